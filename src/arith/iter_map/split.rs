@@ -1,0 +1,101 @@
+//! Quotients and remainders of iterators.
+
+use super::rewrite::{Rewriter, Value};
+use super::{IterMapError, IterSplit, IterSum, MarkSource};
+use crate::ir::expr::ExprId;
+use crate::ir::op::{BinOp, CmpOp};
+use smallvec::smallvec;
+
+impl Rewriter<'_> {
+    /// `(split + base) // divisor`.
+    pub(super) fn quotient(&mut self, mut split: IterSplit, mut base: ExprId, mut divisor: ExprId) -> Option<Value> {
+        if self.a.is_int(divisor, 1) {
+            return Some(self.with_base(split, base));
+        }
+        if !self.a.is_int(split.scale, 1) {
+            let scale = split.scale;
+            let scale_even = self.divides(divisor, scale);
+            if scale_even && self.a.is_int(base, 0) {
+                split.scale = self.a.floor_div(scale, divisor);
+                return Some(Value::Split(split));
+            }
+            if scale_even && self.divides(divisor, base) {
+                split.scale = self.a.floor_div(scale, divisor);
+                let base = self.a.floor_div(base, divisor);
+                return Some(Value::Sum(IterSum::new(&[split], base)));
+            }
+            if !self.divides(scale, divisor) || !(self.a.is_int(base, 0) || self.divides(scale, base)) {
+                self.fail(IterMapError::Scale { scale, divisor });
+                return None;
+            }
+            base = self.a.floor_div(base, scale);
+            divisor = self.a.floor_div(divisor, scale);
+            split.scale = self.a.int(1, self.a.dtype(scale));
+        }
+        let (padded, left_pad) = self.pad(split, base, divisor)?;
+        let simplify = |r: &mut Self, e: ExprId| r.analyzer.simplify(r.a, e);
+        let part = if self.divides(divisor, padded.extent) {
+            // (iter // lower) % (c1 * c2) // c1 is (iter // (lower * c1)) % c2
+            let lower_factor = self.a.mul(padded.lower_factor, divisor);
+            let extent = self.a.floor_div(padded.extent, divisor);
+            IterSplit { lower_factor, extent: simplify(self, extent), ..padded }
+        } else {
+            let extent = self.ceil_div(padded.extent, divisor);
+            let extent = simplify(self, extent);
+            let source = self.marks[padded.mark.index()].extent;
+            if self.a.is_int(padded.lower_factor, 1) && self.equal(padded.extent, source) {
+                IterSplit { lower_factor: divisor, extent, ..padded }
+            } else {
+                // The part becomes an iterator of its own, which is divided.
+                let zero = self.zero_like(divisor);
+                let sum = IterSum { args: smallvec![padded], base: zero };
+                let mark = self.new_mark(MarkSource::Sum(sum), padded.extent);
+                let one = self.a.int(1, self.a.dtype(divisor));
+                IterSplit { mark, lower_factor: divisor, extent, scale: one }
+            }
+        };
+        let rest = self.a.sub(base, left_pad);
+        let rest = self.a.floor_div(rest, divisor);
+        let new_base = self.analyzer.simplify_steps(self.a, rest, 6);
+        Some(if self.a.is_int(new_base, 0) { Value::Split(part) } else { Value::Sum(IterSum::new(&[part], new_base)) })
+    }
+
+    /// `(split + base) % divisor`.
+    pub(super) fn remainder(&mut self, split: IterSplit, mut base: ExprId, mut divisor: ExprId) -> Option<Value> {
+        let zero = self.zero_like(divisor);
+        if self.a.is_int(divisor, 1) {
+            return Some(Value::Expr(zero));
+        }
+        let scale = split.scale;
+        if !self.a.is_int(scale, 1) {
+            if self.divides(divisor, scale) && self.divides(divisor, base) {
+                return Some(Value::Expr(zero));
+            }
+            if !self.divides(scale, divisor) || !(self.a.is_int(base, 0) || self.divides(scale, base)) {
+                self.fail(IterMapError::Scale { scale, divisor });
+                return None;
+            }
+            divisor = self.a.floor_div(divisor, scale);
+            base = self.a.floor_div(base, scale);
+        }
+        // A part that starts again before its iterator ends takes only divisors of its extent.
+        let source = self.marks[split.mark.index()].extent;
+        let whole = self.a.mul(split.lower_factor, split.extent);
+        if !self.proves(CmpOp::Le, source, whole) && !self.divides(divisor, split.extent) {
+            return None;
+        }
+        let (padded, _) = self.pad(split, base, divisor)?;
+        // (iter // lower) % (c1 * c2) % c1 is (iter // lower) % c1
+        Some(Value::Split(IterSplit { extent: divisor, scale: padded.scale, ..padded }))
+    }
+
+    fn with_base(&self, split: IterSplit, base: ExprId) -> Value {
+        if self.a.is_int(base, 0) { Value::Split(split) } else { Value::Sum(IterSum::new(&[split], base)) }
+    }
+
+    fn ceil_div(&mut self, x: ExprId, y: ExprId) -> ExprId {
+        let sum = self.a.add(x, y);
+        let sum = self.a.add_const(sum, -1);
+        self.a.binary(BinOp::FloorDiv, sum, y)
+    }
+}

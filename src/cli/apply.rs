@@ -1,0 +1,66 @@
+//! `tvmr apply`: a program after a given trace or schedule function.
+
+use super::Done;
+use super::args::{DialectArg, Global, Input};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program, ScheduleText};
+use crate::diagnostic::Diagnostics;
+use crate::schedule::Schedule;
+use crate::script::print_module;
+use std::path::{Path, PathBuf};
+
+/// Apply a trace or schedule function to a program, and print the result
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Trace (Python or JSON) or schedule function; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// Seed for decisions that the trace leaves open
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Function that look-ups without a function name are about
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Spelling to print in; that of the file if left out
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    dialect: Option<DialectArg>,
+}
+
+pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
+    if args.input.file.as_os_str() == "-" && args.trace.as_os_str() == "-" {
+        let message = "the program and the trace cannot both come from standard input".to_string();
+        return Err(Failure::Usage(message, String::new()));
+    }
+    let program = Program::read(&args.input, console)?;
+    let schedule = scheduled(&program, &args.trace, args.func.as_deref(), args.seed)?;
+    let text = print_module(&schedule.module(), program.dialect(args.dialect));
+    match &args.output {
+        Some(path) => super::apply_best::write_file(path, &text),
+        None => console.result(&text),
+    }
+}
+
+/// The schedule of a program after the trace or function of a file.
+pub fn scheduled(program: &Program, trace: &Path, func: Option<&str>, seed: u64) -> Result<Schedule, Failure> {
+    let text = load::schedule(trace)?;
+    let mut schedule = Schedule::new(program.module(), seed);
+    if let Some(name) = func {
+        schedule.work_on(program.functions(Some(name))?[0]);
+    }
+    match text {
+        ScheduleText::Trace(t) => t.replay(&mut schedule).map_err(|e| {
+            let help = e.error.kind.help();
+            Failure::Usage(format!("`{}` does not apply: {e}", trace.display()), help)
+        })?,
+        ScheduleText::Function(f) => {
+            f.apply(&mut schedule).map_err(|e| Failure::from(Diagnostics::new(f.source(), vec![*e.diagnostic])))?
+        }
+    }
+    Ok(schedule)
+}

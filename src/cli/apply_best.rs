@@ -1,0 +1,88 @@
+//! `tvmr apply-best`: the module with each function replaced by its best known version.
+
+use super::Done;
+use super::args::{DialectArg, Global, Input, Machine, WorkDir};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program};
+use super::records;
+use crate::ir::Module;
+use crate::script::print_module;
+use crate::tune::workload::Workload;
+use std::path::{Path, PathBuf};
+
+/// Print a program with each function replaced by its best known version
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    work_dir: WorkDir,
+    #[command(flatten)]
+    machine: Machine,
+    /// Only replace this function
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    /// Also use records of other CPUs
+    #[arg(long)]
+    any_target: bool,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Spelling to print in; that of the file if left out
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    dialect: Option<DialectArg>,
+    /// Fail unless every function has a record for this target
+    #[arg(long)]
+    frozen: bool,
+}
+
+pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+    let program = Program::read(&args.input, console)?;
+    let target = load::target(&args.machine)?;
+    let chosen = program.functions(args.func.as_deref())?;
+    let db = records::open(&args.work_dir.work_dir, console)?;
+    let filter = records::filter(&target, &args.machine, global, args.any_target);
+    let mut module: Module = program.module().clone();
+    let mut missing = Vec::new();
+    for index in chosen {
+        let workload = Workload::of(program.module(), index);
+        let best = records::best(&workload, db.as_ref(), &filter, 1, console)?;
+        let Some(best) = best else {
+            missing.push(workload.name);
+            continue;
+        };
+        records::say_origin(&workload, &best, &args.machine, console);
+        module.funcs[index] = workload.renamed(best.schedule.func(0).clone());
+    }
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(|n| format!("`{n}`")).collect();
+        let message = format!("no record for {} on this target", names.join(", "));
+        if args.frozen {
+            return Err(Failure::Negative(message));
+        }
+        console.warn(&format!("{message}; printed as written"));
+    }
+    let text = print_module(&module, program.dialect(args.dialect));
+    match &args.output {
+        Some(path) => write_file(path, &text),
+        None => console.result(&text),
+    }
+}
+
+/// Writes a file whole or not at all: a full disk must not leave half a program behind.
+pub fn write_file(path: &Path, text: &str) -> Done {
+    let fail = |e: std::io::Error| Failure::Machine(format!("cannot write `{}`: {e}", path.display()), String::new());
+    // What is no regular file (a pipe, /dev/stdout) cannot be replaced, only written to.
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return std::fs::write(path, text).map_err(fail);
+    }
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).map_err(|e| {
+        // The error itself is what matters; a left-over that cannot be removed changes nothing.
+        let _ = std::fs::remove_file(&temporary);
+        fail(e)
+    })
+}

@@ -1,0 +1,156 @@
+//! Arguments that several commands share.
+
+use super::console::Color;
+use crate::script::Dialect;
+use std::path::PathBuf;
+
+/// Options of every command.
+#[derive(clap::Args, Debug)]
+pub struct Global {
+    /// Print errors and results only
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more: every attempt (-v), every step (-vv); RUST_LOG is obeyed as well
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    /// Instruction set to generate code for; the best of this CPU if left out
+    #[arg(long, global = true, value_name = "ISA")]
+    pub isa: Option<crate::target::Isa>,
+    /// Keep floating-point operations as written: no contraction, no reassociation
+    #[arg(long, global = true)]
+    pub strict_fp: bool,
+}
+
+impl Global {
+    /// Starts the log that `-v` and `RUST_LOG` ask for.
+    pub fn start_logging(&self) {
+        use tracing_subscriber::EnvFilter;
+        let wanted = match self.verbose {
+            0 => "off",
+            1 => "tvmr=info",
+            2 => "tvmr=debug",
+            _ => "tvmr=trace",
+        };
+        if self.verbose == 0 && std::env::var_os("RUST_LOG").is_none() {
+            return;
+        }
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(wanted));
+        // A second subscriber cannot be there: this runs once, first thing.
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_target(false)
+            .without_time()
+            .try_init();
+    }
+}
+
+/// The program, and what makes it concrete.
+#[derive(clap::Args, Debug)]
+pub struct Input {
+    /// Program in TVMScript; `-` reads standard input
+    pub file: PathBuf,
+    /// Value of a symbolic extent, such as `n=1024`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = binding)]
+    pub bind: Vec<(String, i64)>,
+}
+
+/// The database.
+#[derive(clap::Args, Debug)]
+pub struct WorkDir {
+    /// Directory of the database
+    #[arg(long, value_name = "DIR", default_value = "tvmr_db")]
+    pub work_dir: PathBuf,
+}
+
+/// Which of the records are for this machine.
+#[derive(clap::Args, Debug)]
+pub struct Machine {
+    /// Threads that a kernel's parallel loops use, or `all`
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<Threads>,
+    /// Description of the machine: `native`, or a file
+    #[arg(long, value_name = "TARGET", default_value = "native")]
+    pub target: String,
+}
+
+/// Spelling of the program that is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum DialectArg {
+    /// `T.block`, `T.alloc_buffer`
+    Classic,
+    /// `T.sblock`, `T.sblock_alloc_buffer`, as in TVM 0.27
+    Current,
+}
+
+impl From<DialectArg> for Dialect {
+    fn from(arg: DialectArg) -> Self {
+        match arg {
+            DialectArg::Classic => Dialect::Classic,
+            DialectArg::Current => Dialect::Current,
+        }
+    }
+}
+
+/// Form of the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Human,
+    /// One JSON document
+    Json,
+}
+
+/// A number of threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Threads {
+    /// As many as there are cores.
+    All,
+    /// This many.
+    Count(usize),
+}
+
+impl Threads {
+    /// The number on a machine with `cores` cores.
+    pub fn on(self, cores: usize) -> usize {
+        match self {
+            Threads::All => cores.max(1),
+            Threads::Count(n) => n,
+        }
+    }
+}
+
+fn threads(text: &str) -> Result<Threads, String> {
+    match text {
+        "all" => Ok(Threads::All),
+        _ => match text.parse::<usize>() {
+            Ok(n @ 1..=1024) => Ok(Threads::Count(n)),
+            _ => Err("expected a number from 1 to 1024, or `all`".to_string()),
+        },
+    }
+}
+
+fn binding(text: &str) -> Result<(String, i64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected `name=value`")?;
+    let value = value.trim().parse::<i64>().map_err(|_| format!("expected an integer, found `{value}`"))?;
+    let name = name.trim();
+    if name.is_empty() {
+        return Err("expected a name before `=`".to_string());
+    }
+    if value <= 0 {
+        return Err(format!("expected a positive extent, found {value}"));
+    }
+    Ok((name.to_string(), value))
+}
+
+/// A whole number of at least one.
+pub fn positive(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(n @ 1..=1_000_000_000) => Ok(n),
+        _ => Err("expected a whole number from 1 to 1000000000".to_string()),
+    }
+}

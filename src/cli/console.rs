@@ -1,0 +1,97 @@
+//! What a command writes: results to standard output, everything else to standard error.
+
+use super::exit::Failure;
+use crate::diagnostic::Diagnostics;
+use std::io::{self, IsTerminal, Write};
+
+/// The two streams, with what the user wants on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Console {
+    /// Errors only.
+    pub quiet: bool,
+    /// Colours on standard error.
+    pub color: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Console {
+    /// The console for these wishes.
+    pub fn new(quiet: bool, color: Color) -> Console {
+        let terminal = io::stderr().is_terminal();
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+        Console {
+            quiet,
+            color: match color {
+                Color::Auto => terminal && !no_color && !dumb,
+                Color::Always => true,
+                Color::Never => false,
+            },
+        }
+    }
+
+    /// Writes a result.
+    ///
+    /// # Errors
+    /// If standard output cannot be written; a closed pipe ends the command without ado.
+    pub fn result(&self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::Machine(format!("cannot write to standard output: {e}"), String::new()),
+        })
+    }
+
+    /// A remark, unless the user wants quiet.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.line("", text);
+        }
+    }
+
+    /// A warning; quiet does not silence it.
+    pub fn warn(&self, text: &str) {
+        self.line(&self.paint("1;33", "warning: "), text);
+    }
+
+    /// How the command failed.
+    pub fn failure(&self, failure: &Failure) {
+        let label = self.paint("1;31", "error: ");
+        match failure {
+            Failure::Negative(what) => self.line(&label, what),
+            Failure::Usage(what, help) | Failure::Machine(what, help) => {
+                self.line(&label, what);
+                if !help.is_empty() {
+                    self.line(&self.paint("1;36", "  help: "), help);
+                }
+            }
+            Failure::Input(diagnostics) => self.diagnostics(diagnostics),
+            Failure::ClosedPipe => {}
+        }
+    }
+
+    /// Shows mistakes in a text.
+    pub fn diagnostics(&self, diagnostics: &Diagnostics) {
+        self.line("", diagnostics.render(self.color).trim_end());
+    }
+
+    /// `text` in a style, where colours are on.
+    pub fn paint(&self, style: &str, text: &str) -> String {
+        if self.color { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    fn line(&self, label: &str, text: &str) {
+        // Nothing can be done about a standard error that is gone.
+        let _ = writeln!(io::stderr().lock(), "{label}{text}");
+    }
+}

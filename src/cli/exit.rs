@@ -1,0 +1,37 @@
+//! How a command ends.
+
+use crate::diagnostic::Diagnostics;
+
+/// Why a command did not succeed. The exit codes are interface (DESIGN §8): 0 done; 1 nothing valid was found, a
+/// check or a gate failed; 2 bad usage or bad input; 3 the machine failed us; 130 and 143 interrupted.
+#[derive(Debug)]
+pub enum Failure {
+    /// Nothing valid was found, or a check failed.
+    Negative(String),
+    /// The arguments make no sense together. The second text says what would.
+    Usage(String, String),
+    /// A file is wrong: what and where.
+    Input(Box<Diagnostics>),
+    /// The machine failed us: disk, lock, permission.
+    Machine(String, String),
+    /// The reader of our output has gone; nobody is left to tell.
+    ClosedPipe,
+}
+
+impl Failure {
+    /// The process's exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Negative(_) => 1,
+            Failure::Usage(..) | Failure::Input(_) => 2,
+            Failure::Machine(..) => 3,
+            Failure::ClosedPipe => 0,
+        }
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Failure::Input(Box::new(diagnostics))
+    }
+}

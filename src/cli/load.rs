@@ -1,0 +1,150 @@
+//! Reading programs, schedules and machine descriptions, with errors for people.
+
+use super::args::{Input, Machine};
+use super::console::Console;
+use super::exit::Failure;
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
+use crate::ir::Module;
+use crate::schedule::Trace;
+use crate::schedule::function::ScheduleFunction;
+use crate::script::{self, Dialect, ParseOptions, Parsed};
+use crate::target::Target;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The text of a file, or of standard input for `-`.
+pub fn text(path: &Path) -> Result<String, Failure> {
+    if path.as_os_str() == "-" {
+        let mut text = String::new();
+        return match io::stdin().lock().read_to_string(&mut text) {
+            Ok(_) => Ok(text),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                Err(Failure::Usage("standard input is not UTF-8".to_string(), String::new()))
+            }
+            Err(e) => Err(Failure::Machine(format!("cannot read standard input: {e}"), String::new())),
+        };
+    }
+    if path.is_dir() {
+        let help = "name a file in it".to_string();
+        return Err(Failure::Usage(format!("`{}` is a directory", path.display()), help));
+    }
+    match script::read_file(path) {
+        Ok(text) => Ok(text?),
+        Err(e) => Err(cannot_read(path, &e)),
+    }
+}
+
+fn cannot_read(path: &Path, e: &io::Error) -> Failure {
+    let message = format!("cannot read `{}`: {e}", path.display());
+    match e.kind() {
+        io::ErrorKind::NotFound => Failure::Usage(message, neighbour(path).unwrap_or_default()),
+        io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory => Failure::Usage(message, String::new()),
+        _ => Failure::Machine(message, String::new()),
+    }
+}
+
+/// The file in the same directory whose name is nearest to one that is not there.
+fn neighbour(path: &Path) -> Option<String> {
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Some(format!("there is no directory `{}`", directory.display()));
+    };
+    let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    names.sort();
+    let wanted = path.file_name()?.to_str()?;
+    let near = crate::diagnostic::nearest(wanted, names.iter().map(String::as_str))?;
+    Some(format!("there is `{}`", directory.join(near).display()))
+}
+
+/// A program, read and verified.
+pub struct Program {
+    /// The file as given.
+    pub name: String,
+    /// Its text.
+    pub source: String,
+    /// What it says.
+    pub parsed: Parsed,
+}
+
+impl Program {
+    /// Reads the program of a command.
+    pub fn read(input: &Input, console: Console) -> Result<Program, Failure> {
+        Program::parse(input, text(&input.file)?, console)
+    }
+
+    /// Reads the text of a command's program.
+    pub fn parse(input: &Input, source: String, console: Console) -> Result<Program, Failure> {
+        let name = input.file.to_string_lossy().into_owned();
+        let options = ParseOptions { bind: input.bind.iter().cloned().collect(), ..ParseOptions::default() };
+        let parsed = script::parse(&source, &name, &options)?;
+        if !parsed.warnings.is_empty() {
+            let shown = Source { name: &name, text: &source };
+            console.diagnostics(&Diagnostics::new(shown, parsed.warnings.clone()));
+        }
+        Ok(Program { name, source, parsed })
+    }
+
+    /// The module.
+    pub fn module(&self) -> &Module {
+        &self.parsed.module
+    }
+
+    /// The spelling to print in.
+    pub fn dialect(&self, wanted: Option<super::args::DialectArg>) -> Dialect {
+        wanted.map_or(self.parsed.dialect, Dialect::from)
+    }
+
+    /// The positions of the functions that a command is about.
+    pub fn functions(&self, name: Option<&str>) -> Result<Vec<usize>, Failure> {
+        let funcs = &self.module().funcs;
+        match name {
+            None => Ok((0..funcs.len()).collect()),
+            Some(name) => match funcs.iter().position(|f| f.name == name) {
+                Some(i) => Ok(vec![i]),
+                None => {
+                    let names: Vec<&str> = funcs.iter().map(|f| f.name.as_str()).collect();
+                    let near = crate::diagnostic::nearest(name, names.iter().copied());
+                    let help = match near {
+                        Some(near) => format!("there is `{near}`"),
+                        None => format!("its functions are `{}`", names.join("`, `")),
+                    };
+                    Err(Failure::Usage(format!("`{}` has no function `{name}`", self.name), help))
+                }
+            },
+        }
+    }
+}
+
+/// A schedule to apply: a trace, or a function that makes one.
+pub enum ScheduleText {
+    /// A trace in JSON.
+    Trace(Trace),
+    /// A trace or function in Python.
+    Function(ScheduleFunction),
+}
+
+/// Reads a trace or schedule function; JSON is told by its first character.
+pub fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
+    let source = text(path)?;
+    let name = path.to_string_lossy();
+    if source.trim_start().starts_with('[') {
+        let in_file = |message: String| {
+            let shown = Source { name: &name, text: &source };
+            Failure::from(Diagnostics::new(shown, vec![Diagnostic::error("trace-json", message)]))
+        };
+        let json: serde_json::Value = serde_json::from_str(&source).map_err(|e| in_file(e.to_string()))?;
+        return Trace::from_json(&json).map(ScheduleText::Trace).map_err(|e| in_file(e.to_string()));
+    }
+    Ok(ScheduleText::Function(ScheduleFunction::parse(&source, &name)?))
+}
+
+/// The machine that a command is about, with the threads of a kernel.
+pub fn target(machine: &Machine) -> Result<Target, Failure> {
+    if machine.target == "native" {
+        return Ok(Target::native().target);
+    }
+    Target::read(Path::new(&machine.target)).map_err(|e| {
+        let help = e.help();
+        Failure::Usage(e.to_string(), help)
+    })
+}

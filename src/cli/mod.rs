@@ -1,0 +1,85 @@
+//! The command line: one file per command, nothing but arguments and presentation.
+//!
+//! Results go to standard output, everything else to standard error. Exit codes and the field names of JSON output are
+//! interface; they are listed in [`exit::Failure`] and in docs/tuning.md.
+
+mod apply;
+mod apply_best;
+mod args;
+mod check;
+mod console;
+mod db;
+mod exit;
+mod fmt;
+mod load;
+mod print_trace;
+mod records;
+
+use clap::{Parser, Subcommand};
+use console::Console;
+use exit::Failure;
+use std::process::ExitCode;
+
+/// Finds the fastest schedule for a tensor program, and checks every one it tries
+#[derive(Parser, Debug)]
+#[command(name = "tvmr", version, about, max_term_width = 110, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    global: args::Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    ApplyBest(apply_best::Args),
+    PrintTrace(print_trace::Args),
+    Apply(apply::Args),
+    Check(check::Args),
+    Fmt(fmt::Args),
+    Db(db::Args),
+}
+
+/// Everything the binary does.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version are results, and a reader that left early is not an error.
+            let code = if e.use_stderr() { 2 } else { 0 };
+            let _ = e.print();
+            return ExitCode::from(code);
+        }
+    };
+    let console = Console::new(cli.global.quiet, cli.global.color);
+    cli.global.start_logging();
+    let done = match &cli.command {
+        Command::ApplyBest(a) => apply_best::run(a, &cli.global, console),
+        Command::PrintTrace(a) => print_trace::run(a, &cli.global, console),
+        Command::Apply(a) => apply::run(a, &cli.global, console),
+        Command::Check(a) => check::run(a, &cli.global, console),
+        Command::Fmt(a) => fmt::run(a, &cli.global, console),
+        Command::Db(a) => db::run(a, &cli.global, console),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            console.failure(&failure);
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// What commands return.
+type Done = Result<(), Failure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

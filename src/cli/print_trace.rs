@@ -1,0 +1,71 @@
+//! `tvmr print-trace`: the best known schedule of a function.
+
+use super::Done;
+use super::args::{DialectArg, Global, Input, Machine, WorkDir};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program};
+use super::records;
+use crate::tune::workload::Workload;
+
+/// Print the schedule of the best, or K-th best, known version of a function
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    work_dir: WorkDir,
+    #[command(flatten)]
+    machine: Machine,
+    /// The function, where the program has several
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    /// Print the K-th best instead of the best
+    #[arg(long, value_name = "K", default_value = "1", value_parser = super::args::positive)]
+    rank: u64,
+    /// Also use records of other CPUs
+    #[arg(long)]
+    any_target: bool,
+    /// Form of the trace
+    #[arg(long, value_enum, default_value = "python", value_name = "FORMAT")]
+    format: TraceFormat,
+    /// Spelling to print in; that of the file if left out
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    dialect: Option<DialectArg>,
+}
+
+/// Form of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum TraceFormat {
+    /// A schedule function, which is a valid `--space` file
+    Python,
+    /// The form of TVM's tuning records
+    Json,
+}
+
+pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+    let program = Program::read(&args.input, console)?;
+    let target = load::target(&args.machine)?;
+    let index = match program.functions(args.func.as_deref())?[..] {
+        [one] => one,
+        _ => {
+            let names: Vec<&str> = program.module().funcs.iter().map(|f| f.name.as_str()).collect();
+            let help = format!("choose one of `{}` with `--func`", names.join("`, `"));
+            return Err(Failure::Usage("the program has several functions".to_string(), help));
+        }
+    };
+    let workload = Workload::of(program.module(), index);
+    let db = records::open(&args.work_dir.work_dir, console)?;
+    let filter = records::filter(&target, &args.machine, global, args.any_target);
+    let Some(best) = records::best(&workload, db.as_ref(), &filter, args.rank as usize, console)? else {
+        let which = if args.rank == 1 { "no record".to_string() } else { format!("no record of rank {}", args.rank) };
+        return Err(Failure::Negative(format!("{which} for `{}` on this target", workload.name)));
+    };
+    records::say_origin(&workload, &best, &args.machine, console);
+    let trace = best.schedule.trace();
+    let text = match args.format {
+        TraceFormat::Python => trace.to_python(program.dialect(args.dialect)),
+        TraceFormat::Json => format!("{}\n", trace.to_json()),
+    };
+    console.result(&text)
+}

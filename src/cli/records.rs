@@ -1,0 +1,96 @@
+//! Reading the database for commands: opening, filtering, telling what is odd about it.
+
+use super::args::{Global, Machine};
+use super::console::Console;
+use super::exit::Failure;
+use crate::database::{Database, DatabaseError, Filter};
+use crate::target::Target;
+use crate::tune::best::{self, Best};
+use crate::tune::workload::Workload;
+use std::path::Path;
+
+/// Opens a database for reading; `None` if there is none yet. Damaged lines are told and skipped.
+pub fn open(dir: &Path, console: Console) -> Result<Option<Database>, Failure> {
+    match Database::open(dir) {
+        Ok(db) => {
+            tell_problems(&db, console);
+            Ok(Some(db))
+        }
+        Err(e) if e.is_missing() => Ok(None),
+        Err(e) => Err(failed(e)),
+    }
+}
+
+/// More damaged lines than this are only counted.
+const SHOWN_PROBLEMS: usize = 5;
+
+/// Tells which lines of the database are of no use.
+pub fn tell_problems(db: &Database, console: Console) {
+    let problems = db.problems();
+    for problem in problems.iter().take(SHOWN_PROBLEMS) {
+        console.warn(&format!("{problem}; the line is skipped"));
+    }
+    if problems.len() > SHOWN_PROBLEMS {
+        console.warn(&format!("{} more lines are skipped; see `tvmr db verify`", problems.len() - SHOWN_PROBLEMS));
+    }
+}
+
+/// The database failed us.
+pub fn failed(e: DatabaseError) -> Failure {
+    let help = e.help().to_string();
+    Failure::Machine(e.to_string(), help)
+}
+
+/// The records that count for a command.
+pub fn filter(target: &Target, machine: &Machine, global: &Global, any_target: bool) -> Filter {
+    let threads = machine.threads.map(|t| t.on(target.cores as usize) as u32);
+    let mut filter = Filter::on(target, threads);
+    if any_target {
+        filter.cpu = None;
+        if threads.is_none() {
+            filter.threads = crate::database::Threads::Any;
+        }
+    }
+    filter.isa = global.isa.map(|isa| isa.name().to_string());
+    filter.strict_fp = global.strict_fp.then_some(true);
+    filter
+}
+
+/// The `rank`-th best record of a workload that can be used; better ones that cannot are told.
+pub fn best(
+    workload: &Workload,
+    db: Option<&Database>,
+    filter: &Filter,
+    rank: usize,
+    console: Console,
+) -> Result<Option<Best>, Failure> {
+    let Some(db) = db else { return Ok(None) };
+    let found = best::find(workload, db, filter, rank).map_err(failed)?;
+    for problem in &found.problems {
+        console.warn(&format!("{problem}; the record is skipped"));
+    }
+    for why in &found.unusable {
+        console.warn(&format!("a record of `{}` is passed over: {why}", workload.name));
+    }
+    Ok(found.best)
+}
+
+/// Says on standard error which record serves, where that is not plain from the command line.
+pub fn say_origin(workload: &Workload, best: &Best, machine: &Machine, console: Console) {
+    let record = &best.record;
+    let us = record.secs().map_or(0.0, |s| s * 1e6);
+    let threads = record.context.threads;
+    let with = if machine.threads.is_none() {
+        format!(", measured with {threads} thread{}", if threads == 1 { "" } else { "s" })
+    } else {
+        String::new()
+    };
+    if best.schedule.trace().insts.is_empty() {
+        console.note(&format!("{}: the program as written is the fastest known, {us:.2} µs{with}", workload.name));
+    } else {
+        console.note(&format!("{}: {us:.2} µs{with}", workload.name));
+    }
+    if !record.context.checked {
+        console.warn(&format!("{}: the record's result was not checked", workload.name));
+    }
+}

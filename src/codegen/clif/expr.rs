@@ -1,0 +1,601 @@
+//! Expressions to Cranelift's IR.
+//!
+//! Operations without a vector instruction are done lane by lane. `float16` and `bfloat16` are computed as `f32`; the
+//! result of each operation is rounded to the type only with strict floats, otherwise when it is stored or cast.
+
+use super::func::Emitter;
+use super::value::{Parts, Val, scalar_type};
+use crate::codegen::facts::{can_fail, is_speculable};
+use crate::codegen::runtime::functions::scalar_function;
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
+use crate::loopir::{Expr, ExprId, Failure, Ty};
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
+
+impl Emitter<'_, '_> {
+    /// The value of an expression, computed now or remembered.
+    pub(super) fn expr(&mut self, e: ExprId) -> Val {
+        let arena = &self.kernel.arena;
+        match arena.expr(e) {
+            Expr::Var(v) => return self.vars[v.index()].clone().expect("variables are read only inside their scope"),
+            Expr::Local(l) => return self.local(l),
+            _ => {}
+        }
+        if let Some(known) = self.remembered(e) {
+            return known.clone();
+        }
+        let value = self.compute(e);
+        self.remember(e, &value);
+        value
+    }
+
+    fn compute(&mut self, e: ExprId) -> Val {
+        let kernel = self.kernel;
+        let arena = &kernel.arena;
+        let ty = arena.ty(e);
+        match arena.expr(e) {
+            Expr::Var(_) | Expr::Local(_) => unreachable!("read by the caller"),
+            Expr::Int(v) => Val::scalar(ty.dtype, self.int_like(scalar_type(ty.dtype), v)),
+            Expr::Float(bits) => {
+                let value = f64::from_bits(bits);
+                Val::scalar(
+                    ty.dtype,
+                    if ty.dtype == DType::Float64 {
+                        self.b.ins().f64const(value)
+                    } else {
+                        self.b.ins().f32const(value as f32)
+                    },
+                )
+            }
+            Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b) if ty.lanes == 1 => self.lazy(op, a, b),
+            Expr::Binary(op, a, b) => {
+                let divisor = arena.as_const(b);
+                let (x, y) = (self.expr(a), self.expr(b));
+                let can_fail = can_fail(arena, e);
+                self.binary(op, &x, &y, divisor, can_fail)
+            }
+            Expr::Compare(op, a, b) => {
+                let (x, y) = (self.expr(a), self.expr(b));
+                self.compare(op, &x, &y)
+            }
+            Expr::Not(a) => {
+                let x = self.expr(a);
+                if ty.lanes == 1 {
+                    Val::scalar(ty.dtype, self.b.ins().bxor_imm_u(x.single(), 1))
+                } else {
+                    Val { parts: x.parts.iter().map(|&p| self.b.ins().bnot(p)).collect(), ..x }
+                }
+            }
+            Expr::Cast(a) => {
+                let x = self.expr(a);
+                self.cast(&x, ty.dtype)
+            }
+            Expr::Select(c, t, o) => {
+                let (c, t, o) = (self.expr(c), self.expr(t), self.expr(o));
+                self.select(&c, &t, &o)
+            }
+            Expr::IfThenElse(c, t, o) => self.if_then_else(c, t, o),
+            Expr::Load(buffer, index) => self.load(buffer, index, ty),
+            Expr::Call(function, list) => {
+                let args: Vec<Val> = arena.list(list).iter().map(|&a| self.expr(a)).collect();
+                self.call(function, &args, ty)
+            }
+            Expr::Broadcast(a) => {
+                let x = self.expr(a);
+                self.broadcast(&x, ty.lanes)
+            }
+            Expr::Ramp(base, stride) => {
+                let base = self.expr(base);
+                let scalar = base.single();
+                let part = super::value::part_type(ty, base.lane_bytes);
+                let per_part = part.lane_count() as usize;
+                let splat = self.b.ins().splat(part, scalar);
+                let mut parts = Parts::new();
+                for first in (0..ty.lanes as usize).step_by(per_part) {
+                    let steps = self.steps(part, first, stride);
+                    parts.push(self.b.ins().iadd(splat, steps));
+                }
+                Val::vector(ty, parts)
+            }
+            Expr::Pack(list) => {
+                let lanes: Vec<Value> = arena.list(list).iter().map(|&a| self.expr(a).single()).collect();
+                self.pack(ty, &lanes)
+            }
+            Expr::Extract(a, lane) => {
+                let x = self.expr(a);
+                Val::scalar(ty.dtype, self.lane(&x, lane))
+            }
+            Expr::Reduce(op, a) => {
+                let x = self.expr(a);
+                self.reduce(op, &x)
+            }
+        }
+    }
+
+    /// `stride * first, stride * (first + 1), …` in a part.
+    fn steps(&mut self, part: cranelift_codegen::ir::Type, first: usize, stride: i64) -> Value {
+        let lane = part.lane_type().bytes() as usize;
+        let mut bytes = [0; 16];
+        for (i, chunk) in bytes.chunks_exact_mut(lane).enumerate() {
+            let v = ((first + i) as i64).wrapping_mul(stride);
+            chunk.copy_from_slice(&v.to_le_bytes()[..lane]);
+        }
+        let constant = self.b.func.dfg.constants.insert(cranelift_codegen::ir::immediates::V128Imm(bytes).into());
+        self.b.ins().vconst(part, constant)
+    }
+
+    fn broadcast(&mut self, x: &Val, lanes: u16) -> Val {
+        let ty = x.ty.with_lanes(lanes);
+        if ty.dtype == DType::Bool {
+            let byte = self.b.ins().ineg(x.single());
+            let part = self.b.ins().splat(types::I8X16, byte);
+            let n = super::value::n_parts(ty, 1);
+            return Val::mask(lanes, 1, Parts::from_elem(part, n));
+        }
+        let part = self.b.ins().splat(super::value::part_type(ty, x.lane_bytes), x.single());
+        Val::vector(ty, Parts::from_elem(part, super::value::n_parts(ty, x.lane_bytes)))
+    }
+
+    // ---- control -------------------------------------------------------------------------------------------
+
+    /// `and` and `or` of scalars, whose right side is computed only if it matters.
+    fn lazy(&mut self, op: BinOp, a: ExprId, b: ExprId) -> Val {
+        let is_and = op == BinOp::And;
+        let x = self.expr(a).single();
+        if is_speculable(&self.kernel.arena, b) {
+            let y = self.expr(b).single();
+            let both = if is_and { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) };
+            return Val::scalar(DType::Bool, both);
+        }
+        let (right, after) = (self.b.create_block(), self.b.create_block());
+        let result = self.b.append_block_param(after, types::I8);
+        let known = [BlockArg::Value(x)];
+        if is_and {
+            self.b.ins().brif(x, right, &[], after, &known);
+        } else {
+            self.b.ins().brif(x, after, &known, right, &[]);
+        }
+        self.b.seal_block(right);
+        self.b.switch_to_block(right);
+        let scope = self.open();
+        let y = self.expr(b).single();
+        self.close(scope);
+        self.b.ins().jump(after, &[BlockArg::Value(y)]);
+        self.b.seal_block(after);
+        self.b.switch_to_block(after);
+        Val::scalar(DType::Bool, result)
+    }
+
+    fn if_then_else(&mut self, c: ExprId, t: ExprId, o: ExprId) -> Val {
+        let arena = &self.kernel.arena;
+        if is_speculable(arena, t) && is_speculable(arena, o) {
+            let (c, t, o) = (self.expr(c), self.expr(t), self.expr(o));
+            return self.select(&c, &t, &o);
+        }
+        let ty = arena.ty(t);
+        let condition = self.expr(c).single();
+        let (yes, no, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(condition, yes, &[], no, &[]);
+        let mut shape = None;
+        for (block, e) in [(yes, t), (no, o)] {
+            self.b.seal_block(block);
+            self.b.switch_to_block(block);
+            let scope = self.open();
+            let mut value = self.expr(e);
+            if ty.lanes > 1 && ty.dtype == DType::Bool {
+                value = self.mask_to(&value, 1);
+            }
+            self.close(scope);
+            let args: Vec<BlockArg> = value.parts.iter().map(|&p| BlockArg::Value(p)).collect();
+            self.b.ins().jump(after, &args);
+            shape = Some(value);
+        }
+        let shape = shape.expect("both sides were computed");
+        let part = shape.part_type();
+        let parts = shape.parts.iter().map(|_| self.b.append_block_param(after, part)).collect();
+        self.b.seal_block(after);
+        self.b.switch_to_block(after);
+        Val { parts, ..shape }
+    }
+
+    fn select(&mut self, c: &Val, t: &Val, o: &Val) -> Val {
+        let lanes = t.ty.lanes;
+        if lanes == 1 {
+            return Val::scalar(t.ty.dtype, self.b.ins().select(c.single(), t.single(), o.single()));
+        }
+        if c.ty.lanes == 1 {
+            let c = self.broadcast(c, lanes);
+            return self.select(&c, t, o);
+        }
+        if t.ty.dtype == DType::Bool {
+            let (t, o) = (self.mask_to(t, c.lane_bytes), self.mask_to(o, c.lane_bytes));
+            let parts = (0..c.parts.len()).map(|i| self.choose(c.parts[i], t.parts[i], o.parts[i])).collect();
+            return Val::mask(lanes, c.lane_bytes, parts);
+        }
+        let c = self.mask_to(c, t.lane_bytes);
+        let parts = (0..t.parts.len()).map(|i| self.choose(c.parts[i], t.parts[i], o.parts[i])).collect();
+        Val::vector(t.ty, parts)
+    }
+
+    // ---- arithmetic ----------------------------------------------------------------------------------------
+
+    /// Applies `f` to each pair of parts.
+    fn zip(&mut self, x: &Val, y: &Val, mut f: impl FnMut(&mut Self, Value, Value) -> Value) -> Val {
+        let parts = x.parts.iter().zip(&y.parts).map(|(&a, &b)| f(self, a, b)).collect();
+        Val { parts, ..x.clone() }
+    }
+
+    fn binary(&mut self, op: BinOp, x: &Val, y: &Val, divisor: Option<Const>, can_fail: bool) -> Val {
+        let dtype = x.ty.dtype;
+        if dtype == DType::Bool {
+            return self.bool_binary(op, x, y);
+        }
+        if dtype.is_float() {
+            return self.float_binary(op, x, y);
+        }
+        let vector = x.ty.lanes > 1;
+        match op {
+            BinOp::Add => self.zip(x, y, |e, a, b| e.b.ins().iadd(a, b)),
+            BinOp::Sub => self.zip(x, y, |e, a, b| e.b.ins().isub(a, b)),
+            BinOp::Mul if vector && x.lane_bytes == 1 => {
+                // There is no byte multiplication; the low bytes of 16-bit products are the same.
+                let lanes = x.ty.lanes;
+                let a = self.widen_ints(&x.parts, lanes, 1, 2, false);
+                let b = self.widen_ints(&y.parts, lanes, 1, 2, false);
+                let products: Parts = a.iter().zip(&b).map(|(&a, &b)| self.b.ins().imul(a, b)).collect();
+                Val::vector(x.ty, self.narrow_ints(&products, lanes, 2, 1))
+            }
+            BinOp::Mul => self.zip(x, y, |e, a, b| e.b.ins().imul(a, b)),
+            BinOp::Min | BinOp::Max if x.lane_bytes == 8 => {
+                let less = if op == BinOp::Min { CmpOp::Lt } else { CmpOp::Gt };
+                let c = self.compare(less, x, y);
+                self.select(&c, x, y)
+            }
+            BinOp::Min if dtype.is_int() => self.zip(x, y, |e, a, b| e.b.ins().smin(a, b)),
+            BinOp::Max if dtype.is_int() => self.zip(x, y, |e, a, b| e.b.ins().smax(a, b)),
+            BinOp::Min => self.zip(x, y, |e, a, b| e.b.ins().umin(a, b)),
+            BinOp::Max => self.zip(x, y, |e, a, b| e.b.ins().umax(a, b)),
+            BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod => {
+                let divisor = match divisor {
+                    Some(Const::Int(d)) => Some(d),
+                    Some(Const::Float(_)) | None => None,
+                };
+                self.by_lane_or_scalar(x.ty, &[x, y], |e, args| {
+                    e.divide(op, dtype, args[0], args[1], divisor, can_fail)
+                })
+            }
+            BinOp::And | BinOp::Or => unreachable!("types were checked: `and` and `or` take booleans"),
+        }
+    }
+
+    fn by_lane_or_scalar(&mut self, ty: Ty, args: &[&Val], mut f: impl FnMut(&mut Self, &[Value]) -> Value) -> Val {
+        if ty.lanes > 1 {
+            return self.by_lane(ty, args, f);
+        }
+        let scalars: Parts = args.iter().map(|a| a.single()).collect();
+        Val::scalar(ty.dtype, f(self, &scalars))
+    }
+
+    fn bool_binary(&mut self, op: BinOp, x: &Val, y: &Val) -> Val {
+        let y = if x.ty.lanes > 1 { self.mask_to(y, x.lane_bytes) } else { y.clone() };
+        match op {
+            BinOp::And | BinOp::Min | BinOp::Mul => self.zip(x, &y, |e, a, b| e.b.ins().band(a, b)),
+            BinOp::Or | BinOp::Max => self.zip(x, &y, |e, a, b| e.b.ins().bor(a, b)),
+            // Sums and differences wrap to `!= 0` of one bit.
+            BinOp::Add => self.zip(x, &y, |e, a, b| e.b.ins().bor(a, b)),
+            BinOp::Sub => self.zip(x, &y, |e, a, b| e.b.ins().bxor(a, b)),
+            BinOp::Div | BinOp::FloorDiv => x.clone(),
+            BinOp::Mod | BinOp::FloorMod => self.zip(x, x, |e, a, b| e.b.ins().bxor(a, b)),
+        }
+    }
+
+    fn float_binary(&mut self, op: BinOp, x: &Val, y: &Val) -> Val {
+        let value = match op {
+            BinOp::Add => self.zip(x, y, |e, a, b| e.b.ins().fadd(a, b)),
+            BinOp::Sub => self.zip(x, y, |e, a, b| e.b.ins().fsub(a, b)),
+            BinOp::Mul => self.zip(x, y, |e, a, b| e.b.ins().fmul(a, b)),
+            BinOp::Div => self.zip(x, y, |e, a, b| e.b.ins().fdiv(a, b)),
+            BinOp::Min => self.zip(x, y, |e, a, b| e.float_min(a, b)),
+            BinOp::Max => self.zip(x, y, |e, a, b| e.float_max(a, b)),
+            BinOp::Mod => self.call(Intrinsic::Fmod, &[x.clone(), y.clone()], x.ty),
+            BinOp::FloorDiv | BinOp::FloorMod => {
+                let quotient = self.zip(x, y, |e, a, b| e.b.ins().fdiv(a, b));
+                let floor = self.zip(&quotient, &quotient, |e, a, _| e.b.ins().floor(a));
+                if op == BinOp::FloorDiv {
+                    floor
+                } else {
+                    let product = self.zip(&floor, y, |e, a, b| e.b.ins().fmul(a, b));
+                    self.zip(x, &product, |e, a, b| e.b.ins().fsub(a, b))
+                }
+            }
+            BinOp::And | BinOp::Or => unreachable!("types were checked: `and` and `or` take booleans"),
+        };
+        self.rounded(value)
+    }
+
+    /// The smaller, as `minps` has it: the second where either is NaN. The shape is one that the back end knows.
+    fn float_min(&mut self, a: Value, b: Value) -> Value {
+        let less = self.b.ins().fcmp(FloatCC::LessThan, a, b);
+        self.choose(less, a, b)
+    }
+
+    /// The larger, as `maxps` has it.
+    fn float_max(&mut self, a: Value, b: Value) -> Value {
+        let less = self.b.ins().fcmp(FloatCC::LessThan, b, a);
+        self.choose(less, a, b)
+    }
+
+    /// A float result rounded to its type, where that is demanded after each operation.
+    fn rounded(&mut self, v: Val) -> Val {
+        let dtype = v.ty.dtype;
+        if self.is_strict() && matches!(dtype, DType::Float16 | DType::BFloat16) {
+            let parts = v.parts.iter().map(|&p| self.round_half(dtype, p)).collect();
+            return Val { parts, ..v };
+        }
+        v
+    }
+
+    /// Integer division of scalars. `divisor` is its value if constant; otherwise what has no result stops the kernel.
+    fn divide(&mut self, op: BinOp, dtype: DType, a: Value, b: Value, divisor: Option<i64>, can_fail: bool) -> Value {
+        let ty = scalar_type(dtype);
+        let signed = dtype.is_int();
+        if can_fail {
+            let ok = self.is_nonzero(b);
+            self.fail_unless(ok, Failure::Division);
+            if signed {
+                let (lowest, minus_one) = (1i64 << (ty.bits() - 1), -1);
+                let (lowest, minus_one) = (self.int_like(ty, lowest), self.int_like(ty, minus_one));
+                let x = self.icmp_ne(a, lowest);
+                let y = self.icmp_ne(b, minus_one);
+                let ok = self.b.ins().bor(x, y);
+                self.fail_unless(ok, Failure::Division);
+            }
+        }
+        let is_quotient = matches!(op, BinOp::Div | BinOp::FloorDiv);
+        let power = divisor.filter(|&d| d > 0 && (d as u64).is_power_of_two()).map(|d| d.trailing_zeros() as i64);
+        if !signed {
+            return match power {
+                Some(p) if is_quotient => self.b.ins().ushr_imm_u(a, p),
+                Some(p) => {
+                    let mask = self.int_like(ty, (1 << p) - 1);
+                    self.b.ins().band(a, mask)
+                }
+                None if is_quotient => self.b.ins().udiv(a, b),
+                None => self.b.ins().urem(a, b),
+            };
+        }
+        match (op, power) {
+            (BinOp::FloorDiv, Some(p)) => self.b.ins().sshr_imm_u(a, p),
+            (BinOp::FloorMod, Some(p)) => {
+                let mask = self.int_like(ty, (1 << p) - 1);
+                self.b.ins().band(a, mask)
+            }
+            (BinOp::Div, _) => self.b.ins().sdiv(a, b),
+            (BinOp::Mod, _) => self.b.ins().srem(a, b),
+            _ => {
+                // Towards minus infinity: where there is a remainder and the signs differ, one less.
+                let quotient = self.b.ins().sdiv(a, b);
+                let product = self.b.ins().imul(quotient, b);
+                let remainder = self.b.ins().isub(a, product);
+                let zero = self.zero(ty);
+                let inexact = self.icmp_ne(remainder, zero);
+                let signs = self.b.ins().bxor(remainder, b);
+                let differ = self.b.ins().icmp(IntCC::SignedLessThan, signs, zero);
+                let adjust = self.b.ins().band(inexact, differ);
+                if op == BinOp::FloorDiv {
+                    let one_less = self.b.ins().iadd_imm_s(quotient, -1);
+                    self.b.ins().select(adjust, one_less, quotient)
+                } else {
+                    let shifted = self.b.ins().iadd(remainder, b);
+                    self.b.ins().select(adjust, shifted, remainder)
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self, op: CmpOp, x: &Val, y: &Val) -> Val {
+        let dtype = x.ty.dtype;
+        if dtype == DType::Bool && x.ty.lanes > 1 {
+            let (x, y) = (self.cast(x, DType::UInt8), self.cast(y, DType::UInt8));
+            return self.compare(op, &x, &y);
+        }
+        let parts: Parts = x
+            .parts
+            .iter()
+            .zip(&y.parts)
+            .map(|(&a, &b)| {
+                if dtype.is_float() {
+                    self.b.ins().fcmp(float_condition(op), a, b)
+                } else {
+                    self.b.ins().icmp(int_condition(op, dtype.is_int()), a, b)
+                }
+            })
+            .collect();
+        if x.ty.lanes == 1 { Val::scalar(DType::Bool, parts[0]) } else { Val::mask(x.ty.lanes, x.lane_bytes, parts) }
+    }
+
+    fn reduce(&mut self, op: BinOp, x: &Val) -> Val {
+        // Parts first, as vectors; a part that is not full has lanes of no value, so only full ones can be combined.
+        let per_part = x.lanes_per_part();
+        let lanes = x.ty.lanes as usize;
+        let mut rest = x.clone();
+        while rest.parts.len() > 1 && lanes.is_multiple_of(per_part) {
+            let half = rest.parts.len().div_ceil(2);
+            let high: Parts = rest.parts.drain(half..).collect();
+            for (i, part) in high.into_iter().enumerate() {
+                let part_ty = Ty::vector(x.ty.dtype, per_part as u16);
+                let single = |v| Val { ty: part_ty, lane_bytes: x.lane_bytes, parts: Parts::from_elem(v, 1) };
+                rest.parts[i] = self.binary(op, &single(rest.parts[i]), &single(part), None, false).parts[0];
+            }
+        }
+        rest.ty.lanes = rest.ty.lanes.min((rest.parts.len() * per_part) as u16);
+        let scalar = Ty::scalar(x.ty.dtype);
+        let mut scalars: Vec<Val> =
+            (0..rest.ty.lanes).map(|lane| Val::scalar(scalar.dtype, self.lane(&rest, lane))).collect();
+        // Pairwise, so that the chain of dependent operations is short.
+        while scalars.len() > 1 {
+            let half = scalars.len().div_ceil(2);
+            for (i, high) in scalars.split_off(half).into_iter().enumerate() {
+                scalars[i] = self.binary(op, &scalars[i].clone(), &high, None, false);
+            }
+        }
+        scalars.swap_remove(0)
+    }
+
+    // ---- functions -----------------------------------------------------------------------------------------
+
+    fn call(&mut self, function: Intrinsic, args: &[Val], ty: Ty) -> Val {
+        let x = &args[0];
+        let dtype = x.ty.dtype;
+        if !dtype.is_float() {
+            return self.int_call(function, args, ty);
+        }
+        let map = |e: &mut Self, f: &mut dyn FnMut(&mut Self, Value) -> Value| {
+            let parts = x.parts.iter().map(|&p| f(e, p)).collect();
+            Val { parts, ..x.clone() }
+        };
+        let value = match function {
+            Intrinsic::Sqrt => map(self, &mut |e, p| e.b.ins().sqrt(p)),
+            Intrinsic::Rsqrt => {
+                let one = self.float_like(x, 1.0);
+                map(self, &mut |e, p| {
+                    let root = e.b.ins().sqrt(p);
+                    e.b.ins().fdiv(one, root)
+                })
+            }
+            Intrinsic::Abs => map(self, &mut |e, p| e.b.ins().fabs(p)),
+            Intrinsic::Floor => map(self, &mut |e, p| e.b.ins().floor(p)),
+            Intrinsic::Ceil => map(self, &mut |e, p| e.b.ins().ceil(p)),
+            Intrinsic::Trunc => map(self, &mut |e, p| e.b.ins().trunc(p)),
+            Intrinsic::Round | Intrinsic::NearbyInt => map(self, &mut |e, p| e.b.ins().nearest(p)),
+            Intrinsic::CopySign if ty.lanes == 1 => self.zip(x, &args[1], |e, a, b| e.b.ins().fcopysign(a, b)),
+            Intrinsic::CopySign => {
+                let sign = self.float_like(x, -0.0);
+                self.zip(x, &args[1], |e, a, b| e.b.ins().bitselect(sign, b, a))
+            }
+            Intrinsic::Fma => {
+                let parts = (0..x.parts.len())
+                    .map(|i| self.b.ins().fma(x.parts[i], args[1].parts[i], args[2].parts[i]))
+                    .collect();
+                Val { parts, ..x.clone() }
+            }
+            Intrinsic::IsNan => return self.compare_parts(x, |e, p| e.b.ins().fcmp(FloatCC::Unordered, p, p)),
+            Intrinsic::IsInf | Intrinsic::IsFinite => {
+                let infinity = self.float_like(x, f64::INFINITY);
+                let condition = if function == Intrinsic::IsInf { FloatCC::Equal } else { FloatCC::LessThan };
+                return self.compare_parts(x, |e, p| {
+                    let magnitude = e.b.ins().fabs(p);
+                    e.b.ins().fcmp(condition, magnitude, infinity)
+                });
+            }
+            _ => {
+                let f = scalar_function(function, dtype)
+                    .unwrap_or_else(|| unreachable!("types were checked: {function} takes no floats"));
+                let result = scalar_type(dtype);
+                let args: Vec<&Val> = args.iter().collect();
+                self.by_lane_or_scalar(ty, &args, |e, lanes| e.call_function(f, lanes, result))
+            }
+        };
+        self.rounded(value)
+    }
+
+    fn compare_parts(&mut self, x: &Val, mut f: impl FnMut(&mut Self, Value) -> Value) -> Val {
+        let parts: Parts = x.parts.iter().map(|&p| f(self, p)).collect();
+        if x.ty.lanes == 1 { Val::scalar(DType::Bool, parts[0]) } else { Val::mask(x.ty.lanes, x.lane_bytes, parts) }
+    }
+
+    /// A number of a float value's type, in a part.
+    fn float_like(&mut self, x: &Val, value: f64) -> Value {
+        let scalar = if x.ty.dtype == DType::Float64 {
+            self.b.ins().f64const(value)
+        } else {
+            self.b.ins().f32const(value as f32)
+        };
+        if x.ty.lanes == 1 { scalar } else { self.b.ins().splat(x.part_type(), scalar) }
+    }
+
+    fn int_call(&mut self, function: Intrinsic, args: &[Val], ty: Ty) -> Val {
+        let x = &args[0];
+        let dtype = x.ty.dtype;
+        let is_bool = dtype == DType::Bool;
+        match function {
+            Intrinsic::Likely | Intrinsic::Assume => x.clone(),
+            Intrinsic::Abs if dtype.is_int() && x.lane_bytes < 8 => self.zip(x, x, |e, a, _| e.b.ins().iabs(a)),
+            Intrinsic::Abs if dtype.is_int() => self.by_lane_or_scalar(ty, &[x], |e, a| e.b.ins().iabs(a[0])),
+            Intrinsic::Abs => x.clone(),
+            Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => {
+                let y = if is_bool && ty.lanes > 1 { self.mask_to(&args[1], x.lane_bytes) } else { args[1].clone() };
+                self.zip(x, &y, |e, a, b| match function {
+                    Intrinsic::BitAnd => e.b.ins().band(a, b),
+                    Intrinsic::BitOr => e.b.ins().bor(a, b),
+                    _ => e.b.ins().bxor(a, b),
+                })
+            }
+            Intrinsic::BitNot if is_bool && ty.lanes == 1 => Val::scalar(dtype, self.b.ins().bxor_imm_u(x.single(), 1)),
+            Intrinsic::BitNot => self.zip(x, x, |e, a, _| e.b.ins().bnot(a)),
+            Intrinsic::PopCount => self.by_lane_or_scalar(ty, &[x], |e, a| e.b.ins().popcnt(a[0])),
+            Intrinsic::Clz => self.by_lane_or_scalar(ty, &[x], |e, a| {
+                let zeros = e.b.ins().clz(a[0]);
+                match e.b.func.dfg.value_type(zeros) {
+                    types::I32 => zeros,
+                    types::I64 => e.b.ins().ireduce(types::I32, zeros),
+                    _ => e.b.ins().uextend(types::I32, zeros),
+                }
+            }),
+            Intrinsic::ShiftLeft | Intrinsic::ShiftRight => {
+                self.by_lane_or_scalar(ty, &[x, &args[1]], |e, a| e.shift(function, dtype, a[0], a[1]))
+            }
+            _ => unreachable!("types were checked: {function} takes no integers"),
+        }
+    }
+
+    /// A shift of scalars whose count may lie outside of the width.
+    fn shift(&mut self, function: Intrinsic, dtype: DType, a: Value, count: Value) -> Value {
+        let ty = scalar_type(dtype);
+        let width = ty.bits() as i64;
+        let limit = self.int_like(ty, width);
+        let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, count, limit);
+        let zero = self.zero(ty);
+        if function == Intrinsic::ShiftLeft {
+            let mut shifted = self.b.ins().ishl(a, count);
+            if dtype == DType::Bool {
+                shifted = self.is_nonzero(shifted);
+            }
+            return self.b.ins().select(inside, shifted, zero);
+        }
+        if dtype.is_int() {
+            // Beyond the width, all bits are the sign.
+            let most = self.int_like(ty, width - 1);
+            let count = self.b.ins().select(inside, count, most);
+            return self.b.ins().sshr(a, count);
+        }
+        let shifted = self.b.ins().ushr(a, count);
+        self.b.ins().select(inside, shifted, zero)
+    }
+}
+
+fn int_condition(op: CmpOp, signed: bool) -> IntCC {
+    match (op, signed) {
+        (CmpOp::Eq, _) => IntCC::Equal,
+        (CmpOp::Ne, _) => IntCC::NotEqual,
+        (CmpOp::Lt, true) => IntCC::SignedLessThan,
+        (CmpOp::Le, true) => IntCC::SignedLessThanOrEqual,
+        (CmpOp::Gt, true) => IntCC::SignedGreaterThan,
+        (CmpOp::Ge, true) => IntCC::SignedGreaterThanOrEqual,
+        (CmpOp::Lt, false) => IntCC::UnsignedLessThan,
+        (CmpOp::Le, false) => IntCC::UnsignedLessThanOrEqual,
+        (CmpOp::Gt, false) => IntCC::UnsignedGreaterThan,
+        (CmpOp::Ge, false) => IntCC::UnsignedGreaterThanOrEqual,
+    }
+}
+
+fn float_condition(op: CmpOp) -> FloatCC {
+    match op {
+        CmpOp::Eq => FloatCC::Equal,
+        CmpOp::Ne => FloatCC::NotEqual,
+        CmpOp::Lt => FloatCC::LessThan,
+        CmpOp::Le => FloatCC::LessThanOrEqual,
+        CmpOp::Gt => FloatCC::GreaterThan,
+        CmpOp::Ge => FloatCC::GreaterThanOrEqual,
+    }
+}

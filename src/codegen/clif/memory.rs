@@ -1,0 +1,350 @@
+//! Addresses, loads and stores.
+//!
+//! An affine index becomes a chain of pointers, one link per variable, outermost variable first:
+//!
+//! ```text
+//! A[i*K + k + 3]   base(A)  →  + 4K * i  →  + 4 * k  →  displacement 12
+//! ```
+//!
+//! Links are shared by all accesses with the same beginning. A link whose variable is a loop's counter is a pointer
+//! that the loop advances in step ([`AddressPlan::induction`]); one that does not change inside a loop is computed
+//! before it. Constants stay in the instructions.
+
+use super::func::Emitter;
+use super::value::{PART, Parts, Val, int_scalar, int_vector, lane_bytes, n_parts, part_type, scalar_type};
+use crate::ir::DType;
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::{Affine, BufferId, Expr, ExprId, For, Kernel, Stmt, StmtId, Ty, VarId};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use hashbrown::HashMap;
+
+/// A link of a pointer chain.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct LinkId(u32);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Link {
+    buffer: BufferId,
+    /// The pointer this adds to; the buffer's base if none.
+    parent: Option<LinkId>,
+    /// `scale * atom` bytes are added.
+    atom: ExprId,
+    scale: i64,
+}
+
+/// Where an access goes: the end of a chain and a displacement in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address {
+    link: Option<LinkId>,
+    displacement: i64,
+}
+
+/// All pointer chains of a body of statements.
+#[derive(Default)]
+pub(super) struct AddressPlan {
+    links: Vec<Link>,
+    table: HashMap<Link, LinkId, FxBuild>,
+    addresses: HashMap<(BufferId, ExprId), Address, FxBuild>,
+    /// For each loop, the links that accesses inside it use.
+    used: HashMap<StmtId, Vec<LinkId>, FxBuild>,
+}
+
+impl AddressPlan {
+    /// The plan for statements and everything in them. `order` numbers variables from the outermost on.
+    pub fn new(kernel: &Kernel, stmts: &[StmtId], order: &[u32]) -> AddressPlan {
+        let mut plan = AddressPlan::default();
+        plan.stmts(kernel, stmts, order, &mut Vec::new());
+        plan
+    }
+
+    fn stmts(&mut self, kernel: &Kernel, stmts: &[StmtId], order: &[u32], around: &mut Vec<StmtId>) {
+        for &s in stmts {
+            let stmt = kernel.stmts.get(s);
+            for_each_operand(stmt, |e| {
+                for_each_expr(&kernel.arena, e, &mut |e| {
+                    if let Expr::Load(buffer, index) = kernel.arena.expr(e) {
+                        self.access(kernel, buffer, index, order, around);
+                    }
+                });
+            });
+            match stmt {
+                Stmt::For(l) => {
+                    around.push(s);
+                    self.stmts(kernel, kernel.stmts.list(l.body), order, around);
+                    around.pop();
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    self.stmts(kernel, kernel.stmts.list(then), order, around);
+                    self.stmts(kernel, kernel.stmts.list(otherwise), order, around);
+                }
+                Stmt::Store { buffer, index, .. } => self.access(kernel, buffer, index, order, around),
+                Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            }
+        }
+    }
+
+    fn access(&mut self, kernel: &Kernel, buffer: BufferId, index: ExprId, order: &[u32], around: &[StmtId]) {
+        let address = match self.addresses.get(&(buffer, index)) {
+            Some(&a) => a,
+            None => {
+                let a = self.chain(kernel, buffer, index, order);
+                self.addresses.insert((buffer, index), a);
+                a
+            }
+        };
+        let mut next = address.link;
+        while let Some(id) = next {
+            for &l in around {
+                let used = self.used.entry(l).or_default();
+                if !used.contains(&id) {
+                    used.push(id);
+                }
+            }
+            next = self.links[id.0 as usize].parent;
+        }
+    }
+
+    fn chain(&mut self, kernel: &Kernel, buffer: BufferId, index: ExprId, order: &[u32]) -> Address {
+        let affine = Affine::of(&kernel.arena, index);
+        let bytes = kernel.buffer(buffer).dtype.bytes() as i64;
+        let mut terms: Vec<(u32, ExprId, i64)> =
+            affine.terms.iter().map(|&(atom, c)| (depth(kernel, atom, order), atom, c)).collect();
+        terms.sort_unstable();
+        let mut parent = None;
+        for (_, atom, c) in terms {
+            let link = Link { buffer, parent, atom, scale: c.wrapping_mul(bytes) };
+            parent = Some(match self.table.get(&link) {
+                Some(&id) => id,
+                None => {
+                    let id = LinkId(self.links.len() as u32);
+                    self.links.push(link);
+                    self.table.insert(link, id);
+                    id
+                }
+            });
+        }
+        Address { link: parent, displacement: affine.constant.wrapping_mul(bytes) }
+    }
+
+    /// The links used inside a loop, parents before their children.
+    pub fn used_in(&self, l: StmtId) -> Vec<LinkId> {
+        let mut used = self.used.get(&l).cloned().unwrap_or_default();
+        used.sort_unstable_by_key(|id| id.0);
+        used
+    }
+
+    /// The link's step per unit of `var`, if the link adds that variable.
+    pub fn induction(&self, kernel: &Kernel, id: LinkId, var: VarId) -> Option<i64> {
+        let link = self.links[id.0 as usize];
+        (kernel.arena.as_var(link.atom) == Some(var)).then_some(link.scale)
+    }
+}
+
+/// How deep an atom's value becomes known: variables by their order, other expressions by their deepest variable;
+/// what reads memory or registers is known last.
+fn depth(kernel: &Kernel, atom: ExprId, order: &[u32]) -> u32 {
+    let mut deepest = 0;
+    for_each_expr(&kernel.arena, atom, &mut |e| match kernel.arena.expr(e) {
+        Expr::Var(v) => deepest = deepest.max(order[v.index()]),
+        Expr::Load(..) | Expr::Local(_) => deepest = u32::MAX,
+        _ => {}
+    });
+    deepest
+}
+
+impl Emitter<'_, '_> {
+    /// Computes before a loop what its addresses need and does not change inside, and returns the pointers that the
+    /// loop advances, with their steps in bytes.
+    pub(super) fn prepare_addresses(&mut self, s: StmtId, l: &For) -> Vec<(LinkId, i64)> {
+        let mut advanced = Vec::new();
+        for id in self.plan.used_in(s) {
+            let link = self.plan.links[id.0 as usize];
+            let parent_known = link.parent.is_none_or(|p| self.link_values.contains_key(&p));
+            if !parent_known || self.link_values.contains_key(&id) {
+                continue;
+            }
+            if let Some(step) = self.plan.induction(self.kernel, id, l.var) {
+                // A loop's counter serves as index for what the loop touches beyond this.
+                if advanced.len() < MAX_ADVANCED {
+                    advanced.push((id, step));
+                }
+            } else if self.is_stable(link.atom) {
+                self.link_value(id);
+            }
+        }
+        advanced
+    }
+
+    /// Can `e` be computed here and stay what it is: are its variables known, can it not fail, reads it no state?
+    fn is_stable(&self, e: ExprId) -> bool {
+        let arena = &self.kernel.arena;
+        let mut stable = true;
+        for_each_expr(arena, e, &mut |e| match arena.expr(e) {
+            Expr::Var(v) => stable &= self.vars[v.index()].is_some(),
+            Expr::Load(..) | Expr::Local(_) => stable = false,
+            _ => stable &= !crate::codegen::facts::can_fail(arena, e),
+        });
+        stable
+    }
+
+    /// The pointer at the end of a chain before a loop advances it.
+    pub(super) fn link_start(&mut self, id: LinkId) -> Value {
+        let link = self.plan.links[id.0 as usize];
+        match link.parent {
+            Some(p) => self.link_value(p),
+            None => self.base(link.buffer),
+        }
+    }
+
+    /// The pointer at the end of a chain.
+    fn link_value(&mut self, id: LinkId) -> Value {
+        if let Some(&v) = self.link_values.get(&id) {
+            return v;
+        }
+        let link = self.plan.links[id.0 as usize];
+        let start = self.link_start(id);
+        let atom = self.expr(link.atom).single();
+        let offset = self.scaled(atom, link.scale);
+        let value = self.b.ins().iadd(start, offset);
+        if self.is_stable(link.atom) {
+            self.link_values.insert(id, value);
+            self.scoped_links.push(id);
+        }
+        value
+    }
+
+    /// `value * scale`, by a shift where that serves.
+    pub(super) fn scaled(&mut self, value: Value, scale: i64) -> Value {
+        match scale {
+            1 => value,
+            s if s > 0 && (s as u64).is_power_of_two() => self.b.ins().ishl_imm_u(value, s.trailing_zeros() as i64),
+            s => self.b.ins().imul_imm_s(value, s),
+        }
+    }
+
+    /// The pointer and displacement of an access.
+    fn address(&mut self, buffer: BufferId, index: ExprId) -> (Value, i32) {
+        let address = self.plan.addresses[&(buffer, index)];
+        let pointer = match address.link {
+            Some(id) => self.link_value(id),
+            None => self.base(buffer),
+        };
+        // The parts of a wide vector follow within a few hundred bytes.
+        match i32::try_from(address.displacement) {
+            Ok(d) if d < i32::MAX - 4096 => (pointer, d),
+            _ => (self.b.ins().iadd_imm_s(pointer, address.displacement), 0),
+        }
+    }
+
+    /// Loads `ty.lanes` elements.
+    pub(super) fn load(&mut self, buffer: BufferId, index: ExprId, ty: Ty) -> Val {
+        let (pointer, offset) = self.address(buffer, index);
+        let flags = FLAGS;
+        if ty.lanes == 1 {
+            return match ty.dtype {
+                DType::Float16 | DType::BFloat16 => {
+                    let bits = self.b.ins().load(types::I16, flags, pointer, offset);
+                    let bits = self.b.ins().uextend(types::I32, bits);
+                    let value = self.widen_half(ty.dtype, bits, types::I32, types::F32);
+                    Val::scalar(ty.dtype, value)
+                }
+                DType::Bool => {
+                    let byte = self.b.ins().load(types::I8, flags, pointer, offset);
+                    Val::scalar(ty.dtype, self.is_nonzero(byte))
+                }
+                _ => Val::scalar(ty.dtype, self.b.ins().load(scalar_type(ty.dtype), flags, pointer, offset)),
+            };
+        }
+        let stored = ty.dtype.bytes() as u8;
+        let memory = match ty.dtype {
+            DType::Float16 | DType::BFloat16 | DType::Bool => int_vector(stored),
+            _ => part_type(ty, stored),
+        };
+        let total = ty.bytes();
+        let mut raw = Parts::new();
+        for at in (0..total).step_by(PART) {
+            let left = total - at;
+            let at = offset + at as i32;
+            raw.push(if left >= PART {
+                self.b.ins().load(memory, flags, pointer, at)
+            } else {
+                let word = self.b.ins().load(int_scalar(left), flags, pointer, at);
+                let vector = self.vector_of(int_vector(left as u8), word);
+                self.recast(memory, vector)
+            });
+        }
+        match ty.dtype {
+            DType::Bool => {
+                let zero = self.zero(types::I8X16);
+                let one_bits = raw.iter().map(|&v| self.icmp_ne(v, zero)).collect();
+                Val::mask(ty.lanes, 1, one_bits)
+            }
+            DType::Float16 | DType::BFloat16 => {
+                let bits = self.widen_ints(&raw, ty.lanes, 2, 4, false);
+                let parts = bits.iter().map(|&v| self.widen_half(ty.dtype, v, types::I32X4, types::F32X4));
+                Val::vector(ty, parts.collect())
+            }
+            _ => Val::vector(ty, raw),
+        }
+    }
+
+    /// Stores all lanes of `value`.
+    pub(super) fn store(&mut self, buffer: BufferId, index: ExprId, value: &Val) {
+        let (pointer, offset) = self.address(buffer, index);
+        let flags = FLAGS;
+        let dtype = value.ty.dtype;
+        if value.ty.lanes == 1 {
+            let mut v = value.single();
+            if matches!(dtype, DType::Float16 | DType::BFloat16) {
+                v = self.narrow_half(dtype, v, types::I32);
+                v = self.b.ins().ireduce(types::I16, v);
+            }
+            self.b.ins().store(flags, v, pointer, offset);
+            return;
+        }
+        let lanes = value.ty.lanes;
+        let parts = match dtype {
+            DType::Bool => {
+                let mask = self.mask_to(value, 1);
+                let one = self.b.ins().iconst(types::I8, 1);
+                let ones = self.b.ins().splat(types::I8X16, one);
+                mask.parts.iter().map(|&m| self.b.ins().band(m, ones)).collect()
+            }
+            DType::Float16 | DType::BFloat16 => {
+                let bits: Parts = value.parts.iter().map(|&v| self.narrow_half(dtype, v, types::I32X4)).collect();
+                self.narrow_ints(&bits, lanes, 4, 2)
+            }
+            _ => value.parts.clone(),
+        };
+        let total = value.ty.bytes();
+        for (i, &part) in parts.iter().enumerate() {
+            let left = total - i * PART;
+            let at = offset + (i * PART) as i32;
+            if left >= PART {
+                self.b.ins().store(flags, part, pointer, at);
+            } else {
+                let vector = self.recast(int_vector(left as u8), part);
+                let word = self.b.ins().extractlane(vector, 0);
+                self.b.ins().store(flags, word, pointer, at);
+            }
+        }
+    }
+
+    /// How many parts a register of the type has, and their type.
+    pub(super) fn local_parts(&self, ty: Ty) -> (usize, cranelift_codegen::ir::Type) {
+        let bytes = local_lane_bytes(ty);
+        (n_parts(ty, bytes), part_type(ty, bytes))
+    }
+}
+
+/// Bytes of a lane in a register; masks are kept at one width.
+pub(super) fn local_lane_bytes(ty: Ty) -> u8 {
+    if ty.dtype == DType::Bool && ty.lanes > 1 { 4 } else { lane_bytes(ty.dtype) }
+}
+
+/// How many pointers a loop advances itself; further ones are computed from its counter.
+const MAX_ADVANCED: usize = 8;
+
+/// Accesses never trap, by the invariants of the loop IR, and are aligned to their elements only.
+pub(super) const FLAGS: MemFlagsData = MemFlagsData::new().with_notrap();

@@ -1,0 +1,211 @@
+//! The Cranelift back end: a kernel as functions of a module.
+//!
+//! Cranelift's x86-64 vectors have 128 bits; wider ones are rows of those ([`value`]). It runs without its own
+//! optimiser, which would make all loads of an unrolled body live at once: the passes before did that work. The same
+//! code serves a JIT module and an object file, which differ in the module they are handed.
+//!
+//! A kernel becomes one function of a frame ([`crate::codegen::runtime::frame`]) and one for the body of each parallel
+//! loop. Both set the floating-point state they need and restore what they found.
+
+mod convert;
+mod expr;
+mod fp_state;
+mod func;
+mod memory;
+mod value;
+
+use super::cost::Costs;
+use super::scratch::ScratchLayout;
+use super::{CodegenError, CodegenOptions};
+use crate::ir::expr::FxBuild;
+use crate::loopir::{For, Kernel, Stmt, StmtId, Ty, VarId};
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::{AbiParam, Signature, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{FuncId, Linkage, Module};
+use func::Emitter;
+use hashbrown::HashMap;
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+/// What the functions of a kernel share.
+struct Shared {
+    options: CodegenOptions,
+    call_conv: CallConv,
+    fp_enter: FuncId,
+    fp_leave: FuncId,
+    /// Loops that look at the stop flag after each iteration.
+    polls: hashbrown::HashSet<StmtId, FxBuild>,
+    /// Least number of iterations that a worker takes of a parallel loop.
+    grains: HashMap<StmtId, i64, FxBuild>,
+    scratch: ScratchLayout,
+    /// Variables numbered from the outermost on.
+    order: Vec<u32>,
+    /// Parallel loops whose bodies are functions, in order of discovery.
+    bodies: Vec<BodyJob>,
+}
+
+/// The body of a parallel loop as a function.
+struct BodyJob {
+    stmt: StmtId,
+    l: For,
+    /// The variables from outside that it reads, and where they lie in its environment.
+    env: Vec<Captured>,
+    id: Option<FuncId>,
+}
+
+/// A variable handed to the body of a parallel loop.
+#[derive(Clone, Copy)]
+struct Captured {
+    var: VarId,
+    ty: Ty,
+    lane_bytes: u8,
+    n_parts: usize,
+    offset: i32,
+}
+
+/// What came of emission.
+pub(super) struct Emitted {
+    /// The kernel.
+    pub entry: FuncId,
+    /// Bytes of machine code.
+    pub code_size: usize,
+    /// Cranelift's listing of all functions, if asked for.
+    pub listing: Option<String>,
+    /// Time spent building Cranelift's IR.
+    pub build: Duration,
+    /// Time spent compiling it.
+    pub compile: Duration,
+}
+
+thread_local! {
+    /// Contexts are expensive to make and cheap to reuse.
+    static CONTEXTS: RefCell<(Context, FunctionBuilderContext)> =
+        RefCell::new((Context::new(), FunctionBuilderContext::new()));
+}
+
+/// Emits a kernel into `module`.
+pub(super) fn emit(
+    module: &mut dyn Module,
+    kernel: &Kernel,
+    options: &CodegenOptions,
+    scratch: &ScratchLayout,
+    want_listing: bool,
+) -> Result<Emitted, CodegenError> {
+    let call_conv = module.target_config().default_call_conv;
+    let costs = Costs::new(kernel);
+    let (fp_enter, fp_leave) = fp_state::define(module, options)?;
+    let mut shared = Shared {
+        options: *options,
+        call_conv,
+        fp_enter,
+        fp_leave,
+        polls: costs.polls(),
+        grains: costs.grains(),
+        scratch: scratch.clone(),
+        order: variable_order(kernel),
+        bodies: Vec::new(),
+    };
+    let mut signature = Signature::new(call_conv);
+    signature.params.push(AbiParam::new(types::I64));
+    signature.returns.push(AbiParam::new(types::I32));
+    let entry = module.declare_function("tvmr_kernel", Linkage::Export, &signature)?;
+    let mut emitted = Emitted {
+        entry,
+        code_size: 0,
+        listing: want_listing.then(String::new),
+        build: Duration::ZERO,
+        compile: Duration::ZERO,
+    };
+    CONTEXTS.with_borrow_mut(|(context, builder)| -> Result<(), CodegenError> {
+        define(module, context, builder, entry, signature, &mut emitted, |b, module| {
+            let emitter = Emitter::new(b, kernel, module, &mut shared, kernel.stmts.list(kernel.body));
+            emitter.kernel_function(kernel.body);
+        })?;
+        let mut next = 0;
+        while next < shared.bodies.len() {
+            let job = BodyJob { env: std::mem::take(&mut shared.bodies[next].env), ..shared.bodies[next] };
+            let id = job.id.expect("a job is declared when it is added");
+            let signature = body_signature(call_conv);
+            define(module, context, builder, id, signature, &mut emitted, |b, module| {
+                Emitter::new(b, kernel, module, &mut shared, &[job.stmt]).body_function(&job);
+            })?;
+            next += 1;
+        }
+        Ok(())
+    })?;
+    Ok(emitted)
+}
+
+/// Builds and compiles one function.
+fn define(
+    module: &mut dyn Module,
+    context: &mut Context,
+    builder: &mut FunctionBuilderContext,
+    id: FuncId,
+    signature: Signature,
+    emitted: &mut Emitted,
+    build: impl FnOnce(FunctionBuilder<'_>, &mut dyn Module),
+) -> Result<(), CodegenError> {
+    let started = Instant::now();
+    module.clear_context(context);
+    context.func.signature = signature;
+    context.func.name = cranelift_codegen::ir::UserFuncName::user(0, id.as_u32());
+    context.set_disasm(emitted.listing.is_some());
+    build(FunctionBuilder::new(&mut context.func, builder), module);
+    let built = Instant::now();
+    module.define_function(id, context)?;
+    emitted.compile += built.elapsed();
+    emitted.build += built - started;
+    if let Some(code) = context.compiled_code() {
+        emitted.code_size += code.buffer.data().len();
+        if let (Some(listing), Some(text)) = (&mut emitted.listing, &code.vcode) {
+            listing.push_str(text);
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Adds a function for the body of a parallel loop.
+    fn add_body(&mut self, module: &mut dyn Module, mut job: BodyJob) -> FuncId {
+        let id = module
+            .declare_anonymous_function(&body_signature(self.call_conv))
+            .expect("a function without a name clashes with none");
+        job.id = Some(id);
+        self.bodies.push(job);
+        id
+    }
+
+    fn grain(&self, s: StmtId) -> i64 {
+        self.grains.get(&s).copied().unwrap_or(1)
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// Must every operation round as the program says?
+    fn is_strict(&self) -> bool {
+        self.shared.options.strict_fp
+    }
+}
+
+fn body_signature(call_conv: CallConv) -> Signature {
+    let mut signature = Signature::new(call_conv);
+    signature.params.extend([AbiParam::new(types::I64); 5]);
+    signature.returns.push(AbiParam::new(types::I32));
+    signature
+}
+
+/// Numbers variables in the order in which they are bound, from 1.
+fn variable_order(kernel: &Kernel) -> Vec<u32> {
+    let mut order = vec![0; kernel.arena.n_vars()];
+    let mut n = 0;
+    kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
+        if let Stmt::For(For { var, .. }) | Stmt::Let { var, .. } = stmt {
+            n += 1;
+            order[var.index()] = n;
+        }
+    });
+    order
+}

@@ -1,0 +1,165 @@
+//! From a kernel to a function that can be called.
+
+use super::clif;
+use super::isa;
+use super::opt;
+use super::options::{CodegenError, CodegenOptions};
+use super::runtime::frame::{Frame, KernelFn, Status};
+use super::runtime::{RunContext, RuntimeFailure, functions, workers};
+use super::scratch::ScratchLayout;
+use crate::loopir::{Buffer, Kernel};
+use cranelift_jit::{JITBuilder, JITModule};
+use std::time::{Duration, Instant};
+
+/// How long the stages of a compilation took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CompileTimes {
+    /// Loop optimisation.
+    pub optimize: Duration,
+    /// Building the back end's IR.
+    pub build: Duration,
+    /// The back end.
+    pub emit: Duration,
+    /// Making the code executable.
+    pub link: Duration,
+}
+
+impl CompileTimes {
+    /// All stages together.
+    pub fn total(&self) -> Duration {
+        self.optimize + self.build + self.emit + self.link
+    }
+}
+
+/// Machine code of a kernel, in memory of its own that is freed with it.
+pub struct CompiledKernel {
+    /// There until dropped.
+    module: Option<JITModule>,
+    entry: KernelFn,
+    params: Vec<Buffer>,
+    scratch: ScratchLayout,
+    code_size: usize,
+    times: CompileTimes,
+}
+
+// SAFETY: the module is only kept to be freed, and its code is never written again.
+unsafe impl Sync for CompiledKernel {}
+
+/// Compiles a kernel.
+///
+/// # Errors
+/// The machine is not supported, or the back end refuses the kernel.
+pub fn compile(kernel: &Kernel, options: &CodegenOptions) -> Result<CompiledKernel, CodegenError> {
+    let started = Instant::now();
+    let optimized = opt::optimize(kernel.clone(), options);
+    let optimize = started.elapsed();
+    let (mut compiled, _) = assemble(&optimized, options, false)?;
+    compiled.times.optimize = optimize;
+    Ok(compiled)
+}
+
+/// Compiles a kernel as [`compile`] does, and returns the listing of its machine code too.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with_listing(
+    kernel: &Kernel,
+    options: &CodegenOptions,
+) -> Result<(CompiledKernel, String), CodegenError> {
+    let optimized = opt::optimize(kernel.clone(), options);
+    assemble(&optimized, options, true)
+}
+
+/// Emits a kernel as it is.
+pub(super) fn assemble(
+    kernel: &Kernel,
+    options: &CodegenOptions,
+    want_listing: bool,
+) -> Result<(CompiledKernel, String), CodegenError> {
+    let mut builder = JITBuilder::with_isa(isa::host()?, cranelift_module::default_libcall_names());
+    builder.symbol_lookup_fn(Box::new(functions::address_of));
+    let mut module = JITModule::new(builder);
+    let scratch = ScratchLayout::new(kernel);
+    let result = clif::emit(&mut module, kernel, options, &scratch, want_listing).and_then(|emitted| {
+        let started = Instant::now();
+        module.finalize_definitions()?;
+        Ok((emitted, started.elapsed()))
+    });
+    let (emitted, link) = match result {
+        Ok(done) => done,
+        Err(error) => {
+            // SAFETY: no function of the module has been handed out.
+            unsafe { module.free_memory() };
+            return Err(error);
+        }
+    };
+    let entry = module.get_finalized_function(emitted.entry);
+    // SAFETY: the function was emitted with this signature.
+    let entry = unsafe { std::mem::transmute::<*const u8, KernelFn>(entry) };
+    let times = CompileTimes { optimize: Duration::ZERO, build: emitted.build, emit: emitted.compile, link };
+    let compiled = CompiledKernel {
+        module: Some(module),
+        entry,
+        params: kernel.params().to_vec(),
+        scratch,
+        code_size: emitted.code_size,
+        times,
+    };
+    Ok((compiled, emitted.listing.unwrap_or_default()))
+}
+
+impl CompiledKernel {
+    /// The parameters, in order.
+    pub fn params(&self) -> &[Buffer] {
+        &self.params
+    }
+
+    /// Bytes of machine code.
+    pub fn code_size(&self) -> usize {
+        self.code_size
+    }
+
+    /// How long compilation took.
+    pub fn times(&self) -> CompileTimes {
+        self.times
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Errors
+    /// The kernel stopped by itself, or the context's stop flag was raised; what it stored until then stays.
+    ///
+    /// # Safety
+    /// `args` holds one pointer for each parameter, to as many elements as it has, aligned as it says; those it writes
+    /// are not read or written by anything else meanwhile, and none overlap. The kernel keeps the invariants of the
+    /// loop IR.
+    pub unsafe fn call(&self, args: &[*mut u8], context: &mut RunContext) -> Result<(), RuntimeFailure> {
+        assert_eq!(args.len(), self.params.len(), "one argument for each parameter");
+        debug_assert!(
+            args.iter().zip(&self.params).all(|(&a, p)| (a as usize).is_multiple_of(p.align as usize)),
+            "arguments are aligned as the parameters say"
+        );
+        let workers = context.workers().threads();
+        let scratch = context.scratch(self.scratch.total(workers));
+        let frame = Frame {
+            params: args.as_ptr(),
+            shared: scratch,
+            private: scratch.wrapping_add(self.scratch.total(0)),
+            stop: context.stop_flag().as_ptr(),
+            fork: workers::fork,
+            workers: context.workers(),
+        };
+        // SAFETY: the code was generated for a frame like this; the rest is the caller's promise.
+        let status = unsafe { (self.entry)(&raw const frame) };
+        Status::from_code(status).result()
+    }
+}
+
+impl Drop for CompiledKernel {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: calls borrow the kernel, so none is running.
+            unsafe { module.free_memory() };
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A rough guess of how long statements run: where to look at the stop flag, and how much of a parallel loop a worker
+//! should take at once. It need only be right within a few times.
+
+use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, Intrinsic};
+use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::{Body, Expr, Kernel, LoopKind, Stmt, StmtId};
+use hashbrown::{HashMap, HashSet};
+
+/// Nanoseconds that a kernel may run without looking at the stop flag, as guessed.
+pub(super) const UNPOLLED: f64 = 20_000.0;
+
+/// Nanoseconds that an iteration must take, as guessed, for the look after it not to show.
+const POLLED_ITERATION: f64 = 300.0;
+
+/// Nanoseconds of work that a worker should take at once.
+const CHUNK: f64 = 20_000.0;
+
+/// The number of iterations assumed of a loop whose extent is no constant: enough to be polled.
+const UNKNOWN_EXTENT: f64 = 1e6;
+
+/// Guesses for the loops of a kernel.
+pub(super) struct Costs {
+    loops: HashMap<StmtId, LoopCost, FxBuild>,
+    /// In text order.
+    order: Vec<StmtId>,
+}
+
+/// A guess for one loop, in nanoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct LoopCost {
+    /// One iteration.
+    pub iteration: f64,
+    /// All iterations.
+    pub total: f64,
+    /// Does a loop inside look at the stop flag?
+    polled_inside: bool,
+    is_parallel: bool,
+}
+
+impl LoopCost {
+    fn is_polled(&self) -> bool {
+        self.total > UNPOLLED && !self.polled_inside && self.iteration >= POLLED_ITERATION
+    }
+
+    /// Must the loop be cut into pieces so that it can look at the stop flag between them?
+    pub fn wants_pieces(&self) -> bool {
+        self.total > UNPOLLED && !self.polled_inside && self.iteration < POLLED_ITERATION
+    }
+}
+
+impl Costs {
+    /// Guesses for all loops of a kernel.
+    pub fn new(kernel: &Kernel) -> Costs {
+        let mut costs = Costs { loops: HashMap::default(), order: Vec::new() };
+        costs.body(kernel, kernel.body);
+        costs
+    }
+
+    /// Does no loop need to be cut into pieces?
+    pub fn all_short_enough(&self) -> bool {
+        !self.order.iter().any(|s| self.loops[s].wants_pieces())
+    }
+
+    /// The guess for a loop.
+    pub fn of(&self, s: StmtId) -> LoopCost {
+        self.loops[&s]
+    }
+
+    /// The loops after whose iterations the stop flag is looked at.
+    pub fn polls(&self) -> HashSet<StmtId, FxBuild> {
+        self.order.iter().copied().filter(|s| self.loops[s].is_polled()).collect()
+    }
+
+    /// For each parallel loop, the least number of iterations to take at once.
+    pub fn grains(&self) -> HashMap<StmtId, i64, FxBuild> {
+        let parallel = self.order.iter().filter(|s| self.loops[*s].is_parallel);
+        parallel.map(|&s| (s, (CHUNK / self.loops[&s].iteration.max(0.1)).ceil() as i64)).collect()
+    }
+
+    /// Nanoseconds, and whether anything inside looks at the stop flag.
+    fn body(&mut self, kernel: &Kernel, body: Body) -> (f64, bool) {
+        let mut sum = 0.0;
+        let mut polled = false;
+        for &s in kernel.stmts.list(body) {
+            let stmt = kernel.stmts.get(s);
+            for_each_operand(stmt, |e| {
+                for_each_expr(&kernel.arena, e, &mut |e| sum += expr_cost(kernel, e));
+            });
+            match stmt {
+                Stmt::For(l) => {
+                    self.order.push(s);
+                    let (iteration, polled_inside) = self.body(kernel, l.body);
+                    // Counting takes time too.
+                    let iteration = iteration + 0.5;
+                    let n = kernel.arena.as_int(l.extent).map_or(UNKNOWN_EXTENT, |n| n.max(0) as f64);
+                    let total = iteration * n;
+                    let is_parallel = l.kind == LoopKind::Parallel;
+                    let cost = LoopCost { iteration, total, polled_inside, is_parallel };
+                    self.loops.insert(s, cost);
+                    sum += total;
+                    polled |= polled_inside || cost.is_polled();
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    let (a, p) = self.body(kernel, then);
+                    let (b, q) = self.body(kernel, otherwise);
+                    sum += a.max(b);
+                    polled |= p || q;
+                }
+                Stmt::Store { value, .. } => sum += 0.3 * parts(kernel, value),
+                Stmt::Let { .. } | Stmt::Set { .. } => {}
+                Stmt::Check { .. } => sum += 0.3,
+            }
+        }
+        (sum, polled)
+    }
+}
+
+/// 128-bit vectors in a value.
+fn parts(kernel: &Kernel, e: crate::loopir::ExprId) -> f64 {
+    (kernel.arena.ty(e).bytes() as f64 / 16.0).ceil()
+}
+
+/// Nanoseconds for one node without its operands.
+fn expr_cost(kernel: &Kernel, e: crate::loopir::ExprId) -> f64 {
+    let arena = &kernel.arena;
+    let lanes = arena.lanes(e) as f64;
+    match arena.expr(e) {
+        Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Broadcast(_) | Expr::Ramp(..) => 0.0,
+        Expr::Binary(op, _, b) => match op {
+            BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod => {
+                if arena.dtype(e).is_float() {
+                    1.5 * parts(kernel, e)
+                } else if arena.as_int(b).is_some_and(|d| d > 0 && (d as u64).is_power_of_two()) {
+                    0.2 * lanes
+                } else {
+                    6.0 * lanes
+                }
+            }
+            BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or => {
+                0.2 * parts(kernel, e)
+            }
+        },
+        Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) => 0.2 * parts(kernel, e).max(1.0),
+        Expr::IfThenElse(..) => 0.5,
+        Expr::Cast(_) => 0.3 * parts(kernel, e),
+        Expr::Load(..) => 0.25 * parts(kernel, e),
+        Expr::Pack(_) => 0.4 * lanes,
+        Expr::Extract(..) => 0.4,
+        Expr::Reduce(_, a) => 0.5 * arena.lanes(a) as f64,
+        Expr::Call(f, _) => match f {
+            Intrinsic::Fma | Intrinsic::Abs | Intrinsic::Likely | Intrinsic::Assume => 0.25 * parts(kernel, e),
+            Intrinsic::Sqrt | Intrinsic::Rsqrt => 3.0 * parts(kernel, e),
+            Intrinsic::Floor
+            | Intrinsic::Ceil
+            | Intrinsic::Trunc
+            | Intrinsic::Round
+            | Intrinsic::NearbyInt
+            | Intrinsic::CopySign
+            | Intrinsic::IsNan
+            | Intrinsic::IsInf
+            | Intrinsic::IsFinite => 0.5 * parts(kernel, e),
+            Intrinsic::PopCount
+            | Intrinsic::Clz
+            | Intrinsic::BitAnd
+            | Intrinsic::BitOr
+            | Intrinsic::BitXor
+            | Intrinsic::BitNot
+            | Intrinsic::ShiftLeft
+            | Intrinsic::ShiftRight => 0.3 * lanes,
+            Intrinsic::Exp
+            | Intrinsic::Exp2
+            | Intrinsic::Log
+            | Intrinsic::Log2
+            | Intrinsic::Sigmoid
+            | Intrinsic::Exp10
+            | Intrinsic::Log10
+            | Intrinsic::Log1p
+            | Intrinsic::Tanh
+            | Intrinsic::Sin
+            | Intrinsic::Cos
+            | Intrinsic::Tan
+            | Intrinsic::Asin
+            | Intrinsic::Acos
+            | Intrinsic::Atan
+            | Intrinsic::Sinh
+            | Intrinsic::Cosh
+            | Intrinsic::Asinh
+            | Intrinsic::Acosh
+            | Intrinsic::Atanh
+            | Intrinsic::Atan2
+            | Intrinsic::Erf
+            | Intrinsic::Pow
+            | Intrinsic::Fmod
+            | Intrinsic::Hypot => 8.0 * lanes,
+        },
+    }
+}

@@ -1,0 +1,104 @@
+//! What can be told of expressions without running them.
+
+use crate::ir::BinOp;
+use crate::loopir::rewrite::for_each_expr;
+use crate::loopir::{Arena, BufferId, Expr, ExprId, LocalId};
+
+/// Can the operation of this node (not its operands) stop the kernel? Only integer division can, by a divisor that is
+/// not a constant other than 0 and -1.
+pub fn can_fail(arena: &Arena, e: ExprId) -> bool {
+    match arena.expr(e) {
+        Expr::Binary(BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod, _, b) => {
+            let ty = arena.ty(e);
+            !ty.dtype.is_float()
+                && match arena.as_const(b) {
+                    Some(crate::ir::Const::Int(d)) => d == 0 || d == -1 && ty.dtype.is_int(),
+                    _ => true,
+                }
+        }
+        _ => false,
+    }
+}
+
+/// May `e` be evaluated where the program does not evaluate it: it reads no memory, cannot fail, and costs little?
+pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
+    let mut cost = 0;
+    let mut safe = true;
+    for_each_expr(arena, e, &mut |e| {
+        safe &= !can_fail(arena, e);
+        match arena.expr(e) {
+            Expr::Load(..) => safe = false,
+            Expr::Call(..) => cost += 8,
+            Expr::Binary(..)
+            | Expr::Compare(..)
+            | Expr::Cast(_)
+            | Expr::Select(..)
+            | Expr::IfThenElse(..)
+            | Expr::Pack(_)
+            | Expr::Reduce(..) => cost += 1,
+            Expr::Int(_)
+            | Expr::Float(_)
+            | Expr::Var(_)
+            | Expr::Local(_)
+            | Expr::Not(_)
+            | Expr::Broadcast(_)
+            | Expr::Ramp(..)
+            | Expr::Extract(..) => {}
+        }
+    });
+    safe && cost <= 8
+}
+
+/// What state the value of an expression depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// None: only variables.
+    Nothing,
+    /// One buffer.
+    Buffer(BufferId),
+    /// One register.
+    Local(LocalId),
+    /// Several.
+    Several,
+}
+
+impl Reads {
+    /// What two operands together depend on.
+    pub fn and(self, other: Reads) -> Reads {
+        match (self, other) {
+            (Reads::Nothing, x) | (x, Reads::Nothing) => x,
+            (x, y) if x == y => x,
+            _ => Reads::Several,
+        }
+    }
+}
+
+/// Answers [`Reads`] for the expressions of one kernel, each computed once.
+#[derive(Default)]
+pub struct ReadsOf {
+    known: Vec<Option<Reads>>,
+}
+
+impl ReadsOf {
+    /// What `e` depends on.
+    pub fn get(&mut self, arena: &Arena, e: ExprId) -> Reads {
+        if self.known.len() < arena.n_exprs() {
+            self.known.resize(arena.n_exprs(), None);
+        }
+        if let Some(known) = self.known[e.index()] {
+            return known;
+        }
+        let mut reads = match arena.expr(e) {
+            Expr::Load(b, _) => Reads::Buffer(b),
+            Expr::Local(l) => Reads::Local(l),
+            _ => Reads::Nothing,
+        };
+        let mut children = smallvec::SmallVec::<[ExprId; 4]>::new();
+        arena.for_each_child(e, |c| children.push(c));
+        for c in children {
+            reads = reads.and(self.get(arena, c));
+        }
+        self.known[e.index()] = Some(reads);
+        reads
+    }
+}

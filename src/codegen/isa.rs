@@ -1,0 +1,32 @@
+//! Cranelift's description of this machine, made once.
+
+use super::options::CodegenError;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use std::sync::OnceLock;
+
+/// The machine this runs on, for code that runs in this process.
+pub(super) fn host() -> Result<OwnedTargetIsa, CodegenError> {
+    static HOST: OnceLock<Result<OwnedTargetIsa, CodegenError>> = OnceLock::new();
+    HOST.get_or_init(|| build(false)).clone()
+}
+
+fn build(is_pic: bool) -> Result<OwnedTargetIsa, CodegenError> {
+    let mut flags = settings::builder();
+    let settings = [
+        ("is_pic", if is_pic { "true" } else { "false" }),
+        ("use_colocated_libcalls", "false"),
+        // Ours did the work; Cranelift's would make all loads of an unrolled body live at once.
+        ("opt_level", "none"),
+        ("enable_alias_analysis", "false"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        // Nothing unwinds through generated code, and nothing on its stack is large.
+        ("unwind_info", "false"),
+        ("enable_probestack", "false"),
+    ];
+    for (name, value) in settings {
+        flags.set(name, value).map_err(|e| CodegenError::Machine(e.to_string()))?;
+    }
+    let builder = cranelift_native::builder().map_err(|e| CodegenError::Machine(e.to_string()))?;
+    builder.finish(settings::Flags::new(flags)).map_err(|e| CodegenError::Machine(e.to_string()))
+}

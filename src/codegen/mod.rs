@@ -1,0 +1,28 @@
+//! Machine code from kernels of the loop IR.
+//!
+//! [`compile`] is the pipeline: loop optimisation ([`opt`]), emission through Cranelift ([`clif`]), and a
+//! [`CompiledKernel`] that can be called. It takes about a millisecond and is safe to run on many threads at once.
+//! Compiled kernels run in a [`RunContext`], which has the threads for parallel loops, scratch memory and a stop flag.
+//!
+//! What comes before: lowering, which proves or guards every access. What comes after: measurement. Start reading at
+//! [`compile`].
+
+mod clif;
+mod compiled;
+mod cost;
+pub mod facts;
+mod isa;
+pub mod opt;
+mod options;
+pub mod runtime;
+mod scratch;
+
+pub use compiled::{CompileTimes, CompiledKernel, compile, compile_with_listing};
+pub use options::{CodegenError, CodegenOptions};
+pub use runtime::{Pinning, RunContext, RuntimeFailure, StopFlag, Workers};
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests;

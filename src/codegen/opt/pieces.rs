@@ -1,0 +1,78 @@
+//! Cuts long loops with short iterations into pieces, between which the stop flag can be looked at.
+//!
+//!     for i in 1000000: S(i)
+//!     // becomes
+//!     for p in 500:
+//!       for i in 2000: S(p * 2000 + i)
+//!
+//! A look after every short iteration would show in the kernel's time, one after every piece does not. The order of
+//! iterations stays. What does not fill the last piece follows in a loop of its own.
+//!
+//! Comes last: guesses of cost hold for loops as they will be emitted.
+
+use crate::codegen::cost::{Costs, LoopCost};
+use crate::ir::BinOp;
+use crate::loopir::rewrite::Substitution;
+use crate::loopir::{ExprId, For, Kernel, Stmt, StmtId};
+
+/// Nanoseconds that a piece should take, as guessed.
+const PIECE: f64 = 10_000.0;
+
+/// Cuts all loops of the kernel that need it.
+pub fn cut_long_loops(kernel: &mut Kernel) {
+    let costs = Costs::new(kernel);
+    if costs.all_short_enough() {
+        return;
+    }
+    let body = kernel.body;
+    kernel.body = kernel.rebuild(body, &mut |kernel, old, id, stmt, out| match stmt {
+        Stmt::For(l) if costs.of(old).wants_pieces() => cut(kernel, l, costs.of(old), out),
+        Stmt::For(_)
+        | Stmt::If { .. }
+        | Stmt::Store { .. }
+        | Stmt::Let { .. }
+        | Stmt::Set { .. }
+        | Stmt::Check { .. } => out.push(id),
+    });
+}
+
+fn cut(kernel: &mut Kernel, l: For, cost: LoopCost, out: &mut Vec<StmtId>) {
+    let piece = (PIECE / cost.iteration).ceil().max(2.0) as i64;
+    let arena = &mut kernel.arena;
+    let (n_pieces, piece, rest) = match arena.as_int(l.extent) {
+        Some(n) => {
+            let piece = divisor_near(n, piece);
+            (arena.index(n / piece), piece, arena.index(n % piece))
+        }
+        None => {
+            let size = arena.index(piece);
+            let (pieces, rest) = (arena.binary(BinOp::Div, l.extent, size), arena.binary(BinOp::Mod, l.extent, size));
+            (pieces, piece, rest)
+        }
+    };
+    let (outer, p) = kernel.arena.new_index("p");
+    let start = kernel.arena.mul_const(p, piece);
+    let size = kernel.arena.index(piece);
+    let inner = counted_from(kernel, &l, start, size);
+    let inner = kernel.stmts.push(inner);
+    let body = kernel.stmts.body(&[inner]);
+    out.push(kernel.stmts.push(Stmt::For(For { var: outer, extent: n_pieces, body, ..l })));
+    if kernel.arena.as_int(rest) != Some(0) {
+        let done = kernel.arena.mul_const(n_pieces, piece);
+        let tail = counted_from(kernel, &l, done, rest);
+        out.push(kernel.stmts.push(tail));
+    }
+}
+
+/// A copy of the loop for `n` iterations from `start` on.
+fn counted_from(kernel: &mut Kernel, l: &For, start: ExprId, n: ExprId) -> Stmt {
+    let (var, i) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+    let value = kernel.arena.add(start, i);
+    let body = Substitution::of(l.var, value).copy(kernel, l.body);
+    Stmt::For(For { var, extent: n, body, ..*l })
+}
+
+/// The largest divisor of `n` between half of `piece` and `piece`; `piece` if there is none.
+fn divisor_near(n: i64, piece: i64) -> i64 {
+    (piece / 2..=piece).rev().take(4096).find(|&d| d > 1 && n % d == 0).unwrap_or(piece)
+}

@@ -1,0 +1,161 @@
+//! What a kernel runs in: workers, scratch memory, and a flag that stops it.
+
+use super::frame::Status;
+use super::workers::Workers;
+use crate::loopir::{BufferId, Failure};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Raised to make a running kernel return early. Clones are the same flag, so that another thread can hold one.
+#[derive(Clone, Debug, Default)]
+pub struct StopFlag(Arc<AtomicU32>);
+
+impl StopFlag {
+    /// A flag that is not raised.
+    pub fn new() -> StopFlag {
+        StopFlag::default()
+    }
+
+    /// Makes kernels that run with this flag return within about 100 µs.
+    pub fn raise(&self) {
+        self.0.store(1, Relaxed);
+    }
+
+    /// Lets kernels run again.
+    pub fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
+
+    /// Is it raised?
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const AtomicU32 {
+        Arc::as_ptr(&self.0)
+    }
+}
+
+/// Why a kernel returned before it was done. What it stored until then stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RuntimeFailure {
+    /// The stop flag was raised.
+    #[error("stopped")]
+    Stopped,
+    /// An access that could not be proved in bounds was not.
+    #[error("access out of bounds")]
+    OutOfBounds {
+        /// The buffer accessed.
+        buffer: BufferId,
+    },
+    /// An integer was divided by zero, or the smallest one by -1.
+    #[error("integer division by zero or overflow")]
+    Division,
+    /// An assertion of the program does not hold.
+    #[error("assertion failed")]
+    Assertion,
+}
+
+impl Status {
+    /// The status as a result.
+    pub(crate) fn result(self) -> Result<(), RuntimeFailure> {
+        match self {
+            Status::Done => Ok(()),
+            Status::Stopped => Err(RuntimeFailure::Stopped),
+            Status::Failed(Failure::OutOfBounds { buffer }) => Err(RuntimeFailure::OutOfBounds { buffer }),
+            Status::Failed(Failure::Division) => Err(RuntimeFailure::Division),
+            Status::Failed(Failure::Assertion) => Err(RuntimeFailure::Assertion),
+        }
+    }
+}
+
+/// What kernels run in. Its scratch memory grows to what the largest kernel needs and is kept between runs, so that
+/// running allocates nothing.
+pub struct RunContext {
+    workers: Arc<Workers>,
+    stop: StopFlag,
+    scratch: Scratch,
+}
+
+impl RunContext {
+    /// A context with the given workers.
+    pub fn new(workers: Arc<Workers>) -> RunContext {
+        RunContext { workers, stop: StopFlag::new(), scratch: Scratch::default() }
+    }
+
+    /// A context for kernels that run on one thread.
+    pub fn serial() -> RunContext {
+        RunContext::new(Arc::new(Workers::serial()))
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// The flag that stops kernels running in this context.
+    pub fn stop_flag(&self) -> &StopFlag {
+        &self.stop
+    }
+
+    /// Fills the scratch memory with a byte, so that a kernel which reads what it has not written shows.
+    pub fn poison_scratch(&mut self, byte: u8) {
+        self.scratch.fill(byte);
+    }
+
+    /// At least `bytes` of scratch, aligned to [`SCRATCH_ALIGN`].
+    pub(crate) fn scratch(&mut self, bytes: usize) -> *mut u8 {
+        self.scratch.reserve(bytes)
+    }
+}
+
+/// Alignment of scratch memory: that of a page, so that what it holds falls into cache sets the same way each time.
+pub(crate) const SCRATCH_ALIGN: usize = 4096;
+
+/// One growing block of memory.
+#[derive(Default)]
+struct Scratch {
+    block: Option<(NonNull<u8>, Layout)>,
+}
+
+// SAFETY: the block is owned, and only reached through the owner.
+unsafe impl Send for Scratch {}
+
+impl Scratch {
+    fn reserve(&mut self, bytes: usize) -> *mut u8 {
+        if let Some((block, layout)) = self.block
+            && layout.size() >= bytes
+        {
+            return block.as_ptr();
+        }
+        self.free();
+        let size = bytes.max(1).next_multiple_of(SCRATCH_ALIGN);
+        let layout = Layout::from_size_align(size, SCRATCH_ALIGN).expect("scratch is smaller than the address space");
+        // SAFETY: the layout is not empty.
+        let Some(block) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        self.block = Some((block, layout));
+        block.as_ptr()
+    }
+
+    fn fill(&mut self, byte: u8) {
+        if let Some((block, layout)) = self.block {
+            // SAFETY: the block is owned and that long.
+            unsafe { block.write_bytes(byte, layout.size()) };
+        }
+    }
+
+    fn free(&mut self) {
+        if let Some((block, layout)) = self.block.take() {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(block.as_ptr(), layout) };
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.free();
+    }
+}

@@ -1,0 +1,148 @@
+//! Scalar functions that compiled code calls by name.
+
+use crate::ir::{DType, Intrinsic};
+
+/// A function of up to two floats of one type, giving one of that type.
+#[derive(Clone, Copy)]
+pub(crate) struct ScalarFunction {
+    /// Its symbol.
+    pub name: &'static str,
+    /// Its address.
+    pub address: *const u8,
+}
+
+// SAFETY: the address of a function is valid anywhere.
+unsafe impl Sync for ScalarFunction {}
+
+macro_rules! functions {
+    ($($intrinsic:ident $name32:literal $name64:literal ($($x:ident),*) $f32:expr, $f64:expr;)*) => {
+        /// The function of `float32` or `float64` that computes an intrinsic; nothing for those that are instructions.
+        pub(crate) fn scalar_function(intrinsic: Intrinsic, dtype: DType) -> Option<&'static ScalarFunction> {
+            match (intrinsic, dtype) {
+                $((Intrinsic::$intrinsic, DType::Float64) => {
+                    extern "C" fn double($($x: f64),*) -> f64 { $f64 }
+                    static FUNCTION: ScalarFunction =
+                        ScalarFunction { name: $name64, address: double as *const u8 };
+                    Some(&FUNCTION)
+                })*
+                $((Intrinsic::$intrinsic, _) => {
+                    extern "C" fn single($($x: f32),*) -> f32 { $f32 }
+                    static FUNCTION: ScalarFunction =
+                        ScalarFunction { name: $name32, address: single as *const u8 };
+                    Some(&FUNCTION)
+                })*
+                _ => None,
+            }
+        }
+
+        fn intrinsic_address(name: &str) -> Option<*const u8> {
+            match name {
+                $($name64 => scalar_function(Intrinsic::$intrinsic, DType::Float64),)*
+                $($name32 => scalar_function(Intrinsic::$intrinsic, DType::Float32),)*
+                _ => None,
+            }
+            .map(|f| f.address)
+        }
+    };
+}
+
+functions! {
+    Exp "tvmr_exp_f32" "tvmr_exp_f64" (x) x.exp(), x.exp();
+    Exp2 "tvmr_exp2_f32" "tvmr_exp2_f64" (x) x.exp2(), x.exp2();
+    Exp10 "tvmr_exp10_f32" "tvmr_exp10_f64" (x) 10f64.powf(x as f64) as f32, 10f64.powf(x);
+    Log "tvmr_log_f32" "tvmr_log_f64" (x) x.ln(), x.ln();
+    Log2 "tvmr_log2_f32" "tvmr_log2_f64" (x) x.log2(), x.log2();
+    Log10 "tvmr_log10_f32" "tvmr_log10_f64" (x) x.log10(), x.log10();
+    Log1p "tvmr_log1p_f32" "tvmr_log1p_f64" (x) x.ln_1p(), x.ln_1p();
+    Tanh "tvmr_tanh_f32" "tvmr_tanh_f64" (x) x.tanh(), x.tanh();
+    Sin "tvmr_sin_f32" "tvmr_sin_f64" (x) x.sin(), x.sin();
+    Cos "tvmr_cos_f32" "tvmr_cos_f64" (x) x.cos(), x.cos();
+    Tan "tvmr_tan_f32" "tvmr_tan_f64" (x) x.tan(), x.tan();
+    Asin "tvmr_asin_f32" "tvmr_asin_f64" (x) x.asin(), x.asin();
+    Acos "tvmr_acos_f32" "tvmr_acos_f64" (x) x.acos(), x.acos();
+    Atan "tvmr_atan_f32" "tvmr_atan_f64" (x) x.atan(), x.atan();
+    Sinh "tvmr_sinh_f32" "tvmr_sinh_f64" (x) x.sinh(), x.sinh();
+    Cosh "tvmr_cosh_f32" "tvmr_cosh_f64" (x) x.cosh(), x.cosh();
+    // Rust's own formulas lose digits in single precision.
+    Asinh "tvmr_asinh_f32" "tvmr_asinh_f64" (x) (x as f64).asinh() as f32, x.asinh();
+    Acosh "tvmr_acosh_f32" "tvmr_acosh_f64" (x) (x as f64).acosh() as f32, x.acosh();
+    Atanh "tvmr_atanh_f32" "tvmr_atanh_f64" (x) (x as f64).atanh() as f32, x.atanh();
+    Erf "tvmr_erf_f32" "tvmr_erf_f64" (x) crate::ir::math::erf(x as f64) as f32, crate::ir::math::erf(x);
+    Sigmoid "tvmr_sigmoid_f32" "tvmr_sigmoid_f64" (x) 1.0 / (1.0 + (-x).exp()), 1.0 / (1.0 + (-x).exp());
+    Atan2 "tvmr_atan2_f32" "tvmr_atan2_f64" (y, x) y.atan2(x), y.atan2(x);
+    Pow "tvmr_pow_f32" "tvmr_pow_f64" (x, y) x.powf(y), x.powf(y);
+    Fmod "tvmr_fmod_f32" "tvmr_fmod_f64" (x, y) x % y, x % y;
+    Hypot "tvmr_hypot_f32" "tvmr_hypot_f64" (x, y) x.hypot(y), x.hypot(y);
+}
+
+/// Conversion of `float64` to `float16` bits, rounded once.
+pub(crate) static F64_TO_F16: ScalarFunction =
+    ScalarFunction { name: "tvmr_f64_to_f16", address: f64_to_f16 as *const u8 };
+/// Conversion of `float64` to `bfloat16` bits, rounded once.
+pub(crate) static F64_TO_BF16: ScalarFunction =
+    ScalarFunction { name: "tvmr_f64_to_bf16", address: f64_to_bf16 as *const u8 };
+
+extern "C" fn f64_to_f16(x: f64) -> u32 {
+    half::f16::from_f64(x).to_bits() as u32
+}
+
+extern "C" fn f64_to_bf16(x: f64) -> u32 {
+    half::bf16::from_f64(x).to_bits() as u32
+}
+
+/// The address of a symbol that compiled code refers to.
+pub(crate) fn address_of(name: &str) -> Option<*const u8> {
+    [&F64_TO_F16, &F64_TO_BF16]
+        .into_iter()
+        .find(|f| f.name == name)
+        .map(|f| f.address)
+        .or_else(|| intrinsic_address(name))
+        .or_else(|| libcall_address(name))
+}
+
+/// What Cranelift calls on CPUs that lack an instruction: fused multiply-add and rounding.
+fn libcall_address(name: &str) -> Option<*const u8> {
+    extern "C" fn fma(x: f64, y: f64, z: f64) -> f64 {
+        x.mul_add(y, z)
+    }
+    extern "C" fn fmaf(x: f32, y: f32, z: f32) -> f32 {
+        x.mul_add(y, z)
+    }
+    macro_rules! rounding {
+        ($($f:ident $f32:ident $method:ident),*) => {
+            $(extern "C" fn $f(x: f64) -> f64 { x.$method() }
+              extern "C" fn $f32(x: f32) -> f32 { x.$method() })*
+        };
+    }
+    rounding!(ceil ceilf ceil, floor floorf floor, trunc truncf trunc, nearbyint nearbyintf round_ties_even);
+    match name {
+        "fma" => Some(fma as *const u8),
+        "fmaf" => Some(fmaf as *const u8),
+        "ceil" => Some(ceil as *const u8),
+        "ceilf" => Some(ceilf as *const u8),
+        "floor" => Some(floor as *const u8),
+        "floorf" => Some(floorf as *const u8),
+        "trunc" => Some(trunc as *const u8),
+        "truncf" => Some(truncf as *const u8),
+        "nearbyint" => Some(nearbyint as *const u8),
+        "nearbyintf" => Some(nearbyintf as *const u8),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_is_found_by_its_name() {
+        for &intrinsic in Intrinsic::ALL {
+            for dtype in [DType::Float32, DType::Float64] {
+                if let Some(f) = scalar_function(intrinsic, dtype) {
+                    assert_eq!(address_of(f.name), Some(f.address), "{}", f.name);
+                }
+            }
+        }
+        assert_eq!(address_of("tvmr_nothing"), None);
+    }
+}

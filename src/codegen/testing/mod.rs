@@ -1,0 +1,135 @@
+//! What the tests of code generation share: guarded memory, running a kernel both ways, random kernels.
+
+pub(crate) mod memory;
+pub(crate) mod random;
+
+use super::{CodegenOptions, CompiledKernel, RunContext, RuntimeFailure};
+use crate::ir::{Const, DType};
+use crate::loopir::eval::{self, Memory, Stopped};
+use crate::loopir::{Failure, Kernel};
+use memory::{Flush, GuardedBuffer};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// A generator of random numbers for a seed.
+pub(crate) fn rng(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// A number in `0..n`.
+pub(crate) fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
+    (rng.next_u64() % n as u64) as usize
+}
+
+/// A value of a type: floats in [-1, 1), small integers.
+pub(crate) fn random_value(rng: &mut ChaCha8Rng, dtype: DType) -> Const {
+    let bits = rng.next_u64();
+    if dtype.is_float() {
+        Const::Float(dtype.round((bits >> 40) as f64 / (1u64 << 23) as f64 - 1.0))
+    } else {
+        Const::Int(match dtype {
+            DType::Bool => (bits & 1) as i64,
+            _ if dtype.is_int() => (bits % 23) as i64 - 11,
+            _ => (bits % 23) as i64,
+        })
+    }
+}
+
+/// Random contents for the parameters of a kernel.
+pub(crate) fn random_params(kernel: &Kernel, seed: u64) -> Vec<Memory> {
+    let mut rng = rng(seed);
+    let mut fill = |b: &crate::loopir::Buffer| (0..b.len).map(|_| Some(random_value(&mut rng, b.dtype))).collect();
+    kernel.params().iter().map(&mut fill).collect()
+}
+
+/// Runs machine code on contents of the parameters, in guarded memory.
+pub(crate) fn run_compiled(
+    compiled: &CompiledKernel,
+    params: &[Memory],
+    flush: Flush,
+    context: &mut RunContext,
+) -> Result<Vec<Memory>, RuntimeFailure> {
+    let mut buffers: Vec<GuardedBuffer> = compiled
+        .params()
+        .iter()
+        .zip(params)
+        .map(|(p, contents)| GuardedBuffer::with_contents(p.dtype, contents, flush))
+        .collect();
+    let args: Vec<*mut u8> = buffers.iter_mut().map(|b| b.as_mut_ptr()).collect();
+    context.poison_scratch(0xff);
+    // SAFETY: the buffers are as long as the parameters, distinct, and guarded where an access is wrong after all.
+    unsafe { compiled.call(&args, context) }?;
+    Ok(buffers.iter().map(|b| b.contents()).collect())
+}
+
+/// How close floats must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Closeness {
+    /// Equal, NaN to NaN.
+    Exact,
+    /// Within so many units of the type's precision, relative to the larger of the value and 1.
+    Ulps(f64),
+}
+
+/// Panics where contents differ.
+pub(crate) fn assert_close(kernel: &Kernel, expected: &[Memory], found: &[Memory], closeness: Closeness, what: &str) {
+    for ((p, expected), found) in kernel.params().iter().zip(expected).zip(found) {
+        for (i, (e, f)) in expected.iter().zip(found).enumerate() {
+            let close = match (e, f, closeness) {
+                (Some(Const::Float(e)), Some(Const::Float(f)), _) if e.is_nan() || f.is_nan() => {
+                    e.is_nan() && f.is_nan()
+                }
+                (Some(Const::Float(e)), Some(Const::Float(f)), Closeness::Ulps(n)) => {
+                    let unit = match p.dtype {
+                        DType::Float64 => f64::EPSILON,
+                        DType::Float32 => f32::EPSILON as f64,
+                        DType::Float16 => 1.0 / 1024.0,
+                        _ => 1.0 / 128.0,
+                    };
+                    e == f || (e - f).abs() <= n * unit * e.abs().max(1.0)
+                }
+                _ => e == f,
+            };
+            assert!(
+                close,
+                "{what}: element {i} of `{}` is {f:?}, expected {e:?}\n{}",
+                p.name,
+                crate::loopir::print::print(kernel)
+            );
+        }
+    }
+}
+
+/// Runs the evaluator and machine code on the same random contents and compares the results.
+pub(crate) fn check(kernel: &Kernel, options: &CodegenOptions, seed: u64, closeness: Closeness) {
+    let params = random_params(kernel, seed);
+    let mut expected = params.clone();
+    let outcome = eval::run(kernel, &mut expected);
+    // Aligned to elements only, buffers can end right before the guard.
+    let mut unaligned = kernel.clone();
+    for b in kernel.buffers().filter(|(_, b)| b.is_param()).map(|(b, _)| b) {
+        unaligned.buffer_mut(b).align = kernel.buffer(b).dtype.bytes() as u32;
+    }
+    let compiled = super::compile(&unaligned, options).unwrap_or_else(|e| panic!("{e}"));
+    for flush in [Flush::Start, Flush::End] {
+        let found = run_compiled(&compiled, &params, flush, &mut RunContext::serial());
+        let what = format!("seed {seed}, {options:?}, {flush:?}");
+        match (&outcome, found) {
+            (Ok(()), Ok(found)) => assert_close(kernel, &expected, &found, closeness, &what),
+            (Err(Stopped::Failure(f)), Err(e)) => assert_eq!(e, failure(*f), "{what}"),
+            (outcome, found) => panic!(
+                "{what}: expected {outcome:?}, found {:?}\n{}",
+                found.map(|_| ()),
+                crate::loopir::print::print(kernel)
+            ),
+        }
+    }
+}
+
+fn failure(f: Failure) -> RuntimeFailure {
+    match f {
+        Failure::OutOfBounds { buffer } => RuntimeFailure::OutOfBounds { buffer },
+        Failure::Division => RuntimeFailure::Division,
+        Failure::Assertion => RuntimeFailure::Assertion,
+    }
+}

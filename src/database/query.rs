@@ -1,0 +1,290 @@
+//! Questions to a database: the best candidates, the failed ones, what was measured already, totals.
+
+use super::record::{Role, TuningRecord};
+use super::scan::{Entry, Setting};
+use super::timestamp::Timestamp;
+use super::{Database, DatabaseError, LineProblem, WorkloadId};
+use crate::ir::expr::FxBuild;
+use crate::target::{CpuKey, Target};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Which records count.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Filter {
+    /// Measured on an equal CPU; `None`: on any.
+    pub cpu: Option<CpuKey>,
+    /// Measured with so many threads.
+    pub threads: Threads,
+    /// Measured with this instruction set; `None`: with any.
+    pub isa: Option<String>,
+    /// Measured with or without contraction and reassociation; `None`: either.
+    pub strict_fp: Option<bool>,
+}
+
+/// With how many threads a record was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Threads {
+    /// Any number.
+    #[default]
+    Any,
+    /// That number.
+    Exactly(u32),
+    /// That number or fewer.
+    AtMost(u32),
+}
+
+impl Filter {
+    /// All records.
+    pub fn any() -> Filter {
+        Filter::default()
+    }
+
+    /// The records that count on a machine: equal CPU and features; the number of threads if one is given, else what
+    /// fits its cores.
+    pub fn on(target: &Target, threads: Option<u32>) -> Filter {
+        let threads = threads.map_or(Threads::AtMost(target.cores), Threads::Exactly);
+        Filter { cpu: Some(target.cpu_key()), threads, ..Filter::default() }
+    }
+
+    fn admits(&self, setting: &Setting) -> bool {
+        let threads = match self.threads {
+            Threads::Any => true,
+            Threads::Exactly(n) => setting.threads == n,
+            Threads::AtMost(n) => setting.threads <= n,
+        };
+        threads
+            && self.cpu.as_ref().is_none_or(|cpu| setting.cpu.as_ref() == Some(cpu))
+            && self.isa.as_ref().is_none_or(|isa| setting.isa == *isa)
+            && self.strict_fp.is_none_or(|strict| setting.strict_fp == strict)
+    }
+}
+
+/// For each setting: do its records count?
+struct Admitted(Vec<bool>);
+
+/// Totals over the records of a workload.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Distinct programs that were tried: the trials a budget counts. Records without a program hash count one each.
+    pub trials: u64,
+    /// Those of them that have a time.
+    pub valid: u64,
+    /// Those that have none, by kind of failure.
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// Totals over a database.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Stats {
+    /// Usable workloads.
+    pub workloads: u64,
+    /// Usable records.
+    pub records: u64,
+    /// Lines of no use.
+    pub damaged: u64,
+    /// Size of both tables in bytes.
+    pub bytes: u64,
+    /// Totals by workload and setting, in order of workload and first record.
+    pub settings: Vec<SettingStats>,
+}
+
+/// Totals over the records of a workload in one setting.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SettingStats {
+    /// The workload.
+    pub workload: WorkloadId,
+    /// The CPU; `None` where the target is none.
+    pub cpu: Option<CpuKey>,
+    /// The number of threads.
+    pub threads: u32,
+    /// The instruction set.
+    pub isa: String,
+    /// Strict floating point?
+    pub strict_fp: bool,
+    /// Trials, valid ones and failures.
+    pub counts: Counts,
+    /// The best time in seconds.
+    pub best_secs: Option<f64>,
+    /// The time of the latest record.
+    pub last: Timestamp,
+}
+
+impl Database {
+    /// The settings a filter lets through.
+    fn admitted(&self, filter: &Filter) -> Admitted {
+        Admitted(self.records.records.settings.iter().map(|s| filter.admits(s)).collect())
+    }
+
+    /// One setting alone.
+    fn only(&self, setting: u32) -> Admitted {
+        Admitted((0..).map(|i| i == setting).take(self.records.records.settings.iter().count()).collect())
+    }
+
+    fn matching<'a>(&'a self, workload: WorkloadId, admitted: &Admitted) -> impl Iterator<Item = &'a Entry> {
+        let entries = self.records.records.entries.iter();
+        entries.filter(move |e| e.workload == workload && admitted.0[e.setting as usize])
+    }
+
+    /// The last entry of each program and setting, in order of lines: a later measurement supersedes an earlier one,
+    /// be it slower or a failure.
+    fn latest(&self, workload: WorkloadId, admitted: &Admitted) -> Vec<&Entry> {
+        let mut place: HashMap<(u64, u32), usize, FxBuild> = HashMap::default();
+        let mut kept: Vec<Option<&Entry>> = Vec::new();
+        for e in self.matching(workload, admitted) {
+            if let Some(program) = e.program
+                && let Some(earlier) = place.insert((program, e.setting), kept.len())
+            {
+                kept[earlier] = None;
+            }
+            kept.push(Some(e));
+        }
+        kept.into_iter().flatten().collect()
+    }
+
+    /// The `k` fastest candidates, the fastest first; ties go to the earlier line. The baseline is among them. Records
+    /// that turn out to be damaged are left out and reported.
+    pub fn top_k(
+        &self,
+        workload: WorkloadId,
+        k: usize,
+        filter: &Filter,
+    ) -> Result<(Vec<TuningRecord>, Vec<LineProblem>), DatabaseError> {
+        self.read_entries(self.ranked(workload, &self.admitted(filter)).into_iter(), k)
+    }
+
+    /// The fastest candidate.
+    pub fn best(
+        &self,
+        workload: WorkloadId,
+        filter: &Filter,
+    ) -> Result<(Option<TuningRecord>, Vec<LineProblem>), DatabaseError> {
+        let (mut found, problems) = self.top_k(workload, 1, filter)?;
+        Ok((found.pop(), problems))
+    }
+
+    fn ranked(&self, workload: WorkloadId, admitted: &Admitted) -> Vec<&Entry> {
+        let mut ranked: Vec<(f64, &Entry)> =
+            self.latest(workload, admitted).into_iter().filter_map(|e| Some((e.outcome.ok()?, e))).collect();
+        // Stable, so that ties keep the order of lines.
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ranked.into_iter().map(|(_, e)| e).collect()
+    }
+
+    /// All records, in order of lines: what a resumed search learns from.
+    pub fn records(
+        &self,
+        workload: WorkloadId,
+        filter: &Filter,
+    ) -> Result<(Vec<TuningRecord>, Vec<LineProblem>), DatabaseError> {
+        self.read_entries(self.matching(workload, &self.admitted(filter)), usize::MAX)
+    }
+
+    /// The candidates that have no time, with their reasons, in order of lines.
+    pub fn failed(
+        &self,
+        workload: WorkloadId,
+        filter: &Filter,
+    ) -> Result<(Vec<TuningRecord>, Vec<LineProblem>), DatabaseError> {
+        let latest = self.latest(workload, &self.admitted(filter));
+        self.read_entries(latest.into_iter().filter(|e| e.outcome.is_err()), usize::MAX)
+    }
+
+    fn read_entries<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a Entry>,
+        limit: usize,
+    ) -> Result<(Vec<TuningRecord>, Vec<LineProblem>), DatabaseError> {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if found.len() == limit {
+                break;
+            }
+            match self.read_record(entry)? {
+                Ok(record) => found.push(record),
+                Err(reason) => problems.push(LineProblem { path: self.record_path(), line: entry.line, reason }),
+            }
+        }
+        Ok((found, problems))
+    }
+
+    /// The hashes of the programs that were measured or failed, which need not be tried again.
+    pub fn programs(&self, workload: WorkloadId, filter: &Filter) -> BTreeSet<u64> {
+        self.matching(workload, &self.admitted(filter)).filter_map(|e| e.program).collect()
+    }
+
+    /// Totals of a workload.
+    pub fn counts(&self, workload: WorkloadId, filter: &Filter) -> Counts {
+        self.counts_of(workload, &self.admitted(filter))
+    }
+
+    fn counts_of(&self, workload: WorkloadId, admitted: &Admitted) -> Counts {
+        let tried: HashSet<(u64, u32), FxBuild> = self
+            .matching(workload, admitted)
+            .filter(|e| e.role == Role::Trial)
+            .filter_map(|e| Some((e.program?, e.setting)))
+            .collect();
+        let mut counts = Counts::default();
+        // A program tried in several settings is one trial per setting that the filter lets through.
+        for e in self.latest(workload, admitted) {
+            let is_trial = match e.program {
+                Some(program) => tried.contains(&(program, e.setting)),
+                None => e.role == Role::Trial,
+            };
+            if is_trial {
+                counts.add(e, &self.records.records);
+            }
+        }
+        counts
+    }
+
+    /// The lines of the records that are worth keeping; see [`super::prune`].
+    pub(super) fn worth_keeping(&self, best: usize, failed: bool) -> HashSet<u64> {
+        let mut keep = HashSet::new();
+        let groups: BTreeSet<(WorkloadId, u32)> =
+            self.records.records.entries.iter().map(|e| (e.workload, e.setting)).collect();
+        for (workload, setting) in groups {
+            let only = self.only(setting);
+            keep.extend(self.ranked(workload, &only).iter().take(best).map(|e| e.line));
+            if failed {
+                let latest = self.latest(workload, &only);
+                keep.extend(latest.iter().filter(|e| e.outcome.is_err()).map(|e| e.line));
+            }
+        }
+        keep
+    }
+
+    /// Totals of everything.
+    pub fn stats(&self) -> Stats {
+        let records = &self.records.records;
+        let mut stats = Stats {
+            workloads: self.workloads().count() as u64,
+            records: records.entries.len() as u64,
+            damaged: (self.workloads.problems.len() + records.problems.len() + self.records.dangling.len()) as u64,
+            bytes: [self.workloads.position, self.records.position].iter().map(|p| p.offset + p.tail).sum(),
+            settings: Vec::new(),
+        };
+        let mut groups: BTreeMap<(WorkloadId, u32), Timestamp> = BTreeMap::new();
+        for e in &records.entries {
+            let last = groups.entry((e.workload, e.setting)).or_default();
+            *last = e.time.max(*last);
+        }
+        for ((workload, id), last) in groups {
+            let Setting { cpu, threads, isa, strict_fp } = records.settings.get(id).clone();
+            let only = self.only(id);
+            let counts = self.counts_of(workload, &only);
+            let best_secs = self.ranked(workload, &only).first().and_then(|e| e.outcome.ok());
+            stats.settings.push(SettingStats { workload, cpu, threads, isa, strict_fp, counts, best_secs, last });
+        }
+        stats
+    }
+}
+
+impl Counts {
+    fn add(&mut self, e: &Entry, records: &super::scan::Records) {
+        self.trials += 1;
+        match e.outcome {
+            Ok(_) => self.valid += 1,
+            Err(kind) => *self.errors.entry(records.failures.get(kind).clone()).or_default() += 1,
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Diagnostics: what is wrong in a text, where, and what to do about it.
+//!
+//! The parser collects them for a user's file; `schedule` makes them for a function it has printed, pointing into the
+//! printed text. A [`Diagnostic`] is plain data with byte ranges; only rendering needs the text. Whether the result
+//! is coloured is an argument, never global state.
+//!
+//! House style of the texts: lower case, no final period, code in backticks, expected before found; `help` is an
+//! action.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A range of bytes in a text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// Behind the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes from `start` up to, not including, `end`.
+    pub fn new(start: usize, end: usize) -> Span {
+        // Texts over 4 GiB are refused when they are read, so nothing is cut off here.
+        Span { start: start.min(u32::MAX as usize) as u32, end: end.min(u32::MAX as usize) as u32 }
+    }
+
+    /// From the start of this span to the end of `other`.
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start, end: other.end.max(self.start) }
+    }
+
+    /// As a range of indices.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+impl From<Range<usize>> for Span {
+    fn from(r: Range<usize>) -> Span {
+        Span::new(r.start, r.end)
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The text can't be used.
+    Error,
+    /// The text can be used, but probably does not say what is meant.
+    Warning,
+}
+
+/// A marked place with what is to be said there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// The place.
+    pub span: Span,
+    /// The remark; may be empty for a bare caret.
+    pub text: String,
+}
+
+/// One mistake.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Short stable name of the kind of mistake, such as `unknown-name`.
+    pub code: &'static str,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// Places: the first is where the mistake is, others give context. Without any, the whole text is meant.
+    pub labels: Vec<Label>,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// Further facts, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Diagnostic {
+    /// An error without a place.
+    pub fn error(code: &'static str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            labels: Vec::new(),
+            help: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// An error at a place.
+    pub fn error_at(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(code, message).label(span, "")
+    }
+
+    /// Adds a place; the first one added is the main one.
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+        self.labels.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// Sets the remark at the main place.
+    pub fn mark(mut self, text: impl Into<String>) -> Diagnostic {
+        if let Some(first) = self.labels.first_mut() {
+            first.text = text.into();
+        }
+        self
+    }
+
+    /// Sets the help.
+    pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
+        self.help = Some(text.into());
+        self
+    }
+
+    /// Sets the help if there is any.
+    pub fn maybe_help(mut self, text: Option<String>) -> Diagnostic {
+        self.help = text.or(self.help);
+        self
+    }
+
+    /// Adds a note.
+    pub fn note(mut self, text: impl Into<String>) -> Diagnostic {
+        self.notes.push(text.into());
+        self
+    }
+
+    /// The diagnostic as text with the lines of the source that it points to, without a final line break.
+    pub fn render(&self, source: Source<'_>, color: bool) -> String {
+        self.render_with(source, &[], color)
+    }
+
+    /// The same, also showing places in other texts.
+    pub fn render_with(&self, source: Source<'_>, also: &[(Source<'_>, &Label)], color: bool) -> String {
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let text = source.text;
+        let mut group = Group::with_title(level.primary_title(self.message.as_str()).id(self.code));
+        if self.labels.is_empty() {
+            // Without a snippet nothing would name the file.
+            group = group.element(annotate_snippets::Origin::path(source.name));
+        } else {
+            let annotations = self.labels.iter().enumerate().map(|(i, label)| {
+                let kind = if i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+                let remark = (!label.text.is_empty()).then_some(label.text.as_str());
+                kind.span(clamp(text, label.span)).label(remark)
+            });
+            group = group.element(Snippet::source(text).path(source.name).annotations(annotations));
+        }
+        for (other, label) in also {
+            let remark = (!label.text.is_empty()).then_some(label.text.as_str());
+            let annotation = AnnotationKind::Context.span(clamp(other.text, label.span)).label(remark);
+            group = group.element(Snippet::source(other.text).path(other.name).annotation(annotation));
+        }
+        let notes = self.notes.iter().map(|n| Level::NOTE.message(n.as_str()));
+        let help = self.help.iter().map(|h| Level::HELP.message(h.as_str()));
+        renderer.render(&[group.elements(notes).elements(help)])
+    }
+}
+
+/// The range inside the text and on character boundaries: a wrong span must not turn an error message into a panic.
+fn clamp(text: &str, span: Span) -> Range<usize> {
+    let floor = |i: usize| (0..=i.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+    let start = floor(span.start as usize);
+    start..floor(span.end as usize).max(start)
+}
+
+/// A text with the name to show for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The path, or a made-up name such as `<printed>`.
+    pub name: &'a str,
+    /// The text that spans point into.
+    pub text: &'a str,
+}
+
+impl Source<'_> {
+    /// Line and column (in characters) of a byte, both from 1.
+    pub fn line_column(&self, byte: usize) -> (usize, usize) {
+        let before = &self.text[..clamp(self.text, Span::new(byte, byte)).start];
+        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// All mistakes of one text, with the text.
+#[derive(Clone, Debug)]
+pub struct Diagnostics {
+    /// The path, or a made-up name.
+    pub name: Arc<str>,
+    /// The text that spans point into.
+    pub text: Arc<str>,
+    /// The mistakes, in the order of their places.
+    pub items: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// The mistakes of a text, sorted by place; those without one come first.
+    pub fn new(source: Source<'_>, mut items: Vec<Diagnostic>) -> Diagnostics {
+        items.sort_by_key(|d| d.labels.first().map_or(0, |l| l.span.start));
+        Diagnostics { name: source.name.into(), text: source.text.into(), items }
+    }
+
+    /// The text.
+    pub fn source(&self) -> Source<'_> {
+        Source { name: &self.name, text: &self.text }
+    }
+
+    /// All of them as text, one blank line between two.
+    pub fn render(&self, color: bool) -> String {
+        let all: Vec<String> = self.items.iter().map(|d| d.render(self.source(), color)).collect();
+        all.join("\n\n")
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// The candidate nearest to a misspelt name: at most a third of its letters (but one, at least) changed, added, left
+/// out or exchanged with a neighbour, and some letter kept; the first of equally near ones.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (name.chars().count() / 3).max(1);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        if candidate == name {
+            continue;
+        }
+        let distance = if candidate.eq_ignore_ascii_case(name) { 0 } else { edit_distance(name, candidate, limit) };
+        let kept = distance < name.chars().count().max(candidate.chars().count());
+        if distance <= limit && kept && best.is_none_or(|(d, _)| distance < d) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, c)| c)
+}
+
+/// The number of edits between two words (optimal string alignment); anything above `limit` may come out as
+/// `limit + 1`.
+fn edit_distance(a: &str, b: &str, limit: usize) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > limit {
+        return limit + 1;
+    }
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let substituted = previous[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = substituted.min(previous[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut previous, row);
+    }
+    previous[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_found_or_none() {
+        let names = ["grid", "serial", "parallel", "vectorized", "unroll"];
+        assert_eq!(nearest("paralel", names), Some("parallel"));
+        assert_eq!(nearest("girdd", names), None);
+        assert_eq!(nearest("gird", names), Some("grid"));
+        assert_eq!(nearest("Grid", names), Some("grid"));
+        assert_eq!(nearest("xyz", names), None);
+        assert_eq!(nearest("é", ["e", "ö"]), None);
+        assert_eq!(nearest("C", ["A", "c"]), Some("c"));
+    }
+
+    #[test]
+    fn rendering_shows_the_line_with_a_caret() {
+        let text = "one\nfor i in T.serial(128):\n";
+        let d = Diagnostic::error("split-extent", "factors cover 96 of the 128 iterations of loop `i`")
+            .label(Span::new(8, 9), "extent is 128")
+            .help("make the factors multiply to 128, or leave one as `None`");
+        let expected = "\
+error[split-extent]: factors cover 96 of the 128 iterations of loop `i`
+ --> matmul.tir:2:5
+  |
+2 | for i in T.serial(128):
+  |     ^ extent is 128
+  |
+  = help: make the factors multiply to 128, or leave one as `None`";
+        assert_eq!(d.render(Source { name: "matmul.tir", text }, false), expected);
+        assert!(d.render(Source { name: "matmul.tir", text }, true).contains("\u{1b}["));
+    }
+
+    #[test]
+    fn wrong_spans_do_not_panic() {
+        let text = "é";
+        let d = Diagnostic::error_at("x", Span::new(1, 99), "y");
+        assert!(d.render(Source { name: "f", text }, false).contains("error[x]: y"));
+        assert!(d.render(Source { name: "f", text: "" }, false).contains("error[x]: y"));
+    }
+}

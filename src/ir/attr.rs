@@ -1,0 +1,128 @@
+//! Annotations of loops and blocks and attributes of functions.
+
+use super::expr::ExprId;
+use super::symbol::Symbol;
+
+/// The value of an annotation. Numbers of different kinds are different values: `1`, `1.0` and `True` are not equal.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AttrValue {
+    /// A plain integer.
+    Int(i64),
+    /// A plain float.
+    Float(f64),
+    /// A boolean.
+    Bool(bool),
+    /// A text.
+    Str(Symbol),
+    /// `None`.
+    None,
+    /// A list or tuple.
+    List(Vec<AttrValue>),
+    /// A dictionary with text keys, sorted by key.
+    Dict(Vec<(Symbol, AttrValue)>),
+    /// An expression of the function's arena, such as `T.int64(4)`.
+    Expr(ExprId),
+}
+
+impl AttrValue {
+    /// The integer, from a plain one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            AttrValue::Int(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// Calls `f` with each expression inside.
+    pub fn for_each_expr(&self, f: &mut impl FnMut(ExprId)) {
+        match self {
+            AttrValue::Expr(e) => f(*e),
+            AttrValue::List(items) => items.iter().for_each(|v| v.for_each_expr(f)),
+            AttrValue::Dict(items) => items.iter().for_each(|(_, v)| v.for_each_expr(f)),
+            AttrValue::Int(_) | AttrValue::Float(_) | AttrValue::Bool(_) | AttrValue::Str(_) | AttrValue::None => {}
+        }
+    }
+
+    /// Replaces each expression inside by what `f` gives.
+    pub fn map_exprs(&mut self, f: &mut impl FnMut(ExprId) -> ExprId) {
+        match self {
+            AttrValue::Expr(e) => *e = f(*e),
+            AttrValue::List(items) => items.iter_mut().for_each(|v| v.map_exprs(f)),
+            AttrValue::Dict(items) => items.iter_mut().for_each(|(_, v)| v.map_exprs(f)),
+            AttrValue::Int(_) | AttrValue::Float(_) | AttrValue::Bool(_) | AttrValue::Str(_) | AttrValue::None => {}
+        }
+    }
+}
+
+impl From<i64> for AttrValue {
+    fn from(v: i64) -> Self {
+        AttrValue::Int(v)
+    }
+}
+
+impl From<&str> for AttrValue {
+    fn from(v: &str) -> Self {
+        AttrValue::Str(v.into())
+    }
+}
+
+/// A map from keys to values, kept sorted by the text of the key.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Annotations(Vec<(Symbol, AttrValue)>);
+
+impl Annotations {
+    /// No annotations.
+    pub const fn new() -> Self {
+        Annotations(Vec::new())
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: impl Into<Symbol>) -> Option<&AttrValue> {
+        let key = key.into();
+        self.0.iter().find(|(k, _)| *k == key).map(|(_, v)| v)
+    }
+
+    /// Sets `key`, and gives the value it had.
+    pub fn insert(&mut self, key: impl Into<Symbol>, value: AttrValue) -> Option<AttrValue> {
+        let key = key.into();
+        match self.0.binary_search_by(|(k, _)| k.cmp(&key)) {
+            Ok(i) => Some(std::mem::replace(&mut self.0[i].1, value)),
+            Err(i) => {
+                self.0.insert(i, (key, value));
+                None
+            }
+        }
+    }
+
+    /// Removes `key`, and gives the value it had.
+    pub fn remove(&mut self, key: impl Into<Symbol>) -> Option<AttrValue> {
+        let key = key.into();
+        let i = self.0.iter().position(|(k, _)| *k == key)?;
+        Some(self.0.remove(i).1)
+    }
+
+    /// Keys and values, sorted by key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &(Symbol, AttrValue)> {
+        self.0.iter()
+    }
+
+    /// The values, for changing them.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut AttrValue> {
+        self.0.iter_mut().map(|(_, v)| v)
+    }
+}
+
+impl FromIterator<(Symbol, AttrValue)> for Annotations {
+    fn from_iter<I: IntoIterator<Item = (Symbol, AttrValue)>>(items: I) -> Self {
+        let mut all = Annotations::new();
+        for (k, v) in items {
+            all.insert(k, v);
+        }
+        all
+    }
+}

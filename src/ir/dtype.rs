@@ -1,0 +1,213 @@
+//! Element types.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The type of a scalar expression or of a buffer's elements (DESIGN §2). Vectors are no types of this IR: a
+/// `T.vectorized` loop is a loop until code generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "each variant is the type it names")]
+pub enum DType {
+    Float16,
+    BFloat16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Bool,
+    /// An untyped address: the type of a function parameter that `T.match_buffer` gives a shape to.
+    Handle,
+    /// Text, as in the arguments of some intrinsics.
+    Str,
+}
+
+impl DType {
+    /// All element types, in the order of declaration.
+    pub const ELEMENTS: [DType; 13] = [
+        DType::Float16,
+        DType::BFloat16,
+        DType::Float32,
+        DType::Float64,
+        DType::Int8,
+        DType::Int16,
+        DType::Int32,
+        DType::Int64,
+        DType::UInt8,
+        DType::UInt16,
+        DType::UInt32,
+        DType::UInt64,
+        DType::Bool,
+    ];
+
+    /// The name as TVMScript writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DType::Float16 => "float16",
+            DType::BFloat16 => "bfloat16",
+            DType::Float32 => "float32",
+            DType::Float64 => "float64",
+            DType::Int8 => "int8",
+            DType::Int16 => "int16",
+            DType::Int32 => "int32",
+            DType::Int64 => "int64",
+            DType::UInt8 => "uint8",
+            DType::UInt16 => "uint16",
+            DType::UInt32 => "uint32",
+            DType::UInt64 => "uint64",
+            DType::Bool => "bool",
+            DType::Handle => "handle",
+            DType::Str => "str",
+        }
+    }
+
+    /// Width in bits; 8 for `bool`, which occupies a byte in memory.
+    pub fn bits(self) -> u32 {
+        self.bytes() as u32 * 8
+    }
+
+    /// Size of an element in memory, in bytes.
+    pub fn bytes(self) -> usize {
+        match self {
+            DType::Int8 | DType::UInt8 | DType::Bool => 1,
+            DType::Float16 | DType::BFloat16 | DType::Int16 | DType::UInt16 => 2,
+            DType::Float32 | DType::Int32 | DType::UInt32 => 4,
+            DType::Float64 | DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => 8,
+        }
+    }
+
+    /// Is this a floating-point type?
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64)
+    }
+
+    /// Is this a signed integer type?
+    pub fn is_int(self) -> bool {
+        matches!(self, DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64)
+    }
+
+    /// Is this an unsigned integer type? `bool` is not one.
+    pub fn is_uint(self) -> bool {
+        matches!(self, DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64)
+    }
+
+    /// Is this a signed or unsigned integer type? `bool` is not one.
+    pub fn is_integer(self) -> bool {
+        self.is_int() || self.is_uint()
+    }
+
+    /// May loop variables, extents and indices have this type (TVM's `IsIndexType`)?
+    pub fn is_index(self) -> bool {
+        matches!(self, DType::Int32 | DType::Int64)
+    }
+
+    /// `value` reduced to the width of this integer type: two's complement wrap-around. `uint64` values are carried
+    /// as the `i64` of equal bits.
+    pub fn wrap(self, value: i64) -> i64 {
+        match self {
+            DType::Int8 => value as i8 as i64,
+            DType::Int16 => value as i16 as i64,
+            DType::Int32 => value as i32 as i64,
+            DType::UInt8 => value as u8 as i64,
+            DType::UInt16 => value as u16 as i64,
+            DType::UInt32 => value as u32 as i64,
+            DType::Bool => (value != 0) as i64,
+            DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => value,
+            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => value,
+        }
+    }
+
+    /// `value` rounded to the nearest number of this floating-point type (ties to even); unchanged for others.
+    pub fn round(self, value: f64) -> f64 {
+        match self {
+            DType::Float16 => half::f16::from_f64(value).to_f64(),
+            DType::BFloat16 => half::bf16::from_f64(value).to_f64(),
+            DType::Float32 => value as f32 as f64,
+            _ => value,
+        }
+    }
+
+    /// The smallest finite value, as `T.min_value` gives it: an integer's as `Ok`, a float's as `Err`.
+    pub fn min_value(self) -> Result<i64, f64> {
+        match self {
+            DType::Float16 => Err(-65504.0),
+            DType::BFloat16 => Err(half::bf16::MIN.to_f64()),
+            DType::Float32 => Err(f32::MIN as f64),
+            DType::Float64 => Err(f64::MIN),
+            DType::Int8 => Ok(i8::MIN as i64),
+            DType::Int16 => Ok(i16::MIN as i64),
+            DType::Int32 => Ok(i32::MIN as i64),
+            DType::Int64 => Ok(i64::MIN),
+            _ => Ok(0),
+        }
+    }
+
+    /// The largest finite value, as `T.max_value` gives it: an integer's as `Ok` (`uint64`'s by its bits), a
+    /// float's as `Err`.
+    pub fn max_value(self) -> Result<i64, f64> {
+        match self {
+            DType::Float16 => Err(65504.0),
+            DType::BFloat16 => Err(half::bf16::MAX.to_f64()),
+            DType::Float32 => Err(f32::MAX as f64),
+            DType::Float64 => Err(f64::MAX),
+            DType::Int8 => Ok(i8::MAX as i64),
+            DType::Int16 => Ok(i16::MAX as i64),
+            DType::Int32 => Ok(i32::MAX as i64),
+            DType::Int64 => Ok(i64::MAX),
+            DType::UInt8 => Ok(u8::MAX as i64),
+            DType::UInt16 => Ok(u16::MAX as i64),
+            DType::UInt32 => Ok(u32::MAX as i64),
+            DType::UInt64 => Ok(u64::MAX as i64),
+            DType::Bool | DType::Handle | DType::Str => Ok(1),
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The text names no data type of this IR.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown data type `{0}`")]
+pub struct UnknownDType(pub String);
+
+impl FromStr for DType {
+    type Err = UnknownDType;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        DType::ELEMENTS
+            .into_iter()
+            .chain([DType::Handle])
+            .find(|t| t.name() == text)
+            .ok_or_else(|| UnknownDType(text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for t in DType::ELEMENTS {
+            assert_eq!(t.name().parse(), Ok(t));
+        }
+        assert_eq!("float31".parse::<DType>(), Err(UnknownDType("float31".into())));
+    }
+
+    #[test]
+    fn wrap_is_twos_complement() {
+        assert_eq!(DType::Int8.wrap(200), -56);
+        assert_eq!(DType::UInt8.wrap(-1), 255);
+        assert_eq!(DType::Int32.wrap(1 << 31), i32::MIN as i64);
+        assert_eq!(DType::UInt64.wrap(-1), -1);
+    }
+}

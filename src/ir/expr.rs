@@ -1,0 +1,797 @@
+//! Expressions: small interned nodes in an [`Arena`], together with the variables and buffers they mention.
+//!
+//! # Semantics
+//! * Integer arithmetic wraps in two's complement to the width of the type; `bool` is 0 or 1.
+//! * `//` and `%` round towards minus infinity, [`BinOp::Div`] and [`BinOp::Mod`] towards zero. Division by zero is an
+//!   error of the program, and so is the smallest signed integer divided by -1.
+//! * Float arithmetic rounds every operation to its type, to nearest, ties to even; float16 and bfloat16 operations
+//!   round the result of the float32 operation. Code generation may contract and reassociate (unless told not to),
+//!   the interpreter never does.
+//! * A cast from float to integer truncates and saturates, NaN gives 0; between integers it wraps; to `bool` it is
+//!   `!= 0`.
+//! * [`Expr::Select`] evaluates both sides and must not be used to guard an access; [`Expr::IfThenElse`], `and` and
+//!   `or` evaluate only what they need.
+//!
+//! # Folding
+//! The constructors fold where TVM's do (`src/arith/const_fold.h`): constants with constants, neutral and absorbing
+//! constants. They never reorder: text stays as written, simplification is the business of `arith`.
+
+use super::buffer::{Buffer, BufferId};
+use super::dtype::DType;
+use super::op::{BinOp, CmpOp, Intrinsic, ResultType};
+use super::symbol::Symbol;
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub(crate) u32);
+
+        impl $name {
+            /// The position in the table that owns the entity.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}{}", stringify!($name), self.0)
+            }
+        }
+    };
+}
+pub(crate) use id;
+
+id! {
+    /// An expression of an [`Arena`]: equal ids are structurally equal expressions of one type.
+    ExprId
+}
+id! {
+    /// An interned list of expressions (indices, arguments).
+    ExprList
+}
+id! {
+    /// A variable. Each is bound at one place: a loop, a block iteration variable, a `let`, a parameter.
+    VarId
+}
+
+/// An expression node; its type is [`Arena::dtype`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Expr {
+    /// An integer or boolean constant, within the range of its type (`uint64` as the `i64` of equal bits).
+    Int(i64),
+    /// A floating-point constant, by the bits of the `f64`. It need not be rounded to its type yet.
+    Float(u64),
+    /// A text, as an argument of a call.
+    Str(Symbol),
+    /// The value of a variable.
+    Var(VarId),
+    /// A binary operator on operands of one type, which is the result's.
+    Binary(BinOp, ExprId, ExprId),
+    /// A comparison of operands of one type.
+    Compare(CmpOp, ExprId, ExprId),
+    /// Negation of a boolean.
+    Not(ExprId),
+    /// Conversion to the type of this node.
+    Cast(ExprId),
+    /// `T.Select(condition, then, otherwise)`: both sides are evaluated.
+    Select(ExprId, ExprId, ExprId),
+    /// `T.if_then_else(condition, then, otherwise)`: only one side is evaluated.
+    IfThenElse(ExprId, ExprId, ExprId),
+    /// An element of a buffer.
+    Load(BufferId, ExprList),
+    /// A function of scalars.
+    Call(Intrinsic, ExprList),
+    /// `T.Let(body, where={var: value})`.
+    Let(VarId, ExprId, ExprId),
+}
+
+/// What is known of a variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Var {
+    /// The name it prints under if that is free; otherwise no part of the structure.
+    pub name: Symbol,
+    /// Its type.
+    pub dtype: DType,
+}
+
+/// A constant number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Const {
+    /// An integer or boolean.
+    Int(i64),
+    /// A float.
+    Float(f64),
+}
+
+/// What becomes of an operator on these operands.
+enum Folding {
+    Int(i64),
+    Float(f64),
+    Operand(ExprId),
+}
+
+/// Owner of the expressions, variables and buffers of one function. Nothing is removed: what a rewrite leaves behind
+/// is unreachable from the function's statements, and costs a few bytes.
+#[derive(Clone, Default)]
+pub struct Arena {
+    nodes: Vec<(Expr, DType)>,
+    node_table: HashTable<u32>,
+    list_items: Vec<ExprId>,
+    lists: Vec<(u32, u32)>,
+    list_table: HashTable<u32>,
+    vars: Vec<Var>,
+    buffers: Vec<Buffer>,
+    hasher: FxBuild,
+}
+
+/// Multiply-rotate hashing of small keys; keys come from the program itself, never from an adversary with an
+/// interest in collisions.
+#[derive(Clone, Default)]
+pub struct FxBuild;
+
+/// See [`FxBuild`].
+pub struct FxHasher(u64);
+
+impl BuildHasher for FxBuild {
+    type Hasher = FxHasher;
+
+    fn build_hasher(&self) -> FxHasher {
+        FxHasher(0)
+    }
+}
+
+impl Hasher for FxHasher {
+    fn finish(&self) -> u64 {
+        // The table takes its bucket from the low bits, which multiplication leaves weak.
+        self.0 ^ (self.0 >> 29)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.write_u64(b as u64);
+        }
+    }
+
+    fn write_u8(&mut self, v: u8) {
+        self.write_u64(v as u64);
+    }
+
+    fn write_u32(&mut self, v: u32) {
+        self.write_u64(v as u64);
+    }
+
+    fn write_i64(&mut self, v: i64) {
+        self.write_u64(v as u64);
+    }
+
+    fn write_usize(&mut self, v: usize) {
+        self.write_u64(v as u64);
+    }
+
+    fn write_isize(&mut self, v: isize) {
+        self.write_u64(v as u64);
+    }
+
+    fn write_u64(&mut self, v: u64) {
+        self.0 = (self.0.rotate_left(5) ^ v).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+fn hash_of<T: Hash>(build: &FxBuild, value: &T) -> u64 {
+    build.hash_one(value)
+}
+
+impl Arena {
+    /// An empty arena.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    // ---- reading -------------------------------------------------------------------------------------------
+
+    /// The node of an expression.
+    pub fn expr(&self, e: ExprId) -> Expr {
+        self.nodes[e.index()].0
+    }
+
+    /// The type of an expression.
+    pub fn dtype(&self, e: ExprId) -> DType {
+        self.nodes[e.index()].1
+    }
+
+    /// The number of interned expressions; ids are smaller. Children have smaller ids than their parents.
+    pub fn n_exprs(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The items of a list.
+    pub fn list(&self, l: ExprList) -> &[ExprId] {
+        let (start, len) = self.lists[l.index()];
+        &self.list_items[start as usize..(start + len) as usize]
+    }
+
+    /// What is known of a variable.
+    pub fn var(&self, v: VarId) -> &Var {
+        &self.vars[v.index()]
+    }
+
+    /// The number of variables; ids are smaller.
+    pub fn n_vars(&self) -> usize {
+        self.vars.len()
+    }
+
+    /// A buffer's description.
+    pub fn buffer(&self, b: BufferId) -> &Buffer {
+        &self.buffers[b.index()]
+    }
+
+    /// The number of buffers; ids are smaller.
+    pub fn n_buffers(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// All buffers, used or not, in the order of their creation.
+    pub fn buffer_ids(&self) -> impl ExactSizeIterator<Item = BufferId> + use<> {
+        (0..self.buffers.len() as u32).map(BufferId)
+    }
+
+    /// All variables, used or not, in the order of their creation.
+    pub fn var_ids(&self) -> impl ExactSizeIterator<Item = VarId> + use<> {
+        (0..self.vars.len() as u32).map(VarId)
+    }
+
+    /// The value of an integer or boolean constant.
+    pub fn as_int(&self, e: ExprId) -> Option<i64> {
+        match self.expr(e) {
+            Expr::Int(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The value of a floating-point constant.
+    pub fn as_float(&self, e: ExprId) -> Option<f64> {
+        match self.expr(e) {
+            Expr::Float(bits) => Some(f64::from_bits(bits)),
+            _ => None,
+        }
+    }
+
+    /// The value of a constant number.
+    pub fn as_const(&self, e: ExprId) -> Option<Const> {
+        match self.expr(e) {
+            Expr::Int(v) => Some(Const::Int(v)),
+            Expr::Float(bits) => Some(Const::Float(f64::from_bits(bits))),
+            _ => None,
+        }
+    }
+
+    /// The variable, if the expression is one.
+    pub fn as_var(&self, e: ExprId) -> Option<VarId> {
+        match self.expr(e) {
+            Expr::Var(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// Is the expression this integer constant?
+    pub fn is_int(&self, e: ExprId, value: i64) -> bool {
+        self.as_int(e) == Some(value)
+    }
+
+    /// Calls `f` with each direct operand, in order of evaluation.
+    pub fn for_each_child(&self, e: ExprId, mut f: impl FnMut(ExprId)) {
+        match self.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => {}
+            Expr::Not(a) | Expr::Cast(a) => f(a),
+            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) | Expr::Let(_, a, b) => {
+                f(a);
+                f(b);
+            }
+            Expr::Select(a, b, c) | Expr::IfThenElse(a, b, c) => {
+                f(a);
+                f(b);
+                f(c);
+            }
+            Expr::Load(_, list) | Expr::Call(_, list) => self.list(list).iter().copied().for_each(f),
+        }
+    }
+
+    // ---- variables and buffers -----------------------------------------------------------------------------
+
+    /// A new variable.
+    pub fn new_var(&mut self, name: impl Into<Symbol>, dtype: DType) -> VarId {
+        let id = VarId(self.vars.len() as u32);
+        self.vars.push(Var { name: name.into(), dtype });
+        id
+    }
+
+    /// A new variable, and the expression that reads it.
+    pub fn new_var_expr(&mut self, name: impl Into<Symbol>, dtype: DType) -> (VarId, ExprId) {
+        let v = self.new_var(name, dtype);
+        (v, self.var_expr(v))
+    }
+
+    /// Changes the name under which a variable prints.
+    pub fn rename_var(&mut self, v: VarId, name: impl Into<Symbol>) {
+        self.vars[v.index()].name = name.into();
+    }
+
+    /// A new buffer.
+    pub fn new_buffer(&mut self, buffer: Buffer) -> BufferId {
+        let id = BufferId(self.buffers.len() as u32);
+        self.buffers.push(buffer);
+        id
+    }
+
+    /// Changes a buffer in place. Its element type must stay: expressions that load from it carry it.
+    pub fn update_buffer(&mut self, b: BufferId, change: impl FnOnce(&mut Buffer)) {
+        let buffer = &mut self.buffers[b.index()];
+        let dtype = buffer.dtype;
+        change(buffer);
+        assert_eq!(buffer.dtype, dtype, "the element type of a buffer is fixed at its creation");
+    }
+
+    // ---- interning -----------------------------------------------------------------------------------------
+
+    fn intern(&mut self, expr: Expr, dtype: DType) -> ExprId {
+        let key = (expr, dtype);
+        let hash = hash_of(&self.hasher, &key);
+        if let Some(&i) = self.node_table.find(hash, |&i| self.nodes[i as usize] == key) {
+            return ExprId(i);
+        }
+        let id = self.nodes.len() as u32;
+        self.nodes.push(key);
+        let (nodes, hasher) = (&self.nodes, &self.hasher);
+        self.node_table.insert_unique(hash, id, |&i| hash_of(hasher, &nodes[i as usize]));
+        ExprId(id)
+    }
+
+    /// The list of these items.
+    pub fn new_list(&mut self, items: &[ExprId]) -> ExprList {
+        let hash = hash_of(&self.hasher, &items);
+        if let Some(&i) = self.list_table.find(hash, |&i| self.list(ExprList(i)) == items) {
+            return ExprList(i);
+        }
+        let id = self.lists.len() as u32;
+        self.lists.push((self.list_items.len() as u32, items.len() as u32));
+        self.list_items.extend_from_slice(items);
+        let Arena { list_table, list_items, lists, hasher, .. } = self;
+        list_table.insert_unique(hash, id, |&i| {
+            let (start, len) = lists[i as usize];
+            hash_of(hasher, &&list_items[start as usize..(start + len) as usize])
+        });
+        ExprList(id)
+    }
+
+    // ---- leaves --------------------------------------------------------------------------------------------
+
+    /// An integer or boolean constant, wrapped to its type.
+    pub fn int(&mut self, value: i64, dtype: DType) -> ExprId {
+        assert!(!dtype.is_float(), "an integer constant has no type {dtype}");
+        self.intern(Expr::Int(dtype.wrap(value)), dtype)
+    }
+
+    /// An `int32` constant.
+    pub fn int32(&mut self, value: i64) -> ExprId {
+        self.int(value, DType::Int32)
+    }
+
+    /// A boolean constant.
+    pub fn bool(&mut self, value: bool) -> ExprId {
+        self.intern(Expr::Int(value as i64), DType::Bool)
+    }
+
+    /// A floating-point constant. -0.0 and 0.0 differ, all NaNs are one.
+    pub fn float(&mut self, value: f64, dtype: DType) -> ExprId {
+        assert!(dtype.is_float(), "a float constant has no type {dtype}");
+        let value = if value.is_nan() { f64::NAN } else { value };
+        self.intern(Expr::Float(value.to_bits()), dtype)
+    }
+
+    /// `value` as a constant of any numeric type.
+    pub fn constant(&mut self, value: i64, dtype: DType) -> ExprId {
+        if dtype.is_float() { self.float(value as f64, dtype) } else { self.int(value, dtype) }
+    }
+
+    /// A text.
+    pub fn str(&mut self, text: impl Into<Symbol>) -> ExprId {
+        self.intern(Expr::Str(text.into()), DType::Str)
+    }
+
+    /// The value of a variable.
+    pub fn var_expr(&mut self, v: VarId) -> ExprId {
+        let dtype = self.var(v).dtype;
+        self.intern(Expr::Var(v), dtype)
+    }
+
+    // ---- operators -----------------------------------------------------------------------------------------
+
+    /// `a op b`, folded as the module says. The operands must be of one type; division by a constant zero stays.
+    pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
+        let dtype = self.dtype(a);
+        assert_eq!(dtype, self.dtype(b), "operands of {op:?} differ in type");
+        if matches!(op, BinOp::And | BinOp::Or) {
+            assert_eq!(dtype, DType::Bool, "operands of {op:?} must be booleans");
+        }
+        match self.fold_binary(op, a, b, dtype) {
+            Some(folded) => folded,
+            None => self.intern(Expr::Binary(op, a, b), dtype),
+        }
+    }
+
+    /// `a op b` as a node even where [`Arena::binary`] would fold: what `T.Add(i, 0)` in a text stands for.
+    pub fn binary_unfolded(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
+        let dtype = self.dtype(a);
+        assert_eq!(dtype, self.dtype(b), "operands of {op:?} differ in type");
+        self.intern(Expr::Binary(op, a, b), dtype)
+    }
+
+    fn fold_binary(&mut self, op: BinOp, a: ExprId, b: ExprId, dtype: DType) -> Option<ExprId> {
+        Some(match self.folding(op, a, b)? {
+            Folding::Int(v) => self.int(v, dtype),
+            Folding::Float(v) => self.float(v, dtype),
+            Folding::Operand(e) => e,
+        })
+    }
+
+    /// Would [`Arena::binary`] make anything but the node `a op b`?
+    pub fn folds(&self, op: BinOp, a: ExprId, b: ExprId) -> bool {
+        self.folding(op, a, b).is_some()
+    }
+
+    fn folding(&self, op: BinOp, a: ExprId, b: ExprId) -> Option<Folding> {
+        let dtype = self.dtype(a);
+        if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
+            return fold_ints(op, x, y, dtype).map(Folding::Int);
+        }
+        if let (Some(x), Some(y)) = (self.as_float(a), self.as_float(b)) {
+            return fold_floats(op, x, y, dtype).map(Folding::Float);
+        }
+        let is = |e: ExprId, value: i64| match self.as_const(e) {
+            Some(Const::Int(v)) => v == value,
+            Some(Const::Float(v)) => v == value as f64,
+            None => false,
+        };
+        match op {
+            BinOp::Add if is(a, 0) => Some(Folding::Operand(b)),
+            BinOp::Add | BinOp::Sub if is(b, 0) => Some(Folding::Operand(a)),
+            BinOp::Mul if is(a, 1) || is(b, 0) => Some(Folding::Operand(b)),
+            BinOp::Mul if is(b, 1) || is(a, 0) => Some(Folding::Operand(a)),
+            BinOp::Div | BinOp::FloorDiv if is(b, 1) || is(a, 0) => Some(Folding::Operand(a)),
+            BinOp::Mod | BinOp::FloorMod if dtype.is_index() && is(a, 0) => Some(Folding::Operand(a)),
+            BinOp::Mod | BinOp::FloorMod if dtype.is_index() && is(b, 1) => Some(Folding::Int(0)),
+            BinOp::Min | BinOp::Max if a == b => Some(Folding::Operand(a)),
+            BinOp::And if is(a, 1) || is(b, 0) => Some(Folding::Operand(b)),
+            BinOp::And if is(a, 0) || is(b, 1) => Some(Folding::Operand(a)),
+            BinOp::Or if is(a, 0) || is(b, 1) => Some(Folding::Operand(b)),
+            BinOp::Or if is(a, 1) || is(b, 0) => Some(Folding::Operand(a)),
+            _ => None,
+        }
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Add, a, b)
+    }
+
+    /// `a - b`.
+    pub fn sub(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Sub, a, b)
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Mul, a, b)
+    }
+
+    /// `a // b`.
+    pub fn floor_div(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::FloorDiv, a, b)
+    }
+
+    /// `a % b`.
+    pub fn floor_mod(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::FloorMod, a, b)
+    }
+
+    /// The smaller of two values.
+    pub fn min(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Min, a, b)
+    }
+
+    /// The larger of two values.
+    pub fn max(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Max, a, b)
+    }
+
+    /// `a and b`.
+    pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::And, a, b)
+    }
+
+    /// `a or b`.
+    pub fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Or, a, b)
+    }
+
+    /// `a + value`, with the constant in `a`'s type.
+    pub fn add_const(&mut self, a: ExprId, value: i64) -> ExprId {
+        let c = self.int(value, self.dtype(a));
+        self.add(a, c)
+    }
+
+    /// `a * value`, with the constant in `a`'s type.
+    pub fn mul_const(&mut self, a: ExprId, value: i64) -> ExprId {
+        let c = self.int(value, self.dtype(a));
+        self.mul(a, c)
+    }
+
+    /// A comparison of operands of one type, folded for constants.
+    pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
+        assert_eq!(self.dtype(a), self.dtype(b), "operands of {op:?} differ in type");
+        match (self.as_const(a), self.as_const(b)) {
+            (Some(Const::Int(x)), Some(Const::Int(y))) => {
+                let holds = if self.dtype(a) == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) };
+                self.bool(holds)
+            }
+            (Some(Const::Float(x)), Some(Const::Float(y))) => self.bool(op.holds(x, y)),
+            _ => self.intern(Expr::Compare(op, a, b), DType::Bool),
+        }
+    }
+
+    /// `a < b`.
+    pub fn lt(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.compare(CmpOp::Lt, a, b)
+    }
+
+    /// A comparison as a node even where [`Arena::compare`] would fold.
+    pub fn compare_unfolded(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
+        assert_eq!(self.dtype(a), self.dtype(b), "operands of {op:?} differ in type");
+        self.intern(Expr::Compare(op, a, b), DType::Bool)
+    }
+
+    /// `not a`, folded for constants.
+    pub fn not(&mut self, a: ExprId) -> ExprId {
+        assert_eq!(self.dtype(a), DType::Bool, "the operand of `not` must be a boolean");
+        match self.as_int(a) {
+            Some(v) => self.bool(v == 0),
+            None => self.intern(Expr::Not(a), DType::Bool),
+        }
+    }
+
+    /// `not a` as a node even where [`Arena::not`] would fold.
+    pub fn not_unfolded(&mut self, a: ExprId) -> ExprId {
+        assert_eq!(self.dtype(a), DType::Bool, "the operand of `not` must be a boolean");
+        self.intern(Expr::Not(a), DType::Bool)
+    }
+
+    /// `a` converted to `dtype`; `a` itself where it is of that type, a constant where `a` is an integer constant.
+    pub fn cast(&mut self, dtype: DType, a: ExprId) -> ExprId {
+        let from = self.dtype(a);
+        if from == dtype {
+            return a;
+        }
+        match self.as_const(a) {
+            Some(Const::Int(v)) if !dtype.is_float() => self.int(v, dtype),
+            Some(Const::Int(v)) => {
+                let v = if from == DType::UInt64 { v as u64 as f64 } else { v as f64 };
+                self.float(v, dtype)
+            }
+            Some(Const::Float(v)) if dtype.is_float() => self.float(v, dtype),
+            _ => self.intern(Expr::Cast(a), dtype),
+        }
+    }
+
+    /// A conversion as a node even where [`Arena::cast`] would fold it.
+    pub fn cast_unfolded(&mut self, dtype: DType, a: ExprId) -> ExprId {
+        self.intern(Expr::Cast(a), dtype)
+    }
+
+    /// `T.Select`.
+    pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+        assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
+        assert_eq!(self.dtype(then), self.dtype(otherwise), "the sides of a select differ in type");
+        self.intern(Expr::Select(condition, then, otherwise), self.dtype(then))
+    }
+
+    /// `T.if_then_else`; a constant condition chooses.
+    pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+        assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
+        assert_eq!(self.dtype(then), self.dtype(otherwise), "the sides of a conditional differ in type");
+        match self.as_int(condition) {
+            Some(0) => otherwise,
+            Some(_) => then,
+            None => self.intern(Expr::IfThenElse(condition, then, otherwise), self.dtype(then)),
+        }
+    }
+
+    /// The element of `buffer` at `indices`. The number of indices is the verifier's business.
+    pub fn load(&mut self, buffer: BufferId, indices: &[ExprId]) -> ExprId {
+        let dtype = self.buffer(buffer).dtype;
+        let list = self.new_list(indices);
+        self.intern(Expr::Load(buffer, list), dtype)
+    }
+
+    /// A function of scalars. Types of arguments are the verifier's business, their number is fixed.
+    pub fn call(&mut self, function: Intrinsic, args: &[ExprId]) -> ExprId {
+        assert_eq!(args.len(), function.arity(), "number of arguments of {function}");
+        let dtype = match function.result() {
+            ResultType::First => self.dtype(args[0]),
+            ResultType::Bool => DType::Bool,
+            ResultType::Int32 => DType::Int32,
+        };
+        let list = self.new_list(args);
+        self.intern(Expr::Call(function, list), dtype)
+    }
+
+    /// `body` with `var` standing for `value`.
+    pub fn let_(&mut self, var: VarId, value: ExprId, body: ExprId) -> ExprId {
+        assert_eq!(self.var(var).dtype, self.dtype(value), "the value of a let differs in type");
+        self.intern(Expr::Let(var, value, body), self.dtype(body))
+    }
+
+    /// The node of `e` with its operands replaced by those that `f` gives, built by the folding constructors; `e`
+    /// itself where nothing changed.
+    pub fn map_children(&mut self, e: ExprId, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprId {
+        match self.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => e,
+            Expr::Binary(op, a, b) => {
+                let (x, y) = (f(self, a), f(self, b));
+                if (x, y) == (a, b) { e } else { self.binary(op, x, y) }
+            }
+            Expr::Compare(op, a, b) => {
+                let (x, y) = (f(self, a), f(self, b));
+                if (x, y) == (a, b) { e } else { self.compare(op, x, y) }
+            }
+            Expr::Not(a) => {
+                let x = f(self, a);
+                if x == a { e } else { self.not(x) }
+            }
+            Expr::Cast(a) => {
+                let (x, dtype) = (f(self, a), self.dtype(e));
+                if x == a { e } else { self.cast(dtype, x) }
+            }
+            Expr::Select(c, t, o) => {
+                let (x, y, z) = (f(self, c), f(self, t), f(self, o));
+                if (x, y, z) == (c, t, o) { e } else { self.select(x, y, z) }
+            }
+            Expr::IfThenElse(c, t, o) => {
+                let (x, y, z) = (f(self, c), f(self, t), f(self, o));
+                if (x, y, z) == (c, t, o) { e } else { self.if_then_else(x, y, z) }
+            }
+            Expr::Load(buffer, list) => {
+                let new = self.map_list(list, &mut f);
+                if new == list { e } else { self.intern(Expr::Load(buffer, new), self.dtype(e)) }
+            }
+            Expr::Call(function, list) => {
+                let new = self.map_list(list, &mut f);
+                if new == list {
+                    e
+                } else {
+                    let args: Vec<ExprId> = self.list(new).to_vec();
+                    self.call(function, &args)
+                }
+            }
+            Expr::Let(v, a, b) => {
+                let (x, y) = (f(self, a), f(self, b));
+                if (x, y) == (a, b) { e } else { self.let_(v, x, y) }
+            }
+        }
+    }
+
+    /// The list of what `f` gives for each item.
+    pub fn map_list(&mut self, list: ExprList, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprList {
+        let n = self.list(list).len();
+        let mut items = smallvec::SmallVec::<[ExprId; 8]>::with_capacity(n);
+        for i in 0..n {
+            let item = self.list(list)[i];
+            items.push(f(self, item));
+        }
+        self.new_list(&items)
+    }
+}
+
+/// `x op y` of integer constants of a type; `None` where the operation is not defined.
+pub fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
+    let unsigned = dtype == DType::UInt64;
+    let value = match op {
+        BinOp::Add => x.wrapping_add(y),
+        BinOp::Sub => x.wrapping_sub(y),
+        BinOp::Mul => x.wrapping_mul(y),
+        BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod if y == 0 => return None,
+        BinOp::Div | BinOp::FloorDiv if unsigned => ((x as u64) / (y as u64)) as i64,
+        BinOp::Mod | BinOp::FloorMod if unsigned => ((x as u64) % (y as u64)) as i64,
+        BinOp::Div => x.checked_div(y)?,
+        BinOp::Mod => x.checked_rem(y)?,
+        BinOp::FloorDiv => floor_div(x, y)?,
+        BinOp::FloorMod => x.checked_sub(floor_div(x, y)?.checked_mul(y)?)?,
+        BinOp::Min if unsigned => (x as u64).min(y as u64) as i64,
+        BinOp::Max if unsigned => (x as u64).max(y as u64) as i64,
+        BinOp::Min => x.min(y),
+        BinOp::Max => x.max(y),
+        BinOp::And => ((x != 0) && (y != 0)) as i64,
+        BinOp::Or => ((x != 0) || (y != 0)) as i64,
+    };
+    Some(dtype.wrap(value))
+}
+
+/// The quotient rounded towards minus infinity; `None` for a zero divisor or on overflow.
+pub fn floor_div(x: i64, y: i64) -> Option<i64> {
+    let q = x.checked_div(y)?;
+    Some(if x % y != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
+}
+
+fn fold_floats(op: BinOp, x: f64, y: f64, dtype: DType) -> Option<f64> {
+    // TVM folds float32 and float64 only; narrower constants stay as written.
+    if matches!(op, BinOp::Min) {
+        return Some(x.min(y));
+    }
+    if matches!(op, BinOp::Max) {
+        return Some(x.max(y));
+    }
+    if !matches!(dtype, DType::Float32 | DType::Float64) {
+        return None;
+    }
+    let (x, y) = (dtype.round(x), dtype.round(y));
+    let value = match op {
+        BinOp::Add => x + y,
+        BinOp::Sub => x - y,
+        BinOp::Mul => x * y,
+        BinOp::Div if y != 0.0 => x / y,
+        BinOp::FloorDiv if y != 0.0 => dtype.round(x / y).floor(),
+        _ => return None,
+    };
+    Some(dtype.round(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_expressions_are_one() {
+        let mut a = Arena::new();
+        let (_, i) = a.new_var_expr("i", DType::Int32);
+        let (_, j) = a.new_var_expr("j", DType::Int32);
+        let x = a.add(i, j);
+        let y = a.add(i, j);
+        let z = a.add(j, i);
+        assert_eq!(x, y);
+        assert_ne!(x, z);
+    }
+
+    #[test]
+    fn constructors_fold_as_tvm_does() {
+        let mut a = Arena::new();
+        let (_, i) = a.new_var_expr("i", DType::Int32);
+        let (zero, one, seven) = (a.int32(0), a.int32(1), a.int32(-7));
+        let two = a.int32(2);
+        assert_eq!(a.add(zero, i), i);
+        assert_eq!(a.mul(i, one), i);
+        assert_eq!(a.mul(i, zero), zero);
+        assert_eq!(a.floor_mod(i, one), zero);
+        let q = a.floor_div(seven, two);
+        assert_eq!(a.as_int(q), Some(-4));
+        let r = a.floor_mod(seven, two);
+        assert_eq!(a.as_int(r), Some(1));
+        let difference = a.sub(i, i);
+        assert!(matches!(a.expr(difference), Expr::Binary(BinOp::Sub, _, _)), "not folded: {difference:?}");
+        let kept = a.binary(BinOp::FloorDiv, seven, zero);
+        assert!(matches!(a.expr(kept), Expr::Binary(BinOp::FloorDiv, _, _)));
+        let (t, c) = (a.bool(true), a.lt(i, two));
+        assert_eq!(a.and(t, c), c);
+    }
+
+    #[test]
+    fn float_constants_round_to_their_type() {
+        let mut a = Arena::new();
+        let x = a.float(0.1, DType::Float32);
+        let y = a.float(0.2, DType::Float32);
+        let sum = a.add(x, y);
+        assert_eq!(a.as_float(sum), Some((0.1f32 + 0.2f32) as f64));
+    }
+}

@@ -1,0 +1,221 @@
+//! Functions and modules.
+
+use super::attr::Annotations;
+use super::buffer::{Buffer, BufferId};
+use super::dtype::DType;
+use super::expr::{Arena, ExprId, VarId};
+use super::stmt::{Block, BlockId, Body, Loop, LoopId, Stmt, StmtId, Stmts};
+use super::symbol::Symbol;
+use smallvec::SmallVec;
+use std::ops::{Deref, DerefMut};
+
+/// A parameter of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// The parameter itself: a handle for a buffer, else a scalar.
+    pub var: VarId,
+    /// The buffer it stands for.
+    pub buffer: Option<BufferId>,
+}
+
+/// A function: parameters and one root block. It dereferences to its [`Stmts`], and owns the [`Arena`] of all its
+/// expressions, variables and buffers.
+///
+/// The root block has no iteration variables and no predicate; it holds the function's allocations. Text without one
+/// gets one, and a root that carries nothing prints as a comment.
+#[derive(Clone)]
+pub struct Func {
+    /// The name; no part of the structure.
+    pub name: Symbol,
+    /// Expressions, variables and buffers.
+    pub arena: Arena,
+    /// Statements.
+    pub stmts: Stmts,
+    /// Parameters, in order.
+    pub params: Vec<Param>,
+    /// Attributes (`T.func_attr`). Keys with TVM's prefix are kept in the current spelling (`tirx.noalias`);
+    /// `global_symbol` is kept only where it is not the function's name.
+    pub attrs: Annotations,
+    /// The outermost block.
+    pub root: BlockId,
+    /// Was the function marked `private`?
+    pub private: bool,
+}
+
+impl Deref for Func {
+    type Target = Stmts;
+
+    fn deref(&self) -> &Stmts {
+        &self.stmts
+    }
+}
+
+impl DerefMut for Func {
+    fn deref_mut(&mut self) -> &mut Stmts {
+        &mut self.stmts
+    }
+}
+
+impl Func {
+    /// A function without parameters whose root block is empty.
+    pub fn new(name: impl Into<Symbol>) -> Func {
+        let mut arena = Arena::new();
+        let mut stmts = Stmts::default();
+        let predicate = arena.bool(true);
+        let root = stmts.add_block(Block::new("root", predicate));
+        Func { name: name.into(), arena, stmts, params: Vec::new(), attrs: Annotations::new(), root, private: false }
+    }
+
+    /// Adds a buffer parameter, in row-major order with constant extents.
+    pub fn add_param(&mut self, name: &str, dtype: DType, shape: &[i64]) -> BufferId {
+        let buffer = self.constant_buffer(name, dtype, shape);
+        let var = self.arena.new_var(name, DType::Handle);
+        self.params.push(Param { var, buffer: Some(buffer) });
+        buffer
+    }
+
+    /// A new row-major buffer with constant `int32` extents, allocated nowhere yet.
+    pub fn constant_buffer(&mut self, name: &str, dtype: DType, shape: &[i64]) -> BufferId {
+        let extents: Vec<ExprId> = shape.iter().map(|&n| self.arena.int32(n)).collect();
+        let shape = self.arena.new_list(&extents);
+        self.arena.new_buffer(Buffer::new(name, dtype, shape))
+    }
+
+    /// The parameter that is this buffer.
+    pub fn param_of(&self, buffer: BufferId) -> Option<usize> {
+        self.params.iter().position(|p| p.buffer == Some(buffer))
+    }
+
+    /// The loops around a statement up to the next block, outermost first.
+    pub fn loops_above(&self, s: StmtId) -> Vec<LoopId> {
+        let mut loops = Vec::new();
+        for p in self.stmts.ancestors(s) {
+            match self.stmts.get(p) {
+                Stmt::Loop(_) => loops.extend(self.stmts.as_loop(p)),
+                Stmt::Block(_) => break,
+                Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => {}
+            }
+        }
+        loops.reverse();
+        loops
+    }
+
+    /// The innermost block around a statement; `None` for the root.
+    pub fn block_above(&self, s: StmtId) -> Option<BlockId> {
+        self.stmts.ancestors(s).find_map(|p| self.stmts.as_block(p))
+    }
+
+    /// Does `outer` lie around `inner`, or is it the same statement?
+    pub fn contains(&self, outer: StmtId, inner: StmtId) -> bool {
+        outer == inner || self.stmts.ancestors(inner).any(|p| p == outer)
+    }
+
+    /// Is the statement part of the function's body (not removed)?
+    pub fn is_alive(&self, s: StmtId) -> bool {
+        self.contains(self.root.stmt(), s)
+    }
+
+    /// The statement and everything inside, in text order (parents first).
+    pub fn subtree(&self, s: StmtId) -> Vec<StmtId> {
+        let mut all = vec![s];
+        let mut next = 0;
+        // Children are spliced in right behind their parent, so that the list stays in text order.
+        while next < all.len() {
+            let children = self.stmts.get(all[next]).children();
+            next += 1;
+            all.splice(next..next, children);
+        }
+        all
+    }
+
+    /// The blocks of the function in post-order: a block after the blocks inside it, the root last. Blocks inside an
+    /// init are left out: schedules do not see them.
+    pub fn blocks(&self) -> Vec<BlockId> {
+        fn visit(func: &Func, s: StmtId, out: &mut Vec<BlockId>) {
+            for child in func.scheduled_children(s) {
+                visit(func, child, out);
+            }
+            out.extend(func.stmts.as_block(s));
+        }
+        let mut out = Vec::new();
+        visit(self, self.root.stmt(), &mut out);
+        out
+    }
+
+    /// The statements directly inside, without a block's init, whose statements no schedule touches.
+    pub fn scheduled_children(&self, s: StmtId) -> SmallVec<[StmtId; 8]> {
+        match self.stmts.get(s) {
+            Stmt::Block(b) => b.body.iter().copied().collect(),
+            other => other.children(),
+        }
+    }
+
+    /// The outermost blocks below a statement (not the statement itself), in text order, without those in the init
+    /// of a block.
+    pub fn child_blocks(&self, s: StmtId) -> Vec<BlockId> {
+        fn visit(func: &Func, s: StmtId, out: &mut Vec<BlockId>) {
+            for child in func.scheduled_children(s) {
+                match func.stmts.as_block(child) {
+                    Some(b) => out.push(b),
+                    None => visit(func, child, out),
+                }
+            }
+        }
+        let mut out = Vec::new();
+        visit(self, s, &mut out);
+        out
+    }
+
+    /// A loop around `body` with a fresh variable, at no place yet.
+    pub fn make_loop(&mut self, var: VarId, extent: ExprId, body: Body) -> LoopId {
+        let dtype = self.arena.var(var).dtype;
+        let min = self.arena.int(0, dtype);
+        self.stmts.add_loop(Loop {
+            var,
+            min,
+            extent,
+            kind: super::stmt::LoopKind::Serial,
+            annotations: Annotations::new(),
+            body,
+        })
+    }
+}
+
+impl Block {
+    /// A block without iteration variables, accesses and statements.
+    pub fn new(name: impl Into<Symbol>, predicate: ExprId) -> Block {
+        Block {
+            name: name.into(),
+            iters: Vec::new(),
+            predicate,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            allocs: Vec::new(),
+            matches: Vec::new(),
+            annotations: Annotations::new(),
+            init: None,
+            body: Body::new(),
+        }
+    }
+}
+
+/// A module: functions in the order of the text, each with its own name.
+#[derive(Clone, Default)]
+pub struct Module {
+    /// The name of the class it was written as.
+    pub name: Option<Symbol>,
+    /// The functions.
+    pub funcs: Vec<Func>,
+}
+
+impl Module {
+    /// The function called `name`.
+    pub fn func(&self, name: &str) -> Option<&Func> {
+        self.funcs.iter().find(|f| f.name == name)
+    }
+
+    /// The function called `name`, for changing it.
+    pub fn func_mut(&mut self, name: &str) -> Option<&mut Func> {
+        self.funcs.iter_mut().find(|f| f.name == name)
+    }
+}

@@ -1,0 +1,104 @@
+//! Where the elements of a buffer are in its memory.
+
+use super::Precision;
+use super::eval::{Env, Indices, eval_indices, eval_int};
+use super::fault::Fault;
+use super::tensor::TensorRef;
+use super::value::Value;
+use crate::ir::buffer::BufferId;
+use crate::ir::expr::{Arena, ExprId};
+
+/// Element `indices` is at `offset + sum of indices * strides`.
+#[derive(Clone)]
+pub(super) struct Layout {
+    pub offset: i64,
+    pub strides: Indices,
+    pub shape: Indices,
+}
+
+impl Layout {
+    /// The layout that a buffer's shape, strides and offset describe; an offset without a value is 0.
+    pub fn of<E: Env>(arena: &Arena, env: &mut E, b: BufferId) -> Result<Layout, E::Stop> {
+        let buffer = arena.buffer(b);
+        let shape = eval_indices(arena, env, Precision::Exact, arena.list(buffer.shape))?;
+        let mut strides = Indices::from_elem(1, shape.len());
+        match buffer.strides.map(|l| arena.list(l)).filter(|l| l.len() == shape.len()) {
+            Some(list) => strides = eval_indices(arena, env, Precision::Exact, list)?,
+            None => {
+                for d in (1..shape.len()).rev() {
+                    strides[d - 1] = strides[d].wrapping_mul(shape[d]);
+                }
+            }
+        }
+        let offset = match buffer.elem_offset {
+            Some(e) => {
+                bind_symbol(arena, env, e, 0);
+                eval_int(arena, env, Precision::Exact, e)?
+            }
+            None => 0,
+        };
+        Ok(Layout { offset, strides, shape })
+    }
+
+    /// The layout of a buffer parameter, whose symbolic extents are bound to those of the argument.
+    pub fn of_param<E: Env>(
+        arena: &Arena,
+        env: &mut E,
+        param: usize,
+        b: BufferId,
+        t: TensorRef<'_>,
+    ) -> Result<Layout, E::Stop> {
+        let buffer = arena.buffer(b);
+        if buffer.dtype != t.dtype {
+            let found = t.dtype;
+            return Err(Box::new(Fault::ArgumentType { param, expected: buffer.dtype, found }).into());
+        }
+        let wrong = || Box::new(Fault::ArgumentShape { param, found: t.shape.to_vec() }).into();
+        let extents = arena.list(buffer.shape);
+        if extents.len() != t.shape.len() {
+            return Err(wrong());
+        }
+        for (&e, &n) in extents.iter().zip(t.shape) {
+            bind_symbol(arena, env, e, n);
+            if eval_int(arena, env, Precision::Exact, e)? != n {
+                return Err(wrong());
+            }
+        }
+        let layout = Layout::of(arena, env, b)?;
+        if layout.n_elements().is_some_and(|n| n <= t.n_elements()) { Ok(layout) } else { Err(wrong()) }
+    }
+
+    /// The number of elements from the start of the memory to the last element; `None` if that is no size.
+    pub fn n_elements(&self) -> Option<usize> {
+        if self.shape.iter().any(|&n| n < 0) {
+            return None;
+        }
+        if self.shape.contains(&0) {
+            return Some(0);
+        }
+        let mut last = self.offset;
+        for (n, stride) in self.shape.iter().zip(&self.strides) {
+            last = last.checked_add((n - 1).checked_mul(*stride)?)?;
+        }
+        usize::try_from(last).ok()?.checked_add(1)
+    }
+
+    /// The position of an element in memory; `None` if it is outside the shape.
+    pub fn position(&self, indices: &[i64]) -> Option<usize> {
+        let inside = indices.iter().zip(&self.shape).all(|(i, n)| 0 <= *i && i < n);
+        if !inside || indices.len() != self.shape.len() {
+            return None;
+        }
+        let at = self.offset + indices.iter().zip(&self.strides).map(|(i, s)| i * s).sum::<i64>();
+        usize::try_from(at).ok()
+    }
+}
+
+/// Binds a symbolic extent, stride or offset that has no value yet.
+pub(super) fn bind_symbol<E: Env>(arena: &Arena, env: &mut E, e: ExprId, value: i64) {
+    if let Some(v) = arena.as_var(e)
+        && env.var(v).is_none()
+    {
+        env.set_var(v, Some(Value::Int(value)));
+    }
+}

@@ -1,0 +1,40 @@
+//! The intermediate representation: modules of functions, each a tree of loops and blocks over buffers.
+//!
+//! A [`Func`] owns two tables: an [`Arena`] of interned expressions, variables and buffers, and [`Stmts`], the loop and
+//! block tree. Both name their entries by small ids. Expressions have value: equal ids are equal expressions.
+//! Statements have identity: a [`LoopId`] or [`BlockId`] means the same loop or block for as long as it exists, which
+//! is what schedule handles are made of. Names, spans and ids are never part of the structure.
+//!
+//! This module knows no other module of the crate. Start reading at [`func`].
+
+pub mod attr;
+pub mod brief;
+pub mod buffer;
+pub mod dtype;
+pub mod equal;
+pub mod expr;
+pub mod fold;
+pub mod func;
+pub mod hash;
+pub mod interp;
+pub mod math;
+pub mod op;
+#[cfg(test)]
+pub(crate) mod samples;
+pub mod stmt;
+pub mod symbol;
+pub mod verify;
+pub mod visit;
+
+pub use attr::{Annotations, AttrValue};
+pub use buffer::{Buffer, BufferId, BufferRegion};
+pub use dtype::DType;
+pub use equal::{Difference, Equality};
+pub use expr::{Arena, Const, Expr, ExprId, ExprList, VarId};
+pub use func::{Func, Module, Param};
+pub use op::{BinOp, CmpOp, Intrinsic};
+pub use stmt::{
+    Block, BlockId, BlockIter, Body, IterKind, Loop, LoopId, LoopKind, MatchBuffer, Place, Stmt, StmtId, Stmts,
+};
+pub use symbol::Symbol;
+pub use visit::{Rewriter, Substitution, Visitor};

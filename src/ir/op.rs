@@ -1,0 +1,296 @@
+//! Operators and intrinsic functions of expressions, each set in one table.
+
+use std::fmt;
+
+/// A binary operator whose result has the type of its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum BinOp {
+    /// Wrapping for integers.
+    Add,
+    /// Wrapping for integers.
+    Sub,
+    /// Wrapping for integers.
+    Mul,
+    /// Division: exact for floats, towards zero for integers (`T.Div`, `T.truncdiv`).
+    Div,
+    /// Remainder of [`BinOp::Div`], with the sign of the dividend (`T.truncmod`).
+    Mod,
+    /// Division towards minus infinity (`//`).
+    FloorDiv,
+    /// Remainder of [`BinOp::FloorDiv`], with the sign of the divisor (`%`).
+    FloorMod,
+    /// The smaller operand; of a NaN and a number: the second operand, as in `a < b ? a : b`.
+    Min,
+    /// The larger operand; of a NaN and a number: the second operand, as in `a > b ? a : b`.
+    Max,
+    /// Logical and of booleans. The right side is not evaluated where the left one is false.
+    And,
+    /// Logical or of booleans. The right side is not evaluated where the left one is true.
+    Or,
+}
+
+impl BinOp {
+    /// The name of TVM's node, by which `T.Add(a, b)` and the like are written.
+    pub fn node_name(self) -> &'static str {
+        match self {
+            BinOp::Add => "Add",
+            BinOp::Sub => "Sub",
+            BinOp::Mul => "Mul",
+            BinOp::Div => "Div",
+            BinOp::Mod => "Mod",
+            BinOp::FloorDiv => "FloorDiv",
+            BinOp::FloorMod => "FloorMod",
+            BinOp::Min => "Min",
+            BinOp::Max => "Max",
+            BinOp::And => "And",
+            BinOp::Or => "Or",
+        }
+    }
+
+    /// Does the order of the operands not matter (for integers and, up to rounding and NaN, for floats)?
+    pub fn is_commutative(self) -> bool {
+        matches!(self, BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or)
+    }
+}
+
+/// A comparison; the result is `bool`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "each variant is the comparison it names")]
+pub enum CmpOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl CmpOp {
+    /// The operator's token.
+    pub fn token(self) -> &'static str {
+        match self {
+            CmpOp::Eq => "==",
+            CmpOp::Ne => "!=",
+            CmpOp::Lt => "<",
+            CmpOp::Le => "<=",
+            CmpOp::Gt => ">",
+            CmpOp::Ge => ">=",
+        }
+    }
+
+    /// The name of TVM's node, by which `T.EQ(a, b)` and the like are written.
+    pub fn node_name(self) -> &'static str {
+        match self {
+            CmpOp::Eq => "EQ",
+            CmpOp::Ne => "NE",
+            CmpOp::Lt => "LT",
+            CmpOp::Le => "LE",
+            CmpOp::Gt => "GT",
+            CmpOp::Ge => "GE",
+        }
+    }
+
+    /// The comparison with its operands exchanged.
+    pub fn swapped(self) -> CmpOp {
+        match self {
+            CmpOp::Eq => CmpOp::Eq,
+            CmpOp::Ne => CmpOp::Ne,
+            CmpOp::Lt => CmpOp::Gt,
+            CmpOp::Le => CmpOp::Ge,
+            CmpOp::Gt => CmpOp::Lt,
+            CmpOp::Ge => CmpOp::Le,
+        }
+    }
+
+    /// Does the comparison hold between values ordered so?
+    pub fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
+        match self {
+            CmpOp::Eq => a == b,
+            CmpOp::Ne => a != b,
+            CmpOp::Lt => a < b,
+            CmpOp::Le => a <= b,
+            CmpOp::Gt => a > b,
+            CmpOp::Ge => a >= b,
+        }
+    }
+}
+
+/// How the type of an intrinsic's result follows from its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResultType {
+    /// That of the first argument.
+    First,
+    /// `bool`.
+    Bool,
+    /// `int32`.
+    Int32,
+}
+
+/// Which arguments an intrinsic takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Domain {
+    /// Floating-point numbers only.
+    Float,
+    /// Integers and booleans only.
+    Integer,
+    /// Any number.
+    Number,
+    /// Booleans only.
+    Bool,
+}
+
+macro_rules! intrinsics {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $arity:literal $domain:ident $result:ident;)*) => {
+        /// A function of scalars, called by name as `T.<name>(…)`.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Intrinsic { $($(#[$doc])* $variant,)* }
+
+        impl Intrinsic {
+            /// All intrinsics.
+            pub const ALL: &[Intrinsic] = &[$(Intrinsic::$variant,)*];
+
+            /// The name after `T.`.
+            pub fn name(self) -> &'static str {
+                match self { $(Intrinsic::$variant => $name,)* }
+            }
+
+            /// The number of arguments.
+            pub fn arity(self) -> usize {
+                match self { $(Intrinsic::$variant => $arity,)* }
+            }
+
+            /// What the arguments must be.
+            pub fn domain(self) -> Domain {
+                match self { $(Intrinsic::$variant => Domain::$domain,)* }
+            }
+
+            /// What the result is.
+            pub fn result(self) -> ResultType {
+                match self { $(Intrinsic::$variant => ResultType::$result,)* }
+            }
+
+            /// The intrinsic called `name`.
+            pub fn from_name(name: &str) -> Option<Intrinsic> {
+                match name { $($name => Some(Intrinsic::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+intrinsics! {
+    /// e to the power of the argument.
+    Exp "exp" 1 Float First;
+    /// 2 to the power of the argument.
+    Exp2 "exp2" 1 Float First;
+    /// 10 to the power of the argument.
+    Exp10 "exp10" 1 Float First;
+    /// Natural logarithm.
+    Log "log" 1 Float First;
+    /// Binary logarithm.
+    Log2 "log2" 1 Float First;
+    /// Decimal logarithm.
+    Log10 "log10" 1 Float First;
+    /// ln(1 + x), exact near zero.
+    Log1p "log1p" 1 Float First;
+    /// Square root.
+    Sqrt "sqrt" 1 Float First;
+    /// 1 / sqrt(x).
+    Rsqrt "rsqrt" 1 Float First;
+    /// Hyperbolic tangent.
+    Tanh "tanh" 1 Float First;
+    /// Sine of radians.
+    Sin "sin" 1 Float First;
+    /// Cosine of radians.
+    Cos "cos" 1 Float First;
+    /// Tangent of radians.
+    Tan "tan" 1 Float First;
+    /// Inverse sine.
+    Asin "asin" 1 Float First;
+    /// Inverse cosine.
+    Acos "acos" 1 Float First;
+    /// Inverse tangent.
+    Atan "atan" 1 Float First;
+    /// Hyperbolic sine.
+    Sinh "sinh" 1 Float First;
+    /// Hyperbolic cosine.
+    Cosh "cosh" 1 Float First;
+    /// Inverse hyperbolic sine.
+    Asinh "asinh" 1 Float First;
+    /// Inverse hyperbolic cosine.
+    Acosh "acosh" 1 Float First;
+    /// Inverse hyperbolic tangent.
+    Atanh "atanh" 1 Float First;
+    /// Angle of the point (x, y) for arguments y, x.
+    Atan2 "atan2" 2 Float First;
+    /// Error function.
+    Erf "erf" 1 Float First;
+    /// 1 / (1 + exp(-x)).
+    Sigmoid "sigmoid" 1 Float First;
+    /// First argument to the power of the second.
+    Pow "pow" 2 Float First;
+    /// Remainder with the sign of the dividend.
+    Fmod "fmod" 2 Float First;
+    /// Length of the hypotenuse.
+    Hypot "hypot" 2 Float First;
+    /// Magnitude of the first argument with the sign of the second.
+    CopySign "copysign" 2 Float First;
+    /// a * b + c with one rounding.
+    Fma "fma" 3 Float First;
+    /// Absolute value; wraps for the smallest signed integer.
+    Abs "abs" 1 Number First;
+    /// Largest integer not above.
+    Floor "floor" 1 Float First;
+    /// Smallest integer not below.
+    Ceil "ceil" 1 Float First;
+    /// Integer towards zero.
+    Trunc "trunc" 1 Float First;
+    /// Nearest integer, halves to even (TVM's `tir.round`).
+    Round "round" 1 Float First;
+    /// Nearest integer, halves to even.
+    NearbyInt "nearbyint" 1 Float First;
+    /// Is the argument not a number?
+    IsNan "isnan" 1 Float Bool;
+    /// Is the argument infinite?
+    IsInf "isinf" 1 Float Bool;
+    /// Is the argument neither infinite nor NaN?
+    IsFinite "isfinite" 1 Float Bool;
+    /// Number of one bits.
+    PopCount "popcount" 1 Integer First;
+    /// Number of leading zero bits.
+    Clz "clz" 1 Integer Int32;
+    /// Bitwise and.
+    BitAnd "bitwise_and" 2 Integer First;
+    /// Bitwise or.
+    BitOr "bitwise_or" 2 Integer First;
+    /// Bitwise exclusive or.
+    BitXor "bitwise_xor" 2 Integer First;
+    /// Bitwise complement.
+    BitNot "bitwise_not" 1 Integer First;
+    /// Left shift; a count outside the type's width gives 0.
+    ShiftLeft "shift_left" 2 Integer First;
+    /// Right shift, arithmetic for signed types; a count outside the type's width gives 0 or -1.
+    ShiftRight "shift_right" 2 Integer First;
+    /// The argument, marked as usually true.
+    Likely "likely" 1 Bool First;
+    /// A fact the program may rely on, as a statement: `T.evaluate(T.assume(cond))`. Does nothing.
+    Assume "assume" 1 Bool First;
+}
+
+impl fmt::Display for Intrinsic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "T.{}", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for &i in Intrinsic::ALL {
+            assert_eq!(Intrinsic::from_name(i.name()), Some(i));
+        }
+        assert_eq!(Intrinsic::from_name("exq"), None);
+    }
+}

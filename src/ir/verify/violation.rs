@@ -1,0 +1,348 @@
+//! What the verifier reports.
+
+use crate::ir::buffer::BufferId;
+use crate::ir::dtype::DType;
+use crate::ir::expr::{ExprId, VarId};
+use crate::ir::func::Func;
+use crate::ir::op::{Domain, Intrinsic};
+use crate::ir::stmt::StmtId;
+use crate::ir::symbol::Symbol;
+
+/// What breaks an invariant, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// The statement; `None` for the signature of the function.
+    pub stmt: Option<StmtId>,
+    /// The expression, where one is to blame.
+    pub expr: Option<ExprId>,
+    /// What is wrong.
+    pub kind: ViolationKind,
+}
+
+/// The role of an expression whose type is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "each variant is the role it names")]
+pub enum Role {
+    FirstValue,
+    Extent,
+    Binding,
+    StoredValue,
+    LetValue,
+    Condition,
+    Predicate,
+    Index,
+    RegionBound,
+    Dimension,
+    Stride,
+    Offset,
+    Operand,
+}
+
+impl Role {
+    fn text(self) -> &'static str {
+        match self {
+            Role::FirstValue => "the first value",
+            Role::Extent => "the extent",
+            Role::Binding => "the binding",
+            Role::StoredValue => "the stored value",
+            Role::LetValue => "the value of the let",
+            Role::Condition => "the condition",
+            Role::Predicate => "the predicate",
+            Role::Index => "an index",
+            Role::RegionBound => "a bound of a region",
+            Role::Dimension => "a dimension",
+            Role::Stride => "a stride",
+            Role::Offset => "the offset",
+            Role::Operand => "an operand",
+        }
+    }
+}
+
+/// The facts of a violation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ViolationKind {
+    /// The statement stands at more than one place.
+    SharedStatement,
+    /// The table of parents does not agree with the bodies.
+    WrongParent {
+        /// What the table says.
+        recorded: Option<StmtId>,
+    },
+    /// The root block carries what no root may.
+    RootSignature,
+    /// A variable is bound a second time.
+    VariableBoundTwice {
+        /// Which.
+        var: VarId,
+    },
+    /// A variable is used outside what binds it.
+    VariableOutOfScope {
+        /// Which.
+        var: VarId,
+    },
+    /// A loop around a block is mentioned inside it.
+    LoopCrossesBlock {
+        /// The loop's variable.
+        var: VarId,
+        /// The block's name.
+        block: Symbol,
+    },
+    /// The variable of a loop or block iteration is no index.
+    VariableType {
+        /// Which.
+        var: VarId,
+        /// Its type.
+        found: DType,
+    },
+    /// An expression is of another type than its place asks for.
+    TypeMismatch {
+        /// What the expression is for.
+        role: Role,
+        /// The type asked for.
+        expected: DType,
+        /// Its type.
+        found: DType,
+    },
+    /// An expression is no integer, or no number.
+    WrongDomain {
+        /// What the expression is for.
+        role: Role,
+        /// What is asked for.
+        expected: Domain,
+        /// Its type.
+        found: DType,
+    },
+    /// An argument is not of the domain of its function.
+    Argument {
+        /// The function.
+        function: Intrinsic,
+        /// What it takes.
+        expected: Domain,
+        /// The type of the argument.
+        found: DType,
+    },
+    /// The arguments of a function are of different types.
+    ArgumentTypes {
+        /// The function.
+        function: Intrinsic,
+        /// The type of the first argument.
+        expected: DType,
+        /// The type of another.
+        found: DType,
+    },
+    /// A loop or block iteration of a constant extent below 1.
+    EmptyExtent {
+        /// Its variable.
+        var: VarId,
+        /// The extent.
+        extent: i64,
+    },
+    /// A buffer is bound a second time.
+    BufferBoundTwice {
+        /// Which.
+        buffer: BufferId,
+    },
+    /// A buffer is used outside what binds it.
+    BufferOutOfScope {
+        /// Which.
+        buffer: BufferId,
+    },
+    /// A block lists one of its own allocations or views in `reads` or `writes`.
+    OwnBufferInSignature {
+        /// Which.
+        buffer: BufferId,
+    },
+    /// A dimension of a constant extent below 1.
+    EmptyDimension {
+        /// Of which buffer.
+        buffer: BufferId,
+        /// Which dimension.
+        dim: usize,
+        /// The extent.
+        extent: i64,
+    },
+    /// An access or region has the wrong number of indices.
+    IndexCount {
+        /// To which buffer.
+        buffer: BufferId,
+        /// The number of dimensions.
+        expected: usize,
+        /// The number of indices.
+        found: usize,
+    },
+    /// A buffer has another number of strides than dimensions.
+    StrideCount {
+        /// Which.
+        buffer: BufferId,
+        /// The number of dimensions.
+        expected: usize,
+        /// The number of strides.
+        found: usize,
+    },
+    /// A block loads from a buffer that it does not list.
+    UnlistedRead {
+        /// From which.
+        buffer: BufferId,
+        /// The block's name.
+        block: Symbol,
+    },
+    /// A block stores to a buffer that is not in its `writes`.
+    UnlistedWrite {
+        /// To which.
+        buffer: BufferId,
+        /// The block's name.
+        block: Symbol,
+    },
+    /// An access reaches an element outside the buffer.
+    OutOfBounds {
+        /// Of which buffer.
+        buffer: BufferId,
+        /// In which dimension.
+        dim: usize,
+        /// An index that is reached.
+        reached: i64,
+        /// The extent of the dimension.
+        extent: i64,
+    },
+    /// A block iteration is bound to a value outside its domain.
+    BindingOutsideDomain {
+        /// The iteration's variable.
+        var: VarId,
+        /// A value that is reached.
+        reached: i64,
+        /// First value of the domain.
+        min: i64,
+        /// The value after the last of the domain.
+        end: i64,
+    },
+}
+
+impl ViolationKind {
+    /// A short stable name for diagnostics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ViolationKind::SharedStatement => "shared-statement",
+            ViolationKind::WrongParent { .. } => "wrong-parent",
+            ViolationKind::RootSignature => "root-signature",
+            ViolationKind::VariableBoundTwice { .. } => "variable-bound-twice",
+            ViolationKind::VariableOutOfScope { .. } => "variable-out-of-scope",
+            ViolationKind::LoopCrossesBlock { .. } => "loop-crosses-block",
+            ViolationKind::VariableType { .. } => "variable-type",
+            ViolationKind::TypeMismatch { .. } => "type-mismatch",
+            ViolationKind::WrongDomain { .. } => "wrong-domain",
+            ViolationKind::Argument { .. } => "argument-type",
+            ViolationKind::ArgumentTypes { .. } => "argument-types",
+            ViolationKind::EmptyExtent { .. } => "empty-extent",
+            ViolationKind::BufferBoundTwice { .. } => "buffer-bound-twice",
+            ViolationKind::BufferOutOfScope { .. } => "buffer-out-of-scope",
+            ViolationKind::OwnBufferInSignature { .. } => "own-buffer-in-signature",
+            ViolationKind::EmptyDimension { .. } => "empty-dimension",
+            ViolationKind::IndexCount { .. } => "index-count",
+            ViolationKind::StrideCount { .. } => "stride-count",
+            ViolationKind::UnlistedRead { .. } => "unlisted-read",
+            ViolationKind::UnlistedWrite { .. } => "unlisted-write",
+            ViolationKind::OutOfBounds { .. } => "out-of-bounds",
+            ViolationKind::BindingOutsideDomain { .. } => "binding-outside-domain",
+        }
+    }
+}
+
+fn domain_text(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Float => "a float",
+        Domain::Integer => "an integer",
+        Domain::Number => "a number",
+        Domain::Bool => "a `bool`",
+    }
+}
+
+impl Violation {
+    /// The message, in the form of the other diagnostics.
+    pub fn message(&self, func: &Func) -> String {
+        let var = |v: VarId| func.arena.var(v).name;
+        let name = |b: BufferId| func.arena.buffer(b).name;
+        match self.kind {
+            ViolationKind::SharedStatement => "a statement stands at more than one place".into(),
+            ViolationKind::WrongParent { .. } => "the parent of a statement is not the statement it stands in".into(),
+            ViolationKind::RootSignature => {
+                "the root block must have no iteration variables, no `T.where` and no `T.init`".into()
+            }
+            ViolationKind::VariableBoundTwice { var: v } => format!("variable `{}` is bound twice", var(v)),
+            ViolationKind::VariableOutOfScope { var: v } => format!("variable `{}` is not defined here", var(v)),
+            ViolationKind::LoopCrossesBlock { var: v, block } => {
+                format!("block `{block}` mentions loop `{}` around it other than in its bindings", var(v))
+            }
+            ViolationKind::VariableType { var: v, found } => {
+                format!("variable `{}` must be `int32` or `int64`, found `{found}`", var(v))
+            }
+            ViolationKind::TypeMismatch { role, expected, found } => {
+                format!("{} must be `{expected}`, found `{found}`", role.text())
+            }
+            ViolationKind::WrongDomain { role, expected, found } => {
+                format!("{} must be {}, found `{found}`", role.text(), domain_text(expected))
+            }
+            ViolationKind::Argument { function, expected, found } => {
+                format!("an argument of `{function}` must be {}, found `{found}`", domain_text(expected))
+            }
+            ViolationKind::ArgumentTypes { function, expected, found } => {
+                format!("the arguments of `{function}` must be of one type, found `{expected}` and `{found}`")
+            }
+            ViolationKind::EmptyExtent { var: v, extent } => {
+                format!("the extent of `{}` must be at least 1, found {extent}", var(v))
+            }
+            ViolationKind::BufferBoundTwice { buffer } => format!("buffer `{}` is allocated twice", name(buffer)),
+            ViolationKind::BufferOutOfScope { buffer } => {
+                format!("buffer `{}` is not defined here", name(buffer))
+            }
+            ViolationKind::OwnBufferInSignature { buffer } => {
+                format!("a block must not list its own buffer `{}` in `T.reads` and `T.writes`", name(buffer))
+            }
+            ViolationKind::EmptyDimension { buffer, dim, extent } => {
+                format!("dimension {dim} of buffer `{}` must be at least 1, found {extent}", name(buffer))
+            }
+            ViolationKind::IndexCount { buffer, expected, found } => {
+                format!("buffer `{}` has {expected} dimensions, found {found} indices", name(buffer))
+            }
+            ViolationKind::StrideCount { buffer, expected, found } => {
+                format!("buffer `{}` has {expected} dimensions, found {found} strides", name(buffer))
+            }
+            ViolationKind::UnlistedRead { buffer, block } => {
+                format!("block `{block}` reads buffer `{}`, which its `T.reads` does not list", name(buffer))
+            }
+            ViolationKind::UnlistedWrite { buffer, block } => {
+                format!("block `{block}` writes buffer `{}`, which its `T.writes` does not list", name(buffer))
+            }
+            ViolationKind::OutOfBounds { buffer, dim, reached, extent } => {
+                format!(
+                    "index {reached} is out of bounds for dimension {dim} of buffer `{}`, which has extent {extent}",
+                    name(buffer)
+                )
+            }
+            ViolationKind::BindingOutsideDomain { var: v, reached, min, end } => {
+                format!("block iteration `{}` is bound to {reached}, which is outside its domain {min}:{end}", var(v))
+            }
+        }
+    }
+
+    /// What the author of the program can do about it, where there is an obvious mend.
+    pub fn help(&self, func: &Func) -> Option<String> {
+        let name = |b: BufferId| func.arena.buffer(b).name;
+        match self.kind {
+            ViolationKind::LoopCrossesBlock { var, .. } => {
+                Some(format!("bind a block iteration to `{}` and use that", func.arena.var(var).name))
+            }
+            ViolationKind::UnlistedRead { buffer, .. } => Some(format!(
+                "add a region of `{}` to `T.reads`, or leave `T.reads` out to have it inferred",
+                name(buffer)
+            )),
+            ViolationKind::UnlistedWrite { buffer, .. } => Some(format!(
+                "add a region of `{}` to `T.writes`, or leave `T.writes` out to have it inferred",
+                name(buffer)
+            )),
+            ViolationKind::BindingOutsideDomain { .. } => {
+                Some("widen the domain, or guard the block with `T.where`".into())
+            }
+            _ => None,
+        }
+    }
+}

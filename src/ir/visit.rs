@@ -1,0 +1,318 @@
+//! Walking and rewriting functions.
+//!
+//! [`Visitor`] reads, [`Rewriter`] changes expressions in place; both come with free `walk_*` functions that visit
+//! what is inside, in the order in which the text shows it. The structure of statements is changed by the methods of
+//! [`Stmts`](super::stmt::Stmts), and copied by [`Func::copy_subtree`].
+
+use super::buffer::{BufferId, BufferRegion};
+use super::expr::{Arena, Expr, ExprId, VarId};
+use super::func::Func;
+use super::stmt::{Block, MatchBuffer, Stmt, StmtId};
+use hashbrown::HashMap;
+
+/// Reads a function. Override what is of interest and call the `walk_*` function to go on inside.
+pub trait Visitor {
+    /// A statement.
+    fn visit_stmt(&mut self, func: &Func, s: StmtId) {
+        walk_stmt(self, func, s);
+    }
+
+    /// An expression used by a statement, or inside another one.
+    fn visit_expr(&mut self, func: &Func, e: ExprId) {
+        walk_expr(self, func, e);
+    }
+
+    /// A region that a block reads, writes or shows under another name.
+    fn visit_region(&mut self, func: &Func, r: &BufferRegion) {
+        walk_region(self, func, r);
+    }
+}
+
+/// Visits what is directly inside a statement.
+pub fn walk_stmt<V: Visitor + ?Sized>(v: &mut V, func: &Func, s: StmtId) {
+    match func.get(s) {
+        Stmt::Loop(l) => {
+            v.visit_expr(func, l.min);
+            v.visit_expr(func, l.extent);
+            for (_, value) in l.annotations.iter() {
+                value.for_each_expr(&mut |e| v.visit_expr(func, e));
+            }
+        }
+        Stmt::Block(b) => {
+            for iter in &b.iters {
+                v.visit_expr(func, iter.min);
+                v.visit_expr(func, iter.extent);
+                v.visit_expr(func, iter.value);
+            }
+            v.visit_expr(func, b.predicate);
+            for region in b.reads.iter().chain(&b.writes) {
+                v.visit_region(func, region);
+            }
+            for (_, value) in b.annotations.iter() {
+                value.for_each_expr(&mut |e| v.visit_expr(func, e));
+            }
+            for m in &b.matches {
+                v.visit_region(func, &m.source);
+            }
+        }
+        Stmt::Store { indices, value, .. } => {
+            for &i in func.arena.list(*indices) {
+                v.visit_expr(func, i);
+            }
+            v.visit_expr(func, *value);
+        }
+        Stmt::If { condition, .. } => v.visit_expr(func, *condition),
+        Stmt::Let { value, .. } => v.visit_expr(func, *value),
+        Stmt::Evaluate(value) => v.visit_expr(func, *value),
+    }
+    for child in func.get(s).children() {
+        v.visit_stmt(func, child);
+    }
+}
+
+/// Visits the operands of an expression.
+pub fn walk_expr<V: Visitor + ?Sized>(v: &mut V, func: &Func, e: ExprId) {
+    func.arena.for_each_child(e, |c| v.visit_expr(func, c));
+}
+
+/// Visits the bounds of a region.
+pub fn walk_region<V: Visitor + ?Sized>(v: &mut V, func: &Func, r: &BufferRegion) {
+    for (min, extent) in r.ranges(&func.arena) {
+        v.visit_expr(func, min);
+        v.visit_expr(func, extent);
+    }
+}
+
+/// Rewrites expressions, and the buffers that statements and regions name. Expressions are shared: a rewriter must
+/// give the same result for the same expression wherever it stands.
+pub trait Rewriter {
+    /// The expression that takes the place of `e`.
+    fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        walk_rewrite(self, arena, e)
+    }
+
+    /// The buffer that takes the place of `b` in stores and regions.
+    fn rewrite_buffer(&mut self, b: BufferId) -> BufferId {
+        b
+    }
+}
+
+/// Rewrites the operands of an expression, and the buffer if it is a load.
+pub fn walk_rewrite<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, e: ExprId) -> ExprId {
+    let new = arena.map_children(e, |a, c| r.rewrite_expr(a, c));
+    if let Expr::Load(buffer, indices) = arena.expr(new) {
+        let to = r.rewrite_buffer(buffer);
+        if to != buffer {
+            let indices = arena.list(indices).to_vec();
+            return arena.load(to, &indices);
+        }
+    }
+    new
+}
+
+/// Replaces variables by expressions and buffers by buffers, everywhere in an expression, remembering what it has
+/// rewritten.
+#[derive(Default)]
+pub struct Substitution {
+    vars: HashMap<VarId, ExprId>,
+    buffers: HashMap<BufferId, BufferId>,
+    done: HashMap<ExprId, ExprId>,
+}
+
+impl Substitution {
+    /// The substitution of these variables.
+    pub fn of_vars(vars: impl IntoIterator<Item = (VarId, ExprId)>) -> Self {
+        Substitution { vars: vars.into_iter().collect(), ..Default::default() }
+    }
+
+    /// The substitution of these buffers.
+    pub fn of_buffers(buffers: impl IntoIterator<Item = (BufferId, BufferId)>) -> Self {
+        Substitution { buffers: buffers.into_iter().collect(), ..Default::default() }
+    }
+
+    /// Also replaces a variable.
+    pub fn add_var(&mut self, var: VarId, value: ExprId) {
+        self.vars.insert(var, value);
+        self.done.clear();
+    }
+
+    /// Also replaces a buffer.
+    pub fn add_buffer(&mut self, from: BufferId, to: BufferId) {
+        self.buffers.insert(from, to);
+        self.done.clear();
+    }
+
+    /// What a variable is replaced by.
+    pub fn var(&self, var: VarId) -> Option<ExprId> {
+        self.vars.get(&var).copied()
+    }
+
+    /// Is there nothing to replace?
+    pub fn is_empty(&self) -> bool {
+        self.vars.is_empty() && self.buffers.is_empty()
+    }
+
+    /// The expression after replacement.
+    pub fn apply(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        self.rewrite_expr(arena, e)
+    }
+
+    /// The region after replacement.
+    pub fn apply_region(&mut self, arena: &mut Arena, r: &BufferRegion) -> BufferRegion {
+        rewrite_region(self, arena, r)
+    }
+}
+
+impl Rewriter for Substitution {
+    fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        match arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => return e,
+            Expr::Var(v) => return self.vars.get(&v).copied().unwrap_or(e),
+            _ => {}
+        }
+        if let Some(&new) = self.done.get(&e) {
+            return new;
+        }
+        let new = walk_rewrite(self, arena, e);
+        self.done.insert(e, new);
+        new
+    }
+
+    fn rewrite_buffer(&mut self, b: BufferId) -> BufferId {
+        self.buffers.get(&b).copied().unwrap_or(b)
+    }
+}
+
+/// Rewrites buffer and bounds of a region.
+pub fn rewrite_region<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, region: &BufferRegion) -> BufferRegion {
+    BufferRegion {
+        buffer: r.rewrite_buffer(region.buffer),
+        mins: arena.map_list(region.mins, |a, e| r.rewrite_expr(a, e)),
+        extents: arena.map_list(region.extents, |a, e| r.rewrite_expr(a, e)),
+    }
+}
+
+impl Func {
+    /// Rewrites the expressions of one statement, not of those inside it.
+    pub fn rewrite_stmt<R: Rewriter + ?Sized>(&mut self, s: StmtId, r: &mut R) {
+        let Func { arena, stmts, .. } = self;
+        match stmts.stmt_mut(s) {
+            Stmt::Loop(l) => {
+                l.min = r.rewrite_expr(arena, l.min);
+                l.extent = r.rewrite_expr(arena, l.extent);
+                for value in l.annotations.values_mut() {
+                    value.map_exprs(&mut |e| r.rewrite_expr(arena, e));
+                }
+            }
+            Stmt::Block(b) => rewrite_block(arena, b, r),
+            Stmt::Store { buffer, indices, value } => {
+                *buffer = r.rewrite_buffer(*buffer);
+                *indices = arena.map_list(*indices, |a, e| r.rewrite_expr(a, e));
+                *value = r.rewrite_expr(arena, *value);
+            }
+            Stmt::If { condition, .. } => *condition = r.rewrite_expr(arena, *condition),
+            Stmt::Let { value, .. } => *value = r.rewrite_expr(arena, *value),
+            Stmt::Evaluate(value) => *value = r.rewrite_expr(arena, *value),
+        }
+    }
+
+    /// Rewrites the expressions of a statement and of all inside it.
+    pub fn rewrite_subtree<R: Rewriter + ?Sized>(&mut self, s: StmtId, r: &mut R) {
+        self.rewrite_stmt(s, r);
+        for child in self.get(s).children() {
+            self.rewrite_subtree(child, r);
+        }
+    }
+
+    /// A copy of a statement and all inside it, at no place yet. Variables bound inside (loops, block iterations,
+    /// let statements) and buffers allocated inside get fresh ids; `substitution` is applied to the rest,
+    /// and afterwards holds the mapping to the fresh ones. Returns the copy.
+    pub fn copy_subtree(&mut self, s: StmtId, substitution: &mut Substitution) -> StmtId {
+        let mut node = self.get(s).clone();
+        match &mut node {
+            Stmt::Loop(l) => l.var = self.fresh(l.var, substitution),
+            Stmt::Block(b) => {
+                for iter in &mut b.iters {
+                    iter.var = self.fresh(iter.var, substitution);
+                }
+                for buffer in b.allocs.iter_mut().chain(b.matches.iter_mut().map(|m| &mut m.buffer)) {
+                    let mut copy = self.arena.buffer(*buffer).clone();
+                    copy.shape = self.arena.map_list(copy.shape, |a, e| substitution.rewrite_expr(a, e));
+                    copy.strides = copy.strides.map(|l| self.arena.map_list(l, |a, e| substitution.rewrite_expr(a, e)));
+                    copy.elem_offset = copy.elem_offset.map(|e| substitution.rewrite_expr(&mut self.arena, e));
+                    let copy = self.arena.new_buffer(copy);
+                    substitution.add_buffer(*buffer, copy);
+                    *buffer = copy;
+                }
+            }
+            Stmt::Let { var, .. } => *var = self.fresh(*var, substitution),
+            Stmt::Store { .. } | Stmt::If { .. } | Stmt::Evaluate(_) => {}
+        }
+        let mut lists: Vec<super::stmt::Body> = node.bodies().into_iter().cloned().collect();
+        for list in &mut lists {
+            for child in list.iter_mut() {
+                *child = self.copy_subtree(*child, substitution);
+            }
+        }
+        node.replace_bodies(lists);
+        let copy = self.stmts.add(node);
+        self.rewrite_stmt(copy, substitution);
+        copy
+    }
+
+    fn fresh(&mut self, var: VarId, substitution: &mut Substitution) -> VarId {
+        let old = self.arena.var(var).clone();
+        let (new, e) = self.arena.new_var_expr(old.name, old.dtype);
+        substitution.add_var(var, e);
+        new
+    }
+}
+
+fn rewrite_block<R: Rewriter + ?Sized>(arena: &mut Arena, b: &mut Block, r: &mut R) {
+    for iter in &mut b.iters {
+        iter.min = r.rewrite_expr(arena, iter.min);
+        iter.extent = r.rewrite_expr(arena, iter.extent);
+        iter.value = r.rewrite_expr(arena, iter.value);
+    }
+    b.predicate = r.rewrite_expr(arena, b.predicate);
+    for region in b.reads.iter_mut().chain(b.writes.iter_mut()) {
+        *region = rewrite_region(r, arena, region);
+    }
+    for MatchBuffer { source, .. } in &mut b.matches {
+        *source = rewrite_region(r, arena, source);
+    }
+    for buffer in b.allocs.iter_mut().chain(b.matches.iter_mut().map(|m| &mut m.buffer)) {
+        *buffer = r.rewrite_buffer(*buffer);
+    }
+    for value in b.annotations.values_mut() {
+        value.map_exprs(&mut |e| r.rewrite_expr(arena, e));
+    }
+}
+
+/// Does the expression mention a variable for which `f` holds?
+pub fn uses_var(arena: &Arena, e: ExprId, f: &mut impl FnMut(VarId) -> bool) -> bool {
+    if let Expr::Var(v) = arena.expr(e) {
+        return f(v);
+    }
+    let mut found = false;
+    arena.for_each_child(e, |c| found = found || uses_var(arena, c, f));
+    found
+}
+
+/// The variables an expression mentions, each once, in order of appearance.
+pub fn vars_of(arena: &Arena, e: ExprId) -> Vec<VarId> {
+    let mut vars = Vec::new();
+    uses_var(arena, e, &mut |v| {
+        if !vars.contains(&v) {
+            vars.push(v);
+        }
+        false
+    });
+    vars
+}
+
+/// Calls `f` for the expression and everything inside it, parents first.
+pub fn for_each_subexpr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
+    f(e);
+    arena.for_each_child(e, |c| for_each_subexpr(arena, c, f));
+}

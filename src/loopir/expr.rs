@@ -1,0 +1,771 @@
+//! Expressions of the loop IR: interned, typed, small nodes.
+
+use super::kernel::BufferId;
+use crate::ir::expr::{FxBuild, fold_ints, id};
+use crate::ir::op::ResultType;
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic, Symbol};
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+use std::fmt;
+use std::hash::BuildHasher;
+
+id! {
+    /// An expression of an [`Arena`].
+    ExprId
+}
+id! {
+    /// An interned list of expressions.
+    ExprList
+}
+id! {
+    /// An immutable variable: a loop's counter, or what a [`super::Stmt::Let`] names.
+    VarId
+}
+id! {
+    /// A mutable register, set by [`super::Stmt::Set`]; undefined until then.
+    LocalId
+}
+
+/// The type of an expression: a number of lanes of a scalar type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ty {
+    /// The type of each lane.
+    pub dtype: DType,
+    /// 1 for scalars, else the vector's length.
+    pub lanes: u16,
+}
+
+impl Ty {
+    /// The type of indices and loop variables.
+    pub const INDEX: Ty = Ty::scalar(DType::Int64);
+    /// The type of scalar conditions.
+    pub const BOOL: Ty = Ty::scalar(DType::Bool);
+
+    /// One value of a scalar type.
+    pub const fn scalar(dtype: DType) -> Ty {
+        Ty { dtype, lanes: 1 }
+    }
+
+    /// `lanes` values of a scalar type.
+    pub const fn vector(dtype: DType, lanes: u16) -> Ty {
+        Ty { dtype, lanes }
+    }
+
+    /// The type with another scalar type and as many lanes.
+    pub fn with_dtype(self, dtype: DType) -> Ty {
+        Ty { dtype, ..self }
+    }
+
+    /// The type with another number of lanes.
+    pub fn with_lanes(self, lanes: u16) -> Ty {
+        Ty { lanes, ..self }
+    }
+
+    /// Is it a vector of more than one lane?
+    pub fn is_vector(self) -> bool {
+        self.lanes > 1
+    }
+
+    /// Size in memory, in bytes.
+    pub fn bytes(self) -> usize {
+        self.dtype.bytes() * self.lanes as usize
+    }
+}
+
+impl fmt::Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lanes == 1 { write!(f, "{}", self.dtype) } else { write!(f, "{}x{}", self.dtype, self.lanes) }
+    }
+}
+
+/// An expression node; its type is [`Arena::ty`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Expr {
+    /// A scalar integer or boolean constant, within the range of its type (`uint64` as the `i64` of equal bits).
+    Int(i64),
+    /// A scalar float constant by the bits of the `f64`, rounded to its type.
+    Float(u64),
+    /// The value of a variable.
+    Var(VarId),
+    /// The present value of a register.
+    Local(LocalId),
+    /// A binary operator on operands of one type, which is the result's.
+    Binary(BinOp, ExprId, ExprId),
+    /// A comparison of operands of one type; `bool` with as many lanes.
+    Compare(CmpOp, ExprId, ExprId),
+    /// Negation of booleans.
+    Not(ExprId),
+    /// Conversion to the type of this node, lane by lane.
+    Cast(ExprId),
+    /// Both values are evaluated; the condition is `bool` with as many lanes as they have.
+    Select(ExprId, ExprId, ExprId),
+    /// Only one side is evaluated; the condition is a scalar, the sides may be vectors.
+    IfThenElse(ExprId, ExprId, ExprId),
+    /// As many consecutive elements of a buffer as the type has lanes, from a linear element index on.
+    Load(BufferId, ExprId),
+    /// A function, lane by lane.
+    Call(Intrinsic, ExprList),
+    /// A scalar in every lane.
+    Broadcast(ExprId),
+    /// `base + lane * stride` of a scalar integer `base`.
+    Ramp(ExprId, i64),
+    /// The vector of these scalars.
+    Pack(ExprList),
+    /// One lane of a vector.
+    Extract(ExprId, u16),
+    /// All lanes of a vector combined into a scalar by an associative operator, in an unspecified order.
+    Reduce(BinOp, ExprId),
+}
+
+/// What is known of a variable or register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Var {
+    /// The name it prints under, if that is free.
+    pub name: Symbol,
+    /// Its type.
+    pub ty: Ty,
+}
+
+/// Owner of the expressions, variables and registers of a kernel. Nothing is removed: what a pass leaves behind is
+/// unreachable from the statements.
+///
+/// The constructors check types (a mismatch is a bug of the caller), fold constants and neutral elements, and keep
+/// constants of integer sums on the right: `(x + 1) + 2` is `x + 3`. Floats are folded only where the result is exact
+/// under every rounding rule the kernel may be compiled with.
+#[derive(Clone, Default)]
+pub struct Arena {
+    nodes: Vec<(Expr, Ty)>,
+    node_table: HashTable<u32>,
+    list_items: Vec<ExprId>,
+    lists: Vec<(u32, u32)>,
+    list_table: HashTable<u32>,
+    vars: Vec<Var>,
+    locals: Vec<Var>,
+    hasher: FxBuild,
+}
+
+impl Arena {
+    // ---- reading -------------------------------------------------------------------------------------------
+
+    /// The node of an expression.
+    pub fn expr(&self, e: ExprId) -> Expr {
+        self.nodes[e.index()].0
+    }
+
+    /// The type of an expression.
+    pub fn ty(&self, e: ExprId) -> Ty {
+        self.nodes[e.index()].1
+    }
+
+    /// The scalar type of an expression's lanes.
+    pub fn dtype(&self, e: ExprId) -> DType {
+        self.ty(e).dtype
+    }
+
+    /// The number of lanes of an expression.
+    pub fn lanes(&self, e: ExprId) -> u16 {
+        self.ty(e).lanes
+    }
+
+    /// The number of expressions; ids are smaller. Operands have smaller ids than the nodes that use them.
+    pub fn n_exprs(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The items of a list.
+    pub fn list(&self, l: ExprList) -> &[ExprId] {
+        let (start, len) = self.lists[l.index()];
+        &self.list_items[start as usize..(start + len) as usize]
+    }
+
+    /// What is known of a variable.
+    pub fn var(&self, v: VarId) -> Var {
+        self.vars[v.index()]
+    }
+
+    /// The number of variables; ids are smaller.
+    pub fn n_vars(&self) -> usize {
+        self.vars.len()
+    }
+
+    /// What is known of a register.
+    pub fn local(&self, l: LocalId) -> Var {
+        self.locals[l.index()]
+    }
+
+    /// The number of registers; ids are smaller.
+    pub fn n_locals(&self) -> usize {
+        self.locals.len()
+    }
+
+    /// The value of a scalar integer or boolean constant.
+    pub fn as_int(&self, e: ExprId) -> Option<i64> {
+        match self.expr(e) {
+            Expr::Int(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The value of a scalar constant, or of a constant in every lane.
+    pub fn as_const(&self, e: ExprId) -> Option<Const> {
+        match self.expr(e) {
+            Expr::Int(v) => Some(Const::Int(v)),
+            Expr::Float(bits) => Some(Const::Float(f64::from_bits(bits))),
+            Expr::Broadcast(a) => self.as_const(a),
+            _ => None,
+        }
+    }
+
+    /// The variable, if the expression is one.
+    pub fn as_var(&self, e: ExprId) -> Option<VarId> {
+        match self.expr(e) {
+            Expr::Var(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// Is it the number `value`, in every lane?
+    pub fn is_number(&self, e: ExprId, value: i64) -> bool {
+        match self.as_const(e) {
+            Some(Const::Int(v)) => v == value,
+            Some(Const::Float(v)) => v == value as f64,
+            None => false,
+        }
+    }
+
+    /// Calls `f` with each direct operand, in order of evaluation.
+    pub fn for_each_child(&self, e: ExprId, mut f: impl FnMut(ExprId)) {
+        match self.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => {}
+            Expr::Not(a)
+            | Expr::Cast(a)
+            | Expr::Load(_, a)
+            | Expr::Broadcast(a)
+            | Expr::Ramp(a, _)
+            | Expr::Extract(a, _)
+            | Expr::Reduce(_, a) => f(a),
+            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
+                f(a);
+                f(b);
+            }
+            Expr::Select(a, b, c) | Expr::IfThenElse(a, b, c) => {
+                f(a);
+                f(b);
+                f(c);
+            }
+            Expr::Call(_, list) | Expr::Pack(list) => self.list(list).iter().copied().for_each(f),
+        }
+    }
+
+    // ---- variables -----------------------------------------------------------------------------------------
+
+    /// A new variable.
+    pub fn new_var(&mut self, name: impl Into<Symbol>, ty: Ty) -> VarId {
+        let id = VarId(self.vars.len() as u32);
+        self.vars.push(Var { name: name.into(), ty });
+        id
+    }
+
+    /// A new loop variable, and the expression that reads it.
+    pub fn new_index(&mut self, name: impl Into<Symbol>) -> (VarId, ExprId) {
+        let v = self.new_var(name, Ty::INDEX);
+        (v, self.var_expr(v))
+    }
+
+    /// A new register.
+    pub fn new_local(&mut self, name: impl Into<Symbol>, ty: Ty) -> LocalId {
+        let id = LocalId(self.locals.len() as u32);
+        self.locals.push(Var { name: name.into(), ty });
+        id
+    }
+
+    // ---- interning -----------------------------------------------------------------------------------------
+
+    fn intern(&mut self, expr: Expr, ty: Ty) -> ExprId {
+        let key = (expr, ty);
+        let hash = self.hasher.hash_one(key);
+        if let Some(&i) = self.node_table.find(hash, |&i| self.nodes[i as usize] == key) {
+            return ExprId(i);
+        }
+        let id = self.nodes.len() as u32;
+        self.nodes.push(key);
+        let (nodes, hasher) = (&self.nodes, &self.hasher);
+        self.node_table.insert_unique(hash, id, |&i| hasher.hash_one(nodes[i as usize]));
+        ExprId(id)
+    }
+
+    fn intern_list(&mut self, items: &[ExprId]) -> ExprList {
+        let hash = self.hasher.hash_one(items);
+        if let Some(&i) = self.list_table.find(hash, |&i| self.list(ExprList(i)) == items) {
+            return ExprList(i);
+        }
+        let id = self.lists.len() as u32;
+        self.lists.push((self.list_items.len() as u32, items.len() as u32));
+        self.list_items.extend_from_slice(items);
+        let Arena { list_table, list_items, lists, hasher, .. } = self;
+        list_table.insert_unique(hash, id, |&i| {
+            let (start, len) = lists[i as usize];
+            hasher.hash_one(&list_items[start as usize..(start + len) as usize])
+        });
+        ExprList(id)
+    }
+
+    // ---- leaves --------------------------------------------------------------------------------------------
+
+    /// A scalar integer or boolean constant, wrapped to its type.
+    pub fn int(&mut self, value: i64, dtype: DType) -> ExprId {
+        assert!(!dtype.is_float(), "an integer constant has no type {dtype}");
+        self.intern(Expr::Int(dtype.wrap(value)), Ty::scalar(dtype))
+    }
+
+    /// An `int64` constant.
+    pub fn index(&mut self, value: i64) -> ExprId {
+        self.int(value, DType::Int64)
+    }
+
+    /// A scalar boolean constant.
+    pub fn bool(&mut self, value: bool) -> ExprId {
+        self.int(value as i64, DType::Bool)
+    }
+
+    /// A scalar float constant, rounded to its type. -0.0 and 0.0 differ, all NaNs are one.
+    pub fn float(&mut self, value: f64, dtype: DType) -> ExprId {
+        assert!(dtype.is_float(), "a float constant has no type {dtype}");
+        let value = if value.is_nan() { f64::NAN } else { dtype.round(value) };
+        self.intern(Expr::Float(value.to_bits()), Ty::scalar(dtype))
+    }
+
+    /// `value` in every lane of any numeric type.
+    pub fn constant(&mut self, value: i64, ty: Ty) -> ExprId {
+        let scalar = if ty.dtype.is_float() { self.float(value as f64, ty.dtype) } else { self.int(value, ty.dtype) };
+        self.broadcast(scalar, ty.lanes)
+    }
+
+    /// The value of a variable.
+    pub fn var_expr(&mut self, v: VarId) -> ExprId {
+        let ty = self.var(v).ty;
+        self.intern(Expr::Var(v), ty)
+    }
+
+    /// The present value of a register.
+    pub fn local_expr(&mut self, l: LocalId) -> ExprId {
+        let ty = self.local(l).ty;
+        self.intern(Expr::Local(l), ty)
+    }
+
+    // ---- operators -----------------------------------------------------------------------------------------
+
+    /// `a op b` of operands of one type.
+    pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
+        if matches!(op, BinOp::And | BinOp::Or) {
+            assert_eq!(ty.dtype, DType::Bool, "operands of {op:?} must be booleans");
+        }
+        match self.fold_binary(op, a, b, ty) {
+            Some(folded) => folded,
+            None => self.intern(Expr::Binary(op, a, b), ty),
+        }
+    }
+
+    fn fold_binary(&mut self, op: BinOp, a: ExprId, b: ExprId, ty: Ty) -> Option<ExprId> {
+        if let (Expr::Broadcast(x), Expr::Broadcast(y)) = (self.expr(a), self.expr(b)) {
+            // Both operands are uniform, so is the result.
+            let scalar = self.binary(op, x, y);
+            return Some(self.broadcast(scalar, ty.lanes));
+        }
+        if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
+            return fold_ints(op, x, y, ty.dtype).map(|v| self.int(v, ty.dtype));
+        }
+        if ty.dtype.is_float() {
+            return self.fold_float_binary(op, a, b);
+        }
+        let (x, y) = (self.as_const(a), self.as_const(b));
+        let (is_a, is_b) = (|v| x == Some(Const::Int(v)), |v| y == Some(Const::Int(v)));
+        match op {
+            BinOp::Add if is_a(0) => Some(b),
+            BinOp::Add | BinOp::Sub if is_b(0) => Some(a),
+            BinOp::Sub if a == b => Some(self.constant(0, ty)),
+            BinOp::Mul if is_a(0) || is_b(1) => Some(a),
+            BinOp::Mul if is_b(0) || is_a(1) => Some(b),
+            BinOp::Div | BinOp::FloorDiv if is_b(1) => Some(a),
+            BinOp::Mod | BinOp::FloorMod if is_b(1) => Some(self.constant(0, ty)),
+            BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or if a == b => Some(a),
+            BinOp::And if is_a(1) || is_b(0) => Some(b),
+            BinOp::And if is_a(0) || is_b(1) => Some(a),
+            BinOp::Or if is_a(0) || is_b(1) => Some(b),
+            BinOp::Or if is_a(1) || is_b(0) => Some(a),
+            // Constants go to the right, and sums with them are gathered.
+            BinOp::Add | BinOp::Mul if x.is_some() => Some(self.binary(op, b, a)),
+            BinOp::Sub if y.is_some() && ty.lanes == 1 => {
+                let negated = self.int(self.as_int(b)?.wrapping_neg(), ty.dtype);
+                Some(self.binary(BinOp::Add, a, negated))
+            }
+            BinOp::Add | BinOp::Mul => {
+                let c = self.as_int(b)?;
+                let Expr::Binary(inner, p, q) = self.expr(a) else { return None };
+                let d = self.as_int(q).filter(|_| inner == op)?;
+                let sum = if op == BinOp::Add { d.wrapping_add(c) } else { d.wrapping_mul(c) };
+                let sum = self.int(sum, ty.dtype);
+                Some(self.binary(op, p, sum))
+            }
+            _ => None,
+        }
+    }
+
+    /// Folds of floats that no rounding, signed zero or NaN can tell from the operation. Float constants are combined
+    /// in the precision of their type.
+    fn fold_float_binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> Option<ExprId> {
+        if matches!(op, BinOp::Mul) && self.is_number(b, 1) || matches!(op, BinOp::Div) && self.is_number(b, 1) {
+            return Some(a);
+        }
+        if matches!(op, BinOp::Mul) && self.is_number(a, 1) {
+            return Some(b);
+        }
+        let (Expr::Float(x), Expr::Float(y)) = (self.expr(a), self.expr(b)) else { return None };
+        let dtype = self.dtype(a);
+        let (x, y) = (f64::from_bits(x), f64::from_bits(y));
+        let value = match op {
+            BinOp::Add => x + y,
+            BinOp::Sub => x - y,
+            BinOp::Mul => x * y,
+            BinOp::Div => x / y,
+            BinOp::Min => {
+                if x < y {
+                    x
+                } else {
+                    y
+                }
+            }
+            BinOp::Max => {
+                if x > y {
+                    x
+                } else {
+                    y
+                }
+            }
+            BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => return None,
+        };
+        // Float16 and bfloat16 operations round the float32 result.
+        let value = if dtype == DType::Float64 { value } else { value as f32 as f64 };
+        Some(self.float(value, dtype))
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Add, a, b)
+    }
+
+    /// `a - b`.
+    pub fn sub(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Sub, a, b)
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Mul, a, b)
+    }
+
+    /// `a + value`, with the constant in `a`'s type.
+    pub fn add_const(&mut self, a: ExprId, value: i64) -> ExprId {
+        let c = self.constant(value, self.ty(a));
+        self.add(a, c)
+    }
+
+    /// `a * value`, with the constant in `a`'s type.
+    pub fn mul_const(&mut self, a: ExprId, value: i64) -> ExprId {
+        let c = self.constant(value, self.ty(a));
+        self.mul(a, c)
+    }
+
+    /// `a and b` of scalars or vectors of booleans.
+    pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::And, a, b)
+    }
+
+    /// A comparison of operands of one type.
+    pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
+        if let (Expr::Broadcast(x), Expr::Broadcast(y)) = (self.expr(a), self.expr(b)) {
+            let scalar = self.compare(op, x, y);
+            return self.broadcast(scalar, ty.lanes);
+        }
+        match (self.expr(a), self.expr(b)) {
+            (Expr::Int(x), Expr::Int(y)) => {
+                let holds = if ty.dtype == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) };
+                self.bool(holds)
+            }
+            (Expr::Float(x), Expr::Float(y)) => {
+                let holds = op.holds(f64::from_bits(x), f64::from_bits(y));
+                self.bool(holds)
+            }
+            _ => self.intern(Expr::Compare(op, a, b), ty.with_dtype(DType::Bool)),
+        }
+    }
+
+    /// Negation of booleans.
+    pub fn not(&mut self, a: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty.dtype, DType::Bool, "the operand of `not` must be a boolean");
+        match self.expr(a) {
+            Expr::Int(v) => self.bool(v == 0),
+            Expr::Not(b) => b,
+            Expr::Broadcast(b) => {
+                let scalar = self.not(b);
+                self.broadcast(scalar, ty.lanes)
+            }
+            _ => self.intern(Expr::Not(a), ty),
+        }
+    }
+
+    /// `a` converted to `dtype`, lane by lane.
+    pub fn cast(&mut self, dtype: DType, a: ExprId) -> ExprId {
+        let from = self.ty(a);
+        if from.dtype == dtype {
+            return a;
+        }
+        match self.expr(a) {
+            Expr::Int(v) if dtype == DType::Bool => self.bool(v != 0),
+            Expr::Int(v) if !dtype.is_float() => self.int(v, dtype),
+            Expr::Int(v) => {
+                let value = int_to_float(v, from.dtype, dtype);
+                self.float(value, dtype)
+            }
+            Expr::Float(bits) if dtype.is_float() => self.float(f64::from_bits(bits), dtype),
+            Expr::Broadcast(b) => {
+                let scalar = self.cast(dtype, b);
+                self.broadcast(scalar, from.lanes)
+            }
+            _ => self.intern(Expr::Cast(a), from.with_dtype(dtype)),
+        }
+    }
+
+    /// A choice in each lane, both sides evaluated. A scalar condition chooses for all lanes.
+    pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+        let ty = self.ty(then);
+        assert_eq!(ty, self.ty(otherwise), "the sides of a select differ in type");
+        assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
+        let condition = self.broadcast_to(condition, ty.lanes);
+        match self.as_const(condition) {
+            Some(Const::Int(0)) => otherwise,
+            Some(_) => then,
+            None if then == otherwise => then,
+            None => self.intern(Expr::Select(condition, then, otherwise), ty),
+        }
+    }
+
+    /// A choice by a scalar condition, only one side evaluated.
+    pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+        assert_eq!(self.ty(condition), Ty::BOOL, "a condition must be a scalar boolean");
+        assert_eq!(self.ty(then), self.ty(otherwise), "the sides of a conditional differ in type");
+        match self.as_int(condition) {
+            Some(0) => otherwise,
+            Some(_) => then,
+            None if then == otherwise => then,
+            None => self.intern(Expr::IfThenElse(condition, then, otherwise), self.ty(then)),
+        }
+    }
+
+    /// `ty.lanes` elements of `buffer` from element `index` on; [`super::Kernel::load`] supplies the type of scalars.
+    pub fn load(&mut self, buffer: BufferId, index: ExprId, ty: Ty) -> ExprId {
+        assert_eq!(self.ty(index), Ty::INDEX, "an index must be a scalar int64");
+        self.intern(Expr::Load(buffer, index), ty)
+    }
+
+    /// A function of operands with equally many lanes.
+    pub fn call(&mut self, function: Intrinsic, args: &[ExprId]) -> ExprId {
+        assert_eq!(args.len(), function.arity(), "number of arguments of {function}");
+        let first = self.ty(args[0]);
+        assert!(args.iter().all(|&a| self.ty(a) == first), "arguments of {function} differ in type");
+        let dtype = match function.result() {
+            ResultType::First => first.dtype,
+            ResultType::Bool => DType::Bool,
+            ResultType::Int32 => DType::Int32,
+        };
+        let list = self.intern_list(args);
+        self.intern(Expr::Call(function, list), first.with_dtype(dtype))
+    }
+
+    // ---- vectors -------------------------------------------------------------------------------------------
+
+    /// A scalar in each of `lanes` lanes; itself for one lane.
+    pub fn broadcast(&mut self, a: ExprId, lanes: u16) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty.lanes, 1, "only a scalar can be broadcast");
+        if lanes == 1 { a } else { self.intern(Expr::Broadcast(a), ty.with_lanes(lanes)) }
+    }
+
+    /// `a` if it has `lanes` lanes already, else the scalar `a` broadcast.
+    pub fn broadcast_to(&mut self, a: ExprId, lanes: u16) -> ExprId {
+        if self.lanes(a) == lanes { a } else { self.broadcast(a, lanes) }
+    }
+
+    /// `base + lane * stride` in `lanes` lanes.
+    pub fn ramp(&mut self, base: ExprId, stride: i64, lanes: u16) -> ExprId {
+        let ty = self.ty(base);
+        assert!(ty.lanes == 1 && ty.dtype.is_integer(), "a ramp starts at a scalar integer");
+        if stride == 0 || lanes == 1 {
+            return self.broadcast(base, lanes);
+        }
+        self.intern(Expr::Ramp(base, stride), ty.with_lanes(lanes))
+    }
+
+    /// The vector of these scalars of one type.
+    pub fn pack(&mut self, items: &[ExprId]) -> ExprId {
+        let ty = self.ty(items[0]);
+        assert!(items.iter().all(|&i| self.ty(i) == ty) && ty.lanes == 1, "a vector is packed from scalars of a type");
+        if items.iter().all(|&i| i == items[0]) {
+            return self.broadcast(items[0], items.len() as u16);
+        }
+        let list = self.intern_list(items);
+        self.intern(Expr::Pack(list), ty.with_lanes(items.len() as u16))
+    }
+
+    /// One lane of a vector.
+    pub fn extract(&mut self, a: ExprId, lane: u16) -> ExprId {
+        let ty = self.ty(a);
+        assert!(lane < ty.lanes, "no lane {lane} in {ty}");
+        match self.expr(a) {
+            _ if ty.lanes == 1 => a,
+            Expr::Broadcast(b) => b,
+            Expr::Pack(list) => self.list(list)[lane as usize],
+            Expr::Ramp(base, stride) => self.add_const(base, stride.wrapping_mul(lane as i64)),
+            _ => self.intern(Expr::Extract(a, lane), ty.with_lanes(1)),
+        }
+    }
+
+    /// All lanes combined by `op`.
+    pub fn reduce(&mut self, op: BinOp, a: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert!(op.is_commutative(), "lanes cannot be combined by {op:?}");
+        if ty.lanes == 1 { a } else { self.intern(Expr::Reduce(op, a), ty.with_lanes(1)) }
+    }
+
+    // ---- rebuilding ----------------------------------------------------------------------------------------
+
+    /// The node of `e` over the operands that `f` gives, built by the folding constructors; `e` itself where nothing
+    /// changed.
+    pub fn map_children(&mut self, e: ExprId, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprId {
+        match self.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => e,
+            Expr::Not(a) => {
+                let x = f(self, a);
+                if x == a { e } else { self.not(x) }
+            }
+            Expr::Cast(a) => {
+                let (x, dtype) = (f(self, a), self.dtype(e));
+                if x == a { e } else { self.cast(dtype, x) }
+            }
+            Expr::Load(buffer, a) => {
+                let (x, ty) = (f(self, a), self.ty(e));
+                if x == a { e } else { self.load(buffer, x, ty) }
+            }
+            Expr::Broadcast(a) => {
+                let (x, lanes) = (f(self, a), self.lanes(e));
+                if x == a { e } else { self.broadcast(x, lanes) }
+            }
+            Expr::Ramp(a, stride) => {
+                let (x, lanes) = (f(self, a), self.lanes(e));
+                if x == a { e } else { self.ramp(x, stride, lanes) }
+            }
+            Expr::Extract(a, lane) => {
+                let x = f(self, a);
+                if x == a { e } else { self.extract(x, lane) }
+            }
+            Expr::Reduce(op, a) => {
+                let x = f(self, a);
+                if x == a { e } else { self.reduce(op, x) }
+            }
+            Expr::Binary(op, a, b) => {
+                let (x, y) = (f(self, a), f(self, b));
+                if (x, y) == (a, b) { e } else { self.binary(op, x, y) }
+            }
+            Expr::Compare(op, a, b) => {
+                let (x, y) = (f(self, a), f(self, b));
+                if (x, y) == (a, b) { e } else { self.compare(op, x, y) }
+            }
+            Expr::Select(c, t, o) => {
+                let (x, y, z) = (f(self, c), f(self, t), f(self, o));
+                if (x, y, z) == (c, t, o) { e } else { self.select(x, y, z) }
+            }
+            Expr::IfThenElse(c, t, o) => {
+                let (x, y, z) = (f(self, c), f(self, t), f(self, o));
+                if (x, y, z) == (c, t, o) { e } else { self.if_then_else(x, y, z) }
+            }
+            Expr::Call(function, list) => match self.map_list(list, f) {
+                None => e,
+                Some(args) => self.call(function, &args),
+            },
+            Expr::Pack(list) => match self.map_list(list, f) {
+                None => e,
+                Some(items) => self.pack(&items),
+            },
+        }
+    }
+
+    fn map_list(
+        &mut self,
+        list: ExprList,
+        mut f: impl FnMut(&mut Arena, ExprId) -> ExprId,
+    ) -> Option<SmallVec<[ExprId; 16]>> {
+        let old: SmallVec<[ExprId; 16]> = self.list(list).into();
+        let new: SmallVec<[ExprId; 16]> = old.iter().map(|&item| f(self, item)).collect();
+        (new != old).then_some(new)
+    }
+}
+
+/// An integer of type `from` as a float, with the one rounding to `to` that a conversion has (`from` through `f64`
+/// would round 64-bit integers twice).
+pub fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
+    match (from == DType::UInt64, to == DType::Float64) {
+        (true, true) => value as u64 as f64,
+        (true, false) => value as u64 as f32 as f64,
+        (false, true) => value as f64,
+        (false, false) => value as f32 as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_gather_their_constants_on_the_right() {
+        let mut a = Arena::default();
+        let (_, i) = a.new_index("i");
+        let one = a.index(1);
+        let x = a.add(one, i);
+        let y = a.add_const(x, 2);
+        let z = a.add_const(i, 3);
+        assert_eq!(y, z);
+        let back = a.add_const(y, -3);
+        assert_eq!(back, i);
+        assert_eq!(a.sub(y, y), a.index(0));
+    }
+
+    #[test]
+    fn uniform_vectors_stay_broadcasts() {
+        let mut a = Arena::default();
+        let (_, i) = a.new_index("i");
+        let (v, w) = (a.broadcast(i, 4), a.constant(2, Ty::vector(DType::Int64, 4)));
+        let product = a.mul(v, w);
+        let scalar = a.mul_const(i, 2);
+        assert_eq!(product, a.broadcast(scalar, 4));
+        assert_eq!(a.extract(product, 3), scalar);
+        let ramp = a.ramp(i, 5, 4);
+        let third = a.extract(ramp, 2);
+        assert_eq!(third, a.add_const(i, 10));
+    }
+
+    #[test]
+    fn float_folding_respects_signed_zero() {
+        let mut a = Arena::default();
+        let v = a.new_var("x", Ty::scalar(DType::Float32));
+        let (x, zero) = (a.var_expr(v), a.float(0.0, DType::Float32));
+        let sum = a.add(x, zero);
+        assert_ne!(sum, x, "-0.0 + 0.0 is 0.0");
+        let one = a.float(1.0, DType::Float32);
+        assert_eq!(a.mul(x, one), x);
+    }
+}

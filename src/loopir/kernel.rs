@@ -1,0 +1,158 @@
+//! Kernels: parameters, scratch, and the body.
+
+use super::expr::{Arena, ExprId, Ty};
+use super::stmt::{Body, Stmt, StmtId, Stmts};
+use crate::ir::expr::id;
+use crate::ir::{DType, Symbol};
+
+id! {
+    /// A buffer of a [`Kernel`]: parameters first, in their order, then scratch.
+    BufferId
+}
+
+/// What a kernel does with a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Access {
+    /// Only reads it.
+    In,
+    /// Writes it, reading only what it wrote before.
+    Out,
+    /// Reads what was there, and writes it.
+    InOut,
+}
+
+/// Whose a scratch buffer is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Placement {
+    /// One for the kernel.
+    Shared,
+    /// One for each worker of the parallel loop it is used in.
+    PerWorker,
+}
+
+/// Where a buffer lives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Storage {
+    /// Passed by the caller.
+    Param(Access),
+    /// Provided by the runtime, aligned to 64 bytes.
+    Scratch(Placement),
+}
+
+/// A flat array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffer {
+    /// For messages, and the name it prints under if that is free.
+    pub name: Symbol,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Number of elements.
+    pub len: i64,
+    /// What the address of the first element is a multiple of, in bytes.
+    pub align: u32,
+    /// Where it lives.
+    pub storage: Storage,
+}
+
+impl Buffer {
+    /// Is it passed by the caller?
+    pub fn is_param(&self) -> bool {
+        matches!(self.storage, Storage::Param(_))
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len as usize * self.dtype.bytes()
+    }
+}
+
+/// What buffers are aligned to unless something else is said: a cache line, and the widest vector.
+pub const DEFAULT_ALIGN: u32 = 64;
+
+/// A function over flat arrays; the module's doc says what holds of it.
+#[derive(Clone)]
+pub struct Kernel {
+    /// The name, for messages and symbols.
+    pub name: Symbol,
+    /// Expressions, variables and registers.
+    pub arena: Arena,
+    /// Statements.
+    pub stmts: Stmts,
+    /// What it does.
+    pub body: Body,
+    buffers: Vec<Buffer>,
+    n_params: usize,
+}
+
+impl Kernel {
+    /// A kernel without parameters that does nothing.
+    pub fn new(name: impl Into<Symbol>) -> Kernel {
+        Kernel {
+            name: name.into(),
+            arena: Arena::default(),
+            stmts: Stmts::default(),
+            body: Body::EMPTY,
+            buffers: Vec::new(),
+            n_params: 0,
+        }
+    }
+
+    /// Adds a parameter of `len` elements. Parameters come before scratch.
+    pub fn add_param(&mut self, name: impl Into<Symbol>, dtype: DType, len: i64, access: Access) -> BufferId {
+        assert_eq!(self.n_params, self.buffers.len(), "parameters come before scratch");
+        self.n_params += 1;
+        let storage = Storage::Param(access);
+        self.push_buffer(Buffer { name: name.into(), dtype, len, align: DEFAULT_ALIGN, storage })
+    }
+
+    /// Adds a scratch buffer of `len` elements.
+    pub fn add_scratch(&mut self, name: impl Into<Symbol>, dtype: DType, len: i64, placement: Placement) -> BufferId {
+        let storage = Storage::Scratch(placement);
+        self.push_buffer(Buffer { name: name.into(), dtype, len, align: DEFAULT_ALIGN, storage })
+    }
+
+    fn push_buffer(&mut self, buffer: Buffer) -> BufferId {
+        assert!(!matches!(buffer.dtype, DType::Handle | DType::Str), "no buffer has elements of {}", buffer.dtype);
+        assert!(buffer.len >= 0, "a buffer has no negative length");
+        let id = BufferId(self.buffers.len() as u32);
+        self.buffers.push(buffer);
+        id
+    }
+
+    /// A buffer's description.
+    pub fn buffer(&self, b: BufferId) -> &Buffer {
+        &self.buffers[b.index()]
+    }
+
+    /// A buffer's description, to change its alignment, placement or name.
+    pub fn buffer_mut(&mut self, b: BufferId) -> &mut Buffer {
+        &mut self.buffers[b.index()]
+    }
+
+    /// All buffers with their ids, parameters first.
+    pub fn buffers(&self) -> impl Iterator<Item = (BufferId, &Buffer)> {
+        self.buffers.iter().enumerate().map(|(i, b)| (BufferId(i as u32), b))
+    }
+
+    /// The number of buffers; ids are smaller.
+    pub fn n_buffers(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// The parameters, in order.
+    pub fn params(&self) -> &[Buffer] {
+        &self.buffers[..self.n_params]
+    }
+
+    /// The element of `buffer` at a linear index.
+    pub fn load(&mut self, buffer: BufferId, index: ExprId) -> ExprId {
+        let ty = Ty::scalar(self.buffer(buffer).dtype);
+        self.arena.load(buffer, index, ty)
+    }
+
+    /// A new statement that writes `value` to `buffer` from a linear index on.
+    pub fn store(&mut self, buffer: BufferId, index: ExprId, value: ExprId) -> StmtId {
+        assert_eq!(self.buffer(buffer).dtype, self.arena.dtype(value), "a store keeps the element type");
+        self.stmts.push(Stmt::Store { buffer, index, value })
+    }
+}

@@ -1,0 +1,57 @@
+//! The loop IR: what a program is once its blocks are gone, and what code generation optimises and emits.
+//!
+//! A [`Kernel`] is one function over flat arrays: parameters and scratch buffers of known length, counted loops, stores
+//! by linear element index, conditions and checks. Lowering (blocks → loops) builds it, the passes of `codegen::opt`
+//! rewrite it, the back ends emit it. It knows nothing of blocks, schedules or machine code.
+//!
+//! # Invariants
+//! [`verify`] checks those marked (v).
+//! * Expressions are interned in the kernel's [`Arena`]; equal ids are equal expressions. [`Expr::Load`] and
+//!   [`Expr::Local`] read state, so equal ids are equal *values* only while nothing in between writes that buffer or
+//!   register.
+//! * Buffers never overlap, neither parameters nor scratch: a store to one cannot change a load from another.
+//! * A buffer's `align` is what its first byte is aligned to; an access is aligned to its element at least.
+//! * Every access lies within its buffer's length, or is never reached: whoever builds a kernel proves it, or puts an
+//!   `if` or a [`Stmt::Check`] before it. Passes keep that: an access is never moved from under its guard.
+//! * Loop variables are `int64`, run from 0 in steps of 1 and are bound once (v); variables are read only inside their
+//!   scope (v). An extent is a scalar `int64`, evaluated on entry; 0 or less means no iterations.
+//! * Operands agree in type as [`Expr`] says (v); indices are scalar `int64` (v).
+//! * The contents of scratch are undefined until stored. [`Placement::PerWorker`] scratch is used inside one parallel
+//!   loop only, and is undefined again in each of its iterations.
+//! * `Parallel` and `Vector` promise that iterations do not depend on each other; [`Iterations`] says what is known of
+//!   the others. A parallel loop inside another runs serially.
+//!
+//! # Semantics
+//! Scalars follow [`crate::ir::expr`], with these failures instead of errors of the program: integer division by zero
+//! (also the smallest integer by -1) stops the kernel with [`Failure::Division`], a false check with its failure.
+//! What was stored before stays stored. Vectors apply the scalar operation in each lane; `and` and `or` of vectors
+//! evaluate both sides. [`eval`] is the definition in code, slow and obvious.
+//!
+//! # Text
+//! [`print`] and [`parse`] are inverse up to names:
+//!
+//! ```text
+//! kernel @scale(X: in float32[100], Y: out float32[100]) {
+//!   for i in 25 {
+//!     let x: float32x4 = X[i * 4; 4]
+//!     Y[i * 4] = x * splat(2.0, 4)
+//!   }
+//! }
+//! ```
+//!
+//! Start reading at [`kernel`], then [`expr`] and [`stmt`].
+
+pub mod affine;
+pub mod eval;
+pub mod expr;
+pub mod kernel;
+pub mod parse;
+pub mod print;
+pub mod rewrite;
+pub mod stmt;
+pub mod verify;
+
+pub use affine::Affine;
+pub use expr::{Arena, Expr, ExprId, ExprList, LocalId, Ty, VarId};
+pub use kernel::{Access, Buffer, BufferId, Kernel, Placement, Storage};
+pub use stmt::{Body, Failure, For, Hints, Iterations, LoopKind, Stmt, StmtId, Stmts};

@@ -1,0 +1,229 @@
+//! Walking, substituting and copying: what passes over kernels are made of.
+
+use super::expr::{Arena, Expr, ExprId, LocalId, Ty, VarId};
+use super::kernel::{BufferId, Kernel};
+use super::stmt::{Body, For, Stmt, StmtId};
+use crate::ir::expr::FxBuild;
+use hashbrown::HashMap;
+
+/// A map keyed by expressions.
+pub type ExprMap = HashMap<ExprId, ExprId, FxBuild>;
+
+impl Kernel {
+    /// Calls `f` with each statement of `body`, outer before inner, in text order.
+    pub fn for_each_stmt(&self, body: Body, f: &mut impl FnMut(StmtId, Stmt)) {
+        for &s in self.stmts.list(body) {
+            let stmt = self.stmts.get(s);
+            f(s, stmt);
+            match stmt {
+                Stmt::For(l) => self.for_each_stmt(l.body, f),
+                Stmt::If { then, otherwise, .. } => {
+                    self.for_each_stmt(then, f);
+                    self.for_each_stmt(otherwise, f);
+                }
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            }
+        }
+    }
+
+    /// Rebuilds `body`, with each statement's sub-bodies rebuilt first: `f` sees the id the statement had, the id and
+    /// the contents it has over its new sub-bodies, and pushes what replaces it (the new id, to keep it).
+    pub fn rebuild(
+        &mut self,
+        body: Body,
+        f: &mut impl FnMut(&mut Kernel, StmtId, StmtId, Stmt, &mut Vec<StmtId>),
+    ) -> Body {
+        let mut out = Vec::with_capacity(body.len());
+        let mut same = true;
+        for i in 0..body.len() {
+            let old_id = self.stmts.list(body)[i];
+            let old = self.stmts.get(old_id);
+            let stmt = match old {
+                Stmt::For(l) => Stmt::For(For { body: self.rebuild(l.body, f), ..l }),
+                Stmt::If { condition, then, otherwise } => {
+                    let then = self.rebuild(then, f);
+                    let otherwise = self.rebuild(otherwise, f);
+                    Stmt::If { condition, then, otherwise }
+                }
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => old,
+            };
+            let id = if stmt == old { old_id } else { self.stmts.push(stmt) };
+            let before = out.len();
+            f(self, old_id, id, stmt, &mut out);
+            same &= out.len() == before + 1 && out[before] == old_id;
+        }
+        if same { body } else { self.stmts.body(&out) }
+    }
+}
+
+/// The expressions that a statement itself evaluates, without its sub-bodies.
+pub fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
+    match stmt {
+        Stmt::For(l) => f(l.extent),
+        Stmt::If { condition, .. } | Stmt::Check { condition, .. } => f(condition),
+        Stmt::Store { index, value, .. } => {
+            f(index);
+            f(value);
+        }
+        Stmt::Let { value, .. } | Stmt::Set { value, .. } => f(value),
+    }
+}
+
+/// The statement over other operands.
+pub fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> Stmt {
+    match stmt {
+        Stmt::For(l) => Stmt::For(For { extent: f(l.extent), ..l }),
+        Stmt::If { condition, then, otherwise } => Stmt::If { condition: f(condition), then, otherwise },
+        Stmt::Check { condition, failure } => Stmt::Check { condition: f(condition), failure },
+        Stmt::Store { buffer, index, value } => Stmt::Store { buffer, index: f(index), value: f(value) },
+        Stmt::Let { var, value } => Stmt::Let { var, value: f(value) },
+        Stmt::Set { local, value } => Stmt::Set { local, value: f(value) },
+    }
+}
+
+/// Calls `f` with `e` and everything below, operands first, each node once.
+pub fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
+    fn walk(arena: &Arena, e: ExprId, seen: &mut hashbrown::HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
+        if !seen.insert(e) {
+            return;
+        }
+        arena.for_each_child(e, |c| walk(arena, c, seen, f));
+        f(e);
+    }
+    match arena.expr(e) {
+        Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => f(e),
+        _ => walk(arena, e, &mut hashbrown::HashSet::default(), f),
+    }
+}
+
+/// Does `e` mention a variable for which `is` holds?
+pub fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |x| found |= arena.as_var(x).is_some_and(&mut *is));
+    found
+}
+
+/// Does evaluating `e` read memory?
+pub fn reads_memory(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |x| found |= matches!(arena.expr(x), Expr::Load(..)));
+    found
+}
+
+/// Rebuilds `e` from its operands up; `f` gives a replacement for a rebuilt node, or nothing to keep it. `memo`
+/// remembers what was done, and stays valid while `f` means the same.
+pub fn map_expr(
+    arena: &mut Arena,
+    e: ExprId,
+    memo: &mut ExprMap,
+    f: &mut impl FnMut(&mut Arena, ExprId) -> Option<ExprId>,
+) -> ExprId {
+    if let Some(&done) = memo.get(&e) {
+        return done;
+    }
+    let rebuilt = arena.map_children(e, |arena, c| map_expr(arena, c, memo, f));
+    let result = f(arena, rebuilt).unwrap_or(rebuilt);
+    memo.insert(e, result);
+    result
+}
+
+/// A replacement of variables, registers and buffers by others, applied to expressions and to copies of statements.
+#[derive(Default)]
+pub struct Substitution {
+    vars: HashMap<VarId, ExprId, FxBuild>,
+    locals: HashMap<LocalId, LocalId, FxBuild>,
+    buffers: HashMap<BufferId, BufferId, FxBuild>,
+    memo: ExprMap,
+}
+
+impl Substitution {
+    /// The substitution of one variable.
+    pub fn of(var: VarId, value: ExprId) -> Substitution {
+        let mut s = Substitution::default();
+        s.set(var, value);
+        s
+    }
+
+    /// Replaces `var` by `value` from now on.
+    pub fn set(&mut self, var: VarId, value: ExprId) {
+        self.vars.insert(var, value);
+        self.memo.clear();
+    }
+
+    /// Replaces register `from` by `to` from now on.
+    pub fn set_local(&mut self, from: LocalId, to: LocalId) {
+        self.locals.insert(from, to);
+        self.memo.clear();
+    }
+
+    /// Replaces buffer `from` by `to`, of the same element type, from now on.
+    pub fn set_buffer(&mut self, from: BufferId, to: BufferId) {
+        self.buffers.insert(from, to);
+        self.memo.clear();
+    }
+
+    /// The expression with everything replaced.
+    pub fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        let Substitution { vars, locals, buffers, memo } = self;
+        map_expr(arena, e, memo, &mut |arena, e| match arena.expr(e) {
+            Expr::Var(v) => vars.get(&v).copied(),
+            Expr::Local(l) => locals.get(&l).map(|&l| arena.local_expr(l)),
+            Expr::Load(b, index) => {
+                let ty = arena.ty(e);
+                buffers.get(&b).map(|&b| arena.load(b, index, ty))
+            }
+            _ => None,
+        })
+    }
+
+    /// A copy of `body` with everything replaced, and with fresh variables for those bound in it: variables stay bound
+    /// once.
+    pub fn copy(&mut self, kernel: &mut Kernel, body: Body) -> Body {
+        let mut out = Vec::with_capacity(body.len());
+        for i in 0..body.len() {
+            let stmt = kernel.stmts.get(kernel.stmts.list(body)[i]);
+            let copy = self.copy_stmt(kernel, stmt);
+            out.push(kernel.stmts.push(copy));
+        }
+        kernel.stmts.body(&out)
+    }
+
+    /// A copy of a statement, like [`Substitution::copy`]. What it binds for the statements after it is replaced there
+    /// by later calls.
+    pub fn copy_stmt(&mut self, kernel: &mut Kernel, stmt: Stmt) -> Stmt {
+        let stmt = map_operands(stmt, |e| self.expr(&mut kernel.arena, e));
+        match stmt {
+            Stmt::For(l) => {
+                let var = self.fresh(&mut kernel.arena, l.var);
+                let body = self.copy(kernel, l.body);
+                Stmt::For(For { var, body, ..l })
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let then = self.copy(kernel, then);
+                let otherwise = self.copy(kernel, otherwise);
+                Stmt::If { condition, then, otherwise }
+            }
+            Stmt::Let { var, value } => {
+                let ty = kernel.arena.ty(value);
+                Stmt::Let { var: self.fresh_of(&mut kernel.arena, var, ty), value }
+            }
+            Stmt::Set { local, value } => Stmt::Set { local: self.locals.get(&local).copied().unwrap_or(local), value },
+            Stmt::Store { buffer, index, value } => {
+                Stmt::Store { buffer: self.buffers.get(&buffer).copied().unwrap_or(buffer), index, value }
+            }
+            Stmt::Check { .. } => stmt,
+        }
+    }
+
+    fn fresh(&mut self, arena: &mut Arena, var: VarId) -> VarId {
+        let ty = arena.var(var).ty;
+        self.fresh_of(arena, var, ty)
+    }
+
+    fn fresh_of(&mut self, arena: &mut Arena, var: VarId, ty: Ty) -> VarId {
+        let new = arena.new_var(arena.var(var).name, ty);
+        let e = arena.var_expr(new);
+        self.set(var, e);
+        new
+    }
+}

@@ -1,0 +1,204 @@
+//! Statements of the loop IR.
+
+use super::expr::{ExprId, LocalId, VarId};
+use super::kernel::BufferId;
+use crate::ir::expr::id;
+
+id! {
+    /// A statement of [`Stmts`].
+    StmtId
+}
+
+/// Statements run one after the other: a list in [`Stmts`]. Bodies are values; changing one makes a new list.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Body {
+    start: u32,
+    len: u32,
+}
+
+impl Body {
+    /// The body without statements.
+    pub const EMPTY: Body = Body { start: 0, len: 0 };
+
+    /// Does it hold no statement?
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The number of statements.
+    pub fn len(self) -> usize {
+        self.len as usize
+    }
+}
+
+/// How the iterations of a loop run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum LoopKind {
+    /// One after the other.
+    #[default]
+    Serial,
+    /// Spread over the workers.
+    Parallel,
+    /// As vector lanes.
+    Vector,
+    /// One after the other, written out.
+    Unroll,
+}
+
+/// What is known of a loop's iterations beside what its accesses show.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Iterations {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// They do not depend on each other: no iteration reads or writes what another one writes, other than scratch
+    /// that each writes before it reads it.
+    Independent,
+    /// They combine values into the same places by a commutative, associative operation: they may run in any order,
+    /// but not at the same time.
+    Reduction,
+}
+
+/// Advice of the schedule, free to be ignored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Hints {
+    /// Loops inside (this one included) may be written out up to so many statements; 0 gives no advice (TVM's
+    /// `pragma_auto_unroll_max_step`).
+    pub unroll: u32,
+    /// Stores inside go to memory that is not read soon.
+    pub stream: bool,
+}
+
+/// `for var in 0..extent`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct For {
+    /// The loop variable.
+    pub var: VarId,
+    /// Number of iterations: a scalar `int64`.
+    pub extent: ExprId,
+    /// How the iterations run.
+    pub kind: LoopKind,
+    /// How the iterations relate.
+    pub iterations: Iterations,
+    /// Advice.
+    pub hints: Hints,
+    /// What is repeated.
+    pub body: Body,
+}
+
+impl For {
+    /// A serial loop of which nothing is known.
+    pub fn serial(var: VarId, extent: ExprId, body: Body) -> For {
+        For { var, extent, kind: LoopKind::Serial, iterations: Iterations::Unknown, hints: Hints::default(), body }
+    }
+}
+
+/// Why a kernel stopped by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Failure {
+    /// An access that could not be proved in bounds was not.
+    OutOfBounds {
+        /// The buffer accessed.
+        buffer: BufferId,
+    },
+    /// An integer was divided by zero, or the smallest one by -1.
+    Division,
+    /// An assertion of the program does not hold.
+    Assertion,
+}
+
+/// A statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stmt {
+    /// A counted loop.
+    For(For),
+    /// A condition (a scalar) and its two branches.
+    If {
+        /// Scalar boolean.
+        condition: ExprId,
+        /// Runs where it holds.
+        then: Body,
+        /// Runs where it does not.
+        otherwise: Body,
+    },
+    /// Writes as many consecutive elements as `value` has lanes.
+    Store {
+        /// Where to.
+        buffer: BufferId,
+        /// Linear index of the first element: a scalar `int64`.
+        index: ExprId,
+        /// What; lanes are of the buffer's element type.
+        value: ExprId,
+    },
+    /// Names a value for the rest of the enclosing body. Evaluated once, here.
+    Let {
+        /// The name.
+        var: VarId,
+        /// The value.
+        value: ExprId,
+    },
+    /// Sets a register.
+    Set {
+        /// The register.
+        local: LocalId,
+        /// The value, of the register's type.
+        value: ExprId,
+    },
+    /// Stops the kernel with `failure` unless the scalar boolean `condition` holds.
+    Check {
+        /// What must hold.
+        condition: ExprId,
+        /// What is reported if it does not.
+        failure: Failure,
+    },
+}
+
+/// Owner of the statements of a kernel. Like expressions, statements are values here: a rewritten statement is a new
+/// one, and what is no longer reachable stays behind.
+#[derive(Clone, Default)]
+pub struct Stmts {
+    nodes: Vec<Stmt>,
+    items: Vec<StmtId>,
+}
+
+impl Stmts {
+    /// The statement.
+    pub fn get(&self, s: StmtId) -> Stmt {
+        self.nodes[s.index()]
+    }
+
+    /// The number of statements ever made; ids are smaller.
+    pub fn n_stmts(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The statements of a body.
+    pub fn list(&self, body: Body) -> &[StmtId] {
+        &self.items[body.start as usize..(body.start + body.len) as usize]
+    }
+
+    /// A new statement.
+    pub fn push(&mut self, stmt: Stmt) -> StmtId {
+        let id = StmtId(self.nodes.len() as u32);
+        self.nodes.push(stmt);
+        id
+    }
+
+    /// Changes a statement in place: every body that holds it sees the change.
+    pub fn replace(&mut self, s: StmtId, stmt: Stmt) {
+        self.nodes[s.index()] = stmt;
+    }
+
+    /// The body of these statements.
+    pub fn body(&mut self, stmts: &[StmtId]) -> Body {
+        let start = self.items.len() as u32;
+        self.items.extend_from_slice(stmts);
+        Body { start, len: stmts.len() as u32 }
+    }
+
+    /// The body of one new statement.
+    pub fn single(&mut self, stmt: Stmt) -> Body {
+        let s = self.push(stmt);
+        self.body(&[s])
+    }
+}

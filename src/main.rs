@@ -1,0 +1,5 @@
+//! The `tvmr` command.
+
+fn main() -> std::process::ExitCode {
+    tvmr::cli::main()
+}

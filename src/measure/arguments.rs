@@ -1,0 +1,456 @@
+//! Arguments of a function: aligned, seeded, guarded.
+//!
+//! All buffers of a task lie in one block of memory, in the same places every time, so that a later run meets the same
+//! cache sets and pages as the one that was recorded:
+//!
+//! ```text
+//! | guard | A ........ | guard | B ........ | guard | C ........ | guard |
+//!         ^ 64-byte aligned, each start 9 cache lines further into its page than the one before
+//! ```
+//!
+//! Starts at one offset into their pages would make stores to one buffer wait for loads of another (the low twelve bits
+//! of addresses are compared first). The guards hold a pattern that a kernel writing out of bounds breaks.
+
+use super::fill;
+use crate::ir::DType;
+use crate::ir::interp::TensorRef;
+use crate::loopir::{Access, Kernel};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+/// A parameter of a function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParamSpec {
+    /// The name, for messages.
+    pub name: String,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Extent of each dimension.
+    pub shape: Vec<i64>,
+    /// Is it read or written?
+    pub access: Access,
+    /// For integers that index something: all values are at least 0 and less than this.
+    pub below: Option<i64>,
+}
+
+impl ParamSpec {
+    /// A parameter without a bound on its values.
+    pub fn new(name: &str, dtype: DType, shape: &[i64], access: Access) -> ParamSpec {
+        ParamSpec { name: name.into(), dtype, shape: shape.to_vec(), access, below: None }
+    }
+
+    /// The parameters of a kernel, as flat arrays.
+    pub fn of_kernel(kernel: &Kernel) -> Vec<ParamSpec> {
+        let access = |storage| match storage {
+            crate::loopir::Storage::Param(access) => access,
+            crate::loopir::Storage::Scratch(_) => unreachable!("parameters are passed by the caller"),
+        };
+        kernel.params().iter().map(|p| ParamSpec::new(p.name.as_str(), p.dtype, &[p.len], access(p.storage))).collect()
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().map(|&n| usize::try_from(n).unwrap_or(0)).product()
+    }
+
+    /// Has it no elements?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len() * self.dtype.bytes()
+    }
+
+    /// Does the function write it?
+    pub fn is_written(&self) -> bool {
+        matches!(self.access, Access::Out | Access::InOut)
+    }
+
+    /// The indices of an element.
+    pub fn indices(&self, mut element: usize) -> Vec<i64> {
+        let mut indices = vec![0; self.shape.len()];
+        for (index, &extent) in indices.iter_mut().zip(&self.shape).rev() {
+            let extent = extent.max(1) as usize;
+            *index = (element % extent) as i64;
+            element /= extent;
+        }
+        indices
+    }
+}
+
+/// There is no memory for the arguments.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the arguments need {0} bytes of memory, more than there is")]
+pub struct ArgumentsError(pub u128);
+
+/// What outputs hold before a function runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Poison<'a> {
+    /// Bytes of ones: NaN in floats, -1 in integers.
+    Ones,
+    /// The complement of what is expected, element by element: whatever is not written is seen, even where ones would
+    /// be right by chance. One slice for each parameter; empty for those that are not written.
+    Opposite(&'a [Vec<u8>]),
+}
+
+/// What a kernel did to memory that is not its own.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Damage {
+    /// It wrote before or behind a buffer.
+    #[error("it wrote out of bounds, next to `{param}`")]
+    OutOfBounds {
+        /// The buffer that lies there.
+        param: String,
+    },
+    /// It changed an input.
+    #[error("it changed the input `{param}`")]
+    Input {
+        /// The input.
+        param: String,
+    },
+}
+
+/// Alignment of a buffer's first byte.
+const ALIGN: usize = 64;
+const PAGE: usize = 4096;
+/// From here on memory is backed by large pages where the system allows.
+const HUGE_PAGE: usize = 2 << 20;
+/// Between buffers, at least.
+const GUARD: usize = 256;
+const GUARD_BYTE: u8 = 0xc5;
+/// How much further into its page each buffer starts; odd in lines, so that no two of 64 agree.
+const STAGGER: usize = 9 * ALIGN;
+
+/// The arguments of a function.
+pub struct Arguments {
+    specs: Vec<ParamSpec>,
+    seed: u64,
+    block: NonNull<u8>,
+    layout: Layout,
+    /// Position of each buffer in the block.
+    starts: Vec<usize>,
+    pointers: Vec<*mut u8>,
+    /// What buffers that are read and written held at first; empty for others.
+    originals: Vec<Vec<u8>>,
+    /// Of each input.
+    checksums: Vec<u64>,
+}
+
+// SAFETY: the block is owned, and only reached through the owner.
+unsafe impl Send for Arguments {}
+// SAFETY: through a shared reference it is only read.
+unsafe impl Sync for Arguments {}
+
+impl Arguments {
+    /// Allocates and fills the arguments.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new(specs: &[ParamSpec], seed: u64) -> Result<Arguments, ArgumentsError> {
+        let mut starts = Vec::with_capacity(specs.len());
+        let mut end = 0u128;
+        for (i, spec) in specs.iter().enumerate() {
+            // In wide arithmetic: shapes are the user's.
+            let bytes =
+                spec.shape.iter().map(|&n| n.max(0) as u128).fold(spec.dtype.bytes() as u128, u128::saturating_mul);
+            let bytes = bytes.min(1 << 100);
+            let page = (end + GUARD as u128).next_multiple_of(PAGE as u128);
+            let start = page + (i * STAGGER % PAGE) as u128;
+            starts.push(start as usize);
+            end = start.saturating_add(bytes);
+        }
+        end = end.saturating_add(GUARD as u128);
+        let fail = || ArgumentsError(end);
+        let align = if end >= HUGE_PAGE as u128 { HUGE_PAGE } else { PAGE };
+        let size = usize::try_from(end).ok().filter(|&n| n <= isize::MAX as usize - 2 * HUGE_PAGE).ok_or_else(fail)?;
+        let layout = Layout::from_size_align(size.next_multiple_of(align), align).map_err(|_| fail())?;
+        // SAFETY: the layout has at least the bytes of a guard.
+        let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(fail)?;
+        use_large_pages(block, layout);
+        // SAFETY: all starts lie in the block.
+        let pointers = starts.iter().map(|&s| unsafe { block.as_ptr().add(s) }).collect();
+        let originals = vec![Vec::new(); specs.len()];
+        let checksums = vec![0; specs.len()];
+        let mut args = Arguments { specs: specs.to_vec(), seed, block, layout, starts, pointers, originals, checksums };
+        args.block_mut().fill(GUARD_BYTE);
+        for i in 0..specs.len() {
+            args.fill(i);
+        }
+        Ok(args)
+    }
+
+    /// Puts random values into a parameter that is read, ones into one that is only written.
+    fn fill(&mut self, i: usize) {
+        let (spec, seed) = (self.specs[i].clone(), self.seed);
+        match spec.access {
+            Access::In => {
+                fill::fill(&spec, i, seed, self.bytes_mut(i));
+                self.checksums[i] = checksum(self.bytes(i));
+            }
+            Access::InOut => {
+                fill::fill(&spec, i, seed, self.bytes_mut(i));
+                self.originals[i] = self.bytes(i).to_vec();
+            }
+            Access::Out => self.bytes_mut(i).fill(0xff),
+        }
+    }
+
+    /// Other arguments of the same contents, for running beside these.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn copy(&self) -> Result<Arguments, ArgumentsError> {
+        Arguments::new(&self.specs, self.seed)
+    }
+
+    /// The parameters.
+    pub fn specs(&self) -> &[ParamSpec] {
+        &self.specs
+    }
+
+    /// The seed of the contents.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The number of bytes of all buffers: what a function that touches all of them works on.
+    pub fn total_bytes(&self) -> usize {
+        self.specs.iter().map(ParamSpec::bytes).sum()
+    }
+
+    /// The address of each buffer, in order. They stay valid and do not overlap.
+    pub fn pointers(&mut self) -> &[*mut u8] {
+        &self.pointers
+    }
+
+    /// The bytes of a buffer.
+    pub fn bytes(&self, i: usize) -> &[u8] {
+        let start = self.starts[i];
+        &self.block()[start..start + self.specs[i].bytes()]
+    }
+
+    /// The bytes of a buffer.
+    pub fn bytes_mut(&mut self, i: usize) -> &mut [u8] {
+        let (start, len) = (self.starts[i], self.specs[i].bytes());
+        &mut self.block_mut()[start..start + len]
+    }
+
+    /// A buffer as an array.
+    pub fn tensor(&self, i: usize) -> TensorRef<'_> {
+        TensorRef { dtype: self.specs[i].dtype, shape: &self.specs[i].shape, data: self.bytes(i) }
+    }
+
+    /// Gives a parameter other contents, for arguments that the user brings.
+    ///
+    /// # Panics
+    /// If the length is not that of the buffer.
+    pub fn set(&mut self, i: usize, bytes: &[u8]) {
+        self.bytes_mut(i).copy_from_slice(bytes);
+        match self.specs[i].access {
+            Access::In => self.checksums[i] = checksum(bytes),
+            Access::InOut => self.originals[i] = bytes.to_vec(),
+            Access::Out => {}
+        }
+    }
+
+    /// Prepares for a run whose result is looked at: outputs poisoned, what is read and written as it was at first.
+    pub fn reset(&mut self, poison: Poison<'_>) {
+        for i in 0..self.specs.len() {
+            if self.specs[i].access == Access::Out {
+                match poison {
+                    Poison::Opposite(expected) if expected[i].len() == self.bytes(i).len() => {
+                        let bytes = self.bytes_mut(i);
+                        bytes.iter_mut().zip(&expected[i]).for_each(|(b, e)| *b = !e);
+                    }
+                    Poison::Ones | Poison::Opposite(_) => self.bytes_mut(i).fill(0xff),
+                }
+            }
+        }
+        self.restore();
+    }
+
+    /// Puts back what buffers that are read and written held at first, so that repeated runs do not run away.
+    pub fn restore(&mut self) {
+        for i in 0..self.specs.len() {
+            if self.specs[i].access == Access::InOut {
+                let original = std::mem::take(&mut self.originals[i]);
+                self.bytes_mut(i).copy_from_slice(&original);
+                self.originals[i] = original;
+            }
+        }
+    }
+
+    /// A copy of the buffers that are written; empty for others.
+    pub fn outputs(&self) -> Vec<Vec<u8>> {
+        let output = |i: usize| if self.specs[i].is_written() { self.bytes(i).to_vec() } else { Vec::new() };
+        (0..self.specs.len()).map(output).collect()
+    }
+
+    /// Has a run left alone what is not its to write? If not, everything is put back as it was.
+    ///
+    /// # Errors
+    /// What was damaged first.
+    pub fn inspect(&mut self) -> Result<(), Damage> {
+        let mut found = Ok(());
+        let mut guard_start = 0;
+        for i in 0..=self.specs.len() {
+            let guard_end = self.starts.get(i).copied().unwrap_or(self.block().len());
+            // Behind the last buffer the block may be long; nobody strays far.
+            let guard_end = guard_end.min(guard_start + 2 * PAGE);
+            let guard = &mut self.block_mut()[guard_start..guard_end];
+            if guard.iter().any(|&b| b != GUARD_BYTE) {
+                guard.fill(GUARD_BYTE);
+                // A write behind a buffer is likelier than one before the next.
+                let spec = self.specs.get(i.saturating_sub(1));
+                let param = spec.map_or_else(String::new, |s| s.name.clone());
+                found = found.and(Err(Damage::OutOfBounds { param }));
+            }
+            guard_start = self.starts.get(i).map_or(0, |s| s + self.specs[i].bytes());
+        }
+        for i in 0..self.specs.len() {
+            if self.specs[i].access == Access::In && checksum(self.bytes(i)) != self.checksums[i] {
+                self.fill(i);
+                found = found.and(Err(Damage::Input { param: self.specs[i].name.clone() }));
+            }
+        }
+        found
+    }
+
+    fn block(&self) -> &[u8] {
+        // SAFETY: the block is owned, initialised and that long.
+        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), self.layout.size()) }
+    }
+
+    fn block_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.block.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for Arguments {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.block.as_ptr(), self.layout) };
+    }
+}
+
+/// Asks for large pages: small ones add misses of address translation that come and go with what the system hands out.
+fn use_large_pages(block: NonNull<u8>, layout: Layout) {
+    #[cfg(target_os = "linux")]
+    if layout.align() >= HUGE_PAGE {
+        // SAFETY: advice about memory that is ours; it changes no contents. A refusal changes nothing.
+        unsafe { libc::madvise(block.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (block, layout);
+}
+
+/// Tells whether bytes have changed; four chains, so that it reads as fast as memory gives.
+fn checksum(bytes: &[u8]) -> u64 {
+    const K: u64 = 0x517c_c1b7_2722_0a95;
+    let mut lanes = [1u64, 2, 3, 4];
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    for block in blocks {
+        for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<8>().0) {
+            *lane = (lane.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(K);
+        }
+    }
+    let all = rest.iter().map(|&b| u64::from(b)).chain(lanes);
+    all.fold(bytes.len() as u64, |h, w| (h.rotate_left(5) ^ w).wrapping_mul(K))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn specs() -> Vec<ParamSpec> {
+        vec![
+            ParamSpec::new("A", DType::Float32, &[7, 5], Access::In),
+            ParamSpec::new("B", DType::Int8, &[3], Access::InOut),
+            ParamSpec::new("C", DType::Float32, &[7], Access::Out),
+            ParamSpec::new("E", DType::Float32, &[0], Access::In),
+        ]
+    }
+
+    #[test]
+    fn buffers_are_aligned_apart_and_staggered() {
+        let mut args = Arguments::new(&specs(), 1).unwrap();
+        let pointers: Vec<usize> = args.pointers().iter().map(|p| *p as usize).collect();
+        assert!(pointers.iter().all(|p| p.is_multiple_of(ALIGN)));
+        let offsets: Vec<usize> = pointers.iter().map(|p| p % PAGE).collect();
+        assert_eq!(offsets, [0, 576, 1152, 1728]);
+        assert_eq!(args.total_bytes(), 140 + 3 + 28);
+        assert!(args.inspect().is_ok());
+    }
+
+    #[test]
+    fn contents_follow_from_the_seed() {
+        let a = Arguments::new(&specs(), 1).unwrap();
+        let b = a.copy().unwrap();
+        let c = Arguments::new(&specs(), 2).unwrap();
+        assert_eq!(a.bytes(0), b.bytes(0));
+        assert_eq!(a.bytes(1), b.bytes(1));
+        assert_ne!(a.bytes(0), c.bytes(0));
+    }
+
+    #[test]
+    fn a_reset_poisons_and_restores() {
+        let mut args = Arguments::new(&specs(), 1).unwrap();
+        let before = args.bytes(1).to_vec();
+        args.bytes_mut(1).fill(99);
+        args.bytes_mut(2).fill(7);
+        args.reset(Poison::Ones);
+        assert_eq!(args.bytes(1), before);
+        assert!(args.tensor(2).get(3).as_f64().is_nan());
+        let expected = [Vec::new(), Vec::new(), vec![0x0f; 28], Vec::new()];
+        args.reset(Poison::Opposite(&expected));
+        assert!(args.bytes(2).iter().all(|&b| b == 0xf0));
+        assert_eq!(args.outputs().iter().map(Vec::len).collect::<Vec<_>>(), [0, 3, 28, 0]);
+    }
+
+    #[test]
+    fn damage_is_named_and_mended() {
+        let check = |damage: &dyn Fn(&mut Arguments), expected: Damage| {
+            let mut args = Arguments::new(&specs(), 1).unwrap();
+            let input = args.bytes(0).to_vec();
+            damage(&mut args);
+            assert_eq!(args.inspect(), Err(expected));
+            assert_eq!(args.inspect(), Ok(()));
+            assert_eq!(args.bytes(0), input);
+        };
+        let behind = |i: usize| {
+            move |args: &mut Arguments| {
+                let end = args.starts[i] + args.specs[i].bytes();
+                args.block_mut()[end] ^= 1;
+            }
+        };
+        check(&behind(0), Damage::OutOfBounds { param: "A".into() });
+        check(&behind(1), Damage::OutOfBounds { param: "B".into() });
+        check(&behind(3), Damage::OutOfBounds { param: "E".into() });
+        let before = |args: &mut Arguments| {
+            let start = args.starts[2];
+            args.block_mut()[start - 1] = 0;
+        };
+        check(&before, Damage::OutOfBounds { param: "B".into() });
+        check(&|args| args.bytes_mut(0)[139] ^= 1, Damage::Input { param: "A".into() });
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        for shape in [&[i64::MAX, i64::MAX][..], &[1 << 60], &[i64::MAX; 40]] {
+            let spec = ParamSpec::new("A", DType::Float32, shape, Access::In);
+            assert!(Arguments::new(&[spec], 1).is_err(), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn elements_have_indices() {
+        let spec = ParamSpec::new("A", DType::Float32, &[2, 3, 4], Access::In);
+        assert_eq!(spec.indices(0), [0, 0, 0]);
+        assert_eq!(spec.indices(23), [1, 2, 3]);
+        assert_eq!(spec.indices(13), [1, 0, 1]);
+        assert_eq!(ParamSpec::new("s", DType::Float32, &[], Access::Out).indices(0), [0i64; 0]);
+    }
+}

@@ -1,0 +1,315 @@
+//! Comparing outputs with what they should be.
+//!
+//! # Tolerance
+//! Two right programs differ because they add in different orders, contract multiplications, and approximate functions
+//! differently. For a sum of `n` terms of magnitude up to 1 with partial sums that wander like a random walk, each of the
+//! `n` additions is off by half an ulp of a partial sum of about `sqrt(n)`, and the errors wander too: about
+//! `eps * n / sqrt(12)` in all. For terms of one sign the partial sums grow to the result itself, and the error to about
+//! `eps * sqrt(n)` of it. Allowed are a few times both. Leaving out a single term of the sum is larger than that up to
+//! some hundred thousand terms of `float32`.
+
+use super::arguments::{Arguments, ParamSpec};
+use crate::ir::DType;
+use crate::ir::interp::TensorRef;
+use std::fmt;
+
+/// How far a float may be from what is expected: `absolute + relative * |expected|`. Integers must be equal.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Tolerance {
+    /// In units of the value.
+    pub absolute: f64,
+    /// As a share of the expected value.
+    pub relative: f64,
+}
+
+impl Tolerance {
+    /// Equality.
+    pub const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
+
+    /// What right programs stay within: for a type, and the number of terms of the longest sum (1 for none).
+    pub fn of(dtype: DType, reduction: u64) -> Tolerance {
+        // Half-precision programs may compute in float32 and round once, or round each operation.
+        let (eps, floor): (f64, f64) = match dtype {
+            DType::Float64 => (2f64.powi(-53), 256.0),
+            DType::Float32 => (2f64.powi(-24), 256.0),
+            DType::Float16 => (2f64.powi(-11), 8.0),
+            DType::BFloat16 => (2f64.powi(-8), 8.0),
+            DType::Int8
+            | DType::Int16
+            | DType::Int32
+            | DType::Int64
+            | DType::UInt8
+            | DType::UInt16
+            | DType::UInt32
+            | DType::UInt64
+            | DType::Bool
+            | DType::Handle
+            | DType::Str => return Tolerance::EXACT,
+        };
+        let n = reduction.max(1) as f64;
+        Tolerance { absolute: eps * (floor / 8.0).max(3.0 * n), relative: eps * floor.max(6.0 * n.sqrt()) }
+    }
+
+    /// A tolerance so many times as wide, for chains of operations.
+    pub fn times(self, factor: f64) -> Tolerance {
+        Tolerance { absolute: self.absolute * factor, relative: self.relative * factor }
+    }
+
+    /// Is `found` near enough? NaN is near NaN alone, an infinity near itself alone.
+    pub(super) fn admits(self, expected: f64, found: f64) -> bool {
+        if !expected.is_finite() || !found.is_finite() {
+            return found == expected || found.is_nan() && expected.is_nan();
+        }
+        (found - expected).abs() <= self.absolute + self.relative * expected.abs()
+    }
+}
+
+/// One element that is wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Difference {
+    /// Where.
+    pub index: Vec<i64>,
+    /// What it should be.
+    pub expected: f64,
+    /// What it is.
+    pub found: f64,
+}
+
+/// Outputs that are wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mismatch {
+    /// The first parameter that is.
+    pub param: String,
+    /// How many of its elements are wrong.
+    pub count: u64,
+    /// How many it has.
+    pub total: u64,
+    /// The first few.
+    pub first: Vec<Difference>,
+    /// The largest distance from what is expected, over finite elements.
+    pub max_error: f64,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is wrong", self.param)?;
+        if let Some(d) = self.first.first() {
+            write!(f, " at {:?}: expected {}, found {}", d.index, d.expected, d.found)?;
+        }
+        write!(f, " ({} of {} elements are wrong", self.count, self.total)?;
+        if self.max_error > 0.0 {
+            write!(f, ", by up to {:.3e}", self.max_error)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// How many differences are described.
+const DESCRIBED: usize = 4;
+
+/// Compares the buffers that a function writes with what they should hold: bytes and a tolerance for each parameter.
+/// Gives the largest error.
+///
+/// # Errors
+/// The first parameter with an element that is off by more than its tolerance.
+pub fn compare(args: &Arguments, expected: &[Vec<u8>], tolerances: &[Tolerance]) -> Result<f64, Box<Mismatch>> {
+    let mut worst = 0f64;
+    for (i, spec) in args.specs().iter().enumerate() {
+        if spec.is_written() {
+            worst = worst.max(compare_one(spec, args.bytes(i), &expected[i], tolerances[i])?);
+        }
+    }
+    Ok(worst)
+}
+
+/// The same for outputs that were set aside.
+pub(super) fn compare_outputs(
+    specs: &[ParamSpec],
+    found: &[Vec<u8>],
+    expected: &[Vec<u8>],
+    tolerances: &[Tolerance],
+) -> Result<f64, Box<Mismatch>> {
+    let mut worst = 0f64;
+    for (i, spec) in specs.iter().enumerate().filter(|(_, spec)| spec.is_written()) {
+        worst = worst.max(compare_one(spec, &found[i], &expected[i], tolerances[i])?);
+    }
+    Ok(worst)
+}
+
+fn compare_one(spec: &ParamSpec, found: &[u8], expected: &[u8], t: Tolerance) -> Result<f64, Box<Mismatch>> {
+    assert_eq!(found.len(), expected.len(), "a buffer is compared with its like");
+    let scan = match spec.dtype {
+        DType::Float32 => scan(found, expected, t, |b: &[u8; 4]| f32::from_le_bytes(*b).into()),
+        DType::Float64 => scan(found, expected, t, |b: &[u8; 8]| f64::from_le_bytes(*b)),
+        DType::Float16 => scan(found, expected, t, |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f64()),
+        DType::BFloat16 => scan(found, expected, t, |b: &[u8; 2]| half::bf16::from_le_bytes(*b).to_f64()),
+        DType::Int8
+        | DType::Int16
+        | DType::Int32
+        | DType::Int64
+        | DType::UInt8
+        | DType::UInt16
+        | DType::UInt32
+        | DType::UInt64
+        | DType::Bool
+        | DType::Handle
+        | DType::Str => scan_integers(spec.dtype, found, expected),
+    };
+    if scan.count == 0 {
+        return Ok(scan.max_error);
+    }
+    let at = |data: &[u8], i: usize| TensorRef { dtype: spec.dtype, shape: &spec.shape, data }.get(i).as_f64();
+    let difference = |&i: &usize| Difference { index: spec.indices(i), expected: at(expected, i), found: at(found, i) };
+    Err(Box::new(Mismatch {
+        param: spec.name.clone(),
+        count: scan.count,
+        total: spec.len() as u64,
+        first: scan.first.iter().map(difference).collect(),
+        max_error: scan.max_error,
+    }))
+}
+
+#[derive(Default)]
+struct Scan {
+    count: u64,
+    first: Vec<usize>,
+    max_error: f64,
+}
+
+impl Scan {
+    fn note(&mut self, i: usize) {
+        self.count += 1;
+        if self.first.len() < DESCRIBED {
+            self.first.push(i);
+        }
+    }
+}
+
+fn scan<const N: usize>(found: &[u8], expected: &[u8], t: Tolerance, value: impl Fn(&[u8; N]) -> f64) -> Scan {
+    let mut scan = Scan::default();
+    for (i, (f, e)) in found.as_chunks::<N>().0.iter().zip(expected.as_chunks::<N>().0).enumerate() {
+        let (f, e) = (value(f), value(e));
+        let error = (f - e).abs();
+        if error.is_finite() && error > scan.max_error {
+            scan.max_error = error;
+        }
+        if !t.admits(e, f) {
+            scan.note(i);
+        }
+    }
+    scan
+}
+
+fn scan_integers(dtype: DType, found: &[u8], expected: &[u8]) -> Scan {
+    let mut scan = Scan::default();
+    if found == expected {
+        return scan;
+    }
+    let (n, shape) = (dtype.bytes(), []);
+    for i in 0..found.len() / n {
+        // By bytes, so that a boolean that is neither 0 nor 1 is seen.
+        if found[i * n..(i + 1) * n] != expected[i * n..(i + 1) * n] {
+            scan.note(i);
+            let at = |data| TensorRef { dtype, shape: &shape, data }.get(i).as_i64();
+            scan.max_error = scan.max_error.max((at(found) as f64 - at(expected) as f64).abs());
+        }
+    }
+    scan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::interp::{Tensor, Value};
+    use crate::loopir::Access;
+
+    fn check(dtype: DType, t: Tolerance, expected: &[f64], found: &[f64]) -> Result<f64, Box<Mismatch>> {
+        let shape = [2, expected.len() as i64 / 2];
+        let spec = ParamSpec::new("C", dtype, &shape, Access::Out);
+        let tensor = |values: &[f64]| {
+            let value = |&v: &f64| if dtype.is_float() { Value::Float(v) } else { Value::Int(v as i64) };
+            Tensor::from_values(dtype, &shape, values.iter().map(value)).data
+        };
+        let mut args = Arguments::new(&[spec], 0).unwrap();
+        args.set(0, &tensor(found));
+        compare(&args, &[tensor(expected)], &[t])
+    }
+
+    #[test]
+    fn mismatches_are_described() {
+        let t = Tolerance::of(DType::Float32, 1);
+        let error = check(DType::Float32, t, &[1.0, 2.0, 3.0, 4.0], &[1.0, 2.5, f64::NAN, 4.0]).unwrap_err();
+        assert_eq!((error.count, error.total, error.max_error), (2, 4, 0.5));
+        assert_eq!(error.first[0], Difference { index: vec![0, 1], expected: 2.0, found: 2.5 });
+        assert_eq!(error.first[1].index, [1, 0]);
+        assert_eq!(
+            error.to_string(),
+            "`C` is wrong at [0, 1]: expected 2, found 2.5 (2 of 4 elements are wrong, by up to 5.000e-1)"
+        );
+    }
+
+    #[test]
+    fn infinities_and_nans_are_values() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        let t = Tolerance::of(DType::Float32, 1024);
+        assert!(check(DType::Float32, t, &[inf, -inf, nan, 0.0], &[inf, -inf, nan, -0.0]).is_ok());
+        for (expected, found) in [(inf, 1e30), (1.0, inf), (inf, -inf), (nan, 0.0), (0.0, nan), (inf, nan)] {
+            assert!(check(DType::Float32, t, &[expected, 0.0], &[found, 0.0]).is_err(), "{expected} {found}");
+        }
+    }
+
+    #[test]
+    fn integers_are_exact() {
+        let t = Tolerance::of(DType::Int32, 1 << 20);
+        assert!(check(DType::Int32, t, &[5.0, -7.0], &[5.0, -7.0]).is_ok());
+        let error = check(DType::Int32, t, &[5.0, -7.0], &[5.0, -6.0]).unwrap_err();
+        assert_eq!((error.count, error.max_error), (1, 1.0));
+        assert!(check(DType::Int64, t, &[9e15, 0.0], &[9e15 + 1.0, 0.0]).is_err());
+    }
+
+    #[test]
+    fn a_boolean_of_another_pattern_is_wrong() {
+        let spec = ParamSpec::new("C", DType::Bool, &[1], Access::Out);
+        let mut args = Arguments::new(&[spec], 0).unwrap();
+        args.set(0, &[0xfe]);
+        assert!(compare(&args, &[vec![1]], &[Tolerance::EXACT]).is_err());
+    }
+
+    /// Sums of products in another order are within tolerance; one left out is not.
+    #[test]
+    fn orders_are_admitted_and_lost_terms_are_not() {
+        for n in [16usize, 128, 1024, 16384, 262_144] {
+            let spec = |name| ParamSpec::new(name, DType::Float32, &[n as i64], Access::In);
+            let args = Arguments::new(&[spec("A"), spec("B")], 3).unwrap();
+            let term = |i: usize| args.tensor(0).get(i).as_f64() as f32 * args.tensor(1).get(i).as_f64() as f32;
+            let exact: f64 = (0..n).map(|i| args.tensor(0).get(i).as_f64() * args.tensor(1).get(i).as_f64()).sum();
+            let forward: f32 = (0..n).map(term).sum();
+            let backward: f32 = (0..n).rev().map(term).sum();
+            let lanes: f32 = (0..16).map(|l| (l..n).step_by(16).map(term).sum::<f32>()).sum();
+            let t = Tolerance::of(DType::Float32, n as u64);
+            for sum in [forward, backward, lanes] {
+                assert!(t.admits(exact, sum.into()), "{n}: {exact} {sum}");
+            }
+            // A term of ordinary size.
+            assert!(!t.admits(exact, f64::from(forward) - 0.25), "{n}: {t:?}");
+            // Terms of one sign.
+            let squares: f64 = (0..n).map(|i| args.tensor(0).get(i).as_f64().powi(2)).sum();
+            let forward: f32 = (0..n).map(|i| (args.tensor(0).get(i).as_f64() as f32).powi(2)).sum();
+            assert!(t.admits(squares, forward.into()), "{n}: {squares} {forward}");
+        }
+    }
+
+    #[test]
+    fn half_precision_accumulation_is_admitted() {
+        for (dtype, n) in [(DType::Float16, 256usize), (DType::BFloat16, 64)] {
+            let spec = |name| ParamSpec::new(name, dtype, &[n as i64], Access::In);
+            for seed in 0..20 {
+                let args = Arguments::new(&[spec("A"), spec("B")], seed).unwrap();
+                let term = |i: usize| args.tensor(0).get(i).as_f64() * args.tensor(1).get(i).as_f64();
+                let exact: f64 = (0..n).map(term).sum();
+                let narrow = (0..n).fold(0.0, |sum, i| dtype.round(sum + dtype.round(term(i))));
+                assert!(Tolerance::of(dtype, n as u64).admits(exact, narrow), "{dtype} {seed}: {exact} {narrow}");
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Measurement: is a kernel right, and how long does it take?
+//!
+//! A candidate gets [`Arguments`] (seeded, aligned, guarded), runs once on poisoned outputs, is compared with a
+//! [`Reference`] ([`check`]), and is then timed: a first look, then alternated pairs against the best so far ([`race`]),
+//! and for finalists a longer interleaved run. What is reported comes from [`timing::bench`], which later commands call
+//! too. A failing candidate is data ([`Outcome`]), never an `Err`.
+//!
+//! # Invariants
+//! * Nothing is timed that is not also checked, unless the caller says so; a result whose reference is still being
+//!   computed waits for its verdict ([`Verdict::Waiting`]).
+//! * Clock and deadline are behind [`Timer`], kernels behind [`Executable`], measuring behind [`Runner`]: each has a mock,
+//!   so that searches are tested without a clock.
+//! * Inputs are a function of parameters and seed alone.
+//!
+//! Before it: code generation. After it: the database. Start reading at [`Runner`] and [`InProcess`].
+
+mod arguments;
+mod check;
+mod executable;
+mod fill;
+mod noise;
+mod peaks;
+mod pin;
+mod race;
+mod reference;
+mod runner;
+mod stats;
+mod timer;
+pub mod timing;
+
+pub use arguments::{Arguments, ArgumentsError, Damage, ParamSpec, Poison};
+pub use check::{Difference, Mismatch, Tolerance, compare};
+pub use executable::{Executable, RunFailure};
+pub use noise::{Advice, Monitor};
+pub use peaks::{Bandwidth, Level, PeakLoop, Peaks, share_of_peak};
+pub use pin::{Pinned, pin_here};
+pub use race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
+pub use reference::{Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, SpotCheck};
+pub use runner::{
+    Candidate, InProcess, Measurement, MockRunner, Outcome, Runner, RunnerOptions, Settled, Stage, Ticket, Verdict,
+};
+pub use stats::Summary;
+pub use timer::{MockTimer, RealTimer, Stop, Timer};
+
+#[cfg(test)]
+mod fakes;

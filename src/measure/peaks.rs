@@ -1,0 +1,502 @@
+//! What this machine can do at most: multiply-adds per second, and bytes per second from each level of memory.
+//!
+//! A kernel's share of the peak is the median over pairs of the kernel and the peak loop, run alternately: the clock drifts
+//! more than kernels differ ([`share_of_peak`]). The loops are a few instructions each, written with intrinsics, so that
+//! what runs can be seen in the disassembly of [`kernels`].
+
+use super::arguments::Arguments;
+use super::executable::{Executable, RunFailure};
+use super::stats::median;
+use super::timer::Timer;
+use super::timing::{batch, calibrate};
+use crate::ir::DType;
+use crate::target::{Isa, Target};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// A loop of nothing but independent multiply-adds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeakLoop {
+    isa: Isa,
+    dtype: DType,
+    threads: u32,
+    /// Rounds of the loop in a call.
+    rounds: u64,
+}
+
+/// Pairs of kernel and peak loop.
+const PAIRS: usize = 21;
+/// Rounds of a call on one thread: some tens of microseconds.
+const ROUNDS: u64 = 10_000;
+/// Rounds of a call on several: long against starting threads.
+const PARALLEL_ROUNDS: u64 = 1_000_000;
+/// No pair may take longer than this.
+const LIMIT: Duration = Duration::from_secs(60);
+
+impl PeakLoop {
+    /// The loop for an instruction set and `float32` or `float64`; `None` for other types, or where the machine at hand
+    /// does not have the instructions.
+    pub fn new(isa: Isa, dtype: DType, threads: u32) -> Option<PeakLoop> {
+        let rounds = if threads > 1 { PARALLEL_ROUNDS } else { ROUNDS };
+        (matches!(dtype, DType::Float32 | DType::Float64) && kernels::has(isa)).then_some(PeakLoop {
+            isa,
+            dtype,
+            threads,
+            rounds,
+        })
+    }
+
+    /// Floating-point operations of a call: two for each multiply-add.
+    pub fn flops(&self) -> f64 {
+        let lanes = f64::from(self.isa.vector_bits()) / f64::from(self.dtype.bits());
+        self.rounds as f64 * kernels::ACCUMULATORS as f64 * lanes * 2.0 * f64::from(self.threads)
+    }
+
+    fn run_here(&self) {
+        match self.dtype {
+            DType::Float64 => black_box(kernels::fma_f64(self.isa, black_box(self.rounds))),
+            _ => black_box(f64::from(kernels::fma_f32(self.isa, black_box(self.rounds)))),
+        };
+    }
+
+    /// Operations per second: the median of many calls.
+    pub fn flops_per_second(&self, timer: &dyn Timer) -> f64 {
+        let rates: Vec<f64> = (0..PAIRS)
+            .map(|_| {
+                let start = timer.now();
+                self.run_all();
+                self.flops() / (timer.now() - start).as_secs_f64().max(1e-9)
+            })
+            .collect();
+        median(&rates)
+    }
+
+    fn run_all(&self) {
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads {
+                scope.spawn(|| self.run_here());
+            }
+            self.run_here();
+        });
+    }
+}
+
+impl Executable for PeakLoop {
+    fn run(&self, _args: &mut Arguments) -> Result<(), RunFailure> {
+        self.run_all();
+        Ok(())
+    }
+
+    fn threads(&self) -> u32 {
+        self.threads
+    }
+}
+
+/// The share of the peak that a kernel of so many floating-point operations reaches.
+///
+/// # Errors
+/// The kernel failed.
+pub fn share_of_peak(
+    exe: &dyn Executable,
+    flops: f64,
+    peak: &PeakLoop,
+    args: &mut Arguments,
+    timer: &dyn Timer,
+) -> Result<f64, RunFailure> {
+    let calls = calibrate(exe, args, timer, LIMIT)?;
+    let mut shares = Vec::new();
+    for pair in 0..PAIRS {
+        let (kernel, top) = if pair % 2 == 0 {
+            let kernel = batch(exe, args, timer, calls, LIMIT)?;
+            (kernel, batch(peak, args, timer, 1, LIMIT)?)
+        } else {
+            let top = batch(peak, args, timer, 1, LIMIT)?;
+            (batch(exe, args, timer, calls, LIMIT)?, top)
+        };
+        shares.push((flops / kernel) / (peak.flops() / top));
+    }
+    Ok(median(&shares))
+}
+
+/// A level of memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(missing_docs, reason = "each variant is the level it names")]
+pub enum Level {
+    L1,
+    L2,
+    L3,
+    Memory,
+}
+
+impl Level {
+    /// From the nearest to the farthest.
+    pub const ALL: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::Memory];
+
+    /// The level that so many bytes fit, with room for something else.
+    pub fn of(bytes: u64, target: &Target) -> Level {
+        let l3 = target.l3.map_or(0, |c| c.bytes);
+        match bytes {
+            b if b <= target.l1d.bytes * 3 / 4 => Level::L1,
+            b if b <= target.l2.bytes * 3 / 4 => Level::L2,
+            b if b <= l3 * 3 / 4 => Level::L3,
+            _ => Level::Memory,
+        }
+    }
+
+    /// Bytes to read over and over to measure the level; `None` for a level the machine does not have.
+    fn sample(self, target: &Target) -> Option<u64> {
+        let l3 = target.l3.map(|c| c.bytes);
+        Some(match self {
+            Level::L1 => target.l1d.bytes / 2,
+            Level::L2 => target.l2.bytes / 2,
+            // Four times the level before, so that little of it helps, and no more than a few megabytes: others use it.
+            Level::L3 => (target.l2.bytes * 4).min(l3? / 2),
+            // Several times the last level, which others may have filled; some virtual machines report the cache of a
+            // whole host.
+            Level::Memory => (l3.unwrap_or(target.l2.bytes) * 4).clamp(32 << 20, 256 << 20),
+        })
+    }
+}
+
+/// Bytes per second that one core reads from each level.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Bandwidth {
+    /// First-level cache.
+    pub l1: f64,
+    /// Second-level cache.
+    pub l2: f64,
+    /// Third-level cache; 0 where there is none.
+    pub l3: f64,
+    /// Main memory.
+    pub memory: f64,
+}
+
+impl Bandwidth {
+    /// Measures all levels: some tens of milliseconds, most of them for memory.
+    pub fn measure(target: &Target, timer: &dyn Timer) -> Bandwidth {
+        let of = |level: Level| level.sample(target).map_or(0.0, |bytes| read_bandwidth(bytes as usize, timer));
+        Bandwidth { l1: of(Level::L1), l2: of(Level::L2), l3: of(Level::L3), memory: of(Level::Memory) }
+    }
+
+    /// Of a level; of the next farther one where there is no such.
+    pub fn of(&self, level: Level) -> f64 {
+        match level {
+            Level::L1 => self.l1,
+            Level::L2 => self.l2,
+            Level::L3 if self.l3 > 0.0 => self.l3,
+            Level::L3 | Level::Memory => self.memory,
+        }
+    }
+}
+
+/// What the machine can do at most.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Peaks {
+    /// `float32` operations per second, with that many threads.
+    pub flops: f64,
+    /// Bytes per second of one core.
+    pub bandwidth: Bandwidth,
+    /// The number of threads.
+    pub threads: u32,
+}
+
+impl Peaks {
+    /// Measures; `None` where the instruction set is not that of this machine.
+    pub fn measure(target: &Target, isa: Isa, threads: u32, timer: &dyn Timer) -> Option<Peaks> {
+        let flops = PeakLoop::new(isa, DType::Float32, threads)?.flops_per_second(timer);
+        Some(Peaks { flops, bandwidth: Bandwidth::measure(target, timer), threads })
+    }
+
+    /// The least time in seconds of a function that does so many operations and touches so many bytes, by the roofline of
+    /// the level they fit. Bandwidth of caches is taken to grow with the threads, that of memory is not.
+    pub fn bound(&self, flops: f64, bytes: u64, target: &Target) -> f64 {
+        let level = Level::of(bytes, target);
+        let cores = if level == Level::Memory { 1.0 } else { f64::from(self.threads) };
+        (flops / self.flops).max(bytes as f64 / (self.bandwidth.of(level) * cores))
+    }
+}
+
+/// Bytes per second when so many are read over and over.
+fn read_bandwidth(bytes: usize, timer: &dyn Timer) -> f64 {
+    let data = vec![1u8; bytes.next_multiple_of(1024)];
+    // Long against the clock, and at least a pass.
+    let passes = (1_000_000 / data.len()).max(1);
+    let samples = if data.len() > 8 << 20 { 4 } else { PAIRS };
+    let mut rates = Vec::new();
+    // The first brings the data to where it fits.
+    for sample in 0..=samples {
+        let start = timer.now();
+        for _ in 0..passes {
+            black_box(kernels::read(black_box(&data)));
+        }
+        let secs = (timer.now() - start).as_secs_f64().max(1e-9);
+        if sample > 0 {
+            rates.push((passes * data.len()) as f64 / secs);
+        }
+    }
+    median(&rates)
+}
+
+/// The loops themselves.
+mod kernels {
+    use crate::target::Isa;
+
+    /// Independent chains: two multiply-adds a cycle, each of which takes four or five, need ten.
+    pub(super) const ACCUMULATORS: usize = 12;
+
+    #[cfg(target_arch = "x86_64")]
+    mod x86 {
+        use super::ACCUMULATORS;
+        use std::arch::x86_64::*;
+
+        macro_rules! fma {
+            ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $fma:ident, $store:ident) => {
+                /// `a = a * x + y` in each accumulator, again and again; they stay between 0 and 1.
+                #[target_feature(enable = $features)]
+                pub(super) fn $name(rounds: u64) -> $scalar {
+                    let (x, y) = ($set1(0.5), $set1(0.25));
+                    let mut a: [$vector; ACCUMULATORS] = [$set1(0.125); ACCUMULATORS];
+                    for _ in 0..rounds {
+                        for a in &mut a {
+                            *a = $fma(*a, x, y);
+                        }
+                    }
+                    let mut sum = 0.0;
+                    for a in a {
+                        let mut lanes = [0.0; $lanes];
+                        // SAFETY: the array has the size of the vector.
+                        unsafe { $store(lanes.as_mut_ptr(), a) };
+                        sum += lanes.iter().sum::<$scalar>();
+                    }
+                    sum
+                }
+            };
+        }
+
+        fma!(f32_128, "fma", __m128, f32, 4, _mm_set1_ps, _mm_fmadd_ps, _mm_storeu_ps);
+        fma!(f64_128, "fma", __m128d, f64, 2, _mm_set1_pd, _mm_fmadd_pd, _mm_storeu_pd);
+        fma!(f32_256, "avx2,fma", __m256, f32, 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps);
+        fma!(f64_256, "avx2,fma", __m256d, f64, 4, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_storeu_pd);
+        fma!(f32_512, "avx512f", __m512, f32, 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps);
+        fma!(f64_512, "avx512f", __m512d, f64, 8, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_storeu_pd);
+
+        macro_rules! read {
+            ($name:ident, $features:literal, $block:literal, $zero:ident, $load:ident, $xor:ident, $step:literal) => {
+                /// Reads all blocks, with eight loads in flight.
+                #[target_feature(enable = $features)]
+                pub(super) fn $name(data: &[u8]) -> u8 {
+                    let mut a = [$zero(); 8];
+                    for block in data.as_chunks::<$block>().0 {
+                        for (i, a) in a.iter_mut().enumerate() {
+                            // SAFETY: eight vectors fill the block.
+                            *a = $xor(*a, unsafe { $load(block.as_ptr().add(i * $step).cast()) });
+                        }
+                    }
+                    let all = a.into_iter().fold($zero(), |x, y| $xor(x, y));
+                    // SAFETY: any bytes are bytes.
+                    let bytes: [u8; $step] = unsafe { std::mem::transmute(all) };
+                    bytes.into_iter().fold(0, |x, y| x ^ y)
+                }
+            };
+        }
+
+        read!(read_256, "avx2", 256, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_xor_si256, 32);
+        read!(read_512, "avx512f", 512, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_xor_si512, 64);
+    }
+
+    /// Does the machine at hand have the instructions?
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn has(isa: Isa) -> bool {
+        match isa {
+            Isa::Portable => is_x86_feature_detected!("fma"),
+            Isa::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            Isa::Avx512Ymm => is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("fma"),
+            Isa::Avx512 => is_x86_feature_detected!("avx512f"),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn fma_f32(isa: Isa, rounds: u64) -> f32 {
+        assert!(has(isa), "a peak loop is made for instructions that are there");
+        // SAFETY: just seen to be there.
+        unsafe {
+            match isa {
+                Isa::Portable => x86::f32_128(rounds),
+                Isa::Avx2 | Isa::Avx512Ymm => x86::f32_256(rounds),
+                Isa::Avx512 => x86::f32_512(rounds),
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn fma_f64(isa: Isa, rounds: u64) -> f64 {
+        assert!(has(isa), "a peak loop is made for instructions that are there");
+        // SAFETY: just seen to be there.
+        unsafe {
+            match isa {
+                Isa::Portable => x86::f64_128(rounds),
+                Isa::Avx2 | Isa::Avx512Ymm => x86::f64_256(rounds),
+                Isa::Avx512 => x86::f64_512(rounds),
+            }
+        }
+    }
+
+    /// Reads bytes with the widest loads there are.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn read(data: &[u8]) -> u8 {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: just seen to be there.
+            unsafe { x86::read_512(data) }
+        } else if is_x86_feature_detected!("avx2") {
+            // SAFETY: just seen to be there.
+            unsafe { x86::read_256(data) }
+        } else {
+            read_plainly(data)
+        }
+    }
+
+    /// Does the machine at hand have the instructions?
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn has(isa: Isa) -> bool {
+        isa == Isa::Portable
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn fma_f32(_isa: Isa, rounds: u64) -> f32 {
+        let mut a = [[0.125f32; 4]; ACCUMULATORS];
+        for _ in 0..rounds {
+            a.as_flattened_mut().iter_mut().for_each(|a| *a = a.mul_add(0.5, 0.25));
+        }
+        a.as_flattened().iter().sum()
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn fma_f64(_isa: Isa, rounds: u64) -> f64 {
+        let mut a = [[0.125f64; 2]; ACCUMULATORS];
+        for _ in 0..rounds {
+            a.as_flattened_mut().iter_mut().for_each(|a| *a = a.mul_add(0.5, 0.25));
+        }
+        a.as_flattened().iter().sum()
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn read(data: &[u8]) -> u8 {
+        read_plainly(data)
+    }
+
+    fn read_plainly(data: &[u8]) -> u8 {
+        let mut a = [0u64; 16];
+        for block in data.as_chunks::<128>().0 {
+            for (a, word) in a.iter_mut().zip(block.as_chunks::<8>().0) {
+                *a ^= u64::from_le_bytes(*word);
+            }
+        }
+        a.iter().flat_map(|w| w.to_le_bytes()).fold(0, |x, y| x ^ y)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn loops_do_what_they_count() {
+            for isa in Isa::ALL.into_iter().filter(|&isa| has(isa)) {
+                // 0.125 * 0.5 + 0.25 in every lane of every accumulator, then towards 0.5.
+                let lanes = isa.vector_bits() as usize / 32 * ACCUMULATORS;
+                assert_eq!(fma_f32(isa, 1), 0.3125 * lanes as f32);
+                assert_eq!(fma_f64(isa, 1), 0.3125 * (lanes / 2) as f64);
+                assert_eq!(fma_f32(isa, 1000), 0.5 * lanes as f32);
+            }
+        }
+
+        #[test]
+        fn reading_reads_everything() {
+            for position in [0, 100, 511, 512, 5000, 8191] {
+                let mut data = vec![0u8; 8192];
+                data[position] = 0x5a;
+                assert_eq!((read(&data), read_plainly(&data)), (0x5a, 0x5a), "{position}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fakes::{Fake, args};
+    use super::super::timer::MockTimer;
+    use super::*;
+    use crate::target::tests::cascadelake;
+    use std::time::Instant;
+
+    /// Any flag will do: nothing is stopped.
+    struct Wall(Instant);
+
+    impl Timer for Wall {
+        fn now(&self) -> Duration {
+            self.0.elapsed()
+        }
+
+        fn arm(&self, _limit: Duration) {}
+
+        fn disarm(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn wider_vectors_do_more() {
+        let timer = Wall(Instant::now());
+        for isa in Isa::ALL {
+            let Some(peak) = PeakLoop::new(isa, DType::Float32, 1) else { continue };
+            let rate = peak.flops_per_second(&timer);
+            assert!(rate > 1e9, "{isa}: {rate:.3e}");
+        }
+        assert_eq!(PeakLoop::new(Isa::Portable, DType::Int8, 1), None);
+    }
+
+    #[test]
+    fn a_kernel_that_is_the_peak_loop_reaches_it() {
+        let timer = Wall(Instant::now());
+        let Some(peak) = PeakLoop::new(Isa::Portable, DType::Float32, 1) else { return };
+        let share = share_of_peak(&peak, peak.flops(), &peak, &mut args(), &timer).unwrap();
+        // Loosely, for tests run beside each other.
+        assert!((0.7..1.4).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn shares_follow_from_ratios() {
+        // A clock that a call advances by a microsecond per megaflop; the peak loop takes none of it.
+        let timer = MockTimer::new();
+        let exe = Fake::timed(&timer, |_| Duration::from_micros(50));
+        let Some(peak) = PeakLoop::new(Isa::Portable, DType::Float32, 1) else { return };
+        assert!(share_of_peak(&exe, 1e6, &peak, &mut args(), &timer).unwrap() < 1e-3);
+    }
+
+    #[test]
+    fn working_sets_have_levels() {
+        let target = cascadelake();
+        for (bytes, level) in
+            [(1 << 10, Level::L1), (100 << 10, Level::L2), (4 << 20, Level::L3), (200 << 20, Level::Memory)]
+        {
+            assert_eq!(Level::of(bytes, &target), level);
+        }
+        let no_l3 = Target { l3: None, ..cascadelake() };
+        assert_eq!(Level::of(4 << 20, &no_l3), Level::Memory);
+        assert_eq!(Level::L3.sample(&no_l3), None);
+        for target in [&target, &no_l3] {
+            let samples: Vec<u64> = Level::ALL.iter().filter_map(|l| l.sample(target)).collect();
+            assert!(samples.is_sorted());
+        }
+    }
+
+    #[test]
+    fn the_roofline_is_the_higher_bound() {
+        let bandwidth = Bandwidth { l1: 400e9, l2: 100e9, l3: 30e9, memory: 10e9 };
+        let peaks = Peaks { flops: 100e9, bandwidth, threads: 2 };
+        let target = cascadelake();
+        assert_eq!(peaks.bound(1e9, 1 << 20, &target), 0.01);
+        assert_eq!(peaks.bound(1.0, 1_000_000_000, &target), 0.1);
+        assert_eq!(peaks.bound(1.0, 600_000, &target), 600_000.0 / 200e9);
+        assert_eq!(Bandwidth { l3: 0.0, ..bandwidth }.of(Level::L3), 10e9);
+    }
+}

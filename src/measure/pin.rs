@@ -1,0 +1,76 @@
+//! Keeps the measuring thread on one core.
+
+/// The thread stays on a core until this is dropped, if the system allows; else it changes nothing.
+#[derive(Debug)]
+pub struct Pinned {
+    #[cfg(target_os = "linux")]
+    before: Option<(libc::cpu_set_t, usize)>,
+    /// Affinity belongs to the thread, so the guard stays there.
+    _here: std::marker::PhantomData<*const ()>,
+}
+
+impl Pinned {
+    /// The core, if the thread is pinned.
+    pub fn core(&self) -> Option<usize> {
+        #[cfg(target_os = "linux")]
+        return self.before.as_ref().map(|(_, core)| *core);
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+}
+
+/// Pins the calling thread to the core it runs on.
+#[cfg(target_os = "linux")]
+pub fn pin_here() -> Pinned {
+    let _here = std::marker::PhantomData;
+    // SAFETY: no arguments; a negative result is an error.
+    let core = unsafe { libc::sched_getcpu() };
+    let Ok(core) = usize::try_from(core) else { return Pinned { before: None, _here } };
+    // SAFETY: an all-zero set is a valid, empty one.
+    let (mut before, mut one): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::cpu_set_t>();
+    // The set holds 1024 cores; a system with more keeps its threads where they are.
+    if core >= size * 8 {
+        return Pinned { before: None, _here };
+    }
+    // SAFETY: both calls get a set of the size they are told; 0 is the calling thread.
+    let is_pinned = unsafe {
+        libc::CPU_SET(core, &mut one);
+        libc::sched_getaffinity(0, size, &mut before) == 0 && libc::sched_setaffinity(0, size, &one) == 0
+    };
+    Pinned { before: is_pinned.then_some((before, core)), _here }
+}
+
+/// Pins the calling thread to the core it runs on: not on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn pin_here() -> Pinned {
+    Pinned { _here: std::marker::PhantomData }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        if let Some((before, _)) = &self.before {
+            // SAFETY: the set is the one that the system gave, of that size.
+            unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), before) };
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_holds_and_is_lifted() {
+        let before = std::thread::available_parallelism().unwrap();
+        let pinned = pin_here();
+        if let Some(core) = pinned.core() {
+            assert_eq!(std::thread::available_parallelism().unwrap().get(), 1);
+            // SAFETY: no arguments.
+            assert_eq!(unsafe { libc::sched_getcpu() } as usize, core);
+        }
+        drop(pinned);
+        assert_eq!(std::thread::available_parallelism().unwrap(), before);
+    }
+}

@@ -1,0 +1,320 @@
+//! Which of two kernels is faster?
+//!
+//! The clock of a CPU drifts by more than kernels differ, so times of different moments cannot be compared: batches of
+//! candidate and incumbent alternate, and the median of the ratios of neighbours decides. Twenty pairs tell kernels apart
+//! that differ by one in a hundred; a candidate that is clearly slower after a few is dropped.
+
+use super::arguments::Arguments;
+use super::executable::{Executable, RunFailure};
+use super::stats::median;
+use super::timer::Timer;
+use super::timing::{batch, calls_for};
+use std::time::Duration;
+
+/// How a race is run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RaceOptions {
+    /// Pairs before a candidate may be dropped.
+    pub first_pairs: usize,
+    /// Pairs at most.
+    pub pairs: usize,
+    /// A candidate whose median ratio is above this after the first pairs is dropped.
+    pub drop_ratio: f64,
+    /// A candidate this much ahead after a few more pairs has won.
+    pub win_ratio: f64,
+    /// No further pair starts after this time, once the first pairs are run.
+    pub time: Duration,
+    /// Limit of a batch.
+    pub limit: Duration,
+}
+
+impl Default for RaceOptions {
+    fn default() -> Self {
+        RaceOptions {
+            first_pairs: 3,
+            pairs: 20,
+            drop_ratio: 1.10,
+            win_ratio: 0.85,
+            time: Duration::from_millis(120),
+            limit: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Pairs after which a smaller difference decides, in either direction.
+const HALF_WAY: usize = 10;
+/// What decides half way: slower by this is slower at the end too, but for one time in some hundreds.
+const HALF_WAY_RATIO: f64 = 1.04;
+
+/// How a candidate stands to the incumbent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Faster.
+    Faster,
+    /// Not to be told apart.
+    Tie,
+    /// Slower.
+    Slower,
+}
+
+/// A finished race.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Race {
+    /// Seconds per call of the candidate's batches.
+    pub candidate_secs: Vec<f64>,
+    /// Seconds per call of the incumbent's batches.
+    pub incumbent_secs: Vec<f64>,
+    /// Calls in a batch of the candidate.
+    pub calls: u64,
+    /// Median of candidate over incumbent, pair by pair.
+    pub ratio: f64,
+    /// What the ratio lies in, 19 times of 20.
+    pub interval: (f64, f64),
+    /// What follows from it.
+    pub standing: Standing,
+}
+
+/// Races a candidate against the incumbent; both with the seconds of a call as far as known.
+///
+/// # Errors
+/// One of them failed or ran into the limit.
+pub fn race(
+    candidate: (&dyn Executable, f64),
+    incumbent: (&dyn Executable, f64),
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    options: &RaceOptions,
+) -> Result<Race, RaceFailure> {
+    let (c_calls, i_calls) = (calls_of(candidate.1), calls_of(incumbent.1));
+    let (mut c_secs, mut i_secs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let start = timer.now();
+    while ratios.len() < options.pairs.max(1) {
+        let run_candidate = |args: &mut Arguments| {
+            batch(candidate.0, args, timer, c_calls, options.limit).map_err(RaceFailure::Candidate)
+        };
+        let run_incumbent = |args: &mut Arguments| {
+            batch(incumbent.0, args, timer, i_calls, options.limit).map_err(RaceFailure::Incumbent)
+        };
+        // Who goes first alternates, so that a drift favours neither.
+        let (c, i) = if ratios.len() % 2 == 0 {
+            let c = run_candidate(args)?;
+            (c, run_incumbent(args)?)
+        } else {
+            let i = run_incumbent(args)?;
+            (run_candidate(args)?, i)
+        };
+        c_secs.push(c);
+        i_secs.push(i);
+        ratios.push(c / i);
+        let (n, ratio) = (ratios.len(), median(&ratios));
+        if n < options.first_pairs {
+            continue;
+        }
+        let is_decided = ratio >= options.drop_ratio
+            || n >= options.first_pairs + 2 && ratio <= options.win_ratio
+            || n >= HALF_WAY && !(1.0 / HALF_WAY_RATIO..=HALF_WAY_RATIO).contains(&ratio);
+        if is_decided || timer.now() - start >= options.time {
+            break;
+        }
+    }
+    let (ratio, interval) = (median(&ratios), median_interval(&ratios));
+    let standing = match interval {
+        (_, high) if high < 1.0 => Standing::Faster,
+        (low, _) if low > 1.0 => Standing::Slower,
+        // Few pairs prove little, but a wide margin is one.
+        _ if ratio >= options.drop_ratio => Standing::Slower,
+        _ if ratio <= options.win_ratio => Standing::Faster,
+        _ => Standing::Tie,
+    };
+    Ok(Race { candidate_secs: c_secs, incumbent_secs: i_secs, calls: c_calls, ratio, interval, standing })
+}
+
+/// Who failed in a race.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RaceFailure {
+    /// The candidate.
+    Candidate(RunFailure),
+    /// The incumbent, which ran before: the machine is disturbed, or it is not deterministic.
+    Incumbent(RunFailure),
+}
+
+fn calls_of(secs: f64) -> u64 {
+    calls_for(Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX))
+}
+
+/// An interval that holds the true median 19 times of 20, from order statistics alone: with `n` values, about `sqrt(n)`
+/// places to either side of the middle. Of fewer than six values, all.
+fn median_interval(values: &[f64]) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    // The number of values below the median is binomial with deviation sqrt(n) / 2; 1.96 of them cover 95 %.
+    let below = if n < 6 { 0 } else { ((n as f64 - 1.96 * (n as f64).sqrt()) / 2.0).floor().max(0.0) as usize };
+    (sorted[below], sorted[n - 1 - below])
+}
+
+/// A finalist's times.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finalist {
+    /// Seconds per call of each round's batch.
+    pub batch_secs: Vec<f64>,
+    /// Calls in a batch.
+    pub calls: u64,
+    /// Median ratio to the first finalist, round by round.
+    pub ratio: f64,
+    /// What that lies in, 19 times of 20.
+    pub interval: (f64, f64),
+}
+
+/// Runs the leaders of a search again, interleaved, the first being the incumbent: 50 rounds, or as many (at least
+/// `first_pairs`) as fit the time. A finalist that fails is out; its place holds the failure.
+///
+/// # Panics
+/// If there are no finalists.
+pub fn finals(
+    finalists: &[(&dyn Executable, f64)],
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    rounds: usize,
+    options: &RaceOptions,
+) -> Vec<Result<Finalist, RunFailure>> {
+    assert!(!finalists.is_empty(), "a final has finalists");
+    let calls: Vec<u64> = finalists.iter().map(|f| calls_of(f.1)).collect();
+    let mut secs: Vec<Result<Vec<f64>, RunFailure>> = vec![Ok(Vec::new()); finalists.len()];
+    let start = timer.now();
+    for round in 0..rounds.max(1) {
+        if round >= options.first_pairs && timer.now() - start >= options.time {
+            break;
+        }
+        for place in 0..finalists.len() {
+            // Everybody starts once in a while.
+            let i = (place + round) % finalists.len();
+            let Ok(times) = &mut secs[i] else { continue };
+            match batch(finalists[i].0, args, timer, calls[i], options.limit) {
+                Ok(t) => times.push(t),
+                Err(failure) => secs[i] = Err(failure),
+            }
+        }
+    }
+    // If the first failed, the next that did not is what the others are compared with.
+    let base: Vec<f64> = secs.iter().find_map(|s| s.as_ref().ok()).cloned().unwrap_or_default();
+    secs.into_iter()
+        .zip(calls)
+        .map(|(times, calls)| {
+            let batch_secs = times?;
+            let ratios: Vec<f64> = batch_secs.iter().zip(&base).map(|(t, b)| t / b).collect();
+            let (ratio, interval) = (median(&ratios), median_interval(&ratios));
+            Ok(Finalist { batch_secs, calls, ratio, interval })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fakes::{Fake, args, micros};
+    use super::super::timer::MockTimer;
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+    /// A clock's drift and a kernel's noise: a wave of 20 % over some 400 calls, and jitter of 2 %.
+    struct Machine {
+        calls: AtomicU64,
+    }
+
+    impl Machine {
+        fn factor(&self, seed: u64) -> f64 {
+            let n = self.calls.fetch_add(1, SeqCst);
+            let mut x = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
+            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let jitter = (x >> 40) as f64 / (1u64 << 24) as f64;
+            (1.1 + 0.1 * (n as f64 / 60.0).sin()) * (1.0 + 0.02 * jitter)
+        }
+    }
+
+    fn kernel(timer: &MockTimer, machine: &Arc<Machine>, us: f64, seed: u64) -> Fake {
+        let machine = machine.clone();
+        Fake::timed(timer, move |_| Duration::from_secs_f64(us * 1e-6 * machine.factor(seed)))
+    }
+
+    fn check(candidate_us: f64, seed: u64) -> Race {
+        let (timer, machine) = (MockTimer::new(), Arc::new(Machine { calls: AtomicU64::new(seed * 37) }));
+        let candidate = kernel(&timer, &machine, candidate_us, seed);
+        let incumbent = kernel(&timer, &machine, 50.0, seed + 1);
+        let known = (candidate_us * 1e-6, 50e-6);
+        race((&candidate, known.0), (&incumbent, known.1), &mut args(), &timer, &RaceOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn two_percent_are_told_apart_under_drift() {
+        for seed in 0..40 {
+            assert_eq!(check(51.0, seed).standing, Standing::Slower, "{seed}");
+            assert_eq!(check(49.0, seed).standing, Standing::Faster, "{seed}");
+            let race = check(49.0, seed);
+            assert!((race.ratio - 0.98).abs() < 0.01, "{seed}: {}", race.ratio);
+        }
+    }
+
+    #[test]
+    fn equals_are_ties() {
+        let ties = (0..40).filter(|&seed| check(50.0, seed).standing == Standing::Tie).count();
+        assert!(ties >= 34, "{ties} of 40");
+    }
+
+    #[test]
+    fn the_clearly_slower_are_dropped_early_and_the_clearly_faster_win_early() {
+        for seed in 0..20 {
+            let slow = check(60.0, seed);
+            assert_eq!((slow.standing, slow.candidate_secs.len()), (Standing::Slower, 3), "{seed}");
+            let fast = check(30.0, seed);
+            assert_eq!((fast.standing, fast.candidate_secs.len()), (Standing::Faster, 5), "{seed}");
+        }
+    }
+
+    #[test]
+    fn long_kernels_are_not_run_twenty_times() {
+        let timer = MockTimer::new();
+        let exe = |ms: u64| Fake::timed(&timer, move |_| micros(1000 * ms));
+        let race = race((&exe(99), 0.099), (&exe(100), 0.1), &mut args(), &timer, &RaceOptions::default()).unwrap();
+        assert_eq!(race.candidate_secs.len(), 3);
+        assert_eq!(race.standing, Standing::Faster);
+    }
+
+    #[test]
+    fn failures_name_who_failed() {
+        let timer = MockTimer::new();
+        let good = Fake::timed(&timer, |_| micros(10));
+        let hung = Fake::timed(&timer, |_| micros(1_000_000));
+        let options = RaceOptions { limit: micros(1000), ..RaceOptions::default() };
+        let stopped = race((&hung, 1e-5), (&good, 1e-5), &mut args(), &timer, &options);
+        assert_eq!(stopped, Err(RaceFailure::Candidate(RunFailure::Stopped)));
+        let stopped = race((&good, 1e-5), (&hung, 1e-5), &mut args(), &timer, &options);
+        assert_eq!(stopped, Err(RaceFailure::Incumbent(RunFailure::Stopped)));
+    }
+
+    #[test]
+    fn finals_rank_under_drift() {
+        let (timer, machine) = (MockTimer::new(), Arc::new(Machine { calls: AtomicU64::new(5) }));
+        let times = [50.0, 49.0, 50.5, 49.5];
+        let mut kernels: Vec<Fake> =
+            times.iter().enumerate().map(|(i, &us)| kernel(&timer, &machine, us, i as u64)).collect();
+        kernels.push(Fake::new(|_, _| Err(RunFailure::Failed("no".into()))));
+        let finalists: Vec<(&dyn Executable, f64)> = kernels.iter().map(|k| (k as &dyn Executable, 50e-6)).collect();
+        let options = RaceOptions { time: Duration::from_secs(1), ..RaceOptions::default() };
+        let results = finals(&finalists, &mut args(), &timer, 50, &options);
+        for (result, us) in results.iter().zip(times) {
+            let finalist = result.as_ref().unwrap();
+            assert_eq!(finalist.batch_secs.len(), 50);
+            assert!((finalist.ratio - us / 50.0).abs() < 0.004, "{us}: {}", finalist.ratio);
+        }
+        assert_eq!(results[4], Err(RunFailure::Failed("no".into())));
+    }
+
+    #[test]
+    fn intervals_narrow_with_the_number() {
+        let values: Vec<f64> = (0..20).map(f64::from).collect();
+        assert_eq!(median_interval(&values), (5.0, 14.0));
+        assert_eq!(median_interval(&values[..5]), (0.0, 4.0));
+        assert_eq!(median_interval(&values[..1]), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,506 @@
+//! Measuring candidates one after the other.
+//!
+//! [`InProcess`] runs them here. For each: one run on poisoned outputs, compared with the reference; then a first look, then
+//! a race against the best so far. While the reference is still being computed results wait for their verdict and the
+//! search goes on; a kernel that turns out wrong is forgotten as incumbent, and its time is void.
+
+use super::arguments::{Arguments, Poison};
+use super::check::Mismatch;
+use super::executable::{Executable, RunFailure};
+use super::noise::{Advice, Monitor};
+use super::race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
+use super::reference::{ReferenceError, ReferenceJob};
+use super::stats::median;
+use super::timer::Timer;
+use super::timing::{self, Bench, BenchOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Measures candidates of some kind: compiled ones here, traces in a worker.
+pub trait Runner<C> {
+    /// Measures a candidate. What goes wrong with it is part of the outcome.
+    fn measure(&mut self, candidate: &C) -> Outcome;
+
+    /// The verdicts on results that waited ([`Verdict::Waiting`]) and are there now; all of them, if `wait` says so.
+    fn settle(&mut self, wait: bool) -> Vec<Settled>;
+
+    /// Measures the leaders of a search again, side by side. Times of one final are comparable.
+    fn finals(&mut self, candidates: &[C]) -> Vec<Outcome>;
+}
+
+/// A compiled candidate.
+#[derive(Clone)]
+pub struct Candidate {
+    /// The hash of its program: a name for it.
+    pub program: u64,
+    /// What to run.
+    pub code: Arc<dyn Executable>,
+}
+
+/// What became of a candidate.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// It has a time.
+    Measured(Measurement),
+    /// Its output is wrong.
+    WrongResult(Box<Mismatch>),
+    /// It ran longer than allowed.
+    TimedOut {
+        /// What was allowed for a call.
+        limit: Duration,
+    },
+    /// It failed by itself, or damaged memory that is not its own.
+    RuntimeError {
+        /// What happened.
+        message: String,
+    },
+    /// It took its process down.
+    Crashed {
+        /// What is known.
+        message: String,
+    },
+}
+
+/// A candidate's time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measurement {
+    /// Seconds of a call, as they rank candidates: the incumbent's seconds times the ratio of the race.
+    pub secs: f64,
+    /// Seconds per call of every batch.
+    pub batch_secs: Vec<f64>,
+    /// Calls in a batch.
+    pub calls: u64,
+    /// How far it came.
+    pub stage: Stage,
+    /// How it stood to the best before it.
+    pub standing: Option<Standing>,
+    /// Is its result right?
+    pub verdict: Verdict,
+}
+
+/// How far a candidate came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Timed alone: there was nothing to race against.
+    Alone,
+    /// Too slow at the first look to be raced: its time is that of one run, at most.
+    FirstLook,
+    /// Raced.
+    Raced,
+    /// Measured in a final.
+    Final,
+}
+
+/// Is a result right?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It agrees with the reference.
+    Right,
+    /// Nobody looked.
+    Unchecked,
+    /// The reference is still being computed; [`Runner::settle`] will say.
+    Waiting(Ticket),
+}
+
+/// Names a result that waits for its verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ticket(pub u64);
+
+/// A verdict that came later.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settled {
+    /// Of which result.
+    pub ticket: Ticket,
+    /// Right, or what the outcome is instead.
+    pub result: Result<(), Outcome>,
+}
+
+/// How [`InProcess`] measures.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RunnerOptions {
+    /// Limit of a call while nothing is known.
+    pub first_limit: Duration,
+    /// Limit of a call otherwise, if it is to be fixed. By default the larger of 20 ms and ten times the best.
+    pub limit: Option<Duration>,
+    /// Races.
+    pub race: RaceOptions,
+    /// Rounds of a final.
+    pub final_rounds: usize,
+    /// Time of a final.
+    pub final_time: Duration,
+    /// Benchmarks.
+    pub bench: BenchOptions,
+    /// Runs that are checked of a program with several threads.
+    pub parallel_checks: usize,
+}
+
+impl Default for RunnerOptions {
+    fn default() -> Self {
+        RunnerOptions {
+            first_limit: Duration::from_secs(60),
+            limit: None,
+            race: RaceOptions::default(),
+            final_rounds: 50,
+            final_time: Duration::from_millis(500),
+            bench: BenchOptions::default(),
+            parallel_checks: 4,
+        }
+    }
+}
+
+/// The least limit of a call: below it a deadline would catch the system's own pauses.
+const LEAST_LIMIT: Duration = Duration::from_millis(20);
+/// A call may take this many times the best.
+const LIMIT_FACTOR: u32 = 10;
+/// A candidate slower than this at the first look is not raced.
+const FIRST_LOOK: f64 = 1.5;
+/// Kernels shorter than this are so disturbed by cold caches in a single run that it says nothing.
+const SHORT: Duration = Duration::from_millis(1);
+/// Batches of a candidate that is alone.
+const ALONE: usize = 9;
+/// Bytes of outputs that may wait for the reference; then it is waited for.
+const MAX_WAITING: usize = 512 << 20;
+/// Kernels that are remembered to follow an incumbent that turns out wrong.
+const REMEMBERED: usize = 8;
+
+/// Measures compiled candidates in this process.
+///
+/// The caller sets up the arguments and a timer that raises the stop flag of the executables, and pins the thread.
+pub struct InProcess<T> {
+    args: Arguments,
+    timer: T,
+    /// `None` when results are not checked.
+    reference: Option<ReferenceJob>,
+    options: RunnerOptions,
+    /// The fastest so far, the incumbent first.
+    best: Vec<Known>,
+    waiting: Vec<Waiting>,
+    next_ticket: u64,
+    monitor: Monitor,
+}
+
+#[derive(Clone)]
+struct Known {
+    candidate: Candidate,
+    secs: f64,
+    ticket: Option<Ticket>,
+}
+
+struct Waiting {
+    ticket: Ticket,
+    outputs: Vec<Vec<u8>>,
+}
+
+impl<T: Timer> InProcess<T> {
+    /// A runner. Without a reference nothing is checked.
+    pub fn new(args: Arguments, timer: T, reference: Option<ReferenceJob>, options: RunnerOptions) -> InProcess<T> {
+        let (best, waiting) = (Vec::new(), Vec::new());
+        InProcess { args, timer, reference, options, best, waiting, next_ticket: 0, monitor: Monitor::default() }
+    }
+
+    /// The fastest kernel so far that is not known to be wrong, and its seconds.
+    pub fn incumbent(&self) -> Option<(&Candidate, f64)> {
+        self.best.first().map(|k| (&k.candidate, k.secs))
+    }
+
+    /// What to say about the machine, if anything.
+    pub fn advice(&self) -> Option<Advice> {
+        self.monitor.advice()
+    }
+
+    /// The error that kept the reference from being computed, if so: then no candidate can be right.
+    pub fn reference_error(&self) -> Option<&ReferenceError> {
+        self.reference.as_ref()?.poll()?.as_ref().err()
+    }
+
+    /// The arguments.
+    pub fn arguments(&mut self) -> &mut Arguments {
+        &mut self.args
+    }
+
+    /// The clock.
+    pub fn timer(&self) -> &T {
+        &self.timer
+    }
+
+    /// Benchmarks a candidate as later commands do; what is reported in the end.
+    ///
+    /// # Errors
+    /// The kernel failed.
+    pub fn bench(&mut self, candidate: &Candidate) -> Result<Bench, RunFailure> {
+        timing::bench(&*candidate.code, &mut self.args, &self.timer, &self.options.bench)
+    }
+
+    /// Runs a candidate once on poisoned outputs and compares them. Gives the seconds of the run.
+    fn check(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
+        let limit = self.limit();
+        let runs = if candidate.code.threads() > 1 { self.options.parallel_checks.max(1) } else { 1 };
+        let mut secs = f64::INFINITY;
+        let mut verdict = Verdict::Unchecked;
+        for run in 0..runs {
+            let reference = self.reference.as_ref().and_then(ReferenceJob::poll).and_then(|r| r.as_ref().ok());
+            self.args.reset(reference.map_or(Poison::Ones, |r| Poison::Opposite(r.outputs())));
+            let result = timed_run(&candidate.code, &mut self.args, &self.timer, limit);
+            secs = secs.min(result.map_err(|failure| outcome_of(failure, limit))?);
+            self.args.inspect().map_err(|damage| Outcome::RuntimeError { message: damage.to_string() })?;
+            match self.judge(run + 1 == runs)? {
+                // Of several runs only the last is set aside.
+                Some(v) => verdict = v,
+                None => continue,
+            }
+        }
+        Ok((secs, verdict))
+    }
+
+    /// Compares the outputs of the run before with the reference, or sets them aside.
+    fn judge(&mut self, is_last: bool) -> Result<Option<Verdict>, Outcome> {
+        let Some(job) = self.reference.clone() else { return Ok(Some(Verdict::Unchecked)) };
+        let waiting: usize = self.waiting.iter().flat_map(|w| &w.outputs).map(Vec::len).sum();
+        let reference = if waiting > MAX_WAITING { Some(job.wait()) } else { job.poll() };
+        match reference {
+            Some(Ok(reference)) => match reference.check(&self.args) {
+                Ok(_) => Ok(Some(Verdict::Right)),
+                Err(mismatch) => Err(Outcome::WrongResult(mismatch)),
+            },
+            Some(Err(error)) => Err(Outcome::RuntimeError { message: error.to_string() }),
+            None if !is_last => Ok(None),
+            None => {
+                let ticket = Ticket(self.next_ticket);
+                self.next_ticket += 1;
+                self.waiting.push(Waiting { ticket, outputs: self.args.outputs() });
+                Ok(Some(Verdict::Waiting(ticket)))
+            }
+        }
+    }
+
+    /// The limit of a call.
+    fn limit(&self) -> Duration {
+        match (self.options.limit, self.incumbent()) {
+            (Some(limit), _) => limit,
+            (None, None) => self.options.first_limit,
+            (None, Some((_, secs))) => {
+                Duration::try_from_secs_f64(secs).map_or(Duration::MAX, |best| (best * LIMIT_FACTOR).max(LEAST_LIMIT))
+            }
+        }
+    }
+
+    fn time(&mut self, candidate: &Candidate, first: f64) -> Result<Measurement, Outcome> {
+        let limit = self.limit();
+        let Some((incumbent, incumbent_secs)) = self.incumbent().map(|(c, secs)| (c.code.clone(), secs)) else {
+            return self.time_alone(candidate, limit);
+        };
+        let mut secs = first;
+        let look_limit = Duration::try_from_secs_f64(incumbent_secs * FIRST_LOOK).unwrap_or(limit).max(SHORT);
+        let mut batch_secs = vec![first];
+        if Duration::try_from_secs_f64(first).is_ok_and(|d| d > look_limit) {
+            // The run before was cold; this one stops by itself when it has taken too long.
+            match timed_run(&candidate.code, &mut self.args, &self.timer, look_limit) {
+                Ok(look) => {
+                    batch_secs.push(look);
+                    secs = secs.min(look);
+                }
+                Err(RunFailure::Stopped) => {}
+                Err(failure) => return Err(outcome_of(failure, limit)),
+            }
+        } else if first < SHORT.as_secs_f64() {
+            // A batch that is long enough for the clock: the first run was cold.
+            let calls = timing::calibrate(&*candidate.code, &mut self.args, &self.timer, limit);
+            let calls = calls.map_err(|failure| outcome_of(failure, limit))?;
+            let look = timing::batch(&*candidate.code, &mut self.args, &self.timer, calls, limit.saturating_mul(2));
+            secs = look.map_err(|failure| outcome_of(failure, limit))?;
+            batch_secs = vec![secs];
+        }
+        if secs > incumbent_secs * FIRST_LOOK {
+            let standing = Some(Standing::Slower);
+            let (stage, verdict) = (Stage::FirstLook, Verdict::Unchecked);
+            return Ok(Measurement { secs, batch_secs, calls: 1, stage, standing, verdict });
+        }
+        let options = RaceOptions { limit: limit.saturating_mul(2), ..self.options.race };
+        let raced =
+            race((&*candidate.code, secs), (&*incumbent, incumbent_secs), &mut self.args, &self.timer, &options);
+        match raced {
+            Ok(Race { candidate_secs, incumbent_secs: i_secs, calls, ratio, standing, .. }) => {
+                self.monitor.note(&i_secs);
+                Ok(Measurement {
+                    secs: ratio * incumbent_secs,
+                    batch_secs: candidate_secs,
+                    calls,
+                    stage: Stage::Raced,
+                    standing: Some(standing),
+                    verdict: Verdict::Unchecked,
+                })
+            }
+            Err(RaceFailure::Candidate(failure)) => Err(outcome_of(failure, limit)),
+            Err(RaceFailure::Incumbent(_)) => {
+                // It ran before and does no more: it is no yardstick. The candidate is none the worse for it.
+                self.best.remove(0);
+                self.monitor.restart();
+                self.time(candidate, first)
+            }
+        }
+    }
+
+    fn time_alone(&mut self, candidate: &Candidate, limit: Duration) -> Result<Measurement, Outcome> {
+        let failed = |failure| outcome_of(failure, limit);
+        let code = &*candidate.code;
+        let calls = timing::calibrate(code, &mut self.args, &self.timer, limit).map_err(failed)?;
+        let start = self.timer.now();
+        let mut batch_secs = Vec::new();
+        while batch_secs.len() < ALONE && (batch_secs.is_empty() || self.timer.now() - start < self.options.race.time) {
+            let limit = limit.saturating_mul(2);
+            batch_secs.push(timing::batch(code, &mut self.args, &self.timer, calls, limit).map_err(failed)?);
+        }
+        let (secs, stage, verdict) = (median(&batch_secs), Stage::Alone, Verdict::Unchecked);
+        Ok(Measurement { secs, batch_secs, calls, stage, standing: None, verdict })
+    }
+
+    /// Puts a measured candidate in its place among the best.
+    fn remember(&mut self, candidate: &Candidate, m: &Measurement) {
+        let ticket = match m.verdict {
+            Verdict::Waiting(ticket) => Some(ticket),
+            Verdict::Right | Verdict::Unchecked => None,
+        };
+        let known = Known { candidate: candidate.clone(), secs: m.secs, ticket };
+        match m.standing {
+            Some(Standing::Faster) | None => {
+                self.best.insert(0, known);
+                self.monitor.restart();
+            }
+            Some(Standing::Tie | Standing::Slower) => {
+                // Behind the incumbent whatever its seconds say: they lost to it.
+                let place = self.best.iter().skip(1).position(|b| b.secs > m.secs).map_or(self.best.len(), |i| i + 1);
+                self.best.insert(place, known);
+            }
+        }
+        self.best.truncate(REMEMBERED);
+    }
+
+    fn try_measure(&mut self, candidate: &Candidate) -> Result<Measurement, Outcome> {
+        let (first, verdict) = self.check(candidate)?;
+        let measurement = Measurement { verdict, ..self.time(candidate, first)? };
+        // A race between threads may have spared the first runs: the winner is looked at again, now that it is warm.
+        if measurement.standing != Some(Standing::Slower) && candidate.code.threads() > 1 && verdict == Verdict::Right {
+            self.check(candidate)?;
+        }
+        self.remember(candidate, &measurement);
+        Ok(measurement)
+    }
+}
+
+impl<T: Timer> Runner<Candidate> for InProcess<T> {
+    fn measure(&mut self, candidate: &Candidate) -> Outcome {
+        match self.try_measure(candidate) {
+            Ok(measurement) => Outcome::Measured(measurement),
+            Err(outcome) => outcome,
+        }
+    }
+
+    fn settle(&mut self, wait: bool) -> Vec<Settled> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let Some(job) = self.reference.clone() else { return Vec::new() };
+        let Some(reference) = (if wait { Some(job.wait()) } else { job.poll() }) else { return Vec::new() };
+        let waiting = std::mem::take(&mut self.waiting);
+        let settled: Vec<Settled> = waiting
+            .into_iter()
+            .map(|w| {
+                let result = match reference {
+                    Ok(reference) => match reference.check_outputs(self.args.specs(), &w.outputs) {
+                        Ok(_) => Ok(()),
+                        Err(mismatch) => Err(Outcome::WrongResult(mismatch)),
+                    },
+                    Err(error) => Err(Outcome::RuntimeError { message: error.to_string() }),
+                };
+                Settled { ticket: w.ticket, result }
+            })
+            .collect();
+        let is_wrong = |k: &Known| settled.iter().any(|s| Some(s.ticket) == k.ticket && s.result.is_err());
+        if self.best.first().is_some_and(is_wrong) {
+            self.monitor.restart();
+        }
+        self.best.retain(|k| !is_wrong(k));
+        settled
+    }
+
+    fn finals(&mut self, candidates: &[Candidate]) -> Vec<Outcome> {
+        if candidates.is_empty() {
+            return Vec::new();
+        }
+        let limit = self.limit();
+        let known = |c: &Candidate| self.best.iter().find(|k| k.candidate.program == c.program).map(|k| k.secs);
+        let secs: Vec<Option<f64>> = candidates.iter().map(known).collect();
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; candidates.len()];
+        let mut runnable = Vec::new();
+        for (i, candidate) in candidates.iter().enumerate() {
+            match self.check(candidate) {
+                Ok((first, verdict)) => runnable.push((i, secs[i].unwrap_or(first), verdict)),
+                Err(outcome) => outcomes[i] = Some(outcome),
+            }
+        }
+        if !runnable.is_empty() {
+            let finalists: Vec<(&dyn Executable, f64)> =
+                runnable.iter().map(|&(i, secs, _)| (&*candidates[i].code, secs)).collect();
+            let options =
+                RaceOptions { time: self.options.final_time, limit: limit.saturating_mul(2), ..self.options.race };
+            let rounds = self.options.final_rounds;
+            let results = finals(&finalists, &mut self.args, &self.timer, rounds, &options);
+            let base = results.iter().find_map(|r| r.as_ref().ok()).map_or(1.0, |f| median(&f.batch_secs));
+            for ((i, _, verdict), result) in runnable.into_iter().zip(results) {
+                outcomes[i] = Some(match result {
+                    Ok(Finalist { batch_secs, calls, ratio, .. }) => {
+                        let (secs, stage) = (base * ratio, Stage::Final);
+                        Outcome::Measured(Measurement { secs, batch_secs, calls, stage, standing: None, verdict })
+                    }
+                    Err(failure) => outcome_of(failure, limit),
+                });
+            }
+        }
+        outcomes.into_iter().map(|o| o.expect("every candidate was checked or timed")).collect()
+    }
+}
+
+/// One run under a deadline; gives its seconds.
+fn timed_run(
+    code: &Arc<dyn Executable>,
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    limit: Duration,
+) -> Result<f64, RunFailure> {
+    timing::batch(&**code, args, timer, 1, limit)
+}
+
+fn outcome_of(failure: RunFailure, limit: Duration) -> Outcome {
+    match failure {
+        RunFailure::Stopped => Outcome::TimedOut { limit },
+        RunFailure::Failed(message) => Outcome::RuntimeError { message },
+    }
+}
+
+/// A runner that is a closure, for tests of searches: no clock, no code.
+pub struct MockRunner<F>(pub F);
+
+impl<C, F: FnMut(&C) -> Outcome> Runner<C> for MockRunner<F> {
+    fn measure(&mut self, candidate: &C) -> Outcome {
+        (self.0)(candidate)
+    }
+
+    fn settle(&mut self, _wait: bool) -> Vec<Settled> {
+        Vec::new()
+    }
+
+    fn finals(&mut self, candidates: &[C]) -> Vec<Outcome> {
+        candidates.iter().map(&mut self.0).collect()
+    }
+}
+
+impl Measurement {
+    /// A right result of that many seconds, as mock runners give.
+    pub fn right(secs: f64) -> Measurement {
+        let (stage, verdict) = (Stage::Raced, Verdict::Right);
+        Measurement { secs, batch_secs: vec![secs], calls: 1, stage, standing: None, verdict }
+    }
+}
+
+#[cfg(test)]
+mod tests;

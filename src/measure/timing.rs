@@ -1,0 +1,188 @@
+//! Timing a kernel: batches, and the benchmark that both tuning and later commands report.
+
+use super::arguments::Arguments;
+use super::executable::{Executable, RunFailure};
+use super::stats::Summary;
+use super::timer::Timer;
+use std::time::Duration;
+
+/// A batch of calls lasts at least this long: a thousand times what reading the clock costs.
+pub const MIN_BATCH: Duration = Duration::from_micros(25);
+/// The most calls in a batch.
+const MAX_CALLS: u64 = 1 << 24;
+
+/// How many calls of that duration make a batch.
+pub fn calls_for(call: Duration) -> u64 {
+    let (batch, call) = (MIN_BATCH.as_nanos() as u64, call.as_nanos().max(1) as u64);
+    batch.div_ceil(call).clamp(1, MAX_CALLS)
+}
+
+/// Runs a batch under a deadline; gives the seconds of a call.
+///
+/// # Errors
+/// The kernel failed, or the deadline passed.
+pub fn batch(
+    exe: &dyn Executable,
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    calls: u64,
+    limit: Duration,
+) -> Result<f64, RunFailure> {
+    // Outside the measured time: a kernel that adds to its output would run away.
+    args.restore();
+    timer.arm(limit);
+    let start = timer.now();
+    let result = exe.run_many(args, calls);
+    let elapsed = timer.now() - start;
+    // A kernel may be done just as the flag is raised; then it was in time.
+    timer.disarm();
+    result?;
+    // A clock that did not advance makes no time of 0.
+    Ok(elapsed.as_secs_f64().max(1e-10) / calls as f64)
+}
+
+/// The number of calls for batches of a kernel that was never timed: from one call, then from a few.
+///
+/// # Errors
+/// As [`batch`].
+pub fn calibrate(
+    exe: &dyn Executable,
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    limit: Duration,
+) -> Result<u64, RunFailure> {
+    let mut calls = 1;
+    for _ in 0..8 {
+        let secs = batch(exe, args, timer, calls, limit)?;
+        let wanted = calls_for(Duration::from_secs_f64(secs));
+        // Cold caches make the first calls slow; once a batch is nearly long enough it will do.
+        if wanted <= calls + calls / 4 {
+            break;
+        }
+        calls = wanted;
+    }
+    Ok(calls)
+}
+
+/// How long to benchmark.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BenchOptions {
+    /// Time to run before anything counts, so that clocks and caches settle.
+    pub warm_up: Duration,
+    /// Time over which batches are spread. The clock of a CPU drifts over tens of milliseconds, so that a short
+    /// benchmark measures one state of it.
+    pub total: Duration,
+    /// Batches at least, however long they take.
+    pub min_batches: usize,
+    /// Batches at most.
+    pub max_batches: usize,
+    /// Limit of a batch.
+    pub limit: Duration,
+}
+
+impl Default for BenchOptions {
+    fn default() -> Self {
+        BenchOptions {
+            warm_up: Duration::from_millis(20),
+            total: Duration::from_millis(200),
+            min_batches: 7,
+            max_batches: 2000,
+            limit: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A benchmark's times.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bench {
+    /// Seconds per call of every batch.
+    pub batch_secs: Vec<f64>,
+    /// Calls in a batch.
+    pub calls: u64,
+    /// Of the batches; its median is what is reported.
+    pub summary: Summary,
+}
+
+/// Benchmarks a kernel: what tuning reports at its end, and what later commands report.
+///
+/// # Errors
+/// The kernel failed, or a batch took longer than the limit.
+pub fn bench(
+    exe: &dyn Executable,
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    options: &BenchOptions,
+) -> Result<Bench, RunFailure> {
+    let start = timer.now();
+    let mut calls = calibrate(exe, args, timer, options.limit)?;
+    while timer.now() - start < options.warm_up {
+        let secs = batch(exe, args, timer, calls, options.limit)?;
+        calls = calls_for(Duration::from_secs_f64(secs)).max(calls);
+    }
+    // Few long batches would average away what a median is for, many short ones cost memory: batches are lengthened
+    // until as many as may be kept fill the time.
+    let start = timer.now();
+    let first = batch(exe, args, timer, calls, options.limit)?;
+    let per_batch = options.total.as_secs_f64() / options.max_batches.max(1) as f64;
+    calls = calls.max((per_batch / first).ceil() as u64).clamp(1, MAX_CALLS);
+    let mut batch_secs = Vec::new();
+    while batch_secs.len() < options.min_batches
+        || batch_secs.len() < options.max_batches && timer.now() - start < options.total
+    {
+        batch_secs.push(batch(exe, args, timer, calls, options.limit)?);
+    }
+    let summary = Summary::of(&batch_secs).expect("at least one batch was timed");
+    Ok(Bench { batch_secs, calls, summary })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fakes::{Fake, args, micros};
+    use super::super::timer::MockTimer;
+    use super::*;
+
+    #[test]
+    fn batches_are_long_enough_for_the_clock() {
+        assert_eq!(calls_for(Duration::from_nanos(1)), 25_000);
+        assert_eq!(calls_for(Duration::ZERO), 25_000);
+        assert_eq!(calls_for(micros(7)), 4);
+        assert_eq!(calls_for(Duration::from_secs(1)), 1);
+    }
+
+    #[test]
+    fn calibration_sees_through_a_slow_start() {
+        let timer = MockTimer::new();
+        // The first three calls take a hundred times as long.
+        let exe = Fake::timed(&timer, |i| if i < 3 { micros(100) } else { micros(1) });
+        let calls = calibrate(&exe, &mut args(), &timer, Duration::MAX).unwrap();
+        assert!((20..=30).contains(&calls) || calls == 1, "{calls}");
+        let bench = bench(&exe, &mut args(), &timer, &BenchOptions::default()).unwrap();
+        assert_eq!(bench.summary.median, 1e-6);
+        assert!(bench.calls >= 25);
+    }
+
+    #[test]
+    fn a_benchmark_fills_its_time() {
+        let timer = MockTimer::new();
+        let options = BenchOptions::default();
+        for (call, batches) in [(micros(1), 2000), (micros(100), 2000), (micros(1000), 200), (micros(500_000), 7)] {
+            let exe = Fake::timed(&timer, move |_| call);
+            let start = timer.now();
+            let bench = bench(&exe, &mut args(), &timer, &options).unwrap();
+            let elapsed = timer.now() - start;
+            assert!(bench.batch_secs.len().abs_diff(batches) <= batches / 2, "{call:?}: {}", bench.batch_secs.len());
+            assert!((bench.summary.median - call.as_secs_f64()).abs() < 1e-9);
+            assert!(elapsed >= options.total, "{call:?}: {elapsed:?}");
+            assert!(elapsed <= options.total * 2 || call > micros(10_000), "{call:?}: {elapsed:?}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_ends_a_batch() {
+        let timer = MockTimer::new();
+        let exe = Fake::timed(&timer, |_| micros(30));
+        assert_eq!(batch(&exe, &mut args(), &timer, 10, micros(100)), Err(RunFailure::Stopped));
+        assert_eq!(timer.now(), micros(100));
+        assert!(batch(&exe, &mut args(), &timer, 3, micros(100)).is_ok());
+    }
+}

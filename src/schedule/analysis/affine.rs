@@ -1,0 +1,177 @@
+//! Are the bindings of a block quasi-affine and independent? And what is their canonical form?
+//!
+//! The general answer is that of iterator maps ([`crate::arith`]). Nearly all bindings of schedules over constant
+//! extents are of one simple kind, mixed-radix sums such as `i_0 * 64 + i_1 * 8 + i_2` over loops of their own, which
+//! are answered here at a fraction of the cost; the two must agree.
+
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::state::State;
+use super::linear::Linear;
+use super::tree;
+use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map, iter_map_simplify};
+use crate::ir::{Arena, BlockId, ExprId, Func, LoopId, Stmt, StmtId, VarId};
+use smallvec::SmallVec;
+
+/// The values of a loop's variable.
+pub fn domain(func: &Func, l: LoopId) -> VarRange {
+    let node = func.loop_(l);
+    VarRange { var: node.var, min: node.min, extent: node.extent }
+}
+
+/// Do the bindings of a block, over these loops, reach every combination of their values through independent affine
+/// maps (TVM's `IsAffineBinding`)?
+pub fn is_affine_binding(func: &mut Func, b: BlockId, loops: &[LoopId]) -> bool {
+    if loops.is_empty() {
+        return true;
+    }
+    let domains: SmallVec<[VarRange; 12]> = loops.iter().map(|&l| domain(func, l)).collect();
+    let block = func.block(b);
+    let values: SmallVec<[ExprId; 8]> = block.iters.iter().map(|i| i.value).collect();
+    let predicate = block.predicate;
+    are_affine(&mut func.arena, &values, &domains, predicate)
+}
+
+/// Are the values independent affine maps of the loops that reach all their combinations, where the predicate holds?
+pub fn are_affine(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
+    if domains.is_empty() || mixed_radix(arena, values, domains, predicate, true).is_some() {
+        return true;
+    }
+    let analyzer = &mut Analyzer::new();
+    let level = IterMapLevel::Surjective;
+    match detect_iter_map(arena, values, domains, predicate, level, analyzer, false) {
+        Ok(map) => map.indices.iter().all(|sum| sum.args.first().is_none_or(|first| arena.is_int(first.scale, 1))),
+        Err(_) => false,
+    }
+}
+
+/// # Errors
+/// If the bindings of a block are affine neither in all loops around it nor in those below `high`.
+pub fn require_partial_affine_binding(
+    state: &mut State,
+    b: BlockId,
+    high: Option<StmtId>,
+) -> Result<(), ScheduleError> {
+    if state.info(b).affine_binding {
+        return Ok(());
+    }
+    if let (Some(high), Some(parent)) = (high, tree::parent(&state.func, b)) {
+        let loops = tree::loop_path(&state.func, parent, Some(high), None);
+        if is_affine_binding(&mut state.func, b, &loops) {
+            return Ok(());
+        }
+    }
+    Err(state.error(ErrorKind::NotAffineBinding, b))
+}
+
+/// # Errors
+/// If the bindings of a block are not known to be affine in the loops around it.
+pub fn require_affine_binding(state: &State, b: BlockId) -> Result<(), ScheduleError> {
+    if state.info(b).affine_binding { Ok(()) } else { Err(state.error(ErrorKind::NotAffineBinding, b)) }
+}
+
+/// Brings the bindings of the blocks in a subtree into the canonical form of iterator maps. Blocks without bindings
+/// are looked into, others not: what is inside does not see the loops.
+pub fn simplify_bindings(func: &mut Func, s: StmtId, preserve_unit_iters: bool) {
+    let mut domains: SmallVec<[VarRange; 12]> = func.loops_above(s).into_iter().map(|l| domain(func, l)).collect();
+    simplify_below(func, s, &mut domains, preserve_unit_iters);
+}
+
+fn simplify_below(func: &mut Func, s: StmtId, domains: &mut SmallVec<[VarRange; 12]>, preserve_unit_iters: bool) {
+    match func.get(s) {
+        Stmt::Loop(_) => {
+            domains.extend(func.as_loop(s).map(|l| domain(func, l)));
+            for child in func.scheduled_children(s) {
+                simplify_below(func, child, domains, preserve_unit_iters);
+            }
+            domains.pop();
+        }
+        Stmt::Block(block) if !block.iters.is_empty() => {
+            let values: SmallVec<[ExprId; 8]> = block.iters.iter().map(|i| i.value).collect();
+            let predicate = block.predicate;
+            let simple = simplified(&mut func.arena, &values, domains, predicate, preserve_unit_iters);
+            let b = func.as_block(s).expect("matched as a block");
+            for (iter, value) in func.block_mut(b).iters.iter_mut().zip(simple) {
+                iter.value = value;
+            }
+        }
+        Stmt::Block(_) | Stmt::If { .. } | Stmt::Let { .. } => {
+            for child in func.scheduled_children(s) {
+                simplify_below(func, child, domains, preserve_unit_iters);
+            }
+        }
+        Stmt::Store { .. } | Stmt::Evaluate(_) => {}
+    }
+}
+
+fn simplified(
+    arena: &mut Arena,
+    values: &[ExprId],
+    domains: &[VarRange],
+    predicate: ExprId,
+    preserve_unit_iters: bool,
+) -> SmallVec<[ExprId; 8]> {
+    match mixed_radix(arena, values, domains, predicate, preserve_unit_iters) {
+        Some(sums) => values.iter().zip(sums).map(|(&value, sum)| sum_expr(arena, value, &sum)).collect(),
+        None => {
+            let level = IterMapLevel::Surjective;
+            let analyzer = &mut Analyzer::new();
+            let simple = iter_map_simplify(arena, values, domains, predicate, level, analyzer, !preserve_unit_iters);
+            simple.into_iter().collect()
+        }
+    }
+}
+
+/// The values as mixed-radix sums: each a constant, or a sum of loop variables, each with the product of the extents
+/// of those behind it as its factor. The loops start at 0 and have constant extents, each appears once in all the
+/// values, and nothing is guarded. `None` if it is not as simple as that.
+fn mixed_radix(
+    arena: &Arena,
+    values: &[ExprId],
+    domains: &[VarRange],
+    predicate: ExprId,
+    preserve_unit_iters: bool,
+) -> Option<SmallVec<[Linear; 8]>> {
+    if !arena.is_int(predicate, 1) {
+        return None;
+    }
+    let mut used: SmallVec<[VarId; 12]> = SmallVec::new();
+    let mut sums = SmallVec::new();
+    for &value in values {
+        let mut sum = Linear::of(arena, value)?;
+        if sum.terms.is_empty() {
+            sums.push(sum);
+            continue;
+        }
+        let mut expected = 1;
+        for &(var, coeff) in sum.terms.iter().rev() {
+            let &VarRange { min, extent, .. } = domains.iter().find(|d| d.var == var)?;
+            if !arena.is_int(min, 0) || coeff != expected || used.contains(&var) {
+                return None;
+            }
+            let extent = arena.as_int(extent).filter(|&e| e > 0)?;
+            expected = expected.checked_mul(extent)?;
+            used.push(var);
+        }
+        if sum.constant != 0 {
+            return None;
+        }
+        if !preserve_unit_iters {
+            sum.terms.retain(|(var, _)| domains.iter().any(|d| d.var == *var && !arena.is_int(d.extent, 1)));
+        }
+        sums.push(sum);
+    }
+    Some(sums)
+}
+
+/// A mixed-radix sum as an expression of `value`'s type.
+fn sum_expr(arena: &mut Arena, value: ExprId, sum: &Linear) -> ExprId {
+    let dtype = arena.dtype(value);
+    let mut result = arena.int(sum.constant, dtype);
+    for &(var, coeff) in &sum.terms {
+        let var = arena.var_expr(var);
+        let var = arena.cast(dtype, var);
+        let term = arena.mul_const(var, coeff);
+        result = arena.add(result, term);
+    }
+    result
+}

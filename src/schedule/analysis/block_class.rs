@@ -1,0 +1,247 @@
+//! Complete, reduction and output blocks, and compact data flow (TVM's `src/s_tir/schedule/analysis/analysis.cc`).
+//!
+//! Both classes are relative to a root: the scope that the block is in, or a loop of it. A *complete* block computes
+//! each element of its outputs once, from other buffers. A *reduction* block combines values into elements that its
+//! init has set. What is neither must not be moved or run in parallel.
+
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::state::State;
+use super::dependence::Scope;
+use super::tree;
+use crate::ir::visit::uses_var;
+use crate::ir::{BlockId, BufferId, Func, IterKind, Stmt, StmtId, VarId};
+use smallvec::SmallVec;
+
+/// Why a block is not complete: the first condition that does not hold, in TVM's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotComplete {
+    /// An iteration variable is not spatial.
+    NotSpatial,
+    /// Another block writes one of its outputs.
+    NotDominant,
+    /// It reads a buffer that it writes.
+    ReadsItsOutput,
+}
+
+impl NotComplete {
+    /// In words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            NotComplete::NotSpatial => "an iteration variable is not spatial",
+            NotComplete::NotDominant => "another block writes its output too",
+            NotComplete::ReadsItsOutput => "it reads a buffer that it writes",
+        }
+    }
+}
+
+/// Why a block is no reduction block: the first condition that does not hold, in TVM's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotReduction {
+    /// It has no init.
+    NoInit,
+    /// The bindings are not affine.
+    NotAffine,
+    /// An iteration variable is neither spatial nor reduction.
+    OtherIters,
+    /// Another block writes one of its outputs.
+    NotDominant,
+    /// A store inside is indexed by a reduction variable, or writes what the block does not say it writes.
+    IndexesOutput,
+}
+
+impl NotReduction {
+    /// In words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            NotReduction::NoInit => "it has no init",
+            NotReduction::NotAffine => "its bindings are not affine in the loops",
+            NotReduction::OtherIters => "an iteration variable is neither spatial nor reduction",
+            NotReduction::NotDominant => "another block writes its output too",
+            NotReduction::IndexesOutput => "a reduction variable indexes its output",
+        }
+    }
+}
+
+/// Is the block the only writer of its outputs, as far as `root` knows?
+///
+/// As in TVM, a scope asks its own blocks, while a loop asks only what is inside the blocks below it.
+fn is_dominant(func: &Func, b: BlockId, root: StmtId) -> bool {
+    let count = |blocks: &[BlockId], buffer: BufferId| -> usize {
+        blocks.iter().flat_map(|&w| &func.block(w).writes).filter(|r| r.buffer == buffer).count()
+    };
+    let children = func.child_blocks(root);
+    let writers = |buffer: BufferId| -> usize {
+        if func.as_block(root).is_some() {
+            return count(&children, buffer);
+        }
+        let inner = children.iter().map(|c| count(&func.child_blocks(c.stmt()), buffer));
+        inner.into_iter().find(|&n| n > 0).unwrap_or(0)
+    };
+    func.block(b).writes.iter().all(|w| writers(w.buffer) <= 1)
+}
+
+/// Is the block complete below `root`?
+///
+/// # Errors
+/// The first condition that does not hold.
+pub fn check_complete(func: &Func, b: BlockId, root: StmtId) -> Result<(), NotComplete> {
+    let block = func.block(b);
+    if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
+        return Err(NotComplete::NotSpatial);
+    }
+    if !is_dominant(func, b, root) {
+        return Err(NotComplete::NotDominant);
+    }
+    if block.reads.iter().any(|r| block.writes.iter().any(|w| w.buffer == r.buffer)) {
+        return Err(NotComplete::ReadsItsOutput);
+    }
+    Ok(())
+}
+
+/// Is the block a reduction block below `root`?
+///
+/// # Errors
+/// The first condition that does not hold.
+pub fn check_reduction(state: &State, b: BlockId, root: StmtId) -> Result<(), NotReduction> {
+    let func = &state.func;
+    let block = func.block(b);
+    if block.init.is_none() {
+        return Err(NotReduction::NoInit);
+    }
+    if !state.info(b).affine_binding {
+        return Err(NotReduction::NotAffine);
+    }
+    if !block.iters.iter().all(|i| matches!(i.kind, IterKind::Spatial | IterKind::Reduce)) {
+        return Err(NotReduction::OtherIters);
+    }
+    if !is_dominant(func, b, root) {
+        return Err(NotReduction::NotDominant);
+    }
+    if !stores_elsewhere_than_reduction(func, b) {
+        return Err(NotReduction::IndexesOutput);
+    }
+    Ok(())
+}
+
+/// Do the stores inside the block write only its stated outputs, at places that no reduction variable chooses?
+fn stores_elsewhere_than_reduction(func: &Func, b: BlockId) -> bool {
+    let block = func.block(b);
+    let reduce: SmallVec<[VarId; 4]> =
+        block.iters.iter().filter(|i| i.kind == IterKind::Reduce).map(|i| i.var).collect();
+    let mut known: SmallVec<[BufferId; 4]> =
+        block.writes.iter().map(|w| w.buffer).chain(block.allocs.iter().copied()).collect();
+    let views = |known: &mut SmallVec<[BufferId; 4]>, b: BlockId| {
+        for m in &func.block(b).matches {
+            if block.writes.iter().any(|w| w.buffer == m.source.buffer) {
+                known.push(m.buffer);
+            }
+        }
+    };
+    views(&mut known, b);
+    let mut todo: SmallVec<[StmtId; 8]> = block.body.iter().rev().copied().collect();
+    while let Some(s) = todo.pop() {
+        if let Some(inner) = func.as_block(s) {
+            views(&mut known, inner);
+        }
+        if let Stmt::Store { buffer, indices, .. } = func.get(s) {
+            let chosen = |&i| uses_var(&func.arena, i, &mut |v| reduce.contains(&v));
+            if !known.contains(buffer) || func.arena.list(*indices).iter().any(chosen) {
+                return false;
+            }
+        }
+        todo.extend(func.get(s).children().into_iter().rev());
+    }
+    true
+}
+
+/// Is the block a reduction block of its scope?
+pub fn is_reduction_block(state: &State, b: BlockId, scope: BlockId) -> bool {
+    check_reduction(state, b, scope.stmt()).is_ok()
+}
+
+/// Is the block complete in its scope?
+pub fn is_complete_block(state: &State, b: BlockId, scope: BlockId) -> bool {
+    check_complete(&state.func, b, scope.stmt()).is_ok()
+}
+
+/// # Errors
+/// If the block is not complete in its scope.
+pub fn require_complete(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+    check_complete(&state.func, b, scope.stmt()).map_err(|why| {
+        let block = state.func.block(b).name;
+        state.error(ErrorKind::IncompleteBlock { block, why: why.reason() }, b)
+    })
+}
+
+/// # Errors
+/// If the block is no reduction block of its scope.
+pub fn require_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+    check_reduction(state, b, scope.stmt()).map_err(|why| {
+        let block = state.func.block(b).name;
+        state.error(ErrorKind::NotReductionBlock { block, why: why.reason() }, b)
+    })
+}
+
+/// # Errors
+/// If the block is neither a complete nor a reduction block of its scope.
+pub fn require_complete_or_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+    let Err(complete) = check_complete(&state.func, b, scope.stmt()) else { return Ok(()) };
+    let Err(reduction) = check_reduction(state, b, scope.stmt()) else { return Ok(()) };
+    let kind = ErrorKind::NotCompleteOrReductionBlock {
+        block: state.func.block(b).name,
+        complete: complete.reason(),
+        reduction: reduction.reason(),
+    };
+    Err(state.error(kind, b))
+}
+
+/// Checks that every block directly below `root` is complete or a reduction block with respect to it (TVM's
+/// `CheckSubtreeCompactDataflow`).
+///
+/// # Errors
+/// At the first block that is neither.
+pub fn require_compact_data_flow(state: &State, root: impl Into<StmtId>) -> Result<(), ScheduleError> {
+    let root = root.into();
+    for b in state.func.child_blocks(root) {
+        if check_complete(&state.func, b, root).is_err() && check_reduction(state, b, root).is_err() {
+            return Err(state.error(ErrorKind::NotCompactDataFlow { block: state.func.block(b).name }, b));
+        }
+    }
+    Ok(())
+}
+
+/// Does the block write a buffer that its scope does not allocate?
+pub fn is_output_block(func: &Func, b: BlockId, scope: BlockId) -> bool {
+    func.block(b).writes.iter().any(|w| !func.block(scope).allocs.contains(&w.buffer))
+}
+
+/// # Errors
+/// If the block writes a buffer that its scope does not allocate.
+pub fn require_not_output(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+    if is_output_block(&state.func, b, scope) {
+        return Err(state.error(ErrorKind::OutputBlock { block: state.func.block(b).name }, b));
+    }
+    Ok(())
+}
+
+/// The scope of a block, and what in it depends on what.
+///
+/// # Errors
+/// For the root block.
+pub fn scope_dependences(state: &State, b: BlockId) -> Result<(BlockId, Scope), ScheduleError> {
+    let scope = tree::require_scope(state, b, false)?;
+    Ok((scope, Scope::of(&state.func, scope)))
+}
+
+/// Are all iteration variables of the block spatial?
+pub fn is_spatial(func: &Func, b: BlockId) -> bool {
+    func.block(b).iters.iter().all(|i| i.kind == IterKind::Spatial)
+}
+
+/// Is each iteration variable bound to one of the loops around, in their order, with none left over?
+pub fn is_trivial_binding(func: &Func, b: BlockId) -> bool {
+    let loops = func.loops_above(b.stmt());
+    let iters = &func.block(b).iters;
+    loops.len() == iters.len()
+        && loops.iter().zip(iters).all(|(&l, iter)| func.arena.as_var(iter.value) == Some(func.loop_(l).var))
+}

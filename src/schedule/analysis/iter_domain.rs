@@ -1,0 +1,289 @@
+//! Which instances of a block are needed to provide a region: for each iteration variable, the values to run through.
+//!
+//! `compute_at` asks which instances of a producer write what the consumers under a loop read; `reverse_compute_at`,
+//! which instances of a consumer read what the producers write. An instance of the block provides a region over its
+//! iteration variables; required is one over the loops around. Where the provided indices are a one-to-one affine map
+//! of all variables it is inverted, else each dimension is solved by itself (TVM's `CalculateBlockVarDomain`,
+//! `src/s_tir/schedule/primitive/compute_at.cc`).
+
+use crate::arith::int_set::{self, End, IntSet};
+use crate::arith::iter_map::{IterMap, inverse_affine_iter_map};
+use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
+use crate::ir::{Arena, BinOp, BlockIter, BufferId, Expr, ExprId, VarId};
+
+/// A set for each dimension of a buffer.
+pub type NdSet = Vec<IntSet>;
+
+/// What is provided, or required, of each buffer: the union of the sets.
+pub type Regions = Vec<(BufferId, Vec<NdSet>)>;
+
+/// No domain was found: the index of a buffer that no rule solves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unsolved {
+    /// The buffer.
+    pub buffer: Option<BufferId>,
+}
+
+/// The values an iteration variable is to take: those of `dom` that lie in `bound`.
+///
+/// The intersection is not formed: what `dom` exceeds `bound` by becomes a predicate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IterDomain {
+    /// What is to be run through.
+    pub dom: IntSet,
+    /// What must hold beside; [`IntSet::NOTHING`] if nothing must.
+    pub bound: IntSet,
+}
+
+impl IterDomain {
+    const UNKNOWN: IterDomain = IterDomain { dom: IntSet::NOTHING, bound: IntSet::NOTHING };
+
+    fn union(self, a: &mut Arena, other: IterDomain) -> IterDomain {
+        IterDomain {
+            dom: int_set::union(a, &[self.dom, other.dom]),
+            bound: int_set::union(a, &[self.bound, other.bound]),
+        }
+    }
+
+    /// Drops the bound where it is implied, or merges it where that gives constants.
+    fn simplified(self, a: &mut Arena, analyzer: &mut Analyzer) -> IterDomain {
+        if self.dom.is_nothing() {
+            return match (self.bound.lower(), self.bound.upper()) {
+                (Some(_), Some(_)) => IterDomain { dom: simplify_set(a, analyzer, self.bound), bound: IntSet::NOTHING },
+                _ => self,
+            };
+        }
+        let dom = simplify_set(a, analyzer, self.dom);
+        let bound = simplify_set(a, analyzer, self.bound);
+        let common = int_set::intersect(a, &[dom, bound]);
+        let common = simplify_set(a, analyzer, common);
+        let mut same = |a: &mut Arena, x: End, y: End| match (x, y) {
+            (End::At(x), End::At(y)) => analyzer.can_prove_equal(a, x, y),
+            _ => x == y,
+        };
+        let constant = |a: &Arena, end: End| end.value().is_some_and(|e| a.as_int(e).is_some());
+        if same(a, dom.min, common.min) && same(a, dom.max, common.max) {
+            IterDomain { dom, bound: IntSet::NOTHING }
+        } else if same(a, bound.min, common.min) && same(a, bound.max, common.max) {
+            IterDomain { dom: bound, bound: IntSet::NOTHING }
+        } else if constant(a, common.min) && constant(a, common.max) {
+            IterDomain { dom: common, bound: IntSet::NOTHING }
+        } else {
+            IterDomain { dom, bound }
+        }
+    }
+}
+
+fn simplify_set(a: &mut Arena, analyzer: &mut Analyzer, set: IntSet) -> IntSet {
+    let mut end = |a: &mut Arena, end: End| match end {
+        End::At(e) => End::At(analyzer.simplify(a, e)),
+        End::NegInf | End::PosInf => end,
+    };
+    IntSet { min: end(a, set.min), max: end(a, set.max) }
+}
+
+/// The domain of each of the block's iteration variables.
+///
+/// # Errors
+/// If an index of what is provided is of no form that can be solved.
+pub fn iter_domains(
+    a: &mut Arena,
+    analyzer: &mut Analyzer,
+    iters: &[BlockIter],
+    provided: &Regions,
+    required: &Regions,
+) -> Result<Vec<IterDomain>, Unsolved> {
+    let mut domains: Vec<(VarId, IterDomain)> = iters.iter().map(|i| (i.var, IterDomain::UNKNOWN)).collect();
+    for (buffer, sets) in provided {
+        let Some((_, needed)) = required.iter().find(|(b, sets)| b == buffer && !sets.is_empty()) else { continue };
+        let needed = union_regions(a, needed);
+        let sets = union_regions(a, sets);
+        if !solve_affine(a, analyzer, iters, *buffer, &sets, &needed, &mut domains) {
+            solve_dimensions(a, analyzer, *buffer, &sets, &needed, &mut domains)
+                .ok_or(Unsolved { buffer: Some(*buffer) })?;
+        }
+    }
+    iters
+        .iter()
+        .zip(domains)
+        .map(|(iter, (_, mut domain))| {
+            let whole = IntSet::from_range(a, iter.min, iter.extent);
+            domain.bound = match domain.bound.is_nothing() {
+                true => whole,
+                false => int_set::intersect(a, &[domain.bound, whole]),
+            };
+            let domain = domain.simplified(a, analyzer);
+            if domain.dom.is_nothing() { Err(Unsolved { buffer: None }) } else { Ok(domain) }
+        })
+        .collect()
+}
+
+/// The union of regions, dimension by dimension.
+pub fn union_regions(a: &mut Arena, regions: &[NdSet]) -> NdSet {
+    let rank = regions.first().map_or(0, Vec::len);
+    (0..rank)
+        .map(|d| {
+            let sets: Vec<IntSet> = regions.iter().map(|r| r[d]).collect();
+            int_set::union(a, &sets)
+        })
+        .collect()
+}
+
+fn last_index(a: &mut Arena, extent: ExprId) -> ExprId {
+    let last = a.add_const(extent, -1);
+    let zero = a.int(0, a.dtype(last));
+    a.max(last, zero)
+}
+
+/// Inverts the map from the iteration variables to the provided element; false if it is not one-to-one and affine.
+fn solve_affine(
+    a: &mut Arena,
+    analyzer: &mut Analyzer,
+    iters: &[BlockIter],
+    buffer: BufferId,
+    provided: &NdSet,
+    required: &NdSet,
+    domains: &mut [(VarId, IterDomain)],
+) -> bool {
+    if !provided.iter().all(|set| set.can_prove_point(a, analyzer)) {
+        return false;
+    }
+    let indices: Vec<ExprId> = provided.iter().filter_map(|set| set.lower()).collect();
+    let vars: Vec<VarRange> = iters.iter().map(|i| VarRange { var: i.var, min: i.min, extent: i.extent }).collect();
+    let always = a.bool(true);
+    let level = IterMapLevel::Bijective;
+    let Ok(map) = detect_iter_map(a, &indices, &vars, always, level, analyzer, false) else { return false };
+    let shape = a.list(a.buffer(buffer).shape).to_vec();
+    let whole: NdSet = shape
+        .iter()
+        .map(|&extent| {
+            let zero = a.int(0, a.dtype(extent));
+            IntSet::interval(zero, last_index(a, extent))
+        })
+        .collect();
+    let (Some(doms), Some(bounds)) = (inverse(a, analyzer, &map, required), inverse(a, analyzer, &map, &whole)) else {
+        return false;
+    };
+    for (var, dom) in doms {
+        let bound = bounds.iter().find(|(v, _)| *v == var).map_or(IntSet::NOTHING, |(_, bound)| *bound);
+        if let Some((_, domain)) = domains.iter_mut().find(|(v, _)| *v == var) {
+            *domain = domain.union(a, IterDomain { dom, bound });
+        }
+    }
+    true
+}
+
+/// The variables' values at the least and at the greatest corner of the outputs, as sets.
+fn inverse(a: &mut Arena, analyzer: &mut Analyzer, map: &IterMap, outputs: &NdSet) -> Option<Vec<(VarId, IntSet)>> {
+    let least: Vec<ExprId> = outputs.iter().map(|set| set.lower()).collect::<Option<_>>()?;
+    let greatest: Vec<ExprId> = outputs.iter().map(|set| set.upper()).collect::<Option<_>>()?;
+    let at_least = inverse_affine_iter_map(a, map, &least).ok()?;
+    let at_greatest = inverse_affine_iter_map(a, map, &greatest).ok()?;
+    let mut sets = Vec::with_capacity(at_least.len());
+    for (var, x) in at_least {
+        let (_, y) = *at_greatest.iter().find(|(v, _)| *v == var)?;
+        let (low, high) = (a.min(x, y), a.max(x, y));
+        let (low, high) = (analyzer.simplify(a, low), analyzer.simplify(a, high));
+        sets.push((var, IntSet::interval(low, high)));
+    }
+    Some(sets)
+}
+
+/// Solves each dimension by itself.
+fn solve_dimensions(
+    a: &mut Arena,
+    analyzer: &mut Analyzer,
+    buffer: BufferId,
+    provided: &NdSet,
+    required: &NdSet,
+    domains: &mut [(VarId, IterDomain)],
+) -> Option<()> {
+    let shape = a.list(a.buffer(buffer).shape).to_vec();
+    for ((&given, &needed), extent) in provided.iter().zip(required).zip(shape) {
+        let constant = given.lower().filter(|&e| a.as_int(e).is_some());
+        if let Some(at) = constant.filter(|_| given.can_prove_point(a, analyzer)) {
+            let same = needed.can_prove_point(a, analyzer)
+                && needed.lower().is_some_and(|e| analyzer.can_prove_equal(a, at, e));
+            same.then_some(())?;
+            continue;
+        }
+        let last = last_index(a, extent);
+        let (var, solved) = solve_dimension(a, analyzer, given, needed, last)?;
+        match domains.iter_mut().find(|(v, _)| *v == var) {
+            Some((_, domain)) => *domain = domain.union(a, solved),
+            None => {
+                // A variable from outside: both sides must agree in it.
+                let mut equal = |x: Option<ExprId>, y: Option<ExprId>| {
+                    x.zip(y).is_some_and(|(x, y)| analyzer.can_prove_equal(a, x, y))
+                };
+                (equal(given.lower(), needed.lower()) && equal(given.upper(), needed.upper())).then_some(())?;
+            }
+        }
+    }
+    Some(())
+}
+
+/// Which variable the provided index depends on, and which of its values reach the required ones, given that the
+/// index is at most `last`.
+fn solve_dimension(
+    a: &mut Arena,
+    analyzer: &mut Analyzer,
+    provided: IntSet,
+    required: IntSet,
+    last: ExprId,
+) -> Option<(VarId, IterDomain)> {
+    let given = simplify_set(a, analyzer, provided);
+    let needed = simplify_set(a, analyzer, required);
+    let (low, high) = (given.lower()?, given.upper()?);
+    let zero = a.int(0, a.dtype(last));
+    let map = |a: &mut Arena, end: End, f: &mut dyn FnMut(&mut Arena, ExprId) -> ExprId| match end {
+        End::At(e) => End::At(f(a, e)),
+        End::NegInf | End::PosInf => end,
+    };
+    // var * scale: the values whose multiples reach the ends.
+    if let Expr::Binary(BinOp::Mul, x, y) = a.expr(low)
+        && let Some((var, scale)) = a.as_var(x).map(|v| (v, y)).or_else(|| a.as_var(y).map(|v| (v, x)))
+    {
+        let mut divide = |a: &mut Arena, e: ExprId| a.floor_div(e, scale);
+        let dom = IntSet { min: map(a, needed.min, &mut divide), max: map(a, needed.max, &mut divide) };
+        let bound = IntSet::interval(zero, a.floor_div(last, scale));
+        return Some((var, IterDomain { dom, bound }));
+    }
+    if !analyzer.can_prove_equal(a, low, high) {
+        return None;
+    }
+    match a.expr(low) {
+        Expr::Var(var) => Some((var, IterDomain { dom: needed, bound: IntSet::interval(zero, last) })),
+        Expr::Binary(BinOp::FloorDiv, x, factor) if analyzer.can_prove_greater_equal(a, factor, 1) => {
+            // p <= x // f <= q  iff  p * f <= x <= q * f + f - 1
+            let mut first = |a: &mut Arena, e: ExprId| a.mul(e, factor);
+            let mut last_of = |a: &mut Arena, e: ExprId| {
+                let end = a.mul(e, factor);
+                let end = a.add(end, factor);
+                let last = a.add_const(end, -1);
+                analyzer.simplify(a, last)
+            };
+            let dom = IntSet { min: map(a, needed.min, &mut first), max: map(a, needed.max, &mut last_of) };
+            match a.as_var(x) {
+                Some(var) => {
+                    let bound = IntSet::interval(zero, last_of(a, last));
+                    Some((var, IterDomain { dom, bound }))
+                }
+                None => solve_dimension(a, analyzer, IntSet::point(x), dom, last),
+            }
+        }
+        Expr::Binary(BinOp::FloorMod, x, factor) => match a.as_var(x) {
+            // A remainder leaves its variable free.
+            Some(var) => Some((var, IterDomain::UNKNOWN)),
+            None => {
+                let positive = analyzer.can_prove_greater_equal(a, x, 1)
+                    && analyzer.can_prove_greater_equal(a, factor, 1)
+                    && needed.lower().is_some_and(|e| analyzer.can_prove_greater_equal(a, e, 0));
+                positive.then_some(())?;
+                let above = IntSet { min: needed.min, max: End::PosInf };
+                solve_dimension(a, analyzer, IntSet::point(x), above, last)
+            }
+        },
+        _ => None,
+    }
+}

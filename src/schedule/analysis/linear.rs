@@ -1,0 +1,66 @@
+//! Sums of variables with constant factors: what most index expressions are.
+
+use crate::ir::{Arena, BinOp, Expr, ExprId, VarId};
+use smallvec::SmallVec;
+
+/// A sum of variables with constant factors.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Linear {
+    /// Each variable once, in order of appearance.
+    pub terms: SmallVec<[(VarId, i64); 8]>,
+    /// What is added.
+    pub constant: i64,
+}
+
+impl Linear {
+    /// The expression as a sum; `None` if it is none, or where a number gets too large.
+    pub fn of(arena: &Arena, e: ExprId) -> Option<Linear> {
+        let mut linear = Linear { terms: SmallVec::new(), constant: 0 };
+        linear.add(arena, e, 1)?;
+        Some(linear)
+    }
+
+    /// The factor of a variable.
+    pub fn coeff(&self, var: VarId) -> i64 {
+        self.terms.iter().find(|(v, _)| *v == var).map_or(0, |(_, c)| *c)
+    }
+
+    fn add(&mut self, arena: &Arena, e: ExprId, scale: i64) -> Option<()> {
+        match arena.expr(e) {
+            Expr::Int(v) => self.constant = self.constant.checked_add(v.checked_mul(scale)?)?,
+            Expr::Var(v) => match self.terms.iter_mut().find(|(t, _)| *t == v) {
+                Some((_, c)) => *c = c.checked_add(scale)?,
+                None => self.terms.push((v, scale)),
+            },
+            Expr::Binary(BinOp::Add, a, b) => {
+                self.add(arena, a, scale)?;
+                self.add(arena, b, scale)?;
+            }
+            Expr::Binary(BinOp::Sub, a, b) => {
+                self.add(arena, a, scale)?;
+                self.add(arena, b, scale.checked_neg()?)?;
+            }
+            Expr::Binary(BinOp::Mul, a, b) => {
+                let (inner, factor) = match (arena.as_int(a), arena.as_int(b)) {
+                    (_, Some(c)) => (a, c),
+                    (Some(c), None) => (b, c),
+                    (None, None) => return None,
+                };
+                self.add(arena, inner, scale.checked_mul(factor)?)?;
+            }
+            Expr::Cast(a) if arena.dtype(a).is_index() && arena.dtype(e).is_index() => self.add(arena, a, scale)?,
+            Expr::Binary(..)
+            | Expr::Cast(_)
+            | Expr::Float(_)
+            | Expr::Str(_)
+            | Expr::Compare(..)
+            | Expr::Not(_)
+            | Expr::Select(..)
+            | Expr::IfThenElse(..)
+            | Expr::Load(..)
+            | Expr::Call(..)
+            | Expr::Let(..) => return None,
+        }
+        Some(())
+    }
+}

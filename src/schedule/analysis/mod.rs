@@ -1,0 +1,35 @@
+//! Analyses of the block tree that the checks of primitives stand on.
+//!
+//! * [`tree`]: scopes, loops around and below, common ancestors.
+//! * [`dependence`]: which blocks of a scope depend on which.
+//! * [`access`]: what a block reads and writes.
+//! * [`alloc_site`]: where a buffer comes from.
+//! * [`affine`]: are bindings affine and independent?
+//! * [`block_class`]: complete, reduction and output blocks; compact data flow.
+//! * [`insertion`]: where a block may be put among its producers and consumers.
+//! * [`interference`]: may nests run interleaved?
+//! * [`iter_domain`]: which instances of a block provide a region.
+//! * [`linear`]: sums of variables with constant factors.
+//! * [`location`]: where a block may be computed.
+//! * [`loop_kind`]: what kind of iteration variables a loop drives.
+//! * [`reducer`]: which operation a reduction block makes.
+//! * [`info`]: the expensive facts about blocks that a schedule keeps.
+//! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
+
+pub mod access;
+pub mod affine;
+pub mod alloc_site;
+pub mod block_class;
+pub mod dependence;
+pub mod info;
+pub mod insertion;
+pub mod interference;
+pub mod iter_domain;
+pub mod linear;
+pub mod location;
+pub mod loop_kind;
+pub mod moved_consumer;
+pub mod reducer;
+pub mod tree;
+
+pub use info::{set_unknown_info, update_scope_info};

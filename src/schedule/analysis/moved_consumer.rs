@@ -1,0 +1,151 @@
+//! Does a consumer that is moved to its producers still do all its work, and reductions only once?
+//!
+//! Under a loop of its producers a consumer runs, in each iteration, the instances that read what the producers write
+//! there. TVM asks no more; three things can go wrong then, and are refused here:
+//! * an instance that reads nothing inside the buffers (a padding) would not run at all;
+//! * a predicate that says more than the domains of the iteration variables do would be dropped;
+//! * a reduction would add a value again in each iteration that runs its instance.
+
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::state::State;
+use super::affine::{are_affine, domain};
+use super::block_class::is_output_block;
+use super::iter_domain::{IterDomain, Regions};
+use super::tree;
+use crate::arith::int_set::{self, IntSet};
+use crate::arith::{Analyzer, VarRange};
+use crate::ir::visit::uses_var;
+use crate::ir::{BinOp, BlockId, CmpOp, Expr, ExprId, Func, IterKind, LoopId, VarId};
+
+/// A block and how it will stand under a loop.
+pub struct MovedConsumer<'a> {
+    /// The block.
+    pub block: BlockId,
+    /// The loop.
+    pub target: LoopId,
+    /// The new bindings.
+    pub values: &'a [ExprId],
+    /// The new predicate.
+    pub predicate: ExprId,
+    /// The new loops.
+    pub loops: &'a [(VarId, ExprId)],
+    /// The values that the iteration variables will take in an iteration of the loop.
+    pub domains: &'a [IterDomain],
+    /// What the producers write in one.
+    pub required: &'a Regions,
+}
+
+impl MovedConsumer<'_> {
+    /// # Errors
+    /// If the block would do other work than before.
+    pub fn check(&self, state: &mut State, scope: BlockId) -> Result<(), ScheduleError> {
+        let block = state.func.block(self.block).name;
+        if !self.keeps_all_instances(&mut state.func) {
+            return Err(state.error(ErrorKind::LostInstances { block }, self.block));
+        }
+        if is_output_block(&state.func, self.block, scope) && !self.predicate_follows(&mut state.func) {
+            return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
+        }
+        if !self.reduces_once(&mut state.func) {
+            return Err(state.error(ErrorKind::RepeatedReduction { block }, self.block));
+        }
+        Ok(())
+    }
+
+    /// Since the producers cover what the block reads, an instance runs whenever one of its reads is of a buffer that
+    /// they write, and inside it.
+    fn keeps_all_instances(&self, func: &mut Func) -> bool {
+        let iters = func.block(self.block).iters.clone();
+        let a = &mut func.arena;
+        let whole: Vec<(VarId, IntSet)> =
+            iters.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
+        let all_run = self
+            .domains
+            .iter()
+            .zip(&iters)
+            .all(|(domain, i)| domain.bound.is_nothing() && domain.dom.match_range(a, i.min, i.extent));
+        if all_run {
+            return true;
+        }
+        let reads = func.block(self.block).reads.clone();
+        reads.iter().filter(|r| self.required.iter().any(|(buffer, sets)| *buffer == r.buffer && !sets.is_empty())).any(
+            |read| {
+                let a = &mut func.arena;
+                let ranges: Vec<(ExprId, ExprId)> = read.ranges(a).collect();
+                let touched = int_set::eval_region(a, &ranges, &whole);
+                let shape = a.list(a.buffer(read.buffer).shape).to_vec();
+                touched.iter().zip(shape).all(|(set, extent)| {
+                    let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
+                    let zero = a.int(0, a.dtype(low));
+                    let (starts, ends) = (a.compare(CmpOp::Ge, low, zero), a.lt(high, extent));
+                    let mut analyzer = Analyzer::new();
+                    analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+                })
+            },
+        )
+    }
+
+    /// Does the old predicate hold wherever all iteration variables are inside their domains?
+    fn predicate_follows(&self, func: &mut Func) -> bool {
+        let block = func.block(self.block);
+        let (predicate, iters) = (block.predicate, block.iters.clone());
+        if func.arena.is_int(predicate, 1) {
+            return true;
+        }
+        let a = &mut func.arena;
+        let mut inside = a.bool(true);
+        for i in &iters {
+            let end = a.add(i.min, i.extent);
+            let (starts, ends) = (a.compare(CmpOp::Ge, i.value, i.min), a.lt(i.value, end));
+            let both = a.and(starts, ends);
+            inside = a.and(inside, both);
+        }
+        let mut analyzer = Analyzer::new();
+        for l in func.loops_above(self.block.stmt()) {
+            let Func { arena, stmts, .. } = &mut *func;
+            let node = stmts.loop_(l);
+            analyzer.bind(arena, node.var, node.min, node.extent);
+        }
+        let mut conjuncts = vec![predicate];
+        while let Some(e) = conjuncts.pop() {
+            let a = &mut func.arena;
+            if let Expr::Binary(BinOp::And, x, y) = a.expr(e) {
+                conjuncts.extend([x, y]);
+                continue;
+            }
+            if !analyzer.with_constraint(a, inside, |analyzer, a| analyzer.can_prove(a, e)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A reduction whose variables run through their whole domains inside the loop starts anew in each iteration.
+    /// One that is spread over loops further out must run each of its instances once from one start to the next.
+    fn reduces_once(&self, func: &mut Func) -> bool {
+        let iters = func.block(self.block).iters.clone();
+        if iters.iter().all(|i| i.kind == IterKind::Spatial) {
+            return true;
+        }
+        let path = tree::loop_path(func, self.target.stmt(), None, None);
+        let uses = |func: &Func, value: ExprId, l: LoopId| {
+            let var = func.loop_(l).var;
+            uses_var(&func.arena, value, &mut |v| v == var)
+        };
+        let spread = path.iter().rposition(|&l| {
+            iters.iter().zip(self.values).any(|(i, &v)| i.kind != IterKind::Spatial && uses(func, v, l))
+        });
+        let Some(outermost) = spread else { return true };
+        let unused = path[..outermost]
+            .iter()
+            .any(|&l| !func.arena.is_int(func.loop_(l).extent, 1) && !self.values.iter().any(|&v| uses(func, v, l)));
+        let domains: Vec<VarRange> = path.iter().map(|&l| domain(func, l)).collect();
+        let a = &mut func.arena;
+        let new = self.loops.iter().map(|&(v, extent)| {
+            let zero = a.int(0, a.var(v).dtype);
+            VarRange { var: v, min: zero, extent }
+        });
+        let domains: Vec<VarRange> = domains.into_iter().chain(new).collect();
+        !unused && are_affine(&mut func.arena, self.values, &domains, self.predicate)
+    }
+}

@@ -1,0 +1,131 @@
+//! Scopes and loops: where statements stand.
+//!
+//! The tree of a schedule is that of its loops and blocks; other statements (`if`, `let`) are looked through. The
+//! scope of a loop or block is the innermost block around it.
+
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::state::State;
+use crate::ir::{BlockId, Func, LoopId, LoopKind, Stmt, StmtId, Symbol};
+
+/// The scope of a loop or block (TVM's `GetScopeRoot`).
+///
+/// # Errors
+/// For the root block; and if `stage_pipeline` asks for it, where the scope is no stage pipeline.
+pub fn require_scope(state: &State, s: impl Into<StmtId>, stage_pipeline: bool) -> Result<BlockId, ScheduleError> {
+    let s = s.into();
+    let scope = state.func.block_above(s).ok_or_else(|| state.error(ErrorKind::RootBlock, s))?;
+    if stage_pipeline && !state.info(scope).stage_pipeline {
+        return Err(state.error(ErrorKind::NotStagePipeline, scope));
+    }
+    Ok(scope)
+}
+
+/// The loop or block around a statement.
+pub fn parent(func: &Func, s: impl Into<StmtId>) -> Option<StmtId> {
+    func.ancestors(s.into()).find(|&p| matches!(func.get(p), Stmt::Loop(_) | Stmt::Block(_)))
+}
+
+/// The innermost loop directly around a statement, with no block in between.
+pub fn loop_above(func: &Func, s: impl Into<StmtId>) -> Option<LoopId> {
+    parent(func, s).and_then(|p| func.as_loop(p))
+}
+
+/// The loops from `low` (a loop, itself included) outwards, up to the next block or, if it comes first, to `high`,
+/// which is left out; innermost first. None if `low` is no loop (TVM's `LoopDomainOfSRefTreePath`).
+///
+/// A buffer's `storage` scope may add the loops further out that are bound to threads which share it.
+pub fn loop_path(func: &Func, low: StmtId, high: Option<StmtId>, storage: Option<Symbol>) -> Vec<LoopId> {
+    let mut loops = Vec::new();
+    let mut at = Some(low);
+    while let Some(l) = at.filter(|&p| Some(p) != high).and_then(|p| func.as_loop(p)) {
+        loops.push(l);
+        at = parent(func, l);
+    }
+    let rank = storage.map_or(StorageRank::GLOBAL, StorageRank::of);
+    if rank != StorageRank::GLOBAL {
+        while let Some(p) = at {
+            if let Some(l) = func.as_loop(p)
+                && let LoopKind::ThreadBinding(axis) = func.loop_(l).kind
+                && rank.shared_by(ThreadAxis::parse(axis))
+            {
+                loops.push(l);
+            }
+            at = parent(func, p);
+        }
+    }
+    loops
+}
+
+/// The innermost loop or block around all of the statements, or the one that is all of them.
+pub fn common_ancestor(func: &Func, all: &[StmtId]) -> Option<StmtId> {
+    let (&first, rest) = all.split_first()?;
+    std::iter::once(first)
+        .chain(func.ancestors(first))
+        .filter(|&p| matches!(func.get(p), Stmt::Loop(_) | Stmt::Block(_)))
+        .find(|&p| rest.iter().all(|&s| func.contains(p, s)))
+}
+
+/// Is the statement the only one in the list it stands in, directly inside `outer`?
+pub fn is_only_child(func: &Func, outer: LoopId, inner: StmtId) -> bool {
+    func.loop_(outer).body[..] == [inner]
+}
+
+/// How far threads share memory of a storage scope; the numbers are TVM's `StorageRank`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StorageRank(u8);
+
+impl StorageRank {
+    /// Memory of the whole device.
+    pub const GLOBAL: StorageRank = StorageRank(0);
+    const WARP: StorageRank = StorageRank(2);
+
+    /// The rank of a storage scope, by the prefix of its name.
+    pub fn of(scope: Symbol) -> StorageRank {
+        let prefixes = [("global", 0), ("shared", 1), ("warp", 2), ("local", 3)];
+        let name = scope.as_str();
+        // Scopes of accelerators (matrix fragments and the like) belong to one thread or less.
+        StorageRank(prefixes.into_iter().find(|(p, _)| name.starts_with(p)).map_or(4, |(_, rank)| rank))
+    }
+
+    /// Does memory of this rank serve all threads along the axis?
+    fn shared_by(self, axis: Option<ThreadAxis>) -> bool {
+        match axis {
+            None => false,
+            Some(axis) if self == StorageRank::WARP => axis == ThreadAxis::Thread(0),
+            Some(axis) => self.0 <= axis.rank(),
+        }
+    }
+}
+
+/// What a loop may be bound to, with the number of the dimension: 0 for `x`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadAxis {
+    /// `blockIdx.x`, `.y`, `.z`.
+    Block(i32),
+    /// `threadIdx.x`, `.y`, `.z`.
+    Thread(i32),
+    /// `vthread`, `vthread.x`, …, `cthread`.
+    Virtual,
+}
+
+impl ThreadAxis {
+    /// The axis of that name, if there is one. As in TVM, any letter is a dimension.
+    pub fn parse(name: Symbol) -> Option<ThreadAxis> {
+        let name = name.as_str();
+        let dim = |suffix: &str| suffix.bytes().next().map(|c| c as i32 - b'x' as i32);
+        if let Some(suffix) = name.strip_prefix("blockIdx.") {
+            return dim(suffix).map(ThreadAxis::Block);
+        }
+        if let Some(suffix) = name.strip_prefix("threadIdx.") {
+            return dim(suffix).map(ThreadAxis::Thread);
+        }
+        (name == "cthread" || name.starts_with("vthread")).then_some(ThreadAxis::Virtual)
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            ThreadAxis::Block(_) => 0,
+            ThreadAxis::Thread(_) | ThreadAxis::Virtual => 1,
+        }
+    }
+}

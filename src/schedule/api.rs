@@ -1,0 +1,141 @@
+//! Instructions as methods, for rules and postprocessors written in Rust.
+//!
+//! Each method builds the arguments of one kind, looked up by its JSON name, and goes through
+//! [`Schedule::execute`] like everything else.
+
+use super::Schedule;
+use super::arg::{Arg, Rv};
+use super::error::ScheduleError;
+use super::kind::Kind;
+use super::primitive;
+
+type Done = Result<(), ScheduleError>;
+type One = Result<Rv, ScheduleError>;
+type Many = Result<Vec<Rv>, ScheduleError>;
+
+fn kind(name: &str) -> &'static Kind {
+    primitive::by_name(name).expect("the table of primitives has every kind that has a method")
+}
+
+fn list(rvs: &[Rv]) -> Arg {
+    Arg::List(rvs.iter().map(|&rv| Arg::Rv(rv)).collect())
+}
+
+impl Schedule {
+    fn run(&mut self, name: &str, args: Vec<Arg>) -> Many {
+        self.execute(kind(name), args, None)
+    }
+
+    fn run_one(&mut self, name: &str, args: Vec<Arg>) -> One {
+        Ok(self.run(name, args)?.into_iter().next().expect("the kind has one result"))
+    }
+
+    /// `get_sblock(name, func_name)`.
+    pub fn get_block(&mut self, name: &str, func: &str) -> One {
+        self.run_one("GetSBlock", vec![name.into(), func.into()])
+    }
+
+    /// `get_loops(block)`.
+    pub fn get_loops(&mut self, block: Rv) -> Many {
+        self.run("GetLoops", vec![block.into()])
+    }
+
+    /// `get_child_blocks(block_or_loop)`.
+    pub fn get_child_blocks(&mut self, target: Rv) -> Many {
+        self.run("GetChildBlocks", vec![target.into()])
+    }
+
+    /// `get_consumers(block)`.
+    pub fn get_consumers(&mut self, block: Rv) -> Many {
+        self.run("GetConsumers", vec![block.into()])
+    }
+
+    /// `sample_perfect_tile(loop, n, max_innermost_factor)`.
+    pub fn sample_perfect_tile(&mut self, loop_: Rv, n: i64, max_innermost: i64) -> Many {
+        self.run("SamplePerfectTile", vec![loop_.into(), n.into(), max_innermost.into()])
+    }
+
+    /// `sample_categorical(candidates, probs)`.
+    pub fn sample_categorical(&mut self, candidates: &[i64], probs: &[f64]) -> One {
+        let candidates = Arg::List(candidates.iter().map(|&c| c.into()).collect());
+        let probs = Arg::List(probs.iter().map(|&p| Arg::Float(p)).collect());
+        self.run_one("SampleCategorical", vec![candidates, probs])
+    }
+
+    /// `split(loop, factors)` with the default options.
+    pub fn split(&mut self, loop_: Rv, factors: Vec<Arg>) -> Many {
+        self.run("Split", vec![loop_.into(), Arg::List(factors), true.into(), false.into()])
+    }
+
+    /// `fuse(*loops)`.
+    pub fn fuse(&mut self, loops: &[Rv]) -> One {
+        self.run_one("Fuse", vec![list(loops), true.into()])
+    }
+
+    /// `reorder(*loops)`.
+    pub fn reorder(&mut self, loops: &[Rv]) -> Done {
+        self.run("Reorder", vec![list(loops)]).map(drop)
+    }
+
+    /// `parallel(loop)`.
+    pub fn parallel(&mut self, loop_: Rv) -> Done {
+        self.run("Parallel", vec![loop_.into()]).map(drop)
+    }
+
+    /// `vectorize(loop)`.
+    pub fn vectorize(&mut self, loop_: Rv) -> Done {
+        self.run("Vectorize", vec![loop_.into()]).map(drop)
+    }
+
+    /// `unroll(loop)`.
+    pub fn unroll(&mut self, loop_: Rv) -> Done {
+        self.run("Unroll", vec![loop_.into()]).map(drop)
+    }
+
+    /// `annotate(block_or_loop, ann_key, ann_val)`.
+    pub fn annotate(&mut self, target: Rv, key: &str, value: impl Into<Arg>) -> Done {
+        self.run("Annotate", vec![target.into(), key.into(), value.into()]).map(drop)
+    }
+
+    /// `unannotate(block_or_loop, ann_key)`.
+    pub fn unannotate(&mut self, target: Rv, key: &str) -> Done {
+        self.run("Unannotate", vec![target.into(), key.into()]).map(drop)
+    }
+
+    /// `cache_write(block, write_buffer_index, storage_scope)`.
+    pub fn cache_write(&mut self, block: Rv, index: i64, scope: &str) -> One {
+        self.run_one("CacheWrite", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
+    }
+
+    /// `compute_at(block, loop, preserve_unit_loops)` at the last possible position.
+    pub fn compute_at(&mut self, block: Rv, loop_: Rv, preserve_unit_loops: bool) -> Done {
+        self.run("ComputeAt", vec![block.into(), loop_.into(), preserve_unit_loops.into(), (-1).into()]).map(drop)
+    }
+
+    /// `reverse_compute_at(block, loop, preserve_unit_loops)` at the last possible position.
+    pub fn reverse_compute_at(&mut self, block: Rv, loop_: Rv, preserve_unit_loops: bool) -> Done {
+        self.run("ReverseComputeAt", vec![block.into(), loop_.into(), preserve_unit_loops.into(), (-1).into()])
+            .map(drop)
+    }
+
+    /// `compute_inline(block)`.
+    pub fn compute_inline(&mut self, block: Rv) -> Done {
+        self.run("ComputeInline", vec![block.into()]).map(drop)
+    }
+
+    /// `decompose_reduction(block, loop)`.
+    pub fn decompose_reduction(&mut self, block: Rv, loop_: Rv) -> One {
+        self.run_one("DecomposeReduction", vec![block.into(), loop_.into()])
+    }
+
+    /// `enter_postproc()`.
+    pub fn enter_postproc(&mut self) -> Done {
+        self.run("EnterPostproc", Vec::new()).map(drop)
+    }
+}
+
+impl From<&Rv> for Arg {
+    fn from(rv: &Rv) -> Self {
+        Arg::Rv(*rv)
+    }
+}

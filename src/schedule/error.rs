@@ -1,0 +1,340 @@
+//! Why a primitive was refused.
+
+use super::arg::FuncIndex;
+use crate::ir::{StmtId, Symbol};
+use std::fmt;
+
+/// A refused instruction. It is cheap to make, since a search throws thousands away; the loop or block is shown in
+/// the printed program only when somebody reads it (see `schedule::render`).
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScheduleError {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// The loop or block that it is about.
+    pub at: Option<(FuncIndex, StmtId)>,
+    /// The method that refused.
+    pub primitive: &'static str,
+}
+
+impl ScheduleError {
+    /// An error without a place; the schedule fills in the primitive.
+    pub fn new(kind: ErrorKind) -> Self {
+        ScheduleError { kind, at: None, primitive: "" }
+    }
+
+    /// The error at a loop or block.
+    pub fn at(mut self, func: FuncIndex, stmt: impl Into<StmtId>) -> Self {
+        self.at = Some((func, stmt.into()));
+        self
+    }
+}
+
+impl From<ErrorKind> for ScheduleError {
+    fn from(kind: ErrorKind) -> Self {
+        ScheduleError::new(kind)
+    }
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.primitive.is_empty() {
+            write!(f, "{}", self.kind)
+        } else {
+            write!(f, "`{}`: {}", self.primitive, self.kind)
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+macro_rules! error_kinds {
+    ($($(#[$doc:meta])* $variant:ident $({ $($field:ident : $ty:ty),* $(,)? })? => $class:literal, $message:literal, help $help:literal;)*) => {
+        /// What is wrong with an instruction, with the facts. Each variant belongs to the class that TVM's error of
+        /// the same check has.
+        #[derive(Clone, PartialEq, Debug)]
+        #[expect(missing_docs, reason = "the fields are the facts of the message below the variant's doc")]
+        pub enum ErrorKind { $($(#[$doc])* $variant $({ $($field: $ty),* })?,)* }
+
+        impl ErrorKind {
+            /// The name of TVM's error class.
+            pub fn class(&self) -> &'static str {
+                match self { $(ErrorKind::$variant $({ $($field: _),* })? => $class,)* }
+            }
+
+            /// What to do about it; may be empty.
+            pub fn help(&self) -> String {
+                match self { $(ErrorKind::$variant $({ $($field),* })? => {
+                    $($(let _ = $field;)*)?
+                    format!($help)
+                })* }
+            }
+        }
+
+        impl fmt::Display for ErrorKind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(ErrorKind::$variant $({ $($field),* })? => {
+                    $($(let _ = $field;)*)?
+                    write!(f, $message)
+                })* }
+            }
+        }
+    };
+}
+
+error_kinds! {
+    /// The arguments do not fit the parameters.
+    Argument { message: String }
+        => "ValueError", "{message}", help "";
+    /// No function of that name.
+    UnknownFunction { name: Symbol, known: String }
+        => "ValueError", "the module has no function `{name}`", help "its functions are {known}";
+    /// The loop or block was consumed by an earlier instruction.
+    DeadHandle { what: &'static str, by: String }
+        => "ValueError", "the {what} no longer exists: {by}", help "use the handles which that instruction returned";
+    /// The random variable is of another kind.
+    WrongHandle { expected: &'static str, found: &'static str }
+        => "ValueError", "expected a {expected}, found a {found}", help "";
+    /// No block of that name.
+    BlockNotFound { name: Symbol, func: Symbol, near: String }
+        => "BlockNotFoundError", "function `{func}` has no block `{name}`", help "{near}";
+    /// Several blocks of that name.
+    MultipleBlocksFound { name: Symbol, count: usize }
+        => "MultipleBlocksFoundError", "{count} blocks are called `{name}`", help "fetch one through `get_child_blocks`, `get_producers` or `get_consumers`";
+    /// The primitive is for blocks inside others.
+    RootBlock
+        => "RootBlockError", "the root block has no scope around it", help "";
+    /// A parameter must be a constant.
+    SymbolicShape
+        => "SymbolicShapeError", "the loop's bounds are not constant", help "make the extents concrete with `--bind`";
+    /// Loops must not be annotated or bound.
+    HasAnnotationOrThreadBinding
+        => "HasAnnotationOrThreadBindingError", "the loop has annotations or is bound to a thread axis", help "split or fuse first, then annotate";
+    /// Loops must start at zero.
+    LoopNotStartWithZero
+        => "LoopNotStartWithZeroError", "the loop does not start at 0", help "";
+    /// More than one factor to infer.
+    NotSingleInferFactor
+        => "NotSingleInferFactorError", "more than one factor is left to be inferred", help "leave at most one factor as `None`";
+    /// A factor below one.
+    NonPositiveFactor { factor: i64, position: usize }
+        => "NonPositiveFactorError", "factor {position} is {factor}, expected a positive number", help "";
+    /// The factors do not cover the loop.
+    WrongFactor { product: i64, extent: String }
+        => "WrongFactorError", "factors cover {product} of the {extent} iterations", help "make the factors multiply to at least {extent}, or leave one as `None`";
+    /// The lengths leave nothing of the loop.
+    WrongFactorSum { sum: i64, extent: i64 }
+        => "WrongFactorError", "the parts take {sum} of the {extent} iterations and leave none", help "make the lengths sum to less than {extent}";
+    /// Parts of a reduction would each start anew.
+    PartitionedReduction { block: Symbol }
+        => "PartitionedReductionError", "the init of block `{block}` would run at the start of each part and throw away what the others have summed", help "take the init out with `decompose_reduction` first, or `split` the loop";
+    /// The loops are not nested directly.
+    OuterNotInnerParent
+        => "OuterNotInnerParent", "the loop is not directly inside the loop named before it", help "name loops from the outermost inwards, without gaps; `reorder` first if need be";
+    /// Something else stands beside the inner loop.
+    NotOnlyChild
+        => "NotOnlyChildError", "the loop is not the only statement inside the loop around it", help "";
+    /// An extent depends on another loop.
+    DependentLoop
+        => "DependentLoopError", "the loop's extent depends on another of the loops", help "";
+    /// A loop is named twice.
+    LoopMultiAppearance
+        => "LoopMultiAppearanceError", "the loop is named more than once", help "";
+    /// Nests that do not iterate alike.
+    MergeLoopsNotMatch { problem: &'static str }
+        => "MergeLoopsNotMatchError", "the loops cannot be merged: {problem}", help "";
+    /// Merging would make an iteration use what only a later one makes.
+    MergeReorders
+        => "MergeReordersError", "merging moves the loop past something that it depends on, or that depends on it", help "merge neighbouring nests whose iterations depend on no later ones";
+    /// Not a permutation of a block's iteration variables.
+    InvalidReorderIndex { order: String, n: i64 }
+        => "InvalidReorderIndex", "{order} is no order of the block's {n} iteration variables", help "name each position from 0 on exactly once";
+    /// The loops are not in one chain.
+    LoopsNotAChain { problem: &'static str }
+        => "LoopsNotAChainError", "the loops do not form a chain: {problem}", help "";
+    /// Block bindings are not affine.
+    NotAffineBinding
+        => "NotAffineBindingError", "the block's bindings are not affine in the loops around it", help "";
+    /// A kind of iteration variable that is not allowed.
+    BlockIterType
+        => "BlockPropertyError", "the block has an iteration variable that is neither spatial nor reduction", help "";
+    /// A loop must be data-parallel for this.
+    WrongBlockIterType { op: &'static str, loop_name: Symbol, block: Symbol, kind: &'static str }
+        => "WrongBlockIterTypeError", "`{op}` of loop `{loop_name}` is not possible: it drives a {kind} iteration variable of block `{block}`", help "choose a loop that only spatial iteration variables use, or `rfactor` the reduction";
+    /// A subtree's blocks are neither complete nor reduction blocks.
+    NotCompactDataFlow { block: Symbol }
+        => "NotCompactDataFlowError", "block `{block}` below is neither a complete nor a reduction block of its scope", help "set loop kinds before `decompose_reduction`";
+    /// Neither complete nor reduction block.
+    NotCompleteOrReductionBlock { block: Symbol, complete: &'static str, reduction: &'static str }
+        => "NotCompleteOrReductionBlockError", "block `{block}` is neither a complete block ({complete}) nor a reduction block ({reduction})", help "";
+    /// Not a complete block.
+    IncompleteBlock { block: Symbol, why: &'static str }
+        => "IncompleteBlockError", "block `{block}` is not a complete block: {why}", help "";
+    /// Not a reduction block.
+    NotReductionBlock { block: Symbol, why: &'static str }
+        => "NotReductionBlockError", "block `{block}` is not a reduction block: {why}", help "";
+    /// The scope is no stage pipeline.
+    NotStagePipeline
+        => "NotStagePipelineError", "a block of the scope reads what its producers do not fully write, or out of order", help "";
+    /// Block and loop are not in one scope.
+    NotInSameScope { problem: &'static str }
+        => "NotInSameScopeError", "{problem}", help "choose a loop of the same block that is not around the moved block";
+    /// Not all consumers or producers are under the loop.
+    NotAllRequiredBlocksAreVisited { needed: &'static str, missing: Symbol }
+        => "NotAllRequiredBlocksAreVisitedError", "{needed} `{missing}` is not under the loop", help "choose a loop around all of them";
+    /// The block writes an output.
+    OutputBlock { block: Symbol }
+        => "OutputBlockError", "block `{block}` writes an output of its scope", help "";
+    /// A position that is not allowed.
+    InvalidIndex { index: i64, allowed: String }
+        => "InternalError", "index {index} is no possible position", help "the possible ones are {allowed}";
+    /// No place for a block among its producers and consumers.
+    InsertionPointNotFound { producer: usize, consumer: usize }
+        => "InsertionPointNotFoundError", "no place is behind all producers and before all consumers: under the loop, statement {producer} holds a producer and statement {consumer} a consumer", help "";
+    /// A block under a condition cannot be moved.
+    Conditional { block: Symbol }
+        => "ConditionalBlockError", "block `{block}` stands under an `if` or `let` and cannot be moved out of it", help "state the condition as `T.where`";
+    /// An index that no rule solves.
+    UnsolvedRegion { buffer: Symbol }
+        => "ValueError", "cannot tell which instances of the block provide what is needed of `{buffer}`", help "";
+    /// Instances that read nothing of the producers would be lost.
+    LostInstances { block: Symbol }
+        => "LostInstancesError", "instances of block `{block}` that read nothing the producers write would not run any more", help "";
+    /// A predicate that the move would drop.
+    LostPredicate { block: Symbol }
+        => "LostPredicateError", "the `T.where` of output block `{block}` does not follow from the domains of its iteration variables, and would be lost", help "";
+    /// A reduction that would add some values more than once.
+    RepeatedReduction { block: Symbol }
+        => "RepeatedReductionError", "reduction block `{block}` would add some values more than once", help "choose a loop outside those that the block does not use";
+    /// No write, or several.
+    NotSingleWriteBlock { buffer: Symbol, count: usize }
+        => "NotSingleWriteBlock", "buffer `{buffer}` is written by {count} blocks, expected one", help "";
+    /// A buffer index out of range.
+    BufferIndexOutOfRange { index: i64, count: usize, access: &'static str }
+        => "BufferIndexOutOfRangeError", "buffer index {index} is out of range: the block {access} {count} buffers", help "";
+    /// A block with init where none may be.
+    HasInitBlock { block: Symbol }
+        => "HasInitBlock", "block `{block}` has an init", help "`decompose_reduction` takes it out";
+    /// The body cannot be inlined.
+    BodyAnalysis { why: &'static str }
+        => "BodyAnalysisError", "the block cannot be inlined: {why}", help "";
+    /// The consumer has several producers.
+    NonSingleProducer { block: Symbol }
+        => "NonSingleProducerError", "block `{block}` has not exactly one complete producer", help "";
+    /// Several buffers where one is expected.
+    NotSingleReadWriteBuffer { access: &'static str, count: usize }
+        => "NotSingleReadWriteBuffer", "the block {access} {count} buffers, expected one", help "";
+    /// The loop is not around the block.
+    LoopPosition { loop_name: Symbol, block: Symbol }
+        => "LoopPositionError", "loop `{loop_name}` is not around block `{block}`", help "";
+    /// The loop is inside a reduction loop.
+    LoopHeight { loop_name: Symbol, outer: Symbol }
+        => "LoopHeightError", "loop `{loop_name}` is inside loop `{outer}`, which the reduction needs", help "decompose at `{outer}` or further out";
+    /// The block stands alone in its scope.
+    OnlyLeaf { block: Symbol }
+        => "OnlyLeafError", "block `{block}` is the only one in its scope, which would be empty without it", help "";
+    /// The buffer is accessed in a way that cannot be rewritten.
+    OpaqueAccess { buffer: Symbol }
+        => "OpaqueAccessError", "a region of buffer `{buffer}` has another name in a block (`T.match_buffer`)", help "";
+    /// A subtree must hold one block.
+    NonSingleChildBlock { what: &'static str, count: usize }
+        => "NonSingleChildBlockError", "the {what} holds {count} blocks, expected one", help "";
+    /// A loop must be serial.
+    NotSerialLoopKind { kind: &'static str }
+        => "NotSerialLoopKindError", "the loop is {kind}, expected a serial one", help "set loop kinds afterwards";
+    /// The axis of the new dimension of an rfactor.
+    FactorAxisOutOfRange { axis: i64, rank: usize }
+        => "FactorAxisOutOfRangeError", "`factor_axis` is {axis}, but the output has {rank} dimensions", help "choose an axis from 0 to {rank}, or count from the end with -1 and below";
+    /// The loops around a reduction do not allow to factor it.
+    LoopProperty { problem: &'static str }
+        => "LoopPropertyError", "the reduction cannot be factored at this loop: {problem}", help "";
+    /// The body of a reduction has another form.
+    RFactorNotApplicable { why: &'static str }
+        => "RFactorNotApplicableError", "the reduction cannot be factored: {why}", help "";
+    /// The reduction is none that is known to be associative and commutative.
+    NoMatchedReducer
+        => "NoMatchedReducerError", "init and update match no known reduction", help "known are sum, product, minimum, maximum, sums of two and the forms of argmax and argmin";
+    /// Parts of the factored buffer would be read that nothing has written.
+    RFactorUncovered
+        => "RFactorUncoveredError", "the block's predicate leaves parts of the factored buffer unwritten", help "choose factors that divide the extents";
+    /// The buffer is a parameter or a view.
+    NonAllocatedBuffer { buffer: Symbol }
+        => "NonAllocatedBufferError", "buffer `{buffer}` is a parameter or a view of another buffer, expected one that a block allocates", help "";
+    /// No such storage scope.
+    InvalidStorageScope { scope: Symbol }
+        => "InvalidStorageScopeError", "unknown storage scope `{scope}`", help "scopes are `global`, `shared`, `warp`, `local` and those of accelerators";
+    /// A dimension that the buffer does not have.
+    StorageAlignAxisOutOfRange { axis: i64, rank: usize }
+        => "StorageAlignAxisOutOfRangeError", "axis {axis} is out of range: the buffer has {rank} dimensions", help "";
+    /// An alignment below one.
+    StorageAlignInvalidFactor { factor: i64 }
+        => "StorageAlignInvalidFactorError", "the factor is {factor}, expected a positive number", help "";
+    /// An annotation of another form.
+    StorageAlignInvalidAnnotation
+        => "StorageAlignInvalidAnnotationError", "the block's annotation `buffer_dim_align` is no list of four integers each", help "";
+    /// A kind of access that is none.
+    BufType { found: Symbol }
+        => "BufTypeError", "expected `read` or `write`, found `{found}`", help "";
+    /// A position among a block's regions that is out of range.
+    InvalidAccessIndex { index: i64, count: usize }
+        => "InvalidIndexError", "index {index} is out of range: the block has {count} such regions", help "";
+    /// A block that a cache of its output would leave without its input.
+    CachedBufferIsRead { buffer: Symbol }
+        => "CachedBufferIsReadError", "the block also reads buffer `{buffer}`, which its cache would not hold", help "use `cache_inplace`, or cache before `decompose_reduction`";
+    /// A copy of a buffer would come too late for a reader, or too early for a writer.
+    CopyOutOfOrder { buffer: Symbol, block: Symbol }
+        => "CopyOutOfOrderError", "block `{block}` accesses buffer `{buffer}` inside the same loops", help "copy before `compute_at` and the like";
+    /// A block inside the block.
+    NotLeafBlock { block: Symbol }
+        => "NotLeafBlockError", "block `{block}` holds other blocks", help "";
+    /// Accesses to a buffer that are not all alike.
+    InvalidBufferAccess { buffer: Symbol, how: &'static str }
+        => "InvalidBufferAccessError", "the block accesses buffer `{buffer}` {how}, expected at the same indices everywhere", help "";
+    /// The loops around a block branch.
+    NotALoopNest { block: Symbol }
+        => "InternalError", "the loops around block `{block}` are no nest without branches", help "";
+    /// Paddings that do not fit the block.
+    InvalidPadding { padding: String, n: usize }
+        => "InvalidPaddingError", "the padding is {padding}, expected {n} positive numbers", help "";
+    /// The block is no sum of products.
+    NonEinsum { block: Symbol }
+        => "NonEinsumError", "block `{block}` does not access each buffer once, at plain iteration variables", help "";
+    /// A padding that would change the result.
+    UnsoundPadding { problem: &'static str }
+        => "UnsoundPaddingError", "the padding would change the result: {problem}", help "";
+    /// Bindings that do not divide into outer and inner loops.
+    SubspaceNotDivisible { block: Symbol }
+        => "SubspaceNotDivisibleError", "the bindings of block `{block}` do not divide into parts over the outer and the inner loops", help "split loops so that each is wholly outside or inside";
+    /// Blocks that cannot be put into one block together.
+    BlocksNotConsecutive { problem: &'static str }
+        => "InternalError", "the blocks cannot become one: {problem}", help "";
+    /// A copy below a loop that cannot be made.
+    CopyAt { buffer: Symbol, problem: &'static str }
+        => "InternalError", "buffer `{buffer}` cannot be copied below the loop: {problem}", help "";
+    /// The number of parameters of a function of indices.
+    LambdaParams { found: usize, expected: usize }
+        => "ValueError", "the function takes {found} indices, expected {expected}", help "";
+    /// The iteration variables in a buffer's indices and in the new ones differ.
+    ReindexCacheMismatch { iter: Symbol }
+        => "ReindexCacheReadWriteNotMatchError", "iteration variable `{iter}` is used by only one of the buffer's indices and the index map", help "";
+    /// A region where an element is expected.
+    NotSinglePointAccess { buffer: Symbol, access: &'static str }
+        => "NotSinglePointAccess", "the block {access} more than one element of buffer `{buffer}`", help "";
+    /// A predicate that a copy would not have.
+    GuardedBlock { block: Symbol }
+        => "GuardedBlockError", "block `{block}` has a predicate on the iteration variables of the copy", help "choose factors that divide the extents, or use `cache_read` and `cache_write`";
+    /// The block pads nothing.
+    PaddingPatternMatch { why: &'static str }
+        => "PaddingPatternMatchError", "the block is no padding: {why}", help "";
+    /// Reads that nothing has written.
+    NotRegionCover { block: Symbol }
+        => "NotRegionCoverError", "block `{block}` reads what nothing in its scope has written before", help "";
+    /// A decision that is out of range.
+    WrongDecision { decision: i64, n: usize }
+        => "ValueError", "decision {decision} is not among the {n} candidates", help "";
+    /// An annotation that is not there.
+    UnknownAnnotation { key: Symbol }
+        => "IndexError", "there is no annotation `{key}`", help "";
+    /// A primitive that this version does not have.
+    NotSupported { what: String }
+        => "NotSupportedError", "{what} is not supported", help "";
+}

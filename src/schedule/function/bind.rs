@@ -1,0 +1,123 @@
+//! Which argument of a call goes to which parameter of an instruction.
+
+use crate::diagnostic::nearest;
+use crate::schedule::kind::{Default, Kind, Ty};
+
+/// Where a parameter's value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::schedule) enum Source {
+    /// The positional argument at this place.
+    Positional(usize),
+    /// All positional arguments from this place on.
+    Rest(usize),
+    /// The keyword argument at this place.
+    Keyword(usize),
+    /// It is left out.
+    Default,
+}
+
+/// Where the parameters of an instruction, and its decision, get their values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::schedule) struct Plan {
+    /// One source for each parameter.
+    pub params: Vec<Source>,
+    /// That of the decision.
+    pub decision: Source,
+}
+
+/// Why arguments do not fit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::schedule) enum Mismatch {
+    /// More positional arguments than parameters.
+    TooMany { at_most: usize },
+    /// No parameter of that name; the keyword's place.
+    UnknownKeyword { keyword: usize, near: Option<String> },
+    /// A parameter is given twice; the keyword's place.
+    Twice { keyword: usize },
+    /// Required parameters are left out.
+    Missing { names: Vec<&'static str> },
+}
+
+/// Keywords that TVM calls otherwise than the instruction's parameter, or once did.
+const ALIASES: [(&str, &str, &str); 2] = [("GetOutputBlocks", "scope_block", "block"), ("Blockize", "loop", "target")];
+
+/// Finds the source of each parameter.
+pub(in crate::schedule) fn plan(kind: &Kind, n_positional: usize, keywords: &[&str]) -> Result<Plan, Mismatch> {
+    let mut params = vec![Source::Default; kind.params.len()];
+    let mut decision = Source::Default;
+    let variadic = kind.params.iter().position(|p| p.ty == Ty::Loops);
+    let n_slots = kind.params.len() + kind.samples as usize;
+    let mut next = 0;
+    while next < n_positional {
+        if Some(next) == variadic {
+            params[next] = Source::Rest(next);
+            break;
+        }
+        match next {
+            i if i < kind.params.len() => params[i] = Source::Positional(i),
+            i if i < n_slots => decision = Source::Positional(i),
+            _ => return Err(Mismatch::TooMany { at_most: n_slots }),
+        }
+        next += 1;
+    }
+    for (i, &keyword) in keywords.iter().enumerate() {
+        let name = ALIASES.iter().find(|(k, alias, _)| *k == kind.name && *alias == keyword).map_or(keyword, |a| a.2);
+        let slot = match kind.params.iter().position(|p| p.name == name && p.ty != Ty::Loops) {
+            Some(p) => &mut params[p],
+            None if kind.samples && name == "decision" => &mut decision,
+            None => {
+                let known = kind.params.iter().filter(|p| p.ty != Ty::Loops).map(|p| p.name);
+                let known = known.chain(kind.samples.then_some("decision"));
+                return Err(Mismatch::UnknownKeyword { keyword: i, near: nearest(keyword, known).map(str::to_string) });
+            }
+        };
+        if *slot != Source::Default {
+            return Err(Mismatch::Twice { keyword: i });
+        }
+        *slot = Source::Keyword(i);
+    }
+    let missing = kind.params.iter().zip(&params);
+    let missing = missing.filter(|(p, s)| **s == Source::Default && p.default == Default::Required);
+    let names: Vec<&'static str> = missing.map(|(p, _)| p.name).collect();
+    if names.is_empty() { Ok(Plan { params, decision }) } else { Err(Mismatch::Missing { names }) }
+}
+
+/// A call of the method with its parameters, for messages: `sch.split(loop, factors, preserve_unit_iters=True)`.
+pub(in crate::schedule) fn signature(kind: &Kind) -> String {
+    let mut params: Vec<String> = kind
+        .params
+        .iter()
+        .map(|p| match (p.ty, p.default) {
+            (Ty::Loops, _) => format!("*{}", p.name),
+            (_, Default::Required) => p.name.to_string(),
+            (_, Default::None) => format!("{}=None", p.name),
+            (_, Default::Int(v)) => format!("{}={v}", p.name),
+            (_, Default::Bool(v)) => format!("{}={}", p.name, if v { "True" } else { "False" }),
+            (_, Default::Str(v)) => format!("{}=\"{v}\"", p.name),
+            (_, Default::Empty) => format!("{}=[]", p.name),
+        })
+        .collect();
+    if kind.samples {
+        params.push("decision=None".to_string());
+    }
+    format!("sch.{}({})", kind.method, params.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::primitive::by_method;
+
+    #[test]
+    fn arguments_find_their_parameters() {
+        let tile = by_method("sample_perfect_tile").expect("it is listed");
+        let found = plan(tile, 2, &["decision"]);
+        let params = vec![Source::Positional(0), Source::Positional(1), Source::Default];
+        assert_eq!(found, Ok(Plan { params, decision: Source::Keyword(0) }));
+        assert_eq!(plan(tile, 5, &[]), Err(Mismatch::TooMany { at_most: 4 }));
+        assert_eq!(plan(tile, 1, &["loop"]), Err(Mismatch::Twice { keyword: 0 }));
+        assert_eq!(plan(tile, 0, &["n"]), Err(Mismatch::Missing { names: vec!["loop"] }));
+        let near = Some("max_innermost_factor".to_string());
+        assert_eq!(plan(tile, 2, &["max_inermost_factor"]), Err(Mismatch::UnknownKeyword { keyword: 0, near }));
+    }
+}

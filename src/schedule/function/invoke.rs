@@ -1,0 +1,461 @@
+//! Carrying out a schedule function: calls of the schedule's methods and of other functions of the text.
+
+use super::bind::{self, Mismatch, Source};
+use super::code::{Expr, Item, Method, Special};
+use super::failure::{FunctionError, refused, type_error};
+use super::run::{MAX_INSTRUCTIONS, Result, Run};
+use super::value::Value;
+use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::ir::Symbol;
+use crate::schedule::arg::{Arg, Decision, Rv, RvValue};
+use crate::schedule::call::Access;
+use crate::schedule::kind::{Kind, Param, Ty, default_arg};
+use crate::schedule::primitive::get_block::GET_BLOCK;
+
+/// Why arguments do not fit, as a diagnostic.
+pub(in crate::schedule) fn mismatch(
+    kind: &Kind,
+    error: Mismatch,
+    name: Span,
+    args_span: Span,
+    extra: Option<Span>,
+    keyword_spans: &[Span],
+) -> Diagnostic {
+    let at = |i: usize| keyword_spans.get(i).copied().unwrap_or(args_span);
+    let method = kind.method;
+    let help = format!("it is called as `{}`", bind::signature(kind));
+    match error {
+        Mismatch::TooMany { at_most } => {
+            let arguments = if at_most == 1 { "argument" } else { "arguments" };
+            let message = format!("`{method}` takes at most {at_most} positional {arguments}");
+            Diagnostic::error_at("argument-count", extra.unwrap_or(args_span), message).help(help)
+        }
+        Mismatch::UnknownKeyword { keyword, near } => {
+            let d = Diagnostic::error_at("unknown-argument", at(keyword), format!("`{method}` has no such argument"));
+            match near {
+                Some(near) => d.help(format!("did you mean `{near}`?")),
+                None => d.help(help),
+            }
+        }
+        Mismatch::Twice { keyword } => {
+            let message = "the argument is given twice".to_string();
+            Diagnostic::error_at("argument-count", at(keyword), message).help(help)
+        }
+        Mismatch::Missing { names } => {
+            let list = names.join("`, `");
+            let noun = if names.len() == 1 { "argument" } else { "arguments" };
+            Diagnostic::error_at("missing-argument", name, format!("`{method}` lacks the {noun} `{list}`")).help(help)
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// `sch.method(…)`
+    pub(super) fn method(&mut self, m: &'a Method) -> Result<Value> {
+        if !matches!(self.eval(&m.receiver)?, Value::Schedule) {
+            let message = format!("expected the schedule before `.{}`", m.kind.method);
+            return Err(type_error(m.receiver.span, message));
+        }
+        let (positional, spans) = self.spread(&m.args)?;
+        let mut keywords = Vec::with_capacity(m.keywords.len());
+        for (_, _, value) in &m.keywords {
+            keywords.push(self.eval(value)?);
+        }
+        let open;
+        let plan = match &m.plan {
+            Some(plan) => plan,
+            None => {
+                let names: Vec<&str> = m.keywords.iter().map(|k| &*k.0).collect();
+                open = bind::plan(m.kind, positional.len(), &names).map_err(|e| {
+                    let keyword_spans: Vec<Span> = m.keywords.iter().map(|k| k.1).collect();
+                    let extra = match &e {
+                        Mismatch::TooMany { at_most } => spans.get(*at_most).copied(),
+                        _ => None,
+                    };
+                    FunctionError::from(mismatch(m.kind, e, m.name, m.args_span, extra, &keyword_spans))
+                })?;
+                &open
+            }
+        };
+        let keyword_span = |i: usize| m.keywords[i].2.span;
+        let mut args: Vec<Arg> = Vec::with_capacity(m.kind.params.len());
+        for (param, source) in m.kind.params.iter().zip(&plan.params) {
+            let arg = match *source {
+                Source::Positional(i) => self.argument(m.kind, param, &positional[i], spans[i], &args)?,
+                Source::Keyword(i) => self.argument(m.kind, param, &keywords[i], keyword_span(i), &args)?,
+                Source::Rest(from) => Arg::List(self.loops(m.kind, param, &positional[from..], &spans[from..])?),
+                Source::Default => default_arg(param).unwrap_or(Arg::None),
+            };
+            args.push(arg);
+        }
+        let decision = match plan.decision {
+            Source::Positional(i) => self.decision(&positional[i], spans[i])?,
+            Source::Keyword(i) => self.decision(&keywords[i], keyword_span(i))?,
+            Source::Rest(_) | Source::Default => None,
+        };
+        self.name_function(m.kind, &mut args);
+        let outputs = self.execute(m.kind, args, decision, m.name)?;
+        Ok(match outputs[..] {
+            _ if m.kind.outputs.is_list() => Value::rvs(&outputs),
+            [one] => Value::Rv(one),
+            _ => Value::None,
+        })
+    }
+
+    fn execute(
+        &mut self,
+        kind: &'static Kind,
+        args: Vec<Arg>,
+        decision: Option<Decision>,
+        span: Span,
+    ) -> Result<Vec<Rv>> {
+        self.instructions = self.instructions.checked_sub(1).ok_or_else(|| {
+            let message = format!("gave up after {MAX_INSTRUCTIONS} instructions");
+            FunctionError::from(Diagnostic::error_at("limit", span, message))
+        })?;
+        self.schedule.execute(kind, args, decision).map_err(|e| refused(span, e))
+    }
+
+    /// Arguments with starred ones spread, each with the place it comes from.
+    fn spread(&mut self, items: &'a [Item]) -> Result<(Vec<Value>, Vec<Span>)> {
+        let mut values = Vec::with_capacity(items.len());
+        let mut spans = Vec::with_capacity(items.len());
+        for item in items {
+            let value = self.eval(&item.value)?;
+            if item.star {
+                values.extend(self.iterate(value, item.value.span)?);
+            } else {
+                values.push(value);
+            }
+            spans.resize(values.len(), item.value.span);
+        }
+        Ok((values, spans))
+    }
+
+    /// A value as the argument for a parameter.
+    fn argument(&mut self, kind: &Kind, param: &Param, value: &Value, span: Span, before: &[Arg]) -> Result<Arg> {
+        let fail = |run: &Self, expected: &str| {
+            let found = value.describe(run.schedule);
+            let message = format!("expected {expected} for `{}`, found {found}", param.name);
+            Diagnostic::error_at("type", span, message)
+        };
+        // What a parameter may be left out as may also be written.
+        if matches!(value, Value::None) && default_arg(param) == Some(Arg::None) {
+            return Ok(Arg::None);
+        }
+        let is_block = |run: &Self, v: &Value| matches!(v, Value::Rv(rv) if matches!(run.schedule.value(*rv), Ok(RvValue::Block(..))));
+        let is_loop = |run: &Self, v: &Value| {
+            let value = if let Value::Rv(rv) = v { run.schedule.value(*rv).ok() } else { None };
+            matches!(value, Some(RvValue::Loop(..) | RvValue::AtRoot | RvValue::Inlined))
+        };
+        let plain = |v: &Value| v.to_arg().unwrap_or(Arg::None);
+        match param.ty {
+            Ty::Block | Ty::BlockOrLoop | Ty::Target if matches!(value, Value::Str(_)) => {
+                self.block_called(value, span)
+            }
+            Ty::Block if is_block(self, value) => Ok(plain(value)),
+            Ty::Block => Err(fail(self, "a block").into()),
+            Ty::Loop if is_loop(self, value) => Ok(plain(value)),
+            Ty::Loop => {
+                let d = fail(self, "a loop");
+                let is_list = matches!(value, Value::Sequence(_));
+                Err(if is_list { d.help("take one of them, such as `loops[0]`") } else { d }.into())
+            }
+            Ty::BlockOrLoop if is_block(self, value) || is_loop(self, value) => Ok(plain(value)),
+            Ty::BlockOrLoop => Err(fail(self, "a block or loop").into()),
+            Ty::Loops => Ok(Arg::List(self.loops(kind, param, std::slice::from_ref(value), &[span])?)),
+            Ty::Target if is_block(self, value) || is_loop(self, value) => Ok(plain(value)),
+            Ty::Blocks | Ty::Target => {
+                let expected = if param.ty == Ty::Blocks { "a list of blocks" } else { "a loop or a list of blocks" };
+                match value {
+                    Value::None if param.ty == Ty::Blocks => Ok(Arg::List(Vec::new())),
+                    Value::Sequence(s) => {
+                        let mut blocks = Vec::with_capacity(s.items.len());
+                        for item in &s.items {
+                            blocks.push(match item {
+                                Value::Str(_) => self.block_called(item, span)?,
+                                item if is_block(self, item) => plain(item),
+                                item => {
+                                    let found = item.describe(self.schedule);
+                                    let message =
+                                        format!("expected {expected} for `{}`, found {found} among them", param.name);
+                                    return Err(type_error(span, message));
+                                }
+                            });
+                        }
+                        Ok(Arg::List(blocks))
+                    }
+                    _ => Err(fail(self, expected).into()),
+                }
+            }
+            Ty::Factors => self
+                .sequence(value, span, |run, v| matches!(v, Value::None) || is_number(run, v))
+                .ok_or_else(|| fail(self, "a list of integers and `None`").into()),
+            Ty::Ints => self.sequence(value, span, is_number).ok_or_else(|| fail(self, "a list of integers").into()),
+            Ty::Floats => self
+                .sequence(value, span, |run, v| v.number(run.schedule).is_some())
+                .ok_or_else(|| fail(self, "a list of numbers").into()),
+            Ty::Int | Ty::BufferIndex if is_number(self, value) => Ok(match value {
+                Value::Bool(v) => Arg::Int(*v as i64),
+                v => plain(v),
+            }),
+            // A buffer's position may be given as its name.
+            Ty::BufferIndex | Ty::Buffer if matches!(value, Value::Str(_)) => {
+                Ok(self.buffer_called(param, value, before))
+            }
+            Ty::Int => Err(fail(self, "an integer").into()),
+            Ty::BufferIndex => Err(fail(self, "the position or name of a buffer").into()),
+            Ty::Bool => match value {
+                Value::Bool(v) => Ok(Arg::Bool(*v)),
+                Value::Int(v @ (0 | 1)) => Ok(Arg::Bool(*v == 1)),
+                _ => Err(fail(self, "`True` or `False`").into()),
+            },
+            Ty::Str => match value {
+                Value::Str(_) => Ok(plain(value)),
+                _ => Err(fail(self, "a text").into()),
+            },
+            Ty::Buffer => match value {
+                Value::Sequence(s) => match &s.items[..] {
+                    [Value::Str(access), index]
+                        if is_number(self, index) && Access::parse(Symbol::new(access)).is_some() =>
+                    {
+                        Ok(plain(value))
+                    }
+                    _ => Err(fail(self, "`(\"read\", index)`, `(\"write\", index)` or a buffer's name").into()),
+                },
+                v if is_number(self, v) => Ok(plain(v)),
+                _ => Err(fail(self, "`(\"read\", index)`, `(\"write\", index)` or a buffer's name").into()),
+            },
+            Ty::IndexMap => match value {
+                Value::Lambda(_) => Ok(plain(value)),
+                _ => Err(fail(self, "an index map such as `lambda i, j: (j, i)`").into()),
+            },
+            Ty::PadValue => match value {
+                Value::Lambda(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Typed(..) => {
+                    Ok(plain(value))
+                }
+                _ => Err(fail(self, "a number or a function of indices").into()),
+            },
+            Ty::Value => match value.to_arg() {
+                Some(arg) if !is_block(self, value) && !is_loop(self, value) => Ok(arg),
+                _ => Err(fail(self, "a number, text, list or dictionary").into()),
+            },
+        }
+    }
+
+    /// A list or tuple all of whose items pass `test`.
+    fn sequence(&mut self, value: &Value, span: Span, test: impl Fn(&Self, &Value) -> bool) -> Option<Arg> {
+        let items = match value {
+            Value::Sequence(_) | Value::Range(..) => self.iterate(value.clone(), span).ok()?,
+            _ => return None,
+        };
+        items.iter().all(|v| test(self, v)).then(|| Arg::List(items.iter().filter_map(Value::to_arg).collect()))
+    }
+
+    fn loops(&mut self, kind: &Kind, param: &Param, values: &[Value], spans: &[Span]) -> Result<Vec<Arg>> {
+        let mut loops = Vec::with_capacity(values.len());
+        for (value, &span) in values.iter().zip(spans) {
+            match value {
+                Value::Rv(rv)
+                    if matches!(
+                        self.schedule.value(*rv),
+                        Ok(RvValue::Loop(..) | RvValue::AtRoot | RvValue::Inlined)
+                    ) =>
+                {
+                    loops.push(Arg::Rv(*rv));
+                }
+                other => {
+                    let found = other.describe(self.schedule);
+                    let message = format!("expected loops for `{}`, found {found}", param.name);
+                    let d = Diagnostic::error_at("type", span, message);
+                    let is_list = matches!(other, Value::Sequence(_));
+                    let help = || format!("spread it with a star: `sch.{}(*…)`", kind.method);
+                    return Err(d.maybe_help(is_list.then(help)).into());
+                }
+            }
+        }
+        Ok(loops)
+    }
+
+    /// The block of that name, fetched by an instruction of its own as TVM does.
+    fn block_called(&mut self, name: &Value, span: Span) -> Result<Arg> {
+        let mut args = vec![name.to_arg().unwrap_or(Arg::None), Arg::None];
+        self.name_function(&GET_BLOCK, &mut args);
+        let outputs = self.execute(&GET_BLOCK, args, None, span)?;
+        Ok(outputs.first().map_or(Arg::None, |&rv| Arg::Rv(rv)))
+    }
+
+    /// Fills in the function that a look-up of a block without one is in, so that the trace names it.
+    fn name_function(&self, kind: &Kind, args: &mut [Arg]) {
+        if kind.name != GET_BLOCK.name {
+            return;
+        }
+        if let Some(func @ Arg::None) = args.get_mut(1) {
+            let index = match (self.schedule.work_func(), self.schedule.n_funcs()) {
+                (Some(f), _) => Some(f),
+                (None, 1) => Some(0),
+                (None, n) => (0..n).find(|&i| self.schedule.func(i).name == "main"),
+            };
+            if let Some(index) = index {
+                *func = Arg::Str(self.schedule.func(index).name);
+            }
+        }
+    }
+
+    /// The position of a buffer that the block among the arguments accesses, by its name. The name itself where there
+    /// is no such buffer or several: the primitive says what is wrong.
+    fn buffer_called(&self, param: &Param, value: &Value, before: &[Arg]) -> Arg {
+        let unresolved = value.to_arg().unwrap_or(Arg::None);
+        let Arg::Str(name) = unresolved else { return unresolved };
+        let block = before.iter().find_map(|a| match a {
+            Arg::Rv(rv) => match self.schedule.value(*rv) {
+                Ok(RvValue::Block(f, b)) if self.schedule.func(f).is_alive(b.stmt()) => Some((f, b)),
+                _ => None,
+            },
+            _ => None,
+        });
+        let Some((f, b)) = block else { return unresolved };
+        let func = self.schedule.func(f);
+        let block = func.block(b);
+        let find = |access: Access| {
+            let mut found = access.regions(block).iter().enumerate();
+            let mut found = found.by_ref().filter(|(_, r)| func.arena.buffer(r.buffer).name == name);
+            let first = found.next()?.0 as i64;
+            found.next().is_none().then_some(first)
+        };
+        let index = match param.ty {
+            // A buffer that is both read and written is the written one, as in TVM.
+            Ty::Buffer => {
+                let pair = |access: &str, i: i64| Arg::List(vec![access.into(), Arg::Int(i)]);
+                let written = find(Access::Write).map(|i| pair("write", i));
+                written.or_else(|| find(Access::Read).map(|i| pair("read", i)))
+            }
+            _ if param.name.starts_with("read") => find(Access::Read).map(Arg::Int),
+            _ => find(Access::Write).map(Arg::Int),
+        };
+        index.unwrap_or(unresolved)
+    }
+
+    fn decision(&mut self, value: &Value, span: Span) -> Result<Option<Decision>> {
+        match value {
+            Value::None => Ok(None),
+            Value::Sequence(_) | Value::Range(..) => {
+                let items = self.iterate(value.clone(), span)?;
+                let sizes: Option<Vec<i64>> = items.iter().map(|v| v.int(self.schedule)).collect();
+                match sizes {
+                    Some(sizes) => Ok(Some(Decision::Ints(sizes))),
+                    None => Err(type_error(span, "expected integers as the decision")),
+                }
+            }
+            other => match other.int(self.schedule) {
+                Some(v) => Ok(Some(Decision::Int(v))),
+                None => {
+                    let found = other.describe(self.schedule);
+                    Err(type_error(
+                        span,
+                        format!("expected an integer or a list of them as the decision, found {found}"),
+                    ))
+                }
+            },
+        }
+    }
+
+    /// `sch.get(rv)` and `sch.work_on(name)`
+    pub(super) fn special(&mut self, which: Special, parts: &'a [Expr; 2], span: Span) -> Result<Value> {
+        let [receiver, arg] = parts;
+        if !matches!(self.eval(receiver)?, Value::Schedule) {
+            return Err(type_error(receiver.span, "expected the schedule before the method"));
+        }
+        let value = self.eval(arg)?;
+        match (which, &value) {
+            (Special::Get, Value::Rv(rv)) => match self.schedule.value(*rv) {
+                Ok(RvValue::Int(v)) => Ok(Value::Int(v)),
+                Ok(RvValue::Block(f, b)) if self.schedule.func(f).is_alive(b.stmt()) => Ok(Value::View(*rv)),
+                Ok(RvValue::Loop(f, l)) if self.schedule.func(f).is_alive(l.stmt()) => Ok(Value::View(*rv)),
+                _ => Err(type_error(arg.span, "the loop or block no longer exists, or is at no place")),
+            },
+            (Special::Get, v) if v.int(self.schedule).is_some() => {
+                Ok(Value::Int(v.int(self.schedule).unwrap_or_default()))
+            }
+            (Special::WorkOn, Value::Str(name)) => {
+                let n = self.schedule.n_funcs();
+                match (0..n).find(|&i| self.schedule.func(i).name == **name) {
+                    Some(i) => {
+                        self.schedule.work_on(i);
+                        Ok(Value::None)
+                    }
+                    None => {
+                        let known: Vec<&str> = (0..n).map(|i| self.schedule.func(i).name.as_str()).collect();
+                        let d = Diagnostic::error_at(
+                            "unknown-function",
+                            arg.span,
+                            format!("the module has no function `{name}`"),
+                        );
+                        let near = nearest(name, known.iter().copied()).map(|n| format!("did you mean `{n}`?"));
+                        Err(d.help(format!("its functions are `{}`", known.join("`, `"))).maybe_help(near).into())
+                    }
+                }
+            }
+            (Special::Get, v) => {
+                let found = v.describe(self.schedule);
+                Err(type_error(span, format!("expected a block, loop or sampled number, found {found}")))
+            }
+            (Special::WorkOn, v) => {
+                let found = v.describe(self.schedule);
+                Err(type_error(arg.span, format!("expected the name of a function, found {found}")))
+            }
+        }
+    }
+
+    /// A call of another function of the text.
+    pub(super) fn user_call(
+        &mut self,
+        index: usize,
+        args: &'a [Item],
+        keywords: &'a [(Box<str>, Span, Expr)],
+        span: Span,
+    ) -> Result<Value> {
+        let functions = self.functions;
+        let function = &functions[index];
+        let (positional, spans) = self.spread(args)?;
+        let n = function.params.len();
+        if positional.len() > n {
+            let message = format!("`{}` takes {n} arguments, found {}", function.name, positional.len());
+            let at = spans.get(n).copied().unwrap_or(span);
+            return Err(Diagnostic::error_at("argument-count", at, message).into());
+        }
+        let mut locals: Vec<Option<Value>> = vec![None; function.locals.len()];
+        for (slot, value) in locals.iter_mut().zip(positional) {
+            *slot = Some(value);
+        }
+        for (name, at, value) in keywords {
+            let Some(i) = function.params.iter().position(|(p, _)| p == name) else {
+                let message = format!("`{}` has no parameter `{name}`", function.name);
+                let near = nearest(name, function.params.iter().map(|(p, _)| &**p));
+                let d = Diagnostic::error_at("unknown-argument", *at, message);
+                return Err(d.maybe_help(near.map(|n| format!("did you mean `{n}`?"))).into());
+            };
+            let value = self.eval(value)?;
+            if locals[i].replace(value).is_some() {
+                let message = format!("the argument `{name}` is given twice");
+                return Err(Diagnostic::error_at("argument-count", *at, message).into());
+            }
+        }
+        for (i, (name, default)) in function.params.iter().enumerate() {
+            if locals[i].is_none() {
+                locals[i] = match default {
+                    Some(default) => Some(self.eval(default)?),
+                    None => {
+                        let message = format!("`{}` lacks the argument `{name}`", function.name);
+                        return Err(Diagnostic::error_at("missing-argument", span, message).into());
+                    }
+                };
+            }
+        }
+        self.call(function, locals, span)
+    }
+}
+
+fn is_number(run: &Run<'_>, value: &Value) -> bool {
+    value.int(run.schedule).is_some()
+}

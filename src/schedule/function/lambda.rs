@@ -1,0 +1,142 @@
+//! Functions of indices: from the text of a lambda to an [`arg::Lambda`](Lambda). Variables of the schedule function
+//! are replaced by their values; sampled numbers stay symbolic, so that the map follows another decision.
+
+use super::code::{self, Expr, ExprKind};
+use super::failure::type_error;
+use super::run::{Result, Run};
+use super::value::Value;
+use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::{BinOp, CmpOp};
+use crate::schedule::arg::{Lambda, LambdaExpr, RvExpr};
+use crate::script::python::{BinaryOp, CompareOp};
+
+/// The function of indices that a lambda is.
+pub(super) fn evaluate<'a>(run: &mut Run<'a>, l: &'a code::Lambda) -> Result<Lambda> {
+    let results = l.results.iter().map(|e| expr(run, e)).collect::<Result<_>>()?;
+    Ok(Lambda { params: l.params.clone(), results, scalar: l.scalar })
+}
+
+fn expr<'a>(run: &mut Run<'a>, e: &'a Expr) -> Result<LambdaExpr> {
+    run.step(1, e.span)?;
+    let boxed = |run: &mut Run<'a>, e: &'a Expr| expr(run, e).map(Box::new);
+    Ok(match &e.kind {
+        ExprKind::Param(i) => LambdaExpr::Param(*i),
+        ExprKind::AxisSeparator => LambdaExpr::AxisSeparator,
+        ExprKind::Neg(a) => match expr(run, a)? {
+            LambdaExpr::Int(v) => LambdaExpr::Int(v.checked_neg().ok_or_else(|| overflow(e.span))?),
+            LambdaExpr::Float(v) => LambdaExpr::Float(-v),
+            // TVM writes a negated index so, too.
+            other => LambdaExpr::Binary(BinOp::Mul, Box::new(other), Box::new(LambdaExpr::Int(-1))),
+        },
+        ExprKind::Not(a) => LambdaExpr::Not(boxed(run, a)?),
+        ExprKind::Binary(op, a, b) => {
+            let ir_op = match op {
+                BinaryOp::Add => BinOp::Add,
+                BinaryOp::Sub => BinOp::Sub,
+                BinaryOp::Mul => BinOp::Mul,
+                BinaryOp::FloorDiv => BinOp::FloorDiv,
+                BinaryOp::Mod => BinOp::FloorMod,
+                _ => {
+                    let message = format!("`{}` is not possible in an index map", op.token());
+                    let d = Diagnostic::error_at("type", e.span, message);
+                    return Err(d.help("`+`, `-`, `*`, `//` and `%` are").into());
+                }
+            };
+            let (x, y) = (expr(run, a)?, expr(run, b)?);
+            folded(ir_op, x, y, e.span)?
+        }
+        ExprKind::Arithmetic(op, parts) => {
+            let [a, b] = &**parts;
+            let (x, y) = (expr(run, a)?, expr(run, b)?);
+            folded(*op, x, y, e.span)?
+        }
+        ExprKind::And(parts) | ExprKind::Or(parts) => {
+            let op = if matches!(e.kind, ExprKind::And(_)) { BinOp::And } else { BinOp::Or };
+            let mut all = None;
+            for part in parts {
+                let next = expr(run, part)?;
+                all = Some(match all {
+                    None => next,
+                    Some(before) => LambdaExpr::Binary(op, Box::new(before), Box::new(next)),
+                });
+            }
+            all.unwrap_or(LambdaExpr::Int(1))
+        }
+        ExprKind::Compare(first, rest) => {
+            let mut left = expr(run, first)?;
+            let mut all = None;
+            for (op, right) in rest {
+                let right_value = expr(run, right)?;
+                let next = LambdaExpr::Compare(comparison(*op, e.span)?, Box::new(left), Box::new(right_value.clone()));
+                all = Some(match all {
+                    None => next,
+                    Some(before) => LambdaExpr::Binary(BinOp::And, Box::new(before), Box::new(next)),
+                });
+                left = right_value;
+            }
+            all.unwrap_or(LambdaExpr::Int(1))
+        }
+        ExprKind::Conditional(parts) | ExprKind::IfThenElse(parts) => {
+            let [c, a, b] = &**parts;
+            LambdaExpr::IfThenElse(Box::new([expr(run, c)?, expr(run, a)?, expr(run, b)?]))
+        }
+        ExprKind::Typed(dtype, value) => LambdaExpr::Typed(*dtype, boxed(run, value)?),
+        // Anything else does not depend on the parameters (the compiler sees to it), so it is a value.
+        _ => {
+            let value = run.eval(e)?;
+            constant(run, value, e.span)?
+        }
+    })
+}
+
+/// Constants fold, as they do in TVM's constructors.
+fn folded(op: BinOp, a: LambdaExpr, b: LambdaExpr, span: Span) -> Result<LambdaExpr> {
+    if let (LambdaExpr::Int(x), LambdaExpr::Int(y)) = (&a, &b) {
+        let whole = RvExpr::Binary(op, Box::new(RvExpr::Int(*x)), Box::new(RvExpr::Int(*y)));
+        return whole.eval(&|_| None).map(LambdaExpr::Int).ok_or_else(|| overflow(span));
+    }
+    Ok(LambdaExpr::Binary(op, Box::new(a), Box::new(b)))
+}
+
+fn overflow(span: Span) -> super::failure::FunctionError {
+    Diagnostic::error_at("arithmetic", span, "the result is not defined")
+        .help("it divides by zero, or does not fit 64 bits")
+        .into()
+}
+
+fn comparison(op: CompareOp, span: Span) -> Result<CmpOp> {
+    Ok(match op {
+        CompareOp::Eq => CmpOp::Eq,
+        CompareOp::Ne => CmpOp::Ne,
+        CompareOp::Lt => CmpOp::Lt,
+        CompareOp::Le => CmpOp::Le,
+        CompareOp::Gt => CmpOp::Gt,
+        CompareOp::Ge => CmpOp::Ge,
+        CompareOp::Is | CompareOp::IsNot | CompareOp::In | CompareOp::NotIn => {
+            return Err(type_error(span, format!("`{}` is not possible in an index map", op.token())));
+        }
+    })
+}
+
+fn constant(run: &Run<'_>, value: Value, span: Span) -> Result<LambdaExpr> {
+    Ok(match value {
+        Value::Int(v) => LambdaExpr::Int(v),
+        Value::Bool(v) => LambdaExpr::Int(v as i64),
+        Value::Float(v) => LambdaExpr::Float(v),
+        Value::Typed(dtype, inner) => LambdaExpr::Typed(dtype, Box::new(constant(run, *inner, span)?)),
+        Value::Rv(rv) if run.schedule.int_value(rv).is_some() => LambdaExpr::Rv(rv),
+        Value::Expr(e) => of_rv_expr(&e),
+        other => {
+            let found = other.describe(run.schedule);
+            return Err(type_error(span, format!("expected a number in an index map, found {found}")));
+        }
+    })
+}
+
+fn of_rv_expr(e: &RvExpr) -> LambdaExpr {
+    match e {
+        RvExpr::Rv(rv) => LambdaExpr::Rv(*rv),
+        RvExpr::Int(v) => LambdaExpr::Int(*v),
+        RvExpr::Binary(op, a, b) => LambdaExpr::Binary(*op, Box::new(of_rv_expr(a)), Box::new(of_rv_expr(b))),
+    }
+}

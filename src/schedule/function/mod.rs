@@ -1,0 +1,136 @@
+//! Schedule functions: a user's search space, or a trace, as Python text.
+//!
+//!     def stochastic_schedule_mm(sch):
+//!         block_C = sch.get_block("C", "main")
+//!         i, j, k = sch.get_loops(block=block_C)
+//!         j_factors = sch.sample_perfect_tile(loop=j, n=2)
+//!         j_0, j_1 = sch.split(loop=j, factors=j_factors)
+//!         sch.reorder(i, j_0, k, j_1)
+//!         sch.decompose_reduction(block_C, k)
+//!         return sch
+//!
+//! The text is real Python, parsed by a Python parser; of the language there is what building a schedule needs:
+//! variables, unpacking, lists, tuples, dictionaries, integers and floats, `for` over lists and ranges, `if`,
+//! comprehensions, f-strings, assertions, lambdas as index maps, functions that call each other, and a handful of
+//! Python's own functions. Everything else is refused with a diagnostic. Methods of the schedule are the kinds of
+//! [`primitive::ALL`](super::primitive::ALL); each call goes through [`Schedule::execute`].
+//!
+//! # Sampled numbers
+//! Arithmetic on what `sample_…` gives stays symbolic, so that the trace follows other decisions. Where a plain number
+//! is needed to go on (a comparison, an `if`, an index, the bound of a `range`, an f-string, `sch.get`), the value that
+//! it has now is taken, and the trace holds the instructions of the path that was taken.
+//!
+//! # Stages
+//! [`python`] parses, `compile` and `compile_expr` resolve names and calls and find every mistake that can be seen
+//! without a program, `run`, `eval` and `invoke` carry out. Steps, instructions, nesting and the length of lists and
+//! texts are limited: the text is untrusted.
+
+pub(super) mod bind;
+mod builtin;
+mod code;
+mod compile;
+mod compile_expr;
+mod eval;
+mod failure;
+pub(super) mod invoke;
+mod lambda;
+mod run;
+mod scope;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use failure::FunctionError;
+
+use super::Schedule;
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
+use crate::script::python;
+use code::Function;
+use run::Run;
+use std::sync::Arc;
+use value::Value;
+
+/// A schedule function, ready to be applied any number of times.
+#[derive(Debug)]
+pub struct ScheduleFunction {
+    functions: Vec<Function>,
+    main: usize,
+    module: Function,
+    file_name: Arc<str>,
+    text: Arc<str>,
+}
+
+impl ScheduleFunction {
+    /// Reads a text: its last function, or its statements if it has none. `file_name` is only shown in messages.
+    ///
+    /// # Errors
+    /// All mistakes that can be found without a program.
+    pub fn parse(text: &str, file_name: &str) -> Result<ScheduleFunction, Diagnostics> {
+        Self::read(text, file_name, None)
+    }
+
+    /// Reads the function called `name` of a text.
+    ///
+    /// # Errors
+    /// As [`ScheduleFunction::parse`], and if there is no such function.
+    pub fn parse_named(text: &str, file_name: &str, name: &str) -> Result<ScheduleFunction, Diagnostics> {
+        Self::read(text, file_name, Some(name))
+    }
+
+    fn read(text: &str, file_name: &str, name: Option<&str>) -> Result<ScheduleFunction, Diagnostics> {
+        let source = Source { name: file_name, text };
+        let program = python::parse_module(text)
+            .and_then(|stmts| compile::program(text, &stmts, name))
+            .map_err(|items| Diagnostics::new(source, items))?;
+        Ok(ScheduleFunction {
+            functions: program.functions,
+            main: program.main,
+            module: program.module,
+            file_name: file_name.into(),
+            text: text.into(),
+        })
+    }
+
+    /// The name of the function; `schedule` for bare statements.
+    pub fn name(&self) -> &str {
+        &self.functions[self.main].name
+    }
+
+    /// The text with its name, for rendering diagnostics.
+    pub fn source(&self) -> Source<'_> {
+        Source { name: &self.file_name, text: &self.text }
+    }
+
+    /// Carries out the function on a schedule. Decisions that it does not give are drawn from the schedule's stream.
+    ///
+    /// # Errors
+    /// The first instruction that is refused, or any other mistake; what was carried out before stays.
+    pub fn apply(&self, schedule: &mut Schedule) -> Result<(), FunctionError> {
+        let mut run = Run::new(schedule, &self.functions, &self.module);
+        run.body()?;
+        run.globals = std::mem::take(&mut run.locals);
+        let main = &self.functions[self.main];
+        let mut locals: Vec<Option<Value>> = vec![None; main.locals.len()];
+        for (i, (_, default)) in main.params.iter().enumerate() {
+            locals[i] = match (i, default) {
+                (0, _) => Some(Value::Schedule),
+                (_, Some(default)) => Some(run.eval(default)?),
+                (_, None) => None,
+            };
+        }
+        run.function = main;
+        run.locals = locals;
+        let result = run.body()?;
+        let is_schedule = |v: &Value| matches!(v, Value::Schedule | Value::None);
+        let fine = match &result {
+            Value::Sequence(s) => s.items.iter().all(is_schedule),
+            other => is_schedule(other),
+        };
+        if !fine {
+            let found = result.describe(run.schedule);
+            let message = format!("expected `{}` to return the schedule or nothing, found {found}", main.name);
+            return Err(Diagnostic::error_at("return", main.span, message).into());
+        }
+        Ok(())
+    }
+}

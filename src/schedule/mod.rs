@@ -1,0 +1,185 @@
+//! Schedules: a program, the instructions that transform it, and the trace of those that were carried out.
+//!
+//! A [`Schedule`] holds a module and applies instructions to it. Everything goes through [`Schedule::execute`]: the
+//! arguments are resolved, the primitive checks and transforms (all of it or, on an error, nothing), its results get
+//! fresh [`Rv`]s, and the [`Instruction`](trace::Instruction) joins the [`Trace`]. What instructions there are is one
+//! table, [`primitive::ALL`]; each has a file under `primitive/`, which begins with the edit it makes.
+//!
+//! Semantics follow TVM's TensorIR schedule (`src/s_tir/schedule`); where TVM accepts what would change results, we
+//! refuse, and docs/primitives.md says so.
+
+pub mod analysis;
+pub mod api;
+pub mod arg;
+pub mod call;
+pub mod error;
+pub mod function;
+pub mod kind;
+pub mod primitive;
+pub mod render;
+pub mod state;
+pub mod trace;
+
+use crate::ir::{Func, Module};
+use arg::{Arg, Decision, FuncIndex, Rv, RvValue};
+use call::Call;
+use error::{ErrorKind, ScheduleError};
+use kind::{Kind, Outcome};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use state::State;
+pub use trace::{Instruction, Trace};
+
+/// A module being scheduled.
+#[derive(Clone)]
+pub struct Schedule {
+    pub(crate) states: Vec<State>,
+    module_name: Option<crate::ir::Symbol>,
+    rvs: Vec<RvValue>,
+    trace: Trace,
+    pub(crate) rng: ChaCha8Rng,
+    /// Functions that `get_block` looks into when none is named.
+    work_func: Option<FuncIndex>,
+}
+
+impl Schedule {
+    /// A schedule of `module` with an empty trace. Decisions that are not given are drawn from a stream of numbers
+    /// that `seed` fixes.
+    pub fn new(module: &Module, seed: u64) -> Schedule {
+        Schedule {
+            states: module.funcs.iter().enumerate().map(|(i, f)| State::new(i, f.clone())).collect(),
+            module_name: module.name,
+            rvs: Vec::new(),
+            trace: Trace::default(),
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            work_func: None,
+        }
+    }
+
+    /// Draws further decisions from `rng`.
+    pub fn set_rng(&mut self, rng: ChaCha8Rng) {
+        self.rng = rng;
+    }
+
+    /// The program as it is now.
+    pub fn module(&self) -> Module {
+        Module { name: self.module_name, funcs: self.states.iter().map(|s| s.func.clone()).collect() }
+    }
+
+    /// A function of the program as it is now.
+    pub fn func(&self, index: FuncIndex) -> &Func {
+        &self.states[index].func
+    }
+
+    /// A function of the program, for analyses that make expressions. Statements must stay as they are: only
+    /// instructions change them.
+    pub(crate) fn func_mut(&mut self, index: FuncIndex) -> &mut Func {
+        &mut self.states[index].func
+    }
+
+    /// The number of functions.
+    pub fn n_funcs(&self) -> usize {
+        self.states.len()
+    }
+
+    /// The instructions carried out so far.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The number of random variables made so far.
+    pub fn n_rvs(&self) -> usize {
+        self.rvs.len()
+    }
+
+    /// Restricts `get_block` without a function name to one function.
+    pub fn work_on(&mut self, func: FuncIndex) {
+        self.work_func = Some(func);
+    }
+
+    pub(crate) fn work_func(&self) -> Option<FuncIndex> {
+        self.work_func
+    }
+
+    /// What a random variable stands for.
+    ///
+    /// # Errors
+    /// If the schedule has made no such variable.
+    pub fn value(&self, rv: Rv) -> Result<RvValue, ScheduleError> {
+        self.rvs.get(rv.index()).copied().ok_or_else(|| {
+            ErrorKind::Argument { message: "the random variable belongs to another schedule".to_string() }.into()
+        })
+    }
+
+    /// The number that a random variable stands for.
+    pub fn int_value(&self, rv: Rv) -> Option<i64> {
+        match self.rvs.get(rv.index()) {
+            Some(RvValue::Int(v)) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// Carries out one instruction and records it.
+    ///
+    /// # Errors
+    /// If the primitive refuses; then the program and the trace are as before.
+    pub fn execute(
+        &mut self,
+        kind: &'static Kind,
+        args: Vec<Arg>,
+        decision: Option<Decision>,
+    ) -> Result<Vec<Rv>, ScheduleError> {
+        debug_assert_eq!(args.len(), kind.params.len(), "arguments of {}", kind.name);
+        let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref() };
+        let outcome: Outcome = (kind.run)(&mut call).map_err(|mut e| {
+            e.primitive = kind.method;
+            e
+        })?;
+        #[cfg(debug_assertions)]
+        self.assert_valid(kind);
+        let outputs = outcome
+            .outputs
+            .into_iter()
+            .map(|value| {
+                let rv = Rv(self.rvs.len() as u32);
+                self.rvs.push(value);
+                rv
+            })
+            .collect::<Vec<Rv>>();
+        self.trace.insts.push(Instruction { kind, args, outputs: outputs.clone(), decision: outcome.decision });
+        Ok(outputs)
+    }
+
+    /// Which instruction consumed a loop or block: the last one of a kind that consumes and that was given it, under
+    /// this name or another. Only errors pay for the search.
+    pub(crate) fn dead(&self, rv: Rv, what: &'static str) -> ErrorKind {
+        const CONSUMERS: [&str; 9] = [
+            "Split",
+            "Fuse",
+            "Merge",
+            "LoopPartition",
+            "Blockize",
+            "Tensorize",
+            "ComputeInline",
+            "ReverseComputeInline",
+            "FuseReductionEpilogue",
+        ];
+        let value = self.rvs.get(rv.index());
+        let is_given = |inst: &Instruction| {
+            let mut given = false;
+            inst.args.iter().for_each(|a| a.for_each_rv(&mut |r| given |= self.rvs.get(r.index()) == value));
+            given
+        };
+        let consumer = self.trace.insts.iter().rev().find(|inst| CONSUMERS.contains(&inst.kind.name) && is_given(inst));
+        let by = match consumer {
+            Some(inst) => format!("`{}` consumed it", inst.kind.method),
+            None => "an earlier instruction removed it".to_string(),
+        };
+        ErrorKind::DeadHandle { what, by }
+    }
+
+    #[cfg(debug_assertions)]
+    fn assert_valid(&self, kind: &Kind) {
+        let _ = kind;
+    }
+}

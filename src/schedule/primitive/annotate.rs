@@ -1,0 +1,67 @@
+//! Annotations of loops and blocks: `annotate` and `unannotate`.
+//!
+//!     sch.annotate(block_or_loop=b0, ann_key="pragma_unroll", ann_val=1)
+//!
+//! Requires nothing of the program. A key that is there already keeps its old value, silently, as in TVM;
+//! `unannotate` requires that the key is there. No handle dies.
+
+use super::super::call::{BlockOrLoop, Call};
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use crate::ir::Annotations;
+
+/// `annotate(block_or_loop, ann_key, ann_val)`.
+pub static ANNOTATE: Kind = Kind {
+    name: "Annotate",
+    method: "annotate",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block_or_loop", Ty::BlockOrLoop),
+        Param::attr("ann_key", Ty::Str),
+        Param::input("ann_val", Ty::Value),
+    ],
+    outputs: Outputs::None,
+    samples: false,
+    run: annotate,
+};
+
+/// `unannotate(block_or_loop, ann_key)`.
+pub static UNANNOTATE: Kind = Kind {
+    name: "Unannotate",
+    method: "unannotate",
+    classic: None,
+    positional: false,
+    params: &[Param::input("block_or_loop", Ty::BlockOrLoop), Param::attr("ann_key", Ty::Str)],
+    outputs: Outputs::None,
+    samples: false,
+    run: unannotate,
+};
+
+fn annotations<'a>(call: &'a mut Call<'_>, func: usize, target: BlockOrLoop) -> &'a mut Annotations {
+    let f = &mut call.state(func).func;
+    match target {
+        BlockOrLoop::Block(b) => &mut f.block_mut(b).annotations,
+        BlockOrLoop::Loop(l) => &mut f.loop_mut(l).annotations,
+    }
+}
+
+fn annotate(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, target) = call.block_or_loop(0)?;
+    let key = call.str(1)?;
+    let value = call.attr_value(func, &call.args[2])?;
+    let all = annotations(call, func, target);
+    if all.get(key).is_none() {
+        all.insert(key, value);
+    }
+    Ok(Outcome::none())
+}
+
+fn unannotate(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, target) = call.block_or_loop(0)?;
+    let key = call.str(1)?;
+    match annotations(call, func, target).remove(key) {
+        Some(_) => Ok(Outcome::none()),
+        None => Err(ScheduleError::new(ErrorKind::UnknownAnnotation { key }).at(func, target.stmt())),
+    }
+}

@@ -1,0 +1,237 @@
+//! Takes the init out of a reduction block and puts it in a nest of its own, right before a loop.
+//!
+//!     for i, j, k in T.grid(m, n, o):
+//!         with T.block("C"): init: C[vi, vj] = 0;  C[vi, vj] = C[vi, vj] + …
+//!     # becomes, decomposed at j
+//!     for i in range(m):
+//!         for j_init in range(n):
+//!             with T.block("C_init"): C[vi, vj] = 0
+//!         for j, k in T.grid(n, o):
+//!             with T.block("C_update"): C[vi, vj] = C[vi, vj] + …
+//!
+//! The init nest has the loops from the given one inwards that the spatial iteration variables use, with their kinds
+//! and annotations, and of the predicate the parts that use no other loop.
+//!
+//! Requires: the loop is around the block; the block is a reduction block; no loop further out drives a reduction
+//! iteration variable. Preserves: all loops and the block, which afterwards is the update. Returns: the init block.
+//!
+//! Handles: created, the init block and its loops; persists, the block (as the update) and its loops.
+
+use super::super::analysis::block_class::require_reduction;
+use super::super::analysis::tree::require_scope;
+use super::super::analysis::update_scope_info;
+use super::super::arg::RvValue;
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use crate::ir::visit::uses_var;
+use crate::ir::{
+    Arena, BinOp, Block, BlockId, BlockIter, Body, BufferRegion, Expr, ExprId, IterKind, Loop, LoopId, Substitution,
+    VarId,
+};
+
+/// `decompose_reduction(block, loop)`.
+pub static DECOMPOSE_REDUCTION: Kind = Kind {
+    name: "DecomposeReduction",
+    method: "decompose_reduction",
+    classic: None,
+    positional: false,
+    params: &[Param::input("block", Ty::Block), Param::input("loop", Ty::Loop)],
+    outputs: Outputs::Block,
+    samples: false,
+    run,
+};
+
+/// What the checks found.
+struct Plan {
+    block: BlockId,
+    scope: BlockId,
+    at: LoopId,
+    /// The loops from `at` inwards to the block.
+    below: Vec<LoopId>,
+}
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let at = call.loop_in(1, func)?;
+    let state = call.state(func);
+    let plan = check(state, block, at)?;
+    let init = apply(state, plan);
+    Ok(Outcome { outputs: vec![RvValue::Block(func, init)], decision: None })
+}
+
+fn check(state: &State, block: BlockId, at: LoopId) -> Result<Plan, ScheduleError> {
+    let func = &state.func;
+    let scope = require_scope(state, block, false)?;
+    let mut loops = func.loops_above(block.stmt());
+    let Some(position) = loops.iter().position(|&l| l == at) else {
+        let (loop_name, block_name) = (func.arena.var(func.loop_(at).var).name, func.block(block).name);
+        return Err(state.error(ErrorKind::LoopPosition { loop_name, block: block_name }, at));
+    };
+    require_reduction(state, block, scope)?;
+    for iter in func.block(block).iters.iter().filter(|i| i.kind == IterKind::Reduce) {
+        for &outer in &loops[..position] {
+            let var = func.loop_(outer).var;
+            if uses_var(&func.arena, iter.value, &mut |v| v == var) {
+                let name = |v: VarId| func.arena.var(v).name;
+                let kind = ErrorKind::LoopHeight { loop_name: name(func.loop_(at).var), outer: name(var) };
+                return Err(state.error(kind, at));
+            }
+        }
+    }
+    Ok(Plan { block, scope, at, below: loops.split_off(position) })
+}
+
+fn apply(state: &mut State, plan: Plan) -> BlockId {
+    let Plan { block, scope, at, below } = plan;
+    let func = &mut state.func;
+
+    // The update keeps the block's identity; the init moves out of it as it is.
+    let init_body = func.block(block).init.clone().unwrap_or_default();
+    func.set_init(block, None);
+    let old = func.block(block).clone();
+    let node = func.block_mut(block);
+    node.name = old.name.with_suffix("_update");
+    node.reads = old
+        .writes
+        .iter()
+        .filter(|w| !old.reads.iter().any(|r| r.buffer == w.buffer))
+        .chain(&old.reads)
+        .copied()
+        .collect();
+
+    let mut renamed = Substitution::default();
+    let mut iters: Vec<BlockIter> = Vec::with_capacity(old.iters.len());
+    for iter in old.iters.iter().filter(|i| i.kind == IterKind::Spatial) {
+        let (var, e) = func.arena.new_var_expr(func.arena.var(iter.var).name, func.arena.var(iter.var).dtype);
+        renamed.add_var(iter.var, e);
+        iters.push(BlockIter { var, ..*iter });
+    }
+    for &s in &init_body {
+        func.rewrite_subtree(s, &mut renamed);
+    }
+    let writes: Vec<BufferRegion> = old.writes.iter().map(|w| renamed.apply_region(&mut func.arena, w)).collect();
+
+    let (chosen, discarded): (Vec<LoopId>, Vec<LoopId>) = below.into_iter().partition(|&l| {
+        let var = func.loop_(l).var;
+        iters.iter().any(|i| uses_var(&func.arena, i.value, &mut |v| v == var))
+    });
+    let discarded: Vec<VarId> = discarded.into_iter().map(|l| func.loop_(l).var).collect();
+    let mut to_init_loops = Substitution::default();
+    let mut vars: Vec<VarId> = Vec::with_capacity(chosen.len());
+    for &l in &chosen {
+        let var = func.arena.var(func.loop_(l).var).clone();
+        let (new, e) = func.arena.new_var_expr(var.name.with_suffix("_init"), var.dtype);
+        to_init_loops.add_var(func.loop_(l).var, e);
+        vars.push(new);
+    }
+    for iter in &mut iters {
+        iter.value = to_init_loops.apply(&mut func.arena, iter.value);
+    }
+    let predicate = without_loops(&mut func.arena, old.predicate, &discarded);
+    let predicate = to_init_loops.apply(&mut func.arena, predicate);
+
+    let init = func.add_block(Block {
+        iters,
+        writes,
+        annotations: old.annotations.clone(),
+        body: init_body,
+        ..Block::new(old.name.with_suffix("_init"), predicate)
+    });
+    let mut nest = init.stmt();
+    for (&l, &var) in chosen.iter().zip(&vars).rev() {
+        let node = func.loop_(l).clone();
+        let min = to_init_loops.apply(&mut func.arena, node.min);
+        let extent = to_init_loops.apply(&mut func.arena, node.extent);
+        nest = func.add_loop(Loop { var, min, extent, body: Body::from_slice(&[nest]), ..node }).stmt();
+    }
+    let place = func.place(at.stmt()).expect("a loop around a block of the scope stands in it");
+    func.insert_at(place, &[nest]);
+
+    update_scope_info(state, scope);
+    init
+}
+
+/// The conjunction without the parts that mention one of the variables.
+fn without_loops(arena: &mut Arena, predicate: ExprId, discarded: &[VarId]) -> ExprId {
+    if let Expr::Binary(BinOp::And, a, b) = arena.expr(predicate) {
+        let a = without_loops(arena, a, discarded);
+        let b = without_loops(arena, b, discarded);
+        return arena.and(a, b);
+    }
+    if uses_var(arena, predicate, &mut |v| discarded.contains(&v)) { arena.bool(true) } else { predicate }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    const MATMUL: &str = r#"
+def main(A: T.Buffer((8, 6)), B: T.Buffer((6, 4)), C: T.Buffer((8, 4))):
+    for i, j, k in T.grid(8, 4, 6):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            T.block_attr({"keep": 1})
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"#;
+
+    #[test]
+    fn init_goes_before_the_loop() {
+        check(
+            MATMUL,
+            |t| {
+                let loops = t.loops("C");
+                let block = t.block("C");
+                t.sch.decompose_reduction(block, loops[1]).map(drop)
+            },
+            r#"
+def main(A: T.Buffer((8, 6)), B: T.Buffer((6, 4)), C: T.Buffer((8, 4))):
+    for i in range(8):
+        for j_init in range(4):
+            with T.block("C_init"):
+                vi, vj = T.axis.remap("SS", [i, j_init])
+                T.reads()
+                T.writes(C[vi, vj])
+                T.block_attr({"keep": 1})
+                C[vi, vj] = T.float32(0)
+        for j, k in T.grid(4, 6):
+            with T.block("C_update"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
+                T.writes(C[vi, vj])
+                T.block_attr({"keep": 1})
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn loops_inside_a_reduction_are_refused() {
+        let program = MATMUL.replace("i, j, k in T.grid(8, 4, 6)", "k, i, j in T.grid(6, 8, 4)");
+        refuse(
+            &program,
+            |t| {
+                let loops = t.loops("C");
+                let block = t.block("C");
+                t.sch.decompose_reduction(block, loops[1]).map(drop)
+            },
+            "LoopHeightError",
+        );
+    }
+
+    #[test]
+    fn the_update_keeps_the_handle() {
+        refuse(
+            MATMUL,
+            |t| {
+                let (block, loops) = (t.block("C"), t.loops("C"));
+                t.sch.decompose_reduction(block, loops[0])?;
+                t.sch.decompose_reduction(block, loops[0]).map(drop)
+            },
+            "NotReductionBlockError",
+        );
+    }
+}

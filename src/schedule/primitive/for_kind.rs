@@ -1,0 +1,106 @@
+//! How the iterations of a loop run: `parallel`, `vectorize`, `unroll`, `bind`.
+//!
+//!     for i in range(n): S(i)
+//!     // becomes, with sch.parallel(loop=i)
+//!     for i in T.parallel(n): S(i)
+//!
+//! Requires (not for `unroll`, which keeps the order): every block directly below is complete or a reduction block
+//! with respect to the loop, and the loop drives only spatial iteration variables of the blocks below, at any depth.
+//! `bind` to `threadIdx` may also drive reduction variables.
+//!
+//! Preserves: everything but the loop's kind. Handles: the loop persists.
+
+use super::super::analysis::block_class::require_compact_data_flow;
+use super::super::analysis::tree::ThreadAxis;
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use crate::ir::visit::uses_var;
+use crate::ir::{BlockId, IterKind, LoopId, LoopKind};
+
+const LOOP: &[Param] = &[Param::input("loop", Ty::Loop)];
+
+const fn kind(
+    name: &'static str,
+    method: &'static str,
+    run: fn(&mut Call<'_>) -> Result<Outcome, ScheduleError>,
+) -> Kind {
+    Kind { name, method, classic: None, positional: false, params: LOOP, outputs: Outputs::None, samples: false, run }
+}
+
+/// `parallel(loop)`.
+pub static PARALLEL: Kind = kind("Parallel", "parallel", |call| set_kind(call, LoopKind::Parallel));
+
+/// `vectorize(loop)`.
+pub static VECTORIZE: Kind = kind("Vectorize", "vectorize", |call| set_kind(call, LoopKind::Vectorized));
+
+/// `unroll(loop)`.
+pub static UNROLL: Kind = kind("Unroll", "unroll", |call| set_kind(call, LoopKind::Unrolled));
+
+/// `bind(loop, thread_axis)`.
+pub static BIND: Kind = Kind {
+    params: &[Param::input("loop", Ty::Loop), Param::attr("thread_axis", Ty::Str)],
+    ..kind("Bind", "bind", |call| {
+        let axis = call.str(1)?;
+        set_kind(call, LoopKind::ThreadBinding(axis))
+    })
+};
+
+fn set_kind(call: &mut Call<'_>, kind: LoopKind) -> Result<Outcome, ScheduleError> {
+    let (func, l) = call.loop_(0)?;
+    let state = call.state(func);
+    check(state, l, kind)?;
+    state.func.loop_mut(l).kind = kind;
+    Ok(Outcome::none())
+}
+
+fn check(state: &State, l: LoopId, kind: LoopKind) -> Result<(), ScheduleError> {
+    let (op, allow_reduce) = match kind {
+        LoopKind::Serial | LoopKind::Unrolled => return Ok(()),
+        LoopKind::Parallel => ("parallel", false),
+        LoopKind::Vectorized => ("vectorize", false),
+        LoopKind::ThreadBinding(name) => match ThreadAxis::parse(name) {
+            Some(axis) => ("bind", matches!(axis, ThreadAxis::Thread(0..))),
+            None => {
+                let message =
+                    format!("`{name}` is no thread axis; there are `blockIdx.x`, `threadIdx.x`, `vthread.x` and so on");
+                return Err(state.error(ErrorKind::Argument { message }, l));
+            }
+        },
+    };
+    require_compact_data_flow(state, l)?;
+    check_blocks(state, l, &state.func.child_blocks(l.stmt()), op, allow_reduce)
+}
+
+fn check_blocks(
+    state: &State,
+    l: LoopId,
+    blocks: &[BlockId],
+    op: &'static str,
+    allow_reduce: bool,
+) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    let node = func.loop_(l);
+    for &b in blocks {
+        let block = func.block(b);
+        for iter in &block.iters {
+            let allowed = match iter.kind {
+                IterKind::Spatial => true,
+                IterKind::Reduce => allow_reduce,
+                IterKind::Scan | IterKind::Opaque => false,
+            };
+            if !allowed && uses_var(&func.arena, iter.value, &mut |v| v == node.var) {
+                let kind = ErrorKind::WrongBlockIterType {
+                    op,
+                    loop_name: func.arena.var(node.var).name,
+                    block: block.name,
+                    kind: iter.kind.name(),
+                };
+                return Err(state.error(kind, b));
+            }
+        }
+        check_blocks(state, l, &func.child_blocks(b.stmt()), op, allow_reduce)?;
+    }
+    Ok(())
+}

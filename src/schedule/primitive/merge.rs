@@ -1,0 +1,175 @@
+//! `merge`: makes one nest of several that iterate alike.
+//!
+//!     for i, j in T.grid(n, m): S(i, j)
+//!     for p, q in T.grid(n, m): T(p, q)
+//!     // becomes, with sch.merge(j, q)
+//!     for i_m, j_m in T.grid(n, m):
+//!         S(i_m, j_m)
+//!         T(i_m, j_m)
+//!
+//! Each loop named stands for the nest from the outermost loop of its scope down to it. The merged nest takes the
+//! place of the last one named; its loops are called after the first one's.
+//!
+//! Requires: at least two different nests, none around another, directly in one block; no annotations, no thread
+//! bindings, first values 0, each loop but the innermost holding nothing but the next; equal depths and extents. And,
+//! which TVM does not ask: where two of the nests, or a nest and a statement that it is moved across, touch the same
+//! elements and one writes them, no iteration may come to use what only a later one makes. Preserves: instances.
+//! Returns: the innermost loop of the merged nest, serial. Handles: the loops of all nests die, loops and blocks
+//! inside persist.
+
+use super::super::analysis::interference::{Access, accesses, conflict_across, conflict_between};
+use super::super::analysis::tree;
+use super::super::arg::RvValue;
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use super::split::check_loop;
+use crate::arith::Analyzer;
+use crate::ir::{Body, DType, ExprId, Func, LoopId, Substitution, Symbol, VarId};
+
+/// `merge(*loops)`.
+pub static MERGE: Kind = Kind {
+    name: "Merge",
+    method: "merge",
+    classic: None,
+    positional: true,
+    params: &[Param::input("loops", Ty::Loops)],
+    outputs: Outputs::Loop,
+    samples: false,
+    run: merge,
+};
+
+fn merge(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, loops) = call.loops(0)?;
+    if loops.len() < 2 {
+        return Err(ErrorKind::Argument { message: "expected at least two loops".to_string() }.into());
+    }
+    let state = call.state(func);
+    let nests = check(state, &loops)?;
+    let new = apply(&mut state.func, &nests);
+    Ok(Outcome { outputs: vec![RvValue::Loop(func, new)], decision: None })
+}
+
+/// A nest, outermost loop first.
+type Nest = Vec<LoopId>;
+
+fn check(state: &mut State, loops: &[LoopId]) -> Result<Vec<Nest>, ScheduleError> {
+    let targets: Vec<_> = loops.iter().map(|l| l.stmt()).collect();
+    let mismatch = |state: &State, problem, l: LoopId| Err(state.error(ErrorKind::MergeLoopsNotMatch { problem }, l));
+    let ancestor = tree::common_ancestor(&state.func, &targets).and_then(|s| state.func.as_block(s));
+    let mut nests: Vec<Nest> = Vec::with_capacity(loops.len());
+    for &l in loops {
+        let nest = state.func.loops_above(l.stmt()).into_iter().chain([l]).collect::<Nest>();
+        for &l in nest.iter().rev() {
+            check_loop(state, l)?;
+        }
+        for pair in nest.windows(2) {
+            if !tree::is_only_child(&state.func, pair[0], pair[1].stmt()) {
+                return Err(state.error(ErrorKind::NotOnlyChild, pair[1]));
+            }
+        }
+        if tree::require_scope(state, l, false).ok() != ancestor {
+            return mismatch(state, "they are not in different nests directly in one block", l);
+        }
+        let first = nests.first().unwrap_or(&nest);
+        if first.len() != nest.len() {
+            return mismatch(state, "their depths differ", l);
+        }
+        for (&x, &y) in first.iter().zip(&nest) {
+            let Func { arena, stmts, .. } = &mut state.func;
+            let (x, y) = (stmts.loop_(x).extent, stmts.loop_(y).extent);
+            if !Analyzer::new().can_prove_equal(arena, x, y) {
+                return mismatch(state, "their extents differ", l);
+            }
+        }
+        nests.push(nest);
+    }
+    check_interference(state, &nests)?;
+    Ok(nests)
+}
+
+/// The merged nest stands where the last one stood, and its iterations interleave those of all.
+fn check_interference(state: &mut State, nests: &[Nest]) -> Result<(), ScheduleError> {
+    let func = &mut state.func;
+    let last = &nests[nests.len() - 1];
+    let home = func.place(last[0].stmt());
+    let Some(home) = home.filter(|h| func.as_block(h.parent).is_some()) else {
+        return Err(state.error(ErrorKind::NotSupported { what: "merging loops under an `if`".to_string() }, last[0]));
+    };
+    let siblings = func.body_at(home.parent, home.body).clone();
+    let mut positions = Vec::with_capacity(nests.len());
+    let mut touched: Vec<Vec<Access>> = Vec::with_capacity(nests.len());
+    for nest in nests {
+        let place = func.place(nest[0].stmt()).filter(|p| p.parent == home.parent && p.body == home.body);
+        let known = accesses(func, nest[0].stmt());
+        let (Some(place), Some(known)) = (place, known) else {
+            let what = "merging loops under an `if`, or around statements outside blocks".to_string();
+            return Err(state.error(ErrorKind::NotSupported { what }, nest[0]));
+        };
+        positions.push(place.position);
+        touched.push(known);
+    }
+    for (n, nest) in nests.iter().enumerate() {
+        // Statements that it is moved across.
+        let (low, high) = (positions[n].min(home.position), positions[n].max(home.position));
+        for p in (low..=high).filter(|p| !positions.contains(p)) {
+            let crossed = accesses(func, siblings[p]);
+            if crossed.is_none_or(|crossed| conflict_across(&touched[n], &crossed)) {
+                return Err(state.error(ErrorKind::MergeReorders, nest[0]));
+            }
+        }
+        for m in 0..n {
+            // The order in the text counts, whatever the order of the names: bodies run in the order of the names.
+            if positions[m] > positions[n] && conflict_across(&touched[m], &touched[n]) {
+                return Err(state.error(ErrorKind::MergeReorders, nest[0]));
+            }
+            let vars = |nest: &Nest| nest.iter().map(|&l| func.loop_(l).var).collect::<Vec<VarId>>();
+            let extents: Vec<ExprId> = nest.iter().map(|&l| func.loop_(l).extent).collect();
+            let (first, second) = (vars(&nests[m]), vars(nest));
+            if conflict_between(func, &extents, (&touched[m], &first), (&touched[n], &second)) {
+                return Err(state.error(ErrorKind::MergeReorders, nest[0]));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn apply(func: &mut Func, nests: &[Nest]) -> LoopId {
+    let names: Vec<(Symbol, DType)> = nests[0]
+        .iter()
+        .map(|&l| {
+            let var = func.arena.var(func.loop_(l).var);
+            (var.name.with_suffix("_m"), var.dtype)
+        })
+        .collect();
+    let extents: Vec<ExprId> = nests[0].iter().map(|&l| func.loop_(l).extent).collect();
+    let vars: Vec<(VarId, ExprId)> = names.iter().map(|&(name, dtype)| func.arena.new_var_expr(name, dtype)).collect();
+    let mut merged = Body::new();
+    for nest in nests {
+        let mut substitution = Substitution::default();
+        for (&l, &(_, value)) in nest.iter().zip(&vars) {
+            let old = func.loop_(l).var;
+            let value = func.arena.cast(func.arena.var(old).dtype, value);
+            substitution.add_var(old, value);
+        }
+        let innermost = nest[nest.len() - 1];
+        let body = func.loop_(innermost).body.clone();
+        for &s in &body {
+            func.rewrite_subtree(s, &mut substitution);
+        }
+        func.set_body(innermost.stmt(), Body::new());
+        merged.extend(body);
+    }
+    let innermost = func.make_loop(vars[vars.len() - 1].0, extents[extents.len() - 1], merged);
+    let mut outermost = innermost;
+    for (&(var, _), &extent) in vars.iter().zip(&extents).rev().skip(1) {
+        outermost = func.make_loop(var, extent, Body::from_slice(&[outermost.stmt()]));
+    }
+    let (last, others) = nests.split_last().expect("at least two nests");
+    for nest in others {
+        func.cut(nest[0].stmt());
+    }
+    func.replace(last[0].stmt(), &[outermost.stmt()]);
+    innermost
+}

@@ -1,0 +1,98 @@
+//! The primitives, one file each, and the table that lists them.
+
+use super::kind::Kind;
+
+pub mod add_unit_loop;
+pub mod annotate;
+pub mod blockize;
+pub mod compute_at;
+pub mod compute_inline;
+pub mod decompose_reduction;
+pub mod for_kind;
+pub mod fuse;
+pub mod get_block;
+pub mod get_loops;
+pub mod loop_partition;
+pub mod merge;
+pub mod pad_einsum;
+pub mod postproc;
+pub mod reorder;
+pub mod reorder_block_iter_var;
+pub mod reverse_compute_at;
+pub mod rfactor;
+pub mod sample_compute_location;
+pub mod sampling;
+pub mod set_scope;
+pub mod split;
+pub mod storage_align;
+pub mod unsafe_hide_buffer_access;
+pub mod unsafe_set_dtype;
+
+#[cfg(test)]
+mod testing;
+
+/// All kinds of instructions. Adding a primitive is a file and a line here.
+pub static ALL: &[&Kind] = &[
+    &add_unit_loop::ADD_UNIT_LOOP,
+    &annotate::ANNOTATE,
+    &annotate::UNANNOTATE,
+    &blockize::BLOCKIZE,
+    &compute_inline::COMPUTE_INLINE,
+    &compute_at::COMPUTE_AT,
+    &decompose_reduction::DECOMPOSE_REDUCTION,
+    &for_kind::BIND,
+    &for_kind::PARALLEL,
+    &for_kind::UNROLL,
+    &for_kind::VECTORIZE,
+    &fuse::FUSE,
+    &get_block::GET_BLOCK,
+    &get_block::GET_CHILD_BLOCKS,
+    &get_block::GET_PRODUCERS,
+    &get_block::GET_CONSUMERS,
+    &get_block::GET_OUTPUT_BLOCKS,
+    &get_loops::GET_LOOPS,
+    &pad_einsum::PAD_EINSUM,
+    &loop_partition::LOOP_PARTITION,
+    &merge::MERGE,
+    &postproc::ENTER_POSTPROC,
+    &reorder::REORDER,
+    &reorder_block_iter_var::REORDER_BLOCK_ITER_VAR,
+    &reverse_compute_at::REVERSE_COMPUTE_AT,
+    &rfactor::RFACTOR,
+    &sample_compute_location::SAMPLE_COMPUTE_LOCATION,
+    &sampling::SAMPLE_CATEGORICAL,
+    &sampling::SAMPLE_PERFECT_TILE,
+    &sampling::SAMPLE_PARTITIONED_TILE,
+    &set_scope::SET_SCOPE,
+    &split::SPLIT,
+    &storage_align::STORAGE_ALIGN,
+    &unsafe_hide_buffer_access::UNSAFE_HIDE_BUFFER_ACCESS,
+    &unsafe_set_dtype::UNSAFE_SET_DTYPE,
+];
+
+/// The kind called `name` in JSON, in either spelling.
+pub fn by_name(name: &str) -> Option<&'static Kind> {
+    ALL.iter().copied().find(|k| k.name == name || k.classic.is_some_and(|(c, _)| c == name))
+}
+
+/// The kind whose Python method is `method`, in either spelling.
+pub fn by_method(method: &str) -> Option<&'static Kind> {
+    ALL.iter().copied().find(|k| k.method == method || k.classic.is_some_and(|(_, c)| c == method))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (i, a) in ALL.iter().enumerate() {
+            for b in &ALL[i + 1..] {
+                assert_ne!(a.name, b.name);
+                assert_ne!(a.method, b.method);
+            }
+        }
+        assert_eq!(by_name("GetBlock").map(|k| k.name), Some("GetSBlock"));
+        assert_eq!(by_method("get_block").map(|k| k.name), Some("GetSBlock"));
+    }
+}

@@ -1,0 +1,15 @@
+//! `enter_postproc`: marks where the search space ends. What follows was added by postprocessors. Changes nothing.
+
+use super::super::kind::{Kind, Outcome, Outputs};
+
+/// `enter_postproc()`.
+pub static ENTER_POSTPROC: Kind = Kind {
+    name: "EnterPostproc",
+    method: "enter_postproc",
+    classic: None,
+    positional: false,
+    params: &[],
+    outputs: Outputs::None,
+    samples: false,
+    run: |_| Ok(Outcome::none()),
+};

@@ -1,0 +1,129 @@
+//! `reorder`: exchanges loops of a nest.
+//!
+//!     for i, j, k in T.grid(a, b, c): S(i, j, k)
+//!     // becomes, with sch.reorder(k, i)
+//!     for k, j, i in T.grid(c, b, a): S(i, j, k)
+//!
+//! The loops named take, in the order given, the places that these loops have now; loops in between stay.
+//!
+//! Requires: the loops are on one chain below one block, each of the chain the only statement inside the one around
+//! it; blocks below have spatial and reduction variables only, with affine bindings; no loop's bounds depend on one
+//! that comes to lie further in. Preserves: the set of block instances; kinds and annotations stay with their loops.
+//! Handles: all persist.
+
+use super::super::analysis::affine::require_partial_affine_binding;
+use super::super::analysis::tree;
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use crate::ir::visit::uses_var;
+use crate::ir::{Func, IterKind, LoopId, StmtId, VarId};
+use smallvec::{SmallVec, smallvec};
+
+/// `reorder(*ordered_loops)`.
+pub static REORDER: Kind = Kind {
+    name: "Reorder",
+    method: "reorder",
+    classic: None,
+    positional: true,
+    params: &[Param::input("ordered_loops", Ty::Loops)],
+    outputs: Outputs::None,
+    samples: false,
+    run: reorder,
+};
+
+/// A chain of loops, outermost first.
+type Chain = SmallVec<[LoopId; 12]>;
+
+fn reorder(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, loops) = call.loops(0)?;
+    if loops.len() > 1 {
+        let state = call.state(func);
+        let plan = check(state, &loops)?;
+        apply(&mut state.func, &plan);
+    }
+    Ok(Outcome::none())
+}
+
+/// The chain as it is, and as it is to be.
+struct Plan {
+    old: Chain,
+    new: Chain,
+}
+
+fn check(state: &mut State, loops: &[LoopId]) -> Result<Plan, ScheduleError> {
+    for (n, l) in loops.iter().enumerate() {
+        if loops[..n].contains(l) {
+            return Err(state.error(ErrorKind::LoopMultiAppearance, *l));
+        }
+    }
+    let old = chain(state, loops)?;
+    let (top, bottom) = (old[0], old[old.len() - 1]);
+    for b in state.func.child_blocks(bottom.stmt()) {
+        let iters = &state.func.block(b).iters;
+        if iters.iter().any(|i| !matches!(i.kind, IterKind::Spatial | IterKind::Reduce)) {
+            return Err(state.error(ErrorKind::BlockIterType, b));
+        }
+        if !iters.is_empty() {
+            let high = tree::parent(&state.func, top);
+            require_partial_affine_binding(state, b, high)?;
+        }
+    }
+    let mut named = loops.iter();
+    let new: Chain =
+        old.iter().map(|l| if loops.contains(l) { named.next().copied().unwrap_or(*l) } else { *l }).collect();
+    // Bounds may use loops further out only.
+    let mut inner: SmallVec<[VarId; 12]> = SmallVec::new();
+    for &l in new.iter().rev() {
+        let node = state.func.loop_(l);
+        let mut is_inner = |v: VarId| inner.contains(&v);
+        let arena = &state.func.arena;
+        if uses_var(arena, node.min, &mut is_inner) || uses_var(arena, node.extent, &mut is_inner) {
+            return Err(state.error(ErrorKind::DependentLoop, l));
+        }
+        inner.push(node.var);
+    }
+    Ok(Plan { old, new })
+}
+
+/// The loops from the outermost to the innermost of those named, which must be one chain.
+fn chain(state: &State, loops: &[LoopId]) -> Result<Chain, ScheduleError> {
+    let func = &state.func;
+    let not_a_chain = |problem, at: StmtId| Err(state.error(ErrorKind::LoopsNotAChain { problem }, at));
+    // The innermost loop is the one around which all others lie.
+    let path = |l: LoopId| tree::loop_path(func, l.stmt(), None, None);
+    let mut longest = path(loops[0]);
+    for &l in &loops[1..] {
+        if !longest.contains(&l) {
+            let other = path(l);
+            if !other.contains(&longest[0]) {
+                let problem = match func.block_above(l.stmt()) == func.block_above(longest[0].stmt()) {
+                    true => "they are in different branches",
+                    false => "they are in different scopes",
+                };
+                return not_a_chain(problem, l.stmt());
+            }
+            longest = other;
+        }
+    }
+    let top = longest.iter().rposition(|l| loops.contains(l)).unwrap_or(0);
+    longest.truncate(top + 1);
+    for pair in longest.windows(2) {
+        if !tree::is_only_child(func, pair[1], pair[0].stmt()) {
+            return not_a_chain("another statement stands in between", pair[1].stmt());
+        }
+    }
+    Ok(longest.into_iter().rev().collect())
+}
+
+fn apply(func: &mut Func, plan: &Plan) {
+    let n = plan.old.len();
+    let place = func.cut(plan.old[0].stmt());
+    let body = func.loop_(plan.old[n - 1]).body.clone();
+    for pair in plan.new.windows(2) {
+        func.set_body(pair[0].stmt(), smallvec![pair[1].stmt()]);
+    }
+    func.set_body(plan.new[n - 1].stmt(), body);
+    func.insert_at(place, &[plan.new[0].stmt()]);
+}

@@ -1,0 +1,43 @@
+//! `reorder_block_iter_var`: changes the order in which a block lists its iteration variables.
+//!
+//!     vi, vj = T.axis.remap("SS", [i, j])
+//!     // becomes, with new_order=[1, 0]
+//!     vj, vi = T.axis.remap("SS", [j, i])
+//!
+//! Requires: `new_order` is a permutation of the positions; not the root block. Preserves: what the block computes.
+//! Handles: all persist.
+
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+
+/// `reorder_block_iter_var(block, new_order)`.
+pub static REORDER_BLOCK_ITER_VAR: Kind = Kind {
+    name: "ReorderBlockIterVar",
+    method: "reorder_block_iter_var",
+    classic: None,
+    positional: false,
+    params: &[Param::input("block", Ty::Block), Param::input("new_order", Ty::Ints)],
+    outputs: Outputs::None,
+    samples: false,
+    run: reorder_block_iter_var,
+};
+
+fn reorder_block_iter_var(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, b) = call.block(0)?;
+    let order = call.ints(1)?;
+    let state = call.state(func);
+    let iters = &state.func.block(b).iters;
+    let n = iters.len() as i64;
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    if !sorted.into_iter().eq(0..n) {
+        return Err(state.error(ErrorKind::InvalidReorderIndex { order: format!("{order:?}"), n }, b));
+    }
+    if b == state.func.root {
+        return Err(state.error(ErrorKind::RootBlock, b));
+    }
+    let new = order.iter().map(|&i| iters[i as usize]).collect();
+    state.func.block_mut(b).iters = new;
+    Ok(Outcome::none())
+}

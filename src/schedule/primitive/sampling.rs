@@ -1,0 +1,301 @@
+//! Sampling: `sample_categorical`, `sample_perfect_tile`, `sample_partitioned_tile`.
+//!
+//!     v0, v1 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16)
+//!
+//! A decision that is given is used (and repaired where it does not fit, as TVM does); otherwise one is drawn from
+//! the schedule's stream. Nothing changes but the trace. The rules are those of `src/s_tir/schedule/primitive/sampling.cc`.
+
+use super::super::arg::{Decision, RvValue};
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
+use rand_chacha::rand_core::Rng;
+
+/// `sample_categorical(candidates, probs)`: one of the candidates; the decision is its index.
+pub static SAMPLE_CATEGORICAL: Kind = Kind {
+    name: "SampleCategorical",
+    method: "sample_categorical",
+    classic: None,
+    positional: false,
+    params: &[Param::attr("candidates", Ty::Ints), Param::attr("probs", Ty::Floats)],
+    outputs: Outputs::Number,
+    samples: true,
+    run: sample_categorical,
+};
+
+/// `sample_perfect_tile(loop, n, max_innermost_factor=16)`: n factors whose product is the loop's extent.
+pub static SAMPLE_PERFECT_TILE: Kind = Kind {
+    name: "SamplePerfectTile",
+    method: "sample_perfect_tile",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("loop", Ty::Loop),
+        Param::attr("n", Ty::Int),
+        Param::attr("max_innermost_factor", Ty::Int).or(Default::Int(16)),
+    ],
+    outputs: Outputs::Numbers,
+    samples: true,
+    run: sample_perfect_tile,
+};
+
+/// `sample_partitioned_tile(loop, n, partition_pos=0, innerpart_factor=1)`: n factors whose product is the loop's
+/// extent, those from `partition_pos` on with a product that is a multiple of `innerpart_factor`.
+pub static SAMPLE_PARTITIONED_TILE: Kind = Kind {
+    name: "SamplePartitionedTile",
+    method: "sample_partitioned_tile",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("loop", Ty::Loop),
+        Param::attr("n", Ty::Int),
+        Param::attr("partition_pos", Ty::Int).or(Default::Int(0)),
+        Param::attr("innerpart_factor", Ty::Int).or(Default::Int(1)),
+    ],
+    outputs: Outputs::Numbers,
+    samples: true,
+    run: sample_partitioned_tile,
+};
+
+/// Tile sizes are drawn again until they fit; a space in which next to none fits ends here.
+const MAX_DRAWS: usize = 10_000;
+
+fn argument(message: String) -> ScheduleError {
+    ErrorKind::Argument { message }.into()
+}
+
+fn sample_categorical(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let candidates = call.ints(0)?;
+    let probs = call.floats(1)?;
+    if candidates.is_empty() || candidates.len() != probs.len() {
+        return Err(argument(format!(
+            "expected as many probabilities as candidates, found {} and {}",
+            probs.len(),
+            candidates.len()
+        )));
+    }
+    if probs.iter().any(|p| !p.is_finite() || *p < 0.0) || probs.iter().sum::<f64>() <= 0.0 {
+        return Err(argument("probabilities must not be negative, nor all zero".to_string()));
+    }
+    let n = candidates.len();
+    let index = match call.decision {
+        Some(Decision::Int(i)) if (0..n as i64).contains(i) => *i as usize,
+        Some(Decision::Int(i)) => return Err(ErrorKind::WrongDecision { decision: *i, n }.into()),
+        Some(Decision::Ints(_)) => return Err(argument("expected one number as the decision, found a list".into())),
+        None => weighted(call, &probs),
+    };
+    Ok(Outcome { outputs: vec![RvValue::Int(candidates[index])], decision: Some(Decision::Int(index as i64)) })
+}
+
+fn weighted(call: &mut Call<'_>, weights: &[f64]) -> usize {
+    // 53 random bits make a uniform number in [0, 1).
+    let unit = (call.sch.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let mut rest = unit * weights.iter().sum::<f64>();
+    for (i, w) in weights.iter().enumerate() {
+        if rest < *w {
+            return i;
+        }
+        rest -= w;
+    }
+    // Rounding may leave a rest behind the last positive weight.
+    weights.iter().rposition(|w| *w > 0.0).unwrap_or(0)
+}
+
+/// A uniform number below `n`.
+pub(crate) fn below(rng: &mut impl Rng, n: u64) -> u64 {
+    // Values above the largest multiple of n would favour small results.
+    let limit = u64::MAX - u64::MAX % n;
+    loop {
+        let x = rng.next_u64();
+        if x < limit {
+            return x % n;
+        }
+    }
+}
+
+fn prime_factors(mut n: i64) -> Vec<(i64, u32)> {
+    let mut factors = Vec::new();
+    let mut p = 2;
+    while p * p <= n {
+        let mut exponent = 0;
+        while n % p == 0 {
+            n /= p;
+            exponent += 1;
+        }
+        if exponent > 0 {
+            factors.push((p, exponent));
+        }
+        p += if p == 2 { 1 } else { 2 };
+    }
+    if n > 1 {
+        factors.push((n, 1));
+    }
+    factors
+}
+
+/// Spreads `exponent` equal things over `places`, every way with equal probability (stars and bars).
+fn spread(rng: &mut impl Rng, exponent: u32, places: usize) -> Vec<u32> {
+    let slots = exponent as usize + places - 1;
+    // Choose places - 1 distinct bars among the slots by Floyd's algorithm.
+    let mut bars: Vec<usize> = Vec::with_capacity(places - 1);
+    for j in slots - (places - 1)..slots {
+        let t = below(rng, j as u64 + 1) as usize;
+        bars.push(if bars.contains(&t) { j } else { t });
+    }
+    bars.sort_unstable();
+    let mut counts = Vec::with_capacity(places);
+    let mut previous = 0;
+    for &bar in &bars {
+        counts.push((bar - previous) as u32);
+        previous = bar + 1;
+    }
+    counts.push((slots - previous) as u32);
+    counts
+}
+
+/// Draws `n` factors with product `extent`, uniformly over the ways to place its prime factors.
+pub(crate) fn draw_tile(rng: &mut impl Rng, extent: i64, n: usize) -> Vec<i64> {
+    let mut tile = vec![1; n];
+    for (p, exponent) in prime_factors(extent) {
+        for (factor, count) in tile.iter_mut().zip(spread(rng, exponent, n)) {
+            *factor *= p.pow(count);
+        }
+    }
+    tile
+}
+
+/// Makes a decision's product the extent: from the last factor to the second, one that does not divide what is left
+/// becomes all that is left; the first takes the rest.
+fn repaired(extent: i64, decision: &[i64], n: usize) -> Result<Vec<i64>, ScheduleError> {
+    if decision.len() != n {
+        return Err(argument(format!("expected {n} tile sizes as the decision, found {}", decision.len())));
+    }
+    let mut tile = decision.to_vec();
+    let mut rest = extent;
+    for factor in tile[1..].iter_mut().rev() {
+        if *factor <= 0 || rest % *factor != 0 {
+            *factor = rest;
+        }
+        rest /= *factor;
+    }
+    tile[0] = rest;
+    Ok(tile)
+}
+
+fn constant_extent(call: &Call<'_>) -> Result<Option<i64>, ScheduleError> {
+    let (func, l) = call.loop_(0)?;
+    let f = call.sch.func(func);
+    match f.arena.as_int(f.loop_(l).extent) {
+        Some(extent) if extent <= 0 => Err(argument(format!("the loop has {extent} iterations"))),
+        extent => Ok(extent),
+    }
+}
+
+/// All of the loop stays outside, as -1: what cannot be factorised as asked.
+fn untiled(n: usize) -> Vec<i64> {
+    std::iter::once(-1).chain(std::iter::repeat_n(1, n - 1)).collect()
+}
+
+/// Tile sizes by the decision, made to fit by `mend`, or drawn until they do by `fits`.
+fn tile(
+    call: &mut Call<'_>,
+    extent: i64,
+    n: usize,
+    mend: impl Fn(&[i64]) -> Result<Vec<i64>, ScheduleError>,
+    fits: impl Fn(&[i64]) -> bool,
+) -> Result<Vec<i64>, ScheduleError> {
+    match call.decision {
+        Some(Decision::Int(_)) => {
+            Err(argument("expected a list of tile sizes as the decision, found one number".into()))
+        }
+        Some(Decision::Ints(given)) => mend(given),
+        None => (0..MAX_DRAWS)
+            .map(|_| draw_tile(&mut call.sch.rng, extent, n))
+            .find(|t| fits(t))
+            .ok_or_else(|| argument(format!("no tile sizes of {extent} iterations fit the limits"))),
+    }
+}
+
+fn sizes(sizes: Vec<i64>) -> Outcome {
+    Outcome { outputs: sizes.iter().map(|&v| RvValue::Int(v)).collect(), decision: Some(Decision::Ints(sizes)) }
+}
+
+fn count(call: &Call<'_>) -> Result<usize, ScheduleError> {
+    match call.int(1)? {
+        n @ 1..=64 => Ok(n as usize),
+        n => Err(argument(format!("expected 1 to 64 tile sizes, found {n}"))),
+    }
+}
+
+fn sample_perfect_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let n = count(call)?;
+    let limit = call.int(2)?;
+    let Some(extent) = constant_extent(call)? else { return Ok(sizes(untiled(n))) };
+    let mend = |given: &[i64]| repaired(extent, given, n);
+    tile(call, extent, n, mend, |t| limit == -1 || t[t.len() - 1] <= limit).map(sizes)
+}
+
+fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let n = count(call)?;
+    let position = call.int(2)?;
+    let factor = call.int(3)?;
+    if factor <= 0 || !(0..n as i64).contains(&position) {
+        return Err(argument(format!(
+            "expected a position from 0 to {} and a positive factor, found {position} and {factor}",
+            n - 1
+        )));
+    }
+    let position = position as usize;
+    let extent = match constant_extent(call)? {
+        Some(extent) if extent % factor == 0 => extent,
+        Some(_) | None => return Ok(sizes(untiled(n))),
+    };
+    let fits = |t: &[i64]| t[position..].iter().product::<i64>() % factor == 0;
+    let mend = |given: &[i64]| {
+        if given.len() == n && !fits(given) {
+            // The factor is all of the inner part.
+            let mut tile = vec![1; n];
+            tile[0] = extent / factor;
+            tile[position] *= factor;
+            return Ok(tile);
+        }
+        repaired(extent, given, n)
+    };
+    tile(call, extent, n, mend, fits).map(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
+    #[test]
+    fn drawn_tiles_multiply_to_the_extent() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        for extent in [1, 2, 7, 56, 127, 128, 360, 1024] {
+            for n in 1..5 {
+                assert_eq!(draw_tile(&mut rng, extent, n).iter().product::<i64>(), extent);
+            }
+        }
+    }
+
+    #[test]
+    fn every_way_to_place_the_primes_is_drawn_equally_often() {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..6000 {
+            *counts.entry(draw_tile(&mut rng, 12, 2)).or_insert(0) += 1;
+        }
+        // 4 over two places: 3 ways; 3 over two places: 2 ways.
+        assert_eq!(counts.len(), 6);
+        assert!(counts.values().all(|c| (850..1150).contains(c)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_wrong_decision_is_repaired() {
+        assert_eq!(repaired(128, &[1, 1, 5, 4], 4), Ok(vec![1, 1, 32, 4]));
+        assert_eq!(repaired(128, &[7, 2, 4, 8], 4), Ok(vec![2, 2, 4, 8]));
+        assert!(repaired(128, &[128], 2).is_err());
+    }
+}

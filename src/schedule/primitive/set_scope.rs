@@ -1,0 +1,55 @@
+//! Moves a buffer to another storage scope.
+//!
+//!     B = T.alloc_buffer((128, 128))
+//!     # becomes
+//!     B_shared = T.alloc_buffer((128, 128), scope="shared")
+//!
+//! Requires: the block writes the buffer at that index, and a block around it allocates the buffer. Preserves:
+//! everything else; views of the buffer go along. Returns: nothing.
+//!
+//! Handles: persist.
+
+use super::super::analysis::alloc_site::{require_alloc_site, require_storage_scope, views_below};
+use super::super::call::{Access, Call};
+use super::super::error::ScheduleError;
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use crate::ir::BufferId;
+
+/// `set_scope(block, buffer_index, storage_scope)`.
+pub static SET_SCOPE: Kind = Kind {
+    name: "SetScope",
+    method: "set_scope",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block", Ty::Block),
+        Param::attr("buffer_index", Ty::BufferIndex),
+        Param::attr("storage_scope", Ty::Str),
+    ],
+    outputs: Outputs::None,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (index, block) = call.block(0)?;
+    let position = call.buffer_index(1, index, block, Access::Write)?;
+    let scope = call.str(2)?;
+    let state = call.state(index);
+    let buffer = state.func.block(block).writes[position].buffer;
+    if state.func.arena.buffer(buffer).scope == scope {
+        return Ok(Outcome::none());
+    }
+    require_storage_scope(scope)?;
+    let site = require_alloc_site(state, block, buffer)?;
+
+    let func = &mut state.func;
+    let moved: Vec<BufferId> = std::iter::once(buffer).chain(views_below(func, site.stmt(), buffer)).collect();
+    for b in moved {
+        func.arena.update_buffer(b, |buffer| {
+            buffer.name = buffer.name.with_suffix(&format!("_{scope}"));
+            buffer.scope = scope;
+        });
+    }
+    Ok(Outcome::none())
+}

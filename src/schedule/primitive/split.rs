@@ -1,0 +1,188 @@
+//! `split`: makes a nest of a loop.
+//!
+//!     for i in range(n): S(i)
+//!     // becomes, with factors=[None, 8]
+//!     for i_0, i_1 in T.grid((n + 7) // 8, 8):
+//!         with T.where(i_0 * 8 + i_1 < n): S(i_0 * 8 + i_1)
+//!
+//! One factor at most may be `None`: it is what the others leave. The guard goes to the blocks directly below, behind
+//! what they have, and is left out where the factors multiply to the extent, or where `disable_predication` says that
+//! the caller takes care (the program then reads and writes out of bounds unless buffers are padded). The bindings of
+//! blocks below are brought into the canonical form of iterator maps; without `preserve_unit_iters`, loops of one
+//! iteration drop out of them.
+//!
+//! Requires: no annotations, no thread binding, first value 0; positive factors with a product not below the extent.
+//! Preserves: instances and their order. Returns: the new loops, outermost first, all serial. Handles: the loop dies,
+//! loops and blocks inside persist.
+
+use super::super::analysis::affine::simplify_bindings;
+use super::super::arg::RvValue;
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use crate::arith::{Analyzer, Strength};
+use crate::ir::{Body, CmpOp, ExprId, Func, LoopId, Substitution, VarId};
+use smallvec::SmallVec;
+
+/// `split(loop, factors, preserve_unit_iters=True, disable_predication=False)`.
+pub static SPLIT: Kind = Kind {
+    name: "Split",
+    method: "split",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("loop", Ty::Loop),
+        Param::input("factors", Ty::Factors),
+        Param::attr("preserve_unit_iters", Ty::Bool).or(Default::Bool(true)),
+        Param::attr("disable_predication", Ty::Bool).or(Default::Bool(false)),
+    ],
+    outputs: Outputs::Loops,
+    samples: false,
+    run: split,
+};
+
+fn split(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, target) = call.loop_(0)?;
+    let factors = call.factors(1)?;
+    let preserve_unit_iters = call.bool(2)?;
+    let disable_predication = call.bool(3)?;
+    let state = call.state(func);
+    let factors = infer_factors(state, target, &factors)?;
+    check_loop(state, target)?;
+    let loops = apply(&mut state.func, target, &factors, preserve_unit_iters, disable_predication);
+    Ok(Outcome { outputs: loops.into_iter().map(|l| RvValue::Loop(func, l)).collect(), decision: None })
+}
+
+/// The factors in the type of the loop variable, with the one left out filled in.
+fn infer_factors(
+    state: &mut State,
+    target: LoopId,
+    factors: &[Option<i64>],
+) -> Result<SmallVec<[ExprId; 8]>, ScheduleError> {
+    let mut product: i64 = 1;
+    let mut missing = None;
+    for (position, factor) in factors.iter().enumerate() {
+        match *factor {
+            None if missing.is_some() => return Err(state.error(ErrorKind::NotSingleInferFactor, target)),
+            None => missing = Some(position),
+            Some(factor) if factor <= 0 => {
+                return Err(state.error(ErrorKind::NonPositiveFactor { factor, position }, target));
+            }
+            Some(factor) => product = product.saturating_mul(factor),
+        }
+    }
+    let Func { arena, stmts, .. } = &mut state.func;
+    let node = stmts.loop_(target);
+    let (dtype, extent) = (arena.var(node.var).dtype, node.extent);
+    let known = arena.as_int(extent);
+    let inferred = match (missing, known) {
+        (None, Some(extent)) if product >= extent => None,
+        (None, _) => {
+            let product_expr = arena.int(product, dtype);
+            let covers = arena.compare(CmpOp::Ge, product_expr, extent);
+            if !Analyzer::new().can_prove(arena, covers) {
+                let extent = known.map_or("unknown number of".to_string(), |n| n.to_string());
+                return Err(state.error(ErrorKind::WrongFactor { product, extent }, target));
+            }
+            None
+        }
+        (Some(_), _) => {
+            let rounded = arena.add_const(extent, product);
+            let rounded = arena.add_const(rounded, -1);
+            let by = arena.int(product, dtype);
+            let quotient = arena.floor_div(rounded, by);
+            Some(Analyzer::new().simplify(arena, quotient))
+        }
+    };
+    Ok(factors.iter().filter_map(|f| f.map(|f| arena.int(f, dtype)).or(inferred)).collect())
+}
+
+/// What `split` and `fuse` ask of a loop.
+pub(super) fn check_loop(state: &mut State, l: LoopId) -> Result<(), ScheduleError> {
+    let node = state.func.loop_(l);
+    if !node.annotations.is_empty() || matches!(node.kind, crate::ir::LoopKind::ThreadBinding(_)) {
+        return Err(state.error(ErrorKind::HasAnnotationOrThreadBinding, l));
+    }
+    check_starts_with_zero(state, l)
+}
+
+/// # Errors
+/// If the first value of the loop variable is not provably 0.
+pub(super) fn check_starts_with_zero(state: &mut State, l: LoopId) -> Result<(), ScheduleError> {
+    let min = state.func.loop_(l).min;
+    let arena = &mut state.func.arena;
+    let zero = arena.int(0, arena.dtype(min));
+    if min == zero || (arena.as_int(min).is_none() && Analyzer::new().can_prove_equal(arena, min, zero)) {
+        Ok(())
+    } else {
+        Err(state.error(ErrorKind::LoopNotStartWithZero, l))
+    }
+}
+
+fn apply(
+    func: &mut Func,
+    target: LoopId,
+    factors: &[ExprId],
+    preserve_unit_iters: bool,
+    disable_predication: bool,
+) -> SmallVec<[LoopId; 8]> {
+    let node = func.loop_(target);
+    let (old, extent, body) = (node.var, node.extent, node.body.clone());
+    let (name, dtype) = {
+        let v = func.arena.var(old);
+        (v.name, v.dtype)
+    };
+    let arena = &mut func.arena;
+    let vars: SmallVec<[VarId; 8]> =
+        (0..factors.len()).map(|i| arena.new_var(name.with_suffix(&format!("_{i}")), dtype)).collect();
+    let mut value = arena.int(0, dtype);
+    for (&var, &factor) in vars.iter().zip(factors) {
+        let (scaled, var) = (arena.mul(value, factor), arena.var_expr(var));
+        value = arena.add(scaled, var);
+    }
+    let mut substitution = Substitution::of_vars([(old, value)]);
+    for &s in &body {
+        func.rewrite_subtree(s, &mut substitution);
+    }
+    if !disable_predication && let Some(guard) = guard(func, &vars, factors, value, extent) {
+        for b in func.child_blocks(target.stmt()) {
+            let predicate = func.arena.and(func.block(b).predicate, guard);
+            func.block_mut(b).predicate = predicate;
+        }
+    }
+    // The old loop is taken out first, so that its body is free to move.
+    let place = func.cut(target.stmt());
+    func.set_body(target.stmt(), Body::new());
+    let mut inside = body;
+    let mut loops: SmallVec<[LoopId; 8]> = SmallVec::new();
+    for (&var, &factor) in vars.iter().zip(factors).rev() {
+        let new = func.make_loop(var, factor, inside);
+        inside = Body::from_slice(&[new.stmt()]);
+        loops.push(new);
+    }
+    loops.reverse();
+    func.insert_at(place, &inside);
+    for &s in &inside {
+        simplify_bindings(func, s, preserve_unit_iters);
+    }
+    loops
+}
+
+/// `value < extent`, unless it holds anyway.
+fn guard(func: &mut Func, vars: &[VarId], factors: &[ExprId], value: ExprId, extent: ExprId) -> Option<ExprId> {
+    let arena = &mut func.arena;
+    let product = factors.iter().try_fold(1i64, |p, &f| p.checked_mul(arena.as_int(f)?));
+    if let (Some(product), Some(extent)) = (product, arena.as_int(extent))
+        && product <= extent
+    {
+        return None;
+    }
+    let condition = arena.lt(value, extent);
+    let mut analyzer = Analyzer::new();
+    for (&var, &factor) in vars.iter().zip(factors) {
+        let zero = arena.int(0, arena.var(var).dtype);
+        analyzer.bind(arena, var, zero, factor);
+    }
+    (!analyzer.can_prove_with(arena, condition, Strength::SymbolicBound)).then_some(condition)
+}

@@ -1,0 +1,70 @@
+//! How primitives are tested: a program, the instructions, and what becomes of it.
+
+use super::super::arg::{Arg, Rv};
+use super::super::error::ScheduleError;
+use super::super::kind::Kind;
+use super::super::{Schedule, primitive};
+use crate::ir::Module;
+use crate::ir::equal::Equality;
+use crate::ir::verify::Checks;
+use crate::script::{Dialect, ParseOptions, parse, print_module};
+
+/// A schedule with short names for what tests do.
+pub struct Test {
+    /// The schedule.
+    pub sch: Schedule,
+}
+
+impl Test {
+    /// The block of that name in `main`.
+    pub fn block(&mut self, name: &str) -> Rv {
+        self.sch.get_block(name, "main").expect("the program has the block")
+    }
+
+    /// The loops around the block of that name.
+    pub fn loops(&mut self, name: &str) -> Vec<Rv> {
+        let block = self.block(name);
+        self.sch.get_loops(block).expect("a block has loops")
+    }
+
+    /// Carries out the instruction of that Python method. Arguments that are left out take their defaults.
+    pub fn run(&mut self, method: &str, args: Vec<Arg>) -> Result<Vec<Rv>, ScheduleError> {
+        let kind: &'static Kind = primitive::by_method(method).expect("a primitive of that name");
+        let defaults = kind.params.iter().skip(args.len());
+        let defaults = defaults.map(|p| super::super::kind::default_arg(p).expect("all required arguments"));
+        let args = args.into_iter().chain(defaults).collect();
+        self.sch.execute(kind, args, None)
+    }
+}
+
+/// The module of a text, which is one function without its header lines.
+fn module(text: &str) -> Module {
+    let text = format!("@T.prim_func\n{}", text.trim_start_matches('\n'));
+    // Some primitives break what the verifier asks of signatures and bounds, on purpose.
+    let options = ParseOptions { checks: Some(Checks::FORM), ..ParseOptions::default() };
+    match parse(&text, "test", &options) {
+        Ok(parsed) => parsed.module,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// Carries out `steps` on the program and compares what comes out with `expected`, block names included.
+pub fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, expected: &str) {
+    let mut test = Test { sch: Schedule::new(&module(program), 0) };
+    steps(&mut test).expect("no instruction is refused");
+    let found = test.sch.module();
+    if let Err(difference) = (Equality { block_names: true, fold: true }).modules(&module(expected), &found) {
+        panic!("{difference}\n{}", print_module(&found, Dialect::Classic));
+    }
+}
+
+/// Carries out `steps` on the program: the last one must be refused, with an error of that class, and must change
+/// nothing.
+pub fn refuse(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, class: &str) {
+    let mut test = Test { sch: Schedule::new(&module(program), 0) };
+    let error = steps(&mut test).expect_err("the instruction is refused");
+    assert_eq!(error.kind.class(), class, "{error}");
+    let mut again = Schedule::new(&module(program), 0);
+    test.sch.trace().replay(&mut again).expect("what was carried out once can be again");
+    Equality::default().modules(&again.module(), &test.sch.module()).expect("a refused instruction changes nothing");
+}

@@ -1,0 +1,54 @@
+//! Takes regions out of what a block says it reads or writes.
+//!
+//!     T.reads(A[vi], B[vi])
+//!     # becomes, hiding read 1
+//!     T.reads(A[vi])
+//!
+//! Checks of later instructions no longer see the access, hence unsafe.
+//!
+//! Requires: the indices exist. Preserves: what the block computes. Returns: nothing.
+//!
+//! Handles: persist.
+
+use super::super::call::{Access, Call};
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use crate::ir::BufferRegion;
+
+/// `unsafe_hide_buffer_access(block, buf_type, buf_index_array)`.
+pub static UNSAFE_HIDE_BUFFER_ACCESS: Kind = Kind {
+    name: "UnsafeHideBufferAccess",
+    method: "unsafe_hide_buffer_access",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block", Ty::Block),
+        Param::input("buf_type", Ty::Str),
+        Param::input("buf_index_array", Ty::Ints),
+    ],
+    outputs: Outputs::None,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (index, block) = call.block(0)?;
+    let found = call.str(1)?;
+    let hidden = call.ints(2)?;
+    let state = call.state(index);
+    let access = Access::parse(found).ok_or_else(|| state.error(ErrorKind::BufType { found }, block))?;
+    let regions = access.regions(state.func.block(block));
+    let count = regions.len();
+    if let Some(&index) = hidden.iter().find(|&&i| i < 0 || i >= count as i64) {
+        return Err(state.error(ErrorKind::InvalidAccessIndex { index, count }, block));
+    }
+
+    let numbered = regions.iter().zip(0i64..);
+    let kept: Vec<BufferRegion> = numbered.filter(|(_, i)| !hidden.contains(i)).map(|(r, _)| *r).collect();
+    let node = state.func.block_mut(block);
+    match access {
+        Access::Read => node.reads = kept,
+        Access::Write => node.writes = kept,
+    }
+    Ok(Outcome::none())
+}

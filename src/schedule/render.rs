@@ -1,0 +1,104 @@
+//! Showing a refused instruction: where it stands in the schedule function or trace, and the loop or block that it is
+//! about in the program as it was then, printed, with a caret below each.
+//!
+//!     error[WrongFactorError]: `split`: factors cover 96 of the 128 iterations
+//!       --> space.py:4:20
+//!        |
+//!      4 |     i0, i1 = sch.split(i, factors=[6, 16])
+//!        |                  ^^^^^
+//!        |
+//!       ::: the program at this point:12:13
+//!        |
+//!     12 |         for i, j, k in T.grid(128, 128, 128):
+//!        |             - this loop
+//!        |
+//!        = help: make the factors multiply to at least 128, or leave one as `None`
+
+use super::error::ScheduleError;
+use super::function::{FunctionError, ScheduleFunction};
+use super::trace::ReplayError;
+use super::{Schedule, Trace};
+use crate::diagnostic::{Diagnostic, Label, Source, Span};
+use crate::ir::{Stmt, StmtId};
+use crate::script::{self, Dialect};
+
+/// The name under which a program is shown that no file holds.
+pub const PROGRAM: &str = "the program at this point";
+
+/// A printed program with a marked place.
+struct Shown {
+    text: String,
+    label: Option<Label>,
+}
+
+impl Shown {
+    /// The program of a schedule with what an error is about; nothing to mark if that is no longer in it.
+    fn new(schedule: &Schedule, error: &ScheduleError, dialect: Dialect) -> Shown {
+        let printed = script::print_module_mapped(&schedule.module(), dialect);
+        let label = error.at.and_then(|(func, stmt)| {
+            let span = printed.spans.get(func)?.stmt(stmt)?.name;
+            Some(Label { span, text: what(schedule, func, stmt).to_string() })
+        });
+        Shown { text: printed.text, label }
+    }
+
+    fn render(&self, diagnostic: &Diagnostic, source: Source<'_>, color: bool) -> String {
+        let program = Source { name: PROGRAM, text: &self.text };
+        let also: Vec<(Source<'_>, &Label)> = self.label.iter().map(|l| (program, l)).collect();
+        diagnostic.render_with(source, &also, color)
+    }
+}
+
+fn what(schedule: &Schedule, func: usize, stmt: StmtId) -> &'static str {
+    match schedule.func(func).get(stmt) {
+        Stmt::Loop(_) => "this loop",
+        Stmt::Block(_) => "this block",
+        Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => "here",
+    }
+}
+
+/// A refused instruction without a text that it came from: shown in the program alone.
+pub fn schedule_error(error: &ScheduleError, schedule: &Schedule, dialect: Dialect, color: bool) -> String {
+    let shown = Shown::new(schedule, error, dialect);
+    let mut diagnostic = of_error(error);
+    diagnostic.labels.extend(shown.label.clone());
+    diagnostic.render(Source { name: PROGRAM, text: &shown.text }, color)
+}
+
+/// The diagnostic of a refused instruction, without a place.
+pub fn of_error(error: &ScheduleError) -> Diagnostic {
+    let help = error.kind.help();
+    Diagnostic::error(error.kind.class(), error.to_string()).maybe_help((!help.is_empty()).then_some(help))
+}
+
+impl ScheduleFunction {
+    /// An error of [`ScheduleFunction::apply`], with the lines of the schedule function and, where an instruction was
+    /// refused, the loop or block in the program. The schedule must be as the error left it.
+    pub fn render_error(&self, error: &FunctionError, schedule: &Schedule, dialect: Dialect, color: bool) -> String {
+        match &error.refused {
+            Some(refused) => Shown::new(schedule, refused, dialect).render(&error.diagnostic, self.source(), color),
+            None => error.diagnostic.render(self.source(), color),
+        }
+    }
+}
+
+impl Trace {
+    /// An error of [`Trace::replay`], with the line of the trace as Python and the loop or block in the program. The
+    /// schedule must be as the error left it.
+    pub fn render_error(
+        &self,
+        error: &ReplayError,
+        name: &str,
+        schedule: &Schedule,
+        dialect: Dialect,
+        color: bool,
+    ) -> String {
+        let text = self.to_python(dialect);
+        // The text has two lines before the first statement, and one line for each.
+        let start = text.match_indices('\n').nth(error.index + 1).map_or(0, |(i, _)| i + 1);
+        let line = text[start..].lines().next().unwrap_or_default();
+        let indent = line.len() - line.trim_start().len();
+        let diagnostic = of_error(&error.error).label(Span::new(start + indent, start + line.len()), "");
+        Shown::new(schedule, &error.error, dialect).render(&diagnostic, Source { name, text: &text }, color)
+    }
+}

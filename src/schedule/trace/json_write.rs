@@ -1,0 +1,99 @@
+//! Traces as TVM's JSON: `[[[kind, inputs, attrs, outputs], …], [[index, decision], …]]`.
+//!
+//! Among the inputs, random variables are their names, `None` is the text `None`, and a text has quotes of its own.
+//! Variadic arguments are spread over the inputs; a buffer of a block is two attributes, its index and 0 for a read
+//! or 1 for a write one. Where TVM has its own objects as text, graphs which only TVM reads, we write the Python
+//! text: index maps (`lambda i, j: (j, i,)`), arithmetic on random variables (`v4 * 2`), typed constants.
+
+use super::names::{Name, Names};
+use super::text;
+use super::{Instruction, Trace};
+use crate::schedule::arg::{Arg, Decision};
+use crate::schedule::kind::{Param, Slot, Ty};
+use serde_json::{Value, json};
+
+impl Trace {
+    /// The trace as JSON. Kinds have their current names (`GetSBlock`).
+    pub fn to_json(&self) -> Value {
+        let mut names = Names::default();
+        let insts: Vec<Value> = self.insts.iter().map(|inst| instruction(inst, &mut names)).collect();
+        let decisions: Vec<Value> = self
+            .decisions()
+            .map(|(index, decision)| match decision {
+                Decision::Int(v) => json!([index, v]),
+                Decision::Ints(sizes) => json!([index, sizes]),
+            })
+            .collect();
+        json!([insts, decisions])
+    }
+}
+
+fn instruction(inst: &Instruction, names: &mut Names) -> Value {
+    let mut inputs = Vec::new();
+    let mut attrs = Vec::new();
+    for (param, arg) in inst.kind.params.iter().zip(&inst.args) {
+        match (param.slot, param.ty, arg) {
+            (Slot::Input, Ty::Loops | Ty::Factors, Arg::List(items)) => {
+                inputs.extend(items.iter().map(|item| input(item, names)));
+            }
+            (Slot::Input, Ty::Floats, _) => inputs.push(floats(arg, names)),
+            (Slot::Input, ..) => inputs.push(input(arg, names)),
+            (Slot::Attr | Slot::AttrAsInt, ..) => attrs.extend(attribute(param, arg, names)),
+        }
+    }
+    let outputs: Vec<String> = names.define(inst).into_iter().map(Name::as_output).collect();
+    json!([inst.kind.name, inputs, attrs, outputs])
+}
+
+fn input(arg: &Arg, names: &Names) -> Value {
+    match arg {
+        Arg::None => json!("None"),
+        Arg::Str(s) => json!(format!("\"{s}\"")),
+        Arg::List(items) => items.iter().map(|item| input(item, names)).collect(),
+        Arg::Rv(_)
+        | Arg::Expr(_)
+        | Arg::Int(_)
+        | Arg::Float(_)
+        | Arg::Bool(_)
+        | Arg::Dict(_)
+        | Arg::Lambda(_)
+        | Arg::Typed(..) => plain(arg, names),
+    }
+}
+
+fn attribute(param: &Param, arg: &Arg, names: &Names) -> Vec<Value> {
+    match (param.ty, arg) {
+        (Ty::Bool, Arg::Bool(v)) if param.slot == Slot::AttrAsInt => vec![json!(*v as i64)],
+        (Ty::Bool, Arg::Int(v)) if param.slot == Slot::Attr => vec![json!(*v != 0)],
+        (Ty::Floats, _) => vec![floats(arg, names)],
+        (Ty::Buffer, Arg::List(items)) => match &items[..] {
+            [Arg::Str(access), index] => vec![plain(index, names), json!((*access == "write") as i64)],
+            _ => vec![plain(arg, names)],
+        },
+        _ => vec![plain(arg, names)],
+    }
+}
+
+/// A value where texts need no quotes: among attributes, and inside dictionaries.
+fn plain(arg: &Arg, names: &Names) -> Value {
+    match arg {
+        Arg::None => Value::Null,
+        Arg::Int(v) => json!(v),
+        Arg::Bool(v) => json!(v),
+        Arg::Float(v) if v.is_finite() => json!(v),
+        Arg::Str(s) => json!(s.as_str()),
+        Arg::List(items) => items.iter().map(|item| plain(item, names)).collect(),
+        Arg::Dict(items) => {
+            Value::Object(items.iter().map(|(k, v)| (k.as_str().to_string(), plain(v, names))).collect())
+        }
+        Arg::Float(_) | Arg::Rv(_) | Arg::Expr(_) | Arg::Lambda(_) | Arg::Typed(..) => json!(text::arg(arg, names)),
+    }
+}
+
+fn floats(arg: &Arg, names: &Names) -> Value {
+    match arg {
+        Arg::List(items) => items.iter().map(|item| floats(item, names)).collect(),
+        Arg::Int(v) => json!(*v as f64),
+        _ => plain(arg, names),
+    }
+}

@@ -1,0 +1,268 @@
+//! Expressions, with the parentheses that Python's precedence asks for.
+
+use super::Printer;
+use super::number;
+use crate::ir::{BinOp, BufferId, BufferRegion, CmpOp, DType, Expr, ExprId, ExprList, Intrinsic};
+
+/// How tightly the outermost operator of a text binds (Python's order).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Precedence {
+    Or,
+    And,
+    Not,
+    Compare,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Shift,
+    Add,
+    Mul,
+    Unary,
+    Atom,
+}
+
+impl Printer<'_> {
+    /// An expression.
+    pub(super) fn expr(&mut self, e: ExprId) {
+        let start = self.out.len();
+        self.node(e);
+        let owner = self.owner;
+        let span = self.span_from(start);
+        if let (Some(spans), Some(owner)) = (&mut self.spans, owner) {
+            spans.add_expr_of(owner, e, span);
+        }
+    }
+
+    fn node(&mut self, e: ExprId) {
+        let arena = &self.func.arena;
+        let dtype = arena.dtype(e);
+        match arena.expr(e) {
+            Expr::Int(v) => match dtype {
+                DType::Int32 => self.put(&v.to_string()),
+                DType::Bool => self.put(if v != 0 { "T.bool(True)" } else { "T.bool(False)" }),
+                DType::UInt64 => self.put(&format!("T.uint64({})", v as u64)),
+                _ => self.put(&format!("T.{dtype}({v})")),
+            },
+            Expr::Float(bits) => {
+                let v = number::float(f64::from_bits(bits));
+                self.put(&format!("T.{dtype}({v})"));
+            }
+            Expr::Str(s) => self.string(s.as_str()),
+            Expr::Var(v) => {
+                let name = self.names.var(self.func, v);
+                self.put(name.as_str());
+            }
+            Expr::Binary(op, a, b) => match self.infix(e) {
+                Some((token, precedence)) => self.operator(token, precedence, a, b),
+                None => self.call(self.node_name(op, a, b), &[a, b]),
+            },
+            Expr::Compare(op, a, b) => match self.infix(e) {
+                // Python would read `a < b < c` as a chain, so both sides of a comparison are parenthesised.
+                Some((token, _)) => {
+                    self.child(a, Precedence::BitOr);
+                    self.put(&format!(" {token} "));
+                    self.child(b, Precedence::BitOr);
+                }
+                None => self.call(op.node_name(), &[a, b]),
+            },
+            Expr::Not(a) => {
+                self.put("not ");
+                self.child(a, Precedence::Not);
+            }
+            Expr::Cast(a) => {
+                self.put(&format!("T.Cast(\"{dtype}\", "));
+                self.expr(a);
+                self.put(")");
+            }
+            Expr::Select(c, t, o) => self.call("Select", &[c, t, o]),
+            Expr::IfThenElse(c, t, o) => self.call("if_then_else", &[c, t, o]),
+            Expr::Load(b, indices) => {
+                self.element(b, indices);
+            }
+            Expr::Call(function, args) => {
+                let args = arena.list(args);
+                match (self.infix(e), args) {
+                    (Some((token, _)), &[a]) => {
+                        self.put(token);
+                        self.child(a, Precedence::Unary);
+                    }
+                    (Some((token, precedence)), &[a, b]) => self.operator(token, precedence, a, b),
+                    _ => {
+                        let name = match function {
+                            Intrinsic::Abs if dtype.is_float() => "fabs",
+                            other => other.name(),
+                        };
+                        self.call(name, args);
+                    }
+                }
+            }
+            Expr::Let(v, value, body) => {
+                self.put("T.Let(");
+                self.expr(body);
+                let name = self.names.var(self.func, v);
+                self.put(&format!(", where={{{name}: "));
+                self.expr(value);
+                self.put("})");
+            }
+        }
+    }
+
+    /// `T.name(args)`
+    fn call(&mut self, name: &str, args: &[ExprId]) {
+        self.put(&format!("T.{name}("));
+        self.list(args.iter().copied(), |p, a| p.expr(a));
+        self.put(")");
+    }
+
+    fn operator(&mut self, token: &str, precedence: Precedence, a: ExprId, b: ExprId) {
+        self.child(a, precedence);
+        self.put(&format!(" {token} "));
+        self.tighter_child(b, precedence);
+    }
+
+    /// An operand that must bind at least as tightly as what is around it.
+    fn child(&mut self, e: ExprId, around: Precedence) {
+        let parenthesised = self.precedence(e) < around;
+        self.parenthesised(e, parenthesised);
+    }
+
+    /// An operand that must bind more tightly.
+    fn tighter_child(&mut self, e: ExprId, around: Precedence) {
+        let parenthesised = self.precedence(e) <= around;
+        self.parenthesised(e, parenthesised);
+    }
+
+    fn parenthesised(&mut self, e: ExprId, yes: bool) {
+        if yes {
+            self.put("(");
+        }
+        self.expr(e);
+        if yes {
+            self.put(")");
+        }
+    }
+
+    fn precedence(&self, e: ExprId) -> Precedence {
+        match self.func.arena.expr(e) {
+            Expr::Not(_) => Precedence::Not,
+            Expr::Binary(..) | Expr::Compare(..) | Expr::Call(..) => self.infix(e).map_or(Precedence::Atom, |i| i.1),
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::Cast(_) | Expr::Select(..) => {
+                Precedence::Atom
+            }
+            Expr::IfThenElse(..) | Expr::Load(..) | Expr::Let(..) => Precedence::Atom,
+        }
+    }
+
+    /// The operator that writes the node, unless reading it back would give something else.
+    fn infix(&self, e: ExprId) -> Option<(&'static str, Precedence)> {
+        let arena = &self.func.arena;
+        match arena.expr(e) {
+            Expr::Binary(op, a, b) => {
+                let infix = match op {
+                    BinOp::Add => ("+", Precedence::Add),
+                    BinOp::Sub => ("-", Precedence::Add),
+                    BinOp::Mul => ("*", Precedence::Mul),
+                    BinOp::Div if arena.dtype(e).is_float() => ("/", Precedence::Mul),
+                    BinOp::FloorDiv => ("//", Precedence::Mul),
+                    BinOp::FloorMod => ("%", Precedence::Mul),
+                    BinOp::And => ("and", Precedence::And),
+                    BinOp::Or => ("or", Precedence::Or),
+                    BinOp::Div | BinOp::Mod | BinOp::Min | BinOp::Max => return None,
+                };
+                (!arena.folds(op, a, b)).then_some(infix)
+            }
+            Expr::Compare(op, a, b) => {
+                let constants = arena.as_const(a).is_some() && arena.as_const(b).is_some();
+                (!constants).then_some((CmpOp::token(op), Precedence::Compare))
+            }
+            Expr::Call(function, _) => Some(match function {
+                Intrinsic::BitAnd => ("&", Precedence::BitAnd),
+                Intrinsic::BitOr => ("|", Precedence::BitOr),
+                Intrinsic::BitXor => ("^", Precedence::BitXor),
+                Intrinsic::BitNot => ("~", Precedence::Unary),
+                Intrinsic::ShiftLeft => ("<<", Precedence::Shift),
+                Intrinsic::ShiftRight => (">>", Precedence::Shift),
+                _ => return None,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The function that writes an operator which has no infix form.
+    fn node_name(&self, op: BinOp, a: ExprId, b: ExprId) -> &'static str {
+        let folds = self.func.arena.folds(op, a, b);
+        match op {
+            BinOp::Mod if !folds => "truncmod",
+            BinOp::Min if !folds => "min",
+            BinOp::Max if !folds => "max",
+            op => op.node_name(),
+        }
+    }
+
+    /// `A[i, j]`
+    pub(super) fn element(&mut self, b: BufferId, indices: ExprList) {
+        let start = self.out.len();
+        let name = self.names.buffer(self.func, b);
+        self.put(name.as_str());
+        self.indices(indices);
+        self.record_access(b, start);
+    }
+
+    fn record_access(&mut self, b: BufferId, start: usize) {
+        let span = self.span_from(start);
+        if let Some(spans) = &mut self.spans {
+            spans.add_access(b, span);
+        }
+    }
+
+    /// `[i, j]`
+    fn indices(&mut self, indices: ExprList) {
+        let indices = self.func.arena.list(indices);
+        if indices.is_empty() {
+            self.put("[()]");
+            return;
+        }
+        self.put("[");
+        self.list(indices.iter().copied(), |p, i| p.expr(i));
+        self.put("]");
+    }
+
+    /// `A[0:16, i]`
+    pub(super) fn region(&mut self, r: &BufferRegion) {
+        let start = self.out.len();
+        let name = self.names.buffer(self.func, r.buffer);
+        self.put(name.as_str());
+        let ranges: Vec<(ExprId, ExprId)> = r.ranges(&self.func.arena).collect();
+        if ranges.is_empty() {
+            self.put("[()]");
+            return;
+        }
+        self.put("[");
+        self.list(ranges, |p, (min, extent)| {
+            p.expr(min);
+            if !p.func.arena.is_int(extent, 1) {
+                p.put(":");
+                p.sum(min, extent);
+            }
+        });
+        self.put("]");
+        self.record_access(r.buffer, start);
+    }
+
+    /// `a + b` of expressions that are no node of their own, folded as reading would.
+    pub(super) fn sum(&mut self, a: ExprId, b: ExprId) {
+        let arena = &self.func.arena;
+        match (arena.as_int(a), arena.as_int(b)) {
+            (Some(x), Some(y)) => {
+                let dtype = arena.dtype(a);
+                let sum = dtype.wrap(x.wrapping_add(y));
+                match dtype {
+                    DType::Int32 => self.put(&sum.to_string()),
+                    _ => self.put(&format!("T.{dtype}({sum})")),
+                }
+            }
+            (Some(0), None) => self.expr(b),
+            _ => self.operator("+", Precedence::Add, a, b),
+        }
+    }
+}

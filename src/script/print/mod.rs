@@ -1,0 +1,196 @@
+//! Programs as text: the mirror of `read`, construct for construct.
+//!
+//! The layout is that of TVM's printer: serial loops that can be are joined into a `T.grid`, iteration variables bound
+//! to plain loops into a `T.axis.remap`, a root block that only holds allocations is a comment, names that are taken
+//! get a number. What reading would fold is written by name (`T.Add(i, 0)`), so that `parse(print(m))` equals `m`.
+
+mod attr;
+mod expr;
+mod names;
+mod number;
+mod signature;
+mod stmt;
+
+use super::{Dialect, Spans};
+use crate::diagnostic::Span;
+use crate::ir::{ExprId, Func, Module, StmtId, Symbol};
+use names::Names;
+
+/// A text with the places of what it shows.
+#[derive(Clone, Debug)]
+pub struct Printed {
+    /// The text.
+    pub text: String,
+    /// The places of its statements, one entry per function.
+    pub spans: Vec<Spans>,
+}
+
+/// A module as text, with a header that names the imports.
+pub fn print_module(module: &Module, dialect: Dialect) -> String {
+    module_text(module, dialect, false).text
+}
+
+/// A module as text, with the places of its statements.
+pub fn print_module_mapped(module: &Module, dialect: Dialect) -> Printed {
+    module_text(module, dialect, true)
+}
+
+/// A function as text, without header and class.
+pub fn print_func(func: &Func, dialect: Dialect) -> String {
+    print_func_text(func, dialect, false).text
+}
+
+/// A function as text, without header and class, with the places of its statements.
+pub fn print_func_mapped(func: &Func, dialect: Dialect) -> Printed {
+    print_func_text(func, dialect, true)
+}
+
+fn print_func_text(func: &Func, dialect: Dialect, mapped: bool) -> Printed {
+    let mut p = Printer::new(func, dialect, 0, mapped);
+    p.out = type_vars([func], dialect);
+    p.func();
+    Printed { text: p.out, spans: p.spans.into_iter().collect() }
+}
+
+/// `n = TypeVar("n")` for each symbol of the functions that has to be defined outside them.
+fn type_vars<'f>(funcs: impl IntoIterator<Item = &'f Func>, dialect: Dialect) -> String {
+    let mut names: Vec<Symbol> = Vec::new();
+    for func in funcs {
+        for v in Printer::new(func, dialect, 0, false).type_vars() {
+            let name = func.arena.var(v).name;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names.iter().map(|n| format!("{n} = TypeVar(\"{n}\")\n")).collect()
+}
+
+/// An expression as text. Variables and buffers have the names they ask for.
+pub fn print_expr(func: &Func, e: ExprId) -> String {
+    let mut p = Printer::new(func, Dialect::Current, 0, false);
+    p.names.trust_hints();
+    p.expr(e);
+    p.out
+}
+
+fn module_text(module: &Module, dialect: Dialect, mapped: bool) -> Printed {
+    let mut text = String::new();
+    let type_vars = type_vars(&module.funcs, dialect);
+    if !type_vars.is_empty() {
+        text.push_str("# from typing import TypeVar\n");
+    }
+    let tir = match dialect {
+        Dialect::Classic => "tir",
+        Dialect::Current => "tirx",
+    };
+    if module.name.is_some() {
+        text.push_str("# from tvm.script import ir as I\n");
+    }
+    text.push_str(&format!("# from tvm.script import {tir} as T\n\n"));
+    text.push_str(&type_vars);
+    if let Some(name) = module.name {
+        text.push_str(&format!("@I.ir_module\nclass {name}:\n"));
+        if module.funcs.is_empty() {
+            text.push_str("    pass\n");
+        }
+    }
+    let mut spans = Vec::new();
+    for (i, func) in module.funcs.iter().enumerate() {
+        if i > 0 {
+            text.push('\n');
+        }
+        let mut p = Printer::new(func, dialect, usize::from(module.name.is_some()), mapped);
+        p.out = text;
+        p.func();
+        text = p.out;
+        spans.extend(p.spans);
+    }
+    Printed { text, spans }
+}
+
+/// The state of printing one function.
+struct Printer<'f> {
+    func: &'f Func,
+    dialect: Dialect,
+    out: String,
+    indent: usize,
+    names: Names,
+    spans: Option<Spans>,
+    /// The statement whose own expressions are being printed.
+    owner: Option<StmtId>,
+}
+
+impl<'f> Printer<'f> {
+    fn new(func: &'f Func, dialect: Dialect, indent: usize, mapped: bool) -> Self {
+        Printer {
+            func,
+            dialect,
+            out: String::new(),
+            indent,
+            names: Names::new(func),
+            spans: mapped.then(Spans::default),
+            owner: None,
+        }
+    }
+
+    /// Starts a line.
+    fn line(&mut self) {
+        for _ in 0..self.indent {
+            self.out.push_str("    ");
+        }
+    }
+
+    fn put(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    /// The classic or the current word.
+    fn word(&self, classic: &'static str, current: &'static str) -> &'static str {
+        match self.dialect {
+            Dialect::Classic => classic,
+            Dialect::Current => current,
+        }
+    }
+
+    /// What was printed since `start`.
+    fn span_from(&self, start: usize) -> Span {
+        Span::new(start, self.out.len())
+    }
+
+    /// Prints with `f`, items separated by commas.
+    fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut f: impl FnMut(&mut Self, T)) {
+        for (i, item) in items.into_iter().enumerate() {
+            if i > 0 {
+                self.put(", ");
+            }
+            f(self, item);
+        }
+    }
+
+    /// `(a, b)`, with the comma that makes a tuple of one.
+    fn tuple<T>(&mut self, items: impl IntoIterator<Item = T>, f: impl FnMut(&mut Self, T)) {
+        let items: Vec<T> = items.into_iter().collect();
+        let n = items.len();
+        self.put("(");
+        self.list(items, f);
+        self.put(if n == 1 { ",)" } else { ")" });
+    }
+
+    /// A text literal.
+    fn string(&mut self, text: &str) {
+        self.out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => self.put("\\\""),
+                '\\' => self.put("\\\\"),
+                '\n' => self.put("\\n"),
+                '\r' => self.put("\\r"),
+                '\t' => self.put("\\t"),
+                c if c.is_control() => self.put(&format!("\\u{:04x}", c as u32)),
+                c => self.out.push(c),
+            }
+        }
+        self.out.push('"');
+    }
+}

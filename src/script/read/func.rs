@@ -1,0 +1,352 @@
+//! A function: parameters, symbolic extents, the root block.
+
+use super::scope::Scope;
+use super::value::{Namespace, Value};
+use super::{PrimFunc, Reader};
+use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::ir::{
+    AttrValue, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, DType, ExprId, Func, LoopKind, MatchBuffer,
+    Param, Stmt, StmtId, Symbol, VarId,
+};
+use crate::script::complete;
+use crate::script::python::{Expr, ExprKind, Function};
+use crate::script::spans::{Spans, StmtSpan};
+
+/// The deepest nesting of loops, blocks, branches and lets that is read.
+pub(super) const MAX_DEPTH: usize = 200;
+
+/// The state of reading one function.
+pub(super) struct FuncReader<'a, 'r> {
+    pub(super) file: &'r mut Reader<'a>,
+    pub(super) func: Func,
+    pub(super) scope: Scope<'a>,
+    pub(super) spans: Spans,
+    /// The loops around, outermost first, for `T.axis.remap`.
+    pub(super) loops: Vec<LoopFrame>,
+    /// The blocks around, the implied root first.
+    pub(super) blocks: Vec<BlockFrame>,
+    /// Nesting of statements in the IR.
+    pub(super) depth: usize,
+    /// Has [`MAX_DEPTH`] been complained of?
+    pub(super) too_deep: bool,
+    /// Symbols made by quoted shapes, which a later `n = T.int32()` only repeats.
+    pub(super) quoted: Vec<(&'a str, VarId)>,
+    /// The types of the scalar parameters, for quoted shapes in front of them.
+    pub(super) scalars: Vec<(&'a str, DType)>,
+    /// Blocks that declare no reads, or no writes: which of the two are to be found.
+    pub(super) undeclared: Vec<(BlockId, bool, bool)>,
+}
+
+/// A loop around the place that is being read.
+pub(super) struct LoopFrame {
+    pub(super) var: VarId,
+    pub(super) min: ExprId,
+    pub(super) extent: ExprId,
+}
+
+/// A block that is being read.
+#[derive(Default)]
+pub(super) struct BlockFrame {
+    pub(super) iters: Vec<BlockIter>,
+    pub(super) iter_spans: Vec<Span>,
+    pub(super) predicate: Option<ExprId>,
+    pub(super) reads: Option<Vec<(BufferRegion, Span)>>,
+    pub(super) writes: Option<Vec<(BufferRegion, Span)>>,
+    pub(super) allocs: Vec<BufferId>,
+    pub(super) matches: Vec<MatchBuffer>,
+    pub(super) annotations: Vec<(Symbol, AttrValue)>,
+    pub(super) init: Option<Body>,
+    /// Are we inside `T.init`?
+    pub(super) in_init: bool,
+}
+
+/// A loop that is to be made: `min`, `extent`, how it runs, annotations.
+pub(super) struct LoopSpec {
+    pub(super) min: ExprId,
+    pub(super) extent: ExprId,
+    pub(super) kind: LoopKind,
+    pub(super) annotations: Vec<(Symbol, AttrValue)>,
+}
+
+/// Reads a function with what its decorators say.
+pub(super) fn function<'a>(file: &mut Reader<'a>, f: &Function<'a>, kind: PrimFunc) -> Option<(Func, Spans)> {
+    let before = file.diagnostics.len();
+    let mut reader = FuncReader::new(file, f.name.name);
+    reader.func.private = kind.private;
+    reader.spans.name = f.name.span;
+    reader.signature(f);
+    let body = reader.body(&f.body);
+    let (mut func, spans) = reader.finish(body);
+    let global_symbol = func.attrs.get("global_symbol").cloned();
+    if global_symbol == Some(AttrValue::Str(func.name)) {
+        func.attrs.remove("global_symbol");
+    }
+    (file.diagnostics.len() == before).then_some((func, spans))
+}
+
+impl<'a, 'r> FuncReader<'a, 'r> {
+    pub(super) fn new(file: &'r mut Reader<'a>, name: &str) -> Self {
+        FuncReader {
+            file,
+            func: Func::new(name),
+            scope: Scope::default(),
+            spans: Spans::default(),
+            loops: Vec::new(),
+            blocks: vec![BlockFrame::default()],
+            depth: 0,
+            too_deep: false,
+            quoted: Vec::new(),
+            scalars: Vec::new(),
+            undeclared: Vec::new(),
+        }
+    }
+
+    // ---- diagnostics ---------------------------------------------------------------------------------------
+
+    pub(super) fn error(&mut self, d: Diagnostic) {
+        self.file.error(d);
+    }
+
+    /// Records a mistake and gives nothing.
+    pub(super) fn fail<T>(&mut self, d: Diagnostic) -> Option<T> {
+        self.file.error(d);
+        None
+    }
+
+    /// The part of a statement that stands in its first line.
+    pub(super) fn first_line(&self, span: Span) -> Span {
+        let line = self.file.text.get(span.range()).and_then(|t| t.lines().next()).unwrap_or_default();
+        Span { end: span.start + line.len() as u32, ..span }
+    }
+
+    // ---- names ---------------------------------------------------------------------------------------------
+
+    /// What a name stands for; complains where it stands for nothing.
+    pub(super) fn lookup(&mut self, name: &'a str, span: Span) -> Option<Value> {
+        if let Some(value) = self.scope.get(name) {
+            return match value {
+                Value::Poison => None,
+                value => Some(value.clone()),
+            };
+        }
+        if let Some(value) = self.file.globals.get(name) {
+            if !matches!(value, Value::TypeVar) {
+                return Some(value.clone());
+            }
+            let symbol = self.symbol(name, DType::Int64, span);
+            self.scope.define_outside(name, symbol.clone(), span);
+            return Some(symbol);
+        }
+        if self.file.opaque.contains(name) {
+            return self.fail(
+                Diagnostic::error_at("unknown-value", span, format!("the value of `{name}` is not known"))
+                    .help("outside functions only numbers, texts and what operators make of them are read"),
+            );
+        }
+        let near = {
+            let ours = self.scope.names().filter(|n| *n != name);
+            let globals = self.file.globals.keys().copied();
+            nearest(name, ours.chain(globals)).map(str::to_string)
+        };
+        self.fail(
+            Diagnostic::error_at("undefined-name", span, format!("`{name}` is not defined"))
+                .mark("not found in this scope")
+                .maybe_help(near.map(|n| format!("did you mean `{n}`?"))),
+        )
+    }
+
+    /// Gives a name a value in the innermost frame. New variables and buffers take the name as theirs.
+    pub(super) fn define(&mut self, name: &'a str, value: Value, span: Span) {
+        if let Some((old, first)) = self.scope.in_frame(name)
+            && !matches!(old, Value::Poison)
+        {
+            let d = Diagnostic::error_at("duplicate-name", span, format!("`{name}` is defined twice"))
+                .label(first, "first defined here")
+                .help("give one of them another name");
+            self.error(d);
+        }
+        match &value {
+            Value::Expr(e) => {
+                if let Some(v) = self.func.arena.as_var(*e)
+                    && self.func.arena.var(v).name == ""
+                {
+                    self.func.arena.rename_var(v, name);
+                }
+            }
+            Value::Buffer(b) if self.func.arena.buffer(*b).name == "" => {
+                self.func.arena.update_buffer(*b, |b| b.name = name.into());
+                self.spans.add_buffer(*b, span);
+            }
+            _ => {}
+        }
+        self.scope.define(name, value, span);
+    }
+
+    /// A symbol of the function: `--bind` may make it a constant.
+    pub(super) fn symbol(&mut self, name: &'a str, dtype: DType, span: Span) -> Value {
+        if let Some(&v) = self.file.options.bind.get(name) {
+            self.file.bound.insert(name.to_string());
+            return match self.literal(Value::Int(v as i128), dtype, span) {
+                Some(e) => Value::Expr(e),
+                None => Value::Poison,
+            };
+        }
+        Value::Expr(self.func.arena.new_var_expr(name, dtype).1)
+    }
+
+    /// The module that an expression names.
+    pub(super) fn namespace(&self, e: &Expr<'a>) -> Option<Namespace> {
+        match &e.kind {
+            ExprKind::Name(name) => match self.scope.get(name).or_else(|| self.file.globals.get(name)) {
+                Some(Value::Namespace(ns)) => Some(*ns),
+                _ => None,
+            },
+            ExprKind::Attribute(value, attr) => self.namespace(value)?.member(attr.name),
+            _ => None,
+        }
+    }
+
+    // ---- signature -----------------------------------------------------------------------------------------
+
+    fn signature(&mut self, f: &Function<'a>) {
+        if let Some(span) = f.odd_param {
+            self.error(
+                Diagnostic::error_at("unsupported", span, "variable and keyword-only parameters are not supported")
+                    .help("list all parameters by name"),
+            );
+        }
+        self.scalars =
+            f.params.iter().filter_map(|p| Some((p.name.name, self.scalar_type(p.annotation.as_ref()?)?))).collect();
+        for param in &f.params {
+            let value = self.param(param);
+            let quoted = self.quoted.iter().any(|q| q.0 == param.name.name);
+            if let Some((_, first)) = self.scope.in_frame(param.name.name).filter(|_| !quoted) {
+                let message = format!("parameter `{}` is declared twice", param.name.name);
+                let d = Diagnostic::error_at("duplicate-name", param.name.span, message);
+                self.error(d.label(first, "first declared here"));
+                continue;
+            }
+            if !quoted {
+                self.define(param.name.name, value.unwrap_or(Value::Poison), param.name.span);
+            }
+        }
+        if let Some(returns) = &f.returns {
+            let is_none = match &returns.kind {
+                ExprKind::None => true,
+                ExprKind::Attribute(_, attr) => attr.name == "void",
+                _ => false,
+            };
+            if !is_none {
+                self.error(
+                    Diagnostic::error_at("unsupported", returns.span, "functions with a result are not supported")
+                        .help("write the result into a buffer parameter"),
+                );
+            }
+        }
+    }
+
+    /// The type of a scalar parameter, `T.int64`.
+    fn scalar_type(&self, annotation: &Expr<'a>) -> Option<DType> {
+        match &annotation.kind {
+            ExprKind::Attribute(owner, attr) if self.namespace(owner) == Some(Namespace::Tir) => {
+                super::expr::dtype_of_name(attr.name).filter(|t| *t != DType::Handle)
+            }
+            _ => None,
+        }
+    }
+
+    fn param(&mut self, param: &crate::script::python::Param<'a>) -> Option<Value> {
+        let name = param.name;
+        if let Some(default) = &param.default {
+            self.error(Diagnostic::error_at("unsupported", default.span, "parameters have no default values"));
+        }
+        let Some(annotation) = &param.annotation else {
+            return self.fail(
+                Diagnostic::error_at("no-type", name.span, format!("parameter `{}` has no type", name.name))
+                    .help(format!("write `{}: T.Buffer((16, 16), \"float32\")`, for example", name.name)),
+            );
+        };
+        if let Some(buffer) = self.buffer_annotation(annotation) {
+            let buffer = buffer?;
+            let var = self.func.arena.new_var(name.name, DType::Handle);
+            self.func.params.push(Param { var, buffer: Some(buffer) });
+            self.spans.params.push(param.span);
+            return Some(Value::Buffer(buffer));
+        }
+        let dtype = match self.eval(annotation)? {
+            Value::Type(dtype) | Value::Fresh(dtype) => dtype,
+            Value::Str(name) => self.dtype_named(&name, annotation.span)?,
+            other => {
+                let message = format!("expected a type, found {}", other.describe());
+                return self.fail(
+                    Diagnostic::error_at("no-type", annotation.span, message)
+                        .help("types are `T.Buffer(shape, dtype)`, `T.handle` and `T.int32`, for example"),
+                );
+            }
+        };
+        if dtype != DType::Handle && self.file.options.bind.contains_key(name.name) {
+            return Some(self.symbol(name.name, dtype, name.span));
+        }
+        let quoted = self.quoted.iter().find(|q| q.0 == name.name).map(|q| q.1);
+        let var = match quoted {
+            // A shape in front of this parameter has used the symbol already.
+            Some(var) if self.func.arena.var(var).dtype == dtype => var,
+            _ => self.func.arena.new_var(name.name, dtype),
+        };
+        self.func.params.push(Param { var, buffer: None });
+        self.spans.params.push(param.span);
+        Some(Value::Expr(self.func.arena.var_expr(var)))
+    }
+
+    // ---- the root ------------------------------------------------------------------------------------------
+
+    /// Puts the body into the root block: the one that the text has, if it is all there is, else an implied one.
+    fn finish(mut self, body: Body) -> (Func, Spans) {
+        let root = std::mem::take(&mut self.blocks[0]);
+        let explicit = match body.as_slice() {
+            [only] if root.allocs.is_empty() => self.func.as_block(*only).filter(|&b| {
+                let block = self.func.block(b);
+                block.iters.is_empty() && self.func.arena.is_int(block.predicate, 1)
+            }),
+            _ => None,
+        };
+        match explicit {
+            Some(b) => self.func.root = b,
+            None => {
+                let id = self.func.root;
+                self.func.block_mut(id).allocs = root.allocs;
+                self.func.set_body(id.stmt(), body);
+            }
+        }
+        // Inner blocks were left before outer ones, so that what an outer one needs of them is there. A root declares
+        // nothing unless the text does.
+        let root = self.func.root;
+        for (b, reads, writes) in self.undeclared {
+            if b == root {
+                continue;
+            }
+            let (found_reads, found_writes) = complete::accesses(&mut self.func, b);
+            let block = self.func.block_mut(b);
+            if reads {
+                block.reads = found_reads;
+            }
+            if writes {
+                block.writes = found_writes;
+            }
+        }
+        (self.func, self.spans)
+    }
+
+    /// Adds a statement with its places; expressions read since `mark` are its.
+    pub(super) fn add(&mut self, stmt: Stmt, whole: Span, name: Span, mark: usize) -> StmtId {
+        let id = self.func.stmts.add(stmt);
+        self.spans.add_stmt(id, StmtSpan { whole, name }, mark);
+        id
+    }
+
+    /// An empty block of the function.
+    pub(super) fn new_block(&mut self, name: &str) -> Block {
+        let predicate = self.func.arena.bool(true);
+        Block::new(name, predicate)
+    }
+}

@@ -1,0 +1,405 @@
+//! From the syntax tree to the IR.
+//!
+//! This file reads what stands outside functions: imports, constants, the module's class, decorators. [`func`] reads
+//! a function, [`stmt`] and [`block`] its statements, [`expr`], [`operator`] and [`call`] its expressions. Each
+//! construct has one function; a mistake is recorded, the construct gives `None`, the names it would have defined become
+//! [`Value::Poison`], and reading goes on.
+
+mod args;
+mod attr;
+mod block;
+mod buffer;
+mod call;
+mod expr;
+mod func;
+mod operator;
+mod scope;
+mod stmt;
+mod value;
+
+use super::python::{self, Expr, ExprKind, Function, Ident, Stmt, StmtKind};
+use super::{Dialect, ParseOptions, Parsed, Spans, check};
+use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::ir::{Func, Module};
+use std::collections::{BTreeMap, BTreeSet};
+use value::{Namespace, Value};
+
+/// What is known of the file around the functions.
+struct Reader<'a> {
+    text: &'a str,
+    options: &'a ParseOptions,
+    diagnostics: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+    /// Names at module level.
+    globals: BTreeMap<&'a str, Value>,
+    /// Names at module level whose values are not understood.
+    opaque: BTreeSet<&'a str>,
+    /// The spelling, once a word has told it.
+    dialect: Option<Dialect>,
+    /// The names of `--bind` that were met.
+    bound: BTreeSet<String>,
+}
+
+/// Reads a module, or says all that is wrong with the text.
+pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<Diagnostic>> {
+    let body = python::parse_module(text)?;
+    let mut reader = Reader {
+        text,
+        options,
+        diagnostics: Vec::new(),
+        warnings: Vec::new(),
+        globals: BTreeMap::new(),
+        opaque: BTreeSet::new(),
+        dialect: None,
+        bound: BTreeSet::new(),
+    };
+    // Texts that are printed carry their imports in comments, so the usual names are there from the start.
+    for (name, ns) in [("tvm", Namespace::Tvm), ("T", Namespace::Tir), ("I", Namespace::Ir), ("R", Namespace::Relax)] {
+        reader.globals.insert(name, Value::Namespace(ns));
+    }
+    let mut found = Found::default();
+    for stmt in &body {
+        reader.top_level(stmt, &mut found);
+    }
+    if found.funcs.is_empty() && reader.diagnostics.is_empty() {
+        reader.diagnostics.push(
+            Diagnostic::error("no-function", "the text defines no function")
+                .help("write a function with `@T.prim_func`, alone or in a class with `@I.ir_module`"),
+        );
+    }
+    reader.check_binds();
+    if let (true, Some(checks)) = (reader.diagnostics.is_empty(), options.checks) {
+        for (func, spans) in &found.funcs {
+            reader.diagnostics.extend(check::check(func, spans, checks));
+        }
+    }
+    if !reader.diagnostics.is_empty() {
+        return Err(reader.diagnostics);
+    }
+    let (funcs, spans) = found.funcs.into_iter().unzip();
+    Ok(Parsed {
+        module: Module { name: found.class.map(|c| c.name.into()), funcs },
+        dialect: reader.dialect.unwrap_or(Dialect::Classic),
+        spans,
+        warnings: reader.warnings,
+    })
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found<'a> {
+    class: Option<Ident<'a>>,
+    funcs: Vec<(Func, Spans)>,
+    names: BTreeMap<&'a str, Span>,
+}
+
+/// What a decorator says of a function.
+#[derive(Default, Clone, Copy)]
+struct PrimFunc {
+    private: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn error(&mut self, d: Diagnostic) {
+        self.diagnostics.push(d);
+    }
+
+    /// Notes that the text uses the spelling of a dialect; the first such word decides.
+    fn vote(&mut self, dialect: Dialect) {
+        self.dialect.get_or_insert(dialect);
+    }
+
+    /// A statement outside classes and functions. What has nothing to do with programs is passed over.
+    fn top_level(&mut self, stmt: &Stmt<'a>, found: &mut Found<'a>) {
+        match &stmt.kind {
+            StmtKind::Import(names) => {
+                for (path, alias) in names {
+                    match alias {
+                        Some(alias) => self.define_module(alias.name, path.name),
+                        None => {
+                            let root = path.name.split('.').next().unwrap_or(path.name);
+                            self.define_module(root, root);
+                        }
+                    }
+                }
+            }
+            StmtKind::ImportFrom(module, names) => {
+                let module = module.map_or("", |m| m.name);
+                for (name, alias) in names {
+                    let alias = alias.unwrap_or(*name).name;
+                    // A decorator may be imported by itself; it is known by its name.
+                    if !matches!(name.name, "ir_module" | "prim_func" | "*") {
+                        self.define_module(alias, &format!("{module}.{}", name.name));
+                    }
+                    if module == "tvm.script" {
+                        match name.name {
+                            "tirx" => self.vote(Dialect::Current),
+                            "tir" => self.vote(Dialect::Classic),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+            StmtKind::Assign(targets, value) => {
+                let value = self.constant(value);
+                for target in targets {
+                    self.define_constant(target, value.clone());
+                }
+            }
+            StmtKind::AnnAssign(target, _, Some(value)) => {
+                let value = self.constant(value);
+                self.define_constant(target, value);
+            }
+            StmtKind::Class(class) => {
+                if !self.is_ir_module(&class.decorators, class.name) {
+                    return;
+                }
+                if let Some(first) = found.class {
+                    self.error(
+                        Diagnostic::error_at("several-modules", class.name.span, "the text defines a second module")
+                            .label(first.span, "the first one is here")
+                            .help("put all functions into one class"),
+                    );
+                }
+                found.class = Some(class.name);
+                for member in &class.body {
+                    self.class_member(member, found);
+                }
+            }
+            StmtKind::Function(function)
+                // A plain function, such as a schedule, is none of ours.
+                if !function.decorators.is_empty() => {
+                    self.function_definition(function, found);
+                }
+            _ => {}
+        }
+    }
+
+    fn define_module(&mut self, name: &'a str, path: &str) {
+        self.opaque.remove(name);
+        self.globals.insert(name, Value::Namespace(Namespace::of_path(path)));
+    }
+
+    fn define_constant(&mut self, target: &Expr<'a>, value: Option<Value>) {
+        match (&target.kind, value) {
+            (&ExprKind::Name(name), Some(value)) => {
+                self.opaque.remove(name);
+                self.globals.insert(name, value);
+            }
+            (&ExprKind::Name(name), None) => {
+                self.globals.remove(name);
+                self.opaque.insert(name);
+            }
+            (ExprKind::Tuple(targets) | ExprKind::List(targets), Some(Value::Seq(values)))
+                if targets.len() == values.len() =>
+            {
+                for (t, v) in targets.iter().zip(values) {
+                    self.define_constant(t, Some(v));
+                }
+            }
+            (ExprKind::Tuple(targets) | ExprKind::List(targets), _) => {
+                for t in targets {
+                    self.define_constant(t, None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A constant at module level: numbers, texts, lists, and what operators make of them.
+    fn constant(&mut self, e: &Expr<'a>) -> Option<Value> {
+        if let ExprKind::Call(call) = &e.kind
+            && matches!(call.callee.kind, ExprKind::Name("TypeVar"))
+        {
+            return Some(Value::TypeVar);
+        }
+        let (n_errors, n_warnings) = (self.diagnostics.len(), self.warnings.len());
+        let value = func::FuncReader::new(self, "").eval(e);
+        // What is not understood matters only if a function uses it.
+        self.diagnostics.truncate(n_errors);
+        self.warnings.truncate(n_warnings);
+        value.filter(is_portable)
+    }
+
+    /// Is this the class of a module? A class with other decorators, or none, is not read.
+    fn is_ir_module(&mut self, decorators: &[Expr<'a>], name: Ident<'a>) -> bool {
+        for d in decorators {
+            let callee = match &d.kind {
+                ExprKind::Call(call) => &call.callee,
+                _ => d,
+            };
+            match self.dotted(callee) {
+                Some((Some(Namespace::Ir | Namespace::Script), member)) if member.name == "ir_module" => return true,
+                Some((None, member)) if member.name == "ir_module" => return true,
+                Some((Some(Namespace::Ir | Namespace::Script | Namespace::Tir), member)) => {
+                    let nearest = nearest(member.name, ["ir_module"]);
+                    self.error(
+                        Diagnostic::error_at(
+                            "unknown-decorator",
+                            member.span,
+                            format!("unknown decorator `{}`", member.name),
+                        )
+                        .help(nearest.map_or("modules have `@I.ir_module`".into(), |n| format!("did you mean `{n}`?"))),
+                    );
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        if decorators.is_empty() {
+            let d = Diagnostic::error_at("no-decorator", name.span, format!("class `{}` has no decorator", name.name));
+            self.error(d.help("write `@I.ir_module` before it"));
+        }
+        false
+    }
+
+    /// A path of names: the module before the last name, and that name.
+    fn dotted(&self, e: &Expr<'a>) -> Option<(Option<Namespace>, Ident<'a>)> {
+        match &e.kind {
+            ExprKind::Name(name) => Some((None, Ident { name, span: e.span })),
+            ExprKind::Attribute(value, attr) => Some((Some(self.namespace(value)?), *attr)),
+            _ => None,
+        }
+    }
+
+    /// The module an expression names, outside functions.
+    fn namespace(&self, e: &Expr<'a>) -> Option<Namespace> {
+        match &e.kind {
+            ExprKind::Name(name) => match self.globals.get(name) {
+                Some(Value::Namespace(ns)) => Some(*ns),
+                _ => None,
+            },
+            ExprKind::Attribute(value, attr) => self.namespace(value)?.member(attr.name),
+            _ => None,
+        }
+    }
+
+    fn class_member(&mut self, member: &Stmt<'a>, found: &mut Found<'a>) {
+        match &member.kind {
+            StmtKind::Function(function) => self.function_definition(function, found),
+            StmtKind::Pass => {}
+            StmtKind::Expr(Expr { kind: ExprKind::Str(_), .. }) => {}
+            StmtKind::Expr(Expr { kind: ExprKind::Call(call), .. }) => match self.dotted(&call.callee) {
+                Some((Some(Namespace::Ir), name)) if name.name.starts_with("module_") => {
+                    let message = format!("`{}` is not kept", name.name);
+                    let mut d = Diagnostic::error_at("ignored", member.span, message);
+                    d.severity = crate::diagnostic::Severity::Warning;
+                    self.warnings.push(d);
+                }
+                _ => self.unexpected_member(member.span),
+            },
+            _ => self.unexpected_member(member.span),
+        }
+    }
+
+    fn unexpected_member(&mut self, span: Span) {
+        self.error(
+            Diagnostic::error_at("unsupported", span, "expected a function in the module's class")
+                .help("move constants in front of the class"),
+        );
+    }
+
+    fn function_definition(&mut self, function: &Function<'a>, found: &mut Found<'a>) {
+        let Some(kind) = self.decorators(function) else { return };
+        let name = function.name;
+        if let Some(&first) = found.names.get(name.name) {
+            let d =
+                Diagnostic::error_at("duplicate-name", name.span, format!("function `{}` is defined twice", name.name));
+            self.error(d.label(first, "first defined here"));
+        }
+        found.names.insert(name.name, name.span);
+        if let Some(func) = func::function(self, function, kind) {
+            found.funcs.push(func);
+        }
+    }
+
+    /// What the decorators say; `None` if the function is not read.
+    fn decorators(&mut self, function: &Function<'a>) -> Option<PrimFunc> {
+        let name = function.name;
+        for d in &function.decorators {
+            let (callee, call) = match &d.kind {
+                ExprKind::Call(call) => (&call.callee, Some(call)),
+                _ => (d, None),
+            };
+            let Some((ns, member)) = self.dotted(callee) else { continue };
+            match (ns, member.name) {
+                (Some(Namespace::Tir) | None, "prim_func") => {
+                    let mut kind = PrimFunc::default();
+                    for (key, value) in call.iter().flat_map(|c| &c.keywords) {
+                        let Some(key) = key else { continue };
+                        match (key.name, &value.kind) {
+                            ("private", ExprKind::Bool(b)) => kind.private = *b,
+                            ("s_tir", ExprKind::Bool(_)) => self.vote(Dialect::Current),
+                            ("private" | "s_tir", _) => self.error(Diagnostic::error_at(
+                                "wrong-argument",
+                                value.span,
+                                format!("expected `True` or `False` for `{}`", key.name),
+                            )),
+                            ("check_well_formed" | "persistent" | "tirx", _) => {}
+                            _ => {
+                                let near = nearest(key.name, ["private", "s_tir", "check_well_formed"]);
+                                self.error(
+                                    Diagnostic::error_at(
+                                        "unknown-keyword",
+                                        key.span,
+                                        format!("`prim_func` has no argument `{}`", key.name),
+                                    )
+                                    .maybe_help(near.map(|n| format!("did you mean `{n}`?"))),
+                                );
+                            }
+                        }
+                    }
+                    return Some(kind);
+                }
+                (Some(Namespace::Relax), "function") => {
+                    self.error(
+                        Diagnostic::error_at("graph-function", member.span, "graph functions are not supported yet")
+                            .label(name.span, "")
+                            .help("lower it to `@T.prim_func`s first, or leave it out"),
+                    );
+                    return None;
+                }
+                (Some(Namespace::Tir | Namespace::Relax | Namespace::Ir), _) => {
+                    let near = nearest(member.name, ["prim_func", "function"]);
+                    self.error(
+                        Diagnostic::error_at(
+                            "unknown-decorator",
+                            member.span,
+                            format!("unknown decorator `{}`", member.name),
+                        )
+                        .help(near.map_or("functions have `@T.prim_func`".into(), |n| format!("did you mean `{n}`?"))),
+                    );
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        if function.decorators.is_empty() {
+            let message = format!("function `{}` has no decorator", name.name);
+            self.error(Diagnostic::error_at("no-decorator", name.span, message).help("write `@T.prim_func` before it"));
+        }
+        None
+    }
+
+    /// Every `--bind` must have met its name.
+    fn check_binds(&mut self) {
+        if self.diagnostics.is_empty() {
+            for name in self.options.bind.keys().filter(|n| !self.bound.contains(*n)) {
+                let d =
+                    Diagnostic::error("unknown-bind", format!("no function has a symbolic extent or scalar `{name}`"));
+                self.diagnostics.push(d.help(format!("leave out `--bind {name}=…`, or correct the name")));
+            }
+        }
+    }
+}
+
+/// Does the value mean the same in every function?
+fn is_portable(value: &Value) -> bool {
+    match value {
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Str(_) | Value::None | Value::Type(_) => true,
+        Value::TypeVar | Value::Namespace(_) => true,
+        Value::Seq(items) => items.iter().all(is_portable),
+        Value::Dict(items) => items.iter().all(|(_, v)| is_portable(v)),
+        Value::Expr(_) | Value::Buffer(_) | Value::Fresh(_) | Value::Poison => false,
+    }
+}

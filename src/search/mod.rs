@@ -1,0 +1,9 @@
+//! Search: which candidates to try.
+//!
+//! A [`Proposer`] turns a [`Space`] into distinct programs. Candidates are numbered; candidate `i` is a pure function
+//! of workload, space, seed and target, whatever the number of threads that make it, and a program that was seen
+//! before, in this run or in the database, is not proposed again. It never measures: what was learnt is told to it.
+
+mod proposer;
+
+pub use proposer::{Candidate, Proposer, Round, Strategy};

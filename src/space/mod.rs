@@ -1,0 +1,17 @@
+//! The search space of a program: what may be decided, and by which instructions.
+//!
+//! A space is made of *sketches*: traces whose sampling instructions have no decision yet. A sketch comes from rules
+//! ([`rule`]), applied to every block of the program, or it is a user's schedule function, run anew for each
+//! candidate. Sampling a sketch gives a schedule; postprocessors ([`postproc`]) then turn its annotations into loops
+//! of the right kind. Both go through schedule instructions only, so the trace tells all that was done.
+//!
+//! Rules and postprocessors follow TVM's MetaSchedule (`src/s_tir/meta_schedule`).
+
+pub mod analysis;
+pub mod generate;
+pub mod postproc;
+pub mod rule;
+pub mod sample;
+
+pub use generate::{Rules, generate};
+pub use sample::{Rejection, Sketch, Space, Stage};

@@ -1,0 +1,28 @@
+//! Postprocessors: what is done with every candidate once its decisions are made.
+
+use crate::schedule::Schedule;
+
+pub mod disallow_dynamic_loop;
+pub mod rewrite_parallel_vectorize_unroll;
+pub mod rewrite_reduction_block;
+
+/// A postprocessor changes a schedule by instructions, or refuses the candidate.
+pub trait Postproc: Send + Sync {
+    /// The name, as in TVM.
+    fn name(&self) -> &'static str;
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// Why the candidate is refused.
+    fn apply(&self, sch: &mut Schedule) -> Result<(), String>;
+}
+
+/// The default postprocessors, in order. Adding one is a file and a line here.
+pub fn auto() -> Vec<Box<dyn Postproc>> {
+    vec![
+        Box::new(disallow_dynamic_loop::DisallowDynamicLoop),
+        Box::new(rewrite_parallel_vectorize_unroll::RewriteParallelVectorizeUnroll),
+        Box::new(rewrite_reduction_block::RewriteReductionBlock),
+    ]
+}

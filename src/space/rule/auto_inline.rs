@@ -1,0 +1,67 @@
+//! Inlines blocks that are cheap to compute again into their consumers.
+//!
+//! *When*: the block writes one buffer that consumers read, every index it reads is a constant or one of the indices
+//! it writes (shifted by a constant), each used once and in order, and it contains neither a conditional nor a
+//! costly function. In a program without reductions only the first condition counts.
+//! *What*: `compute_inline`. *Why*: the intermediate buffer's traffic is saved, and nothing is computed twice that
+//! costs more than loading it.
+//!
+//! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
+
+use super::super::analysis::{calls, has_conditional, is_spatial, live_block, read_write_pattern};
+use super::Rule;
+use crate::ir::Intrinsic;
+use crate::schedule::Schedule;
+use crate::schedule::analysis::dependence::Scope;
+use crate::schedule::arg::Rv;
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct AutoInline {
+    /// Functions too costly to compute again.
+    pub disallowed: Vec<Intrinsic>,
+}
+
+impl Default for AutoInline {
+    fn default() -> Self {
+        AutoInline { disallowed: vec![Intrinsic::Exp] }
+    }
+}
+
+impl Rule for AutoInline {
+    fn name(&self) -> &'static str {
+        "auto_inline"
+    }
+
+    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+        if self.fits(&sch, block) {
+            let mut inlined = sch.clone();
+            // Whether inlining is legal is the primitive's own business; a refusal means that the rule does not fire.
+            if inlined.compute_inline(block).is_ok() {
+                return Ok(vec![inlined]);
+            }
+        }
+        Ok(vec![sch])
+    }
+}
+
+impl AutoInline {
+    fn fits(&self, sch: &Schedule, rv: Rv) -> bool {
+        let Some((index, block)) = live_block(sch, rv) else { return false };
+        let func = sch.func(index);
+        let node = func.block(block);
+        let Some(scope) = func.block_above(block.stmt()) else { return false };
+        let [write] = &node.writes[..] else { return false };
+        if Scope::of(func, scope).consumers(block).is_empty() {
+            return false;
+        }
+        let constant = node.reads.is_empty();
+        let pure_spatial = func.blocks().iter().all(|&b| is_spatial(func, b));
+        if constant || pure_spatial {
+            return true;
+        }
+        !calls(func, block.stmt(), &self.disallowed)
+            && !has_conditional(func, block.stmt())
+            && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true))
+    }
+}

@@ -1,0 +1,175 @@
+//! Tiles the loops of a block that uses its inputs more than once.
+//!
+//! *When*: bindings are plain loop variables, and some buffer read is not indexed by all spatial iteration variables:
+//! each of its elements serves several outputs. *What*: every loop is split by sampled factors, four ways if spatial,
+//! two if a reduction, and the parts are ordered `S0 S1 R0 S2 R1 S3`; a write cache may be added and computed at the
+//! second or first spatial level. *Why*: tiles make reuse hit registers and caches; `S3` is the register tile.
+//!
+//!     for i, j, k: C[i, j] += A[i, k] * B[k, j]
+//!     # becomes
+//!     for i0, j0, i1, j1, k0, i2, j2, k1, i3, j3: C[…] += …
+//!
+//! TVM: `src/s_tir/meta_schedule/schedule_rule/multi_level_tiling.cc`.
+
+use super::super::analysis::{is_trivial_binding, live_block};
+use super::Rule;
+use crate::ir::visit::vars_of;
+use crate::ir::{AttrValue, BlockId, Func, IterKind};
+use crate::schedule::Schedule;
+use crate::schedule::analysis::dependence::Scope;
+use crate::schedule::arg::{Arg, Rv};
+use crate::schedule::error::ScheduleError;
+use crate::target::Target;
+
+/// The rule.
+pub struct MultiLevelTiling {
+    /// Order of the tiles: a letter a level, `S` or `R`.
+    pub structure: &'static str,
+    /// The largest innermost tile, in iterations.
+    pub max_innermost_factor: i64,
+    /// Levels of spatial tiles at which a write cache may be computed, 1 being the outermost; empty: no write cache.
+    pub write_cache_levels: Vec<usize>,
+    /// The memory scope of the write cache.
+    pub write_cache_scope: &'static str,
+}
+
+/// The annotation that marks a block as tiled.
+pub const TILED: &str = "meta_schedule.tiling_structure";
+
+impl MultiLevelTiling {
+    /// TVM's default CPU parameters.
+    pub fn tvm() -> Self {
+        MultiLevelTiling {
+            structure: "SSRSRS",
+            max_innermost_factor: 64,
+            write_cache_levels: vec![1, 2],
+            write_cache_scope: "global",
+        }
+    }
+
+    /// The parameters for a machine.
+    pub fn for_target(_target: &Target) -> Self {
+        Self::tvm()
+    }
+
+    fn levels(&self, letter: char) -> Vec<usize> {
+        self.structure.char_indices().filter(|&(_, c)| c == letter).map(|(i, _)| i).collect()
+    }
+}
+
+impl Rule for MultiLevelTiling {
+    fn name(&self) -> &'static str {
+        "multi_level_tiling"
+    }
+
+    fn apply(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+        let Some((index, id)) = live_block(&sch, block) else { return Ok(vec![sch]) };
+        if !needs_tiling(sch.func(index), id) {
+            return Ok(vec![sch]);
+        }
+        sch.annotate(block, TILED, self.structure)?;
+        let tiles = self.tile(&mut sch, block)?;
+        self.add_write_cache(sch, block, &tiles)
+    }
+}
+
+impl MultiLevelTiling {
+    /// Splits and reorders the loops; the result has the loops of each level.
+    fn tile(&self, sch: &mut Schedule, block: Rv) -> Result<Vec<Vec<Rv>>, ScheduleError> {
+        let loops = sch.get_loops(block)?;
+        let kinds: Vec<IterKind> = live_block(sch, block)
+            .map(|(f, b)| sch.func(f).block(b).iters.iter().map(|i| i.kind).collect())
+            .unwrap_or_default();
+        let (spatial, reduce) = (self.levels('S'), self.levels('R'));
+        let mut tiles = vec![Vec::new(); self.structure.len()];
+        for (&l, kind) in loops.iter().zip(kinds) {
+            let levels = match kind {
+                IterKind::Spatial => &spatial,
+                IterKind::Reduce => &reduce,
+                IterKind::Scan | IterKind::Opaque => continue,
+            };
+            if let [only] = levels[..] {
+                tiles[only].push(l);
+                continue;
+            }
+            let factors = sch.sample_perfect_tile(l, levels.len() as i64, self.max_innermost_factor)?;
+            let parts = sch.split(l, factors.iter().map(Arg::from).collect())?;
+            for (&level, part) in levels.iter().zip(parts) {
+                tiles[level].push(part);
+            }
+        }
+        sch.reorder(&tiles.concat())?;
+        Ok(tiles)
+    }
+
+    /// Offers the schedule without a write cache, and with one at each level; a consumer that only copies serves as the cache.
+    fn add_write_cache(&self, mut sch: Schedule, block: Rv, tiles: &[Vec<Rv>]) -> Result<Vec<Schedule>, ScheduleError> {
+        if self.write_cache_levels.is_empty() {
+            return Ok(vec![sch]);
+        }
+        let consumers = sch.get_consumers(block)?;
+        let mut results = Vec::new();
+        let existing = match consumers[..] {
+            [one] if live_block(&sch, one).is_some_and(|(f, b)| is_write_cache(sch.func(f), b)) => Some(one),
+            _ => None,
+        };
+        let cache = match existing {
+            Some(one) => one,
+            None => {
+                results.push(sch.clone());
+                sch.cache_write(block, 0, self.write_cache_scope)?
+            }
+        };
+        for &level in &self.write_cache_levels {
+            let spatial = self.levels('S');
+            let Some(&innermost) = spatial.get(level - 1).and_then(|&l| tiles[l].last()) else { continue };
+            let mut moved = sch.clone();
+            moved.reverse_compute_at(cache, innermost, true)?;
+            results.push(moved);
+        }
+        if existing.is_some() {
+            results.push(sch);
+        }
+        Ok(results)
+    }
+}
+
+/// Does some buffer that the block reads serve several of its outputs (TVM's `NeedsMultiLevelTiling`)?
+pub fn needs_tiling(func: &Func, block: BlockId) -> bool {
+    let node = func.block(block);
+    let tiled = matches!(node.annotations.get(TILED), Some(AttrValue::Str(_)));
+    let [write] = &node.writes[..] else { return false };
+    if tiled || node.reads.is_empty() || !is_trivial_binding(func, block) || func.root == block {
+        return false;
+    }
+    let arena = &func.arena;
+    let spatial: Vec<_> = node
+        .iters
+        .iter()
+        .filter(|i| i.kind == IterKind::Spatial && !(arena.is_int(i.min, 0) && arena.is_int(i.extent, 1)))
+        .map(|i| i.var)
+        .collect();
+    let mut unused = 0;
+    for read in node.reads.iter().filter(|r| r.buffer != write.buffer) {
+        let mut used = Vec::new();
+        for (min, extent) in read.ranges(arena) {
+            if arena.as_int(extent).is_none() {
+                return false;
+            }
+            used.extend(vars_of(arena, min));
+        }
+        unused += spatial.iter().filter(|v| !used.contains(v)).count();
+    }
+    unused >= 1
+}
+
+/// Does the block only copy one buffer into another, each element to its own place (TVM's `IsWriteCache`)?
+fn is_write_cache(func: &Func, block: BlockId) -> bool {
+    let node = func.block(block);
+    let (&[read], &[write]) = (&node.reads[..], &node.writes[..]) else { return false };
+    let in_scope = func.block_above(block.stmt()).is_some_and(|scope| {
+        let scope = Scope::of(func, scope);
+        scope.producers(block).len() == 1
+    });
+    in_scope && super::super::analysis::read_write_pattern(func, &read, &write) == (true, true)
+}

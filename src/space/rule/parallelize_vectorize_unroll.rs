@@ -1,0 +1,59 @@
+//! Marks the root block with how far to parallelise, vectorise and unroll.
+//!
+//! *When*: on the root block. *What*: annotations `meta_schedule.parallel`, `.vectorize` and `.unroll_explicit`, the last
+//! one sampled; the postprocessor `rewrite_parallel_vectorize_unroll` acts on them once all tiles are known.
+//! *Why*: which loops can take it depends on decisions that are not made yet.
+//!
+//! TVM: `src/s_tir/meta_schedule/schedule_rule/parallel_vectorize_unroll.cc`.
+
+use super::super::analysis::live_block;
+use super::Rule;
+use crate::schedule::Schedule;
+use crate::schedule::arg::Rv;
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct ParallelizeVectorizeUnroll {
+    /// The number of parallel chunks to aim at; `None`: no parallel loops.
+    pub max_parallel_extent: Option<i64>,
+    /// The longest vector loop, in elements.
+    pub max_vectorize_extent: i64,
+    /// Candidates for the number of steps up to which loops are unrolled; 0: not at all.
+    pub unroll_max_steps: Vec<i64>,
+}
+
+/// TVM's default number of parallel chunks a core.
+const JOBS_PER_CORE: i64 = 16;
+
+impl ParallelizeVectorizeUnroll {
+    /// TVM's default CPU parameters for `threads` cores; a single thread gets no parallel loops, which would only cost.
+    pub fn for_threads(threads: usize) -> Self {
+        ParallelizeVectorizeUnroll {
+            max_parallel_extent: (threads > 1).then_some(JOBS_PER_CORE * threads as i64),
+            max_vectorize_extent: 64,
+            unroll_max_steps: vec![0, 16, 64, 512],
+        }
+    }
+}
+
+impl Rule for ParallelizeVectorizeUnroll {
+    fn name(&self) -> &'static str {
+        "parallelize_vectorize_unroll"
+    }
+
+    fn apply(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+        let is_root = live_block(&sch, block).is_some_and(|(f, b)| sch.func(f).root == b);
+        if is_root {
+            if let Some(extent) = self.max_parallel_extent {
+                sch.annotate(block, "meta_schedule.parallel", extent)?;
+            }
+            sch.annotate(block, "meta_schedule.vectorize", self.max_vectorize_extent)?;
+            let n = self.unroll_max_steps.len();
+            if n > 0 {
+                let steps = sch.sample_categorical(&self.unroll_max_steps, &vec![1.0 / n as f64; n])?;
+                sch.annotate(block, "meta_schedule.unroll_explicit", steps)?;
+            }
+        }
+        Ok(vec![sch])
+    }
+}

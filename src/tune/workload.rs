@@ -1,0 +1,71 @@
+//! Workloads: single functions in the form the database keeps.
+
+use crate::database::{Database, DatabaseError, Timestamp, WorkloadEntry, WorkloadId};
+use crate::ir::equal::Equality;
+use crate::ir::hash::workload_hash;
+use crate::ir::{Func, Module, Symbol};
+use crate::script::{self, Dialect, ParseOptions};
+
+/// The name under which every workload is stored.
+pub const NAME: &str = "main";
+
+/// A function to tune, alone in its module and called `main`.
+#[derive(Clone)]
+pub struct Workload {
+    /// The module.
+    pub module: Module,
+    /// What the function is called where it comes from.
+    pub name: Symbol,
+    /// Its structural hash.
+    pub hash: u64,
+}
+
+impl Workload {
+    /// Function `index` of a module, as a workload.
+    pub fn of(module: &Module, index: usize) -> Workload {
+        let mut func = module.funcs[index].clone();
+        let name = func.name;
+        func.name = Symbol::new(NAME);
+        let hash = workload_hash(&func).0;
+        Workload { module: Module { name: None, funcs: vec![func] }, name, hash }
+    }
+
+    /// The function.
+    pub fn func(&self) -> &Func {
+        &self.module.funcs[0]
+    }
+
+    /// The text that the database stores.
+    pub fn text(&self) -> String {
+        script::print_module(&self.module, Dialect::Current)
+    }
+
+    /// Is a stored workload this one? Hashes are equal already; this tells the rare case that they should not be.
+    pub fn is(&self, entry: &WorkloadEntry) -> bool {
+        let Ok(parsed) = script::parse(&entry.tir, "database", &ParseOptions::default()) else { return false };
+        match &parsed.module.funcs[..] {
+            [stored] => Equality::default().funcs(self.func(), stored).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// The workload's number in a database, if it is there.
+    pub fn find(&self, db: &Database) -> Option<WorkloadId> {
+        db.find_workload(self.hash, |entry| self.is(entry))
+    }
+
+    /// The workload's number in a database, which it is added to.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn commit(&self, db: &mut Database, now: Timestamp) -> Result<WorkloadId, DatabaseError> {
+        let entry = WorkloadEntry::new(self.hash, self.text(), self.name.as_str(), now);
+        db.commit_workload(&entry, |stored| self.is(stored))
+    }
+
+    /// A scheduled version of the workload, called as the function it comes from.
+    pub fn renamed(&self, mut func: Func) -> Func {
+        func.name = self.name;
+        func
+    }
+}

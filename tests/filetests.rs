@@ -1,0 +1,250 @@
+//! Data-driven tests: every file below `tests/filetests` is a case.
+//!
+//! The first line says what is tested: `# test: KIND [options]`. Options are `bind n=4` for `--bind`,
+//! `dialect classic|current` for what is printed, and what [`schedules`] says.
+//!
+//! * Rejections stand on the offending line: `#~ error[code]`; `#~^ error[code]` means the line above, `#~v error[code]`
+//!   the line below, and `#~file error[code]` a mistake without a place. All mistakes of a text must be listed.
+//! * Expected output follows a line `# expect:`, each of its lines behind `#|`. A case of a kind that only has
+//!   rejections may leave it out.
+//!
+//! `TVMR_BLESS=1 cargo test --test filetests` rewrites expected output; read the diff.
+
+#[path = "filetests/schedules.rs"]
+mod schedules;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use tvmr::diagnostic::Diagnostics;
+use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_module};
+
+/// What a case says.
+struct Case {
+    path: PathBuf,
+    options: Options,
+    /// The text of the program, annotations included: they are comments.
+    input: String,
+    /// `(line, code)` of the rejections, line 0 for those without a place.
+    rejections: Vec<(usize, String)>,
+    /// Expected output, if the file has any.
+    expected: Option<String>,
+}
+
+#[derive(Default)]
+struct Options {
+    bind: BTreeMap<String, i64>,
+    dialect: Dialect,
+    program: Option<String>,
+    seed: u64,
+}
+
+/// What a kind makes of a case: its output, and the mistakes it found.
+struct Outcome {
+    output: String,
+    rejections: Vec<(usize, String)>,
+}
+
+/// Carries out a case.
+type Run = fn(&Case) -> Outcome;
+
+/// The kinds, by the name of their directory.
+const KINDS: &[(&str, Run)] = &[
+    ("parse", reject),
+    ("verify-errors", reject),
+    ("print", print),
+    ("schedule", schedules::schedule),
+    ("space-function", schedules::space_function),
+    ("trace", schedules::trace),
+];
+
+#[test]
+fn parse_cases() {
+    run("parse");
+}
+
+#[test]
+fn verify_error_cases() {
+    run("verify-errors");
+}
+
+#[test]
+fn print_cases() {
+    run("print");
+}
+
+#[test]
+fn schedule_cases() {
+    run("schedule");
+}
+
+#[test]
+fn space_function_cases() {
+    run("space-function");
+}
+
+#[test]
+fn trace_cases() {
+    run("trace");
+}
+
+#[test]
+fn every_directory_is_a_kind() {
+    for entry in std::fs::read_dir(root()).expect("the directory of the cases") {
+        let path = entry.expect("an entry").path();
+        if !path.is_dir() {
+            continue;
+        }
+        let name = path.file_name().unwrap_or_default();
+        assert!(KINDS.iter().any(|k| Path::new(k.0) == Path::new(&name)), "no kind {}", name.display());
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests")
+}
+
+// ---- kinds -------------------------------------------------------------------------------------------------
+
+/// Texts that are refused: the output is the rendered diagnostics.
+fn reject(case: &Case) -> Outcome {
+    match read(case) {
+        Ok(_) => Outcome { output: "accepted\n".into(), rejections: Vec::new() },
+        Err(errors) => rejected(errors),
+    }
+}
+
+/// Programs as printed, which must be a fixed point.
+fn print(case: &Case) -> Outcome {
+    let parsed = match read(case) {
+        Ok(parsed) => parsed,
+        Err(errors) => return rejected(errors),
+    };
+    let output = print_module(&parsed.module, case.options.dialect);
+    let again = parse(&output, "<printed>", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}\n{output}"));
+    assert_eq!(print_module(&again.module, case.options.dialect), output, "{}", case.path.display());
+    Outcome { output, rejections: Vec::new() }
+}
+
+fn read(case: &Case) -> Result<Parsed, Diagnostics> {
+    let name = case.path.file_name().unwrap_or_default().to_string_lossy();
+    parse(&case.input, &name, &ParseOptions { bind: case.options.bind.clone(), ..Default::default() })
+}
+
+fn rejected(errors: Diagnostics) -> Outcome {
+    let line = |d: &tvmr::diagnostic::Diagnostic| {
+        d.labels.first().map_or(0, |l| errors.source().line_column(l.span.start as usize).0)
+    };
+    let rejections = errors.items.iter().map(|d| (line(d), d.code.to_string())).collect();
+    Outcome { output: format!("{}\n", errors.render(false)), rejections }
+}
+
+// ---- the runner --------------------------------------------------------------------------------------------
+
+fn run(kind: &str) {
+    let (_, make) = KINDS.iter().find(|k| k.0 == kind).expect("a known kind");
+    let bless = std::env::var_os("TVMR_BLESS").is_some_and(|v| v == "1");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(root().join(kind))
+        .expect("the directory of the cases")
+        .map(|e| e.expect("an entry").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "tir"))
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no cases of kind {kind}");
+    let mut failures = String::new();
+    for path in &paths {
+        let text = std::fs::read_to_string(path).expect("a readable case");
+        let case = case(path, kind, &text);
+        let outcome = make(&case);
+        let name = path.display();
+        let (mut expected, mut found) = (case.rejections.clone(), outcome.rejections.clone());
+        expected.sort();
+        found.sort();
+        if expected != found {
+            let _ = writeln!(failures, "{name}: expected {expected:?}, found {found:?}\n{}", outcome.output);
+        }
+        match &case.expected {
+            Some(expected) if *expected != outcome.output && bless => {
+                std::fs::write(path, blessed(&text, &outcome.output)).expect("a writable case");
+            }
+            Some(expected) if *expected != outcome.output => {
+                let _ = writeln!(failures, "{name}:\n{}", difference(expected, &outcome.output));
+            }
+            None if expected.is_empty() => {
+                let _ = writeln!(failures, "{name}: expects neither rejections nor output");
+            }
+            _ => {}
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+fn case(path: &Path, kind: &str, text: &str) -> Case {
+    let head = text.lines().next().unwrap_or_default();
+    let head = head.strip_prefix("# test: ").unwrap_or_else(|| panic!("{}: no `# test:` line", path.display()));
+    let mut words = head.split_whitespace();
+    assert_eq!(words.next(), Some(kind), "{}", path.display());
+    let mut options = Options::default();
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or_default();
+        match (word, value.split_once('=')) {
+            ("bind", Some((name, n))) => {
+                options.bind.insert(name.into(), n.parse().expect("an integer"));
+            }
+            ("program", _) => options.program = Some(value.to_string()),
+            ("seed", _) => options.seed = value.parse().expect("a number"),
+            ("dialect", _) => options.dialect = value.parse().expect("a dialect"),
+            _ => panic!("{}: unknown option `{word}`", path.display()),
+        }
+    }
+    let (input, expected) = match text.split_once("\n# expect:\n") {
+        Some((input, output)) => {
+            let lines = output.lines().map(|l| l.strip_prefix("#| ").or(l.strip_prefix("#|")).unwrap_or(l));
+            (format!("{input}\n"), Some(lines.map(|l| format!("{l}\n")).collect()))
+        }
+        None => (text.to_string(), None),
+    };
+    let rejections = rejections(&input);
+    Case { path: path.to_path_buf(), options, input, rejections, expected }
+}
+
+/// The codes behind `#~`, with the lines they mean.
+fn rejections(input: &str) -> Vec<(usize, String)> {
+    let mut all = Vec::new();
+    for (i, line) in input.lines().enumerate() {
+        for note in line.split("#~").skip(1) {
+            let (at, rest) = match note.split_once("error[") {
+                Some(("^ ", rest)) => (i, rest),
+                Some(("v ", rest)) => (i + 2, rest),
+                Some(("file ", rest)) => (0, rest),
+                Some((" ", rest)) => (i + 1, rest),
+                _ => panic!("odd annotation `{note}`"),
+            };
+            let code = rest.split(']').next().unwrap_or_default();
+            all.push((at, code.to_string()));
+        }
+    }
+    all
+}
+
+fn blessed(text: &str, output: &str) -> String {
+    let input = text.split("\n# expect:\n").next().unwrap_or_default();
+    let lines = output.lines().map(|l| if l.is_empty() { "#|\n".to_string() } else { format!("#| {l}\n") });
+    format!("{input}\n# expect:\n{}", lines.collect::<String>())
+}
+
+/// The first lines that differ.
+fn difference(expected: &str, found: &str) -> String {
+    let (mut e, mut f) = (expected.lines(), found.lines());
+    let mut line = 0;
+    loop {
+        line += 1;
+        match (e.next(), f.next()) {
+            (Some(x), Some(y)) if x == y => {}
+            (x, y) => {
+                let (x, y) = (x.unwrap_or("(end)"), y.unwrap_or("(end)"));
+                return format!("line {line} of the output\n  expected: {x}\n  found:    {y}\nall of it:\n{found}");
+            }
+        }
+    }
+}

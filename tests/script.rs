@@ -1,0 +1,352 @@
+//! Reading and printing programs at large: the repository's workloads, TVM's own texts, and texts that went wrong.
+//!
+//! The conformance corpus is no part of the repository: it is found in the folder `conformance` of the directory named
+//! by `TVMR_SHARED` (default: `../shared`). Without it only the workloads are tested, and the test says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use tvmr::ir::equal::Equality;
+use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_module, print_module_mapped};
+
+fn read(text: &str) -> Parsed {
+    parse(text, "<text>", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Takes whatever can be represented: TVM's oddities include programs that make no sense.
+fn lax() -> ParseOptions {
+    ParseOptions { checks: None, ..Default::default() }
+}
+
+fn workloads() -> Vec<(String, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    let mut all: Vec<(String, String)> = std::fs::read_dir(dir)
+        .expect("the directory of the workloads")
+        .map(|e| e.expect("an entry").path())
+        .map(|p| (p.display().to_string(), std::fs::read_to_string(p).expect("a readable workload")))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Printing, reading and printing again gives the same text in both dialects, and reading gives an equal module.
+fn check_round_trip(name: &str, parsed: &Parsed, options: &ParseOptions) {
+    let options = &ParseOptions { bind: BTreeMap::new(), ..options.clone() };
+    for dialect in [Dialect::Classic, Dialect::Current] {
+        let text = print_module(&parsed.module, dialect);
+        let again = parse(&text, "<printed>", options).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        assert_eq!(print_module(&again.module, dialect), text, "{name}");
+        let equality = Equality { block_names: true, fold: false };
+        if let Err(difference) = equality.modules(&parsed.module, &again.module) {
+            panic!("{name}: {difference}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn workloads_survive_printing() {
+    for (name, text) in workloads() {
+        let parsed = parse(&text, &name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        check_round_trip(&name, &parsed, &ParseOptions::default());
+        let first = text.lines().next().unwrap_or_default();
+        let stem = Path::new(&name).file_stem().unwrap_or_default().to_string_lossy().to_string();
+        assert!(first.starts_with(&format!("# {stem}: ")), "{name} begins with a line that says what it is");
+    }
+}
+
+#[test]
+fn the_shared_workloads_are_those_of_the_repository() {
+    let Some(dir) = shared("workloads") else { return };
+    let without_head = |text: &str| text.lines().skip(1).map(str::to_string).collect::<Vec<_>>();
+    for entry in std::fs::read_dir(dir).expect("the shared workloads") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().replace("matmul_128", "matmul");
+        let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads").join(&name);
+        let theirs = std::fs::read_to_string(&path).expect("readable");
+        let ours = std::fs::read_to_string(ours).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(without_head(&ours), without_head(&theirs), "{name}");
+    }
+}
+
+#[test]
+fn symbols_become_constants() {
+    let (name, text) = workloads().into_iter().find(|w| w.0.contains("symbolic")).expect("a symbolic workload");
+    let bind = [("n", 64), ("m", 96), ("k", 128)].map(|(n, v)| (n.to_string(), v));
+    let options = ParseOptions { bind: bind.into(), ..Default::default() };
+    let parsed = parse(&text, &name, &options).unwrap_or_else(|e| panic!("{e}"));
+    let printed = print_module(&parsed.module, Dialect::Classic);
+    assert!(printed.contains("A: T.Buffer((64, 128), \"float32\")"), "{printed}");
+    assert!(printed.contains("for i, j, l in T.grid(64, 96, 128):"), "{printed}");
+    check_round_trip(&name, &parsed, &options);
+}
+
+fn shared(folder: &str) -> Option<PathBuf> {
+    let dir = std::env::var_os("TVMR_SHARED").map_or_else(|| PathBuf::from("../shared"), PathBuf::from).join(folder);
+    if !dir.is_dir() {
+        eprintln!("no {}: only what is in the repository is tested", dir.display());
+        return None;
+    }
+    Some(dir)
+}
+
+/// The program texts of the corpus, each once. Those that TVM itself cannot read, or reads as another program, are left
+/// out.
+fn corpus() -> Option<BTreeSet<String>> {
+    let dir = shared("conformance")?;
+    let mut texts = BTreeSet::new();
+    for entry in std::fs::read_dir(dir).expect("the corpus") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|e| e != "jsonl") {
+            continue;
+        }
+        for line in std::fs::read_to_string(path).expect("a readable file of cases").lines() {
+            let case: serde_json::Value = serde_json::from_str(line).expect("a case");
+            let faithful = case["reparse"] == "same";
+            texts.extend(case["input"].as_str().map(str::to_string));
+            texts.extend(case["output"].as_str().filter(|_| faithful).map(str::to_string));
+        }
+    }
+    Some(texts)
+}
+
+#[test]
+fn the_corpus_prints_as_tvm_prints_it() {
+    let Some(texts) = corpus() else { return };
+    let body = |text: &str| {
+        let lines = text.lines().skip_while(|l| l.starts_with('#') || l.is_empty());
+        lines.collect::<Vec<_>>().join("\n").trim_end().to_string()
+    };
+    let mut differ = Vec::new();
+    for text in &texts {
+        let parsed = parse(text, "<corpus>", &lax()).unwrap_or_else(|e| panic!("{e}"));
+        let printed = print_module(&parsed.module, Dialect::Current);
+        if body(&printed) != body(text) {
+            differ.push(text);
+        }
+    }
+    // What remains carries an `elem_offset=0` of another type than the shape, which is not kept.
+    if let Some(text) = differ.iter().find(|t| !t.contains("elem_offset=0")) {
+        panic!("printed in another way:\n{text}");
+    }
+    let share = differ.len() as f64 / texts.len() as f64;
+    println!("{} of {} texts print as they are", texts.len() - differ.len(), texts.len());
+    assert!(share < 0.006, "{share}");
+}
+
+#[test]
+fn the_corpus_survives_printing() {
+    let Some(texts) = corpus() else { return };
+    // Every eighth text, beginning anywhere: all of them take seconds and show no more.
+    for text in texts.iter().step_by(8) {
+        let parsed = parse(text, "<corpus>", &lax()).unwrap_or_else(|e| panic!("{e}"));
+        check_round_trip(text, &parsed, &lax());
+    }
+}
+
+#[test]
+fn printed_places_are_those_of_the_statements() {
+    for (name, text) in workloads() {
+        let parsed = read(&text);
+        let printed = print_module_mapped(&parsed.module, Dialect::Current);
+        assert_eq!(printed.text, print_module(&parsed.module, Dialect::Current));
+        for (func, spans) in parsed.module.funcs.iter().zip(&printed.spans) {
+            for s in func.subtree(func.root.stmt()) {
+                let Some(span) = spans.stmt(s) else {
+                    assert_eq!(s, func.root.stmt(), "{name}: only an implied root has no place");
+                    continue;
+                };
+                let (whole, shown) = (&printed.text[span.whole.range()], &printed.text[span.name.range()]);
+                assert!(whole.contains(shown), "{name}: {shown} in {whole}");
+                match func.get(s) {
+                    tvmr::ir::Stmt::Loop(l) => {
+                        assert!(whole.starts_with("for "), "{whole}");
+                        assert!(shown.starts_with(func.arena.var(l.var).name.as_str()), "{shown}");
+                    }
+                    tvmr::ir::Stmt::Block(b) => assert_eq!(shown, format!("\"{}\"", b.name)),
+                    tvmr::ir::Stmt::Store { .. } => assert!(shown.ends_with(']'), "{shown}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+// ---- texts that went wrong (`TVMR_SEED`, `TVMR_ROUNDS` for more of them) ---------------------------------------------------------------------------------
+
+/// Marsaglia's xorshift: a few lines, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// Words that bring a text into corners.
+const WORDS: &[&str] = &[
+    "T.grid",
+    "T.block",
+    "T.sblock",
+    "T.init()",
+    "T.reads",
+    "T.writes()",
+    "T.where",
+    "T.axis.remap",
+    "T.axis.reduce",
+    "T.alloc_buffer",
+    "T.match_buffer",
+    "T.Buffer",
+    "T.let",
+    "T.Let",
+    "T.Select",
+    "T.Add",
+    "T.Cast",
+    "T.float32",
+    "T.int64",
+    "T.handle",
+    "T.evaluate",
+    "T.exp",
+    "T.if_then_else",
+    "T.func_attr",
+    "T.int8(300)",
+    "range",
+    "A",
+    "B",
+    "C",
+    "vi",
+    "i",
+    "if",
+    "else",
+    "for",
+    "with",
+    "def",
+    "class",
+    "lambda",
+    "and",
+    "or",
+    "not",
+    "in",
+    "is",
+    "None",
+    "True",
+    "0",
+    "1",
+    "-1",
+    "99999999999999999999",
+    "1e400",
+    "\"float33\"",
+    "\"\"",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    ",",
+    "=",
+    "==",
+    "//",
+    "%",
+    "/",
+    "**",
+    "<<",
+    "*",
+    "@",
+    ".",
+    "\n",
+    "\n    ",
+    "\t",
+    "\\",
+    "\0",
+    "é",
+    "\u{feff}",
+    "\r\n",
+    "'''",
+    "f\"{A}\"",
+    "#",
+];
+
+/// The text with one thing wrong.
+fn damaged(text: &str, random: &mut Random) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    if bytes.is_empty() {
+        return WORDS[random.below(WORDS.len())].to_string();
+    }
+    let at = random.below(bytes.len());
+    let word = |random: &mut Random| WORDS[random.below(WORDS.len())].as_bytes().to_vec();
+    // The run of letters around a place: a token, more or less.
+    let token = |bytes: &[u8], at: usize| {
+        let is_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+        let start = bytes[..at].iter().rev().take_while(|b| is_word(b)).count();
+        let end = bytes[at..].iter().take_while(|b| is_word(b)).count().max(1);
+        at - start..at + end
+    };
+    match random.below(8) {
+        0 => bytes.truncate(at),
+        1 => {
+            let end = (at + 1 + random.below(12)).min(bytes.len());
+            bytes.drain(at..end);
+        }
+        2 => bytes[at] = random.next() as u8,
+        3 => drop(bytes.splice(at..at, word(random))),
+        4 => drop(bytes.splice(token(text.as_bytes(), at), word(random))),
+        5 => {
+            let other = token(text.as_bytes(), random.below(bytes.len()));
+            let copied = text.as_bytes()[other].to_vec();
+            drop(bytes.splice(token(text.as_bytes(), at), copied));
+        }
+        6 => {
+            let lines: Vec<&[u8]> = text.as_bytes().split_inclusive(|b| *b == b'\n').collect();
+            let (from, to) = (random.below(lines.len()), random.below(lines.len()));
+            let mut moved = lines.clone();
+            if from < lines.len() {
+                let line = moved.remove(from);
+                moved.insert(to.min(moved.len()), line);
+            }
+            bytes = moved.concat();
+        }
+        _ => drop(bytes.splice(token(text.as_bytes(), at), random.below(100_000).to_string().into_bytes())),
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn damaged_texts_do_not_panic() {
+    let setting = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
+    let (seed, rounds) = (setting("TVMR_SEED", 1), setting("TVMR_ROUNDS", 4000) as usize);
+    let texts = workloads();
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut accepted = 0;
+    for round in 0..rounds {
+        let mut text = texts[round % texts.len()].1.clone();
+        for _ in 0..=random.below(3) {
+            text = damaged(&text, &mut random);
+        }
+        let result = std::panic::catch_unwind(|| match parse(&text, "<damaged>", &ParseOptions::default()) {
+            Ok(parsed) => {
+                check_round_trip("<damaged>", &parsed, &ParseOptions::default());
+                true
+            }
+            Err(errors) => {
+                assert!(!errors.items.is_empty(), "refused without a reason");
+                assert!(!errors.render(true).is_empty());
+                false
+            }
+        });
+        match result {
+            Ok(ok) => accepted += usize::from(ok),
+            Err(_) => panic!("round {round} of seed {seed}:\n{text}"),
+        }
+    }
+    assert!(
+        accepted > rounds / 20,
+        "only {accepted} texts were read: the damage is too great to reach the later stages"
+    );
+}
