@@ -15,6 +15,7 @@ pub mod database;
 pub mod diagnostic;
 pub mod ir;
 pub mod loopir;
+pub mod lower;
 pub mod measure;
 pub mod schedule;
 pub mod script;
