@@ -350,3 +350,14 @@ fn damaged_texts_do_not_panic() {
         "only {accepted} texts were read: the damage is too great to reach the later stages"
     );
 }
+
+#[test]
+fn the_programs_of_the_reference_read_and_print() {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ir.md")).expect("the reference");
+    let programs: Vec<&str> = text.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(programs.len() >= 2, "{}", programs.len());
+    for program in programs {
+        check_round_trip("docs/ir.md", &read(program), &ParseOptions::default());
+    }
+}

@@ -30,3 +30,15 @@ fn build(is_pic: bool) -> Result<OwnedTargetIsa, CodegenError> {
     let builder = cranelift_native::builder().map_err(|e| CodegenError::Machine(e.to_string()))?;
     builder.finish(settings::Flags::new(flags)).map_err(|e| CodegenError::Machine(e.to_string()))
 }
+
+/// Is fused multiply-add an instruction here? Elsewhere it is a call, slower than two operations.
+pub(super) fn has_fma() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("fma")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        cfg!(target_arch = "aarch64")
+    }
+}

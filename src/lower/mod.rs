@@ -1,13 +1,57 @@
 //! Lowering: blocks to loops over flat memory.
+//!
+//! [`lower`] makes the [`Kernel`] that does what a [`Func`] does, in three steps:
+//!
+//! 1. [`blocks`] translates statements: bindings are substituted, inits put before their reduction ([`init`]) or under
+//!    a guard, predicates become conditions, views windows into what they show. Where an access lies in memory is still
+//!    open: its index is a *token* that names buffer and indices.
+//! 2. [`place`] decides where buffers lie: allocations shrink to what is used of them at a time, and belong to a worker
+//!    or to the kernel; [`access`] finds out what is done with parameters, [`relation`] how the iterations of loops
+//!    relate.
+//! 3. [`flatten`] replaces tokens by linear indices. An access that is not proved in bounds gets a check in front.
+//!
+//! # Invariants
+//! * Iteration order is that of the program: nothing is tiled, interchanged or fused here. The one exception is an init
+//!   that moves in front of its reduction, which is `decompose_reduction` at the outermost reduction loop.
+//! * Index arithmetic is done in `int64`; like schedules, lowering takes for granted that index arithmetic of the
+//!   program does not overflow. Values that are computed with keep their types.
+//! * Every access of the kernel is proved in bounds of its buffer, or checked.
+//!
+//! What comes before: the schedule's program. What comes after: code generation.
 
 use crate::ir::Func;
 use crate::loopir::Kernel;
 
+mod access;
+mod blocks;
+mod exprs;
+mod flatten;
+mod init;
+mod place;
+mod relation;
+mod view;
+mod widen;
+
+#[cfg(test)]
+mod tests;
+
 /// A function that cannot be lowered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LowerError {
-    /// The program uses something that lowering does not know.
-    #[error("{0}")]
+    /// A parameter that is no buffer.
+    #[error("parameter `{0}` is a scalar; give it a value with `--bind`")]
+    ScalarParameter(String),
+    /// A buffer whose extents are not numbers.
+    #[error("buffer `{0}` has an extent that is no constant; give symbolic extents a value with `--bind`")]
+    SymbolicShape(String),
+    /// A buffer with more elements than memory has bytes.
+    #[error("buffer `{0}` is too large")]
+    TooLarge(String),
+    /// A variable that has no value where it is used.
+    #[error("variable `{0}` has no value here")]
+    Unbound(String),
+    /// Something that a kernel cannot say.
+    #[error("{0} cannot be compiled")]
     Unsupported(String),
 }
 
@@ -15,14 +59,28 @@ pub enum LowerError {
 ///
 /// # Errors
 /// If the function uses what a kernel cannot say.
-pub fn lower(_func: &Func) -> Result<Kernel, LowerError> {
-    Err(LowerError::Unsupported("lowering".into()))
+pub fn lower(func: &Func) -> Result<Kernel, LowerError> {
+    let mut draft = blocks::draft(func)?;
+    let mut uses = place::uses(&draft);
+    let extents = place::extents(&mut draft, &uses);
+    access::classify(&mut draft, &uses);
+    relation::relate(&mut draft, &mut uses, &extents);
+    let layouts = place::place(&mut draft, &uses, extents);
+    let kernel = flatten::flatten(draft, &layouts)?;
+    if cfg!(debug_assertions) {
+        crate::loopir::verify::assert_valid(&kernel, "lowering");
+    }
+    Ok(kernel)
 }
 
 /// The kernel that computes reference values: every float is carried as `float64`, loops run as written.
 ///
 /// # Errors
 /// As [`lower`].
-pub fn lower_reference(_func: &Func) -> Result<Kernel, LowerError> {
-    Err(LowerError::Unsupported("lowering".into()))
+pub fn lower_reference(func: &Func) -> Result<Kernel, LowerError> {
+    let kernel = widen::widen(&lower(func)?);
+    if cfg!(debug_assertions) {
+        crate::loopir::verify::assert_valid(&kernel, "widening");
+    }
+    Ok(kernel)
 }

@@ -283,6 +283,12 @@ error_kinds! {
     /// A copy of a buffer would come too late for a reader, or too early for a writer.
     CopyOutOfOrder { buffer: Symbol, block: Symbol }
         => "CopyOutOfOrderError", "block `{block}` accesses buffer `{buffer}` inside the same loops", help "copy before `compute_at` and the like";
+    /// A copy would write what the block has not.
+    UncoveredCopy { block: Symbol, buffer: Symbol }
+        => "UncoveredCopyError", "block `{block}` may leave parts unwritten of what the copy would write to buffer `{buffer}`", help "";
+    /// A copy beyond the buffer.
+    CopyOutOfBounds { buffer: Symbol }
+        => "CopyOutOfBoundsError", "the copy may touch what lies beyond buffer `{buffer}`", help "";
     /// A block inside the block.
     NotLeafBlock { block: Symbol }
         => "NotLeafBlockError", "block `{block}` holds other blocks", help "";

@@ -6,6 +6,7 @@
 //! * [`alloc_site`]: where a buffer comes from.
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
+//! * [`filled`]: does a block store all that it says it writes?
 //! * [`insertion`]: where a block may be put among its producers and consumers.
 //! * [`interference`]: may nests run interleaved?
 //! * [`iter_domain`]: which instances of a block provide a region.
@@ -13,6 +14,7 @@
 //! * [`location`]: where a block may be computed.
 //! * [`loop_kind`]: what kind of iteration variables a loop drives.
 //! * [`reducer`]: which operation a reduction block makes.
+//! * [`region_bound`]: what the instances of a block touch together.
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
 //! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
 
@@ -21,6 +23,7 @@ pub mod affine;
 pub mod alloc_site;
 pub mod block_class;
 pub mod dependence;
+pub mod filled;
 pub mod info;
 pub mod insertion;
 pub mod interference;
@@ -30,6 +33,7 @@ pub mod location;
 pub mod loop_kind;
 pub mod moved_consumer;
 pub mod reducer;
+pub mod region_bound;
 pub mod tree;
 
 pub use info::{set_unknown_info, update_scope_info};

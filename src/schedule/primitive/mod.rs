@@ -5,6 +5,8 @@ use super::kind::Kind;
 pub mod add_unit_loop;
 pub mod annotate;
 pub mod blockize;
+mod cache;
+pub mod cache_write;
 pub mod compute_at;
 pub mod compute_inline;
 pub mod decompose_reduction;
@@ -37,6 +39,7 @@ pub static ALL: &[&Kind] = &[
     &annotate::ANNOTATE,
     &annotate::UNANNOTATE,
     &blockize::BLOCKIZE,
+    &cache_write::CACHE_WRITE,
     &compute_inline::COMPUTE_INLINE,
     &compute_at::COMPUTE_AT,
     &decompose_reduction::DECOMPOSE_REDUCTION,

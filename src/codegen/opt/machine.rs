@@ -1,0 +1,53 @@
+//! What the passes need to know of the machine they optimise for.
+
+use crate::codegen::{CodegenOptions, isa};
+use crate::ir::DType;
+use crate::target::Isa;
+
+/// The machine, and what may be done to floats on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine {
+    /// Bytes of a vector register.
+    pub vector_bytes: usize,
+    /// Vector registers.
+    pub registers: usize,
+    /// May multiplication and addition become one operation with one rounding?
+    pub contracts: bool,
+    /// May sums of floats be computed in another order?
+    pub reassociates: bool,
+}
+
+impl Machine {
+    /// The machine that options ask for.
+    pub fn new(options: &CodegenOptions) -> Machine {
+        let registers = match options.isa {
+            Isa::Portable | Isa::Avx2 => 16,
+            Isa::Avx512Ymm | Isa::Avx512 => 32,
+        };
+        Machine {
+            vector_bytes: options.isa.vector_bits() as usize / 8,
+            registers,
+            contracts: !options.strict_fp && isa::has_fma(),
+            reassociates: !options.strict_fp,
+        }
+    }
+
+    /// Lanes of a vector register.
+    pub fn lanes(&self, dtype: DType) -> i64 {
+        (self.vector_bytes / computed_bytes(dtype)) as i64
+    }
+
+    /// Vector registers that can hold sums: some are left for what is added to them.
+    pub fn accumulators(&self) -> i64 {
+        self.registers as i64 - 4
+    }
+}
+
+/// Bytes that a lane of the type occupies while it is computed with.
+fn computed_bytes(dtype: DType) -> usize {
+    match dtype {
+        DType::Float16 | DType::BFloat16 => 4,
+        DType::Bool => 1,
+        _ => dtype.bytes(),
+    }
+}

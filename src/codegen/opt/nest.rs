@@ -1,0 +1,278 @@
+//! Recognises nests that accumulate: loops around one statement `C[…] = C[…] op …`, with its initialisation.
+
+use crate::codegen::facts::can_fail;
+use crate::ir::{BinOp, CmpOp};
+use crate::loopir::rewrite::{for_each_expr, mentions_var};
+use crate::loopir::{
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
+};
+
+/// What a loop of a nest does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// Its iterations write different elements.
+    Space,
+    /// Its iterations combine values into the same elements.
+    Reduction,
+}
+
+/// A loop of a nest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    pub l: For,
+    pub role: Role,
+    /// Elements between what successive iterations write.
+    pub stride: i64,
+    pub extent: Option<i64>,
+}
+
+/// A store before the accumulation, to the same elements.
+#[derive(Clone, Debug)]
+pub(super) struct Init {
+    pub value: ExprId,
+    /// What must hold beside this being the first iteration of each reduction loop.
+    pub guards: Vec<ExprId>,
+}
+
+/// A perfect nest around one accumulation. Every spatial iteration writes an element of its own, so that loops may be
+/// put in any order that leaves the reduction loops in theirs: each element then sees the same operations in the same
+/// order.
+#[derive(Clone, Debug)]
+pub(super) struct Nest {
+    /// The outermost first.
+    pub levels: Vec<Level>,
+    pub buffer: BufferId,
+    pub index: ExprId,
+    pub value: ExprId,
+    pub init: Option<Init>,
+}
+
+impl Nest {
+    /// The nest that begins with a loop.
+    pub fn of(kernel: &Kernel, outer: For) -> Option<Nest> {
+        let mut loops = vec![outer];
+        let mut body = outer.body;
+        let (init, buffer, index, value) = loop {
+            match *kernel.stmts.list(body) {
+                [s] => match kernel.stmts.get(s) {
+                    Stmt::For(l) => {
+                        loops.push(l);
+                        body = l.body;
+                    }
+                    Stmt::Store { buffer, index, value } => break (None, buffer, index, value),
+                    Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => return None,
+                },
+                [first, s] => match (kernel.stmts.get(first), kernel.stmts.get(s)) {
+                    (Stmt::If { condition, then, otherwise }, Stmt::Store { buffer, index, value })
+                        if otherwise.is_empty() =>
+                    {
+                        break (Some((condition, then)), buffer, index, value);
+                    }
+                    _ => return None,
+                },
+                _ => return None,
+            }
+        };
+        let arena = &kernel.arena;
+        if !updates(arena, buffer, index, value) || loops.iter().any(|l| l.kind == LoopKind::Parallel) {
+            return None;
+        }
+        let affine = Affine::of(arena, index);
+        let is_loop = |v: VarId| loops.iter().any(|l| l.var == v);
+        if affine.terms.iter().any(|t| arena.as_var(t.0).is_none() && mentions_var(arena, t.0, &mut |v| is_loop(v))) {
+            return None;
+        }
+        let levels: Vec<Level> = loops
+            .iter()
+            .map(|&l| {
+                let stride = affine.coefficient_of(arena, l.var);
+                let role = if stride == 0 { Role::Reduction } else { Role::Space };
+                Level { l, role, stride, extent: arena.as_int(l.extent) }
+            })
+            .collect();
+        let space = || levels.iter().filter(|l| l.role == Role::Space);
+        if !space().all(|l| l.l.iterations == Iterations::Independent) && !are_distinct(&levels) {
+            return None;
+        }
+        // Extents that change from iteration to iteration tie loops to their order.
+        if levels.iter().any(|l| mentions_var(arena, l.l.extent, &mut |v| is_loop(v))) {
+            return None;
+        }
+        let init = match init {
+            None => None,
+            Some((condition, then)) => Some(Self::init(kernel, &levels, condition, then, buffer, index)?),
+        };
+        Some(Nest { levels, buffer, index, value, init })
+    }
+
+    fn init(
+        kernel: &Kernel,
+        levels: &[Level],
+        condition: ExprId,
+        then: Body,
+        buffer: BufferId,
+        index: ExprId,
+    ) -> Option<Init> {
+        let arena = &kernel.arena;
+        let &[s] = kernel.stmts.list(then) else { return None };
+        let Stmt::Store { buffer: to, index: at, value } = kernel.stmts.get(s) else { return None };
+        if (to, at) != (buffer, index) || loads(arena, value, buffer) {
+            return None;
+        }
+        let is_reduction = |v: VarId| levels.iter().any(|l| l.l.var == v && l.role == Role::Reduction);
+        let (mut zero, mut guards) = (Vec::new(), Vec::new());
+        conjuncts(arena, condition, &mut |c| match zero_vars(arena, c) {
+            Some(vars) if vars.iter().all(|&v| is_reduction(v)) => zero.extend(vars),
+            _ => guards.push(c),
+        });
+        let reductions = levels.iter().filter(|l| l.role == Role::Reduction);
+        if !reductions.clone().all(|l| zero.contains(&l.l.var)) {
+            return None;
+        }
+        let varies = |e| mentions_var(arena, e, &mut |v| is_reduction(v));
+        (!guards.iter().any(|&g| varies(g)) && !varies(value)).then_some(Init { value, guards })
+    }
+
+    /// The reduction loops.
+    pub fn n_reductions(&self) -> usize {
+        self.levels.iter().filter(|l| l.role == Role::Reduction).count()
+    }
+}
+
+/// Does the statement `buffer[index] = value` combine the old element with something that it does not change, and do
+/// nothing else?
+fn updates(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> bool {
+    let (mut same, mut other) = (false, false);
+    for_each_expr(arena, value, &mut |e| match arena.expr(e) {
+        Expr::Load(b, i) if b == buffer && i == index => same = true,
+        Expr::Load(b, _) => other |= b == buffer,
+        Expr::Local(_) => other = true,
+        _ => other |= can_fail(arena, e) || arena.lanes(e) > 1,
+    });
+    same && !other
+}
+
+/// Does `e` read `buffer`?
+fn loads(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
+    found
+}
+
+/// Do the spatial loops reach a different element in each iteration, as strides and extents show?
+fn are_distinct(levels: &[Level]) -> bool {
+    let mut steps = Vec::new();
+    for l in levels.iter().filter(|l| l.role == Role::Space) {
+        let Some(n) = l.extent else { return false };
+        steps.push((l.stride.unsigned_abs() as u128, n.max(1) as u128));
+    }
+    steps.sort_unstable();
+    let mut reach = 0;
+    steps.into_iter().all(|(stride, n)| {
+        let apart = stride > reach;
+        reach += stride * (n - 1);
+        apart
+    })
+}
+
+/// Calls `f` with each part of a conjunction.
+pub(super) fn conjuncts(arena: &Arena, condition: ExprId, f: &mut impl FnMut(ExprId)) {
+    match arena.expr(condition) {
+        Expr::Binary(BinOp::And, a, b) => {
+            conjuncts(arena, a, f);
+            conjuncts(arena, b, f);
+        }
+        _ => f(condition),
+    }
+}
+
+/// The variables that a condition says are all 0: `v == 0`, or a sum of loop variables with positive factors.
+fn zero_vars(arena: &Arena, condition: ExprId) -> Option<Vec<VarId>> {
+    let Expr::Compare(CmpOp::Eq, a, b) = arena.expr(condition) else { return None };
+    if arena.ty(a) != crate::loopir::Ty::INDEX {
+        return None;
+    }
+    let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
+    if difference.constant != 0 || !difference.terms.iter().all(|t| t.1 > 0) {
+        return None;
+    }
+    difference.terms.iter().map(|t| arena.as_var(t.0)).collect()
+}
+
+/// A nest that stores a value which is the same in all of its iterations, and the elements that it stores to.
+pub(super) struct Fill {
+    pub buffer: BufferId,
+    pub value: ExprId,
+    elements: Elements,
+}
+
+impl Fill {
+    /// The statement as such a nest.
+    pub fn of(kernel: &Kernel, s: StmtId) -> Option<Fill> {
+        let mut loops: Vec<For> = Vec::new();
+        let mut s = s;
+        loop {
+            match kernel.stmts.get(s) {
+                Stmt::For(l) if l.kind != LoopKind::Parallel => {
+                    loops.push(l);
+                    let &[inner] = kernel.stmts.list(l.body) else { return None };
+                    s = inner;
+                }
+                Stmt::Store { buffer, index, value } => {
+                    let is_loop = |v: VarId| loops.iter().any(|l| l.var == v);
+                    if loads(&kernel.arena, value, buffer) || mentions_var(&kernel.arena, value, &mut |v| is_loop(v)) {
+                        return None;
+                    }
+                    let elements = Elements::of(&kernel.arena, index, loops.iter())?;
+                    return Some(Fill { buffer, value, elements });
+                }
+                Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Does it store to exactly the elements that a nest accumulates into?
+    pub fn covers(&self, kernel: &Kernel, nest: &Nest) -> bool {
+        let space = nest.levels.iter().filter(|l| l.role == Role::Space).map(|l| &l.l);
+        self.buffer == nest.buffer && Elements::of(&kernel.arena, nest.index, space).is_some_and(|e| e == self.elements)
+    }
+}
+
+/// A set of elements: an index over some loops, as strides and numbers of steps. Those that continue each other are
+/// merged, so that equal lists mean equal sets however the loops are split.
+#[derive(PartialEq, Eq)]
+struct Elements {
+    start: Affine,
+    steps: Vec<(i64, i64)>,
+}
+
+impl Elements {
+    fn of<'a>(arena: &Arena, index: ExprId, loops: impl Iterator<Item = &'a For>) -> Option<Elements> {
+        let mut start = Affine::of(arena, index);
+        let mut steps: Vec<(i64, i64)> = Vec::new();
+        for l in loops {
+            let n = arena.as_int(l.extent)?;
+            let at = start.terms.iter().position(|t| arena.as_var(t.0) == Some(l.var))?;
+            let (_, stride) = start.terms.remove(at);
+            if stride <= 0 || mentions(arena, &start, l.var) {
+                return None;
+            }
+            steps.push((stride, n));
+        }
+        steps.sort_unstable();
+        let mut merged: Vec<(i64, i64)> = Vec::new();
+        for (stride, n) in steps {
+            match merged.last_mut() {
+                Some(last) if last.0 * last.1 == stride => last.1 *= n,
+                _ => merged.push((stride, n)),
+            }
+        }
+        Some(Elements { start, steps: merged })
+    }
+}
+
+fn mentions(arena: &Arena, affine: &Affine, var: VarId) -> bool {
+    affine.terms.iter().any(|t| mentions_var(arena, t.0, &mut |v| v == var))
+}

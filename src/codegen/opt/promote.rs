@@ -1,0 +1,285 @@
+//! Keeps elements in registers while a loop works on them.
+//!
+//!     for k in 64: C[i] = C[i] + A[k]
+//!     // becomes
+//!     c = C[i]
+//!     for k in 64: c = c + A[k]
+//!     C[i] = c
+//!
+//! An element qualifies in a loop around which its index does not change, where every other access to the buffer inside is
+//! the same element or provably another one, and where each iteration accesses it whatever its conditions: so it may be
+//! loaded before the loop and stored after it. Loops are tried from the outside in, so that an element is loaded as seldom
+//! as possible.
+
+use super::machine::Machine;
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var};
+use crate::loopir::{
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
+};
+use hashbrown::HashMap;
+
+/// Promotes elements in all loops of the kernel.
+pub fn promote(kernel: &mut Kernel, machine: &Machine) {
+    kernel.body = body(kernel, kernel.body, machine, machine.registers - 2);
+}
+
+/// `free` is the number of vector registers that loops around left.
+fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
+    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
+    for i in 0..old.len() {
+        let s = kernel.stmts.list(old)[i];
+        match kernel.stmts.get(s) {
+            Stmt::For(l) => for_loop(kernel, s, l, machine, free, &mut out),
+            Stmt::If { condition, then, otherwise } => {
+                let (yes, no) = (body(kernel, then, machine, free), body(kernel, otherwise, machine, free));
+                let same = (yes, no) == (then, otherwise);
+                let new = Stmt::If { condition, then: yes, otherwise: no };
+                out.push(if same { s } else { kernel.stmts.push(new) });
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
+        }
+    }
+    if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+}
+
+fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usize, out: &mut Vec<StmtId>) {
+    let mut l = l;
+    let mut after = Vec::new();
+    let mut free = free;
+    let promoted = if may_promote(kernel, &l) { elements(kernel, &l, machine, &mut free) } else { Vec::new() };
+    if !promoted.is_empty() {
+        let mut replacement = Replacement::default();
+        for e in &promoted {
+            let name = kernel.buffer(e.buffer).name;
+            let local = kernel.arena.new_local(name, e.ty);
+            replacement.locals.insert((e.buffer, e.index, e.ty), local);
+            if e.is_read_first {
+                let value = kernel.arena.load(e.buffer, e.index, e.ty);
+                out.push(kernel.stmts.push(Stmt::Set { local, value }));
+            }
+            let value = kernel.arena.local_expr(local);
+            after.push(kernel.stmts.push(Stmt::Store { buffer: e.buffer, index: e.index, value }));
+        }
+        l.body = replacement.body(kernel, l.body);
+    }
+    l.body = body(kernel, l.body, machine, free);
+    let same = kernel.stmts.get(s) == Stmt::For(l);
+    out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
+    out.extend(after);
+}
+
+/// Does the loop run at least once, on one thread, with nothing parallel inside?
+fn may_promote(kernel: &Kernel, l: &For) -> bool {
+    let mut serial = l.kind != LoopKind::Parallel && kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
+    kernel.for_each_stmt(l.body, &mut |_, stmt| {
+        serial &= !matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }));
+    });
+    serial
+}
+
+/// An element, or some in a row, accessed in a loop.
+#[derive(Clone, Debug)]
+struct Element {
+    buffer: BufferId,
+    index: ExprId,
+    ty: Ty,
+    /// Is the first access of an iteration a load?
+    is_read_first: bool,
+    /// Is it accessed in every iteration?
+    is_certain: bool,
+    is_written: bool,
+}
+
+/// The elements to promote in a loop.
+fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Vec<Element> {
+    let mut found = Accesses::default();
+    found.written(kernel, l.body);
+    if found.of.is_empty() {
+        return Vec::new();
+    }
+    found.inner.push(l.var);
+    found.body(kernel, l.body, true);
+    let mut chosen = Vec::new();
+    for (buffer, elements) in std::mem::take(&mut found.of) {
+        let Some(elements) = elements else { continue };
+        if !elements.iter().any(|e| e.is_written) || !are_apart(kernel, &elements, &found.inner) {
+            continue;
+        }
+        for e in elements {
+            let changes = mentions_var(&kernel.arena, e.index, &mut |v| found.inner.contains(&v));
+            let reads_state = is_unstable(&kernel.arena, e.index);
+            // What scratch holds before the first store must not be read.
+            let defined = e.is_read_first || matches!(kernel.buffer(buffer).storage, Storage::Param(_)) || e.is_certain;
+            if e.is_written && e.is_certain && !changes && !reads_state && defined {
+                chosen.push(e);
+            }
+        }
+    }
+    // Text order does not depend on hashing.
+    chosen.sort_by_key(|e| (e.buffer.index(), e.index));
+    let needed: usize = chosen.iter().map(|e| registers(machine, e.ty)).sum();
+    if needed > *free {
+        return Vec::new();
+    }
+    *free -= needed;
+    chosen
+}
+
+fn registers(machine: &Machine, ty: Ty) -> usize {
+    (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize)
+}
+
+/// Does the value of an index depend on memory or registers?
+fn is_unstable(arena: &Arena, index: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, index, &mut |e| found |= matches!(arena.expr(e), Expr::Load(..) | Expr::Local(_)));
+    found
+}
+
+/// Are all elements either the same or without a lane in common?
+fn are_apart(kernel: &Kernel, elements: &[Element], inner: &[VarId]) -> bool {
+    let arena = &kernel.arena;
+    let views: Vec<Affine> = elements.iter().map(|e| Affine::of(arena, e.index)).collect();
+    for (i, a) in elements.iter().enumerate() {
+        for (j, b) in elements.iter().enumerate().skip(i + 1) {
+            let difference = views[j].minus(&views[i]);
+            // Index values inside the loop differ from iteration to iteration, however equal they look.
+            let moves = |x: &Element| mentions_var(arena, x.index, &mut |v| inner.contains(&v));
+            let Some(d) = difference.as_constant().filter(|_| !moves(a) && !moves(b)) else { return false };
+            let apart = d >= a.ty.lanes as i64 || -d >= b.ty.lanes as i64;
+            if !apart {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// The accesses of a loop's body, by buffer.
+#[derive(Default)]
+struct Accesses {
+    /// Only of buffers that are written; nothing for those with too many elements to look at.
+    of: HashMap<BufferId, Option<Vec<Element>>, FxBuild>,
+    /// Variables bound inside.
+    inner: Vec<VarId>,
+}
+
+/// Elements of a buffer beyond which nothing is promoted: they would not fit the registers.
+const MAX_ELEMENTS: usize = 32;
+
+impl Accesses {
+    fn written(&mut self, kernel: &Kernel, body: Body) {
+        kernel.for_each_stmt(body, &mut |_, stmt| {
+            if let Stmt::Store { buffer, .. } = stmt {
+                self.of.entry(buffer).or_insert_with(|| Some(Vec::new()));
+            }
+        });
+    }
+
+    fn body(&mut self, kernel: &Kernel, body: Body, certain: bool) {
+        for &s in kernel.stmts.list(body) {
+            let stmt = kernel.stmts.get(s);
+            for_each_operand(stmt, |e| self.expr(kernel, e, certain));
+            match stmt {
+                Stmt::For(l) => {
+                    self.inner.push(l.var);
+                    let runs = kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
+                    self.body(kernel, l.body, certain && runs);
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    self.body(kernel, then, false);
+                    self.body(kernel, otherwise, false);
+                }
+                Stmt::Store { buffer, index, value } => {
+                    let ty = kernel.arena.ty(value);
+                    self.access(Element {
+                        buffer,
+                        index,
+                        ty,
+                        is_read_first: false,
+                        is_certain: certain,
+                        is_written: true,
+                    });
+                }
+                Stmt::Let { var, .. } => self.inner.push(var),
+                Stmt::Set { .. } | Stmt::Check { .. } => {}
+            }
+        }
+    }
+
+    fn expr(&mut self, kernel: &Kernel, e: ExprId, certain: bool) {
+        let arena = &kernel.arena;
+        // What is only evaluated under a condition is no certain access.
+        let mut lazy = false;
+        for_each_expr(arena, e, &mut |e| match arena.expr(e) {
+            Expr::IfThenElse(..) => lazy = true,
+            Expr::Binary(crate::ir::BinOp::And | crate::ir::BinOp::Or, ..) => lazy = true,
+            _ => {}
+        });
+        let mut found = Vec::new();
+        for_each_expr(arena, e, &mut |e| {
+            if let Expr::Load(buffer, index) = arena.expr(e)
+                && self.of.contains_key(&buffer)
+            {
+                found.push((buffer, index, arena.ty(e)));
+            }
+        });
+        for (buffer, index, ty) in found {
+            self.access(Element {
+                buffer,
+                index,
+                ty,
+                is_read_first: true,
+                is_certain: certain && !lazy,
+                is_written: false,
+            });
+        }
+    }
+
+    fn access(&mut self, e: Element) {
+        let Some(slot) = self.of.get_mut(&e.buffer) else { return };
+        let Some(elements) = slot else { return };
+        match elements.iter_mut().find(|x| x.index == e.index && x.ty == e.ty) {
+            Some(x) => {
+                x.is_certain |= e.is_certain;
+                x.is_written |= e.is_written;
+            }
+            None => {
+                // A store that may not happen leaves what was there: it must be in the register.
+                elements.push(Element { is_read_first: e.is_read_first || !e.is_certain, ..e });
+                if elements.len() > MAX_ELEMENTS {
+                    *slot = None;
+                }
+            }
+        }
+    }
+}
+
+/// Accesses to elements turned into registers.
+#[derive(Default)]
+struct Replacement {
+    locals: HashMap<(BufferId, ExprId, Ty), LocalId, FxBuild>,
+    memo: ExprMap,
+}
+
+impl Replacement {
+    fn body(&mut self, kernel: &mut Kernel, body: Body) -> Body {
+        kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
+            let Replacement { locals, memo } = self;
+            let mut new = map_operands(stmt, |e| {
+                map_expr(&mut kernel.arena, e, memo, &mut |arena, e| {
+                    let Expr::Load(buffer, index) = arena.expr(e) else { return None };
+                    let local = *locals.get(&(buffer, index, arena.ty(e)))?;
+                    Some(arena.local_expr(local))
+                })
+            });
+            if let Stmt::Store { buffer, index, value } = new
+                && let Some(&local) = locals.get(&(buffer, index, kernel.arena.ty(value)))
+            {
+                new = Stmt::Set { local, value };
+            }
+            out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+        })
+    }
+}

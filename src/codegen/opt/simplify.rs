@@ -1,0 +1,334 @@
+//! Simplifies index arithmetic, conditions and loops by the ranges of loop variables.
+//!
+//!     for i in 4: for j in 1: if i < 9: Y[(i * 8 + j) // 8 * 3] = X[(i * 8 + 5) % 8]
+//!     // becomes
+//!     for i in 4: Y[i * 3] = X[5]
+//!
+//! Loops of one iteration, loops and conditions without effect, and conditions whose outcome is known disappear; names of
+//! index values are replaced by the values. Indices come out in the canonical form of [`Affine`], so that equal indices are
+//! equal expressions: the passes after this one rely on it.
+
+use super::ranges::{Range, Ranges};
+use crate::codegen::facts::can_fail;
+use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, CmpOp};
+use crate::loopir::rewrite::{ExprMap, for_each_expr, reads_memory};
+use crate::loopir::{
+    Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Placement, Stmt, StmtId, Storage, Ty, VarId,
+};
+use hashbrown::HashMap;
+
+/// Simplifies everything in the kernel.
+pub fn simplify(kernel: &mut Kernel) {
+    let per_worker = kernel.buffers().any(|(_, b)| b.storage == Storage::Scratch(Placement::PerWorker));
+    let mut s =
+        Simplifier { ranges: Ranges::default(), values: HashMap::default(), memo: ExprMap::default(), per_worker };
+    let mut out = Vec::new();
+    s.body(kernel, kernel.body, &mut out);
+    kernel.body = kernel.stmts.body(&out);
+}
+
+struct Simplifier {
+    ranges: Ranges,
+    /// What variables are replaced by.
+    values: HashMap<VarId, ExprId, FxBuild>,
+    memo: ExprMap,
+    /// Is there scratch that must stay inside parallel loops?
+    per_worker: bool,
+}
+
+impl Simplifier {
+    fn body(&mut self, kernel: &mut Kernel, body: Body, out: &mut Vec<StmtId>) {
+        for i in 0..body.len() {
+            let s = kernel.stmts.list(body)[i];
+            self.stmt(kernel, s, out);
+        }
+    }
+
+    fn sub_body(&mut self, kernel: &mut Kernel, body: Body) -> Body {
+        let mut out = Vec::with_capacity(body.len());
+        self.body(kernel, body, &mut out);
+        if kernel.stmts.list(body) == out { body } else { kernel.stmts.body(&out) }
+    }
+
+    fn stmt(&mut self, kernel: &mut Kernel, s: StmtId, out: &mut Vec<StmtId>) {
+        let old = kernel.stmts.get(s);
+        let new = match old {
+            Stmt::For(l) => {
+                let extent = self.expr(&mut kernel.arena, l.extent);
+                let keep = l.kind == LoopKind::Parallel && self.per_worker;
+                match kernel.arena.as_int(extent) {
+                    Some(..=0) => return,
+                    Some(1) if !keep => {
+                        let zero = kernel.arena.index(0);
+                        self.values.insert(l.var, zero);
+                        return self.body(kernel, l.body, out);
+                    }
+                    Some(n) => self.ranges.set(l.var, Range { lo: 0, hi: n - 1 }),
+                    None => {
+                        let hi = self.ranges.get(&kernel.arena, extent).map_or(i64::MAX, |r| r.hi);
+                        if hi <= 0 {
+                            return;
+                        }
+                        self.ranges.set(l.var, Range { lo: 0, hi: hi - 1 });
+                    }
+                }
+                let body = self.sub_body(kernel, l.body);
+                if body.is_empty() && !fails(&kernel.arena, extent) {
+                    return;
+                }
+                Stmt::For(For { extent, body, ..l })
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let condition = self.expr(&mut kernel.arena, condition);
+                match kernel.arena.as_int(condition) {
+                    Some(0) => return self.body(kernel, otherwise, out),
+                    Some(_) => return self.body(kernel, then, out),
+                    None => {}
+                }
+                let then = self.sub_body(kernel, then);
+                let otherwise = self.sub_body(kernel, otherwise);
+                if then.is_empty() && otherwise.is_empty() && !fails(&kernel.arena, condition) {
+                    return;
+                }
+                if then.is_empty() {
+                    let condition = kernel.arena.not(condition);
+                    Stmt::If { condition, then: otherwise, otherwise: then }
+                } else {
+                    Stmt::If { condition, then, otherwise }
+                }
+            }
+            Stmt::Check { condition, failure } => {
+                let condition = self.expr(&mut kernel.arena, condition);
+                if kernel.arena.as_int(condition).is_some_and(|c| c != 0) {
+                    return;
+                }
+                Stmt::Check { condition, failure }
+            }
+            Stmt::Store { buffer, index, value } => {
+                let index = self.expr(&mut kernel.arena, index);
+                let index = self.canonical(&mut kernel.arena, index);
+                let value = self.expr(&mut kernel.arena, value);
+                Stmt::Store { buffer, index, value }
+            }
+            Stmt::Let { var, value } => {
+                let value = self.expr(&mut kernel.arena, value);
+                let arena = &kernel.arena;
+                let is_index = arena.ty(value) == Ty::INDEX && is_index_arithmetic(arena, value);
+                if is_index || matches!(arena.expr(value), Expr::Int(_) | Expr::Float(_) | Expr::Var(_)) {
+                    self.values.insert(var, value);
+                    return;
+                }
+                Stmt::Let { var, value }
+            }
+            Stmt::Set { local, value } => Stmt::Set { local, value: self.expr(&mut kernel.arena, value) },
+        };
+        out.push(if new == old { s } else { kernel.stmts.push(new) });
+    }
+
+    /// The expression, simplified. What was found for one stays right: a variable has the same range and the same
+    /// replacement everywhere.
+    fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        if let Some(&done) = self.memo.get(&e) {
+            return done;
+        }
+        let result = match arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Local(_) => e,
+            Expr::Var(v) => self.values.get(&v).copied().unwrap_or(e),
+            _ => {
+                let rebuilt = arena.map_children(e, |arena, c| self.expr(arena, c));
+                self.node(arena, rebuilt)
+            }
+        };
+        self.memo.insert(e, result);
+        result
+    }
+
+    /// A node whose operands are simplified.
+    fn node(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        match arena.expr(e) {
+            Expr::Load(buffer, index) => {
+                let ty = arena.ty(e);
+                let index = self.canonical(arena, index);
+                arena.load(buffer, index, ty)
+            }
+            Expr::Binary(op, a, b) if arena.ty(e) == Ty::INDEX => match op {
+                BinOp::FloorDiv => self.floor_div(arena, a, b).unwrap_or(e),
+                BinOp::FloorMod => self.floor_mod(arena, a, b).unwrap_or(e),
+                // Towards zero is downwards for what is not negative.
+                BinOp::Div if self.is_natural(arena, a) => match self.floor_div(arena, a, b) {
+                    Some(quotient) => quotient,
+                    None if arena.as_int(b).is_some_and(|d| d > 0) => arena.binary(BinOp::FloorDiv, a, b),
+                    None => e,
+                },
+                BinOp::Mod if self.is_natural(arena, a) => match self.floor_mod(arena, a, b) {
+                    Some(rest) => rest,
+                    None if arena.as_int(b).is_some_and(|d| d > 0) => arena.binary(BinOp::FloorMod, a, b),
+                    None => e,
+                },
+                BinOp::Min | BinOp::Max => {
+                    let Some(Range { lo, hi }) = self.difference(arena, a, b) else { return e };
+                    match op {
+                        BinOp::Min if hi <= 0 => a,
+                        BinOp::Min if lo >= 0 => b,
+                        BinOp::Max if lo >= 0 => a,
+                        BinOp::Max if hi <= 0 => b,
+                        _ => e,
+                    }
+                }
+                BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Mod | BinOp::And | BinOp::Or => e,
+            },
+            Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
+                let Some(Range { lo, hi }) = self.difference(arena, a, b) else { return e };
+                let known = match op {
+                    CmpOp::Lt if hi < 0 => true,
+                    CmpOp::Lt if lo >= 0 => false,
+                    CmpOp::Le if hi <= 0 => true,
+                    CmpOp::Le if lo > 0 => false,
+                    CmpOp::Gt if lo > 0 => true,
+                    CmpOp::Gt if hi <= 0 => false,
+                    CmpOp::Ge if lo >= 0 => true,
+                    CmpOp::Ge if hi < 0 => false,
+                    CmpOp::Eq if lo == 0 && hi == 0 => true,
+                    CmpOp::Eq if lo > 0 || hi < 0 => false,
+                    CmpOp::Ne if lo > 0 || hi < 0 => true,
+                    CmpOp::Ne if lo == 0 && hi == 0 => false,
+                    CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge | CmpOp::Eq | CmpOp::Ne => return e,
+                };
+                arena.bool(known)
+            }
+            _ => e,
+        }
+    }
+
+    fn is_natural(&mut self, arena: &Arena, e: ExprId) -> bool {
+        self.ranges.get(arena, e).is_some_and(|r| r.lo >= 0)
+    }
+
+    /// Where `a - b` lies. The difference must not wrap for this to mean something, so both must have ranges.
+    fn difference(&mut self, arena: &Arena, a: ExprId, b: ExprId) -> Option<Range> {
+        self.ranges.get(arena, a)?;
+        self.ranges.get(arena, b)?;
+        let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
+        self.ranges.of_affine(arena, &difference)
+    }
+
+    /// The canonical form of an index.
+    fn canonical(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        match arena.expr(e) {
+            Expr::Int(_) | Expr::Var(_) => e,
+            _ => Affine::of(arena, e).to_expr(arena),
+        }
+    }
+
+    /// `a = d * quotient + rest`, where no coefficient of the rest is a multiple of `d`.
+    fn split(&mut self, arena: &Arena, a: ExprId, d: i64) -> Option<(Affine, Affine)> {
+        // What may wrap has no quotient that could be told from its terms.
+        self.ranges.get(arena, a)?;
+        let (mut quotient, mut rest) = (Affine::default(), Affine::default());
+        for &(atom, c) in &Affine::of(arena, a).terms {
+            if c % d == 0 {
+                quotient.add_term(atom, c / d);
+            } else {
+                rest.add_term(atom, c);
+            }
+        }
+        let constant = Affine::of(arena, a).constant;
+        quotient.constant = constant.div_euclid(d);
+        rest.constant = constant.rem_euclid(d);
+        Some((quotient, rest))
+    }
+
+    /// The factor `g` of the divisor such that `rest = g * high + low` with `low` in `0..g`: then only `high` matters.
+    fn common_factor(&mut self, arena: &Arena, rest: &Affine, d: i64) -> Option<(i64, Affine, Affine)> {
+        for &(_, c) in &rest.terms {
+            let g = gcd(c, d);
+            if g <= 1 || g == d {
+                continue;
+            }
+            let (mut high, mut low) = (Affine::default(), Affine::default());
+            for &(atom, c) in &rest.terms {
+                if c % g == 0 {
+                    high.add_term(atom, c / g);
+                } else {
+                    low.add_term(atom, c);
+                }
+            }
+            high.constant = rest.constant.div_euclid(g);
+            low.constant = rest.constant.rem_euclid(g);
+            if self.ranges.of_affine(arena, &low).is_some_and(|r| r.is_below(g)) {
+                return Some((g, high, low));
+            }
+        }
+        None
+    }
+
+    fn floor_div(&mut self, arena: &mut Arena, a: ExprId, b: ExprId) -> Option<ExprId> {
+        let d = arena.as_int(b).filter(|&d| d > 0)?;
+        let (mut quotient, rest) = self.split(arena, a, d)?;
+        let range = self.ranges.of_affine(arena, &rest)?;
+        if range.lo.div_euclid(d) == range.hi.div_euclid(d) {
+            quotient.constant = quotient.constant.wrapping_add(range.lo.div_euclid(d));
+            return Some(quotient.to_expr(arena));
+        }
+        let left = match self.common_factor(arena, &rest, d) {
+            Some((g, high, _)) => {
+                let (high, d) = (high.to_expr(arena), arena.index(d / g));
+                let left = arena.binary(BinOp::FloorDiv, high, d);
+                self.node(arena, left)
+            }
+            None if quotient.terms.is_empty() && quotient.constant == 0 => return None,
+            None => {
+                let rest = rest.to_expr(arena);
+                arena.binary(BinOp::FloorDiv, rest, b)
+            }
+        };
+        let quotient = quotient.to_expr(arena);
+        Some(arena.add(quotient, left))
+    }
+
+    fn floor_mod(&mut self, arena: &mut Arena, a: ExprId, b: ExprId) -> Option<ExprId> {
+        let d = arena.as_int(b).filter(|&d| d > 0)?;
+        let (quotient, mut rest) = self.split(arena, a, d)?;
+        let range = self.ranges.of_affine(arena, &rest)?;
+        if range.lo.div_euclid(d) == range.hi.div_euclid(d) {
+            rest.constant = rest.constant.wrapping_sub(range.lo.div_euclid(d).wrapping_mul(d));
+            return Some(rest.to_expr(arena));
+        }
+        if let Some((g, high, low)) = self.common_factor(arena, &rest, d) {
+            let (high, divisor) = (high.to_expr(arena), arena.index(d / g));
+            let digit = arena.binary(BinOp::FloorMod, high, divisor);
+            let digit = self.node(arena, digit);
+            let digit = arena.mul_const(digit, g);
+            let low = low.to_expr(arena);
+            return Some(arena.add(digit, low));
+        }
+        if quotient.terms.is_empty() && quotient.constant == 0 {
+            return None;
+        }
+        let rest = rest.to_expr(arena);
+        Some(arena.binary(BinOp::FloorMod, rest, b))
+    }
+}
+
+/// Can evaluating `e` stop the kernel?
+fn fails(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
+    found
+}
+
+/// Is `e` of variables and constants alone, so that it may be computed anywhere?
+fn is_index_arithmetic(arena: &Arena, e: ExprId) -> bool {
+    let mut local = false;
+    for_each_expr(arena, e, &mut |e| local |= matches!(arena.expr(e), Expr::Local(_)));
+    !local && !reads_memory(arena, e) && !fails(arena, e)
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).unwrap_or(1)
+}

@@ -1,0 +1,127 @@
+//! Splits fused loops back into the loops whose variables their indices are made of.
+//!
+//!     for f in 32 vector: Y[f // 8 * 100 + f % 8] = …
+//!     // becomes
+//!     for f in 4: for f in 8 vector: Y[f0 * 100 + f1] = …
+//!
+//! The order of iterations stays. Division disappears, accesses become affine, and the contiguous part of a loop can be
+//! seen. A parallel loop stays as it is: its iterations are long, and what they divide by does not matter.
+//!
+//! Comes after simplification, which leaves divisions only where they are needed, and before one that makes use of the
+//! ranges of the new variables.
+
+use crate::ir::BinOp;
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
+use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, VarId};
+use hashbrown::{HashMap, HashSet};
+
+/// Splits all fused loops. Returns whether there were any.
+pub fn unfuse(kernel: &mut Kernel) -> bool {
+    let mut cuts = Cuts::default();
+    let body = kernel.body;
+    kernel.for_each_stmt(body, &mut |_, stmt| {
+        for_each_operand(stmt, |e| cuts.expr(&kernel.arena, e));
+    });
+    if cuts.of.is_empty() {
+        return false;
+    }
+    let mut changed = false;
+    kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
+        let Stmt::For(l) = stmt else { return out.push(id) };
+        let (Some(cuts), Some(n)) = (cuts.of.get(&l.var), kernel.arena.as_int(l.extent)) else { return out.push(id) };
+        let chain = chain(cuts, n);
+        if chain.is_empty() || l.kind == LoopKind::Parallel {
+            return out.push(id);
+        }
+        changed = true;
+        let split = split(kernel, l, &chain, n);
+        out.push(kernel.stmts.push(split));
+    });
+    changed
+}
+
+/// For each variable, what it is divided by.
+#[derive(Default)]
+struct Cuts {
+    of: HashMap<VarId, Vec<i64>, FxBuild>,
+    seen: HashSet<ExprId, FxBuild>,
+}
+
+impl Cuts {
+    fn expr(&mut self, arena: &Arena, e: ExprId) {
+        let Cuts { of, seen } = self;
+        if seen.contains(&e) {
+            return;
+        }
+        for_each_expr(arena, e, &mut |e| {
+            if seen.insert(e)
+                && let Some((var, inner, d)) = digit(arena, e)
+            {
+                let cuts = of.entry(var).or_default();
+                for cut in [inner, inner.saturating_mul(d)] {
+                    if cut > 1 && !cuts.contains(&cut) {
+                        cuts.push(cut);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// `v // d`, `v % d`, `v // c // d` or `v // c % d`: the variable, `c` (1 if there is none) and `d`. Of `v % c // d` and its
+/// like the inner part is found by itself.
+fn digit(arena: &Arena, e: ExprId) -> Option<(VarId, i64, i64)> {
+    let Expr::Binary(BinOp::FloorDiv | BinOp::FloorMod, a, b) = arena.expr(e) else { return None };
+    let d = arena.as_int(b).filter(|&d| d > 1)?;
+    match arena.expr(a) {
+        Expr::Var(v) => Some((v, 1, d)),
+        Expr::Binary(BinOp::FloorDiv, a, b) => Some((arena.as_var(a)?, arena.as_int(b).filter(|&c| c > 1)?, d)),
+        Expr::Binary(BinOp::FloorMod, a, _) => Some((arena.as_var(a)?, 1, d)),
+        _ => None,
+    }
+}
+
+/// The cuts, ascending, of which each divides the next and the last divides `n`.
+fn chain(cuts: &[i64], n: i64) -> Vec<i64> {
+    let mut sorted: Vec<i64> = cuts.iter().copied().filter(|&c| c < n && n % c == 0).collect();
+    sorted.sort_unstable();
+    let mut chain: Vec<i64> = Vec::new();
+    for cut in sorted {
+        if chain.last().is_none_or(|last| cut % last == 0) {
+            chain.push(cut);
+        }
+    }
+    chain
+}
+
+/// The loop as one loop for each digit, the outermost first.
+fn split(kernel: &mut Kernel, l: For, chain: &[i64], n: i64) -> Stmt {
+    let name = kernel.arena.var(l.var).name;
+    let mut value = kernel.arena.index(0);
+    let mut digits: Vec<(VarId, i64)> = Vec::new();
+    let mut upper = n;
+    for &cut in chain.iter().rev().chain(&[1]) {
+        let (var, e) = kernel.arena.new_index(name);
+        let scaled = kernel.arena.mul_const(e, cut);
+        value = kernel.arena.add(value, scaled);
+        digits.push((var, upper / cut));
+        upper = cut;
+    }
+    let body: Body = Substitution::of(l.var, value).copy(kernel, l.body);
+    let mut stmt: Option<Stmt> = None;
+    for (i, &(var, extent)) in digits.iter().enumerate().rev() {
+        let body = match stmt {
+            Some(inner) => kernel.stmts.single(inner),
+            None => body,
+        };
+        // Only the last digit can be contiguous.
+        let kind = match l.kind {
+            LoopKind::Vector if i + 1 < digits.len() => LoopKind::Serial,
+            kind => kind,
+        };
+        let extent = kernel.arena.index(extent);
+        stmt = Some(Stmt::For(For { var, extent, kind, body, ..l }));
+    }
+    stmt.unwrap_or(Stmt::For(l))
+}

@@ -1,0 +1,86 @@
+//! Writes out the iterations of loops.
+//!
+//!     for i in 2 unroll: Y[i * 4] = X[i]
+//!     // becomes
+//!     Y[0] = X[0]
+//!     Y[4] = X[1]
+//!
+//! Loops marked `Unroll`, and loops inside a hint that their statements allow, while the code stays small: what is written
+//! out costs compile time, and beyond a few hundred operations nothing is won.
+
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
+use crate::loopir::{Body, For, Kernel, LoopKind, Stmt, StmtId};
+
+/// Operations that a loop marked `Unroll` may become. More than any register tile has.
+const MAX_OPERATIONS: i64 = 800;
+
+/// Operations that a hinted loop may become.
+const MAX_HINTED: i64 = 400;
+
+/// Writes out the loops of the kernel.
+pub fn unroll(kernel: &mut Kernel) {
+    kernel.body = body(kernel, kernel.body, 0).0;
+}
+
+/// What a body consists of, as it is after unrolling.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    /// Statements other than loops and conditions.
+    statements: i64,
+    /// Operations and accesses.
+    operations: i64,
+}
+
+fn body(kernel: &mut Kernel, old: Body, hint: u32) -> (Body, Size) {
+    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
+    let mut size = Size::default();
+    for i in 0..old.len() {
+        let s = kernel.stmts.list(old)[i];
+        let stmt = kernel.stmts.get(s);
+        for_each_operand(stmt, |e| for_each_expr(&kernel.arena, e, &mut |_| size.operations += 1));
+        match stmt {
+            Stmt::For(l) => {
+                let hint = if l.hints.unroll > 0 { l.hints.unroll } else { hint };
+                let (inner, of_inner) = body(kernel, l.body, hint);
+                let of_loop = for_loop(kernel, s, For { body: inner, ..l }, of_inner, hint, &mut out);
+                size.statements += of_loop.statements;
+                size.operations += of_loop.operations;
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let (yes, a) = body(kernel, then, hint);
+                let (no, b) = body(kernel, otherwise, hint);
+                size.statements += a.statements + b.statements;
+                size.operations += a.operations + b.operations;
+                let same = (yes, no) == (then, otherwise);
+                let new = Stmt::If { condition, then: yes, otherwise: no };
+                out.push(if same { s } else { kernel.stmts.push(new) });
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {
+                size.statements += 1;
+                out.push(s);
+            }
+        }
+    }
+    (if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }, size)
+}
+
+fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, inner: Size, hint: u32, out: &mut Vec<StmtId>) -> Size {
+    let n = kernel.arena.as_int(l.extent).unwrap_or(i64::MAX);
+    let size = Size { statements: inner.statements.saturating_mul(n), operations: inner.operations.saturating_mul(n) };
+    let wanted = match l.kind {
+        LoopKind::Unroll => size.operations <= MAX_OPERATIONS,
+        LoopKind::Serial => size.statements <= hint as i64 && size.operations <= MAX_HINTED,
+        LoopKind::Parallel | LoopKind::Vector => false,
+    };
+    if !wanted {
+        let same = kernel.stmts.get(s) == Stmt::For(l);
+        out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
+        return inner;
+    }
+    for i in 0..n {
+        let at = kernel.arena.index(i);
+        let copy = Substitution::of(l.var, at).copy(kernel, l.body);
+        out.extend_from_slice(kernel.stmts.list(copy));
+    }
+    size
+}

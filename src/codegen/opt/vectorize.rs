@@ -1,0 +1,358 @@
+//! Turns loops into vectors.
+//!
+//!     for j in 19 vector: Y[i * 19 + j] = X[i * 19 + j] * A[i]
+//!     // becomes, with vectors of 4 lanes
+//!     Y[i * 19; 16] = X[i * 19; 16] * splat(A[i], 16)
+//!     Y[i * 19 + 16; 2] = …
+//!     Y[i * 19 + 18] = …
+//!
+//! Loops that the schedule marked, and innermost loops whose iterations are independent and whose accesses are contiguous.
+//! A piece is a row of several vector registers, for fewer and independent operations; what does not fill a row is done in
+//! shorter ones. Loops inside the vectorised one become loops over vectors.
+//!
+//! Innermost reductions over contiguous elements are computed in several partial results at once, where the type's
+//! arithmetic is associative or may be taken to be:
+//!
+//!     for k in 64: C[i] = C[i] + X[i * 64 + k]
+//!     // becomes
+//!     s = splat(0.0, 16)
+//!     for k in 4: s = s + X[i * 64 + k * 16; 16]
+//!     C[i] = C[i] + reduce(add, s)
+
+use super::machine::Machine;
+use super::widen::Widener;
+use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, DType};
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
+use crate::loopir::{
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
+};
+use hashbrown::HashSet;
+
+/// Vectorises all loops that can and should be.
+pub fn vectorize(kernel: &mut Kernel, machine: &Machine) {
+    kernel.body = body(kernel, kernel.body, machine);
+}
+
+fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
+    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
+    for i in 0..old.len() {
+        let s = kernel.stmts.list(old)[i];
+        match kernel.stmts.get(s) {
+            Stmt::For(l) => for_loop(kernel, s, l, machine, &mut out),
+            Stmt::If { condition, then, otherwise } => {
+                let (yes, no) = (body(kernel, then, machine), body(kernel, otherwise, machine));
+                let same = (yes, no) == (then, otherwise);
+                let new = Stmt::If { condition, then: yes, otherwise: no };
+                out.push(if same { s } else { kernel.stmts.push(new) });
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
+        }
+    }
+    if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+}
+
+fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut Vec<StmtId>) {
+    let shape = Shape::of(kernel, &l);
+    let wanted = l.kind == LoopKind::Vector
+        || l.kind == LoopKind::Serial && l.iterations == Iterations::Independent && shape.pays;
+    if wanted && shape.is_safe(kernel, &l) && vectors(kernel, &l, &shape, machine, out) {
+        return;
+    }
+    if l.kind != LoopKind::Parallel && horizontal(kernel, &l, machine, out) {
+        return;
+    }
+    let inner = body(kernel, l.body, machine);
+    let kind = if l.kind == LoopKind::Vector { LoopKind::Serial } else { l.kind };
+    let same = inner == l.body && kind == l.kind;
+    out.push(if same { s } else { kernel.stmts.push(Stmt::For(For { body: inner, kind, ..l })) });
+}
+
+// ---- data-parallel loops -----------------------------------------------------------------------------------
+
+/// What a loop's accesses look like along it.
+struct Shape {
+    /// Would vectors be faster?
+    pays: bool,
+    /// The widest and the narrowest type computed with, in bytes of a lane.
+    dtype: DType,
+    /// Values that are in registers at once, roughly.
+    pressure: usize,
+    stores: Vec<(BufferId, ExprId)>,
+    loads: Vec<(BufferId, ExprId)>,
+}
+
+impl Shape {
+    fn of(kernel: &Kernel, l: &For) -> Shape {
+        let arena = &kernel.arena;
+        let mut shape = Shape { pays: true, dtype: DType::Bool, pressure: 1, stores: Vec::new(), loads: Vec::new() };
+        let mut seen = HashSet::<ExprId, FxBuild>::default();
+        let mut n_contiguous = 0;
+        kernel.for_each_stmt(l.body, &mut |_, stmt| {
+            match stmt {
+                Stmt::Store { buffer, index, .. } => {
+                    shape.stores.push((buffer, index));
+                    shape.widest(kernel.buffer(buffer).dtype);
+                    shape.pays &= stride(arena, index, l.var) == Some(1);
+                }
+                // Only innermost loops are vectorised unasked.
+                Stmt::For(_) => shape.pays = false,
+                Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            }
+            for_each_operand(stmt, |e| {
+                for_each_expr(arena, e, &mut |e| {
+                    if !seen.insert(e) {
+                        return;
+                    }
+                    match arena.expr(e) {
+                        Expr::Load(buffer, index) => {
+                            shape.loads.push((buffer, index));
+                            shape.widest(kernel.buffer(buffer).dtype);
+                            match stride(arena, index, l.var) {
+                                Some(0) => {}
+                                Some(1) => {
+                                    n_contiguous += 1;
+                                    shape.pressure += 1;
+                                }
+                                _ => shape.pays = false,
+                            }
+                        }
+                        Expr::Select(..) | Expr::Call(..) => shape.pressure += 1,
+                        Expr::Int(_)
+                        | Expr::Float(_)
+                        | Expr::Var(_)
+                        | Expr::Local(_)
+                        | Expr::Binary(..)
+                        | Expr::Compare(..)
+                        | Expr::Not(_)
+                        | Expr::Cast(_)
+                        | Expr::IfThenElse(..)
+                        | Expr::Broadcast(_)
+                        | Expr::Ramp(..)
+                        | Expr::Pack(_)
+                        | Expr::Extract(..)
+                        | Expr::Reduce(..) => {}
+                    }
+                });
+            });
+        });
+        shape.pays &= !shape.stores.is_empty();
+        shape
+    }
+
+    fn widest(&mut self, dtype: DType) {
+        if dtype.bytes() > self.dtype.bytes() {
+            self.dtype = dtype;
+        }
+    }
+
+    /// May iterations be mixed, statement by statement? They are independent but for scratch that each writes before it
+    /// reads it: such scratch must be another part of the buffer in each iteration.
+    fn is_safe(&self, kernel: &Kernel, l: &For) -> bool {
+        let arena = &kernel.arena;
+        let mut inner = Vec::new();
+        kernel.for_each_stmt(l.body, &mut |_, stmt| {
+            if let Stmt::For(For { var, .. }) | Stmt::Let { var, .. } = stmt {
+                inner.push(var);
+            }
+        });
+        for &(buffer, first) in &self.stores {
+            if !matches!(kernel.buffer(buffer).storage, Storage::Scratch(_)) {
+                continue;
+            }
+            let Some(n) = arena.as_int(l.extent) else { return false };
+            let others = self.stores.iter().chain(&self.loads).filter(|a| a.0 == buffer);
+            let mut step = 0u64;
+            for &(_, index) in others {
+                if stride(arena, index, l.var) != Some(1) {
+                    return false;
+                }
+                let affine = Affine::of(arena, index);
+                let between = affine.minus(&Affine::of(arena, first));
+                let own = affine.terms.iter().filter(|t| mentions_var(arena, t.0, &mut |v| inner.contains(&v)));
+                for c in between.terms.iter().chain(own).map(|t| t.1).chain([between.constant]) {
+                    step = gcd(step, c.unsigned_abs());
+                }
+            }
+            if step != 0 && step < n as u64 {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The elements between what successive iterations access, if that is the same for all.
+fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
+    let mut stride = 0;
+    for &(atom, c) in &Affine::of(arena, index).terms {
+        if arena.as_var(atom) == Some(var) {
+            stride = c;
+        } else if mentions_var(arena, atom, &mut |v| v == var) {
+            return None;
+        }
+    }
+    Some(stride)
+}
+
+/// Pieces of this many and fewer are written out.
+const FEW_PIECES: i64 = 4;
+
+/// Makes pieces of the loop; nothing if its body can't be widened.
+fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
+    let lanes = machine.lanes(shape.dtype);
+    let parts = ((machine.registers / 2) / shape.pressure.max(1)).clamp(1, 4) as i64;
+    let extent = kernel.arena.as_int(l.extent);
+    // A row of registers, unless the loop is shorter.
+    let row = match extent {
+        Some(n) if n < lanes * parts => (n / lanes * lanes).max(1),
+        _ => lanes * parts,
+    };
+    let zero = kernel.arena.index(0);
+    let mut made = Vec::new();
+    let Some(n) = extent else { return false };
+    let mut done = 0;
+    let mut width = row;
+    while done < n {
+        while width > n - done || width > 1 && width < lanes && !(width as u64).is_power_of_two() {
+            width = if width > lanes { (width / 2 / lanes * lanes).max(lanes) } else { largest_power(width - 1) };
+        }
+        let pieces = (n - done) / width;
+        let start = kernel.arena.index(done);
+        if width == 1 {
+            // What is left has less than a vector; shorter vectors took most of it.
+            for i in 0..pieces {
+                let at = kernel.arena.index(done + i);
+                let body = Substitution::of(l.var, at).copy(kernel, l.body);
+                made.extend_from_slice(kernel.stmts.list(body));
+            }
+        } else if pieces == 1 {
+            let base = kernel.arena.add(start, zero);
+            let Some(body) = Widener::new(l.var, base, width as u16).body(kernel, l.body) else { return false };
+            made.extend_from_slice(kernel.stmts.list(body));
+        } else {
+            let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+            let scaled = kernel.arena.mul_const(e, width);
+            let base = kernel.arena.add(scaled, start);
+            let Some(body) = Widener::new(l.var, base, width as u16).body(kernel, l.body) else { return false };
+            let kind = if pieces <= FEW_PIECES { LoopKind::Unroll } else { LoopKind::Serial };
+            let extent = kernel.arena.index(pieces);
+            made.push(kernel.stmts.push(Stmt::For(For { var, extent, kind, body, ..*l })));
+        }
+        done += pieces * width;
+    }
+    out.extend(made);
+    true
+}
+
+/// The largest power of two up to `n`.
+fn largest_power(n: i64) -> i64 {
+    if n <= 1 { 1 } else { 1 << n.ilog2() }
+}
+
+// ---- reductions --------------------------------------------------------------------------------------------
+
+/// Partial results in flight, in vectors.
+const PARTIAL: i64 = 4;
+
+/// Computes an innermost reduction in several partial results.
+fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
+    let &[s] = kernel.stmts.list(l.body) else { return false };
+    let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return false };
+    let arena = &kernel.arena;
+    let (Some(n), Some(0)) = (arena.as_int(l.extent), stride(arena, index, l.var)) else { return false };
+    let Some((op, term)) = combined(arena, buffer, index, value) else { return false };
+    let dtype = arena.dtype(value);
+    if dtype.is_float() && !machine.reassociates || dtype == DType::Bool {
+        return false;
+    }
+    // Contiguous operands, at least one.
+    let mut contiguous = 0;
+    let mut fits = true;
+    for_each_expr(arena, term, &mut |e| match arena.expr(e) {
+        Expr::Load(b, _) if b == buffer => fits = false,
+        Expr::Load(_, i) => match stride(arena, i, l.var) {
+            Some(0) => {}
+            Some(1) => contiguous += 1,
+            _ => fits = false,
+        },
+        Expr::Local(_) => fits = false,
+        _ => {}
+    });
+    let lanes = machine.lanes(dtype);
+    if !fits || contiguous == 0 || n < 2 * lanes {
+        return false;
+    }
+    let Some(neutral) = neutral(&mut kernel.arena, op, dtype) else { return false };
+    let row = (n / lanes).min(PARTIAL) * lanes;
+    let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+    let base = kernel.arena.mul_const(e, row);
+    let mut widener = Widener::new(l.var, base, row as u16);
+    let Some(term) = widener.value(&mut kernel.arena, term) else { return false };
+    let name = kernel.buffer(buffer).name;
+    let sum = kernel.arena.new_local(name, Ty::vector(dtype, row as u16));
+    let start = kernel.arena.broadcast(neutral, row as u16);
+    out.push(kernel.stmts.push(Stmt::Set { local: sum, value: start }));
+    let old = kernel.arena.local_expr(sum);
+    let new = kernel.arena.binary(op, old, term);
+    let body = kernel.stmts.single(Stmt::Set { local: sum, value: new });
+    let extent = kernel.arena.index(n / row);
+    out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
+    let all = kernel.arena.reduce(op, old);
+    let ty = Ty::scalar(dtype);
+    let element = kernel.arena.load(buffer, index, ty);
+    let value = kernel.arena.binary(op, element, all);
+    out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
+    if n % row > 0 {
+        let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+        let at = kernel.arena.add_const(e, n / row * row);
+        let body = Substitution::of(l.var, at).copy(kernel, l.body);
+        let extent = kernel.arena.index(n % row);
+        let rest = For { var, extent, body, kind: LoopKind::Serial, ..*l };
+        // What is left may still fill a vector.
+        if !horizontal(kernel, &rest, machine, out) {
+            out.push(kernel.stmts.push(Stmt::For(rest)));
+        }
+    }
+    true
+}
+
+/// The operator and the other operand of `buffer[index] op term`, if its order does not matter.
+fn combined(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(BinOp, ExprId)> {
+    let Expr::Binary(op, a, b) = arena.expr(value) else { return None };
+    let is_old = |e| matches!(arena.expr(e), Expr::Load(b, i) if b == buffer && i == index);
+    match op {
+        BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max => {
+            // Of two values that are not ordered, minimum and maximum take the second: only the order of the program
+            // decides which NaN is dropped, and that is not kept for floats that may be reassociated.
+            if is_old(a) {
+                Some((op, b))
+            } else if is_old(b) {
+                Some((op, a))
+            } else {
+                None
+            }
+        }
+        BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => None,
+    }
+}
+
+/// What changes nothing under the operator.
+fn neutral(arena: &mut Arena, op: BinOp, dtype: DType) -> Option<ExprId> {
+    let float = dtype.is_float();
+    Some(match op {
+        BinOp::Add => arena.constant(0, Ty::scalar(dtype)),
+        BinOp::Mul => arena.constant(1, Ty::scalar(dtype)),
+        BinOp::Min if float => arena.float(f64::INFINITY, dtype),
+        BinOp::Max if float => arena.float(f64::NEG_INFINITY, dtype),
+        BinOp::Min => arena.int(dtype.max_value().ok()?, dtype),
+        BinOp::Max => arena.int(dtype.min_value().ok()?, dtype),
+        BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => {
+            return None;
+        }
+    })
+}

@@ -1,0 +1,253 @@
+//! Expressions and statements of one iteration, as those of several at once.
+
+use crate::codegen::facts::{can_fail, is_speculable};
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var, reads_memory};
+use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, VarId};
+use hashbrown::HashSet;
+use smallvec::SmallVec;
+
+/// Widens what a loop repeats: iterations `base..base + lanes` of `var` at once.
+pub(super) struct Widener {
+    var: VarId,
+    base: ExprId,
+    lanes: u16,
+    /// Variables that differ from lane to lane.
+    varying: HashSet<VarId, FxBuild>,
+    memo: ExprMap,
+    /// Variables bound inside, replaced by fresh ones.
+    renamed: Substitution,
+}
+
+impl Widener {
+    /// A widener for one piece of a loop.
+    pub fn new(var: VarId, base: ExprId, lanes: u16) -> Widener {
+        Widener {
+            var,
+            base,
+            lanes,
+            varying: HashSet::from_iter([var]),
+            memo: ExprMap::default(),
+            renamed: Substitution::of(var, base),
+        }
+    }
+
+    fn varies(&self, arena: &Arena, e: ExprId) -> bool {
+        mentions_var(arena, e, &mut |v| self.varying.contains(&v))
+    }
+
+    /// The lanes of a scalar expression.
+    pub fn value(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        self.wide(arena, e)
+    }
+
+    /// Widens statements. `None`: they can't be; what was made until then is not used.
+    pub fn body(&mut self, kernel: &mut Kernel, body: Body) -> Option<Body> {
+        let mut out = Vec::with_capacity(body.len());
+        for i in 0..body.len() {
+            let s = kernel.stmts.list(body)[i];
+            self.stmt(kernel, kernel.stmts.get(s), &mut out)?;
+        }
+        Some(kernel.stmts.body(&out))
+    }
+
+    fn stmt(&mut self, kernel: &mut Kernel, stmt: Stmt, out: &mut Vec<StmtId>) -> Option<()> {
+        let new = match stmt {
+            Stmt::Store { buffer, index, value } => {
+                let value = self.expr(&mut kernel.arena, value)?;
+                let value = kernel.arena.broadcast_to(value, self.lanes);
+                match self.stride(&kernel.arena, index) {
+                    Some(1) => {
+                        let index = self.uniform(&mut kernel.arena, index);
+                        Stmt::Store { buffer, index, value }
+                    }
+                    Some(0) => return None,
+                    _ => {
+                        if !self.depends_on_loop_only(&kernel.arena, index) {
+                            return None;
+                        }
+                        let ty = kernel.arena.ty(value);
+                        let name = kernel.buffer(buffer).name;
+                        let var = kernel.arena.new_var(name, ty);
+                        out.push(kernel.stmts.push(Stmt::Let { var, value }));
+                        let all = kernel.arena.var_expr(var);
+                        for lane in 0..self.lanes {
+                            let index = self.in_lane(&mut kernel.arena, index, lane);
+                            let value = kernel.arena.extract(all, lane);
+                            out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
+                        }
+                        return Some(());
+                    }
+                }
+            }
+            Stmt::Let { var, value } => {
+                let value = self.expr(&mut kernel.arena, value)?;
+                let new = kernel.arena.new_var(kernel.arena.var(var).name, kernel.arena.ty(value));
+                if kernel.arena.lanes(value) > 1 {
+                    self.varying.insert(var);
+                }
+                let e = kernel.arena.var_expr(new);
+                self.memo.clear();
+                self.renamed.set(var, e);
+                Stmt::Let { var: new, value }
+            }
+            Stmt::If { condition, then, otherwise } => {
+                if self.varies(&kernel.arena, condition) {
+                    return None;
+                }
+                let condition = self.uniform(&mut kernel.arena, condition);
+                let then = self.body(kernel, then)?;
+                let otherwise = self.body(kernel, otherwise)?;
+                Stmt::If { condition, then, otherwise }
+            }
+            Stmt::For(l) => {
+                if self.varies(&kernel.arena, l.extent) || l.kind == LoopKind::Parallel {
+                    return None;
+                }
+                let extent = self.uniform(&mut kernel.arena, l.extent);
+                let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+                self.memo.clear();
+                self.renamed.set(l.var, e);
+                let body = self.body(kernel, l.body)?;
+                let kind = if l.kind == LoopKind::Vector { LoopKind::Serial } else { l.kind };
+                Stmt::For(For { var, extent, kind, body, ..l })
+            }
+            // A register would have to be widened wherever it is used, and a check would fail for all lanes.
+            Stmt::Set { .. } | Stmt::Check { .. } => return None,
+        };
+        out.push(kernel.stmts.push(new));
+        Some(())
+    }
+
+    /// What the index grows by from lane to lane; `None` if that differs.
+    fn stride(&self, arena: &Arena, index: ExprId) -> Option<i64> {
+        let affine = Affine::of(arena, index);
+        let mut stride = 0;
+        for &(atom, c) in &affine.terms {
+            if arena.as_var(atom) == Some(self.var) {
+                stride = c;
+            } else if self.varies(arena, atom) {
+                return None;
+            }
+        }
+        Some(stride)
+    }
+
+    /// An expression for the first lane, with variables bound inside renamed.
+    fn uniform(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        self.renamed.expr(arena, e)
+    }
+
+    /// A scalar expression as one lane computes it. It must not depend on values named inside.
+    fn in_lane(&mut self, arena: &mut Arena, e: ExprId, lane: u16) -> ExprId {
+        let value = arena.add_const(self.base, lane as i64);
+        self.renamed.set(self.var, value);
+        let result = self.renamed.expr(arena, e);
+        self.renamed.set(self.var, self.base);
+        result
+    }
+
+    /// The lanes of `e`, or its one value if that is the same in all lanes.
+    fn expr(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        if let Some(&done) = self.memo.get(&e) {
+            return Some(done);
+        }
+        let result = if self.varies(arena, e) { self.varying_expr(arena, e)? } else { self.uniform(arena, e) };
+        self.memo.insert(e, result);
+        Some(result)
+    }
+
+    fn varying_expr(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        let lanes = self.lanes;
+        if arena.lanes(e) > 1 || can_fail(arena, e) {
+            return None;
+        }
+        Some(match arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Local(_) => return None,
+            Expr::Var(v) if v == self.var => arena.ramp(self.base, 1, lanes),
+            Expr::Var(_) => self.uniform(arena, e),
+            Expr::Load(buffer, index) => match self.stride(arena, index) {
+                Some(1) => {
+                    let ty = arena.ty(e).with_lanes(lanes);
+                    let index = self.uniform(arena, index);
+                    arena.load(buffer, index, ty)
+                }
+                _ => self.pack(arena, e)?,
+            },
+            Expr::IfThenElse(c, t, o) => {
+                if !self.varies(arena, c) {
+                    let c = self.uniform(arena, c);
+                    let (t, o) = (self.expr(arena, t)?, self.expr(arena, o)?);
+                    let (t, o) = (arena.broadcast_to(t, lanes), arena.broadcast_to(o, lanes));
+                    arena.if_then_else(c, t, o)
+                } else if is_speculable(arena, t) && is_speculable(arena, o) {
+                    let (c, t, o) = (self.expr(arena, c)?, self.expr(arena, t)?, self.expr(arena, o)?);
+                    let (t, o) = (arena.broadcast_to(t, lanes), arena.broadcast_to(o, lanes));
+                    arena.select(c, t, o)
+                } else {
+                    self.pack(arena, e)?
+                }
+            }
+            // The right side is only safe to evaluate where the left one lets it be.
+            Expr::Binary(crate::ir::BinOp::And | crate::ir::BinOp::Or, _, b)
+                if reads_memory(arena, b) || fails(arena, b) =>
+            {
+                self.pack(arena, e)?
+            }
+            Expr::Binary(op, a, b) => {
+                let (a, b) = (self.wide(arena, a)?, self.wide(arena, b)?);
+                arena.binary(op, a, b)
+            }
+            Expr::Compare(op, a, b) => {
+                let (a, b) = (self.wide(arena, a)?, self.wide(arena, b)?);
+                arena.compare(op, a, b)
+            }
+            Expr::Not(a) => {
+                let a = self.wide(arena, a)?;
+                arena.not(a)
+            }
+            Expr::Cast(a) => {
+                let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
+                arena.cast(dtype, a)
+            }
+            Expr::Select(c, t, o) => {
+                let (c, t, o) = (self.wide(arena, c)?, self.wide(arena, t)?, self.wide(arena, o)?);
+                arena.select(c, t, o)
+            }
+            Expr::Call(function, list) => {
+                let args: SmallVec<[ExprId; 4]> = arena.list(list).into();
+                let mut wide = SmallVec::<[ExprId; 4]>::new();
+                for a in args {
+                    wide.push(self.wide(arena, a)?);
+                }
+                arena.call(function, &wide)
+            }
+            Expr::Broadcast(_) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) | Expr::Reduce(..) => return None,
+        })
+    }
+
+    fn wide(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        let x = self.expr(arena, e)?;
+        Some(arena.broadcast_to(x, self.lanes))
+    }
+
+    /// Is no value named inside part of it? Those have their lanes in a vector, which no scalar can be made of.
+    fn depends_on_loop_only(&self, arena: &Arena, e: ExprId) -> bool {
+        !mentions_var(arena, e, &mut |v| v != self.var && self.varying.contains(&v))
+    }
+
+    /// Each lane by itself.
+    fn pack(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        if !self.depends_on_loop_only(arena, e) {
+            return None;
+        }
+        let items: SmallVec<[ExprId; 16]> = (0..self.lanes).map(|lane| self.in_lane(arena, e, lane)).collect();
+        Some(arena.pack(&items))
+    }
+}
+
+fn fails(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
+    found
+}

@@ -1,0 +1,493 @@
+//! Statements of the block tree as statements of the loop IR, with accesses still to be placed.
+
+use super::LowerError;
+use super::init::{self, Hoists};
+use crate::ir;
+use crate::ir::expr::FxBuild;
+use crate::ir::{BlockId, Func, IterKind, Symbol};
+use crate::loopir::rewrite::for_each_expr;
+use crate::loopir::{
+    Access, Body, BufferId, ExprId, For, Hints, Iterations, Kernel, LoopKind, Placement, Ranges, Stmt, StmtId, VarId,
+};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// Indices of an access, one for each dimension: scalar `int64`.
+pub(super) type Dims = SmallVec<[ExprId; 4]>;
+
+/// An element of a buffer, not yet placed in memory. In the draft a variable of its own stands for its linear index.
+pub(super) struct Token {
+    pub buffer: BufferId,
+    pub dims: Dims,
+}
+
+/// What a loop means for a store, from the iterations of the blocks around the store. Later ones are stronger.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Role {
+    /// The loop drives spatial iterations only.
+    Spatial,
+    /// It drives reduction iterations only.
+    Reduce,
+    /// It drives others, or several.
+    Other,
+}
+
+/// The loops that drive the blocks around a store.
+pub(super) type Roles = SmallVec<[(VarId, Role); 8]>;
+
+/// What is known of a buffer besides what the kernel says.
+pub(super) struct Shape {
+    /// Extents.
+    pub extents: SmallVec<[i64; 4]>,
+    /// Distance of neighbours, in elements, of a parameter.
+    pub strides: SmallVec<[i64; 4]>,
+    /// Distance of the first element from the pointer, of a parameter.
+    pub offset: i64,
+    /// The loops around its allocation, outermost first.
+    pub loops: SmallVec<[VarId; 8]>,
+}
+
+/// A kernel whose accesses are tokens.
+pub(super) struct Draft {
+    pub kernel: Kernel,
+    pub ranges: Ranges,
+    pub tokens: Vec<Token>,
+    pub token_vars: HashMap<VarId, usize, FxBuild>,
+    /// By buffer of the kernel.
+    pub shapes: Vec<Shape>,
+    /// For stores inside blocks.
+    pub roles: HashMap<StmtId, Roles, FxBuild>,
+}
+
+impl Draft {
+    /// The token that an index is.
+    pub fn token(&self, index: ExprId) -> Option<usize> {
+        self.kernel.arena.as_var(index).and_then(|v| self.token_vars.get(&v).copied())
+    }
+}
+
+/// What a variable of the function stands for.
+#[derive(Clone, Copy)]
+pub(super) enum Value {
+    /// An integer, as `int64`.
+    Index(ExprId),
+    /// A value of the variable's type.
+    Typed(ExprId),
+}
+
+/// What a buffer of the function is.
+#[derive(Clone)]
+pub(super) enum Home {
+    /// A buffer of the kernel.
+    Buffer(BufferId),
+    /// A window into another buffer of the function: the element in the corner.
+    View { source: ir::BufferId, mins: Dims },
+}
+
+pub(super) struct Lowerer<'f> {
+    pub func: &'f Func,
+    pub draft: Draft,
+    pub vars: Vec<Option<Value>>,
+    pub homes: Vec<Option<Home>>,
+    pub token_of: HashMap<(BufferId, Dims), ExprId, FxBuild>,
+    hoists: Hoists,
+    /// Variables of the loops around.
+    loops: SmallVec<[VarId; 8]>,
+    roles: Roles,
+}
+
+type Result<T> = std::result::Result<T, LowerError>;
+
+/// Translates a function.
+pub(super) fn draft(func: &Func) -> Result<Draft> {
+    let mut lowerer = Lowerer {
+        func,
+        draft: Draft {
+            kernel: Kernel::new(func.name),
+            ranges: Ranges::default(),
+            tokens: Vec::new(),
+            token_vars: HashMap::default(),
+            shapes: Vec::new(),
+            roles: HashMap::default(),
+        },
+        vars: vec![None; func.arena.n_vars()],
+        homes: vec![None; func.arena.n_buffers()],
+        token_of: HashMap::default(),
+        hoists: init::hoists(func),
+        loops: SmallVec::new(),
+        roles: SmallVec::new(),
+    };
+    for param in &func.params {
+        match param.buffer {
+            Some(b) => lowerer.param(b)?,
+            None => return Err(LowerError::ScalarParameter(func.arena.var(param.var).name.to_string())),
+        }
+    }
+    let mut out = Vec::new();
+    lowerer.stmt(func.root.stmt(), &mut out)?;
+    lowerer.draft.kernel.body = lowerer.draft.kernel.stmts.body(&out);
+    Ok(lowerer.draft)
+}
+
+impl Lowerer<'_> {
+    // ---- buffers -------------------------------------------------------------------------------------------
+
+    fn extents(&self, b: ir::BufferId) -> Result<SmallVec<[i64; 4]>> {
+        let arena = &self.func.arena;
+        let buffer = arena.buffer(b);
+        let extents: Option<SmallVec<[i64; 4]>> = arena.list(buffer.shape).iter().map(|&e| arena.as_int(e)).collect();
+        extents.filter(|e| e.iter().all(|&n| n >= 0)).ok_or_else(|| LowerError::SymbolicShape(buffer.name.to_string()))
+    }
+
+    fn param(&mut self, b: ir::BufferId) -> Result<()> {
+        let extents = self.extents(b)?;
+        let arena = &self.func.arena;
+        let buffer = arena.buffer(b);
+        let strides = match buffer.strides {
+            None => compact_strides(&extents),
+            Some(list) => arena
+                .list(list)
+                .iter()
+                .map(|&e| arena.as_int(e).filter(|&s| s >= 0))
+                .collect::<Option<_>>()
+                .filter(|s: &SmallVec<[i64; 4]>| s.len() == extents.len())
+                .ok_or_else(|| LowerError::Unsupported(format!("buffer `{}` with symbolic strides", buffer.name)))?,
+        };
+        // A symbolic offset is whatever the caller passes: tvmr passes none.
+        let offset = buffer.elem_offset.and_then(|e| arena.as_int(e)).unwrap_or(0);
+        if let Some(v) = buffer.elem_offset.and_then(|e| arena.as_var(e)) {
+            let zero = self.draft.kernel.arena.index(0);
+            self.vars[v.index()] = Some(Value::Index(zero));
+        }
+        let too_large = || LowerError::TooLarge(buffer.name.to_string());
+        let mut len = Some(if extents.contains(&0) { 0 } else { offset + 1 });
+        for (&n, &stride) in extents.iter().zip(&strides) {
+            if !extents.contains(&0) {
+                len = len.and_then(|l: i64| l.checked_add((n - 1).checked_mul(stride)?));
+            }
+        }
+        let len = len.filter(|l| (0..1 << 40).contains(l)).ok_or_else(too_large)?;
+        // What is done with it is found out later.
+        let id = self.draft.kernel.add_param(buffer.name, buffer.dtype, len, Access::InOut);
+        self.homes[b.index()] = Some(Home::Buffer(id));
+        self.draft.shapes.push(Shape { extents, strides, offset, loops: SmallVec::new() });
+        Ok(())
+    }
+
+    fn allocate(&mut self, b: ir::BufferId) -> Result<()> {
+        let extents = self.extents(b)?;
+        let buffer = self.func.arena.buffer(b);
+        let len = extents.iter().try_fold(1i64, |l, &n| l.checked_mul(n)).filter(|&l| l < 1 << 40);
+        let len = len.ok_or_else(|| LowerError::TooLarge(buffer.name.to_string()))?;
+        let id = self.draft.kernel.add_scratch(buffer.name, buffer.dtype, len, Placement::Shared);
+        self.homes[b.index()] = Some(Home::Buffer(id));
+        let strides = compact_strides(&extents);
+        self.draft.shapes.push(Shape { extents, strides, offset: 0, loops: self.loops.clone() });
+        Ok(())
+    }
+
+    fn show(&mut self, m: &ir::MatchBuffer) -> Result<()> {
+        let arena = &self.func.arena;
+        let mut mins = Dims::new();
+        for &e in arena.list(m.source.mins) {
+            mins.push(self.index(e)?);
+        }
+        // Extents of the view that are variables are those of the region.
+        let extents = arena.list(m.source.extents);
+        let shape = arena.list(arena.buffer(m.buffer).shape);
+        let skipped = extents.len().checked_sub(shape.len()).ok_or_else(|| {
+            LowerError::Unsupported(format!("view `{}` of more dimensions than it shows", arena.buffer(m.buffer).name))
+        })?;
+        for (&e, &n) in shape.iter().zip(&extents[skipped..]) {
+            if let Some(v) = arena.as_var(e)
+                && self.vars[v.index()].is_none()
+            {
+                let n = self.index(n)?;
+                self.vars[v.index()] = Some(Value::Index(n));
+            }
+        }
+        self.homes[m.buffer.index()] = Some(Home::View { source: m.source.buffer, mins });
+        Ok(())
+    }
+
+    // ---- statements ----------------------------------------------------------------------------------------
+
+    fn list(&mut self, list: &[ir::StmtId]) -> Result<Body> {
+        let mut out = Vec::with_capacity(list.len());
+        for &s in list {
+            self.stmt(s, &mut out)?;
+        }
+        Ok(self.draft.kernel.stmts.body(&out))
+    }
+
+    fn stmt(&mut self, s: ir::StmtId, out: &mut Vec<StmtId>) -> Result<()> {
+        let func = self.func;
+        match func.get(s) {
+            ir::Stmt::Loop(l) => {
+                if let Some(blocks) = self.hoists.before(s) {
+                    for b in blocks {
+                        self.hoisted_init(s, b, out)?;
+                    }
+                }
+                let kind = match l.kind {
+                    ir::LoopKind::Serial | ir::LoopKind::ThreadBinding(_) => LoopKind::Serial,
+                    ir::LoopKind::Parallel => LoopKind::Parallel,
+                    ir::LoopKind::Vectorized => LoopKind::Vector,
+                    ir::LoopKind::Unrolled => LoopKind::Unroll,
+                };
+                self.for_loop(l, kind, out, |this, out| {
+                    for &child in &l.body {
+                        this.stmt(child, out)?;
+                    }
+                    Ok(())
+                })
+            }
+            ir::Stmt::Block(b) => {
+                let hoisted = func.as_block(s).is_some_and(|b| self.hoists.is_hoisted(b));
+                self.block(b, out, |this, first, out| {
+                    if let Some(init) = b.init.as_ref().filter(|_| !hoisted) {
+                        let init = this.list(init)?;
+                        this.guarded(first, init, out);
+                    }
+                    for &child in &b.body {
+                        this.stmt(child, out)?;
+                    }
+                    Ok(())
+                })
+            }
+            ir::Stmt::Store { buffer, indices, value } => {
+                let value = self.value(*value)?;
+                let (buffer, index) = self.access(*buffer, func.arena.list(*indices))?;
+                let store = self.draft.kernel.store(buffer, index, value);
+                if !self.roles.is_empty() {
+                    self.draft.roles.insert(store, self.roles.clone());
+                }
+                out.push(store);
+                Ok(())
+            }
+            ir::Stmt::If { condition, then, otherwise } => {
+                let condition = self.value(*condition)?;
+                match self.decide(condition) {
+                    Some(true) => then.iter().try_for_each(|&s| self.stmt(s, out)),
+                    Some(false) => otherwise.iter().try_for_each(|&s| self.stmt(s, out)),
+                    None => {
+                        let then = self.list(then)?;
+                        let otherwise = self.list(otherwise)?;
+                        out.push(self.draft.kernel.stmts.push(Stmt::If { condition, then, otherwise }));
+                        Ok(())
+                    }
+                }
+            }
+            ir::Stmt::Let { var, value, body } => {
+                let value = self.value(*value)?;
+                let arena = &mut self.draft.kernel.arena;
+                // A constant needs no name; what reads memory must be read now.
+                let named = if arena.as_const(value).is_some() {
+                    value
+                } else {
+                    let name = func.arena.var(*var).name;
+                    let new = arena.new_var(name, arena.ty(value));
+                    let range = self.draft.ranges.of(arena, value);
+                    self.draft.ranges.set(new, range);
+                    out.push(self.draft.kernel.stmts.push(Stmt::Let { var: new, value }));
+                    self.draft.kernel.arena.var_expr(new)
+                };
+                self.vars[var.index()] = Some(Value::Typed(named));
+                for &child in body {
+                    self.stmt(child, out)?;
+                }
+                self.vars[var.index()] = None;
+                Ok(())
+            }
+            // Functions of scalars have no effects.
+            ir::Stmt::Evaluate(_) => Ok(()),
+        }
+    }
+
+    /// A loop around what `body` makes. A loop of one iteration leaves only that.
+    fn for_loop(
+        &mut self,
+        l: &ir::Loop,
+        kind: LoopKind,
+        out: &mut Vec<StmtId>,
+        body: impl FnOnce(&mut Self, &mut Vec<StmtId>) -> Result<()>,
+    ) -> Result<()> {
+        let (min, extent) = (self.index(l.min)?, self.index(l.extent)?);
+        let arena = &mut self.draft.kernel.arena;
+        match arena.as_int(extent) {
+            Some(n) if n <= 0 => return Ok(()),
+            Some(1) => {
+                self.vars[l.var.index()] = Some(Value::Index(min));
+                body(self, out)?;
+                self.vars[l.var.index()] = None;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let (var, counter) = arena.new_index(self.func.arena.var(l.var).name);
+        self.draft.ranges.set_loop(arena, var, extent);
+        let value = arena.add(min, counter);
+        self.vars[l.var.index()] = Some(Value::Index(value));
+        self.loops.push(var);
+        let mut inner = Vec::new();
+        body(self, &mut inner)?;
+        self.loops.pop();
+        self.vars[l.var.index()] = None;
+        if inner.is_empty() {
+            return Ok(());
+        }
+        let body = self.draft.kernel.stmts.body(&inner);
+        let hints = hints(&l.annotations);
+        let node = For { var, extent, kind, iterations: Iterations::Unknown, hints, body };
+        out.push(self.draft.kernel.stmts.push(Stmt::For(node)));
+        Ok(())
+    }
+
+    /// A block's instance: what `inside` makes, with its iterations bound, under its predicate. `inside` is told the
+    /// condition under which all reductions are at their first value.
+    fn block(
+        &mut self,
+        b: &ir::Block,
+        out: &mut Vec<StmtId>,
+        inside: impl FnOnce(&mut Self, ExprId, &mut Vec<StmtId>) -> Result<()>,
+    ) -> Result<()> {
+        let predicate = self.value(b.predicate)?;
+        if self.decide(predicate) == Some(false) {
+            return Ok(());
+        }
+        let mut first = self.draft.kernel.arena.bool(true);
+        let mut values = SmallVec::<[ExprId; 8]>::new();
+        for iter in &b.iters {
+            let value = self.index(iter.value)?;
+            if iter.kind == IterKind::Reduce {
+                let min = self.index(iter.min)?;
+                let arena = &mut self.draft.kernel.arena;
+                let at_min = arena.compare(ir::CmpOp::Eq, value, min);
+                first = arena.and(first, at_min);
+            }
+            values.push(value);
+        }
+        let outer_roles = self.roles.clone();
+        for (iter, &value) in b.iters.iter().zip(&values) {
+            self.vars[iter.var.index()] = Some(Value::Index(value));
+            let role = match iter.kind {
+                IterKind::Spatial => Role::Spatial,
+                IterKind::Reduce => Role::Reduce,
+                IterKind::Scan | IterKind::Opaque => Role::Other,
+            };
+            self.add_roles(value, role);
+        }
+        for &a in &b.allocs {
+            self.allocate(a)?;
+        }
+        for m in &b.matches {
+            self.show(m)?;
+        }
+        let mut body = Vec::new();
+        inside(self, first, &mut body)?;
+        self.roles = outer_roles;
+        for &buffer in b.allocs.iter().chain(b.matches.iter().map(|m| &m.buffer)) {
+            self.homes[buffer.index()] = None;
+        }
+        for iter in &b.iters {
+            self.vars[iter.var.index()] = None;
+        }
+        match self.decide(predicate) {
+            Some(_) => out.extend(body),
+            None => {
+                let body = self.draft.kernel.stmts.body(&body);
+                self.guarded(predicate, body, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_roles(&mut self, value: ExprId, role: Role) {
+        let Lowerer { draft, loops, roles, .. } = self;
+        for_each_expr(&draft.kernel.arena, value, &mut |e| {
+            let Some(v) = draft.kernel.arena.as_var(e).filter(|v| loops.contains(v)) else { return };
+            match roles.iter_mut().find(|(w, _)| *w == v) {
+                // Spatial and reduction together are neither.
+                Some((_, known)) if *known != role => *known = Role::Other,
+                Some(_) => {}
+                None => roles.push((v, role)),
+            }
+        });
+    }
+
+    fn guarded(&mut self, condition: ExprId, then: Body, out: &mut Vec<StmtId>) {
+        if then.is_empty() {
+            return;
+        }
+        match self.decide(condition) {
+            Some(true) => out.extend_from_slice(self.draft.kernel.stmts.list(then)),
+            Some(false) => {}
+            None => {
+                let otherwise = Body::EMPTY;
+                out.push(self.draft.kernel.stmts.push(Stmt::If { condition, then, otherwise }));
+            }
+        }
+    }
+
+    pub(super) fn decide(&mut self, condition: ExprId) -> Option<bool> {
+        self.draft.ranges.decide(&self.draft.kernel.arena, condition)
+    }
+
+    /// The init of a block in front of the loop where its reduction begins: a nest of the loops that its spatial
+    /// iterations need, the others at their first value.
+    fn hoisted_init(&mut self, outermost: ir::StmtId, b: BlockId, out: &mut Vec<StmtId>) -> Result<()> {
+        let func = self.func;
+        let (needed, at_first) = init::loops_of_init(func, outermost, b);
+        for l in at_first {
+            let l = func.loop_(l);
+            let min = self.index(l.min)?;
+            self.vars[l.var.index()] = Some(Value::Index(min));
+        }
+        self.init_nest(&needed, b, out)
+        // Loops set their variables anew when they are entered.
+    }
+
+    fn init_nest(&mut self, loops: &[ir::LoopId], b: BlockId, out: &mut Vec<StmtId>) -> Result<()> {
+        let func = self.func;
+        match loops.split_first() {
+            Some((&l, rest)) => {
+                let node = func.loop_(l);
+                let kind = match node.kind {
+                    ir::LoopKind::Vectorized => LoopKind::Vector,
+                    ir::LoopKind::Unrolled => LoopKind::Unroll,
+                    ir::LoopKind::Serial | ir::LoopKind::Parallel | ir::LoopKind::ThreadBinding(_) => LoopKind::Serial,
+                };
+                self.for_loop(node, kind, out, |this, out| this.init_nest(rest, b, out))
+            }
+            None => {
+                let block = func.block(b);
+                self.block(block, out, |this, _, out| {
+                    for &s in block.init.iter().flatten() {
+                        this.stmt(s, out)?;
+                    }
+                    Ok(())
+                })
+            }
+        }
+    }
+}
+
+/// Strides of a compact row-major buffer.
+pub(super) fn compact_strides(extents: &[i64]) -> SmallVec<[i64; 4]> {
+    let mut strides = SmallVec::from_elem(1, extents.len());
+    for d in (1..extents.len()).rev() {
+        strides[d - 1] = strides[d] * extents[d];
+    }
+    strides
+}
+
+/// What a loop's annotations advise.
+fn hints(annotations: &ir::Annotations) -> Hints {
+    let number = |key: &str| match annotations.get(Symbol::new(key)) {
+        Some(ir::AttrValue::Int(v)) => Some(*v),
+        Some(ir::AttrValue::Bool(v)) => Some(*v as i64),
+        _ => None,
+    };
+    let unroll = number("pragma_auto_unroll_max_step").unwrap_or(0).clamp(0, 1 << 16) as u32;
+    Hints { unroll, stream: false }
+}

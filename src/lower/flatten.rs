@@ -1,0 +1,309 @@
+//! Tokens become linear indices; what is not proved in bounds is checked.
+
+use super::LowerError;
+use super::blocks::Draft;
+use super::place::Layout;
+use super::view::{Digit, digit};
+use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, CmpOp, DType};
+use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
+use crate::loopir::{Affine, Body, Expr, ExprId, Failure, For, Kernel, Range, Stmt, StmtId, Ty};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// Replaces all tokens.
+pub(super) fn flatten(draft: Draft, layouts: &[Layout]) -> Result<Kernel, LowerError> {
+    let body = draft.kernel.body;
+    let mut flattener =
+        Flattener { draft, layouts, linear: HashMap::default(), memo: ExprMap::default(), facts: Vec::new() };
+    let mut out = Vec::new();
+    flattener.body(body, &mut out);
+    let mut kernel = flattener.draft.kernel;
+    kernel.body = kernel.stmts.body(&out);
+    Ok(kernel)
+}
+
+/// What is known where a condition holds: a sum lies in a range.
+struct Fact {
+    /// Without constant.
+    sum: Affine,
+    range: Range,
+}
+
+struct Flattener<'a> {
+    draft: Draft,
+    layouts: &'a [Layout],
+    /// By token.
+    linear: HashMap<usize, ExprId, FxBuild>,
+    memo: ExprMap,
+    facts: Vec<Fact>,
+}
+
+impl Flattener<'_> {
+    fn body(&mut self, body: Body, out: &mut Vec<StmtId>) {
+        for i in 0..body.len() {
+            let s = self.draft.kernel.stmts.list(body)[i];
+            let stmt = self.draft.kernel.stmts.get(s);
+            self.check_operands(stmt, out);
+            let stmt = map_operands(stmt, |e| self.expr(e));
+            let stmt = match stmt {
+                Stmt::For(l) => Stmt::For(For { body: self.list(l.body), ..l }),
+                Stmt::If { condition, then, otherwise } => {
+                    let n = self.facts.len();
+                    self.learn(condition, true);
+                    let then = self.list(then);
+                    self.facts.truncate(n);
+                    self.learn(condition, false);
+                    let otherwise = self.list(otherwise);
+                    self.facts.truncate(n);
+                    Stmt::If { condition, then, otherwise }
+                }
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => stmt,
+            };
+            // The statement is at this one place.
+            self.draft.kernel.stmts.replace(s, stmt);
+            out.push(s);
+        }
+    }
+
+    fn list(&mut self, body: Body) -> Body {
+        let mut out = Vec::with_capacity(body.len());
+        self.body(body, &mut out);
+        self.draft.kernel.stmts.body(&out)
+    }
+
+    // ---- indices -------------------------------------------------------------------------------------------
+
+    fn expr(&mut self, e: ExprId) -> ExprId {
+        // Tokens first: their indices may hold tokens again.
+        self.tokens_in(e);
+        let Flattener { draft, linear, memo, .. } = self;
+        let token_vars = &draft.token_vars;
+        map_expr(&mut draft.kernel.arena, e, memo, &mut |arena, e| {
+            let token = token_vars.get(&arena.as_var(e)?)?;
+            linear.get(token).copied()
+        })
+    }
+
+    /// Computes the linear indices of all tokens in an expression.
+    fn tokens_in(&mut self, e: ExprId) {
+        if self.memo.contains_key(&e) {
+            return;
+        }
+        let mut found: SmallVec<[usize; 4]> = SmallVec::new();
+        crate::loopir::rewrite::for_each_expr(&self.draft.kernel.arena, e, &mut |e| found.extend(self.draft.token(e)));
+        for token in found {
+            if !self.linear.contains_key(&token) {
+                let index = self.index_of(token);
+                self.linear.insert(token, index);
+            }
+        }
+    }
+
+    fn index_of(&mut self, token: usize) -> ExprId {
+        let (buffer, dims) = (self.draft.tokens[token].buffer, self.draft.tokens[token].dims.clone());
+        let layout = &self.layouts[buffer.index()];
+        let mut sum = Affine::constant(layout.offset);
+        for (d, &index) in dims.iter().enumerate() {
+            let index = self.expr(index);
+            let index = Affine::of(&self.draft.kernel.arena, index).minus(&layout.bases[d]);
+            let stride = layout.strides[d];
+            for &(atom, c) in &index.terms {
+                sum.add_term(atom, c.wrapping_mul(stride));
+            }
+            sum.constant = sum.constant.wrapping_add(index.constant.wrapping_mul(stride));
+        }
+        let sum = self.rejoin(sum);
+        sum.to_expr(&mut self.draft.kernel.arena)
+    }
+
+    /// Puts parts of one counter that lie side by side in memory together: `f // 4 * 4 + f % 4` is `f`.
+    fn rejoin(&mut self, mut sum: Affine) -> Affine {
+        loop {
+            let arena = &self.draft.kernel.arena;
+            let parts: SmallVec<[(ExprId, i64, Digit); 4]> = sum
+                .terms
+                .iter()
+                .filter_map(|&(atom, c)| Some((atom, c, digit(arena, &self.draft.ranges, atom)?)))
+                .collect();
+            let pair = parts.iter().find_map(|low| {
+                let high = parts.iter().find(|high| {
+                    let (l, h) = (&low.2, &high.2);
+                    h.var == l.var && h.low == l.low * l.size && low.1.checked_mul(l.size) == Some(high.1)
+                })?;
+                Some((*low, *high))
+            });
+            let Some(((low_atom, c, low), (high_atom, high_c, high))) = pair else { return sum };
+            sum.add_term(low_atom, c.wrapping_neg());
+            sum.add_term(high_atom, high_c.wrapping_neg());
+            let arena = &mut self.draft.kernel.arena;
+            let counter = arena.var_expr(low.var);
+            let from = self.draft.ranges.floor_div(arena, counter, low.low);
+            let both = self.draft.ranges.floor_mod(arena, from, low.size * high.size);
+            for &(atom, k) in &Affine::of(arena, both).terms {
+                sum.add_term(atom, k.wrapping_mul(c));
+            }
+        }
+    }
+
+    // ---- proofs --------------------------------------------------------------------------------------------
+
+    /// Puts checks in front of a statement for its accesses that are not proved in bounds.
+    fn check_operands(&mut self, stmt: Stmt, out: &mut Vec<StmtId>) {
+        let always = self.draft.kernel.arena.bool(true);
+        match stmt {
+            Stmt::For(l) => self.check_expr(l.extent, always, out),
+            Stmt::If { condition, .. } | Stmt::Check { condition, .. } => self.check_expr(condition, always, out),
+            Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.check_expr(value, always, out),
+            Stmt::Store { index, value, .. } => {
+                self.check_expr(value, always, out);
+                self.check_expr(index, always, out);
+            }
+        }
+    }
+
+    /// Checks the accesses of an expression that is evaluated if `path` holds.
+    fn check_expr(&mut self, e: ExprId, path: ExprId, out: &mut Vec<StmtId>) {
+        match self.draft.kernel.arena.expr(e) {
+            Expr::Var(_) => {
+                if let Some(token) = self.draft.token(e) {
+                    self.check_access(token, path, out);
+                }
+            }
+            Expr::Load(_, index) => self.check_expr(index, path, out),
+            Expr::IfThenElse(c, t, o) => {
+                self.check_expr(c, path, out);
+                self.check_branch(c, true, t, path, out);
+                self.check_branch(c, false, o, path, out);
+            }
+            Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b) => {
+                self.check_expr(a, path, out);
+                self.check_branch(a, op == BinOp::And, b, path, out);
+            }
+            _ => {
+                let mut children: SmallVec<[ExprId; 4]> = SmallVec::new();
+                self.draft.kernel.arena.for_each_child(e, |c| children.push(c));
+                children.into_iter().for_each(|c| self.check_expr(c, path, out));
+            }
+        }
+    }
+
+    fn check_branch(&mut self, condition: ExprId, holds: bool, e: ExprId, path: ExprId, out: &mut Vec<StmtId>) {
+        let mut any = false;
+        crate::loopir::rewrite::for_each_expr(&self.draft.kernel.arena, e, &mut |e| {
+            any |= self.draft.token(e).is_some();
+        });
+        if !any {
+            return;
+        }
+        let n = self.facts.len();
+        let condition = self.expr(condition);
+        self.learn(condition, holds);
+        let arena = &mut self.draft.kernel.arena;
+        let taken = if holds { condition } else { arena.not(condition) };
+        let path = arena.and(path, taken);
+        self.check_expr(e, path, out);
+        self.facts.truncate(n);
+    }
+
+    fn check_access(&mut self, token: usize, path: ExprId, out: &mut Vec<StmtId>) {
+        let (buffer, dims) = (self.draft.tokens[token].buffer, self.draft.tokens[token].dims.clone());
+        for (d, &index) in dims.iter().enumerate() {
+            self.check_expr(index, path, out);
+            let layout = &self.layouts[buffer.index()];
+            if layout.is_compacted[d] {
+                continue;
+            }
+            let extent = layout.extents[d];
+            let index = self.expr(index);
+            let range = self.range_of(index);
+            if range.within(Range { lo: 0, hi: extent - 1 }) {
+                continue;
+            }
+            let arena = &mut self.draft.kernel.arena;
+            let (zero, end) = (arena.index(0), arena.index(extent));
+            let mut inside = arena.bool(true);
+            if range.lo < 0 {
+                inside = arena.compare(CmpOp::Ge, index, zero);
+            }
+            if range.hi >= extent {
+                let below = arena.compare(CmpOp::Lt, index, end);
+                inside = arena.and(inside, below);
+            }
+            let condition = if arena.as_int(path) == Some(1) {
+                inside
+            } else {
+                let skipped = arena.not(path);
+                arena.binary(BinOp::Or, skipped, inside)
+            };
+            out.push(self.draft.kernel.stmts.push(Stmt::Check { condition, failure: Failure::OutOfBounds { buffer } }));
+        }
+    }
+
+    /// Where an index lies, given the conditions that hold here.
+    fn range_of(&mut self, index: ExprId) -> Range {
+        let arena = &self.draft.kernel.arena;
+        let sum = Affine::of(arena, index);
+        let mut range = self.draft.ranges.of_affine(arena, &sum);
+        for fact in &self.facts {
+            let (plain, mirrored) = (sum.minus(&fact.sum), sum.minus(&Affine::default().minus(&fact.sum)));
+            // A fact helps where it takes terms away.
+            if plain.terms.len() < sum.terms.len() {
+                range = range.intersect(self.draft.ranges.of_affine(arena, &plain).plus(fact.range));
+            }
+            if mirrored.terms.len() < sum.terms.len() {
+                range = range.intersect(self.draft.ranges.of_affine(arena, &mirrored).plus(fact.range.times(-1)));
+            }
+        }
+        range
+    }
+
+    /// Takes note of a condition that holds, or does not.
+    fn learn(&mut self, condition: ExprId, holds: bool) {
+        let arena = &self.draft.kernel.arena;
+        match arena.expr(condition) {
+            Expr::Not(a) => self.learn(a, !holds),
+            Expr::Binary(BinOp::And, a, b) if holds => {
+                self.learn(a, true);
+                self.learn(b, true);
+            }
+            Expr::Binary(BinOp::Or, a, b) if !holds => {
+                self.learn(a, false);
+                self.learn(b, false);
+            }
+            Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
+                let mut sum = Affine::of(arena, a).minus(&Affine::of(arena, b));
+                let c = std::mem::take(&mut sum.constant);
+                let whole = self.draft.ranges.of_affine(arena, &sum);
+                let Some(limit) = c.checked_neg() else { return };
+                let op = if holds { op } else { negation(op) };
+                // sum + c op 0, which is sum op limit
+                let range = match op {
+                    CmpOp::Lt => Range { hi: limit.saturating_sub(1), ..whole },
+                    CmpOp::Le => Range { hi: limit, ..whole },
+                    CmpOp::Gt => Range { lo: limit.saturating_add(1), ..whole },
+                    CmpOp::Ge => Range { lo: limit, ..whole },
+                    CmpOp::Eq => Range::point(limit),
+                    CmpOp::Ne => return,
+                };
+                let range = range.intersect(whole);
+                if range.lo <= range.hi {
+                    self.facts.push(Fact { sum, range });
+                }
+            }
+            Expr::Cast(a) if arena.dtype(a) == DType::Bool => self.learn(a, holds),
+            _ => {}
+        }
+    }
+}
+
+fn negation(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Lt => CmpOp::Ge,
+        CmpOp::Le => CmpOp::Gt,
+        CmpOp::Gt => CmpOp::Le,
+        CmpOp::Ge => CmpOp::Lt,
+        CmpOp::Eq => CmpOp::Ne,
+        CmpOp::Ne => CmpOp::Eq,
+    }
+}

@@ -1,0 +1,337 @@
+//! Where buffers lie: which part of an allocation is kept, and whose it is.
+//!
+//!     B: 128 x 128, of which each iteration of i, j fills and reads rows i * 8 .. i * 8 + 8 and 16 columns
+//!     # becomes
+//!     B: 8 x 16, indexed by the distance from i * 8 and j * 16
+//!
+//! All accesses of a buffer share some loops, outermost first. An index is a sum over those and a rest that lies in some
+//! range; if all accesses have the same sum, the rest is all that has to be kept, provided that each iteration of the
+//! shared loops fills what it reads: else values would be lost that one iteration leaves for another.
+//!
+//! A buffer whose accesses share a parallel loop belongs to the worker (TVM's `CompactBufferAllocation`, and the
+//! placement that its `PlanAndUpdateBufferAllocationLocation` makes).
+
+use super::blocks::{Draft, compact_strides};
+use super::view::{Digit, are_independent, is_dense, only_over, split};
+use crate::ir::CmpOp;
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::{
+    Affine, Body, BufferId, Expr, ExprId, LoopKind, Placement, Range, Stmt, StmtId, Storage, Ty, VarId,
+};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// An access and where it stands.
+pub(super) struct Use {
+    pub token: usize,
+    pub is_store: bool,
+    pub stmt: StmtId,
+    /// The loops around, outermost first.
+    pub loops: SmallVec<[VarId; 8]>,
+    /// The conditions of the `if`s around that hold here.
+    pub conditions: SmallVec<[ExprId; 2]>,
+    /// Is it under an `else`?
+    pub in_else: bool,
+}
+
+/// All accesses of a kernel, in text order, a statement's loads before its store.
+pub(super) struct Uses {
+    pub all: Vec<Use>,
+    /// Positions in `all` by buffer.
+    pub of: Vec<Vec<usize>>,
+    pub kinds: HashMap<VarId, LoopKind, FxBuild>,
+}
+
+/// Finds all accesses.
+pub(super) fn uses(draft: &Draft) -> Uses {
+    let of = vec![Vec::new(); draft.kernel.n_buffers()];
+    let mut finder = Finder {
+        draft,
+        uses: Uses { all: Vec::new(), of, kinds: HashMap::default() },
+        loops: SmallVec::new(),
+        conditions: SmallVec::new(),
+        in_else: false,
+    };
+    finder.body(draft.kernel.body);
+    finder.uses
+}
+
+struct Finder<'a> {
+    draft: &'a Draft,
+    uses: Uses,
+    loops: SmallVec<[VarId; 8]>,
+    conditions: SmallVec<[ExprId; 2]>,
+    in_else: bool,
+}
+
+impl Finder<'_> {
+    fn body(&mut self, body: Body) {
+        for &s in self.draft.kernel.stmts.list(body) {
+            let stmt = self.draft.kernel.stmts.get(s);
+            // The index of a store is a token, whose indices may load too.
+            for_each_operand(stmt, |e| self.expr(e, s));
+            match stmt {
+                Stmt::Store { index, .. } => self.found(index, s, true),
+                Stmt::For(l) => {
+                    self.uses.kinds.insert(l.var, l.kind);
+                    self.loops.push(l.var);
+                    self.body(l.body);
+                    self.loops.pop();
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    self.conditions.push(condition);
+                    self.body(then);
+                    self.conditions.pop();
+                    let before = std::mem::replace(&mut self.in_else, true);
+                    self.body(otherwise);
+                    self.in_else = before;
+                }
+                Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            }
+        }
+    }
+
+    fn expr(&mut self, e: ExprId, s: StmtId) {
+        let draft = self.draft;
+        for_each_expr(&draft.kernel.arena, e, &mut |e| match draft.kernel.arena.expr(e) {
+            Expr::Load(_, index) => self.found(index, s, false),
+            Expr::Var(_) => {
+                if let Some(token) = draft.token(e) {
+                    // What the indices load.
+                    draft.tokens[token].dims.iter().for_each(|&d| self.expr(d, s));
+                }
+            }
+            _ => {}
+        });
+    }
+
+    fn found(&mut self, index: ExprId, stmt: StmtId, is_store: bool) {
+        let Some(token) = self.draft.token(index) else { return };
+        self.uses.of[self.draft.tokens[token].buffer.index()].push(self.uses.all.len());
+        let (loops, conditions) = (self.loops.clone(), self.conditions.clone());
+        self.uses.all.push(Use { token, is_store, stmt, loops, conditions, in_else: self.in_else });
+    }
+}
+
+/// Where the elements of a buffer lie: `offset + Σ (index - base) * stride`.
+pub(super) struct Layout {
+    /// For each dimension, what is subtracted from the index.
+    pub bases: SmallVec<[Affine; 4]>,
+    pub strides: SmallVec<[i64; 4]>,
+    pub offset: i64,
+    /// What indices, less the base, are known to be below by construction; else they are to be proved.
+    pub is_compacted: SmallVec<[bool; 4]>,
+    pub extents: SmallVec<[i64; 4]>,
+}
+
+/// Decides about every buffer; scratch gets its size and placement.
+pub(super) fn place(draft: &mut Draft, uses: &Uses, extents: Vec<Extent>) -> Vec<Layout> {
+    let ids: Vec<BufferId> = draft.kernel.buffers().map(|(id, _)| id).collect();
+    ids.into_iter()
+        .zip(extents)
+        .map(|(b, extent)| match draft.kernel.buffer(b).storage {
+            Storage::Param(_) => whole(draft, b),
+            Storage::Scratch(_) => scratch(draft, b, uses, extent),
+        })
+        .collect()
+}
+
+fn whole(draft: &Draft, b: BufferId) -> Layout {
+    let shape = &draft.shapes[b.index()];
+    let rank = shape.extents.len();
+    Layout {
+        bases: SmallVec::from_elem(Affine::default(), rank),
+        strides: shape.strides.clone(),
+        offset: shape.offset,
+        is_compacted: SmallVec::from_elem(false, rank),
+        extents: shape.extents.clone(),
+    }
+}
+
+/// The loops that all uses share, outermost first.
+fn shared_loops(uses: &Uses, positions: &[usize]) -> SmallVec<[VarId; 8]> {
+    let Some((&first, rest)) = positions.split_first() else { return SmallVec::new() };
+    let mut shared = uses.all[first].loops.clone();
+    for &u in rest {
+        let other = &uses.all[u].loops;
+        let n = shared.iter().zip(other).take_while(|(a, b)| a == b).count();
+        shared.truncate(n);
+    }
+    shared
+}
+
+/// What an access reaches in one dimension, seen from the shared loops.
+struct Reach {
+    outer: Affine,
+    inner: Range,
+    terms: SmallVec<[(ExprId, i64); 4]>,
+}
+
+/// What the accesses of a buffer have in common.
+pub(super) struct Extent {
+    /// The loops that all of them share, outermost first.
+    shared: SmallVec<[VarId; 8]>,
+    /// By dimension, what each access reaches; `None` if they do not move together, or have no bounds.
+    reaches: Vec<Option<Vec<Reach>>>,
+    /// The number of shared loops around the allocation.
+    fresh: usize,
+    /// Does each iteration of the shared loops store what it loads, before it does?
+    is_filled: bool,
+}
+
+impl Extent {
+    /// Does every iteration of the loop begin without values of others in the buffer?
+    pub fn is_private_to(&self, v: VarId) -> bool {
+        match self.shared.iter().position(|&w| w == v) {
+            Some(position) => position < self.fresh || self.is_filled,
+            None => false,
+        }
+    }
+}
+
+/// Finds out for every buffer; parameters have nothing in common.
+pub(super) fn extents(draft: &mut Draft, uses: &Uses) -> Vec<Extent> {
+    let ids: Vec<(BufferId, bool)> = draft.kernel.buffers().map(|(id, b)| (id, b.is_param())).collect();
+    ids.into_iter()
+        .map(|(b, is_param)| {
+            let positions = &uses.of[b.index()];
+            if is_param || positions.is_empty() {
+                return Extent { shared: SmallVec::new(), reaches: Vec::new(), fresh: 0, is_filled: false };
+            }
+            let shared = shared_loops(uses, positions);
+            let rank = draft.shapes[b.index()].extents.len();
+            let reaches: Vec<_> = (0..rank).map(|d| dimension(draft, uses, positions, &shared, d)).collect();
+            let fresh = draft.shapes[b.index()].loops.len().min(shared.len());
+            let is_filled = fills_before_reading(draft, uses, positions, &shared, &reaches);
+            Extent { shared, reaches, fresh, is_filled }
+        })
+        .collect()
+}
+
+fn scratch(draft: &mut Draft, b: BufferId, uses: &Uses, extent: Extent) -> Layout {
+    let Extent { shared, reaches, fresh, is_filled } = extent;
+    let is_private = shared.iter().any(|v| uses.kinds.get(v) == Some(&LoopKind::Parallel));
+    let mut layout = whole(draft, b);
+    let between = &shared[fresh..];
+    let arena = &draft.kernel.arena;
+    for (d, reach) in reaches.into_iter().enumerate() {
+        let Some(reach) = reach else { continue };
+        let Some(kept) = reach.iter().map(|r| r.inner).reduce(Range::union) else { continue };
+        let Some(len) = kept.size().filter(|&n| n < layout.extents[d]) else { continue };
+        let mut base = reach.into_iter().next().map(|r| r.outer).unwrap_or_default();
+        let moves = base.terms.iter().any(|&(atom, _)| !only_over(arena, atom, &mut |v| !between.contains(&v)));
+        if moves && !is_filled {
+            continue;
+        }
+        base.constant = kept.lo;
+        layout.bases[d] = base;
+        layout.extents[d] = len;
+        layout.is_compacted[d] = true;
+    }
+    layout.strides = compact_strides(&layout.extents);
+    let buffer = draft.kernel.buffer_mut(b);
+    buffer.len = layout.extents.iter().product();
+    buffer.storage = Storage::Scratch(if is_private { Placement::PerWorker } else { Placement::Shared });
+    layout
+}
+
+/// What each access reaches in a dimension; `None` if they do not move together, or have no bounds.
+fn dimension(draft: &mut Draft, uses: &Uses, positions: &[usize], outer: &[VarId], d: usize) -> Option<Vec<Reach>> {
+    let mut reaches: Vec<Reach> = Vec::with_capacity(positions.len());
+    for &u in positions {
+        let index = draft.tokens[uses.all[u].token].dims[d];
+        let parts = split(&draft.kernel.arena, &mut draft.ranges, index, &mut |v| outer.contains(&v))?;
+        if reaches.first().is_some_and(|r| r.outer != parts.outer) {
+            return None;
+        }
+        reaches.push(Reach { outer: parts.outer, inner: parts.inner, terms: parts.terms });
+    }
+    Some(reaches)
+}
+
+/// Does each iteration of the shared loops store every element of the buffer that it loads, before it does?
+///
+/// The stores that come first must reach, without gaps, all that any access reaches, whatever the conditions around
+/// them, which may only keep indices inside the buffer.
+fn fills_before_reading(
+    draft: &mut Draft,
+    uses: &Uses,
+    positions: &[usize],
+    outer: &[VarId],
+    reaches: &[Option<Vec<Reach>>],
+) -> bool {
+    let Some(first_use) = positions.first().map(|&u| &uses.all[u]) else { return false };
+    if !first_use.is_store || first_use.in_else {
+        return false;
+    }
+    let token = first_use.token;
+    // A load in a loop of the first store, inside the shared ones, comes before later iterations of that store: it must
+    // load what was just stored.
+    let own_loops = &first_use.loops[outer.len()..];
+    let entwined = positions
+        .iter()
+        .map(|&u| &uses.all[u])
+        .any(|u| u.loops.get(outer.len()).is_some_and(|v| own_loops.first() == Some(v)) && u.token != token);
+    if entwined || !conditions_only_clip(draft, uses, first_use) {
+        return false;
+    }
+    let mut digits: SmallVec<[Digit; 4]> = SmallVec::new();
+    for (d, reach) in reaches.iter().enumerate() {
+        // Without a common form nothing is known of what is filled.
+        let Some(reach) = reach else { return false };
+        let Some(stored) = reach.first() else { return false };
+        let whole = Range { lo: 0, hi: draft.shapes[draft.tokens[token].buffer.index()].extents[d] - 1 };
+        let Some(own) = is_dense(&draft.kernel.arena, &draft.ranges, &stored.terms) else { return false };
+        digits.extend(own);
+        let covers = |r: &Reach| {
+            // Beyond the buffer there is nothing to fill.
+            let outer = if r.outer.terms.is_empty() { r.inner.intersect(whole) } else { r.inner };
+            outer.within(stored.inner)
+        };
+        if !reach.iter().all(covers) {
+            return false;
+        }
+    }
+    are_independent(&draft.ranges, &digits)
+}
+
+/// Do the conditions around the access, apart from those around all accesses of the buffer, only keep its indices
+/// inside the buffer?
+fn conditions_only_clip(draft: &mut Draft, uses: &Uses, access: &Use) -> bool {
+    let buffer = draft.tokens[access.token].buffer;
+    let everywhere = |c: &ExprId| uses.of[buffer.index()].iter().all(|&u| uses.all[u].conditions.contains(c));
+    let own: Vec<ExprId> = access.conditions.iter().copied().filter(|c| !everywhere(c)).collect();
+    own.into_iter().all(|c| clips(draft, access.token, c))
+}
+
+fn clips(draft: &mut Draft, token: usize, condition: ExprId) -> bool {
+    let arena = &draft.kernel.arena;
+    match arena.expr(condition) {
+        Expr::Binary(crate::ir::BinOp::And, a, b) => clips(draft, token, a) && clips(draft, token, b),
+        Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
+            let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
+            let token = &draft.tokens[token];
+            let extents = &draft.shapes[token.buffer.index()].extents;
+            token.dims.iter().zip(extents).any(|(&index, &extent)| {
+                let index = Affine::of(arena, index);
+                let shift = difference.minus(&index).as_constant();
+                let mirrored = difference.minus(&Affine::default().minus(&index)).as_constant();
+                match (op, shift, mirrored) {
+                    // index + c < 0: below the extent.
+                    (CmpOp::Lt, Some(c), _) => c <= -extent,
+                    (CmpOp::Le, Some(c), _) => c <= 1 - extent,
+                    (CmpOp::Ge, Some(c), _) => c >= 0,
+                    (CmpOp::Gt, Some(c), _) => c >= 1,
+                    // c - index > 0: the same from the other side.
+                    (CmpOp::Gt, _, Some(c)) => c >= extent,
+                    (CmpOp::Ge, _, Some(c)) => c >= extent - 1,
+                    (CmpOp::Le, _, Some(c)) => c <= 0,
+                    (CmpOp::Lt, _, Some(c)) => c <= -1,
+                    (CmpOp::Lt | CmpOp::Le | CmpOp::Ge | CmpOp::Gt | CmpOp::Eq | CmpOp::Ne, ..) => false,
+                }
+            })
+        }
+        _ => false,
+    }
+}

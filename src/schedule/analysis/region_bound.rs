@@ -1,0 +1,95 @@
+//! What the instances of a block touch together: regions with loops relaxed.
+//!
+//! Where the bounds of a region are independent affine maps of the loops, the boxes that the iterations touch add up
+//! to one box exactly, and a predicate is taken into account; else the box is only large enough to hold them (TVM's
+//! `EstimateRegionStrictBound` and `EstimateRegionUpperBound`, `src/arith/int_set.cc`).
+
+use super::affine::domain;
+use super::tree;
+use crate::arith::int_set::{self, IntSet};
+use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
+use crate::ir::{Arena, BlockId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution, VarId};
+use smallvec::SmallVec;
+
+/// First element and number of elements in each dimension.
+pub type Ranges = SmallVec<[(ExprId, ExprId); 4]>;
+
+/// The box that the ranges fill, taken over a domain where `predicate` holds; `None` if they need not fill one.
+pub fn strict_bound(
+    a: &mut Arena,
+    ranges: &[(ExprId, ExprId)],
+    domain: &[VarRange],
+    predicate: ExprId,
+) -> Option<Vec<IntSet>> {
+    if ranges.iter().any(|&(_, extent)| a.as_int(extent).is_none()) {
+        return None;
+    }
+    let mins: SmallVec<[ExprId; 4]> = ranges.iter().map(|r| r.0).collect();
+    let analyzer = &mut Analyzer::new();
+    let map = detect_iter_map(a, &mins, domain, predicate, IterMapLevel::Surjective, analyzer, false).ok()?;
+    let mut sets = Vec::with_capacity(ranges.len());
+    for (sum, &(_, extent)) in map.indices.iter().zip(ranges) {
+        let Some(split) = sum.args.first() else {
+            sets.push(IntSet::from_range(a, sum.base, extent));
+            continue;
+        };
+        // A stride longer than what one iteration touches leaves gaps.
+        let dense = a.compare(CmpOp::Ge, extent, split.scale);
+        if !analyzer.can_prove(a, dense) {
+            return None;
+        }
+        let steps = a.add_const(split.extent, -1);
+        let length = a.mul(steps, split.scale);
+        let zero = a.int(0, a.dtype(split.scale));
+        let backwards = a.lt(split.scale, zero);
+        let (min, extent) = match analyzer.can_prove(a, backwards) {
+            true => (a.add(sum.base, length), a.sub(extent, length)),
+            false => (sum.base, a.add(extent, length)),
+        };
+        sets.push(IntSet::from_range(a, min, extent));
+    }
+    Some(sets)
+}
+
+/// A box that holds the ranges, taken over a domain where `predicate` holds, and whether they fill it.
+pub fn upper_bound(
+    a: &mut Arena,
+    ranges: &[(ExprId, ExprId)],
+    domain: &[VarRange],
+    predicate: ExprId,
+) -> (Vec<IntSet>, bool) {
+    if let Some(sets) = strict_bound(a, ranges, domain, predicate) {
+        return (sets, true);
+    }
+    let sets: Vec<(VarId, IntSet)> = domain.iter().map(|r| (r.var, IntSet::from_range(a, r.min, r.extent))).collect();
+    let each = |&(min, extent): &(ExprId, ExprId)| match strict_bound(a, &[(min, extent)], domain, predicate) {
+        Some(found) => found[0],
+        None => int_set::eval_range(a, min, extent, &sets),
+    };
+    (ranges.iter().map(each).collect(), false)
+}
+
+/// A region of a block, stated over its iteration variables, over all its instances below `high`: a box over the
+/// variables further out, and whether the instances fill it (TVM's `RelaxBufferRegion`).
+pub fn relax_region(func: &mut Func, b: BlockId, region: &BufferRegion, high: StmtId) -> (Ranges, bool) {
+    let storage = func.arena.buffer(region.buffer).scope;
+    let domains: SmallVec<[VarRange; 8]> = match tree::parent(func, b) {
+        Some(low) => {
+            tree::loop_path(func, low, Some(high), Some(storage)).into_iter().map(|l| domain(func, l)).collect()
+        }
+        None => SmallVec::new(),
+    };
+    let node = func.block(b);
+    let predicate = node.predicate;
+    let mut bindings = Substitution::of_vars(node.iters.iter().map(|i| (i.var, i.value)));
+    let a = &mut func.arena;
+    let region = bindings.apply_region(a, region);
+    let ranges: Ranges = region.ranges(a).collect();
+    let (sets, fills) = upper_bound(a, &ranges, &domains, predicate);
+    let shape: SmallVec<[ExprId; 4]> = a.list(a.buffer(region.buffer).shape).iter().copied().collect();
+    let boxes = sets.iter().zip(shape).map(|(set, extent)| {
+        let zero = a.int(0, a.dtype(extent));
+        set.cover_range(a, (zero, extent))
+    });
+    (boxes.collect(), fills)
+}

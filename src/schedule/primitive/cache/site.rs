@@ -1,0 +1,121 @@
+//! Where a copy goes: between a writer and the first block that needs the copy, as far inside as possible.
+
+use crate::ir::{BlockId, BufferId, Expr, Func, Stmt, StmtId, visit};
+use crate::schedule::analysis::alloc_site::views_below;
+use crate::schedule::analysis::tree;
+use crate::schedule::error::{ErrorKind, ScheduleError};
+use crate::schedule::state::State;
+
+/// A position among the statements of a loop or block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Site {
+    /// The loop or block.
+    pub parent: StmtId,
+    /// Before which of the statements of its body.
+    pub position: usize,
+}
+
+impl Site {
+    /// Behind all that the scope holds.
+    pub fn last(func: &Func, scope: BlockId) -> Site {
+        Site { parent: scope.stmt(), position: func.block(scope).body.len() }
+    }
+
+    /// In the innermost loop or block around the writer that holds one of the related blocks behind it: right in front
+    /// of the first such block's statement. `None` if there is no related block behind the writer.
+    pub fn between(func: &Func, scope: BlockId, writer: BlockId, related: &[BlockId]) -> Option<Site> {
+        let mut inside = writer.stmt();
+        while inside != scope.stmt() {
+            let parent = tree::parent(func, inside)?;
+            let list = body(func, parent);
+            // The statement of the list that holds the writer; an `if` may stand in between.
+            let position = list.iter().position(|&s| func.contains(s, inside))?;
+            let needs_it = |&s: &StmtId| related.iter().any(|r| func.contains(s, r.stmt()));
+            if let Some(n) = list[position + 1..].iter().position(needs_it) {
+                return Some(Site { parent, position: position + 1 + n });
+            }
+            inside = parent;
+        }
+        None
+    }
+
+    /// Inserts a statement here.
+    pub fn insert(self, func: &mut Func, s: StmtId) {
+        let list = body_index(func, self.parent);
+        func.insert(self.parent, list, self.position, &[s]);
+    }
+}
+
+/// The statements of a loop or block, without a block's init.
+pub(in super::super) fn body(func: &Func, s: StmtId) -> &[StmtId] {
+    func.body_at(s, body_index(func, s))
+}
+
+fn body_index(func: &Func, s: StmtId) -> usize {
+    usize::from(matches!(func.get(s), Stmt::Block(b) if b.init.is_some()))
+}
+
+/// How a statement touches a buffer by itself, without those inside it; views of the buffer count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Touch {
+    /// The statement.
+    pub stmt: StmtId,
+    /// Does it store?
+    pub stores: bool,
+}
+
+/// The loads and stores of a buffer below a statement, in text order.
+pub(in super::super) fn touches(func: &Func, below: StmtId, buffer: BufferId) -> Vec<Touch> {
+    let mut buffers = views_below(func, below, buffer);
+    buffers.push(buffer);
+    let mut found = Vec::new();
+    for stmt in func.subtree(below) {
+        let stores = matches!(func.get(stmt), Stmt::Store { buffer, .. } if buffers.contains(buffer));
+        let mut loads = false;
+        for_each_expr(func, stmt, &mut |e| {
+            visit::for_each_subexpr(&func.arena, e, &mut |e| {
+                loads |= matches!(func.arena.expr(e), Expr::Load(b, _) if buffers.contains(&b));
+            });
+        });
+        if stores || loads {
+            found.push(Touch { stmt, stores });
+        }
+    }
+    found
+}
+
+/// The expressions that a statement evaluates itself.
+fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(crate::ir::ExprId)) {
+    match func.get(s) {
+        Stmt::Loop(l) => [l.min, l.extent].into_iter().for_each(f),
+        Stmt::Block(b) => b.iters.iter().map(|i| i.value).chain([b.predicate]).for_each(f),
+        Stmt::Store { indices, value, .. } => func.arena.list(*indices).iter().copied().chain([*value]).for_each(f),
+        Stmt::If { condition, .. } => f(*condition),
+        Stmt::Let { value, .. } => f(*value),
+        Stmt::Evaluate(value) => f(*value),
+    }
+}
+
+/// # Errors
+/// If anything in the scope, outside the blocks `except`, stores to the buffer.
+pub(in super::super) fn require_no_store(
+    state: &State,
+    scope: BlockId,
+    buffer: BufferId,
+    except: &[BlockId],
+) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    let inside = |s: StmtId| except.iter().any(|b| func.contains(b.stmt(), s));
+    match touches(func, scope.stmt(), buffer).into_iter().find(|t| t.stores && !inside(t.stmt)) {
+        Some(touch) => Err(out_of_order(state, touch.stmt, buffer)),
+        None => Ok(()),
+    }
+}
+
+/// The error that a statement would access a buffer, or its copy, at the wrong time.
+pub(in super::super) fn out_of_order(state: &State, s: StmtId, buffer: BufferId) -> ScheduleError {
+    let func = &state.func;
+    let block = func.as_block(s).or_else(|| func.block_above(s)).unwrap_or(func.root);
+    let kind = ErrorKind::CopyOutOfOrder { buffer: func.arena.buffer(buffer).name, block: func.block(block).name };
+    state.error(kind, block)
+}

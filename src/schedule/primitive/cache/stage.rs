@@ -1,0 +1,135 @@
+//! A cached copy of a buffer: the common part of `cache_read` and `cache_write`.
+
+use super::super::super::analysis::affine::{domain, is_affine_binding};
+use super::super::super::analysis::dependence::Scope;
+use super::super::super::analysis::region_bound::Ranges;
+use super::super::super::error::{ErrorKind, ScheduleError};
+use super::super::super::state::{BlockInfo, State};
+use super::nest::{CopyBox, copy_nest};
+use super::redirect::Redirect;
+use super::site::Site;
+use crate::arith::Analyzer;
+use crate::ir::{BlockId, BufferId, CmpOp, DType, Func, StmtId, Symbol};
+
+/// Which way the copy goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Way {
+    /// From the buffer to its cache.
+    In,
+    /// From the cache to its buffer.
+    Out,
+}
+
+/// A copy that has been checked.
+pub(in super::super) struct Stage {
+    /// The block that allocates the cache.
+    pub scope: BlockId,
+    /// Where the copy goes.
+    pub site: Site,
+    /// The buffer.
+    pub buffer: BufferId,
+    /// What is copied, over the variables around the site.
+    pub ranges: Ranges,
+    /// The cache's storage scope.
+    pub storage: Symbol,
+    /// Which way.
+    pub way: Way,
+    /// The statements whose accesses go to the cache.
+    pub redirected: Vec<StmtId>,
+}
+
+impl Stage {
+    /// # Errors
+    /// If the copy may touch what lies beyond the buffer.
+    pub fn require_in_bounds(&self, state: &mut State) -> Result<(), ScheduleError> {
+        let mut analyzer = Analyzer::new();
+        bind_around(&mut state.func, &mut analyzer, self.site.parent);
+        let a = &mut state.func.arena;
+        let shape = a.list(a.buffer(self.buffer).shape).to_vec();
+        for (&(min, extent), dim) in self.ranges.iter().zip(shape) {
+            let wide = [min, extent, dim].map(|e| a.dtype(e)).into_iter().max_by_key(|t| t.bits());
+            let wide = wide.unwrap_or(DType::Int32);
+            let (min, extent, dim) = (a.cast(wide, min), a.cast(wide, extent), a.cast(wide, dim));
+            let zero = a.int(0, wide);
+            let starts = a.compare(CmpOp::Ge, min, zero);
+            let end = a.add(min, extent);
+            let ends = a.compare(CmpOp::Le, end, dim);
+            if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
+                let kind = ErrorKind::CopyOutOfBounds { buffer: a.buffer(self.buffer).name };
+                return Err(state.error(kind, self.site.parent));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes cache and copy; returns the copy block.
+    pub fn apply(self, state: &mut State) -> BlockId {
+        let Stage { scope, site, buffer, ranges, storage, way, redirected } = self;
+        let func = &mut state.func;
+        // Directly under the scope the cache need hold no more than the box.
+        let compact = func.as_block(site.parent).is_some();
+        let mut cache = func.arena.buffer(buffer).clone();
+        cache.name = cache.name.with_suffix(&format!("_{storage}"));
+        cache.scope = storage;
+        if compact {
+            let extents: Vec<_> = ranges.iter().map(|r| r.1).collect();
+            cache.shape = func.arena.new_list(&extents);
+        }
+        let name = cache.name;
+        let cache = func.arena.new_buffer(cache);
+        let offsets = compact.then(|| ranges.iter().map(|r| r.0).collect());
+        let mut redirect = Redirect::new(buffer, cache, offsets);
+        for s in redirected {
+            redirect.subtree(func, s);
+        }
+        let (from, to) = if way == Way::In { (buffer, cache) } else { (cache, buffer) };
+        let (copy, nest) = copy_nest(func, &CopyBox { name, from, to, buffer, ranges: &ranges, compact });
+        site.insert(func, nest);
+        func.block_mut(scope).allocs.push(cache);
+        set_copy_info(state, copy);
+        copy
+    }
+}
+
+/// States what is known of a copy block.
+pub(in super::super) fn set_copy_info(state: &mut State, copy: BlockId) {
+    let loops = state.func.loops_above(copy.stmt());
+    let affine_binding = is_affine_binding(&mut state.func, copy, &loops);
+    state.set_info(copy, BlockInfo { affine_binding, region_cover: true, stage_pipeline: true });
+}
+
+/// Tells the analyzer the ranges of the loops and iteration variables around a place, itself included.
+fn bind_around(func: &mut Func, analyzer: &mut Analyzer, s: StmtId) {
+    let around: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
+    for s in around.into_iter().rev() {
+        if let Some(l) = func.as_loop(s) {
+            let d = domain(func, l);
+            analyzer.bind(&mut func.arena, d.var, d.min, d.extent);
+        }
+        if let Some(b) = func.as_block(s) {
+            for i in func.block(b).iters.clone() {
+                analyzer.bind(&mut func.arena, i.var, i.min, i.extent);
+            }
+        }
+    }
+}
+
+/// The only block of the scope that writes the buffer, if one does.
+///
+/// # Errors
+/// If several do.
+pub(in super::super) fn require_only_writer(
+    state: &State,
+    scope: BlockId,
+    buffer: BufferId,
+) -> Result<Option<BlockId>, ScheduleError> {
+    let func = &state.func;
+    match Scope::of(func, scope).writers(func, buffer)[..] {
+        [] => Ok(None),
+        [writer] => Ok(Some(writer)),
+        ref writers => {
+            let buffer = func.arena.buffer(buffer).name;
+            Err(state.error(ErrorKind::NotSingleWriteBlock { buffer, count: writers.len() }, scope))
+        }
+    }
+}

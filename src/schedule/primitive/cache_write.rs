@@ -1,0 +1,316 @@
+//! Lets a block write to a buffer of its own, and copies from there to the buffer that it wrote before.
+//!
+//!     for i, j in T.grid(128, 128):
+//!         with T.block("B"): B[vi, vj] = A[vi, vj] * 2
+//!     # becomes, with storage scope "local"
+//!     B_local = T.alloc_buffer((128, 128), scope="local")
+//!     for i, j in T.grid(128, 128):
+//!         with T.block("B"): B_local[vi, vj] = A[vi, vj] * 2
+//!     for ax0, ax1 in T.grid(128, 128):
+//!         with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
+//!
+//! The copy goes into the innermost loop around the block that also holds a reader of the buffer, in front of the first
+//! reader there, and copies what the block writes in an iteration of that loop; without readers, it goes to the end of
+//! the scope. The blocks of `consumer_blocks` read the new buffer, and are no reason to place the copy anywhere.
+//! Under a loop the new buffer has the shape of the old; directly in the scope it has that of what is copied.
+//!
+//! Requires: the only block of its scope that writes the buffer. Preserves: all loops and blocks. Returns: the copy
+//! block.
+//!
+//! TVM also accepts, and we refuse, what changes the result: a block that reads the buffer, which the cache does not
+//! hold yet; a block that leaves parts of what is copied unwritten, where the buffer has another content from outside
+//! the scope; blocks that do not state an access to the buffer, or read it in a later iteration, before the copy.
+//!
+//! Handles: all persist; created, the copy block and its loops.
+
+use super::super::analysis::access::accesses_of;
+use super::super::analysis::alloc_site::require_storage_scope;
+use super::super::analysis::dependence::{DepKind, Scope};
+use super::super::analysis::filled::fills_its_region;
+use super::super::analysis::region_bound::relax_region;
+use super::super::analysis::tree::require_scope;
+use super::super::arg::RvValue;
+use super::super::call::{Access, Call};
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use super::cache::site::{Site, body, out_of_order, require_no_store, touches};
+use super::cache::stage::{Stage, Way, require_only_writer};
+use crate::ir::{BlockId, BufferId, StmtId, Symbol};
+
+/// `cache_write(block, write_buffer_index, storage_scope, consumer_blocks=None)`.
+pub static CACHE_WRITE: Kind = Kind {
+    name: "CacheWrite",
+    method: "cache_write",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block", Ty::Block),
+        Param::attr("write_buffer_index", Ty::BufferIndex),
+        Param::attr("storage_scope", Ty::Str),
+        Param::input("consumer_blocks", Ty::Blocks).or(Default::Empty),
+    ],
+    outputs: Outputs::Block,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let index = call.buffer_index(1, func, block, Access::Write)?;
+    let storage = call.str(2)?;
+    let consumers = call.blocks_in(3, func)?;
+    let state = call.state(func);
+    let stage = check(state, block, index, storage, &consumers)?;
+    let copy = stage.apply(state);
+    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+}
+
+fn check(
+    state: &mut State,
+    block: BlockId,
+    index: usize,
+    storage: Symbol,
+    consumers: &[BlockId],
+) -> Result<Stage, ScheduleError> {
+    require_storage_scope(storage)?;
+    let scope = require_scope(state, block, false)?;
+    let region = state.func.block(block).writes[index];
+    let buffer = region.buffer;
+    require_only_writer(state, scope, buffer)?;
+    require_no_store(state, scope, buffer, &[block])?;
+    if reads_before_it_writes(state, block, index) {
+        let buffer = state.func.arena.buffer(buffer).name;
+        return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, block));
+    }
+    let func = &state.func;
+    let deps = Scope::of(func, scope).deps;
+    let readers: Vec<BlockId> = deps
+        .iter()
+        .filter(|d| d.src == block && d.kind == DepKind::Raw && !consumers.contains(&d.dst))
+        .map(|d| d.dst)
+        .collect();
+    let site = match Site::between(func, scope, block, &readers) {
+        Some(site) => site,
+        None => Site::last(func, scope),
+    };
+    let redirected: Vec<StmtId> = std::iter::once(block).chain(consumers.iter().copied()).map(|b| b.stmt()).collect();
+    require_in_order(state, scope, (block, buffer), site, &redirected)?;
+    let is_local = state.func.block(scope).allocs.contains(&buffer);
+    let (ranges, fills) = relax_region(&mut state.func, block, &region, site.parent);
+    let covers = is_local || fills && fills_its_region(&mut state.func, block, buffer);
+    if !covers {
+        let (block_name, buffer) = (state.func.block(block).name, state.func.arena.buffer(buffer).name);
+        return Err(state.error(ErrorKind::UncoveredCopy { block: block_name, buffer }, block));
+    }
+    let stage = Stage { scope, site, buffer, ranges, storage, way: Way::Out, redirected };
+    stage.require_in_bounds(state)?;
+    Ok(stage)
+}
+
+/// Does the block use values of the buffer from before it?
+fn reads_before_it_writes(state: &mut State, block: BlockId, index: usize) -> bool {
+    let node = state.func.block(block);
+    let buffer = node.writes[index].buffer;
+    let stated = node.reads.iter().any(|r| r.buffer == buffer);
+    // What an init sets is not read; `accesses_of` leaves it out.
+    stated || accesses_of(&mut state.func, block).reads.iter().any(|r| r.buffer == buffer)
+}
+
+/// # Errors
+/// If a block reads the buffer where the copy has not been made yet, or the cache where it may not be filled.
+fn require_in_order(
+    state: &State,
+    scope: BlockId,
+    (block, buffer): (BlockId, BufferId),
+    site: Site,
+    redirected: &[StmtId],
+) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    let first = body(func, site.parent).iter().position(|&s| func.contains(s, block.stmt())).unwrap_or(0);
+    let waiting = &body(func, site.parent)[first..site.position];
+    for touch in touches(func, scope.stmt(), buffer) {
+        let by = |s: &StmtId| func.contains(*s, touch.stmt);
+        if !redirected.iter().any(by) && waiting.iter().any(by) {
+            return Err(out_of_order(state, touch.stmt, buffer));
+        }
+    }
+    let is_covered = |b: BlockId| !state.has_info(b) || state.info(b).region_cover;
+    for &s in &redirected[1..] {
+        let consumer = func.as_block(s).unwrap_or(block);
+        let behind = func.subtree(scope.stmt()).into_iter().skip_while(|&x| x != block.stmt()).any(|x| x == s);
+        if !behind || !is_covered(consumer) {
+            return Err(out_of_order(state, s, buffer));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Test, check, refuse};
+    use crate::schedule::arg::Arg;
+    use crate::schedule::error::ScheduleError;
+
+    fn cache(
+        name: &'static str,
+        consumers: &'static [&'static str],
+    ) -> impl FnOnce(&mut Test) -> Result<(), ScheduleError> {
+        move |t| {
+            let block = t.block(name);
+            let consumers = consumers.iter().map(|c| t.block(c).into()).collect();
+            t.run("cache_write", vec![block.into(), 0.into(), "local".into(), Arg::List(consumers)]).map(drop)
+        }
+    }
+
+    const CHAIN: &str = r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,)), D: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = B[vi]
+"#;
+
+    #[test]
+    fn consumers_read_the_cache() {
+        check(
+            CHAIN,
+            cache("B", &["C"]),
+            r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,)), D: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    B_local = T.alloc_buffer((8,), scope="local")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B_local[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B_local[vi]
+    for ax0 in range(8):
+        with T.block("B_local"):
+            v0 = T.axis.spatial(8, ax0)
+            B[v0] = B_local[v0]
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = B[vi]
+"#,
+        );
+    }
+
+    #[test]
+    fn the_copy_goes_inside_common_loops() {
+        check(
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    B = T.alloc_buffer((8, 4))
+    for i in range(8):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+"#,
+            cache("B", &[]),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    B = T.alloc_buffer((8, 4))
+    B_local = T.alloc_buffer((8, 4), scope="local")
+    for i in range(8):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B_local[vi, vj] = A[vi, vj]
+        for ax0, ax1 in T.grid(1, 4):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(8, i + ax0)
+                v1 = T.axis.spatial(4, ax1)
+                B[v0, v1] = B_local[v0, v1]
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn the_cache_holds_what_is_written() {
+        check(
+            r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((20,))):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi + 5] = A[vi]
+"#,
+            cache("B", &[]),
+            r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((20,))):
+    B_local = T.alloc_buffer((8,), scope="local")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B_local[vi] = A[vi]
+    for ax0 in range(8):
+        with T.block("B_local"):
+            v0 = T.axis.spatial(8, ax0)
+            B[5 + v0] = B_local[v0]
+"#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        let updates = CHAIN.replace("C[vi] = B[vi]", "C[vi] = C[vi] + B[vi]");
+        refuse(&updates, cache("C", &[]), "CachedBufferIsReadError");
+        let strided = CHAIN.replace("C[vi] =", "C[vi // 2 * 2] =");
+        refuse(&strided, cache("C", &[]), "UncoveredCopyError");
+        let guarded =
+            CHAIN.replace("            C[vi] = B[vi]", "            if A[vi] > 0:\n                C[vi] = B[vi]");
+        refuse(&guarded, cache("C", &[]), "UncoveredCopyError");
+        let twice = CHAIN.replace("D[vi] = B[vi]", "B[vi] = A[vi]");
+        refuse(&twice, cache("B", &[]), "NotSingleWriteBlock");
+        refuse(
+            CHAIN,
+            |t| {
+                let block = t.block("B");
+                t.run("cache_write", vec![block.into(), 1.into(), "local".into()]).map(drop)
+            },
+            "BufferIndexOutOfRangeError",
+        );
+    }
+
+    #[test]
+    fn a_reader_in_the_next_iteration_would_come_too_early() {
+        refuse(
+            r#"
+def main(A: T.Buffer((9,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((9,))
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi + 1] = A[vi]
+"#,
+            cache("B", &[]),
+            "CopyOutOfOrderError",
+        );
+    }
+}
