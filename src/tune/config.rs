@@ -97,6 +97,8 @@ pub struct Config {
     pub seed: u64,
     /// Threads for proposing and compiling. They change no result.
     pub jobs: usize,
+    /// The machine that the space is made for: that of the setting, or another whose candidates are to be reproduced.
+    pub machine: Target,
     /// Under which circumstances.
     pub setting: Setting,
 }

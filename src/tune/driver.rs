@@ -273,7 +273,7 @@ fn make_space(workload: &Workload, config: &Config) -> Result<Space, String> {
     match &config.space {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
         SpaceChoice::Auto | SpaceChoice::Tvm => {
-            let rules = Rules::auto(&config.setting.target, config.setting.threads as usize);
+            let rules = Rules::auto(&config.machine, config.setting.threads as usize);
             generate(&workload.module, 0, rules).map_err(|e| e.to_string())
         }
     }
