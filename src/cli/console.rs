@@ -76,6 +76,7 @@ impl Console {
                 }
             }
             Failure::Input(diagnostics) => self.diagnostics(diagnostics),
+            Failure::Interrupted(_, what) => self.line("", what),
             Failure::ClosedPipe => {}
         }
     }

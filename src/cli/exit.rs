@@ -14,6 +14,8 @@ pub enum Failure {
     Input(Box<Diagnostics>),
     /// The machine failed us: disk, lock, permission.
     Machine(String, String),
+    /// A signal of this number ended it; what is kept, and how to go on.
+    Interrupted(i32, String),
     /// The reader of our output has gone; nobody is left to tell.
     ClosedPipe,
 }
@@ -25,6 +27,7 @@ impl Failure {
             Failure::Negative(_) => 1,
             Failure::Usage(..) | Failure::Input(_) => 2,
             Failure::Machine(..) => 3,
+            Failure::Interrupted(signal, _) => 128u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
             Failure::ClosedPipe => 0,
         }
     }

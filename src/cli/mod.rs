@@ -6,6 +6,7 @@
 mod apply;
 mod apply_best;
 mod args;
+mod bench;
 mod check;
 mod console;
 mod db;
@@ -13,7 +14,12 @@ mod exit;
 mod fmt;
 mod load;
 mod print_trace;
+mod progress;
 mod records;
+mod setting;
+mod signals;
+mod space;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use console::Console;
@@ -32,9 +38,11 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Tune(Box<tune::Args>),
     ApplyBest(apply_best::Args),
     PrintTrace(print_trace::Args),
     Apply(apply::Args),
+    Bench(bench::Args),
     Check(check::Args),
     Fmt(fmt::Args),
     Db(db::Args),
@@ -54,6 +62,8 @@ pub fn main() -> ExitCode {
     let console = Console::new(cli.global.quiet, cli.global.color);
     cli.global.start_logging();
     let done = match &cli.command {
+        Command::Tune(a) => tune::run(a, &cli.global, console),
+        Command::Bench(a) => bench::run(a, &cli.global, console),
         Command::ApplyBest(a) => apply_best::run(a, &cli.global, console),
         Command::PrintTrace(a) => print_trace::run(a, &cli.global, console),
         Command::Apply(a) => apply::run(a, &cli.global, console),

@@ -162,12 +162,43 @@ impl Database {
         Ok((found.pop(), problems))
     }
 
+    /// The candidates that have a time, the fastest first. The last line of a setting with role `rerun` is the winner of
+    /// its latest final, to which whatever was measured before it may have been admitted; times of other moments do not
+    /// overrule that, so earlier lines rank behind it.
     fn ranked(&self, workload: WorkloadId, admitted: &Admitted) -> Vec<&Entry> {
-        let mut ranked: Vec<(f64, &Entry)> =
-            self.latest(workload, admitted).into_iter().filter_map(|e| Some((e.outcome.ok()?, e))).collect();
+        let mut winners: HashMap<u32, (u64, f64), FxBuild> = HashMap::default();
+        for e in self.matching(workload, admitted).filter(|e| e.role == Role::Rerun) {
+            if let Ok(secs) = e.outcome {
+                winners.insert(e.setting, (e.line, secs));
+            }
+        }
+        let mut ranked: Vec<(f64, bool, &Entry)> = self
+            .latest(workload, admitted)
+            .into_iter()
+            .filter_map(|e| {
+                let secs = e.outcome.ok()?;
+                Some(match winners.get(&e.setting) {
+                    Some(&(line, winner)) if e.line < line => (secs.max(winner), true, e),
+                    _ => (secs, false, e),
+                })
+            })
+            .collect();
         // Stable, so that ties keep the order of lines.
-        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-        ranked.into_iter().map(|(_, e)| e).collect()
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        ranked.into_iter().map(|(_, _, e)| e).collect()
+    }
+
+    /// The last record of a program in the settings that a filter lets through.
+    pub fn record_of(
+        &self,
+        workload: WorkloadId,
+        program: u64,
+        filter: &Filter,
+    ) -> Result<Option<TuningRecord>, DatabaseError> {
+        let admitted = self.admitted(filter);
+        let last = self.matching(workload, &admitted).filter(|e| e.program == Some(program)).last();
+        // A line that proves damaged is as good as none.
+        Ok(last.map(|e| self.read_record(e)).transpose()?.and_then(Result::ok))
     }
 
     /// All records, in order of lines: what a resumed search learns from.

@@ -30,6 +30,10 @@ const PAIRS: usize = 21;
 const ROUNDS: u64 = 10_000;
 /// Rounds of a call on several: long against starting threads.
 const PARALLEL_ROUNDS: u64 = 1_000_000;
+/// Pairs at least, however long the kernel takes.
+const LEAST_PAIRS: usize = 5;
+/// No further pair starts after this time.
+const PAIRS_TIME: Duration = Duration::from_millis(250);
 /// No pair may take longer than this.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -105,7 +109,11 @@ pub fn share_of_peak(
 ) -> Result<f64, RunFailure> {
     let calls = calibrate(exe, args, timer, LIMIT)?;
     let mut shares = Vec::new();
+    let start = timer.now();
     for pair in 0..PAIRS {
+        if pair >= LEAST_PAIRS && timer.now() - start >= PAIRS_TIME {
+            break;
+        }
         let (kernel, top) = if pair % 2 == 0 {
             let kernel = batch(exe, args, timer, calls, LIMIT)?;
             (kernel, batch(peak, args, timer, 1, LIMIT)?)
@@ -176,6 +184,12 @@ impl Bandwidth {
     pub fn measure(target: &Target, timer: &dyn Timer) -> Bandwidth {
         let of = |level: Level| level.sample(target).map_or(0.0, |bytes| read_bandwidth(bytes as usize, timer));
         Bandwidth { l1: of(Level::L1), l2: of(Level::L2), l3: of(Level::L3), memory: of(Level::Memory) }
+    }
+
+    /// Measures the level that so many bytes fit, and no other.
+    pub fn of_working_set(bytes: u64, target: &Target, timer: &dyn Timer) -> f64 {
+        let level = Level::of(bytes, target);
+        level.sample(target).map_or(0.0, |sample| read_bandwidth(sample as usize, timer))
     }
 
     /// Of a level; of the next farther one where there is no such.

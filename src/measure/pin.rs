@@ -19,13 +19,20 @@ impl Pinned {
     }
 }
 
-/// Pins the calling thread to the core it runs on.
+/// Pins the calling thread to the core it runs on. Threads that it starts meanwhile are pinned too.
 #[cfg(target_os = "linux")]
 pub fn pin_here() -> Pinned {
-    let _here = std::marker::PhantomData;
     // SAFETY: no arguments; a negative result is an error.
-    let core = unsafe { libc::sched_getcpu() };
-    let Ok(core) = usize::try_from(core) else { return Pinned { before: None, _here } };
+    match usize::try_from(unsafe { libc::sched_getcpu() }) {
+        Ok(core) => pin_to(core),
+        Err(_) => Pinned { before: None, _here: std::marker::PhantomData },
+    }
+}
+
+/// Pins the calling thread to a core.
+#[cfg(target_os = "linux")]
+pub fn pin_to(core: usize) -> Pinned {
+    let _here = std::marker::PhantomData;
     // SAFETY: an all-zero set is a valid, empty one.
     let (mut before, mut one): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::cpu_set_t>();
@@ -45,6 +52,37 @@ pub fn pin_here() -> Pinned {
 #[cfg(not(target_os = "linux"))]
 pub fn pin_here() -> Pinned {
     Pinned { _here: std::marker::PhantomData }
+}
+
+/// Pins the calling thread to a core: not on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn pin_to(_core: usize) -> Pinned {
+    pin_here()
+}
+
+/// The cores that the calling thread may run on, the one it runs on first; empty where the system does not tell.
+#[cfg(target_os = "linux")]
+pub fn cores() -> Vec<usize> {
+    // SAFETY: an all-zero set is a valid, empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the call gets a set of the size it is told; 0 is the calling thread.
+    let known = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } == 0;
+    // SAFETY: the core is one that the set has room for.
+    let mut all: Vec<usize> = (0..if known { size_of_val(&set) * 8 } else { 0 })
+        .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
+        .collect();
+    // SAFETY: no arguments; a negative result is an error, and the core of no list.
+    let here = unsafe { libc::sched_getcpu() };
+    if let Some(at) = all.iter().position(|&core| i32::try_from(core) == Ok(here)) {
+        all.rotate_left(at);
+    }
+    all
+}
+
+/// The cores that the calling thread may run on: not known on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn cores() -> Vec<usize> {
+    Vec::new()
 }
 
 impl Drop for Pinned {

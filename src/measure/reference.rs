@@ -102,6 +102,12 @@ impl Reference {
         Reference { outputs, tolerances: tolerances.to_vec(), spots: 0 }
     }
 
+    /// The same outputs with other tolerances, one for each parameter.
+    #[must_use]
+    pub fn with_tolerances(self, tolerances: Vec<Tolerance>) -> Reference {
+        Reference { tolerances, ..self }
+    }
+
     /// The bytes of each parameter that is written; empty for others.
     pub fn outputs(&self) -> &[Vec<u8>] {
         &self.outputs

@@ -8,6 +8,7 @@ use super::arguments::{Arguments, Poison};
 use super::check::Mismatch;
 use super::executable::{Executable, RunFailure};
 use super::noise::{Advice, Monitor};
+use super::peaks::{PeakLoop, share_of_peak};
 use super::race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
 use super::reference::{ReferenceError, ReferenceJob};
 use super::stats::median;
@@ -177,6 +178,7 @@ pub struct InProcess<T> {
     waiting: Vec<Waiting>,
     next_ticket: u64,
     monitor: Monitor,
+    checking: Duration,
 }
 
 #[derive(Clone)]
@@ -195,7 +197,8 @@ impl<T: Timer> InProcess<T> {
     /// A runner. Without a reference nothing is checked.
     pub fn new(args: Arguments, timer: T, reference: Option<ReferenceJob>, options: RunnerOptions) -> InProcess<T> {
         let (best, waiting) = (Vec::new(), Vec::new());
-        InProcess { args, timer, reference, options, best, waiting, next_ticket: 0, monitor: Monitor::default() }
+        let (monitor, checking) = (Monitor::default(), Duration::ZERO);
+        InProcess { args, timer, reference, options, best, waiting, next_ticket: 0, monitor, checking }
     }
 
     /// The fastest kernel so far that is not known to be wrong, and its seconds.
@@ -211,6 +214,31 @@ impl<T: Timer> InProcess<T> {
     /// The error that kept the reference from being computed, if so: then no candidate can be right.
     pub fn reference_error(&self) -> Option<&ReferenceError> {
         self.reference.as_ref()?.poll()?.as_ref().err()
+    }
+
+    /// Time spent so far on checking results, the checked runs included.
+    pub fn checking_time(&self) -> Duration {
+        self.checking
+    }
+
+    /// The share of the peak that a candidate of so many floating-point operations reaches.
+    ///
+    /// # Errors
+    /// The kernel failed.
+    pub fn share_of_peak(&mut self, candidate: &Candidate, flops: f64, peak: &PeakLoop) -> Result<f64, RunFailure> {
+        share_of_peak(&*candidate.code, flops, peak, &mut self.args, &self.timer)
+    }
+
+    /// Runs a candidate once and compares its outputs, waiting for the reference if need be. Is it right?
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_only(&mut self, candidate: &Candidate) -> Result<Verdict, Outcome> {
+        if let Some(job) = &self.reference {
+            // Whoever asks for one verdict has nothing else to do meanwhile.
+            let _ = job.wait();
+        }
+        self.check(candidate).map(|(_, verdict)| verdict)
     }
 
     /// The arguments.
@@ -233,6 +261,13 @@ impl<T: Timer> InProcess<T> {
 
     /// Runs a candidate once on poisoned outputs and compares them. Gives the seconds of the run.
     fn check(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
+        let start = self.timer.now();
+        let result = self.check_untimed(candidate);
+        self.checking += self.timer.now().saturating_sub(start);
+        result
+    }
+
+    fn check_untimed(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
         let limit = self.limit();
         let runs = if candidate.code.threads() > 1 { self.options.parallel_checks.max(1) } else { 1 };
         let mut secs = f64::INFINITY;
@@ -287,7 +322,7 @@ impl<T: Timer> InProcess<T> {
     fn time(&mut self, candidate: &Candidate, first: f64) -> Result<Measurement, Outcome> {
         let limit = self.limit();
         let Some((incumbent, incumbent_secs)) = self.incumbent().map(|(c, secs)| (c.code.clone(), secs)) else {
-            return self.time_alone(candidate, limit);
+            return self.time_alone(candidate, first, limit);
         };
         let mut secs = first;
         let look_limit = Duration::try_from_secs_f64(incumbent_secs * FIRST_LOOK).unwrap_or(limit).max(SHORT);
@@ -340,12 +375,21 @@ impl<T: Timer> InProcess<T> {
         }
     }
 
-    fn time_alone(&mut self, candidate: &Candidate, limit: Duration) -> Result<Measurement, Outcome> {
+    fn time_alone(&mut self, candidate: &Candidate, first: f64, limit: Duration) -> Result<Measurement, Outcome> {
         let failed = |failure| outcome_of(failure, limit);
         let code = &*candidate.code;
-        let calls = timing::calibrate(code, &mut self.args, &self.timer, limit).map_err(failed)?;
         let start = self.timer.now();
         let mut batch_secs = Vec::new();
+        let mut calls = 1;
+        if first >= self.options.race.time.as_secs_f64() {
+            // Cold caches are nothing to so long a run, and another one would cost as much again.
+            batch_secs.push(first);
+            let (secs, stage, verdict) = (first, Stage::Alone, Verdict::Unchecked);
+            return Ok(Measurement { secs, batch_secs, calls, stage, standing: None, verdict });
+        }
+        if first < timing::MIN_BATCH.as_secs_f64() * 4.0 {
+            calls = timing::calibrate(code, &mut self.args, &self.timer, limit).map_err(failed)?;
+        }
         while batch_secs.len() < ALONE && (batch_secs.is_empty() || self.timer.now() - start < self.options.race.time) {
             let limit = limit.saturating_mul(2);
             batch_secs.push(timing::batch(code, &mut self.args, &self.timer, calls, limit).map_err(failed)?);

@@ -1,9 +1,14 @@
 //! Search: which candidates to try.
 //!
-//! A [`Proposer`] turns a [`Space`] into distinct programs. Candidates are numbered; candidate `i` is a pure function
-//! of workload, space, seed and target, whatever the number of threads that make it, and a program that was seen
-//! before, in this run or in the database, is not proposed again. It never measures: what was learnt is told to it.
+//! A [`Proposer`] turns a [`Space`](crate::space::Space) into distinct programs. Candidates are numbered; candidate `i`
+//! is a pure function of workload, space, seed and target, whatever the number of threads that make it, and a program
+//! that was seen before, in this run or in the database, is not proposed again. It never measures: what was learnt is
+//! told to it.
 
+mod isolate;
+mod parallel;
 mod proposer;
 
+pub use isolate::isolated;
+pub use parallel::in_order;
 pub use proposer::{Candidate, Proposer, Round, Strategy};

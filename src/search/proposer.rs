@@ -1,11 +1,11 @@
 //! Rounds of distinct candidates.
 
+use super::{in_order, isolated};
 use crate::ir::hash::program_hash;
 use crate::schedule::{Schedule, Trace};
 use crate::space::sample::stream;
 use crate::space::{Rejection, Space, Stage};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How candidates are chosen.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,7 +45,10 @@ pub struct Proposer {
     strategy: Strategy,
     seed: u64,
     next: u64,
+    /// Not to be proposed: proposed before, or told to [`Proposer::skip`].
     seen: HashSet<u64>,
+    /// Every program that came up, proposed or not.
+    met: HashSet<u64>,
     fruitless: u32,
 }
 
@@ -61,7 +64,7 @@ const FRUITLESS_ROUNDS: u32 = 4;
 impl Proposer {
     /// A proposer for function `func` of the program that `base` is a schedule of.
     pub fn new(base: Schedule, func: usize, space: Space, strategy: Strategy, seed: u64) -> Proposer {
-        Proposer { base, func, space, strategy, seed, next: 0, seen: HashSet::new(), fruitless: 0 }
+        Proposer { base, func, space, strategy, seed, next: 0, seen: HashSet::new(), met: HashSet::new(), fruitless: 0 }
     }
 
     /// The space that candidates come from.
@@ -79,7 +82,13 @@ impl Proposer {
         self.next
     }
 
-    /// Has no new program come up in the last rounds?
+    /// The number of distinct programs that came up so far, those that were to be skipped included.
+    pub fn n_distinct(&self) -> usize {
+        self.met.len()
+    }
+
+    /// Has no new program come up in the last rounds? A program of the database that comes up for the first time is
+    /// new: a resumed search goes through what earlier runs did before it comes to what they did not.
     pub fn is_exhausted(&self) -> bool {
         match &self.strategy {
             Strategy::Random => self.fruitless >= FRUITLESS_ROUNDS,
@@ -87,10 +96,12 @@ impl Proposer {
         }
     }
 
-    /// Up to `want` new programs, made by `jobs` threads.
+    /// Up to `want` new programs, made by `jobs` threads. There may be none although there are more to come: see
+    /// [`Proposer::is_exhausted`].
     pub fn round(&mut self, want: usize, jobs: usize) -> Round {
         let mut round = Round::default();
         let mut left = (want * DRAWS_PER_CANDIDATE).max(MIN_DRAWS);
+        let met_before = self.met.len();
         while round.candidates.len() < want && left > 0 && !self.is_exhausted() {
             // The batch depends on nothing but the wish, so the numbers drawn do not depend on the threads.
             let batch = self.batch((want - round.candidates.len()).min(left));
@@ -100,17 +111,22 @@ impl Proposer {
             }
             left -= drawn;
             let first = batch.start;
-            for (offset, made) in self.make(batch, jobs).into_iter().enumerate() {
+            let made = in_order(drawn, jobs, |i| self.candidate(first + i as u64));
+            for (index, made) in (first..).zip(made) {
                 match made {
-                    Ok((schedule, program)) if self.seen.insert(program) => {
-                        round.candidates.push(Candidate { index: first + offset as u64, schedule, program });
+                    Ok((schedule, program)) => {
+                        self.met.insert(program);
+                        if self.seen.insert(program) {
+                            round.candidates.push(Candidate { index, schedule, program });
+                        } else {
+                            round.duplicates += 1;
+                        }
                     }
-                    Ok(_) => round.duplicates += 1,
                     Err(rejection) => round.rejections.push(rejection),
                 }
             }
         }
-        self.fruitless = if round.candidates.is_empty() { self.fruitless + 1 } else { 0 };
+        self.fruitless = if self.met.len() == met_before { self.fruitless + 1 } else { 0 };
         round
     }
 
@@ -124,40 +140,12 @@ impl Proposer {
         start..end
     }
 
-    fn make(&self, batch: std::ops::Range<u64>, jobs: usize) -> Vec<Result<(Schedule, u64), Rejection>> {
-        let n = (batch.end - batch.start) as usize;
-        let mut made: Vec<Option<Result<(Schedule, u64), Rejection>>> = (0..n).map(|_| None).collect();
-        let jobs = jobs.clamp(1, n.max(1));
-        if jobs == 1 {
-            return batch.map(|i| self.candidate(i)).collect();
-        }
-        let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..jobs)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let mut mine = Vec::new();
-                        loop {
-                            let i = next.fetch_add(1, Ordering::Relaxed);
-                            if i >= n {
-                                return mine;
-                            }
-                            mine.push((i, self.candidate(batch.start + i as u64)));
-                        }
-                    })
-                })
-                .collect();
-            for worker in workers {
-                match worker.join() {
-                    Ok(mine) => mine.into_iter().for_each(|(i, result)| made[i] = Some(result)),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-        });
-        made.into_iter().flatten().collect()
+    fn candidate(&self, index: u64) -> Result<(Schedule, u64), Rejection> {
+        isolated(|| self.candidate_of(index))
+            .unwrap_or_else(|message| Err(Rejection { stage: Stage::Schedule, by: "panic".to_string(), message }))
     }
 
-    fn candidate(&self, index: u64) -> Result<(Schedule, u64), Rejection> {
+    fn candidate_of(&self, index: u64) -> Result<(Schedule, u64), Rejection> {
         let schedule = match &self.strategy {
             Strategy::Random => self.space.sample(&self.base, stream(self.seed, index))?,
             Strategy::Replay(traces) => {
@@ -173,5 +161,109 @@ impl Proposer {
         };
         let program = program_hash(schedule.func(self.func));
         Ok((schedule, program))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Module;
+    use crate::schedule::function::ScheduleFunction;
+    use crate::script::{ParseOptions, parse};
+    use crate::space::sample::{ScheduleSource, SourceError};
+    use std::sync::Arc;
+
+    const PROGRAM: &str = "@T.prim_func
+def main(A: T.Buffer((128,), \"float32\"), B: T.Buffer((128,), \"float32\")):
+    for i in range(128):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(128, i)
+            B[vi] = A[vi] + T.float32(1)
+";
+    const TILES: &str = "def tiles(sch):
+    i, = sch.get_loops(sch.get_block(\"B\", \"main\"))
+    a, b = sch.sample_perfect_tile(i, 2, 64)
+    sch.split(i, [a, b])
+";
+
+    struct Source(ScheduleFunction);
+
+    impl ScheduleSource for Source {
+        fn apply(&self, sch: &mut Schedule) -> Result<(), SourceError> {
+            self.0.apply(sch).map_err(|e| SourceError::Function(e.to_string()))
+        }
+    }
+
+    struct Broken;
+
+    impl ScheduleSource for Broken {
+        fn apply(&self, _: &mut Schedule) -> Result<(), SourceError> {
+            panic!("a bug")
+        }
+    }
+
+    fn module() -> Module {
+        parse(PROGRAM, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module
+    }
+
+    fn proposer(source: Arc<dyn ScheduleSource>, seed: u64) -> Proposer {
+        Proposer::new(Schedule::new(&module(), 0), 0, Space::of_function(source), Strategy::Random, seed)
+    }
+
+    fn tiles(seed: u64) -> Proposer {
+        proposer(Arc::new(Source(ScheduleFunction::parse(TILES, "tiles.py").unwrap_or_else(|e| panic!("{e}")))), seed)
+    }
+
+    fn all(mut p: Proposer, jobs: usize) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        while !p.is_exhausted() {
+            all.extend(p.round(3, jobs).candidates.iter().map(|c| (c.index, c.program)));
+        }
+        all
+    }
+
+    #[test]
+    fn candidates_do_not_depend_on_the_threads() {
+        let one = all(tiles(5), 1);
+        assert_eq!(one.len(), 7);
+        assert_eq!(all(tiles(5), 4), one);
+        assert_ne!(all(tiles(6), 1), one);
+    }
+
+    #[test]
+    fn what_is_known_is_passed_over() {
+        let first = all(tiles(5), 1);
+        let mut p = tiles(5);
+        first[..5].iter().for_each(|&(_, program)| p.skip(program));
+        let mut resumed = Vec::new();
+        while !p.is_exhausted() {
+            resumed.extend(p.round(1, 1).candidates.iter().map(|c| (c.index, c.program)));
+        }
+        assert_eq!(resumed, first[5..]);
+        assert_eq!(p.n_distinct(), 7);
+    }
+
+    #[test]
+    fn a_panic_is_a_rejection() {
+        let mut p = proposer(Arc::new(Broken), 0);
+        let round = p.round(2, 2);
+        assert!(round.candidates.is_empty());
+        assert_eq!(round.rejections[0].by, "panic");
+        assert!(round.rejections[0].message.contains("a bug"));
+        (0..3).for_each(|_| drop(p.round(2, 1)));
+        assert!(p.is_exhausted());
+    }
+
+    #[test]
+    fn replay_takes_traces_in_their_order() {
+        let mut p = tiles(5);
+        let round = p.round(4, 1);
+        let traces: Vec<Trace> = round.candidates.iter().map(|c| c.schedule.trace().clone()).collect();
+        let wanted: Vec<u64> = round.candidates.iter().map(|c| c.program).collect();
+        let base = Schedule::new(&module(), 0);
+        let mut p = Proposer::new(base, 0, Space::new(Vec::new(), Vec::new()), Strategy::Replay(traces), 0);
+        let replayed: Vec<u64> = p.round(9, 2).candidates.iter().map(|c| c.program).collect();
+        assert_eq!(replayed, wanted);
+        assert!(p.is_exhausted());
     }
 }

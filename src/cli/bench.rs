@@ -1,0 +1,166 @@
+//! `tvmr bench`: checks and times a program.
+
+use super::args::{Format, Global, Input, Machine, WorkDir};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program};
+use super::{Done, apply, records, setting, signals};
+use crate::ir::Func;
+use crate::ir::hash::program_hash;
+use crate::tune::Interrupt;
+use crate::tune::backend::Seconds;
+use crate::tune::bench::{self, BenchError, BenchReport};
+use crate::tune::config::Setting;
+use crate::tune::native::{Native, reference_dir};
+use crate::tune::workload::Workload;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Check and time a program as written, with its best known schedule, or with a given one
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// With the best known schedule of each function
+    #[arg(long, conflicts_with = "trace")]
+    best: bool,
+    /// With a trace (Python or JSON) or schedule function
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Seed for decisions that the trace leaves open
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Only this function
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    work_dir: WorkDir,
+    /// Do not compare results with the reference
+    #[arg(long)]
+    no_check: bool,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+}
+
+pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+    let stdin = |p: &PathBuf| p.as_os_str() == "-";
+    if stdin(&args.input.file) && args.trace.as_ref().is_some_and(stdin) {
+        let message = "the program and the trace cannot both come from standard input".to_string();
+        return Err(Failure::Usage(message, String::new()));
+    }
+    let program = Program::read(&args.input, console)?;
+    let functions = program.functions(args.func.as_deref())?;
+    for &index in &functions {
+        setting::check_concrete(&program.module().funcs[index])?;
+    }
+    let setting = setting::here(&args.machine, global, !args.no_check)?;
+    if args.no_check {
+        console.warn("results are NOT compared with the reference");
+    }
+    let versions = versions(args, global, &program, &functions, &setting, console)?;
+    let interrupt = Interrupt::new();
+    signals::watch(&interrupt);
+    let mut reports = Vec::new();
+    for Version { workload, func, setting } in &versions {
+        // Only a work directory that is there keeps references.
+        let dir = &args.work_dir.work_dir;
+        let references = dir.is_dir().then(|| reference_dir(dir));
+        let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
+        let native = Native::new(setting, references, &interrupt).map_err(machine)?;
+        let result = bench::bench(&native, workload, func, program_hash(func));
+        if let Some(signal) = interrupt.signal() {
+            return Err(Failure::Interrupted(signal, "interrupted".to_string()));
+        }
+        reports.push(result.map_err(|e| match e {
+            BenchError::Program(_) => Failure::Negative(format!("`{}` failed: {e}", workload.name)),
+            BenchError::Machine(why) => Failure::Machine(why, String::new()),
+        })?);
+    }
+    match (args.format, &reports[..]) {
+        (Format::Human, all) => console.result(&all.iter().map(human).collect::<String>()),
+        (Format::Json, [one]) => console.result(&format!("{:#}\n", json!(one))),
+        (Format::Json, all) => console.result(&format!("{:#}\n", json!({"tasks": all}))),
+    }
+}
+
+/// A program to run.
+struct Version {
+    workload: Workload,
+    func: Func,
+    setting: Setting,
+}
+
+fn versions(
+    args: &Args,
+    global: &Global,
+    program: &Program,
+    functions: &[usize],
+    setting: &Setting,
+    console: Console,
+) -> Result<Vec<Version>, Failure> {
+    let workloads = functions.iter().map(|&i| (i, Workload::of(program.module(), i)));
+    if let Some(trace) = &args.trace {
+        let schedule = apply::scheduled(program, trace, args.func.as_deref(), args.seed)?;
+        let version = |(i, workload): (usize, Workload)| {
+            let mut func = schedule.funcs[i].clone();
+            func.name = workload.func().name;
+            Version { workload, func, setting: setting.clone() }
+        };
+        return Ok(workloads.map(version).collect());
+    }
+    if !args.best {
+        let version = |(_, workload): (usize, Workload)| Version {
+            func: workload.func().clone(),
+            workload,
+            setting: setting.clone(),
+        };
+        return Ok(workloads.map(version).collect());
+    }
+    let target = load::target(&args.machine)?;
+    let db = records::open(&args.work_dir.work_dir, console)?;
+    let filter = records::filter(&target, &args.machine, global, false);
+    let mut versions = Vec::new();
+    for (_, workload) in workloads {
+        let Some(best) = records::best(&workload, db.as_ref(), &filter, 1, console)? else {
+            return Err(Failure::Negative(format!("no record for `{}` on this target", workload.name)));
+        };
+        records::say_origin(&workload, &best, &args.machine, console);
+        // As it was measured, unless the user wants otherwise.
+        let mut setting = setting.clone();
+        let context = &best.record.context;
+        setting.threads = context.threads.max(1);
+        setting.strict_fp |= context.strict_fp;
+        if global.isa.is_none()
+            && let Ok(isa) = context.isa.parse::<crate::target::Isa>()
+            && isa.is_available(&setting.target)
+        {
+            setting.isa = isa;
+        }
+        versions.push(Version { func: best.schedule.func(0).clone(), workload, setting });
+    }
+    Ok(versions)
+}
+
+fn human(r: &BenchReport) -> String {
+    let mut text = format!("{}: {} (at least {})", r.func, Seconds(r.us * 1e-6), Seconds(r.min_us * 1e-6));
+    // Writing to a string cannot fail.
+    if let Some(gflops) = r.gflops {
+        let _ = write!(text, ", {gflops:.1} GFLOP/s");
+    }
+    let _ = writeln!(text, ", {:.1} GB/s", r.gbs);
+    if let (Some(fraction), Some(peak)) = (r.peak_fraction, r.peak_gflops) {
+        let _ = writeln!(text, "  {fraction:.2} of this machine's peak of {peak:.1} GFLOP/s");
+    }
+    if let Some(roofline) = r.roofline_fraction {
+        let _ = writeln!(text, "  {roofline:.2} of what its operations and bytes allow");
+    }
+    let checked = if r.checked { "result checked" } else { "result NOT checked" };
+    let s = if r.threads == 1 { "" } else { "s" };
+    let compiled = Seconds(r.compile_us * 1e-6);
+    let _ = writeln!(text, "  compiled in {compiled} for {}, {} thread{s}; {checked}", r.isa, r.threads);
+    text
+}

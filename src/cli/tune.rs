@@ -1,0 +1,274 @@
+//! `tvmr tune`: searches for the fastest schedules.
+
+use super::Done;
+use super::args::{Format, Global, Input, Machine, WorkDir};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program};
+use super::progress::Progress;
+use super::{records, setting, signals, space};
+use crate::database::Database;
+use crate::ir::Module;
+use crate::tune::backend::Seconds;
+use crate::tune::config::{Config, StrategyChoice};
+use crate::tune::native::{Native, reference_dir};
+use crate::tune::summary::{Summary, TaskSummary};
+use crate::tune::workload::Workload;
+use crate::tune::{self, Interrupt, TuneError};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Search for the fastest schedule of each function, and keep what was measured
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Distinct programs to try, over all functions; what the database has counts
+    #[arg(long, value_name = "N", default_value = "64", value_parser = super::args::positive)]
+    trials: u64,
+    /// Search space: `auto`, `tvm`, or a file with a schedule function
+    #[arg(long, value_name = "SPACE", default_value = "auto")]
+    space: String,
+    /// How decisions are made
+    #[arg(long, value_enum, default_value = "random", value_name = "STRATEGY")]
+    strategy: StrategyArg,
+    /// Only tune this function
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
+    /// Threads for proposing and compiling, which change no result; all cores if left out
+    #[arg(long, value_name = "N", value_parser = super::args::positive)]
+    jobs: Option<u64>,
+    /// Seed of the search
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    max_seconds: Option<f64>,
+    /// Stop when four rounds together improved the best time by less than this share, such as 0.01
+    #[arg(long, value_name = "P", value_parser = share)]
+    patience: Option<f64>,
+    #[command(flatten)]
+    work_dir: WorkDir,
+    /// Do not compare results with the reference: wrong ones then go unnoticed
+    #[arg(long)]
+    no_check: bool,
+    /// Measure nothing: fail unless every function has a record for this target
+    #[arg(long)]
+    frozen: bool,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+}
+
+/// How decisions are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum StrategyArg {
+    /// Drawn at random
+    Random,
+    /// Those of the traces that the database has for other targets, the fastest first
+    Replay,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s > 0.0 && s <= 1e9 => Ok(s),
+        _ => Err("expected a number of seconds greater than 0".to_string()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
+        _ => Err("expected a share between 0 and 1, such as 0.01".to_string()),
+    }
+}
+
+pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+    let program = Program::read(&args.input, console)?;
+    let functions = program.functions(args.func.as_deref())?;
+    for &index in &functions {
+        setting::check_concrete(&program.module().funcs[index])?;
+    }
+    let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
+    let space = space::choose(&args.space, &tuned, program.parsed.dialect)?;
+    let described = load::target(&args.machine)?;
+    let setting = setting::here(&args.machine, global, !args.no_check)?;
+    let cores = setting.target.cores as usize;
+    let config = Config {
+        trials: args.trials,
+        max_time: args.max_seconds.map(Duration::from_secs_f64),
+        patience: args.patience,
+        space,
+        strategy: match args.strategy {
+            StrategyArg::Random => StrategyChoice::Random,
+            StrategyArg::Replay => StrategyChoice::Replay,
+        },
+        seed: args.seed,
+        jobs: args.jobs.map_or(cores, |n| n as usize),
+        machine: described,
+        setting,
+    };
+    if args.frozen {
+        return frozen(args, &program, &functions, &config, console);
+    }
+    if args.no_check {
+        console.warn("results are NOT compared with the reference: a wrong program may come out as the best");
+    }
+    let dir = &args.work_dir.work_dir;
+    let mut db = Database::create(dir).map_err(records::failed)?;
+    records::tell_problems(&db, console);
+    if db.is_unlocked() {
+        console.warn(&format!("`{}` cannot be locked: let only one process tune into it", dir.display()));
+    }
+    let interrupt = Interrupt::new();
+    signals::watch(&interrupt);
+    let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
+    let native = Native::new(&config.setting, Some(reference_dir(dir)), &interrupt).map_err(machine)?;
+    let mut progress = Progress::new(console, global.verbose > 0, config.max_time, program.parsed.dialect);
+    let result = tune::tune(program.module(), &functions, &config, &mut db, &native, &mut progress, &interrupt);
+    progress.clear();
+    let summary = result.map_err(|e| match e {
+        TuneError::Database(e) => records::failed(e),
+        TuneError::Machine(_) => Failure::Machine(e.to_string(), String::new()),
+    })?;
+    report(args, &program, summary, &interrupt, console)
+}
+
+/// Says what there is, and measures nothing.
+fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, console: Console) -> Done {
+    let db = records::open(&args.work_dir.work_dir, console)?;
+    let missing = tune::untuned(program.module(), functions, config, db.as_ref()).map_err(records::failed)?;
+    if missing.is_empty() {
+        console.note("every function has a record for this target");
+    }
+    if args.format == Format::Json {
+        console.result(&format!("{:#}\n", json!({"stop_reason": "frozen", "missing": missing})))?;
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Negative(format!("no record for `{}` on this target", missing.join("`, `")))),
+    }
+}
+
+fn report(args: &Args, program: &Program, mut summary: Summary, interrupt: &Interrupt, console: Console) -> Done {
+    for task in summary.tasks.iter_mut().chain([&mut summary.total]) {
+        task.workload.clone_from(&program.name);
+    }
+    for task in &summary.tasks {
+        tell(task, console);
+    }
+    match args.format {
+        Format::Human => console.result(&summary.tasks.iter().map(|t| human(t, &summary)).collect::<String>())?,
+        Format::Json => console.result(&format!("{:#}\n", document(&summary)))?,
+    }
+    if args.no_check {
+        console.warn("results were NOT compared with the reference");
+    }
+    if let Some(signal) = interrupt.signal() {
+        let done = summary.total.trials;
+        let message = format!(
+            "interrupted after {done} of {} trials; all of them are kept in `{}`, and the same command goes on from there",
+            args.trials,
+            args.work_dir.work_dir.display()
+        );
+        return Err(Failure::Interrupted(signal, message));
+    }
+    let failed: Vec<String> = summary.tasks.iter().filter_map(no_schedule).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Negative(failed.join("\n       "))) }
+}
+
+/// Why a function has no valid schedule, if it has none.
+fn no_schedule(task: &TaskSummary) -> Option<String> {
+    if task.valid > 0 {
+        return None;
+    }
+    let reason = || match task.failures.first() {
+        Some(f) => format!("most often `{}` said: {}", f.by, f.message),
+        None => "see the warnings above".to_owned(),
+    };
+    let why = match &task.problem {
+        Some(problem) => problem.clone(),
+        None if task.trials > 0 => format!("all {} candidates failed; {}", task.trials, reason()),
+        None if task.rejected > 0 => format!("the space refused all {} candidates; {}", task.rejected, reason()),
+        // The space holds nothing but the program as written, or there was no time.
+        None => return None,
+    };
+    Some(format!("no valid schedule for `{}`: {why}", task.func))
+}
+
+/// More reasons than this are summed up.
+const SHOWN_REASONS: usize = 8;
+
+/// Remarks about a function: why it ended, what failed.
+fn tell(task: &TaskSummary, console: Console) {
+    let distinct = task.distinct_programs.map_or(String::new(), |n| format!(": {n} of {n} distinct programs"));
+    console.note(&format!("{}: {}{distinct}", task.func, task.stop_reason));
+    if task.resumed == task.trials && task.resumed > 0 {
+        console.note(&format!("{}: all {} trials were in the database already", task.func, task.trials));
+    }
+    if !task.failures.is_empty() {
+        console.note(&format!("{}: candidates that failed or were refused, by reason:", task.func));
+        for f in task.failures.iter().take(SHOWN_REASONS) {
+            console.note(&format!("{:>8}  {}, {}: {}", f.count, f.stage, f.by, f.message));
+        }
+        let rest = task.failures.iter().skip(SHOWN_REASONS);
+        let (kinds, count) = rest.fold((0, 0), |(kinds, count), f| (kinds + 1, count + f.count));
+        if kinds > 0 {
+            console.note(&format!("{count:>8}  for {kinds} other reasons"));
+        }
+    }
+}
+
+fn human(task: &TaskSummary, summary: &Summary) -> String {
+    let mut text = format!("{}: ", task.func);
+    let us = |us: f64| Seconds(us * 1e-6);
+    // Writing to a string cannot fail.
+    match task.best_us {
+        None => text += "nothing valid",
+        Some(best) => {
+            let _ = write!(text, "{}", us(best));
+            if let Some(gflops) = task.gflops {
+                let _ = write!(text, ", {gflops:.1} GFLOP/s");
+            }
+            if let (Some(fraction), Some(peak)) = (task.peak_fraction, task.peak_gflops) {
+                let _ = write!(text, ", {fraction:.2} of this machine's peak of {peak:.1} GFLOP/s");
+            }
+        }
+    }
+    text.push('\n');
+    match (task.baseline_us, task.speedup) {
+        _ if task.baseline_is_best => text += "  the program as written is the fastest\n",
+        (Some(baseline), Some(speedup)) => {
+            let _ = writeln!(text, "  as written: {}, {speedup:.2} times as long", us(baseline));
+        }
+        (Some(baseline), None) => {
+            let _ = writeln!(text, "  as written: {}", us(baseline));
+        }
+        (None, _) => {}
+    }
+    let errors: u64 = task.errors.values().sum();
+    let _ = write!(text, "  {} trials: {} valid, {errors} failed", task.trials, task.valid);
+    if task.rejected > 0 {
+        let _ = write!(text, "; {} more candidates were refused by the space", task.rejected);
+    }
+    let elapsed = if summary.tasks.len() == 1 { summary.total.elapsed_s } else { task.elapsed_s };
+    let _ = writeln!(text, "; {elapsed:.2} s");
+    if !task.checked {
+        text += "  results were NOT checked\n";
+    }
+    text
+}
+
+/// The JSON document: the one function, or all of them in a list beside the totals.
+fn document(summary: &Summary) -> Value {
+    let value = |t: &TaskSummary| serde_json::to_value(t).unwrap_or_default();
+    if let [only] = &summary.tasks[..] {
+        return value(only);
+    }
+    let mut total = value(&summary.total);
+    total["tasks"] = summary.tasks.iter().map(value).collect();
+    total
+}

@@ -1,0 +1,196 @@
+//! What the driver asks of code generation and measurement, so that it can be tested without either.
+
+use super::workload::Workload;
+use crate::database::{Failure, FailureKind, Timestamp};
+use crate::ir::Func;
+use crate::measure::timing::Bench;
+use crate::measure::{Advice, Arguments, Candidate, InProcess, Outcome, PeakLoop, Pinned, RunFailure, Runner, Timer};
+use std::time::Duration;
+
+/// Compiles programs and opens places to measure them.
+pub trait Backend: Sync {
+    /// A compiled program.
+    type Code: Clone + Send;
+    /// Where programs of one workload are measured.
+    type Lab: Lab<Self::Code>;
+
+    /// Compiles a program; called on several threads at once. `program` is its hash.
+    ///
+    /// # Errors
+    /// Why it cannot be; a bug in a pass is a failure too, never a panic.
+    fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Self::Code>, Failure>;
+
+    /// Allocates the arguments of a workload, and starts on its reference.
+    ///
+    /// # Errors
+    /// See [`LabError`].
+    fn open(&self, workload: &Workload) -> Result<Self::Lab, LabError>;
+
+    /// Keeps the calling thread on a core while it measures.
+    fn pin(&self) -> Option<Pinned>;
+
+    /// Operations per second that this machine can do at most, of the type that the workload computes in.
+    fn peak_flops(&self, workload: &Workload) -> Option<f64>;
+
+    /// Time since some fixed point.
+    fn now(&self) -> Duration;
+
+    /// The time of day.
+    fn time(&self) -> Timestamp;
+}
+
+/// A compiled program.
+#[derive(Clone, Debug)]
+pub struct Compiled<C> {
+    /// What to run.
+    pub code: C,
+    /// Seconds that lowering and compiling took.
+    pub secs: f64,
+}
+
+/// Where programs of one workload are measured.
+pub trait Lab<C>: Runner<C> {
+    /// Benchmarks a program as `tvmr bench` does.
+    ///
+    /// # Errors
+    /// The program failed.
+    fn bench(&mut self, code: &C) -> Result<Bench, RunFailure>;
+
+    /// The share of the machine's peak that a program of so many operations reaches; `None` where there is no peak to
+    /// compare with.
+    fn share_of_peak(&mut self, code: &C, flops: f64) -> Option<f64>;
+
+    /// Why no result can be right, if so.
+    fn broken(&self) -> Option<String>;
+
+    /// What to say about the machine, if anything.
+    fn advice(&self) -> Option<Advice>;
+
+    /// Time spent on checking results.
+    fn checking_time(&self) -> Duration;
+}
+
+/// A workload that cannot be measured.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LabError {
+    /// The program as written cannot be compiled.
+    #[error("{0}")]
+    Program(String),
+    /// The machine does not have what it takes: memory, threads.
+    #[error("{0}")]
+    Machine(String),
+}
+
+/// A place in this process, with the loop that its kernels are compared with.
+pub struct InProcessLab<T> {
+    pub(super) runner: InProcess<T>,
+    pub(super) peak: Option<PeakLoop>,
+}
+
+impl<T: Timer> InProcessLab<T> {
+    /// What it runs programs with.
+    pub fn runner(&mut self) -> &mut InProcess<T> {
+        &mut self.runner
+    }
+
+    /// The arguments.
+    pub fn arguments(&mut self) -> &mut Arguments {
+        self.runner.arguments()
+    }
+}
+
+impl<T: Timer> Runner<Candidate> for InProcessLab<T> {
+    fn measure(&mut self, candidate: &Candidate) -> Outcome {
+        self.runner.measure(candidate)
+    }
+
+    fn settle(&mut self, wait: bool) -> Vec<crate::measure::Settled> {
+        self.runner.settle(wait)
+    }
+
+    fn finals(&mut self, candidates: &[Candidate]) -> Vec<Outcome> {
+        self.runner.finals(candidates)
+    }
+}
+
+impl<T: Timer> Lab<Candidate> for InProcessLab<T> {
+    fn bench(&mut self, code: &Candidate) -> Result<Bench, RunFailure> {
+        self.runner.bench(code)
+    }
+
+    fn share_of_peak(&mut self, code: &Candidate, flops: f64) -> Option<f64> {
+        // A kernel that has just been benchmarked does not fail; if it does, there is no share.
+        self.peak.and_then(|peak| self.runner.share_of_peak(code, flops, &peak).ok())
+    }
+
+    fn broken(&self) -> Option<String> {
+        self.runner.reference_error().map(ToString::to_string)
+    }
+
+    fn advice(&self) -> Option<Advice> {
+        self.runner.advice()
+    }
+
+    fn checking_time(&self) -> Duration {
+        self.runner.checking_time()
+    }
+}
+
+/// A measured failure as records keep it.
+pub fn failure_of(outcome: Outcome, best_secs: Option<f64>) -> Result<crate::measure::Measurement, Failure> {
+    let failure = |kind, stage: &str, message| Failure { kind, stage: stage.to_owned(), primitive: None, message };
+    match outcome {
+        Outcome::Measured(m) => Ok(m),
+        Outcome::WrongResult(mismatch) => Err(failure(FailureKind::WrongResult, "check", mismatch.to_string())),
+        Outcome::TimedOut { limit } => {
+            let best = best_secs.map_or(String::new(), |secs| format!("; the best takes {}", Seconds(secs)));
+            let message = format!("stopped after {}{best}", Seconds(limit.as_secs_f64()));
+            Err(failure(FailureKind::Timeout, "run", message))
+        }
+        Outcome::RuntimeError { message } => Err(failure(FailureKind::Runtime, "run", message)),
+        Outcome::Crashed { message } => Err(failure(FailureKind::Crash, "run", message)),
+    }
+}
+
+/// Seconds in the unit that suits them, with three digits or four.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds(pub f64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (value, unit) = match self.0 {
+            s if s >= 0.9995 => (s, "s"),
+            s if s >= 0.9995e-3 => (s * 1e3, "ms"),
+            s if s >= 0.9995e-6 => (s * 1e6, "µs"),
+            s => (s * 1e9, "ns"),
+        };
+        let digits = if value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
+        let text = format!("{value:.digits$}");
+        // A whole number of milliseconds is one.
+        let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+        write!(f, "{text} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_a_unit() {
+        let texts = [(0.02, "20 ms"), (1.0, "1 s"), (12.34567e-6, "12.3 µs"), (1.2345e-3, "1.23 ms"), (11e-9, "11 ns")];
+        for (secs, text) in texts {
+            assert_eq!(Seconds(secs).to_string(), text);
+        }
+        assert_eq!(Seconds(123.4e-6).to_string(), "123 µs");
+        assert_eq!(Seconds(0.9999e-3).to_string(), "1 ms");
+    }
+
+    #[test]
+    fn a_timeout_says_what_was_allowed() {
+        let outcome = Outcome::TimedOut { limit: Duration::from_millis(20) };
+        let failure = failure_of(outcome, Some(11e-9)).unwrap_err();
+        assert_eq!(failure.message, "stopped after 20 ms; the best takes 11 ns");
+        assert_eq!((failure.kind.name(), failure.stage.as_str()), ("timeout", "run"));
+    }
+}

@@ -1,0 +1,107 @@
+//! Checking and timing one program.
+
+use super::backend::{Backend, Compiled, Lab, LabError, failure_of};
+use super::flops::{self, Work};
+use super::native::Native;
+use super::workload::Workload;
+use crate::database::{Failure, FailureKind};
+use crate::ir::Func;
+use crate::measure::{Bandwidth, Level, RunFailure, Verdict};
+use serde::Serialize;
+
+/// What a benchmark reports. Field names are interface (docs/tuning.md).
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct BenchReport {
+    /// The function.
+    pub func: String,
+    /// Median microseconds of a call.
+    pub us: f64,
+    /// The least.
+    pub min_us: f64,
+    /// 10^9 operations a second.
+    pub gflops: Option<f64>,
+    /// 10^9 bytes a second, each parameter counted once.
+    pub gbs: f64,
+    /// 10^9 operations a second that this machine can do at most.
+    pub peak_gflops: Option<f64>,
+    /// Their ratio.
+    pub peak_fraction: Option<f64>,
+    /// The least time that operations and bytes allow on this machine, over the median.
+    pub roofline_fraction: Option<f64>,
+    /// Microseconds that lowering and compiling took.
+    pub compile_us: f64,
+    /// Was the result compared with the reference?
+    pub checked: bool,
+    /// The instruction set.
+    pub isa: String,
+    /// The number of threads.
+    pub threads: u32,
+}
+
+/// A program that was not benchmarked.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum BenchError {
+    /// It does not compile, is wrong, or fails.
+    #[error("{}: {}", .0.stage, .0.message)]
+    Program(Failure),
+    /// The machine does not have what it takes.
+    #[error("{0}")]
+    Machine(String),
+}
+
+/// Checks and times a scheduled version of a workload.
+///
+/// # Errors
+/// See [`BenchError`].
+pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) -> Result<BenchReport, BenchError> {
+    let Compiled { code, secs: compile_secs } = native.compile(program, func).map_err(BenchError::Program)?;
+    let mut lab = native.open(workload).map_err(|e| match e {
+        LabError::Program(message) => BenchError::Program(failure(FailureKind::Compile, "reference", message)),
+        LabError::Machine(why) => BenchError::Machine(why),
+    })?;
+    let _pinned = native.pin();
+    let verdict = lab.runner().check_only(&code).map_err(|outcome| {
+        let broken = lab.broken().map(|why| failure(FailureKind::Runtime, "reference", why));
+        BenchError::Program(broken.unwrap_or_else(|| match failure_of(outcome, None) {
+            Err(failure) => failure,
+            Ok(_) => failure(FailureKind::Other("unknown".into()), "check", "no verdict".into()),
+        }))
+    })?;
+    let bench = lab.bench(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
+    let Work { flops, bytes } = flops::work(workload.func());
+    let share = if flops > 0.0 { lab.share_of_peak(&code, flops) } else { None };
+    let secs = bench.summary.median;
+    let peak = share.filter(|s| *s > 0.0).map(|share| flops / secs / share);
+    let threads = native.setting().threads;
+    let (target, level) = (native.machine(), Level::of(bytes, native.machine()));
+    let bandwidth = Bandwidth::of_working_set(bytes, target, native.clock());
+    // Bandwidth of caches grows with the threads, that of memory does not.
+    let cores = if level == Level::Memory { 1.0 } else { f64::from(threads.max(1)) };
+    let bound = (bytes as f64 / (bandwidth * cores)).max(peak.map_or(0.0, |peak| flops / peak));
+    Ok(BenchReport {
+        func: workload.name.as_str().to_owned(),
+        us: secs * 1e6,
+        min_us: bench.summary.min * 1e6,
+        gflops: (flops > 0.0).then_some(flops / secs / 1e9),
+        gbs: bytes as f64 / secs / 1e9,
+        peak_gflops: peak.map(|p| p / 1e9),
+        peak_fraction: share,
+        roofline_fraction: Some(bound / secs).filter(|f| f.is_finite() && *f > 0.0),
+        compile_us: compile_secs * 1e6,
+        checked: verdict == Verdict::Right,
+        isa: native.setting().isa.name().to_owned(),
+        threads,
+    })
+}
+
+fn failure(kind: FailureKind, stage: &str, message: String) -> Failure {
+    Failure { kind, stage: stage.to_owned(), primitive: None, message }
+}
+
+/// A run that failed, as records keep it.
+pub(super) fn failed_run(run: &RunFailure) -> Failure {
+    match run {
+        RunFailure::Stopped => failure(FailureKind::Timeout, "run", "it took longer than a minute".to_owned()),
+        RunFailure::Failed(message) => failure(FailureKind::Runtime, "run", message.clone()),
+    }
+}

@@ -1,0 +1,69 @@
+//! How long a run may go on.
+
+use std::time::Duration;
+
+/// Start and end of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    start: Duration,
+    /// When no further candidate is measured.
+    end: Option<Duration>,
+}
+
+/// Kept for the final: its own time, and that of the benchmark behind it.
+const FINAL: Duration = Duration::from_millis(800);
+
+impl Budget {
+    /// A run that begins at `now` and may take so long. The last part of it, at most a fifth, belongs to the final.
+    pub fn new(now: Duration, max_time: Option<Duration>) -> Budget {
+        Budget { start: now, end: max_time.and_then(|t| now.checked_add(t.saturating_sub(FINAL.min(t / 5)))) }
+    }
+
+    /// Is the time up?
+    pub fn is_up(&self, now: Duration) -> bool {
+        self.end.is_some_and(|end| now >= end)
+    }
+
+    /// The time since the start.
+    pub fn elapsed(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.start)
+    }
+}
+
+/// Rounds that `--patience` looks at.
+pub const PATIENT_ROUNDS: usize = 4;
+
+/// Did the last rounds together improve the best time by less than this share?
+pub fn is_stuck(bests: &[Option<f64>], patience: f64) -> bool {
+    let Some(before) = bests.len().checked_sub(PATIENT_ROUNDS + 1) else { return false };
+    match (bests[before], bests[bests.len() - 1]) {
+        (Some(before), Some(now)) => now > before * (1.0 - patience),
+        (None, Some(_)) => false,
+        (_, None) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_final_has_its_share() {
+        let secs = Duration::from_secs_f64;
+        let budget = Budget::new(secs(1.0), Some(secs(10.0)));
+        assert!(!budget.is_up(secs(10.1)) && budget.is_up(secs(10.2)));
+        assert!(Budget::new(secs(1.0), Some(secs(1.0))).is_up(secs(1.8)));
+        assert!(!Budget::new(secs(1.0), None).is_up(secs(1e9)));
+        assert!(!Budget::new(secs(1.0), Some(Duration::MAX)).is_up(secs(1e9)));
+        assert_eq!(budget.elapsed(secs(3.0)), secs(2.0));
+    }
+
+    #[test]
+    fn patience_ends() {
+        let bests = |b: &[f64]| b.iter().map(|&b| Some(b)).collect::<Vec<_>>();
+        assert!(!is_stuck(&bests(&[1.0, 1.0, 1.0, 1.0]), 0.01));
+        assert!(is_stuck(&bests(&[1.0, 1.0, 1.0, 1.0, 0.995]), 0.01));
+        assert!(!is_stuck(&bests(&[1.0, 1.0, 1.0, 1.0, 0.98]), 0.01));
+        assert!(is_stuck(&[None; 5], 0.01));
+    }
+}

@@ -1,0 +1,138 @@
+//! What a run is asked to do.
+
+use crate::database::{Filter, Threads};
+use crate::space::sample::ScheduleSource;
+use crate::target::{Isa, Target};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Under which circumstances programs are compiled and run. Results of different settings are not comparable: trials are
+/// counted, and programs are told apart, within one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setting {
+    /// The machine.
+    pub target: Target,
+    /// Threads that parallel loops use.
+    pub threads: u32,
+    /// The instruction set that code is generated for.
+    pub isa: Isa,
+    /// Floating point as written: no contraction, no reassociation.
+    pub strict_fp: bool,
+    /// Compare results with the reference?
+    pub check: bool,
+}
+
+impl Setting {
+    /// The records that were measured in this setting.
+    pub fn filter(&self) -> Filter {
+        Filter {
+            cpu: Some(self.target.cpu_key()),
+            threads: Threads::Exactly(self.threads),
+            isa: Some(self.isa.name().to_owned()),
+            strict_fp: Some(self.strict_fp),
+        }
+    }
+}
+
+/// Where candidates come from.
+#[derive(Clone)]
+pub enum SpaceChoice {
+    /// The default rules.
+    Auto,
+    /// The rules of TVM's MetaSchedule.
+    Tvm,
+    /// A user's schedule function, and the file it is from.
+    Function {
+        /// The file.
+        name: String,
+        /// The function.
+        function: Arc<dyn ScheduleSource>,
+    },
+}
+
+impl SpaceChoice {
+    /// The name in records.
+    pub fn name(&self) -> &str {
+        match self {
+            SpaceChoice::Auto => "auto",
+            SpaceChoice::Tvm => "tvm",
+            SpaceChoice::Function { name, .. } => name,
+        }
+    }
+}
+
+/// How decisions are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StrategyChoice {
+    /// Drawn at random.
+    Random,
+    /// Those of the records that the database has of the workload in other settings, the fastest first.
+    Replay,
+}
+
+impl StrategyChoice {
+    /// The name in records and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            StrategyChoice::Random => "random",
+            StrategyChoice::Replay => "replay",
+        }
+    }
+}
+
+/// What a run is asked to do.
+#[derive(Clone)]
+pub struct Config {
+    /// Trials in the database when the run is done, over all functions.
+    pub trials: u64,
+    /// How long it may take.
+    pub max_time: Option<Duration>,
+    /// The run ends when four rounds together improved the best time by less than this share.
+    pub patience: Option<f64>,
+    /// The space.
+    pub space: SpaceChoice,
+    /// The strategy.
+    pub strategy: StrategyChoice,
+    /// Candidates are a function of it.
+    pub seed: u64,
+    /// Threads for proposing and compiling. They change no result.
+    pub jobs: usize,
+    /// The machine that the space is made for: that of the setting, or another whose candidates are to be reproduced.
+    pub machine: Target,
+    /// Under which circumstances.
+    pub setting: Setting,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum StopReason {
+    /// The database has as many trials as were wanted.
+    TrialsReached,
+    /// No new program came up in several rounds.
+    SpaceExhausted,
+    /// The time is up.
+    TimeIsUp,
+    /// The last rounds brought too little.
+    NoImprovement,
+    /// The user, or the system, ended it.
+    Interrupted,
+    /// Nothing was to be measured.
+    Frozen,
+    /// The function cannot be compiled, or its reference not be computed.
+    NotMeasurable,
+}
+
+impl StopReason {
+    /// The text in summaries.
+    pub fn name(self) -> &'static str {
+        match self {
+            StopReason::TrialsReached => "trials reached",
+            StopReason::SpaceExhausted => "space exhausted",
+            StopReason::TimeIsUp => "time is up",
+            StopReason::NoImprovement => "no improvement",
+            StopReason::Interrupted => "interrupted",
+            StopReason::Frozen => "frozen",
+            StopReason::NotMeasurable => "not measurable",
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The loop: which function gets the next round, and when to end.
+//!
+//! ```text
+//! open the tasks ──► while there is something to do: choose a task ──► round: propose, compile, measure, record
+//!                                                                   └─► finish each task: settle, final, benchmark
+//! ```
+
+use super::backend::{Backend, LabError};
+use super::budget::Budget;
+use super::config::{Config, SpaceChoice, StopReason, StrategyChoice};
+use super::events::{Event, Observer};
+use super::interrupt::Interrupt;
+use super::share;
+use super::summary::{Summary, TaskSummary};
+use super::task::Task;
+use super::workload::Workload;
+use crate::database::{Database, DatabaseError, Filter};
+use crate::ir::Module;
+use crate::schedule::{Schedule, Trace};
+use crate::search::{Proposer, Strategy, isolated};
+use crate::space::{Rules, Space, generate};
+use std::time::Duration;
+
+/// A run that could not be carried out. What was measured until then is in the database.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum TuneError {
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The machine does not have what measuring takes.
+    #[error("cannot measure: {0}")]
+    Machine(String),
+}
+
+/// Candidates that are compiled together and then measured one after the other. Large enough that all cores have
+/// something to compile, small enough that little is lost when a run is ended.
+pub(super) const ROUND: usize = 16;
+
+/// Tunes functions of a module.
+///
+/// # Errors
+/// The machine failed; see [`TuneError`]. Candidates that fail are no error.
+pub fn tune<B: Backend>(
+    module: &Module,
+    functions: &[usize],
+    config: &Config,
+    db: &mut Database,
+    backend: &B,
+    observer: &mut dyn Observer,
+    interrupt: &Interrupt,
+) -> Result<Summary, TuneError> {
+    let budget = Budget::new(backend.now(), config.max_time);
+    let mut driver = Driver { backend, config, db, observer, interrupt, budget, tasks: Vec::new(), n_trials: 0 };
+    driver.open(module, functions)?;
+    driver.run()?;
+    driver.finish()?;
+    driver.summary()
+}
+
+/// What functions of a module the database has nothing valid for in this setting, by name.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn untuned(
+    module: &Module,
+    functions: &[usize],
+    config: &Config,
+    db: Option<&Database>,
+) -> Result<Vec<String>, DatabaseError> {
+    let mut missing = Vec::new();
+    for &index in functions {
+        let workload = Workload::of(module, index);
+        let found = match db.and_then(|db| Some((db, workload.find(db)?))) {
+            Some((db, id)) => db.best(id, &config.setting.filter())?.0.is_some(),
+            None => false,
+        };
+        if !found {
+            missing.push(workload.name.as_str().to_owned());
+        }
+    }
+    Ok(missing)
+}
+
+pub(super) struct Driver<'a, B: Backend> {
+    pub backend: &'a B,
+    pub config: &'a Config,
+    pub db: &'a mut Database,
+    pub observer: &'a mut dyn Observer,
+    pub interrupt: &'a Interrupt,
+    pub budget: Budget,
+    pub tasks: Vec<Task<B>>,
+    /// Trials of this run.
+    pub n_trials: u64,
+}
+
+impl<B: Backend> Driver<'_, B> {
+    /// Runs something and gives the seconds it took.
+    pub fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, f64) {
+        let start = self.backend.now();
+        let result = work(self);
+        (result, self.backend.now().saturating_sub(start).as_secs_f64())
+    }
+
+    fn open(&mut self, module: &Module, functions: &[usize]) -> Result<(), TuneError> {
+        for &index in functions {
+            let workload = Workload::of(module, index);
+            let time = self.backend.time();
+            let (id, secs) = self.timed(|d| workload.commit(d.db, time));
+            let id = id?;
+            if let Some(same) = self.tasks.iter_mut().find(|t| t.id == id) {
+                same.names.push(workload.name);
+                continue;
+            }
+            let mut task = Task::new(workload, id, self.db, &self.config.setting);
+            task.breakdown.database += secs;
+            let filter = self.config.setting.filter();
+            let baseline = self.db.record_of(id, task.as_written, &filter)?;
+            task.baseline = baseline.and_then(|r| r.secs());
+            task.best = self.db.best(id, &filter)?.0.and_then(|r| r.secs());
+            self.tasks.push(task);
+        }
+        let names: Vec<String> = self.tasks.iter().map(|t| t.workload.name.as_str().to_owned()).collect();
+        let (done, wanted) = (self.trials(), self.config.trials);
+        // What is done already is not measured again, not even the machine.
+        let peaks = |t: &Task<B>| if done < wanted { self.backend.peak_flops(&t.workload) } else { None };
+        let peak_flops: Vec<Option<f64>> = self.tasks.iter().map(peaks).collect();
+        self.observer.event(&Event::Opened { names: &names, done, wanted, peak_flops: &peak_flops });
+        Ok(())
+    }
+
+    /// Trials of all functions.
+    pub fn trials(&self) -> u64 {
+        self.tasks.iter().map(|t| t.trials).sum()
+    }
+
+    /// Why the run as a whole is to end now, if so.
+    pub fn end(&self) -> Option<StopReason> {
+        if self.interrupt.is_raised() {
+            Some(StopReason::Interrupted)
+        } else if self.trials() >= self.config.trials {
+            Some(StopReason::TrialsReached)
+        } else if self.budget.is_up(self.backend.now()) {
+            Some(StopReason::TimeIsUp)
+        } else {
+            None
+        }
+    }
+
+    fn run(&mut self) -> Result<(), TuneError> {
+        loop {
+            if let Some(reason) = self.end() {
+                self.tasks.iter_mut().for_each(|t| t.stop(reason));
+                return Ok(());
+            }
+            let standings: Vec<_> = self.tasks.iter().map(Task::standing).collect();
+            let Some(index) = share::next(&standings) else { return Ok(()) };
+            if self.tasks[index].proposer.is_none() {
+                self.begin(index)?;
+                continue;
+            }
+            let left = usize::try_from(self.config.trials - self.trials()).unwrap_or(usize::MAX);
+            // Every function gets something, however few trials there are.
+            let open = standings.iter().filter(|s| s.is_open).count().max(1);
+            self.round(index, ROUND.min(left.div_ceil(open)).min(left))?;
+        }
+    }
+
+    /// Prepares a task: its space, and the program as written, unless that was measured before.
+    fn begin(&mut self, index: usize) -> Result<(), TuneError> {
+        // First, so that the reference is computed while the space is made.
+        if self.tasks[index].baseline.is_none() {
+            self.open_lab(index)?;
+        }
+        let (space, secs) = self.timed(|d| {
+            let workload = &d.tasks[index].workload;
+            // Of a panic in a rule, the space is empty and says why.
+            isolated(|| make_space(workload, d.config)).unwrap_or_else(Err)
+        });
+        let task = &mut self.tasks[index];
+        task.breakdown.space += secs;
+        let space = space.unwrap_or_else(|why| {
+            task.problem = Some(format!("no schedule: {why}"));
+            Space::new(Vec::new(), Vec::new())
+        });
+        let strategy = match self.config.strategy {
+            StrategyChoice::Random => Strategy::Random,
+            StrategyChoice::Replay => Strategy::Replay(self.traces_elsewhere(index)?),
+        };
+        let task = &mut self.tasks[index];
+        let mut proposer = Proposer::new(Schedule::new(&task.workload.module, 0), 0, space, strategy, self.config.seed);
+        proposer.skip(task.as_written);
+        for program in self.db.programs(task.id, &self.config.setting.filter()) {
+            proposer.skip(program);
+        }
+        if task.problem.is_some() {
+            task.stop(StopReason::SpaceExhausted);
+        }
+        task.proposer = Some(proposer);
+        Ok(())
+    }
+
+    /// The traces that the database has of a workload, in whatever setting, the fastest first.
+    fn traces_elsewhere(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
+        let (records, _) = self.db.top_k(self.tasks[index].id, usize::MAX, &Filter::any())?;
+        let here = self.config.setting.filter();
+        let known = self.db.programs(self.tasks[index].id, &here);
+        let new = records.iter().filter(|r| r.context.program.is_none_or(|p| !known.contains(&p)));
+        let mut traces: Vec<Trace> = Vec::new();
+        for record in new {
+            match Trace::from_json(&record.trace) {
+                Ok(trace) => traces.push(trace),
+                Err(why) => self.observer.event(&Event::Warning(&format!("a trace cannot be read: {why}"))),
+            }
+        }
+        Ok(traces)
+    }
+
+    /// Opens the place where a task is measured, and measures there what the others are compared with: the program as
+    /// written, the first time, and the best one of earlier runs.
+    pub fn open_lab(&mut self, index: usize) -> Result<(), TuneError> {
+        if self.tasks[index].lab.is_some() || self.tasks[index].stop.is_some() {
+            return Ok(());
+        }
+        let (lab, secs) = self.timed(|d| d.backend.open(&d.tasks[index].workload));
+        self.tasks[index].breakdown.check += secs;
+        match lab {
+            Ok(lab) => self.tasks[index].lab = Some(lab),
+            Err(LabError::Machine(why)) => return Err(TuneError::Machine(why)),
+            Err(LabError::Program(why)) => {
+                self.tasks[index].problem = Some(why);
+                self.tasks[index].stop(StopReason::NotMeasurable);
+                return Ok(());
+            }
+        }
+        if self.tasks[index].baseline.is_none() {
+            self.measure_baseline(index)?;
+        }
+        self.measure_yardstick(index)
+    }
+
+    fn finish(&mut self) -> Result<(), TuneError> {
+        for index in 0..self.tasks.len() {
+            self.settle(index, true)?;
+            self.commit(index)?;
+            // Whoever interrupts wants an end, not a final.
+            if self.tasks[index].measured > 0 && !self.interrupt.is_raised() {
+                self.finals(index)?;
+            }
+            self.tasks[index].lab = None;
+        }
+        let measured = self.tasks.iter().any(|t| t.measured > 0);
+        let (synced, secs) = self.timed(|d| if measured { d.db.sync() } else { Ok(()) });
+        if let Some(task) = self.tasks.first_mut() {
+            task.breakdown.database += secs;
+        }
+        Ok(synced?)
+    }
+
+    fn summary(&self) -> Result<Summary, TuneError> {
+        let elapsed = self.budget.elapsed(self.backend.now()).as_secs_f64();
+        let tasks: Vec<TaskSummary> =
+            self.tasks.iter().map(|t| t.summary(self.db, self.config)).collect::<Result<_, DatabaseError>>()?;
+        Ok(Summary::new(tasks, elapsed, self.n_trials))
+    }
+
+    /// Time on the clock since the run began.
+    pub fn elapsed(&self) -> Duration {
+        self.budget.elapsed(self.backend.now())
+    }
+}
+
+fn make_space(workload: &Workload, config: &Config) -> Result<Space, String> {
+    match &config.space {
+        SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
+        SpaceChoice::Auto | SpaceChoice::Tvm => {
+            let rules = Rules::auto(&config.machine, config.setting.threads as usize);
+            generate(&workload.module, 0, rules).map_err(|e| e.to_string())
+        }
+    }
+}
+
+impl<B: Backend> Task<B> {
+    /// What the run came to for this task, by the database.
+    fn summary(&self, db: &Database, config: &Config) -> Result<TaskSummary, DatabaseError> {
+        let setting = &config.setting;
+        let filter = setting.filter();
+        let counts = db.counts(self.id, &filter);
+        let best = db.best(self.id, &filter)?.0;
+        let baseline = db.record_of(self.id, self.as_written, &filter)?.and_then(|r| r.secs());
+        let best_secs = best.as_ref().and_then(|r| r.secs());
+        let noted = |field: &str| best.as_ref()?.context.other.get(field)?.as_f64();
+        let gflops = best_secs.filter(|_| self.work.flops > 0.0).map(|s| self.work.flops / s / 1e9);
+        let stop = self.stop.unwrap_or(StopReason::TrialsReached);
+        let elapsed = self.breakdown.total();
+        let made = counts.trials.saturating_sub(self.resumed);
+        let distinct = || self.proposer.as_ref().map(|p| p.n_distinct() as u64);
+        Ok(TaskSummary {
+            workload: String::new(),
+            func: self.workload.name.as_str().to_owned(),
+            same_as: self.names[1..].iter().map(|n| n.as_str().to_owned()).collect(),
+            hash: self.workload.hash.to_string(),
+            trials: counts.trials,
+            valid: counts.valid,
+            errors: counts.errors,
+            rejected: self.rejected,
+            resumed: self.resumed,
+            stop_reason: stop.name(),
+            distinct_programs: if stop == StopReason::SpaceExhausted { distinct() } else { None },
+            baseline_us: baseline.map(|s| s * 1e6),
+            best_us: best_secs.map(|s| s * 1e6),
+            speedup: baseline.zip(best_secs).map(|(a, b)| a / b),
+            baseline_is_best: best.as_ref().is_some_and(|r| r.context.program == Some(self.as_written)),
+            gflops,
+            peak_gflops: noted("peak_gflops"),
+            peak_fraction: noted("peak_gflops").zip(gflops).map(|(peak, g)| g / peak),
+            elapsed_s: elapsed,
+            trials_per_s: if made > 0 { made as f64 / elapsed.max(1e-9) } else { 0.0 },
+            breakdown_s: self.breakdown,
+            failures: self.failures.sorted(),
+            problem: self.problem.clone(),
+            work_dir: db.dir().display().to_string(),
+            seed: config.seed,
+            space: config.space.name().to_owned(),
+            strategy: config.strategy.name().to_owned(),
+            threads: setting.threads,
+            isa: setting.isa.name().to_owned(),
+            strict_fp: setting.strict_fp,
+            checked: setting.check,
+            target: setting.target.tvm_json(setting.threads),
+        })
+    }
+}

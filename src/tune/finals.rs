@@ -1,0 +1,158 @@
+//! The end of a task: its leaders are compared side by side, and the winner is benchmarked.
+//!
+//! Candidates were ranked by races against the best of their time, of which there were many: some of them lucky. So the
+//! leaders, of this run and of earlier ones, run again interleaved, and the winner is the one that wins there. What is
+//! reported is its benchmark, which `tvmr bench` repeats; the other finalists keep their ratio to it. The records are
+//! written with the winner last, which is how later look-ups know it.
+
+use super::backend::{Backend, Compiled, Lab, failure_of};
+use super::driver::{Driver, TuneError};
+use super::events::Event;
+use super::task::Measured;
+use crate::database::{Failure, Outcome, Role, Times, TuningRecord};
+use crate::measure::{Measurement, Runner};
+use crate::schedule::Schedule;
+use serde_json::json;
+
+/// Finalists at most.
+const FINALISTS: usize = 6;
+/// A candidate this much slower than the best in its race is no finalist.
+const CLOSE: f64 = 1.10;
+/// Finalists this close are not told apart, and the program as written is the simplest one.
+const TIE: f64 = 1.005;
+
+struct Finalist<C> {
+    record: TuningRecord,
+    schedule: Schedule,
+    built: Compiled<C>,
+}
+
+impl<B: Backend> Driver<'_, B> {
+    /// Finds the best program of a task, among all that the database has, and records it.
+    pub fn finals(&mut self, index: usize) -> Result<(), TuneError> {
+        let filter = self.config.setting.filter();
+        let (leaders, _) = self.db.top_k(self.tasks[index].id, FINALISTS, &filter)?;
+        let Some(best) = leaders.first().and_then(TuningRecord::secs) else { return Ok(()) };
+        if self.tasks[index].lab.is_none() {
+            return Ok(());
+        }
+        let close = leaders.into_iter().filter(|r| r.secs().is_some_and(|s| s <= best * CLOSE));
+        let mut finalists: Vec<Finalist<B::Code>> = Vec::new();
+        for record in close.collect::<Vec<_>>() {
+            if let Some((schedule, built)) = self.rebuild(index, &record) {
+                finalists.push(Finalist { record, schedule, built });
+            }
+        }
+        self.observer.event(&Event::Finals { task: index, finalists: finalists.len() });
+        let _pinned = self.backend.pin();
+        let start = self.backend.now();
+        let (mut standing, mut failed) = self.compare(index, &finalists);
+        // The winner is reported by its benchmark; should it fail there, the next one is.
+        let mut winner = None;
+        while winner.is_none() && !standing.is_empty() {
+            let (i, m) = standing.remove(self.first_of(index, &finalists, &standing));
+            match self.benchmark(index, &finalists[i].built.code) {
+                Ok(bench) => winner = Some((i, m, bench)),
+                Err(failure) => failed.push((i, failure)),
+            }
+        }
+        let secs = self.backend.now().saturating_sub(start).as_secs_f64();
+        self.tasks[index].breakdown.measure += secs;
+        let mut records: Vec<TuningRecord> =
+            failed.into_iter().map(|(i, f)| self.rerun(index, &finalists[i], Outcome::Failed(f))).collect();
+        if let Some((i, m, (times, peak))) = winner {
+            let scale = times.secs() / m.secs;
+            for (other, o) in standing {
+                // Whoever lost is not the faster one, whatever the clock did between final and benchmark.
+                let run_secs = vec![(o.secs * scale).max(times.secs())];
+                let times = Times { run_secs, batch_secs: o.batch_secs, calls: o.calls };
+                records.push(self.rerun(index, &finalists[other], Outcome::Measured(times)));
+            }
+            let task = &mut self.tasks[index];
+            task.best = Some(times.secs());
+            if finalists[i].record.context.program == Some(task.as_written) {
+                task.baseline = task.best;
+            }
+            let mut record = self.rerun(index, &finalists[i], Outcome::Measured(times));
+            if let Some(peak) = peak {
+                record.context.other.insert("peak_gflops".to_owned(), json!(peak));
+            }
+            records.push(record);
+        }
+        self.tasks[index].unwritten.extend(records);
+        self.commit(index)
+    }
+
+    /// Runs the finalists interleaved: those that have a time, and those that failed.
+    #[expect(clippy::type_complexity, reason = "two lists that are taken apart at once")]
+    fn compare(
+        &mut self,
+        index: usize,
+        finalists: &[Finalist<B::Code>],
+    ) -> (Vec<(usize, Measurement)>, Vec<(usize, Failure)>) {
+        let codes: Vec<B::Code> = finalists.iter().map(|f| f.built.code.clone()).collect();
+        let Some(lab) = self.tasks[index].lab.as_mut() else { return Default::default() };
+        let (mut standing, mut failed) = (Vec::new(), Vec::new());
+        for (i, outcome) in lab.finals(&codes).into_iter().enumerate() {
+            match failure_of(outcome, None) {
+                Ok(m) => standing.push((i, m)),
+                Err(failure) => failed.push((i, failure)),
+            }
+        }
+        (standing, failed)
+    }
+
+    /// The place of the winner: the fastest, but the program as written where that is as fast.
+    fn first_of(&self, index: usize, finalists: &[Finalist<B::Code>], standing: &[(usize, Measurement)]) -> usize {
+        let fastest = (0..standing.len()).min_by(|&a, &b| standing[a].1.secs.total_cmp(&standing[b].1.secs));
+        let fastest = fastest.unwrap_or(0);
+        let as_written = Some(self.tasks[index].as_written);
+        let simple = standing.iter().position(|(i, m)| {
+            finalists[*i].record.context.program == as_written && m.secs <= standing[fastest].1.secs * TIE
+        });
+        simple.unwrap_or(fastest)
+    }
+
+    /// The winner's times, and the machine's peak in 10^9 operations a second, measured beside it.
+    fn benchmark(&mut self, index: usize, code: &B::Code) -> Result<(Times, Option<f64>), Failure> {
+        let task = &mut self.tasks[index];
+        let flops = task.work.flops;
+        let Some(lab) = task.lab.as_mut() else { return Ok((Times::of(f64::MAX), None)) };
+        let bench = lab.bench(code).map_err(|failure| super::bench::failed_run(&failure))?;
+        let share = if flops > 0.0 { lab.share_of_peak(code, flops) } else { None };
+        let secs = bench.summary.median;
+        let peak = share.filter(|s| *s > 0.0).map(|share| flops / secs / share / 1e9);
+        let advice = lab.advice();
+        if let Some(advice) = advice {
+            self.observer.event(&Event::Warning(&advice.to_string()));
+        }
+        Ok((Times { run_secs: vec![secs], batch_secs: sampled(&bench.batch_secs), calls: bench.calls }, peak))
+    }
+
+    fn rerun(&self, index: usize, finalist: &Finalist<B::Code>, outcome: Outcome) -> TuningRecord {
+        let old = &finalist.record.context;
+        let measured = Measured {
+            program: old.program.unwrap_or_default(),
+            trace: finalist.schedule.trace(),
+            outcome,
+            role: Role::Rerun,
+            trial: old.trial,
+            compile_secs: Some(finalist.built.secs),
+        };
+        let mut record = self.tasks[index].record(measured, self.config, self.backend.time());
+        // How it was found has not changed.
+        record.context.space.clone_from(&old.space);
+        record.context.strategy.clone_from(&old.strategy);
+        record.context.seed = old.seed;
+        record
+    }
+}
+
+/// Batches that a record keeps of a benchmark.
+const KEPT: usize = 50;
+
+/// Batch times spread over a benchmark: a record has no use for two thousand.
+fn sampled(batch_secs: &[f64]) -> Vec<f64> {
+    let step = batch_secs.len().div_ceil(KEPT).max(1);
+    batch_secs.iter().copied().step_by(step).collect()
+}

@@ -1,0 +1,159 @@
+//! How much work a program is: operations and bytes.
+//!
+//! Operations are those of the program as written, so that a schedule that computes something twice gains nothing by
+//! it. Counted are the values that statements store, evaluate or name, once for each time the loops around run them:
+//!
+//! * one for each addition, subtraction, multiplication, division, remainder, minimum and maximum, of floats and of
+//!   integers alike;
+//! * one for each function of scalars (`exp`, `sqrt`, …);
+//! * none for indices, comparisons, selections, casts, loads, stores and boolean operators;
+//! * of the two sides of an `if` (a statement's or an expression's), the one with more;
+//! * an initialisation, once for each element of the reduction's result.
+//!
+//! A matmul thus has `2 * M * N * K`. Bytes are the sizes of the parameters that the program loads from or stores to,
+//! each once: the least that must move.
+
+use crate::ir::expr::{Expr, ExprId};
+use crate::ir::op::BinOp;
+use crate::ir::stmt::{IterKind, Stmt, StmtId};
+use crate::ir::visit::{Visitor, walk_expr, walk_stmt};
+use crate::ir::{BufferId, Func};
+use std::collections::BTreeSet;
+
+/// What a run of a function comes to.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Work {
+    /// Operations; a float, since products of extents may be large.
+    pub flops: f64,
+    /// Bytes of the parameters that are touched.
+    pub bytes: u64,
+}
+
+/// The work of a function; operations in loops of symbolic extent are not counted.
+pub fn work(func: &Func) -> Work {
+    let mut touched = Touched::default();
+    touched.visit_stmt(func, func.root.stmt());
+    let bytes = func
+        .params
+        .iter()
+        .filter_map(|p| p.buffer.filter(|b| touched.0.contains(b)))
+        .map(|b| {
+            let buffer = func.arena.buffer(b);
+            let extents =
+                func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e).unwrap_or(0).max(0) as u64);
+            extents.fold(buffer.dtype.bytes() as u64, u64::saturating_mul)
+        })
+        .fold(0, u64::saturating_add);
+    Work { flops: of_stmt(func, func.root.stmt()), bytes }
+}
+
+fn of_stmt(func: &Func, s: StmtId) -> f64 {
+    let all = |body: &[StmtId]| body.iter().map(|&c| of_stmt(func, c)).sum::<f64>();
+    match func.get(s) {
+        Stmt::Loop(l) => func.arena.as_int(l.extent).map_or(0.0, |n| n.max(0) as f64) * all(&l.body),
+        Stmt::Block(b) => {
+            let init = b.init.as_ref().map_or(0.0, |init| all(init));
+            let share = |n: Option<i64>| 1.0 / n.unwrap_or(1).max(1) as f64;
+            let reductions = b.iters.iter().filter(|i| i.kind == IterKind::Reduce);
+            let share: f64 = reductions.map(|i| share(func.arena.as_int(i.extent))).product();
+            init * share + all(&b.body)
+        }
+        Stmt::Store { value, .. } | Stmt::Evaluate(value) => of_expr(func, *value),
+        Stmt::If { then, otherwise, .. } => all(then).max(all(otherwise)),
+        Stmt::Let { value, body, .. } => of_expr(func, *value) + all(body),
+    }
+}
+
+fn of_expr(func: &Func, e: ExprId) -> f64 {
+    let here = match func.arena.expr(e) {
+        Expr::Binary(op, ..) => match op {
+            BinOp::Add
+            | BinOp::Sub
+            | BinOp::Mul
+            | BinOp::Div
+            | BinOp::Mod
+            | BinOp::FloorDiv
+            | BinOp::FloorMod
+            | BinOp::Min
+            | BinOp::Max => 1.0,
+            BinOp::And | BinOp::Or => 0.0,
+        },
+        Expr::Call(..) => 1.0,
+        // Indices are not counted.
+        Expr::Load(..) => return 0.0,
+        Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => return of_expr(func, a).max(of_expr(func, b)),
+        Expr::Int(_)
+        | Expr::Float(_)
+        | Expr::Str(_)
+        | Expr::Var(_)
+        | Expr::Compare(..)
+        | Expr::Not(_)
+        | Expr::Cast(_)
+        | Expr::Let(..) => 0.0,
+    };
+    let mut inside = 0.0;
+    func.arena.for_each_child(e, |c| inside += of_expr(func, c));
+    here + inside
+}
+
+/// The buffers that loads and stores name. Regions only declare.
+#[derive(Default)]
+struct Touched(BTreeSet<BufferId>);
+
+impl Visitor for Touched {
+    fn visit_stmt(&mut self, func: &Func, s: StmtId) {
+        match func.get(s) {
+            Stmt::Store { buffer, .. } => {
+                self.0.insert(*buffer);
+            }
+            // A view stands for what it shows.
+            Stmt::Block(b) => self.0.extend(b.matches.iter().map(|m| m.source.buffer)),
+            Stmt::Loop(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => {}
+        }
+        walk_stmt(self, func, s);
+    }
+
+    fn visit_expr(&mut self, func: &Func, e: ExprId) {
+        if let Expr::Load(buffer, _) = func.arena.expr(e) {
+            self.0.insert(buffer);
+        }
+        walk_expr(self, func, e);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{ParseOptions, parse};
+
+    fn check(workload: &str, flops: f64, bytes: u64) {
+        let path = format!("{}/workloads/{workload}.tir", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let parsed = parse(&text, workload, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(work(&parsed.module.funcs[0]), Work { flops, bytes }, "{workload}");
+    }
+
+    #[test]
+    fn known_programs() {
+        check("matmul", 2.0 * 128.0 * 128.0 * 128.0, 3 * 128 * 128 * 4);
+        // Maximum, subtraction and exp, sum, division.
+        check("softmax", 256.0 * 1024.0 * (1.0 + 2.0 + 1.0 + 1.0), 2 * 256 * 1024 * 4);
+        // Adding a bias and taking the maximum cost one each, on top of the products.
+        check(
+            "mlp",
+            2.0 * 128.0 * 784.0 + 128.0 * 2.0 + 2.0 * 1280.0 + 10.0,
+            (784 + 128 * 784 + 128 + 1280 + 10 + 10) * 4,
+        );
+        check("transpose", 0.0, transpose_bytes());
+    }
+
+    fn transpose_bytes() -> u64 {
+        let path = format!("{}/workloads/transpose.tir", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let parsed = parse(&text, "transpose", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let func = &parsed.module.funcs[0];
+        let buffer = func.arena.buffer(func.params[0].buffer.unwrap());
+        let n: i64 = func.arena.list(buffer.shape).iter().filter_map(|&e| func.arena.as_int(e)).product();
+        2 * n as u64 * buffer.dtype.bytes() as u64
+    }
+}

@@ -1,0 +1,48 @@
+//! Stopping a run from outside.
+
+use crate::measure::Stop;
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Says that a run is to end, and why. Clones are the same flag; raising it may happen on any thread.
+#[derive(Clone, Default)]
+pub struct Interrupt(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    /// The signal; 0 while there is none.
+    signal: AtomicI32,
+    running: Mutex<Vec<Arc<dyn Stop>>>,
+}
+
+impl Interrupt {
+    /// A flag that is not raised.
+    pub fn new() -> Interrupt {
+        Interrupt::default()
+    }
+
+    /// Ends the run, as a signal of this number does. Kernels that run return soon.
+    pub fn raise(&self, signal: i32) {
+        self.0.signal.store(signal, SeqCst);
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|stop| stop.raise());
+    }
+
+    /// The signal that ended the run.
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.0.signal.load(SeqCst)).filter(|&s| s != 0)
+    }
+
+    /// Is the run to end?
+    pub fn is_raised(&self) -> bool {
+        self.signal().is_some()
+    }
+
+    /// Raises this flag too when the run is to end.
+    pub fn also_stop(&self, stop: Arc<dyn Stop>) {
+        let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_raised() {
+            stop.raise();
+        }
+        running.push(stop);
+    }
+}

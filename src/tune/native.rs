@@ -1,0 +1,188 @@
+//! Compiling and measuring in this process.
+
+use super::backend::{Backend, Compiled, InProcessLab, LabError};
+use super::config::Setting;
+use super::interrupt::Interrupt;
+use super::params;
+use super::reference::Job;
+use super::workload::Workload;
+use crate::codegen::{self, CodegenOptions, Pinning, RunContext, StopFlag, Workers};
+use crate::database::{Failure, FailureKind, Timestamp};
+use crate::ir::{DType, Func};
+use crate::lower;
+use crate::measure::{
+    Arguments, Candidate, InProcess, Loaded, PeakLoop, Pinned, RealTimer, Reference, ReferenceCache, ReferenceError,
+    ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
+};
+use crate::search::isolated;
+use crate::target::Target;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The seed of the arguments: not that of the search, so that references serve every search.
+const DATA_SEED: u64 = 0;
+/// A reference that takes longer is worth keeping on disk.
+const WORTH_KEEPING: Duration = Duration::from_millis(100);
+
+/// Compiles for this machine, and measures on it.
+pub struct Native {
+    setting: Setting,
+    options: CodegenOptions,
+    runner: RunnerOptions,
+    context: Arc<Mutex<RunContext>>,
+    stop: StopFlag,
+    /// Where references are kept.
+    references: Option<PathBuf>,
+    interrupt: Interrupt,
+    /// Its clock serves as that of the run; its deadline is never armed.
+    clock: RealTimer,
+    /// The core to measure on, where parallel loops have the others.
+    core: Option<usize>,
+    native: Target,
+}
+
+/// The directory of references in a work directory.
+pub fn reference_dir(work_dir: &Path) -> PathBuf {
+    work_dir.join("reference")
+}
+
+impl Native {
+    /// A backend for a setting. References are looked up in `references`, and kept there if they took long.
+    ///
+    /// # Errors
+    /// The system refuses threads.
+    pub fn new(setting: &Setting, references: Option<PathBuf>, interrupt: &Interrupt) -> std::io::Result<Native> {
+        let threads = setting.threads.max(1) as usize;
+        let (pinning, core) = match crate::measure::cores() {
+            // With more threads than cores there is nothing to divide.
+            cores if threads > 1 && cores.len() >= threads => {
+                let core = cores[0];
+                (Pinning::Cores(cores), Some(core))
+            }
+            _ => (Pinning::None, None),
+        };
+        let context = RunContext::new(Arc::new(Workers::new(threads, &pinning)?));
+        let stop = context.stop_flag().clone();
+        interrupt.also_stop(Arc::new(stop.clone()));
+        let clock = RealTimer::new(Arc::new(StopFlag::new()))?;
+        Ok(Native {
+            options: CodegenOptions { isa: setting.isa, strict_fp: setting.strict_fp, threads: setting.threads },
+            runner: RunnerOptions::default(),
+            setting: setting.clone(),
+            context: Arc::new(Mutex::new(context)),
+            stop,
+            references,
+            interrupt: interrupt.clone(),
+            clock,
+            core,
+            native: Target::native().target,
+        })
+    }
+
+    /// Under which circumstances it compiles and measures.
+    pub fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// The machine at hand.
+    pub fn machine(&self) -> &Target {
+        &self.native
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &dyn Timer {
+        &self.clock
+    }
+
+    /// The loop that kernels of a workload are compared with: for the type it computes in, with the widest vectors that
+    /// this machine has, whatever code is generated for.
+    fn peak_loop(&self, workload: &Workload) -> Option<PeakLoop> {
+        let func = workload.func();
+        let types: Vec<DType> = func
+            .params
+            .iter()
+            .filter_map(|p| Some(func.arena.buffer(p.buffer?).dtype))
+            .filter(|t| t.is_float())
+            .collect();
+        let dtype = match (types.is_empty(), types.contains(&DType::Float64)) {
+            (true, _) => return None,
+            (_, true) => DType::Float64,
+            // Half-precision is computed in float32.
+            (_, false) => DType::Float32,
+        };
+        PeakLoop::new(self.native.best_isa(), dtype, self.setting.threads)
+    }
+
+    fn reference(&self, job: Job) -> ReferenceJob {
+        if let Some(reference) = job.kept() {
+            return ReferenceJob::ready(reference);
+        }
+        let started = std::time::Instant::now();
+        ReferenceJob::spawn(move || -> Result<Reference, ReferenceError> {
+            job.compute(|| started.elapsed() > WORTH_KEEPING)
+        })
+    }
+}
+
+impl Backend for Native {
+    type Code = Candidate;
+    type Lab = InProcessLab<RealTimer>;
+
+    fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Candidate>, Failure> {
+        let start = self.now();
+        let kernel = staged("lower", || lower::lower(func).map_err(|e| e.to_string()))?;
+        let compiled = staged("codegen", || codegen::compile(&kernel, &self.options).map_err(|e| e.to_string()))?;
+        let code = Arc::new(Loaded::new(compiled, self.context.clone(), self.setting.threads.max(1)));
+        let secs = self.now().saturating_sub(start).as_secs_f64();
+        Ok(Compiled { code: Candidate { program, code }, secs })
+    }
+
+    fn open(&self, workload: &Workload) -> Result<Self::Lab, LabError> {
+        let func = workload.func();
+        let kernel = staged("lower", || lower::lower_reference(func).map_err(|e| e.to_string()))
+            .map_err(|failure| LabError::Program(failure.message))?;
+        let specs = params::specs(func, &kernel).map_err(LabError::Program)?;
+        let args = Arguments::new(&specs, DATA_SEED).map_err(|e| LabError::Machine(e.to_string()))?;
+        let reference = self.setting.check.then(|| {
+            let key = ReferenceKey { workload: workload.hash, seed: DATA_SEED };
+            let cache = self.references.as_ref().map(|dir| (ReferenceCache::new(dir), key));
+            let context = RunContext::serial();
+            self.interrupt.also_stop(Arc::new(context.stop_flag().clone()));
+            let context = Arc::new(Mutex::new(context));
+            self.reference(Job { func: func.clone(), kernel, specs, seed: DATA_SEED, cache, context })
+        });
+        let timer = RealTimer::new(Arc::new(self.stop.clone())).map_err(|e| LabError::Machine(e.to_string()))?;
+        // Whatever scratch holds, a kernel must not depend on it.
+        self.context.lock().unwrap_or_else(PoisonError::into_inner).poison_scratch(0xff);
+        Ok(InProcessLab { runner: InProcess::new(args, timer, reference, self.runner), peak: self.peak_loop(workload) })
+    }
+
+    fn pin(&self) -> Option<Pinned> {
+        Some(self.core.map_or_else(pin_here, pin_to))
+    }
+
+    fn peak_flops(&self, workload: &Workload) -> Option<f64> {
+        let _pinned = self.pin();
+        Some(self.peak_loop(workload)?.flops_per_second(&self.clock))
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn time(&self) -> Timestamp {
+        // A clock before 1970 is no time.
+        Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
+    }
+}
+
+/// A stage of compilation; a panic in it is its failure.
+fn staged<T>(stage: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, Failure> {
+    isolated(work).and_then(|r| r).map_err(|message| Failure {
+        kind: FailureKind::Compile,
+        stage: stage.to_owned(),
+        primitive: None,
+        message,
+    })
+}

@@ -1,0 +1,82 @@
+//! The parameters of a workload as measuring needs them.
+
+use crate::ir::expr::{Expr, ExprId};
+use crate::ir::stmt::{Stmt, StmtId};
+use crate::ir::visit::{Visitor, walk_expr, walk_stmt};
+use crate::ir::{BufferId, Func};
+use crate::loopir::{Kernel, Storage};
+use crate::measure::ParamSpec;
+use std::collections::BTreeMap;
+
+/// The buffers a function takes, in order: shapes from the function, how they are used from its kernel, and for integers
+/// that index other buffers what they stay below.
+///
+/// # Errors
+/// A parameter is a scalar, or its extents are not known.
+pub fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
+    let mut limits = Limits::default();
+    limits.visit_stmt(func, func.root.stmt());
+    let mut specs = Vec::new();
+    for (param, used) in func.params.iter().zip(kernel.params()) {
+        let Some(id) = param.buffer else {
+            return Err(format!("the parameter `{}` is a scalar", func.arena.var(param.var).name));
+        };
+        let buffer = func.arena.buffer(id);
+        let shape: Option<Vec<i64>> = func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e)).collect();
+        let Some(shape) = shape else {
+            return Err(format!("the extents of `{}` are not known; make them concrete with `--bind`", buffer.name));
+        };
+        let access = match used.storage {
+            Storage::Param(access) => access,
+            Storage::Scratch(_) => return Err(format!("`{}` is not passed by the caller", buffer.name)),
+        };
+        let mut spec = ParamSpec::new(buffer.name.as_str(), buffer.dtype, &shape, access);
+        if buffer.dtype.is_integer() {
+            spec.below = limits.0.get(&id).copied();
+        }
+        specs.push(spec);
+    }
+    if func.params.len() != kernel.params().len() {
+        return Err("the function takes something else than buffers".to_owned());
+    }
+    Ok(specs)
+}
+
+/// Buffers whose elements are indices, with the least extent that they index.
+#[derive(Default)]
+struct Limits(BTreeMap<BufferId, i64>);
+
+impl Limits {
+    fn index_into(&mut self, func: &Func, buffer: BufferId, indices: &[ExprId]) {
+        let shape = func.arena.list(func.arena.buffer(buffer).shape);
+        for (&index, &extent) in indices.iter().zip(shape) {
+            if let Some(extent) = func.arena.as_int(extent) {
+                self.limit(func, index, extent);
+            }
+        }
+    }
+
+    fn limit(&mut self, func: &Func, index: ExprId, extent: i64) {
+        if let Expr::Load(buffer, _) = func.arena.expr(index) {
+            let limit = self.0.entry(buffer).or_insert(extent);
+            *limit = extent.min(*limit);
+        }
+        func.arena.for_each_child(index, |c| self.limit(func, c, extent));
+    }
+}
+
+impl Visitor for Limits {
+    fn visit_stmt(&mut self, func: &Func, s: StmtId) {
+        if let Stmt::Store { buffer, indices, .. } = func.get(s) {
+            self.index_into(func, *buffer, func.arena.list(*indices));
+        }
+        walk_stmt(self, func, s);
+    }
+
+    fn visit_expr(&mut self, func: &Func, e: ExprId) {
+        if let Expr::Load(buffer, indices) = func.arena.expr(e) {
+            self.index_into(func, buffer, func.arena.list(indices));
+        }
+        walk_expr(self, func, e);
+    }
+}

@@ -1,0 +1,138 @@
+//! The right results of a workload.
+//!
+//! They come from the program as written by a plain path (`lower_reference`: floats carried as `float64`, loops as
+//! written, no contraction), on a thread of its own, and a few hundred elements are confirmed by the interpreter. For
+//! long ones the results are kept in the work directory.
+
+use crate::codegen::{self, CodegenOptions, RunContext};
+use crate::ir::interp::{ArgRef, Options, Points, Precision};
+use crate::ir::stmt::IterKind;
+use crate::ir::{DType, Func};
+use crate::loopir::Kernel;
+use crate::measure::{
+    Arguments, Executable, Loaded, ParamSpec, Reference, ReferenceCache, ReferenceError, ReferenceKey, SpotCheck,
+    Tolerance,
+};
+use crate::search::isolated;
+use crate::target::Isa;
+use std::sync::{Arc, Mutex};
+
+/// Elements that the interpreter computes again.
+const SPOTS: usize = 300;
+/// Stores that it may make for them: a second or so, on a thread that nobody waits for.
+const SPOT_STEPS: u64 = 20_000_000;
+
+/// What a reference is computed from.
+pub(super) struct Job {
+    pub func: Func,
+    pub kernel: Kernel,
+    pub specs: Vec<ParamSpec>,
+    pub seed: u64,
+    /// Where it may be kept.
+    pub cache: Option<(ReferenceCache, ReferenceKey)>,
+    /// What it runs in; its flag stops it.
+    pub context: Arc<Mutex<RunContext>>,
+}
+
+impl Job {
+    /// The reference that was kept.
+    pub fn kept(&self) -> Option<Reference> {
+        let (cache, key) = self.cache.as_ref()?;
+        let kept = cache.load(*key, &self.specs, &vec![Tolerance::EXACT; self.specs.len()])?;
+        Some(toleranced(kept, &self.func, &self.specs))
+    }
+
+    /// Computes the reference, and keeps it if `worth` says so.
+    pub fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
+        let args = Arguments::new(&self.specs, self.seed)?;
+        let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, threads: 1 };
+        let compiled = isolated(|| codegen::compile(&self.kernel, &options).map_err(|e| e.to_string()));
+        let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;
+        let loaded = Loaded::new(compiled, self.context.clone(), 1);
+        let tensors: Vec<ArgRef<'_>> = (0..self.specs.len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
+        let wide = Options { precision: Precision::Wide, max_steps: SPOT_STEPS, ..Options::default() };
+        let mut points = Points::new(&self.func, &tensors, wide);
+        let mut value = |_: &Arguments, param: usize, element: usize| {
+            let Some(points) = &mut points else { return Ok(None) };
+            let Some(buffer) = self.func.params[param].buffer else { return Ok(None) };
+            match points.eval(buffer, &self.specs[param].indices(element)) {
+                Ok(value) => Ok(value),
+                Err(e) if e.fault == crate::ir::interp::Fault::TooLong => Ok(None),
+                Err(e) => Err(e.message(&self.func)),
+            }
+        };
+        let spots = SpotCheck { points: SPOTS, value: &mut value };
+        // Both are exact but for the last rounding; what the order of a sum changes in float64 is far below that.
+        let near: Vec<Tolerance> = self.specs.iter().map(|s| Tolerance::of(s.dtype, 1)).collect();
+        let run = |args: &mut Arguments| loaded.run(args).map_err(|e| e.to_string());
+        let reference = Reference::compute(&args, &near, run, Some(spots))?;
+        tracing::debug!("reference: the interpreter confirmed {} elements", reference.spots());
+        if let Some((cache, key)) = &self.cache
+            && worth()
+            && let Err(e) = cache.store(*key, &reference)
+        {
+            tracing::info!("the reference is not kept: {e}");
+        }
+        Ok(toleranced(reference, &self.func, &self.specs))
+    }
+}
+
+/// The reference with what right programs stay within.
+///
+/// [`Tolerance::of`] speaks of sums of terms of magnitude 1, which come to about `sqrt(n) / 3`; the results at hand may be
+/// smaller (a softmax) or larger (a product of products), and what is allowed follows their root mean square. Each block
+/// of a chain adds errors of its own.
+fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec]) -> Reference {
+    let (longest, stages) = reductions(func);
+    let tolerances = specs
+        .iter()
+        .zip(reference.outputs())
+        .map(|(spec, bytes)| {
+            let plain = Tolerance::of(spec.dtype, longest);
+            if plain == Tolerance::EXACT || bytes.is_empty() {
+                return plain;
+            }
+            // What intermediate values of magnitude 1 are rounded by stays, however small the results are.
+            let least = 2.0 * epsilon(spec.dtype);
+            let scale = root_mean_square(spec, bytes) / ((longest as f64).sqrt() / 3.0);
+            let absolute = (plain.absolute * scale).max(least);
+            Tolerance { absolute, ..plain }.times(stages as f64)
+        })
+        .collect();
+    reference.with_tolerances(tolerances)
+}
+
+/// The number of terms of the longest reduction (1 for none), and of blocks, which may follow one another.
+fn reductions(func: &Func) -> (u64, u64) {
+    let (mut longest, mut stages) = (1u64, 0);
+    for b in func.blocks() {
+        if b == func.root {
+            continue;
+        }
+        stages += 1;
+        let extents = func.block(b).iters.iter().filter(|i| i.kind == IterKind::Reduce);
+        let terms = extents.map(|i| func.arena.as_int(i.extent).unwrap_or(1).max(1) as u64);
+        longest = longest.max(terms.fold(1, u64::saturating_mul));
+    }
+    (longest, stages.clamp(1, 8))
+}
+
+/// Half a unit in the last place of 1.
+fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::Float64 => 2f64.powi(-53),
+        DType::Float16 => 2f64.powi(-11),
+        DType::BFloat16 => 2f64.powi(-8),
+        _ => 2f64.powi(-24),
+    }
+}
+
+fn root_mean_square(spec: &ParamSpec, bytes: &[u8]) -> f64 {
+    let tensor = crate::ir::interp::TensorRef { dtype: spec.dtype, shape: &spec.shape, data: bytes };
+    // A part of a large result says as much as all of it.
+    let n = tensor.n_elements();
+    let step = n.div_ceil(1 << 16).max(1);
+    let values = (0..n).step_by(step).map(|i| tensor.get(i).as_f64()).filter(|v| v.is_finite());
+    let (sum, count) = values.fold((0.0, 0u64), |(sum, count), v| (sum + v * v, count + 1));
+    if count > 0 { (sum / count as f64).sqrt() } else { 1.0 }
+}

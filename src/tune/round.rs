@@ -1,0 +1,280 @@
+//! A round: candidates are proposed, compiled together, then measured one after the other and recorded.
+//!
+//! Nothing is compiled while something is timed: see docs/tuning.md, which has the measurements.
+
+use super::backend::{Backend, Compiled, Lab, failure_of};
+use super::config::StopReason;
+use super::driver::{Driver, TuneError};
+use super::events::{Event, Trial};
+use super::task::Measured;
+use crate::database::{Failure, Outcome, Role, Times, TuningRecord};
+use crate::measure::{Measurement, Runner, Ticket, Verdict};
+use crate::schedule::{Schedule, Trace};
+use crate::search::{Candidate, in_order};
+use std::time::Duration;
+
+/// Results wait no longer than this before they are written.
+const COMMIT_AFTER: Duration = Duration::from_millis(500);
+/// How long an interrupted run still waits for the reference, so that results are not lost for want of a verdict.
+const GRACE: Duration = Duration::from_millis(300);
+
+impl<B: Backend> Driver<'_, B> {
+    /// Up to `want` trials of a task.
+    pub fn round(&mut self, index: usize, want: usize) -> Result<(), TuneError> {
+        let jobs = self.config.jobs;
+        let Some(mut proposer) = self.tasks[index].proposer.take() else { return Ok(()) };
+        let (round, secs) = self.timed(|_| proposer.round(want, jobs));
+        let task = &mut self.tasks[index];
+        task.proposer = Some(proposer);
+        task.breakdown.search += secs;
+        task.rejected += round.rejections.len() as u64;
+        for rejection in &round.rejections {
+            tracing::debug!("{}: refused by `{}`: {}", task.workload.name, rejection.by, rejection.message);
+            task.failures.note_rejection(rejection);
+        }
+        if !round.candidates.is_empty() {
+            self.open_lab(index)?;
+            self.try_all(index, &round.candidates)?;
+        }
+        self.tasks[index].end_round(self.config.patience);
+        Ok(())
+    }
+
+    fn try_all(&mut self, index: usize, candidates: &[Candidate]) -> Result<(), TuneError> {
+        if self.tasks[index].stop.is_some() {
+            return Ok(());
+        }
+        let (backend, jobs) = (self.backend, self.config.jobs);
+        let compile = |i: usize| backend.compile(candidates[i].program, candidates[i].schedule.func(0));
+        let (compiled, secs) = self.timed(|_| in_order(candidates.len(), jobs, compile));
+        self.tasks[index].breakdown.compile += secs;
+        let _pinned = backend.pin();
+        let mut committed = backend.now();
+        for (candidate, compiled) in candidates.iter().zip(compiled) {
+            if self.end().is_some() || self.tasks[index].stop.is_some() {
+                break;
+            }
+            self.try_one(index, candidate, compiled);
+            if backend.now().saturating_sub(committed) > COMMIT_AFTER {
+                self.settle(index, false)?;
+                self.commit(index)?;
+                committed = backend.now();
+            }
+        }
+        self.settle(index, false)?;
+        self.commit(index)
+    }
+
+    fn try_one(&mut self, index: usize, candidate: &Candidate, compiled: Result<Compiled<B::Code>, Failure>) {
+        let (compile_secs, result) = match compiled {
+            Ok(Compiled { code, secs }) => {
+                let Some(result) = self.measure(index, &code) else { return };
+                (Some(secs), result)
+            }
+            Err(failure) => (None, Err(failure)),
+        };
+        self.n_trials += 1;
+        let trace = candidate.schedule.trace();
+        let is_best = self.note(index, (candidate.program, trace), result.clone(), Role::Trial, compile_secs);
+        self.tasks[index].trials += 1;
+        self.tell(index, trace, &result, is_best);
+    }
+
+    /// Measures something; `None` if the run was ended meanwhile, or no result can be right.
+    fn measure(&mut self, index: usize, code: &B::Code) -> Option<Result<Measurement, Failure>> {
+        let best = self.tasks[index].best;
+        let lab = self.tasks[index].lab.as_mut()?;
+        let start = self.backend.now();
+        let before = lab.checking_time();
+        let outcome = lab.measure(code);
+        let checking = lab.checking_time().saturating_sub(before).as_secs_f64();
+        let broken = lab.broken();
+        let secs = self.backend.now().saturating_sub(start).as_secs_f64();
+        let task = &mut self.tasks[index];
+        task.breakdown.check += checking;
+        task.breakdown.measure += (secs - checking).max(0.0);
+        if let Some(why) = broken {
+            task.problem = Some(why);
+            task.stop(StopReason::NotMeasurable);
+            return None;
+        }
+        let result = failure_of(outcome, best);
+        // What was stopped together with the run has not failed.
+        if self.interrupt.is_raised() && result.is_err() {
+            return None;
+        }
+        task.measured += 1;
+        Some(result)
+    }
+
+    /// Makes a record of a result. Is it the best so far?
+    fn note(
+        &mut self,
+        index: usize,
+        (program, trace): (u64, &Trace),
+        result: Result<Measurement, Failure>,
+        role: Role,
+        compile_secs: Option<f64>,
+    ) -> bool {
+        let time = self.backend.time();
+        let task = &mut self.tasks[index];
+        let mut ticket = None;
+        let mut is_best = false;
+        let outcome = match result {
+            Ok(m) => {
+                if let Verdict::Waiting(t) = m.verdict {
+                    ticket = Some(t);
+                }
+                is_best = task.note_time(m.secs);
+                Outcome::Measured(Times { run_secs: vec![m.secs], batch_secs: m.batch_secs, calls: m.calls })
+            }
+            Err(failure) => {
+                if role == Role::Trial {
+                    task.failures.note(&failure);
+                }
+                Outcome::Failed(failure)
+            }
+        };
+        let trial = if role == Role::Trial { self.n_trials } else { 0 };
+        let measured = Measured { program, trace, outcome, role, trial, compile_secs };
+        let record = task.record(measured, self.config, time);
+        match ticket {
+            Some(ticket) => task.waiting.push((ticket, record)),
+            None => task.unwritten.push(record),
+        }
+        is_best
+    }
+
+    fn tell(&mut self, index: usize, trace: &Trace, result: &Result<Measurement, Failure>, is_best: bool) {
+        let elapsed = self.elapsed();
+        let task = &self.tasks[index];
+        let result = result.as_ref().map(|m| m.secs);
+        let (best, flops, number) = (task.best, task.work.flops, self.n_trials);
+        let trial = Trial { task: index, number, result, is_best, best, flops, trace, elapsed };
+        self.observer.event(&Event::Trial(trial));
+    }
+
+    /// Measures the program as written.
+    pub fn measure_baseline(&mut self, index: usize) -> Result<(), TuneError> {
+        let (as_written, workload) = (self.tasks[index].as_written, self.tasks[index].workload.clone());
+        let (compiled, secs) = self.timed(|d| d.backend.compile(as_written, workload.func()));
+        self.tasks[index].breakdown.compile += secs;
+        let (compile_secs, result) = match compiled {
+            Ok(Compiled { code, secs }) => {
+                let _pinned = self.backend.pin();
+                let Some(result) = self.measure(index, &code) else { return Ok(()) };
+                (Some(secs), result)
+            }
+            Err(failure) => (None, Err(failure)),
+        };
+        self.tasks[index].baseline = result.as_ref().ok().map(|m| m.secs);
+        self.note(index, (as_written, &Trace::default()), result.clone(), Role::Baseline, compile_secs);
+        let result = result.as_ref().map(|m| m.secs);
+        self.observer.event(&Event::Baseline { task: index, result });
+        self.commit(index)
+    }
+
+    /// Runs the best program of earlier runs, for new ones to be compared with. It is no trial, and not recorded: the
+    /// final does that.
+    pub fn measure_yardstick(&mut self, index: usize) -> Result<(), TuneError> {
+        let (best, _) = self.db.best(self.tasks[index].id, &self.config.setting.filter())?;
+        let Some(record) = best.filter(|r| r.context.program != Some(self.tasks[index].as_written)) else {
+            return Ok(());
+        };
+        let Some((_, built)) = self.rebuild(index, &record) else { return Ok(()) };
+        let _pinned = self.backend.pin();
+        let measured = self.tasks[index].measured;
+        if let Some(Ok(m)) = self.measure(index, &built.code) {
+            // Times of this run are on its scale.
+            self.tasks[index].best = Some(m.secs);
+        }
+        // It is nothing new.
+        self.tasks[index].measured = measured;
+        Ok(())
+    }
+
+    /// The compiled program of a record, with its schedule.
+    pub fn rebuild(&mut self, index: usize, record: &TuningRecord) -> Option<(Schedule, Compiled<B::Code>)> {
+        let workload = &self.tasks[index].workload;
+        let start = self.backend.now();
+        let replay = || super::best::replay(workload, record).map_err(|e| e.to_string());
+        let schedule = crate::search::isolated(replay).and_then(|r| r);
+        let built = match &schedule {
+            Ok(schedule) => {
+                let program = record.context.program.unwrap_or_default();
+                self.backend.compile(program, schedule.func(0)).map_err(|f| f.message)
+            }
+            Err(why) => Err(why.clone()),
+        };
+        let secs = self.backend.now().saturating_sub(start).as_secs_f64();
+        self.tasks[index].breakdown.compile += secs;
+        match (schedule, built) {
+            (Ok(schedule), Ok(built)) => Some((schedule, built)),
+            (_, Err(why)) | (Err(why), _) => {
+                let text = format!("{}: a record is passed over: {why}", self.tasks[index].workload.name);
+                self.observer.event(&Event::Warning(&text));
+                None
+            }
+        }
+    }
+
+    /// Takes in the verdicts that have come; all of them, if `wait` says so.
+    pub fn settle(&mut self, index: usize, wait: bool) -> Result<(), TuneError> {
+        let start = self.backend.now();
+        while !self.tasks[index].waiting.is_empty() {
+            let Some(lab) = self.tasks[index].lab.as_mut() else { break };
+            let settled = lab.settle(false);
+            let broken = lab.broken();
+            for s in settled {
+                self.settle_one(index, s.ticket, s.result.map_err(|outcome| failure_of(outcome, None)));
+            }
+            if let Some(why) = broken {
+                // Nothing is known of what waited.
+                self.tasks[index].waiting.clear();
+                self.tasks[index].problem = Some(why);
+                self.tasks[index].stop = Some(StopReason::NotMeasurable);
+            }
+            let waited = self.backend.now().saturating_sub(start);
+            if !wait || self.interrupt.is_raised() && waited > GRACE {
+                break;
+            }
+            if !self.tasks[index].waiting.is_empty() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        let secs = self.backend.now().saturating_sub(start).as_secs_f64();
+        self.tasks[index].breakdown.check += secs;
+        Ok(())
+    }
+
+    fn settle_one(&mut self, index: usize, ticket: Ticket, result: Result<(), Result<Measurement, Failure>>) {
+        let task = &mut self.tasks[index];
+        let Some(at) = task.waiting.iter().position(|(t, _)| *t == ticket) else { return };
+        let (_, mut record) = task.waiting.remove(at);
+        if let Err(Err(failure)) = result {
+            match record.context.role {
+                Role::Trial => task.failures.note(&failure),
+                Role::Baseline => {
+                    task.baseline = None;
+                    self.observer.event(&Event::Baseline { task: index, result: Err(&failure) });
+                }
+                Role::Rerun => {}
+            }
+            record.outcome = Outcome::Failed(failure);
+            let times = task.waiting.iter().map(|(_, r)| r).chain(&task.unwritten).filter_map(TuningRecord::secs);
+            task.best = times.min_by(f64::total_cmp);
+        }
+        task.unwritten.push(record);
+    }
+
+    /// Writes what there is to write.
+    pub fn commit(&mut self, index: usize) -> Result<(), TuneError> {
+        if self.tasks[index].unwritten.is_empty() {
+            return Ok(());
+        }
+        let records = std::mem::take(&mut self.tasks[index].unwritten);
+        let (committed, secs) = self.timed(|d| d.db.commit(&records));
+        self.tasks[index].breakdown.database += secs;
+        Ok(committed?)
+    }
+}

@@ -1,0 +1,162 @@
+//! What a run comes to. Field names are interface (docs/tuning.md).
+
+use super::failures::FailureCount;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Where the time went, in seconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
+pub struct Breakdown {
+    /// Making the space.
+    pub space: f64,
+    /// Proposing candidates.
+    pub search: f64,
+    /// Lowering and compiling.
+    pub compile: f64,
+    /// Timing, the final included.
+    pub measure: f64,
+    /// Running and comparing once, before anything is timed; waiting for the reference.
+    pub check: f64,
+    /// Reading and writing the database.
+    pub database: f64,
+}
+
+impl Breakdown {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.space + self.search + self.compile + self.measure + self.check + self.database
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, o: Breakdown) -> Breakdown {
+        Breakdown {
+            space: self.space + o.space,
+            search: self.search + o.search,
+            compile: self.compile + o.compile,
+            measure: self.measure + o.measure,
+            check: self.check + o.check,
+            database: self.database + o.database,
+        }
+    }
+}
+
+/// What a run came to for one function.
+#[derive(Clone, PartialEq, Default, Debug, Serialize)]
+pub struct TaskSummary {
+    /// The file.
+    pub workload: String,
+    /// The function.
+    pub func: String,
+    /// Functions of the module that are the same program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub same_as: Vec<String>,
+    /// The structural hash, in decimal.
+    pub hash: String,
+    /// Trials in the database for this setting: `valid` and `errors`.
+    pub trials: u64,
+    /// Those that ran and were right.
+    pub valid: u64,
+    /// The others, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Candidates of this run that the space refused.
+    pub rejected: u64,
+    /// Trials that earlier runs had made.
+    pub resumed: u64,
+    /// Why it ended.
+    pub stop_reason: &'static str,
+    /// Size of the space, once it is exhausted.
+    pub distinct_programs: Option<u64>,
+    /// Microseconds of the program as written.
+    pub baseline_us: Option<f64>,
+    /// Microseconds of the best program.
+    pub best_us: Option<f64>,
+    /// The first over the second.
+    pub speedup: Option<f64>,
+    /// Is the program as written the best one?
+    pub baseline_is_best: bool,
+    /// 10^9 operations a second of the best program.
+    pub gflops: Option<f64>,
+    /// The same of this machine at most.
+    pub peak_gflops: Option<f64>,
+    /// Their ratio.
+    pub peak_fraction: Option<f64>,
+    /// Seconds that the run took.
+    pub elapsed_s: f64,
+    /// Trials of this run over its seconds.
+    pub trials_per_s: f64,
+    /// Where the seconds went.
+    pub breakdown_s: Breakdown,
+    /// Each way to fail, with how often.
+    pub failures: Vec<FailureCount>,
+    /// Why it could not be measured or has no space, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The database.
+    pub work_dir: String,
+    /// The seed.
+    pub seed: u64,
+    /// The space.
+    pub space: String,
+    /// The strategy.
+    pub strategy: String,
+    /// The number of threads.
+    pub threads: u32,
+    /// The instruction set.
+    pub isa: String,
+    /// Floating point as written?
+    pub strict_fp: bool,
+    /// Were results compared with the reference?
+    pub checked: bool,
+    /// The machine, as records name it.
+    pub target: serde_json::Value,
+}
+
+/// What a run came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Summary {
+    /// Each function.
+    pub tasks: Vec<TaskSummary>,
+    /// All together; of times, the sums.
+    pub total: TaskSummary,
+}
+
+impl Summary {
+    /// The totals of these functions.
+    pub fn new(tasks: Vec<TaskSummary>, elapsed_s: f64, new_trials: u64) -> Summary {
+        let mut total = tasks.first().cloned().unwrap_or_default();
+        total.elapsed_s = elapsed_s;
+        total.trials_per_s = if new_trials > 0 { new_trials as f64 / elapsed_s.max(1e-9) } else { 0.0 };
+        if let [_] = &tasks[..] {
+            return Summary { tasks: vec![total.clone()], total };
+        }
+        let sum = |f: fn(&TaskSummary) -> Option<f64>| tasks.iter().map(f).sum::<Option<f64>>();
+        let count = |f: fn(&TaskSummary) -> u64| tasks.iter().map(f).sum::<u64>();
+        total.func = String::new();
+        total.hash = String::new();
+        total.same_as = Vec::new();
+        total.trials = count(|t| t.trials);
+        total.valid = count(|t| t.valid);
+        total.rejected = count(|t| t.rejected);
+        total.resumed = count(|t| t.resumed);
+        total.errors = BTreeMap::new();
+        for (kind, n) in tasks.iter().flat_map(|t| &t.errors) {
+            *total.errors.entry(kind.clone()).or_default() += n;
+        }
+        let has = |reason: &str| tasks.iter().any(|t| t.stop_reason == reason);
+        let order = ["interrupted", "time is up", "trials reached", "no improvement", "space exhausted"];
+        total.stop_reason = order.into_iter().find(|r| has(r)).unwrap_or(total.stop_reason);
+        total.distinct_programs = None;
+        total.baseline_us = sum(|t| t.baseline_us);
+        total.best_us = sum(|t| t.best_us);
+        total.speedup = total.baseline_us.zip(total.best_us).map(|(a, b)| a / b);
+        total.baseline_is_best = tasks.iter().all(|t| t.baseline_is_best);
+        total.gflops = None;
+        total.peak_gflops = None;
+        total.peak_fraction = None;
+        total.breakdown_s = tasks.iter().fold(Breakdown::default(), |sum, t| sum.plus(t.breakdown_s));
+        total.failures = Vec::new();
+        total.problem = None;
+        Summary { tasks, total }
+    }
+}

@@ -1,0 +1,566 @@
+//! Tests of the driver: no clock, no code, no lowering.
+
+use super::backend::{Backend, Compiled, Lab, LabError};
+use super::config::{Config, Setting, SpaceChoice, StrategyChoice};
+use super::events::{Event, Observer, Silent};
+use super::summary::{Summary, TaskSummary};
+use super::workload::Workload;
+use super::{Interrupt, TuneError, tune, untuned};
+use crate::database::{Database, Failure, FailureKind, Filter, Role, Timestamp};
+use crate::ir::hash::program_hash;
+use crate::ir::{Func, Module};
+use crate::measure::timing::Bench;
+use crate::measure::{
+    Advice, Measurement, Outcome, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Verdict,
+};
+use crate::schedule::Schedule;
+use crate::schedule::function::ScheduleFunction;
+use crate::script::{ParseOptions, parse};
+use crate::space::sample::{ScheduleSource, SourceError};
+use crate::target::Isa;
+use crate::target::tests::cascadelake;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const MATMUL: &str = include_str!("../../workloads/matmul.tir");
+
+/// The space of five programs.
+const FIVE: &str = r#"
+def stochastic_schedule_mm(sch):
+    block_C = sch.get_block("C", "main")
+    i, j, k = sch.get_loops(block=block_C)
+    j_factors = sch.sample_perfect_tile(loop=j, n=2)
+    j_0, j_1 = sch.split(loop=j, factors=j_factors)
+    sch.reorder(i, j_0, k, j_1)
+    sch.decompose_reduction(block_C, k)
+    return sch
+"#;
+
+const MANY: &str = r#"
+def many(sch):
+    c = sch.get_block("C", "main")
+    i, j, k = sch.get_loops(c)
+    i0, i1 = sch.split(i, sch.sample_perfect_tile(i, 2, 64))
+    j0, j1 = sch.split(j, sch.sample_perfect_tile(j, 2, 64))
+    k0, k1 = sch.split(k, sch.sample_perfect_tile(k, 2, 64))
+    sch.reorder(i0, j0, k0, i1, k1, j1)
+"#;
+
+pub(super) struct Source(ScheduleFunction);
+
+impl ScheduleSource for Source {
+    fn apply(&self, sch: &mut Schedule) -> Result<(), SourceError> {
+        self.0.apply(sch).map_err(|e| match e.refused {
+            Some(refused) => SourceError::Schedule(*refused),
+            None => SourceError::Function(e.diagnostic.message),
+        })
+    }
+}
+
+fn space(text: &str) -> SpaceChoice {
+    let function = ScheduleFunction::parse(text, "space.py").unwrap_or_else(|e| panic!("{e}"));
+    SpaceChoice::Function { name: "space.py".into(), function: Arc::new(Source(function)) }
+}
+
+fn module(text: &str) -> Module {
+    parse(text, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module
+}
+
+fn config(space: SpaceChoice, trials: u64) -> Config {
+    Config {
+        trials,
+        max_time: None,
+        patience: None,
+        space,
+        strategy: StrategyChoice::Random,
+        seed: 0,
+        jobs: 2,
+        machine: cascadelake(),
+        setting: Setting { target: cascadelake(), threads: 1, isa: Isa::Avx512, strict_fp: false, check: true },
+    }
+}
+
+/// What becomes of a program.
+type Fate = dyn Fn(u64) -> Result<f64, Failure> + Send + Sync;
+
+/// Measures nothing: times are made up, and the clock is a count of what was asked.
+#[derive(Clone)]
+struct Mock {
+    fate: Arc<Fate>,
+    /// Programs that were measured, in order.
+    measured: Arc<Mutex<Vec<u64>>>,
+    compiled: Arc<AtomicU64>,
+    millis: Arc<AtomicU64>,
+    /// Verdicts come only when they are asked for so many times.
+    patience: u64,
+    interrupt_after: Option<(u64, Interrupt)>,
+}
+
+struct MockLab {
+    mock: Mock,
+    waiting: Vec<(Ticket, u64)>,
+    asked: u64,
+}
+
+impl Mock {
+    fn new(fate: impl Fn(u64) -> Result<f64, Failure> + Send + Sync + 'static) -> Mock {
+        Mock {
+            fate: Arc::new(fate),
+            measured: Arc::default(),
+            compiled: Arc::default(),
+            millis: Arc::default(),
+            patience: 0,
+            interrupt_after: None,
+        }
+    }
+
+    fn plain() -> Mock {
+        Mock::new(|program| Ok(secs(program)))
+    }
+
+    fn measured(&self) -> Vec<u64> {
+        self.measured.lock().unwrap().clone()
+    }
+}
+
+/// A time that has no order to speak of.
+fn secs(program: u64) -> f64 {
+    1e-6 * (10 + program.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1000) as f64
+}
+
+fn failure(kind: FailureKind, stage: &str, message: &str) -> Failure {
+    Failure { kind, stage: stage.into(), primitive: None, message: message.into() }
+}
+
+impl Backend for Mock {
+    type Code = u64;
+    type Lab = MockLab;
+
+    fn compile(&self, program: u64, func: &Func) -> Result<Compiled<u64>, Failure> {
+        assert_eq!(program_hash(func), program, "records are of the program that they name");
+        self.compiled.fetch_add(1, SeqCst);
+        match (self.fate)(program) {
+            Err(f) if f.kind == FailureKind::Compile => Err(f),
+            _ => Ok(Compiled { code: program, secs: 1e-3 }),
+        }
+    }
+
+    fn open(&self, _: &Workload) -> Result<MockLab, LabError> {
+        Ok(MockLab { mock: self.clone(), waiting: Vec::new(), asked: 0 })
+    }
+
+    fn pin(&self) -> Option<Pinned> {
+        None
+    }
+
+    fn peak_flops(&self, _: &Workload) -> Option<f64> {
+        Some(100e9)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.millis.load(SeqCst))
+    }
+
+    fn time(&self) -> Timestamp {
+        Timestamp(1_772_366_400)
+    }
+}
+
+impl MockLab {
+    fn outcome(&self, program: u64) -> Outcome {
+        match (self.mock.fate)(program) {
+            Ok(secs) => Outcome::Measured(Measurement::right(secs)),
+            Err(f) => match f.kind {
+                FailureKind::Timeout => Outcome::TimedOut { limit: Duration::from_millis(20) },
+                FailureKind::Crash => Outcome::Crashed { message: f.message },
+                _ => Outcome::RuntimeError { message: f.message },
+            },
+        }
+    }
+}
+
+impl Runner<u64> for MockLab {
+    fn measure(&mut self, &program: &u64) -> Outcome {
+        self.mock.millis.fetch_add(10, SeqCst);
+        let n = {
+            let mut measured = self.mock.measured.lock().unwrap();
+            measured.push(program);
+            measured.len() as u64
+        };
+        if let Some((after, interrupt)) = &self.mock.interrupt_after
+            && n == *after
+        {
+            interrupt.raise(2);
+        }
+        let mut outcome = self.outcome(program);
+        if self.mock.patience > 0 {
+            let ticket = Ticket(n);
+            if let Outcome::Measured(m) = &mut outcome {
+                m.verdict = Verdict::Waiting(ticket);
+            }
+            self.waiting.push((ticket, program));
+        }
+        outcome
+    }
+
+    fn settle(&mut self, _wait: bool) -> Vec<Settled> {
+        self.asked += 1;
+        if self.asked < self.mock.patience {
+            return Vec::new();
+        }
+        // Every third result that waited is wrong.
+        let settled = |(ticket, program): (Ticket, u64)| {
+            let wrong = || Outcome::RuntimeError { message: "it changed the input `A`".into() };
+            Settled { ticket, result: if program.is_multiple_of(3) { Err(wrong()) } else { Ok(()) } }
+        };
+        std::mem::take(&mut self.waiting).into_iter().map(settled).collect()
+    }
+
+    fn finals(&mut self, programs: &[u64]) -> Vec<Outcome> {
+        programs.iter().map(|&p| self.outcome(p)).collect()
+    }
+}
+
+impl Lab<u64> for MockLab {
+    fn bench(&mut self, program: &u64) -> Result<Bench, RunFailure> {
+        self.mock.millis.fetch_add(100, SeqCst);
+        let secs = (self.mock.fate)(*program).map_err(|f| RunFailure::Failed(f.message))? * 1.25;
+        let summary = Stats::of(&[secs; 3]).unwrap();
+        Ok(Bench { batch_secs: vec![secs; 3], calls: 7, summary })
+    }
+
+    fn share_of_peak(&mut self, _: &u64, _: f64) -> Option<f64> {
+        Some(0.5)
+    }
+
+    fn broken(&self) -> Option<String> {
+        None
+    }
+
+    fn advice(&self) -> Option<Advice> {
+        None
+    }
+
+    fn checking_time(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+fn run_in(dir: &Path, text: &str, config: &Config, mock: &Mock) -> Summary {
+    try_run(dir, text, config, mock).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn try_run(dir: &Path, text: &str, config: &Config, mock: &Mock) -> Result<Summary, TuneError> {
+    let module = module(text);
+    let functions: Vec<usize> = (0..module.funcs.len()).collect();
+    let mut db = Database::create(dir)?;
+    let interrupt = mock.interrupt_after.clone().map_or_else(Interrupt::new, |(_, i)| i);
+    tune(&module, &functions, config, &mut db, mock, &mut Silent, &interrupt)
+}
+
+fn one(summary: &Summary) -> &TaskSummary {
+    match &summary.tasks[..] {
+        [one] => one,
+        _ => panic!("expected one task"),
+    }
+}
+
+fn as_written() -> u64 {
+    program_hash(Workload::of(&module(MATMUL), 0).func())
+}
+
+#[test]
+fn a_small_space_is_exhausted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock::plain();
+    let summary = run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock);
+    let s = one(&summary);
+    assert_eq!((s.trials, s.valid, s.stop_reason, s.distinct_programs), (5, 5, "space exhausted", Some(5)));
+    // The program as written and each candidate, once.
+    assert_eq!(mock.measured().len(), 6);
+    assert_eq!(mock.measured()[0], as_written());
+    let best = mock.measured().iter().map(|&p| secs(p)).fold(f64::MAX, f64::min);
+    assert!((s.best_us.unwrap() - best * 1.25e6).abs() < 1e-6, "what is reported is the benchmark");
+    assert_eq!(s.peak_fraction, Some(0.5));
+
+    // Again: nothing is compiled, measured or timed.
+    let again = Mock::plain();
+    let summary = run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &again);
+    let s = one(&summary);
+    assert_eq!((s.trials, s.resumed, s.stop_reason, s.distinct_programs), (5, 5, "space exhausted", Some(5)));
+    assert_eq!((again.measured().len(), again.compiled.load(SeqCst)), (0, 0));
+    assert_eq!(s.peak_fraction, Some(0.5));
+}
+
+#[test]
+fn the_budget_is_a_total_and_nothing_is_measured_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock::plain();
+    let first = run_in(dir.path(), MATMUL, &config(space(MANY), 20), &mock);
+    assert_eq!((one(&first).trials, one(&first).stop_reason), (20, "trials reached"));
+    assert_eq!(mock.measured().len(), 21);
+    let same = Mock::plain();
+    let again = run_in(dir.path(), MATMUL, &config(space(MANY), 20), &same);
+    assert_eq!((one(&again).trials, one(&again).resumed, same.compiled.load(SeqCst)), (20, 20, 0));
+    let more = Mock::plain();
+    let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 50), &more);
+    assert_eq!((one(&summary).trials, one(&summary).resumed), (50, 20));
+    // The best so far is the yardstick; the other thirty are new.
+    let (before, after) = (mock.measured(), more.measured());
+    assert_eq!(after.len(), 31);
+    assert!(after[1..].iter().all(|p| !before.contains(p)));
+    // In one go it would have been the same candidates.
+    let whole = tempfile::tempdir().unwrap();
+    let at_once = Mock::plain();
+    run_in(whole.path(), MATMUL, &config(space(MANY), 50), &at_once);
+    assert_eq!(at_once.measured(), [&before[..], &after[1..]].concat());
+}
+
+#[test]
+fn threads_for_searching_change_nothing() {
+    let measured = |jobs: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let mock = Mock::plain();
+        run_in(dir.path(), MATMUL, &Config { jobs, ..config(space(MANY), 40) }, &mock);
+        mock.measured()
+    };
+    let one = measured(1);
+    assert_eq!(one.len(), 41);
+    assert_eq!(measured(2), one);
+    assert_eq!(measured(5), one);
+}
+
+#[test]
+fn failures_are_counted_and_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let fate = |program: u64| match program % 4 {
+        _ if program == as_written() => Ok(1e-3),
+        0 => Err(failure(FailureKind::Compile, "lower", &format!("the loop of extent {program} is odd"))),
+        1 => Err(failure(FailureKind::Timeout, "run", "")),
+        2 => Err(failure(FailureKind::Runtime, "run", "integer division by zero")),
+        _ => Ok(secs(program)),
+    };
+    let mock = Mock::new(fate);
+    let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 60), &mock);
+    let s = one(&summary);
+    assert_eq!(s.trials, 60);
+    assert_eq!(s.valid + s.errors.values().sum::<u64>(), 60);
+    assert_eq!(s.errors.keys().map(String::as_str).collect::<Vec<_>>(), ["compile", "runtime", "timeout"]);
+    // Messages that differ in numbers only are one reason.
+    assert_eq!(s.failures.len(), 3);
+    assert_eq!(s.failures.iter().map(|f| f.count).sum::<u64>(), 60 - s.valid);
+    let db = Database::open(dir.path()).unwrap();
+    let id = Workload::of(&module(MATMUL), 0).find(&db).unwrap();
+    let (failed, _) = db.failed(id, &Filter::any()).unwrap();
+    assert_eq!(failed.len() as u64, 60 - s.valid);
+    assert!(failed.iter().all(|r| !r.failure().unwrap().message.is_empty() && r.context.role == Role::Trial));
+    // A resumed run tries none of them again.
+    let more = Mock::new(fate);
+    run_in(dir.path(), MATMUL, &config(space(MANY), 61), &more);
+    assert_eq!(more.measured().len() + (more.compiled.load(SeqCst) == 2) as usize, 2);
+}
+
+#[test]
+fn the_program_as_written_may_win() {
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock::new(|program| Ok(if program == as_written() { 1e-7 } else { secs(program) }));
+    let summary = run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock);
+    let s = one(&summary);
+    assert!(s.baseline_is_best);
+    assert_eq!((s.trials, s.speedup), (5, Some(1.0)));
+    let db = Database::open(dir.path()).unwrap();
+    let id = Workload::of(&module(MATMUL), 0).find(&db).unwrap();
+    let best = db.best(id, &Filter::any()).unwrap().0.unwrap();
+    assert_eq!(best.trace, serde_json::json!([[], []]));
+}
+
+#[test]
+fn an_equal_time_does_not_beat_the_program_as_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock::new(|program| Ok(if program == as_written() { 1.001e-5 } else { 1e-5 }));
+    assert!(one(&run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock)).baseline_is_best);
+}
+
+#[test]
+fn when_nothing_is_right_the_reasons_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock::new(|_| Err(failure(FailureKind::Compile, "codegen", "too many registers")));
+    let summary = run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock);
+    let s = one(&summary);
+    assert_eq!((s.trials, s.valid, s.best_us, s.baseline_us), (5, 0, None, None));
+    assert_eq!((s.failures[0].stage.as_str(), s.failures[0].count), ("codegen", 5));
+    // A space that refuses everything says why.
+    let refused = "def f(sch):\n    i, j, k = sch.get_loops(sch.get_block(\"C\", \"main\"))\n    sch.fuse(i, k)\n";
+    let dir = tempfile::tempdir().unwrap();
+    let summary = run_in(dir.path(), MATMUL, &config(space(refused), 64), &Mock::plain());
+    let s = one(&summary);
+    assert_eq!((s.trials, s.distinct_programs, s.stop_reason), (0, Some(0), "space exhausted"));
+    assert!(s.rejected >= 256);
+    assert_eq!((s.failures[0].stage.as_str(), s.failures[0].by.as_str()), ("schedule", "fuse"));
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mock = Mock::plain();
+    mock.interrupt_after = Some((10, Interrupt::new()));
+    let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 40), &mock);
+    assert_eq!((one(&summary).trials, one(&summary).stop_reason), (9, "interrupted"));
+    let db = Database::open(dir.path()).unwrap();
+    let id = Workload::of(&module(MATMUL), 0).find(&db).unwrap();
+    assert_eq!(db.counts(id, &Filter::any()).trials, 9);
+    let more = Mock::plain();
+    let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 40), &more);
+    assert_eq!((one(&summary).trials, one(&summary).stop_reason), (40, "trials reached"));
+    assert!(more.measured()[1..].iter().all(|p| !mock.measured().contains(p)));
+}
+
+#[test]
+fn time_and_patience_end_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    // A tenth of a second, of which a fifth is the final's, at ten milliseconds each.
+    let timed = Config { max_time: Some(Duration::from_millis(100)), ..config(space(MANY), 500) };
+    let summary = run_in(dir.path(), MATMUL, &timed, &Mock::plain());
+    assert_eq!((one(&summary).trials, one(&summary).stop_reason), (7, "time is up"));
+    let dir = tempfile::tempdir().unwrap();
+    let patient = Config { patience: Some(0.01), ..config(space(MANY), 500) };
+    let mock = Mock::new(|program| Ok(if program == as_written() { 1e-3 } else { 1e-4 }));
+    let summary = run_in(dir.path(), MATMUL, &patient, &mock);
+    assert_eq!((one(&summary).trials, one(&summary).stop_reason), (80, "no improvement"));
+}
+
+#[test]
+fn results_wait_for_their_verdict() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mock = Mock::plain();
+    mock.patience = 5;
+    let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 40), &mock);
+    let s = one(&summary);
+    let wrong = mock.measured()[1..].iter().filter(|p| p.is_multiple_of(3)).count() as u64;
+    assert!(wrong > 5);
+    assert_eq!((s.trials, s.valid, s.errors.get("runtime").copied()), (40, 40 - wrong, Some(wrong)));
+    let right = mock.measured().iter().filter(|p| !p.is_multiple_of(3)).map(|&p| secs(p)).fold(f64::MAX, f64::min);
+    assert!((s.best_us.unwrap() - right * 1.25e6).abs() < 1e-6);
+}
+
+#[test]
+fn a_final_settles_what_came_before() {
+    let dir = tempfile::tempdir().unwrap();
+    // In the final everything is a quarter slower; those that were not in it must not come out first for that.
+    run_in(dir.path(), MATMUL, &config(space(MANY), 60), &Mock::new(|p| Ok(1e-5 * (1.0 + secs(p) * 10.0))));
+    let db = Database::open(dir.path()).unwrap();
+    let id = Workload::of(&module(MATMUL), 0).find(&db).unwrap();
+    let (top, _) = db.top_k(id, 3, &Filter::any()).unwrap();
+    assert_eq!(top[0].context.role, Role::Rerun);
+    assert!(top[0].secs().unwrap() >= 1.25e-5);
+    let counts = db.counts(id, &Filter::any());
+    assert_eq!((counts.trials, counts.valid), (60, 60));
+}
+
+#[test]
+fn replay_measures_what_other_settings_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock::plain();
+    run_in(dir.path(), MATMUL, &config(space(MANY), 12), &mock);
+    let mut other = Config { strategy: StrategyChoice::Replay, ..config(space(MANY), 64) };
+    other.setting.threads = 2;
+    let replayed = Mock::plain();
+    let summary = run_in(dir.path(), MATMUL, &other, &replayed);
+    let s = one(&summary);
+    assert_eq!((s.trials, s.stop_reason), (12, "space exhausted"));
+    let mut expected = mock.measured()[1..].to_vec();
+    expected.sort_by(|a, b| secs(*a).total_cmp(&secs(*b)));
+    assert_eq!(replayed.measured()[1], expected[0], "the fastest is tried first");
+    let mut found = replayed.measured()[1..].to_vec();
+    found.sort_by(|a, b| secs(*a).total_cmp(&secs(*b)));
+    assert_eq!(found, expected);
+}
+
+const TWO: &str = "@tvm.script.ir_module
+class Module:
+    @T.prim_func
+    def first(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):
+        for i in range(64):
+            with T.block(\"B\"):
+                vi = T.axis.spatial(64, i)
+                B[vi] = A[vi] + T.float32(1)
+    @T.prim_func
+    def second(A: T.Buffer((128,), \"float32\"), B: T.Buffer((128,), \"float32\")):
+        for i in range(128):
+            with T.block(\"B\"):
+                vi = T.axis.spatial(128, i)
+                B[vi] = A[vi] + T.float32(1)
+    @T.prim_func
+    def third(X: T.Buffer((64,), \"float32\"), Y: T.Buffer((64,), \"float32\")):
+        for j in range(64):
+            with T.block(\"B\"):
+                vj = T.axis.spatial(64, j)
+                Y[vj] = X[vj] + T.float32(1)
+";
+
+#[test]
+fn functions_share_the_trials() {
+    let tiles = "def tiles(sch):
+    i, = sch.get_loops(sch.get_block(\"B\", \"main\"))
+    sch.split(i, sch.sample_perfect_tile(i, 3, 64))
+";
+    let dir = tempfile::tempdir().unwrap();
+    let summary = run_in(dir.path(), TWO, &config(space(tiles), 30), &Mock::plain());
+    // The third is the first by another name.
+    let names: Vec<&str> = summary.tasks.iter().map(|t| t.func.as_str()).collect();
+    assert_eq!(names, ["first", "second"]);
+    assert_eq!(summary.tasks[0].same_as, ["third"]);
+    assert!(summary.tasks.iter().all(|t| t.trials >= 10), "{:?}", summary.tasks);
+    assert_eq!((summary.total.trials, summary.total.stop_reason), (30, "trials reached"));
+    let sum: f64 = summary.tasks.iter().map(|t| t.best_us.unwrap()).sum();
+    assert_eq!(summary.total.best_us, Some(sum));
+}
+
+#[test]
+fn untuned_functions_are_named() {
+    let module = module(TWO);
+    let config = config(space(FIVE), 1);
+    assert_eq!(untuned(&module, &[0, 1], &config, None).unwrap(), ["first", "second"]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut db = Database::create(dir.path()).unwrap();
+    tune(&module, &[0], &config, &mut db, &Mock::plain(), &mut Silent, &Interrupt::new()).unwrap();
+    assert_eq!(untuned(&module, &[0, 1, 2], &config, Some(&db)).unwrap(), ["second"]);
+}
+
+#[derive(Default)]
+struct Listener {
+    trials: Vec<u64>,
+    improvements: usize,
+    baselines: usize,
+    finals: usize,
+}
+
+impl Observer for Listener {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Trial(t) => {
+                self.trials.push(t.number);
+                self.improvements += usize::from(t.is_best);
+                assert!(t.best.is_some_and(|best| t.result.is_ok_and(|secs| best <= secs)));
+            }
+            Event::Baseline { result, .. } => self.baselines += usize::from(result.is_ok()),
+            Event::Finals { finalists, .. } => self.finals += finalists,
+            Event::Opened { wanted, .. } => assert_eq!(*wanted, 20),
+            Event::Warning(text) => panic!("{text}"),
+        }
+    }
+}
+
+#[test]
+fn a_run_tells_what_happens() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut db = Database::create(dir.path()).unwrap();
+    let mut listener = Listener::default();
+    let config = config(space(MANY), 20);
+    tune(&module(MATMUL), &[0], &config, &mut db, &Mock::plain(), &mut listener, &Interrupt::new()).unwrap();
+    assert_eq!(listener.trials, (1..=20).collect::<Vec<u64>>());
+    assert_eq!(listener.baselines, 1);
+    assert!(listener.improvements >= 1 && listener.finals >= 1);
+}
