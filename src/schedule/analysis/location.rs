@@ -2,6 +2,7 @@
 
 use super::super::error::ScheduleError;
 use super::super::primitive::compute_at::can_compute_at;
+use super::super::primitive::compute_inline::can_inline;
 use super::super::state::State;
 use super::block_class::scope_dependences;
 use super::loop_kind::loop_kind;
@@ -101,8 +102,4 @@ pub fn compute_location(state: &mut State, block: BlockId, decision: i64) -> Res
         }
     }
     Ok(Location::AtRoot)
-}
-
-fn can_inline(_state: &mut State, _block: BlockId) -> bool {
-    false
 }

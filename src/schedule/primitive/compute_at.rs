@@ -30,6 +30,7 @@ use super::super::call::{Call, LoopOrSpecial};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
+use super::{compute_inline, reverse_compute_inline};
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, Strength};
 use crate::ir::{BlockId, Body, BufferRegion, CmpOp, DType, ExprId, Func, LoopId, Stmt, StmtId, Substitution, VarId};
@@ -70,7 +71,10 @@ pub(super) fn run(call: &mut Call<'_>, direction: Direction) -> Result<Outcome, 
     let state = call.state(func);
     match target {
         LoopOrSpecial::AtRoot => {}
-        LoopOrSpecial::Inlined => return Err(ErrorKind::NotSupported { what: "inlining".to_string() }.into()),
+        LoopOrSpecial::Inlined => match direction {
+            Direction::ToConsumers => compute_inline::inline(state, block)?,
+            Direction::ToProducers => reverse_compute_inline::inline(state, block)?,
+        },
         LoopOrSpecial::Loop(other, target) => {
             if other != func {
                 let message = "the block and the loop are of different functions".to_string();

@@ -19,6 +19,7 @@ pub mod postproc;
 pub mod reorder;
 pub mod reorder_block_iter_var;
 pub mod reverse_compute_at;
+pub mod reverse_compute_inline;
 pub mod rfactor;
 pub mod sample_compute_location;
 pub mod sampling;
@@ -58,6 +59,7 @@ pub static ALL: &[&Kind] = &[
     &reorder::REORDER,
     &reorder_block_iter_var::REORDER_BLOCK_ITER_VAR,
     &reverse_compute_at::REVERSE_COMPUTE_AT,
+    &reverse_compute_inline::REVERSE_COMPUTE_INLINE,
     &rfactor::RFACTOR,
     &sample_compute_location::SAMPLE_COMPUTE_LOCATION,
     &sampling::SAMPLE_CATEGORICAL,
