@@ -6,12 +6,14 @@
 //! * [`alloc_site`]: where a buffer comes from.
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
+//! * [`index_map`]: functions of indices, their shapes and inverses.
 //! * [`insertion`]: where a block may be put among its producers and consumers.
 //! * [`interference`]: may nests run interleaved?
 //! * [`iter_domain`]: which instances of a block provide a region.
 //! * [`linear`]: sums of variables with constant factors.
 //! * [`location`]: where a block may be computed.
 //! * [`loop_kind`]: what kind of iteration variables a loop drives.
+//! * [`relayout`]: accesses to a buffer under another layout.
 //! * [`reducer`]: which operation a reduction block makes.
 //! * [`region_cover`]: do consumers read only what producers wrote?
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
@@ -22,6 +24,7 @@ pub mod affine;
 pub mod alloc_site;
 pub mod block_class;
 pub mod dependence;
+pub mod index_map;
 pub mod info;
 pub mod insertion;
 pub mod interference;
@@ -32,6 +35,7 @@ pub mod loop_kind;
 pub mod moved_consumer;
 pub mod reducer;
 pub mod region_cover;
+pub mod relayout;
 pub mod tree;
 
 pub use info::{set_unknown_info, update_scope_info};

@@ -26,6 +26,8 @@ pub mod sampling;
 pub mod set_scope;
 pub mod split;
 pub mod storage_align;
+pub mod transform_block_layout;
+pub mod transform_layout;
 pub mod unsafe_hide_buffer_access;
 pub mod unsafe_set_dtype;
 
@@ -68,6 +70,8 @@ pub static ALL: &[&Kind] = &[
     &set_scope::SET_SCOPE,
     &split::SPLIT,
     &storage_align::STORAGE_ALIGN,
+    &transform_block_layout::TRANSFORM_BLOCK_LAYOUT,
+    &transform_layout::TRANSFORM_LAYOUT,
     &unsafe_hide_buffer_access::UNSAFE_HIDE_BUFFER_ACCESS,
     &unsafe_set_dtype::UNSAFE_SET_DTYPE,
 ];
