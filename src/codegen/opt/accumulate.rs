@@ -120,12 +120,12 @@ impl Plan {
         let accesses = accesses(kernel, nest);
         let vector = vector_level(kernel, nest, last, &accesses, machine);
         let inside = |i: usize| i > last;
-        let fits = machine.accumulators();
+        let fits = machine.registers as i64 - 4;
 
         // What is inside the reduction already: the rows.
         let rows: Vec<usize> = (last + 1..levels.len()).filter(|&i| Some(i) != vector).collect();
         let parts = vector.and_then(|v| levels[v].extent).map_or(1, |n| (n as u64).div_ceil(lanes as u64) as i64);
-        let (n_rows, n_parts) = best_tile(levels, &rows, parts, fits);
+        let (n_rows, n_parts) = best_tile(levels, &rows, parts, machine);
         let mut tile: Vec<TileLevel> = Vec::new();
         let mut left = n_rows;
         let mut whole = true;
@@ -243,7 +243,8 @@ fn vector_level(kernel: &Kernel, nest: &Nest, last: usize, operands: &[Operand],
 
 /// How many rows and vectors of the tile's loops to keep in registers: the pair that keeps the machine busiest. A row
 /// count is a product of whole inner loops and a divisor of the next.
-fn best_tile(levels: &[Level], rows: &[usize], parts: i64, fits: i64) -> (i64, i64) {
+fn best_tile(levels: &[Level], rows: &[usize], parts: i64, machine: &Machine) -> (i64, i64) {
+    let fits = machine.registers as i64;
     let mut counts = vec![1];
     let mut inner = 1;
     for &i in rows.iter().rev() {
@@ -257,7 +258,7 @@ fn best_tile(levels: &[Level], rows: &[usize], parts: i64, fits: i64) -> (i64, i
     let mut best = (1, 1);
     let mut best_score = (0.0, 0.0);
     for &mr in &counts {
-        for nv in 1..=parts.min(fits / mr) {
+        for nv in (1..=parts).take_while(|&nv| machine.holds_tile(mr, nv)) {
             let n = (mr * nv) as f64;
             // Two multiply-adds and two loads in a cycle, and a chain of sums takes four.
             let cycles = (n / 2.0).max((mr + nv) as f64 / 2.0).max(4.0);
