@@ -119,11 +119,13 @@ impl Plan {
         let lanes = machine.lanes(kernel.arena.dtype(nest.value));
         let accesses = accesses(kernel, nest);
         let vector = vector_level(kernel, nest, last, &accesses, machine);
-        let inside = |i: usize| i > last;
         let fits = machine.registers as i64 - 4;
 
-        // What is inside the reduction already: the rows.
-        let rows: Vec<usize> = (last + 1..levels.len()).filter(|&i| Some(i) != vector).collect();
+        // What is inside a reduction already: the rows.
+        let group = first_of_group(last);
+        let inside = levels[..group].iter().rposition(|l| l.role == Role::Reduction).unwrap_or(last);
+        let is_row = |i: usize| levels[i].role == Role::Space && Some(i) != vector;
+        let rows: Vec<usize> = (inside + 1..levels.len()).filter(|&i| is_row(i)).collect();
         let parts = vector.and_then(|v| levels[v].extent).map_or(1, |n| (n as u64).div_ceil(lanes as u64) as i64);
         let (n_rows, n_parts) = best_tile(levels, &rows, parts, machine);
         let mut tile: Vec<TileLevel> = Vec::new();
@@ -142,11 +144,11 @@ impl Plan {
         let mut used = n_rows * n_parts;
         whole &= n_parts == parts;
         // More of what is around, as a whole, while there are too few sums to keep the machine busy.
-        let group = first_of_group(last);
         for i in (0..group).rev().take_while(|&i| levels[i].role == Role::Space) {
             match levels[i].extent {
                 _ if Some(i) == vector => {}
-                Some(n) if whole && used < BUSY && n * used <= fits && inside(levels.len() - 1) => {
+                _ if inside != last => break,
+                Some(n) if whole && used < BUSY && n * used <= fits && last + 1 < levels.len() => {
                     tile.insert(0, TileLevel { level: i, size: n });
                     used *= n;
                 }
