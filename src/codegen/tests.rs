@@ -1,7 +1,7 @@
 //! Differential tests: machine code against the evaluator.
 
 use super::testing::memory::Flush;
-use super::testing::random::{Numbers, random_kernel};
+use super::testing::random::{Numbers, random_kernel, random_scheduled};
 use super::testing::{Closeness, assert_close, check, random_params, run_compiled};
 use super::{CodegenOptions, Pinning, RunContext, RuntimeFailure, Workers, compile};
 use crate::ir::DType;
@@ -39,6 +39,27 @@ fn random_float_kernels() {
 fn random_half_kernels() {
     check_random(2000..2030, Numbers::Floats(DType::Float16), &options(), Closeness::Ulps(32.0));
     check_random(2030..2060, Numbers::Floats(DType::BFloat16), &options(), Closeness::Ulps(32.0));
+}
+
+#[test]
+fn scheduled_integer_kernels() {
+    for seed in 0..400 {
+        let kernel = random_scheduled(seed, Numbers::Integers);
+        assert_valid(&kernel, "generation");
+        check(&kernel, &options(), seed, Closeness::Exact);
+    }
+}
+
+#[test]
+fn scheduled_float_kernels() {
+    for seed in 0..400 {
+        let dtype = if seed % 3 == 0 { DType::Float64 } else { DType::Float32 };
+        let kernel = random_scheduled(10_000 + seed, Numbers::Floats(dtype));
+        assert_valid(&kernel, "generation");
+        // Sums of a few hundred terms, in any order; as written when floats are strict.
+        check(&kernel, &options(), seed, Closeness::Ulps(2048.0));
+        check(&kernel, &CodegenOptions { strict_fp: true, ..options() }, seed, Closeness::Ulps(64.0));
+    }
 }
 
 #[test]
