@@ -220,6 +220,9 @@ error_kinds! {
     /// The consumer has several producers.
     NonSingleProducer { block: Symbol }
         => "NonSingleProducerError", "block `{block}` has not exactly one complete producer", help "";
+    /// The producer has another consumer.
+    OtherConsumer { block: Symbol }
+        => "NonSingleConsumerError", "block `{block}` uses the buffer too, which would have no writer any more", help "";
     /// Several buffers where one is expected.
     NotSingleReadWriteBuffer { access: &'static str, count: usize }
         => "NotSingleReadWriteBuffer", "the block {access} {count} buffers, expected one", help "";

@@ -15,6 +15,7 @@
 //! * [`loop_kind`]: what kind of iteration variables a loop drives.
 //! * [`reducer`]: which operation a reduction block makes.
 //! * [`region_bound`]: what the instances of a block touch together.
+//! * [`region_cover`]: do consumers read only what producers wrote?
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
 //! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
 
@@ -34,6 +35,7 @@ pub mod loop_kind;
 pub mod moved_consumer;
 pub mod reducer;
 pub mod region_bound;
+pub mod region_cover;
 pub mod tree;
 
 pub use info::{set_unknown_info, update_scope_info};

@@ -6,6 +6,7 @@ pub mod add_unit_loop;
 pub mod annotate;
 pub mod blockize;
 mod cache;
+pub mod cache_read;
 pub mod cache_write;
 pub mod compute_at;
 pub mod compute_inline;
@@ -18,9 +19,11 @@ pub mod loop_partition;
 pub mod merge;
 pub mod pad_einsum;
 pub mod postproc;
+pub mod reindex;
 pub mod reorder;
 pub mod reorder_block_iter_var;
 pub mod reverse_compute_at;
+pub mod reverse_compute_inline;
 pub mod rfactor;
 pub mod sample_compute_location;
 pub mod sampling;
@@ -39,6 +42,7 @@ pub static ALL: &[&Kind] = &[
     &annotate::ANNOTATE,
     &annotate::UNANNOTATE,
     &blockize::BLOCKIZE,
+    &cache_read::CACHE_READ,
     &cache_write::CACHE_WRITE,
     &compute_inline::COMPUTE_INLINE,
     &compute_at::COMPUTE_AT,
@@ -58,9 +62,11 @@ pub static ALL: &[&Kind] = &[
     &loop_partition::LOOP_PARTITION,
     &merge::MERGE,
     &postproc::ENTER_POSTPROC,
+    &reindex::REINDEX,
     &reorder::REORDER,
     &reorder_block_iter_var::REORDER_BLOCK_ITER_VAR,
     &reverse_compute_at::REVERSE_COMPUTE_AT,
+    &reverse_compute_inline::REVERSE_COMPUTE_INLINE,
     &rfactor::RFACTOR,
     &sample_compute_location::SAMPLE_COMPUTE_LOCATION,
     &sampling::SAMPLE_CATEGORICAL,

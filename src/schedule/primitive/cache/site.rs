@@ -16,6 +16,11 @@ pub(in super::super) struct Site {
 }
 
 impl Site {
+    /// In front of all that the scope holds.
+    pub fn first(scope: BlockId) -> Site {
+        Site { parent: scope.stmt(), position: 0 }
+    }
+
     /// Behind all that the scope holds.
     pub fn last(func: &Func, scope: BlockId) -> Site {
         Site { parent: scope.stmt(), position: func.block(scope).body.len() }
@@ -110,6 +115,29 @@ pub(in super::super) fn require_no_store(
         Some(touch) => Err(out_of_order(state, touch.stmt, buffer)),
         None => Ok(()),
     }
+}
+
+/// # Errors
+/// If one of the statements accesses the buffer in front of the site.
+pub(in super::super) fn require_behind(
+    state: &State,
+    scope: BlockId,
+    site: Site,
+    buffer: BufferId,
+    readers: &[StmtId],
+) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    let Some(last) = site.position.checked_sub(1).map(|n| body(func, site.parent)[n]) else { return Ok(()) };
+    let order = func.subtree(scope.stmt());
+    let inside = func.subtree(last).len();
+    let end = order.iter().position(|&s| s == last).map_or(0, |n| n + inside);
+    for &reader in readers {
+        let early = order[..end].contains(&reader);
+        if early && let Some(touch) = touches(func, reader, buffer).first() {
+            return Err(out_of_order(state, touch.stmt, buffer));
+        }
+    }
+    Ok(())
 }
 
 /// The error that a statement would access a buffer, or its copy, at the wrong time.
