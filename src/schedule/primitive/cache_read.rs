@@ -24,7 +24,6 @@
 //! Handles: all persist; created, the copy block and its loops.
 
 use super::super::analysis::alloc_site::require_storage_scope;
-use super::super::analysis::dependence::{DepKind, Scope};
 use super::super::analysis::region_bound::{Ranges, relax_region};
 use super::super::analysis::tree::require_scope;
 use super::super::arg::RvValue;
@@ -32,7 +31,7 @@ use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::site::{Site, out_of_order, require_behind, require_no_store};
+use super::cache::site::{Site, require_behind, require_no_store};
 use super::cache::stage::{Stage, Way, require_only_writer};
 use crate::ir::{BlockId, BufferId, BufferRegion, StmtId, Symbol};
 
@@ -79,7 +78,10 @@ fn check(
     require_no_store(state, scope, buffer, writer.as_slice())?;
     let redirected = readers(state, scope, writer, consumers);
     let (site, ranges) = match writer {
-        Some(writer) => behind_writer(state, scope, writer, buffer, consumers)?,
+        Some(writer) => {
+            let site = Site::behind(state, scope, writer, buffer, consumers)?;
+            (site, written_below(state, writer, buffer, site))
+        }
         None => (Site::first(scope), from_outside(state, scope, buffer)),
     };
     require_behind(state, scope, site, buffer, &redirected)?;
@@ -112,31 +114,11 @@ fn readers(state: &State, scope: BlockId, writer: Option<BlockId>, consumers: &[
     readers.into_iter().map(BlockId::stmt).collect()
 }
 
-/// Where the copy goes, and what of the writer's region it takes.
-fn behind_writer(
-    state: &mut State,
-    scope: BlockId,
-    writer: BlockId,
-    buffer: BufferId,
-    consumers: &[BlockId],
-) -> Result<(Site, Ranges), ScheduleError> {
-    let func = &state.func;
-    let related: Vec<BlockId> = match consumers {
-        [] => {
-            let deps = Scope::of(func, scope).deps;
-            deps.iter().filter(|d| d.src == writer && d.kind == DepKind::Raw).map(|d| d.dst).collect()
-        }
-        _ => consumers.to_vec(),
-    };
-    let site = match Site::between(func, scope, writer, &related) {
-        Some(site) => site,
-        None if related.is_empty() => Site::last(func, scope),
-        None => return Err(out_of_order(state, writer.stmt(), buffer)),
-    };
-    let region = func.block(writer).writes.iter().find(|w| w.buffer == buffer).copied();
+/// What of the writer's region the copy takes.
+fn written_below(state: &mut State, writer: BlockId, buffer: BufferId, site: Site) -> Ranges {
+    let region = state.func.block(writer).writes.iter().find(|w| w.buffer == buffer).copied();
     let region = region.expect("the writer writes the buffer");
-    let (ranges, _) = relax_region(&mut state.func, writer, &region, site.parent);
-    Ok((site, ranges))
+    relax_region(&mut state.func, writer, &region, site.parent).0
 }
 
 /// What the scope reads of a buffer from outside.

@@ -20,6 +20,8 @@ pub mod merge;
 pub mod pad_einsum;
 pub mod postproc;
 pub mod reindex;
+pub mod reindex_cache_read;
+pub mod reindex_cache_write;
 pub mod reorder;
 pub mod reorder_block_iter_var;
 pub mod reverse_compute_at;
@@ -30,6 +32,8 @@ pub mod sampling;
 pub mod set_scope;
 pub mod split;
 pub mod storage_align;
+pub mod transform_block_layout;
+pub mod transform_layout;
 pub mod unsafe_hide_buffer_access;
 pub mod unsafe_set_dtype;
 
@@ -63,6 +67,8 @@ pub static ALL: &[&Kind] = &[
     &merge::MERGE,
     &postproc::ENTER_POSTPROC,
     &reindex::REINDEX,
+    &reindex_cache_read::REINDEX_CACHE_READ,
+    &reindex_cache_write::REINDEX_CACHE_WRITE,
     &reorder::REORDER,
     &reorder_block_iter_var::REORDER_BLOCK_ITER_VAR,
     &reverse_compute_at::REVERSE_COMPUTE_AT,
@@ -75,6 +81,8 @@ pub static ALL: &[&Kind] = &[
     &set_scope::SET_SCOPE,
     &split::SPLIT,
     &storage_align::STORAGE_ALIGN,
+    &transform_block_layout::TRANSFORM_BLOCK_LAYOUT,
+    &transform_layout::TRANSFORM_LAYOUT,
     &unsafe_hide_buffer_access::UNSAFE_HIDE_BUFFER_ACCESS,
     &unsafe_set_dtype::UNSAFE_SET_DTYPE,
 ];

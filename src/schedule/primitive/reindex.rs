@@ -30,14 +30,13 @@ use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::access::{the_indices, redirect_to};
+use super::cache::access::{redirect_to, require_in_bounds, the_indices};
 use super::cache::site::{Site, body, out_of_order, touches};
 use super::cache::stage::set_copy_info;
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Block, BlockId, BlockIter, Body, BufferId, BufferRegion, CmpOp, ExprId, Func, IterKind, Stmt, StmtId,
-    Substitution, VarId,
+    Block, BlockId, BlockIter, Body, BufferId, BufferRegion, ExprId, Func, IterKind, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -103,7 +102,7 @@ fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Res
 
     let nest = require_nest(state, block, scope)?;
     let plan = Plan { block, scope, nest, access, buffer, indices, iters };
-    plan.require_in_bounds(state, &mut analyzer)?;
+    require_in_bounds(state, block, buffer, &plan.indices)?;
     plan.require_alone(state)?;
     if access == Access::Write {
         plan.require_all_written(state)?;
@@ -130,21 +129,6 @@ fn require_nest(state: &State, block: BlockId, scope: BlockId) -> Result<StmtId,
 }
 
 impl Plan {
-    fn require_in_bounds(&self, state: &mut State, analyzer: &mut Analyzer) -> Result<(), ScheduleError> {
-        let a = &mut state.func.arena;
-        let shape = a.list(a.buffer(self.buffer).shape).to_vec();
-        for (&index, extent) in self.indices.iter().zip(shape) {
-            let zero = a.int(0, a.dtype(index));
-            let extent = a.cast(a.dtype(index), extent);
-            let (starts, ends) = (a.compare(CmpOp::Ge, index, zero), a.lt(index, extent));
-            if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
-                let kind = ErrorKind::CopyOutOfBounds { buffer: a.buffer(self.buffer).name };
-                return Err(state.error(kind, self.block));
-            }
-        }
-        Ok(())
-    }
-
     /// Nothing else in the nest may store what is copied before, or access what is copied behind it.
     fn require_alone(&self, state: &State) -> Result<(), ScheduleError> {
         let func = &state.func;
@@ -316,7 +300,10 @@ def main(A: T.Buffer((10,)), W: T.Buffer((3,)), B: T.Buffer((8,))):
         refuse(CONV, reindex("read", 2), "BufferIndexOutOfRangeError");
         refuse(&CONV.replace("W[vk]", "A[vi]"), reindex("read", 0), "InvalidBufferAccessError");
         refuse(&CONV.replace("vi + vk]", "vi + vk * 4]"), reindex("read", 0), "CopyOutOfBoundsError");
-        let guarded = CONV.replace("vi, vk = T.axis.remap(\"SR\", [i, k])", "vi, vk = T.axis.remap(\"SR\", [i, k])\n            T.where(i < 7)");
+        let guarded = CONV.replace(
+            "vi, vk = T.axis.remap(\"SR\", [i, k])",
+            "vi, vk = T.axis.remap(\"SR\", [i, k])\n            T.where(i < 7)",
+        );
         refuse(&guarded, reindex("write", 0), "UncoveredCopyError");
         let updates = CONV.replace("            with T.init():\n                B[7 - vi] = T.float32(0)\n", "");
         refuse(&updates, reindex("write", 0), "CachedBufferIsReadError");

@@ -1,7 +1,8 @@
 //! A block that accesses a buffer at one element only: which, and sending it elsewhere.
 
+use crate::arith::Analyzer;
 use crate::ir::visit::{self, walk_rewrite};
-use crate::ir::{Arena, BlockId, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId};
+use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId};
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::state::State;
 use hashbrown::HashMap;
@@ -63,14 +64,36 @@ fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(ExprId)) {
     visit::walk_stmt(&mut Each(f), func, s);
 }
 
-/// Sends all accesses of a block to a buffer to the element at `indices` of another.
-pub(in super::super) fn redirect_to(
-    func: &mut Func,
+/// # Errors
+/// If the indices, over the domains of the block's iteration variables, may lie beyond the buffer: a copy makes no
+/// conditions, where the block may.
+pub(in super::super) fn require_in_bounds(
+    state: &mut State,
     block: BlockId,
-    from: BufferId,
-    to: BufferId,
+    buffer: BufferId,
     indices: &[ExprId],
-) {
+) -> Result<(), ScheduleError> {
+    let iters = state.func.block(block).iters.clone();
+    let a = &mut state.func.arena;
+    let mut analyzer = Analyzer::new();
+    for i in &iters {
+        analyzer.bind(a, i.var, i.min, i.extent);
+    }
+    let shape = a.list(a.buffer(buffer).shape).to_vec();
+    for (&index, extent) in indices.iter().zip(shape) {
+        let zero = a.int(0, a.dtype(index));
+        let extent = a.cast(a.dtype(index), extent);
+        let (starts, ends) = (a.compare(CmpOp::Ge, index, zero), a.lt(index, extent));
+        if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
+            let kind = ErrorKind::CopyOutOfBounds { buffer: a.buffer(buffer).name };
+            return Err(state.error(kind, block));
+        }
+    }
+    Ok(())
+}
+
+/// Sends all accesses of a block to a buffer to the element at `indices` of another.
+pub(in super::super) fn redirect_to(func: &mut Func, block: BlockId, from: BufferId, to: BufferId, indices: &[ExprId]) {
     let list = func.arena.new_list(indices);
     let region = BufferRegion::point(&mut func.arena, to, list);
     let mut redirect = ToElement { from, to, indices: SmallVec::from_slice(indices), done: HashMap::new() };
