@@ -8,7 +8,7 @@
 //!     for i, j, k in T.grid(32, 32, 32):
 //!         with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
 //!
-//! The copy has copies of the loops that drive the iteration variables it uses. It goes where `cache_read` would put
+//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where `cache_read` would put
 //! it.
 //!
 //! Requires: a stage pipeline; the block reads one element of the buffer per instance; the map uses
@@ -76,13 +76,13 @@ fn check(
         let buffer = state.func.arena.buffer(region.buffer).name;
         return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, block));
     }
-    require_single_point(state, block, &region, "reads")?;
+    require_single_point(state, block, &region, Access::Read)?;
     let writer = require_only_writer(state, scope, region.buffer)?;
     let site = match writer {
         Some(writer) => Site::behind(state, scope, writer, region.buffer, &[block])?,
         None => Site::first(scope),
     };
-    let layout = Layout::check(state, block, &region, map)?;
+    let layout = Layout::check(state, block, &region, Access::Read, map)?;
     require_no_store(state, scope, region.buffer, writer.as_slice())?;
     require_behind(state, scope, site, region.buffer, &[block.stmt()])?;
     Ok((scope, site, layout))

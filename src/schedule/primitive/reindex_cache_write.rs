@@ -9,7 +9,7 @@
 //!     for i, j in T.grid(32, 32):
 //!         with T.block("C_shared"): C[vi, vj] = C_shared[vj, vi]
 //!
-//! The copy has copies of the loops that drive the iteration variables it uses. It goes where `cache_write` would put
+//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where `cache_write` would put
 //! it.
 //!
 //! Requires: a stage pipeline; the block writes one element of the buffer per instance; the map uses
@@ -30,7 +30,7 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use super::cache::output::check_output;
-use super::cache::reindexed::{Layout, require_single_point};
+use super::cache::reindexed::Layout;
 use super::cache::site::Site;
 use super::cache::stage::{Way, require_only_writer};
 use crate::ir::{BlockId, Symbol};
@@ -75,8 +75,7 @@ fn check(
     let region = state.func.block(block).writes[index];
     let buffer = region.buffer;
     require_only_writer(state, scope, buffer)?;
-    require_single_point(state, block, &region, "writes")?;
-    let layout = Layout::check(state, block, &region, map)?;
+    let layout = Layout::check(state, block, &region, Access::Write, map)?;
     let (site, _) = check_output(state, scope, block, &region, &[])?;
     let is_local = state.func.block(scope).allocs.contains(&buffer);
     if !is_local && !fills_its_region(&mut state.func, block, buffer) {

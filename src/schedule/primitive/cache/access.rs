@@ -3,6 +3,7 @@
 use crate::arith::Analyzer;
 use crate::ir::visit::{self, walk_rewrite};
 use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId};
+use crate::schedule::analysis::affine::domain;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::state::State;
 use hashbrown::HashMap;
@@ -73,12 +74,8 @@ pub(in super::super) fn require_in_bounds(
     buffer: BufferId,
     indices: &[ExprId],
 ) -> Result<(), ScheduleError> {
-    let iters = state.func.block(block).iters.clone();
+    let mut analyzer = bound_around(&mut state.func, block.stmt());
     let a = &mut state.func.arena;
-    let mut analyzer = Analyzer::new();
-    for i in &iters {
-        analyzer.bind(a, i.var, i.min, i.extent);
-    }
     let shape = a.list(a.buffer(buffer).shape).to_vec();
     for (&index, extent) in indices.iter().zip(shape) {
         let zero = a.int(0, a.dtype(index));
@@ -90,6 +87,24 @@ pub(in super::super) fn require_in_bounds(
         }
     }
     Ok(())
+}
+
+/// An analyzer that knows the ranges of the loops and iteration variables around a statement, itself included.
+pub(in super::super) fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
+    let mut analyzer = Analyzer::new();
+    let around: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
+    for s in around.into_iter().rev() {
+        if let Some(l) = func.as_loop(s) {
+            let d = domain(func, l);
+            analyzer.bind(&mut func.arena, d.var, d.min, d.extent);
+        }
+        if let Some(b) = func.as_block(s) {
+            for i in func.block(b).iters.clone() {
+                analyzer.bind(&mut func.arena, i.var, i.min, i.extent);
+            }
+        }
+    }
+    analyzer
 }
 
 /// Sends all accesses of a block to a buffer to the element at `indices` of another.

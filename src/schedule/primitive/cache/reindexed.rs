@@ -3,6 +3,7 @@
 
 use super::super::super::analysis::index_map::{IndexMap, Indices};
 use super::super::super::arg::Lambda;
+use super::super::super::call::Access;
 use super::super::super::error::{ErrorKind, ScheduleError};
 use super::super::super::state::State;
 use super::access::{redirect_to, require_in_bounds, the_indices};
@@ -40,6 +41,7 @@ impl Layout {
         state: &mut State,
         block: BlockId,
         region: &BufferRegion,
+        access: Access,
         map: &Lambda,
     ) -> Result<Layout, ScheduleError> {
         let func = &mut state.func;
@@ -76,6 +78,7 @@ impl Layout {
         let Some(shape) = shape.filter(|_| starts_at_0 && map.is_injective(a, &told_apart)) else {
             return Err(state.error(ErrorKind::ReindexCacheOverlap, block));
         };
+        require_single_point(state, block, region, access)?;
         require_plain_access(state, block, region, &old)?;
         require_in_bounds(state, block, region.buffer, &old)?;
         let loops = copied_loops(state, block, &used)?;
@@ -84,8 +87,10 @@ impl Layout {
 
     /// Makes cache and copy; returns the copy block.
     pub fn apply(self, state: &mut State, scope: BlockId, site: Site, storage: Symbol, way: Way) -> BlockId {
-        let Layout { block, buffer, old, new, iters, loops, shape } = self;
+        let Layout { block, buffer, old, new, iters, mut loops, shape } = self;
         let func = &mut state.func;
+        // Loops around the site are around the copy as they are.
+        loops.retain(|&l| l.stmt() != site.parent && !func.contains(l.stmt(), site.parent));
         let mut cache = func.arena.buffer(buffer).clone();
         cache.name = cache.name.with_suffix(&format!("_{storage}"));
         cache.scope = storage;
@@ -198,12 +203,12 @@ pub(in super::super) fn require_single_point(
     state: &State,
     block: BlockId,
     region: &BufferRegion,
-    access: &'static str,
+    access: Access,
 ) -> Result<(), ScheduleError> {
     let a = &state.func.arena;
     if region.ranges(a).all(|(_, extent)| a.is_int(extent, 1)) {
         return Ok(());
     }
-    let kind = ErrorKind::NotSinglePointAccess { buffer: a.buffer(region.buffer).name, access };
+    let kind = ErrorKind::NotSinglePointAccess { buffer: a.buffer(region.buffer).name, access: access.verb() };
     Err(state.error(kind, block))
 }
