@@ -349,6 +349,9 @@ error_kinds! {
     /// The iteration variables in a buffer's indices and in the new ones differ.
     ReindexCacheMismatch { iter: Symbol }
         => "ReindexCacheReadWriteNotMatchError", "iteration variable `{iter}` is used by only one of the buffer's indices and the index map", help "";
+    /// A layout that does not hold every element by itself.
+    ReindexCacheOverlap
+        => "ReindexCacheOverlapError", "the index map sends different elements to one place, or to a negative index", help "use a map that can be inverted";
     /// A region where an element is expected.
     NotSinglePointAccess { buffer: Symbol, access: &'static str }
         => "NotSinglePointAccess", "the block {access} more than one element of buffer `{buffer}`", help "";

@@ -6,6 +6,7 @@ pub mod add_unit_loop;
 pub mod annotate;
 pub mod blockize;
 mod cache;
+pub mod cache_read;
 pub mod cache_write;
 pub mod compute_at;
 pub mod compute_inline;
@@ -18,6 +19,9 @@ pub mod loop_partition;
 pub mod merge;
 pub mod pad_einsum;
 pub mod postproc;
+pub mod reindex;
+pub mod reindex_cache_read;
+pub mod reindex_cache_write;
 pub mod reorder;
 pub mod reorder_block_iter_var;
 pub mod reverse_compute_at;
@@ -42,6 +46,7 @@ pub static ALL: &[&Kind] = &[
     &annotate::ANNOTATE,
     &annotate::UNANNOTATE,
     &blockize::BLOCKIZE,
+    &cache_read::CACHE_READ,
     &cache_write::CACHE_WRITE,
     &compute_inline::COMPUTE_INLINE,
     &compute_at::COMPUTE_AT,
@@ -61,6 +66,9 @@ pub static ALL: &[&Kind] = &[
     &loop_partition::LOOP_PARTITION,
     &merge::MERGE,
     &postproc::ENTER_POSTPROC,
+    &reindex::REINDEX,
+    &reindex_cache_read::REINDEX_CACHE_READ,
+    &reindex_cache_write::REINDEX_CACHE_WRITE,
     &reorder::REORDER,
     &reorder_block_iter_var::REORDER_BLOCK_ITER_VAR,
     &reverse_compute_at::REVERSE_COMPUTE_AT,
