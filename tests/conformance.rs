@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tvmr::arith::Analyzer;
 use tvmr::ir::equal::Equality;
+use tvmr::ir::verify::Checks;
 use tvmr::ir::visit::walk_rewrite;
 use tvmr::ir::{Arena, DType, ExprId, Module, Rewriter, Stmt};
 use tvmr::schedule::function::ScheduleFunction;
@@ -153,7 +154,9 @@ impl Programs {
 }
 
 fn parse(text: &str) -> Result<Module, String> {
-    script::parse(text, "case.tir", &ParseOptions::default()).map(|p| p.module).map_err(|d| d.to_string())
+    // Some schedules leave signatures or bounds wrong on purpose (`disable_predication`, `unsafe_hide_buffer_access`).
+    let options = ParseOptions { checks: Some(Checks::FORM), ..ParseOptions::default() };
+    script::parse(text, "case.tir", &options).map(|p| p.module).map_err(|d| d.to_string())
 }
 
 fn text<'a>(case: &'a Value, field: &str) -> &'a str {

@@ -220,6 +220,9 @@ error_kinds! {
     /// The consumer has several producers.
     NonSingleProducer { block: Symbol }
         => "NonSingleProducerError", "block `{block}` has not exactly one complete producer", help "";
+    /// The producer has another consumer.
+    OtherConsumer { block: Symbol }
+        => "NonSingleConsumerError", "block `{block}` uses the buffer too, which would have no writer any more", help "";
     /// Several buffers where one is expected.
     NotSingleReadWriteBuffer { access: &'static str, count: usize }
         => "NotSingleReadWriteBuffer", "the block {access} {count} buffers, expected one", help "";
@@ -319,6 +322,30 @@ error_kinds! {
     /// The number of parameters of a function of indices.
     LambdaParams { found: usize, expected: usize }
         => "ValueError", "the function takes {found} indices, expected {expected}", help "";
+    /// The buffer is a view of another.
+    BufferIsSubregion { buffer: Symbol }
+        => "BufferIsSubregionError", "buffer `{buffer}` is a view of another buffer (`T.match_buffer`)", help "transform the buffer that it shows";
+    /// A layout that leaves places without an element.
+    LayoutPadding { buffer: Symbol }
+        => "TransformationIntroducesPaddingError", "the new layout of buffer `{buffer}` has places without an element", help "give a `pad_value`";
+    /// A value for padding of another type.
+    LayoutPaddingType { found: String, expected: String }
+        => "TransformationPaddingTypeError", "the value for the padding is of type `{found}`, the buffer of type `{expected}`", help "write it as `T.{expected}(…)`";
+    /// A layout that is not known to keep elements apart.
+    NotInjective { buffer: Symbol }
+        => "InternalError", "the index map is not known to keep all elements of buffer `{buffer}` apart", help "";
+    /// The new iteration variables do not determine the old ones.
+    NotBijectiveIndexMap { block: Symbol }
+        => "NotBijectiveAffineIndexMapError", "the index map is no one-to-one map of the iterations of block `{block}` made of splits and fusions", help "";
+    /// The number of a block's iteration variables is not that of the map's parameters.
+    IndexMapNotApplicable { found: usize, expected: usize }
+        => "IndexMapNotApplicableToBlockIterError", "the function takes {found} indices, but the block has {expected} iteration variables", help "";
+    /// An iteration variable made of some of different kinds.
+    OpaqueNewIter { result: usize }
+        => "OpaqueNewIterTypeError", "result {result} of the index map mixes iteration variables of different kinds, or uses none", help "";
+    /// Bindings that are not the loops.
+    NotTrivialBinding { block: Symbol }
+        => "NotTrivialBindingError", "the iteration variables of block `{block}` are not bound to its loops, one each and in order", help "transform before `split`, `fuse` and `reorder`";
     /// The iteration variables in a buffer's indices and in the new ones differ.
     ReindexCacheMismatch { iter: Symbol }
         => "ReindexCacheReadWriteNotMatchError", "iteration variable `{iter}` is used by only one of the buffer's indices and the index map", help "";

@@ -9,10 +9,10 @@
 //! out costs compile time, and beyond a few hundred operations nothing is won.
 
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
-use crate::loopir::{Body, For, Kernel, LoopKind, Stmt, StmtId};
+use crate::loopir::{Body, For, Iterations, Kernel, LoopKind, Stmt, StmtId};
 
 /// Operations that a loop marked `Unroll` may become. More than any register tile has.
-const MAX_OPERATIONS: i64 = 800;
+const MAX_OPERATIONS: i64 = 1600;
 
 /// Operations that a hinted loop may become.
 const MAX_HINTED: i64 = 400;
@@ -72,6 +72,25 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, inner: Size, hint: u32, out:
         LoopKind::Serial => size.statements <= hint as i64 && size.operations <= MAX_HINTED,
         LoopKind::Parallel | LoopKind::Vector => false,
     };
+    if !wanted && let Some(by) = partial(kernel, &l, n, inner) {
+        let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+        let start = kernel.arena.mul_const(e, by);
+        let mut written = Vec::new();
+        for i in 0..by {
+            let at = kernel.arena.add_const(start, i);
+            let copy = Substitution::of(l.var, at).copy(kernel, l.body);
+            written.extend_from_slice(kernel.stmts.list(copy));
+        }
+        let (body, extent) = (kernel.stmts.body(&written), kernel.arena.index(n / by));
+        out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, ..l })));
+        for i in n / by * by..n {
+            let at = kernel.arena.index(i);
+            let copy = Substitution::of(l.var, at).copy(kernel, l.body);
+            out.extend_from_slice(kernel.stmts.list(copy));
+        }
+        let times = by + n % by;
+        return Size { statements: inner.statements * times, operations: inner.operations * times };
+    }
     if !wanted {
         let same = kernel.stmts.get(s) == Stmt::For(l);
         out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
@@ -83,4 +102,20 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, inner: Size, hint: u32, out:
         out.extend_from_slice(kernel.stmts.list(copy));
     }
     size
+}
+
+/// Iterations of a reduction to write out together. Multiply-add overwrites a factor in what Cranelift emits, so that each
+/// sum moves to another register and back at the end of the loop; over several iterations that does not show.
+const TOGETHER: i64 = 4;
+
+/// How many iterations of a loop to write out together, if any: of an innermost reduction that is long enough.
+fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size) -> Option<i64> {
+    let mut innermost = true;
+    kernel.for_each_stmt(l.body, &mut |_, stmt| innermost &= matches!(stmt, Stmt::Store { .. } | Stmt::Set { .. }));
+    let wanted = l.iterations == Iterations::Reduction && l.kind == LoopKind::Serial && innermost;
+    if !wanted || n < 2 * TOGETHER || n == i64::MAX || inner.operations * TOGETHER > MAX_OPERATIONS {
+        return None;
+    }
+    let rest = |by: &i64| n % by;
+    [TOGETHER, TOGETHER + 1, TOGETHER - 1].into_iter().min_by_key(rest)
 }

@@ -7,6 +7,7 @@
 use super::super::state::{BlockInfo, State};
 use super::affine::is_affine_binding;
 use super::dependence::{DepKind, Dependence, Scope};
+use super::region_cover::is_covered;
 use crate::ir::BlockId;
 
 /// Says that nothing is known of a new block.
@@ -40,8 +41,9 @@ fn update_region_cover(state: &mut State, scope: BlockId) -> bool {
     let mut stage_pipeline = true;
     for &consumer in &deps.blocks {
         let overwrites = |d: &&Dependence| d.dst == consumer && d.kind == DepKind::War;
-        stage_pipeline &= !deps.deps.iter().any(|d| overwrites(&d));
-        state.update_info(consumer, |info| info.region_cover = true);
+        let covered = is_covered(state, &deps, consumer);
+        stage_pipeline &= covered && !deps.deps.iter().any(|d| overwrites(&d));
+        state.update_info(consumer, |info| info.region_cover = covered);
     }
     stage_pipeline
 }

@@ -7,14 +7,17 @@
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
 //! * [`filled`]: does a block store all that it says it writes?
+//! * [`index_map`]: functions of indices, their shapes and inverses.
 //! * [`insertion`]: where a block may be put among its producers and consumers.
 //! * [`interference`]: may nests run interleaved?
 //! * [`iter_domain`]: which instances of a block provide a region.
 //! * [`linear`]: sums of variables with constant factors.
 //! * [`location`]: where a block may be computed.
 //! * [`loop_kind`]: what kind of iteration variables a loop drives.
+//! * [`relayout`]: accesses to a buffer under another layout.
 //! * [`reducer`]: which operation a reduction block makes.
 //! * [`region_bound`]: what the instances of a block touch together.
+//! * [`region_cover`]: do consumers read only what producers wrote?
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
 //! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
 
@@ -24,6 +27,7 @@ pub mod alloc_site;
 pub mod block_class;
 pub mod dependence;
 pub mod filled;
+pub mod index_map;
 pub mod info;
 pub mod insertion;
 pub mod interference;
@@ -34,6 +38,8 @@ pub mod loop_kind;
 pub mod moved_consumer;
 pub mod reducer;
 pub mod region_bound;
+pub mod region_cover;
+pub mod relayout;
 pub mod tree;
 
 pub use info::{set_unknown_info, update_scope_info};

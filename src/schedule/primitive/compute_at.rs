@@ -30,7 +30,7 @@ use super::super::call::{Call, LoopOrSpecial};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::compute_inline;
+use super::{compute_inline, reverse_compute_inline};
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, Strength};
 use crate::ir::{BlockId, Body, BufferRegion, CmpOp, DType, ExprId, Func, LoopId, Stmt, StmtId, Substitution, VarId};
@@ -73,9 +73,7 @@ pub(super) fn run(call: &mut Call<'_>, direction: Direction) -> Result<Outcome, 
         LoopOrSpecial::AtRoot => {}
         LoopOrSpecial::Inlined => match direction {
             Direction::ToConsumers => compute_inline::inline(state, block)?,
-            Direction::ToProducers => {
-                return Err(ErrorKind::NotSupported { what: "inlining into producers".to_string() }.into());
-            }
+            Direction::ToProducers => reverse_compute_inline::inline(state, block)?,
         },
         LoopOrSpecial::Loop(other, target) => {
             if other != func {

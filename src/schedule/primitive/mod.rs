@@ -21,12 +21,15 @@ pub mod postproc;
 pub mod reorder;
 pub mod reorder_block_iter_var;
 pub mod reverse_compute_at;
+pub mod reverse_compute_inline;
 pub mod rfactor;
 pub mod sample_compute_location;
 pub mod sampling;
 pub mod set_scope;
 pub mod split;
 pub mod storage_align;
+pub mod transform_block_layout;
+pub mod transform_layout;
 pub mod unsafe_hide_buffer_access;
 pub mod unsafe_set_dtype;
 
@@ -61,6 +64,7 @@ pub static ALL: &[&Kind] = &[
     &reorder::REORDER,
     &reorder_block_iter_var::REORDER_BLOCK_ITER_VAR,
     &reverse_compute_at::REVERSE_COMPUTE_AT,
+    &reverse_compute_inline::REVERSE_COMPUTE_INLINE,
     &rfactor::RFACTOR,
     &sample_compute_location::SAMPLE_COMPUTE_LOCATION,
     &sampling::SAMPLE_CATEGORICAL,
@@ -69,6 +73,8 @@ pub static ALL: &[&Kind] = &[
     &set_scope::SET_SCOPE,
     &split::SPLIT,
     &storage_align::STORAGE_ALIGN,
+    &transform_block_layout::TRANSFORM_BLOCK_LAYOUT,
+    &transform_layout::TRANSFORM_LAYOUT,
     &unsafe_hide_buffer_access::UNSAFE_HIDE_BUFFER_ACCESS,
     &unsafe_set_dtype::UNSAFE_SET_DTYPE,
 ];

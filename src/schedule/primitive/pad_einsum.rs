@@ -16,11 +16,12 @@
 //!
 //! TVM pads whatever has these accesses. Refused here, since the result would change: a padded reduction whose terms do
 //! not vanish where the padded buffers are zero (a maximum, a product, a sum of exponentials); a padded loop that other
-//! blocks or iteration variables use; a padded buffer that other blocks in the same nest access, or that is read at a
-//! constant other than 0.
+//! blocks or iteration variables use; a padded buffer that other blocks in the same nest write, or read where the block has
+//! not written; one that is read at a constant other than 0.
 //!
 //! Handles: persist; created, the blocks and loops of the copies (not returned).
 
+use super::super::analysis::dependence::Scope;
 use super::super::analysis::reducer::{NotRecognised, Reducer, recognise};
 use super::super::analysis::tree::require_scope;
 use super::super::call::Call;
@@ -171,6 +172,7 @@ fn padded_shape(
 
 fn require_sound(state: &mut State, plan: &Plan) -> Result<(), ScheduleError> {
     let func = &state.func;
+    let deps = Scope::of(func, plan.scope);
     let node = func.block(plan.block);
     let unsound = |problem: &'static str| Err(state.error(ErrorKind::UnsoundPadding { problem }, plan.block));
 
@@ -184,8 +186,21 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<(), ScheduleError> {
         if other.iters.iter().any(|i| uses_padded(i.value)) {
             return unsound("another block runs in a loop that would be longer");
         }
-        if other.reads.iter().chain(&other.writes).any(is_padded) {
-            return unsound("another block in the same nest accesses a buffer that would be padded");
+        if other.writes.iter().any(is_padded) {
+            return unsound("another block in the same nest writes a buffer that would be padded");
+        }
+        let reads_it = |p: &&(BufferRegion, SmallVec<[ExprId; 4]>)| other.reads.iter().any(|r| r.buffer == p.0.buffer);
+        let same_rank_or_more = |p: &(BufferRegion, SmallVec<[ExprId; 4]>)| {
+            let shape = func.arena.list(func.arena.buffer(p.0.buffer).shape);
+            shape.iter().zip(&p.1).all(|(&old, &new)| old == new || func.arena.as_int(old) <= func.arena.as_int(new))
+        };
+        if plan.reads.iter().chain(&plan.writes).filter(reads_it).any(|p| !same_rank_or_more(p)) {
+            return unsound("another block in the same nest reads a dimension that would be cut off");
+        }
+        // What the block has not written is not in the padded output.
+        let alone = |p: &(BufferRegion, SmallVec<[ExprId; 4]>)| deps.writers(func, p.0.buffer) == [plan.block];
+        if plan.writes.iter().filter(reads_it).any(|p| !state.info(b).region_cover || !alone(p)) {
+            return unsound("another block in the same nest reads what the block has not written");
         }
     }
     let is_extended = |i: usize| plan.iters.iter().any(|p| p.0 == i);

@@ -2,6 +2,7 @@
 
 use super::super::arg::{Arg, Rv};
 use super::super::error::ScheduleError;
+use super::super::function::ScheduleFunction;
 use super::super::kind::Kind;
 use super::super::{Schedule, primitive};
 use crate::ir::Module;
@@ -34,6 +35,14 @@ impl Test {
         let defaults = defaults.map(|p| super::super::kind::default_arg(p).expect("all required arguments"));
         let args = args.into_iter().chain(defaults).collect();
         self.sch.execute(kind, args, None)
+    }
+
+    /// Carries out Python statements; the schedule is called `sch`.
+    pub fn python(&mut self, statements: &str) -> Result<(), ScheduleError> {
+        let lines: Vec<String> = statements.trim().lines().map(|l| format!("    {}\n", l.trim())).collect();
+        let text = format!("def steps(sch):\n{}", lines.concat());
+        let function = ScheduleFunction::parse(&text, "steps.py").expect("the steps are Python");
+        function.apply(&mut self.sch).map_err(|e| *e.refused.expect("the steps only fail where a primitive refuses"))
     }
 }
 

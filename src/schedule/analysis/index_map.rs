@@ -1,0 +1,311 @@
+//! Index maps: the functions of indices that layouts are changed by (TVM's `src/tir/ir/index_map.cc`).
+//!
+//! `lambda i, j: (i, j // 7, j % 7)` takes the indices of an element to those it has in the new layout. Over constant
+//! extents such a map gives the new shape ([`IndexMap::map_shape`]) and, seen as an iterator map, the way back
+//! ([`IndexMap::inverse`]), with the condition under which a new place holds no element at all: the padding.
+
+use super::super::arg::{Lambda, LambdaExpr};
+use super::super::error::ErrorKind;
+use crate::arith::int_set::{self, IntSet};
+use crate::arith::iter_map::inverse_affine_iter_map;
+use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map, iter_map_simplify};
+use crate::ir::{Arena, DType, ExprId, Substitution, VarId};
+use smallvec::SmallVec;
+
+/// A list of indices or extents.
+pub type Indices = SmallVec<[ExprId; 4]>;
+
+/// A function of indices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexMap {
+    /// Its parameters.
+    pub params: SmallVec<[VarId; 4]>,
+    /// Its results, over the parameters.
+    pub results: Indices,
+    /// Before which results the author drew a line (`IndexMap.AXIS_SEPARATOR`).
+    pub separators: Vec<u32>,
+}
+
+/// The way back of an [`IndexMap`] over a domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inverse {
+    /// From new indices to old ones; its parameters are called `axis0` and so on.
+    pub map: IndexMap,
+    /// Over its parameters: holds where no old element is.
+    pub padding: ExprId,
+}
+
+impl IndexMap {
+    /// The map that a lambda is, with parameters of these types.
+    ///
+    /// # Errors
+    /// If it takes another number of parameters, or a result is no integer.
+    pub fn of(a: &mut Arena, lambda: &Lambda, types: &[DType]) -> Result<IndexMap, ErrorKind> {
+        if lambda.params.len() != types.len() {
+            return Err(ErrorKind::LambdaParams { found: lambda.params.len(), expected: types.len() });
+        }
+        let params: SmallVec<[VarId; 4]> =
+            lambda.params.iter().zip(types).map(|(&name, &dtype)| a.new_var(name, dtype)).collect();
+        let values: Indices = params.iter().map(|&v| a.var_expr(v)).collect();
+        let index_type = widest(types);
+        let mut results = Indices::new();
+        let mut separators = Vec::new();
+        for result in &lambda.results {
+            if *result == LambdaExpr::AxisSeparator {
+                separators.push(results.len() as u32);
+                continue;
+            }
+            let e = lambda_expr(a, result, &values, index_type)?;
+            if !a.dtype(e).is_integer() || a.dtype(e) == DType::Bool {
+                return Err(ErrorKind::Argument { message: "an index map gives integers".to_string() });
+            }
+            results.push(e);
+        }
+        Ok(IndexMap { params, results, separators })
+    }
+
+    /// The new indices of the element at `indices`, simplified.
+    pub fn apply(&self, a: &mut Arena, analyzer: &mut Analyzer, indices: &[ExprId]) -> Indices {
+        let mut by: Substitution = self.substitution(a, indices);
+        self.results
+            .iter()
+            .map(|&r| {
+                let e = by.apply(a, r);
+                analyzer.simplify(a, e)
+            })
+            .collect()
+    }
+
+    fn substitution(&self, a: &mut Arena, indices: &[ExprId]) -> Substitution {
+        let values: Indices = self.params.iter().zip(indices).map(|(&p, &i)| a.cast(a.var(p).dtype, i)).collect();
+        Substitution::of_vars(self.params.iter().copied().zip(values))
+    }
+
+    fn domain(&self, a: &mut Arena, extents: &[ExprId]) -> SmallVec<[VarRange; 4]> {
+        self.params
+            .iter()
+            .zip(extents)
+            .map(|(&var, &extent)| {
+                let dtype = a.var(var).dtype;
+                VarRange { var, min: a.int(0, dtype), extent: a.cast(dtype, extent) }
+            })
+            .collect()
+    }
+
+    /// The shape of what has the given shape now. `None` if some place would be before the first.
+    pub fn map_shape(&self, a: &mut Arena, shape: &[ExprId]) -> Option<Indices> {
+        let domain = self.domain(a, shape);
+        let dtype = widest(&shape.iter().map(|&e| a.dtype(e)).collect::<Vec<_>>());
+        let mut analyzer = Analyzer::new();
+        let always = a.bool(true);
+        let found = detect_iter_map(a, &self.results, &domain, always, IterMapLevel::NoCheck, &mut analyzer, false);
+        let ranges: SmallVec<[(ExprId, ExprId); 4]> = match found {
+            Ok(map) => map
+                .indices
+                .iter()
+                .map(|sum| {
+                    // The parts are digits, so the largest is the whole.
+                    let largest = sum.args.iter().map(|s| a.mul(s.extent, s.scale)).collect::<Indices>();
+                    let extent = largest.into_iter().reduce(|x, y| a.max(x, y));
+                    (sum.base, extent.unwrap_or_else(|| a.int(1, a.dtype(sum.base))))
+                })
+                .collect(),
+            Err(_) => {
+                let sets: Vec<(VarId, IntSet)> =
+                    domain.iter().map(|r| (r.var, IntSet::from_range(a, r.min, r.extent))).collect();
+                self.results
+                    .iter()
+                    .map(|&r| {
+                        let set = int_set::eval_set(a, r, &sets);
+                        let (low, high) = (set.lower()?, set.upper()?);
+                        let length = a.sub(high, low);
+                        let length = a.add_const(length, 1);
+                        Some((analyzer.simplify(a, low), analyzer.simplify(a, length)))
+                    })
+                    .collect::<Option<_>>()?
+            }
+        };
+        ranges.into_iter().map(|(min, extent)| a.is_int(min, 0).then(|| a.cast(dtype, extent))).collect()
+    }
+
+    /// The way back for elements of this shape; at the level [`IterMapLevel::Bijective`], without padding. `None` if the
+    /// map is not made of splits and fusions of its parameters.
+    pub fn inverse(&self, a: &mut Arena, shape: &[ExprId], level: IterMapLevel) -> Option<Inverse> {
+        let domain = self.domain(a, shape);
+        let mut analyzer = Analyzer::new();
+        let always = a.bool(true);
+        let map = detect_iter_map(a, &self.results, &domain, always, level, &mut analyzer, false).ok()?;
+        let mut params: SmallVec<[VarId; 4]> = SmallVec::new();
+        let mut outputs = Indices::new();
+        for (i, &r) in self.results.iter().enumerate() {
+            let (var, e) = a.new_var_expr(format!("axis{i}").as_str(), a.dtype(r));
+            params.push(var);
+            outputs.push(e);
+        }
+        let found = inverse_affine_iter_map(a, &map, &outputs).ok()?;
+        let mut results = Indices::new();
+        for range in &domain {
+            let e = match found.iter().find(|(v, _)| *v == range.var) {
+                Some(&(_, e)) => e,
+                None if a.is_int(range.extent, 1) => range.min,
+                None => return None,
+            };
+            results.push(analyzer.simplify(a, e));
+        }
+        let new_shape = self.map_shape(a, shape)?;
+        let mut analyzer = Analyzer::new();
+        for (&var, &extent) in params.iter().zip(&new_shape) {
+            let dtype = a.var(var).dtype;
+            let (zero, extent) = (a.int(0, dtype), a.cast(dtype, extent));
+            analyzer.bind(a, var, zero, extent);
+        }
+        let padding = Substitution::of_vars(found).apply(a, map.padding_predicate);
+        let padding = analyzer.simplify_steps(a, padding, 10);
+        Some(Inverse { map: IndexMap { params, results, separators: Vec::new() }, padding })
+    }
+
+    /// Do different elements of this shape always go to different places? Proved by the iterator map, else by looking
+    /// at all elements, if there are not too many.
+    pub fn is_injective(&self, a: &mut Arena, shape: &[ExprId]) -> bool {
+        /// More than this are not looked at.
+        const LIMIT: i64 = 1 << 16;
+        if let Some(inverse) = self.inverse(a, shape, IterMapLevel::NoCheck) {
+            // The inverse must lead back: a map may also drop what its results do not tell apart.
+            let params: Indices = self.params.iter().map(|&v| a.var_expr(v)).collect();
+            let mut analyzer = Analyzer::new();
+            for r in self.domain(a, shape) {
+                analyzer.bind(a, r.var, r.min, r.extent);
+            }
+            let there = self.apply(a, &mut analyzer, &params);
+            let back = inverse.map.apply(a, &mut analyzer, &there);
+            if params.iter().zip(&back).all(|(&p, &b)| analyzer.can_prove_equal(a, p, b)) {
+                return true;
+            }
+        }
+        let Some(extents) = shape.iter().map(|&e| a.as_int(e)).collect::<Option<SmallVec<[i64; 4]>>>() else {
+            return false;
+        };
+        let Some(count) = extents.iter().try_fold(1i64, |n, &e| n.checked_mul(e)).filter(|&n| n <= LIMIT) else {
+            return false;
+        };
+        let mut seen = hashbrown::HashSet::new();
+        (0..count).all(|mut n| {
+            let mut at = Indices::new();
+            for (&extent, &p) in extents.iter().zip(&self.params).rev() {
+                at.push(a.int(n % extent, a.var(p).dtype));
+                n /= extent;
+            }
+            at.reverse();
+            let mut by = self.substitution(a, &at);
+            let place: Option<SmallVec<[i64; 4]>> = self
+                .results
+                .iter()
+                .map(|&r| {
+                    let e = by.apply(a, r);
+                    a.as_int(e)
+                })
+                .collect();
+            place.is_some_and(|place| seen.insert(place))
+        })
+    }
+}
+
+fn widest(types: &[DType]) -> DType {
+    types.iter().copied().max_by_key(|t| t.bits()).unwrap_or(DType::Int32)
+}
+
+/// An expression of a lambda, with its parameters replaced by `params`. Plain integers take the type of what they
+/// stand beside, at first `int_type`.
+///
+/// # Errors
+/// If the types do not fit, or a constant is of a type that does not exist.
+pub fn lambda_expr(a: &mut Arena, e: &LambdaExpr, params: &[ExprId], int_type: DType) -> Result<ExprId, ErrorKind> {
+    let wrong = |message: &str| ErrorKind::Argument { message: message.to_string() };
+    Ok(match e {
+        LambdaExpr::Param(i) => params[*i],
+        LambdaExpr::Rv(_) => return Err(wrong("an index map cannot use a loop or block")),
+        LambdaExpr::Int(v) => a.int(*v, int_type),
+        LambdaExpr::Float(v) => a.float(*v, DType::Float32),
+        LambdaExpr::Typed(dtype, inner) => {
+            let dtype: DType = dtype
+                .as_str()
+                .parse()
+                .map_err(|e: crate::ir::dtype::UnknownDType| ErrorKind::Argument { message: e.to_string() })?;
+            match **inner {
+                LambdaExpr::Float(v) if dtype.is_float() => a.float(v, dtype),
+                LambdaExpr::Int(v) if dtype.is_float() => a.float(v as f64, dtype),
+                LambdaExpr::Int(v) => a.int(v, dtype),
+                _ => {
+                    let inner = lambda_expr(a, inner, params, int_type)?;
+                    a.cast(dtype, inner)
+                }
+            }
+        }
+        LambdaExpr::Binary(op, x, y) => {
+            let (x, y) = same_type(a, x, y, params, int_type)?;
+            if matches!(op, crate::ir::BinOp::And | crate::ir::BinOp::Or) != (a.dtype(x) == DType::Bool) {
+                return Err(wrong("`and` and `or` take conditions, arithmetic takes numbers"));
+            }
+            if matches!(op, crate::ir::BinOp::FloorDiv | crate::ir::BinOp::FloorMod) && a.is_int(y, 0) {
+                return Err(wrong("the index map divides by zero"));
+            }
+            a.binary(*op, x, y)
+        }
+        LambdaExpr::Compare(op, x, y) => {
+            let (x, y) = same_type(a, x, y, params, int_type)?;
+            a.compare(*op, x, y)
+        }
+        LambdaExpr::Not(x) => {
+            let x = lambda_expr(a, x, params, int_type)?;
+            if a.dtype(x) != DType::Bool {
+                return Err(wrong("`not` takes a condition"));
+            }
+            a.not(x)
+        }
+        LambdaExpr::IfThenElse(parts) => {
+            let c = lambda_expr(a, &parts[0], params, int_type)?;
+            if a.dtype(c) != DType::Bool {
+                return Err(wrong("`if_then_else` takes a condition"));
+            }
+            let (x, y) = same_type(a, &parts[1], &parts[2], params, int_type)?;
+            a.if_then_else(c, x, y)
+        }
+        LambdaExpr::AxisSeparator => return Err(wrong("`AXIS_SEPARATOR` stands between results")),
+    })
+}
+
+fn same_type(
+    a: &mut Arena,
+    x: &LambdaExpr,
+    y: &LambdaExpr,
+    params: &[ExprId],
+    int_type: DType,
+) -> Result<(ExprId, ExprId), ErrorKind> {
+    let (x, y) = (lambda_expr(a, x, params, int_type)?, lambda_expr(a, y, params, int_type)?);
+    let (p, q) = (a.dtype(x), a.dtype(y));
+    if p == q {
+        return Ok((x, y));
+    }
+    if p.is_int() && q.is_int() {
+        let wide = if p.bits() >= q.bits() { p } else { q };
+        return Ok((a.cast(wide, x), a.cast(wide, y)));
+    }
+    Err(ErrorKind::Argument { message: format!("an operator of the function has operands of types `{p}` and `{q}`") })
+}
+
+/// Index expressions as simply as the iterator map over a domain allows. A variable that can have one value only stays
+/// (TVM's `IterMapSimplifyWithContext`).
+pub fn simplify_indices(
+    a: &mut Arena,
+    analyzer: &mut Analyzer,
+    indices: &[ExprId],
+    domain: &[VarRange],
+    condition: ExprId,
+) -> Indices {
+    let simple = iter_map_simplify(a, indices, domain, condition, IterMapLevel::Surjective, analyzer, true);
+    indices
+        .iter()
+        .zip(simple)
+        .map(|(&old, new)| if a.as_var(old).is_some() && a.as_int(new).is_some() { old } else { new })
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! Does a consumer read only what its producers have written before? (TVM's `CheckRegionCoverAndStagePipeline`,
+//! `src/s_tir/schedule/state.cc`, and the bounds of `src/arith/int_set.cc`.)
+//!
+//! For each loop or block around a consumer, the producers that meet it there are taken together. What they write while
+//! that loop or block runs once is bounded from below, what the consumer reads meanwhile from above; the first must
+//! hold the second, as far as it lies inside the buffer.
+
+use super::super::state::State;
+use super::dependence::{DepKind, Scope};
+use super::iter_domain::NdSet;
+use super::tree;
+use crate::arith::int_set::{self, IntSet, intersect, union_lower_bound};
+use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
+use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution, VarId};
+use smallvec::SmallVec;
+
+/// Is everything that a block of the scope reads covered by what its producers in the scope write?
+pub fn is_covered(state: &mut State, scope: &Scope, consumer: BlockId) -> bool {
+    let func = &mut state.func;
+    let mut producers: SmallVec<[BlockId; 4]> = SmallVec::new();
+    for d in scope.deps.iter().filter(|d| d.dst == consumer && d.kind == DepKind::Raw) {
+        if !producers.contains(&d.src) {
+            producers.push(d.src);
+        }
+    }
+    // By the place where each producer meets the consumer.
+    let mut meetings: SmallVec<[(StmtId, SmallVec<[BlockId; 2]>); 4]> = SmallVec::new();
+    for p in producers {
+        let Some(place) = tree::common_ancestor(func, &[p.stmt(), consumer.stmt()]) else { return false };
+        match meetings.iter_mut().find(|m| m.0 == place) {
+            Some((_, list)) => list.push(p),
+            None => meetings.push((place, SmallVec::from_slice(&[p]))),
+        }
+    }
+    meetings.iter().all(|(place, producers)| covers_at(func, *place, producers, consumer))
+}
+
+/// Do the producers cover the consumer where they meet?
+fn covers_at(func: &mut Func, place: StmtId, producers: &[BlockId], consumer: BlockId) -> bool {
+    let reads = bound_regions(func, consumer, false);
+    let mut written: SmallVec<[(BufferId, Vec<NdSet>); 4]> = SmallVec::new();
+    for &p in producers {
+        for region in bound_regions(func, p, true) {
+            if !reads.iter().any(|r| r.buffer == region.buffer) {
+                continue;
+            }
+            let touched = lower_bound(func, p, place, &region);
+            match written.iter_mut().find(|w| w.0 == region.buffer) {
+                Some((_, all)) => all.push(touched),
+                None => written.push((region.buffer, vec![touched])),
+            }
+        }
+    }
+    reads.iter().all(|region| {
+        let Some((_, sets)) = written.iter().find(|w| w.0 == region.buffer) else { return true };
+        let produced: NdSet = (0..sets[0].len())
+            .map(|d| {
+                let parts: SmallVec<[IntSet; 4]> = sets.iter().map(|s| s[d]).collect();
+                union_lower_bound(&mut func.arena, &parts)
+            })
+            .collect();
+        let consumed = upper_bound(func, consumer, place, region);
+        holds(&mut func.arena, region.buffer, &produced, &consumed)
+    })
+}
+
+/// What a block reads or writes, over the loops around it.
+fn bound_regions(func: &mut Func, b: BlockId, writes: bool) -> Vec<BufferRegion> {
+    let block = func.stmts.block(b);
+    let mut bindings = Substitution::of_vars(block.iters.iter().map(|i| (i.var, i.value)));
+    let regions = if writes { &block.writes } else { &block.reads };
+    regions.iter().map(|r| bindings.apply_region(&mut func.arena, r)).collect()
+}
+
+/// The loops between a block and the place, whose variables a region is relaxed over.
+fn domain(func: &Func, b: BlockId, place: StmtId, region: &BufferRegion) -> SmallVec<[VarRange; 8]> {
+    let Some(low) = tree::parent(func, b) else { return SmallVec::new() };
+    let storage = func.arena.buffer(region.buffer).scope;
+    tree::loop_path(func, low, Some(place), Some(storage)).into_iter().map(|l| super::affine::domain(func, l)).collect()
+}
+
+fn lower_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion) -> NdSet {
+    let domain = domain(func, b, place, region);
+    let predicate = func.block(b).predicate;
+    let ranges: SmallVec<[(ExprId, ExprId); 4]> = region.ranges(&func.arena).collect();
+    match strict_bound(&mut func.arena, &ranges, &domain, predicate) {
+        Some(sets) => sets,
+        None => vec![IntSet::NOTHING; ranges.len()],
+    }
+}
+
+fn upper_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion) -> NdSet {
+    let domain = domain(func, b, place, region);
+    let predicate = func.block(b).predicate;
+    let a = &mut func.arena;
+    let ranges: SmallVec<[(ExprId, ExprId); 4]> = region.ranges(a).collect();
+    if let Some(sets) = strict_bound(a, &ranges, &domain, predicate) {
+        return sets;
+    }
+    let relaxed: Vec<(VarId, IntSet)> =
+        domain.iter().map(|r| (r.var, IntSet::from_range(a, r.min, r.extent))).collect();
+    ranges
+        .iter()
+        .map(|&(min, extent)| match strict_bound(a, &[(min, extent)], &domain, predicate) {
+            Some(sets) => sets[0],
+            None => int_set::eval_range(a, min, extent, &relaxed),
+        })
+        .collect()
+}
+
+/// Exactly what the ranges touch together while the variables run through their domain; `None` where they are not
+/// independent of each other or leave gaps.
+fn strict_bound(a: &mut Arena, ranges: &[(ExprId, ExprId)], domain: &[VarRange], predicate: ExprId) -> Option<NdSet> {
+    let extents: SmallVec<[i64; 4]> = ranges.iter().map(|&(_, extent)| a.as_int(extent)).collect::<Option<_>>()?;
+    let mins: SmallVec<[ExprId; 4]> = ranges.iter().map(|r| r.0).collect();
+    let mut analyzer = Analyzer::new();
+    let map = detect_iter_map(a, &mins, domain, predicate, IterMapLevel::Surjective, &mut analyzer, true).ok()?;
+    map.indices
+        .iter()
+        .zip(ranges)
+        .zip(extents)
+        .map(|((sum, &(_, extent)), known)| match sum.args.as_slice() {
+            [] => Some(IntSet::from_range(a, sum.base, extent)),
+            [split] => {
+                let gapless = a.as_int(split.scale).is_some_and(|scale| known >= scale);
+                if !gapless {
+                    return None;
+                }
+                let whole = a.mul(split.extent, split.scale);
+                let more = a.sub(extent, split.scale);
+                let length = a.add(whole, more);
+                Some(IntSet::from_range(a, sum.base, length))
+            }
+            [_, _, ..] => None,
+        })
+        .collect()
+}
+
+/// Does the first region hold what of the second lies inside the buffer?
+fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) -> bool {
+    let shape: SmallVec<[ExprId; 4]> = a.list(a.buffer(buffer).shape).iter().copied().collect();
+    let mut analyzer = Analyzer::new();
+    for &extent in &shape {
+        if a.as_int(extent).is_none() {
+            analyzer.mark_non_negative(a, extent);
+        }
+    }
+    produced.iter().zip(consumed).zip(shape).all(|((&produced, &consumed), extent)| {
+        if produced.is_nothing() {
+            return false;
+        }
+        if produced == consumed {
+            return true;
+        }
+        let zero = a.int(0, a.dtype(extent));
+        let whole = IntSet::from_range(a, zero, extent);
+        let produced = intersect(a, &[produced, whole]);
+        let consumed = intersect(a, &[consumed, whole]);
+        let ends = (produced.lower(), consumed.lower(), produced.upper(), consumed.upper());
+        let (Some(p_low), Some(c_low), Some(p_high), Some(c_high)) = ends else { return consumed.is_nothing() };
+        not_after(a, &mut analyzer, p_low, c_low) && not_after(a, &mut analyzer, c_high, p_high)
+    })
+}
+
+fn not_after(a: &mut Arena, analyzer: &mut Analyzer, x: ExprId, y: ExprId) -> bool {
+    if x == y {
+        return true;
+    }
+    let (p, q) = (a.dtype(x), a.dtype(y));
+    let wide = if p.bits() >= q.bits() { p } else { q };
+    let (x, y) = (a.cast(wide, x), a.cast(wide, y));
+    let difference = a.sub(x, y);
+    let difference = analyzer.canonical_simplify(a, difference);
+    let zero = a.int(0, wide);
+    let holds = a.compare(CmpOp::Le, difference, zero);
+    analyzer.can_prove(a, holds)
+}

@@ -1,0 +1,198 @@
+//! Accesses to a buffer, rewritten to another layout, with indices simplified where they stand (TVM's
+//! `TransformLayoutRewriter` and `BlockBufferAccessSimplifier`).
+
+use super::access::accesses_of;
+use super::index_map::{IndexMap, simplify_indices};
+use crate::arith::{Analyzer, VarRange};
+use crate::ir::{Arena, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, Stmt, StmtId};
+use smallvec::SmallVec;
+
+/// What becomes of accesses.
+#[derive(Clone, Copy)]
+pub enum Change<'a> {
+    /// Those of the first buffer become accesses of the second, at mapped indices.
+    Layout(BufferId, BufferId, &'a IndexMap),
+    /// The indices of all are simplified.
+    Simplify,
+}
+
+/// Rewrites accesses in a subtree. The statement's own loops and blocks, and those inside, are known to the
+/// simplification; what is around is not.
+pub fn rewrite_accesses(func: &mut Func, s: StmtId, change: Change<'_>) {
+    let always = func.arena.bool(true);
+    let mut walk = Walk { change, analyzer: Analyzer::new(), domain: SmallVec::new(), condition: always };
+    walk.stmt(func, s);
+    if let Change::Layout(old, new, _) = change {
+        restate_regions(func, s, old, new);
+    }
+}
+
+struct Walk<'a> {
+    change: Change<'a>,
+    analyzer: Analyzer,
+    /// The variables around.
+    domain: SmallVec<[VarRange; 12]>,
+    /// What holds.
+    condition: ExprId,
+}
+
+impl Walk<'_> {
+    fn stmt(&mut self, func: &mut Func, s: StmtId) {
+        let depth = self.domain.len();
+        match func.get(s).clone() {
+            Stmt::Loop(l) => {
+                let (min, extent) = (self.expr(&mut func.arena, l.min), self.expr(&mut func.arena, l.extent));
+                self.enter(&mut func.arena, VarRange { var: l.var, min, extent });
+                if let Stmt::Loop(node) = func.stmt_mut(s) {
+                    (node.min, node.extent) = (min, extent);
+                }
+            }
+            Stmt::Block(b) => {
+                let a = &mut func.arena;
+                let mut b = *b;
+                b.predicate = self.expr(a, b.predicate);
+                for iter in &mut b.iters {
+                    iter.value = self.expr(a, iter.value);
+                }
+                for iter in &b.iters {
+                    self.enter(a, VarRange { var: iter.var, min: iter.min, extent: iter.extent });
+                }
+                if let Change::Simplify = self.change {
+                    for r in b.reads.iter_mut().chain(&mut b.writes) {
+                        *r = self.region(a, r);
+                    }
+                }
+                *func.stmt_mut(s) = Stmt::Block(Box::new(b));
+            }
+            Stmt::Store { buffer, indices, value } => {
+                let value = self.expr(&mut func.arena, value);
+                let indices = func.arena.map_list(indices, |a, e| self.expr(a, e));
+                let (buffer, indices) = self.access(&mut func.arena, buffer, indices);
+                *func.stmt_mut(s) = Stmt::Store { buffer, indices, value };
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let new = self.expr(&mut func.arena, condition);
+                if let Stmt::If { condition, .. } = func.stmt_mut(s) {
+                    *condition = new;
+                }
+                self.under(func, new, |walk, func| then.iter().for_each(|&c| walk.stmt(func, c)));
+                let not = func.arena.not(new);
+                self.under(func, not, |walk, func| otherwise.iter().for_each(|&c| walk.stmt(func, c)));
+                return;
+            }
+            Stmt::Let { value: old, .. } => {
+                let new = self.expr(&mut func.arena, old);
+                if let Stmt::Let { value, .. } = func.stmt_mut(s) {
+                    *value = new;
+                }
+            }
+            Stmt::Evaluate(old) => {
+                let new = self.expr(&mut func.arena, old);
+                *func.stmt_mut(s) = Stmt::Evaluate(new);
+            }
+        }
+        for child in func.get(s).children() {
+            self.stmt(func, child);
+        }
+        self.domain.truncate(depth);
+    }
+
+    fn enter(&mut self, a: &mut Arena, range: VarRange) {
+        // A variable of one value stays a variable.
+        if !a.is_int(range.extent, 1) && !self.analyzer.is_bound(range.var) {
+            self.analyzer.bind(a, range.var, range.min, range.extent);
+        }
+        self.domain.push(range);
+    }
+
+    /// Statements where a condition holds. The analyzer only helps with expressions, which is where it matters.
+    fn under(&mut self, func: &mut Func, condition: ExprId, f: impl FnOnce(&mut Self, &mut Func)) {
+        let before = self.condition;
+        self.condition = func.arena.and(before, condition);
+        f(self, func);
+        self.condition = before;
+    }
+
+    fn expr(&mut self, a: &mut Arena, e: ExprId) -> ExprId {
+        match a.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => e,
+            Expr::IfThenElse(c, x, y) | Expr::Select(c, x, y) => {
+                let new = self.expr(a, c);
+                let before = self.condition;
+                let not = a.not(new);
+                self.condition = a.and(before, new);
+                let p = self.expr(a, x);
+                self.condition = a.and(before, not);
+                let q = self.expr(a, y);
+                self.condition = before;
+                match a.expr(e) {
+                    Expr::IfThenElse(..) => a.if_then_else(new, p, q),
+                    _ => a.select(new, p, q),
+                }
+            }
+            Expr::Load(buffer, indices) => {
+                let indices = a.map_list(indices, |a, e| self.expr(a, e));
+                let (buffer, indices) = self.access(a, buffer, indices);
+                let indices = a.list(indices).to_vec();
+                a.load(buffer, &indices)
+            }
+            _ => a.map_children(e, |a, c| self.expr(a, c)),
+        }
+    }
+
+    fn access(&mut self, a: &mut Arena, buffer: BufferId, indices: ExprList) -> (BufferId, ExprList) {
+        let at: SmallVec<[ExprId; 4]> = a.list(indices).iter().copied().collect();
+        match self.change {
+            Change::Layout(old, new, map) if buffer == old => {
+                let condition = self.condition;
+                let mapped = self.analyzer.with_constraint(a, condition, |analyzer, a| map.apply(a, analyzer, &at));
+                let simple = self.simplified(a, &mapped);
+                (new, a.new_list(&simple))
+            }
+            Change::Layout(..) => (buffer, indices),
+            Change::Simplify => {
+                let simple = self.simplified(a, &at);
+                (buffer, a.new_list(&simple))
+            }
+        }
+    }
+
+    fn simplified(&mut self, a: &mut Arena, indices: &[ExprId]) -> SmallVec<[ExprId; 4]> {
+        simplify_indices(a, &mut self.analyzer, indices, &self.domain, self.condition)
+    }
+
+    fn region(&mut self, a: &mut Arena, region: &BufferRegion) -> BufferRegion {
+        let (mins, extents): (Vec<ExprId>, Vec<ExprId>) = region.ranges(a).unzip();
+        let mins = self.simplified(a, &mins);
+        let extents: SmallVec<[ExprId; 4]> = extents.iter().map(|&e| self.analyzer.simplify(a, e)).collect();
+        BufferRegion { buffer: region.buffer, mins: a.new_list(&mins), extents: a.new_list(&extents) }
+    }
+}
+
+/// Puts what blocks access of the new buffer in the place of their regions of the old one, inner blocks first.
+fn restate_regions(func: &mut Func, s: StmtId, old: BufferId, new: BufferId) {
+    for s in func.subtree(s).into_iter().rev() {
+        let Some(b) = func.as_block(s) else { continue };
+        for alloc in func.block_mut(b).allocs.iter_mut().filter(|b| **b == old) {
+            *alloc = new;
+        }
+        let node = func.block(b);
+        if !node.reads.iter().chain(&node.writes).any(|r| r.buffer == old) {
+            continue;
+        }
+        // An output of a block with an init is no read of it, unless the block says so.
+        let said_so = node.reads.iter().any(|r| r.buffer == old);
+        let accesses = accesses_of(func, b);
+        let whole = BufferRegion::full(&mut func.arena, new);
+        let found = |list: &[BufferRegion]| list.iter().find(|r| r.buffer == new).copied();
+        let written = found(&accesses.writes);
+        let read = found(&accesses.reads).or(if said_so { written } else { None });
+        let node = func.block_mut(b);
+        for r in node.reads.iter_mut().filter(|r| r.buffer == old) {
+            *r = read.unwrap_or(whole);
+        }
+        for r in node.writes.iter_mut().filter(|r| r.buffer == old) {
+            *r = written.unwrap_or(whole);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Puts a block's computation into the block that makes what it reads, and removes the block and the buffer between.
+//!
+//!     for i in range(128):
+//!         with T.block("B"): B[vi] = A[vi] * 2
+//!     for i in range(128):
+//!         with T.block("C"): C[vi] = B[vi] + 1
+//!     # becomes, with sch.reverse_compute_inline(block=C)
+//!     for i in range(128):
+//!         with T.block("B"): C[vi] = A[vi] * 2 + 1
+//!
+//! Where the block runs over fewer instances than the producer, the producer gets the predicate that remains.
+//!
+//! Requires: a complete block of a stage pipeline without init and predicate, whose body is one store that reads one
+//! element of the buffer, at indices that determine its iteration variables; one complete producer, which is no output
+//! and stores one element (under an `if` at most); every instance of the block has an instance of the producer; no view
+//! of the buffer. Preserves: the producer's loops. Returns: nothing.
+//!
+//! TVM also accepts where another block reads the buffer, which then nothing writes, and where several elements of the
+//! buffer belong to one instance (`C[vi] = B[vi * 2]`), the last of which would win. Both are refused.
+//!
+//! Handles: dies, the block and the loops that hold nothing else; the rest persists.
+
+use super::super::analysis::affine::is_affine_binding;
+use super::super::analysis::block_class::{check_complete, require_complete, require_not_output};
+use super::super::analysis::dependence::Scope;
+use super::super::analysis::tree::require_scope;
+use super::super::call::Call;
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use super::compute_inline::{require_no_view, require_removable, restate_accesses};
+use crate::arith::Analyzer;
+use crate::arith::int_set::{self, IntSet};
+use crate::arith::iter_map::{IterMapLevel, VarRange, detect_iter_map, inverse_affine_iter_map};
+use crate::ir::visit::{for_each_subexpr, walk_rewrite};
+use crate::ir::{
+    Arena, BlockId, Body, BufferId, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId, Substitution, VarId,
+};
+use smallvec::SmallVec;
+
+/// `reverse_compute_inline(block)`.
+pub static REVERSE_COMPUTE_INLINE: Kind = Kind {
+    name: "ReverseComputeInline",
+    method: "reverse_compute_inline",
+    classic: None,
+    positional: false,
+    params: &[Param::input("block", Ty::Block)],
+    outputs: Outputs::None,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    inline(call.state(func), block)?;
+    Ok(Outcome::none())
+}
+
+/// Inlines the block into its producer.
+///
+/// # Errors
+/// If it cannot be inlined.
+pub fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleError> {
+    let plan = check(state, block)?;
+    apply(state, plan);
+    Ok(())
+}
+
+/// What the checks found.
+struct Plan {
+    scope: BlockId,
+    producer: BlockId,
+    /// The store of the producer.
+    store: StmtId,
+    /// The producer's `if` without an `else`, where its condition joins the predicate.
+    unwrapped: Option<StmtId>,
+    /// Over the loops around the producer.
+    predicate: ExprId,
+    /// The buffer between.
+    buffer: BufferId,
+    /// What is stored instead.
+    new_store: (BufferId, ExprList, ExprId),
+    removed: StmtId,
+}
+
+fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
+    let node = state.func.block(block);
+    if node.init.is_some() {
+        return Err(state.error(ErrorKind::HasInitBlock { block: node.name }, block));
+    }
+    let scope = require_scope(state, block, true)?;
+    let deps = Scope::of(&state.func, scope);
+    let buffer = single_written_read(state, &deps, block)?;
+    require_complete(state, block, scope)?;
+    let producer = single_producer(state, block, scope, buffer)?;
+    require_not_output(state, producer, scope)?;
+
+    let why = |why: &'static str| ErrorKind::BodyAnalysis { why };
+    let fail = |state: &State, w: &'static str| Err(state.error(why(w), block));
+    if !state.func.arena.is_int(state.func.block(block).predicate, 1) {
+        return fail(state, "it has a predicate");
+    }
+    let Some((target, at, value)) = single_store(&state.func, &state.func.block(block).body) else {
+        return fail(state, "its body is no single store");
+    };
+    let Some(read_at) = single_access(&state.func, value, buffer) else {
+        return fail(state, "it does not read the producer's buffer at one element");
+    };
+    let body = state.func.block(producer).body.clone();
+    let (store, condition) = match body[..] {
+        [s] => match state.func.get(s) {
+            Stmt::If { condition, then, otherwise } if otherwise.is_empty() && then.len() == 1 => {
+                (then[0], Some((s, *condition)))
+            }
+            _ => (s, None),
+        },
+        _ => return fail(state, "the producer is no single store"),
+    };
+    let Stmt::Store { indices: written_at, value: written, .. } = *state.func.get(store) else {
+        return fail(state, "the producer is no single store");
+    };
+    let Some(inverse) = instances(&mut state.func, block, producer, read_at, written_at) else {
+        return fail(state, "the element that it reads does not determine its instance, or has none");
+    };
+    let removed = require_removable(state, block)?;
+    require_no_view(state, scope, buffer)?;
+    if let Some(&other) = deps.blocks.iter().find(|&&b| b != block && b != producer && mentions(&state.func, b, buffer))
+    {
+        let name = state.func.block(other).name;
+        return Err(state.error(ErrorKind::OtherConsumer { block: name }, other));
+    }
+
+    let (predicate, unwrapped) = predicate(&mut state.func, block, producer, &inverse, condition);
+    let a = &mut state.func.arena;
+    let mut substituter = Substituter { vars: Substitution::of_vars(inverse), buffer, value: written };
+    let at = a.map_list(at, |a, e| substituter.rewrite_expr(a, e));
+    let value = substituter.rewrite_expr(a, value);
+    Ok(Plan { scope, producer, store, unwrapped, predicate, buffer, new_store: (target, at, value), removed })
+}
+
+/// The one buffer that the block reads and a block of its scope writes.
+fn single_written_read(state: &State, deps: &Scope, block: BlockId) -> Result<BufferId, ScheduleError> {
+    let mut found: SmallVec<[BufferId; 2]> = SmallVec::new();
+    for r in &state.func.block(block).reads {
+        if !found.contains(&r.buffer) && !deps.writers(&state.func, r.buffer).is_empty() {
+            found.push(r.buffer);
+        }
+    }
+    match found[..] {
+        [one] => Ok(one),
+        _ => Err(state.error(ErrorKind::NotSingleReadWriteBuffer { access: "reads", count: found.len() }, block)),
+    }
+}
+
+/// The one block that writes the buffer; a block that holds others counts as those that it holds.
+fn single_producer(state: &State, block: BlockId, scope: BlockId, buffer: BufferId) -> Result<BlockId, ScheduleError> {
+    fn visit(func: &Func, b: BlockId, buffer: BufferId, found: &mut Vec<BlockId>) {
+        let before = found.len();
+        for child in func.child_blocks(b.stmt()) {
+            visit(func, child, buffer, found);
+        }
+        if found.len() == before && func.block(b).writes.iter().any(|w| w.buffer == buffer) {
+            found.push(b);
+        }
+    }
+    let func = &state.func;
+    let mut found = Vec::new();
+    for child in func.child_blocks(scope.stmt()) {
+        visit(func, child, buffer, &mut found);
+    }
+    match found[..] {
+        [one] if func.block_above(one.stmt()) == Some(scope) && check_complete(func, one, scope.stmt()).is_ok() => {
+            Ok(one)
+        }
+        _ => Err(state.error(ErrorKind::NonSingleProducer { block: func.block(block).name }, block)),
+    }
+}
+
+fn single_store(func: &Func, body: &Body) -> Option<(BufferId, ExprList, ExprId)> {
+    match body[..] {
+        [s] => match *func.get(s) {
+            Stmt::Store { buffer, indices, value } => Some((buffer, indices, value)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The indices of all loads of the buffer in the value, if they are one.
+fn single_access(func: &Func, value: ExprId, buffer: BufferId) -> Option<ExprList> {
+    let mut found: SmallVec<[ExprList; 2]> = SmallVec::new();
+    for_each_subexpr(&func.arena, value, &mut |e| {
+        if let Expr::Load(b, indices) = func.arena.expr(e)
+            && b == buffer
+            && !found.contains(&indices)
+        {
+            found.push(indices);
+        }
+    });
+    match found[..] {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+/// The block's iteration variables as expressions of the producer's, for the instance that reads what an instance of the
+/// producer writes.
+fn instances(
+    func: &mut Func,
+    block: BlockId,
+    producer: BlockId,
+    read_at: ExprList,
+    written_at: ExprList,
+) -> Option<Vec<(VarId, ExprId)>> {
+    let Func { arena: a, stmts, .. } = func;
+    let (node, made_by) = (stmts.block(block), stmts.block(producer));
+    let domain: SmallVec<[VarRange; 4]> =
+        node.iters.iter().map(|i| VarRange { var: i.var, min: i.min, extent: i.extent }).collect();
+    let read: SmallVec<[ExprId; 4]> = a.list(read_at).iter().copied().collect();
+    let written: SmallVec<[ExprId; 4]> = a.list(written_at).iter().copied().collect();
+    let mut analyzer = Analyzer::new();
+    let always = a.bool(true);
+    let map = detect_iter_map(a, &read, &domain, always, IterMapLevel::NoCheck, &mut analyzer, false).ok()?;
+    let mut inverse: Vec<(VarId, ExprId)> = inverse_affine_iter_map(a, &map, &written).ok()?;
+    for iter in &node.iters {
+        if a.is_int(iter.extent, 1) && a.as_int(iter.min).is_some() && inverse.iter().all(|(v, _)| *v != iter.var) {
+            inverse.push((iter.var, iter.min));
+        }
+    }
+    let domains: Vec<(VarId, IntSet)> =
+        made_by.iters.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
+    for iter in &made_by.iters {
+        analyzer.bind(a, iter.var, iter.min, iter.extent);
+    }
+    // Each instance is reached: the producer's values run beyond the domain on both sides.
+    let mut back = Substitution::default();
+    let mut inside = a.bool(true);
+    for iter in &node.iters {
+        let &(_, value) = inverse.iter().find(|(v, _)| *v == iter.var)?;
+        let set = int_set::eval_set(a, value, &domains);
+        let (low, high) = (set.lower()?, set.upper()?);
+        let last = a.add(iter.min, iter.extent);
+        let last = a.add_const(last, -1);
+        let (starts, ends) = (a.compare(CmpOp::Le, low, iter.min), a.compare(CmpOp::Ge, high, last));
+        if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
+            return None;
+        }
+        back.add_var(iter.var, value);
+        let end = a.add(iter.min, iter.extent);
+        let (above, below) = (a.compare(CmpOp::Ge, value, iter.min), a.lt(value, end));
+        inside = a.and(inside, above);
+        inside = a.and(inside, below);
+    }
+    // And that instance reads this element.
+    let same = read.iter().zip(&written).all(|(&r, &w)| {
+        let r = back.apply(a, r);
+        let equal = a.compare(CmpOp::Eq, r, w);
+        analyzer.with_constraint(a, inside, |analyzer, a| analyzer.can_prove(a, equal))
+    });
+    same.then_some(inverse)
+}
+
+/// Does the block, or one inside it, read or write the buffer?
+fn mentions(func: &Func, b: BlockId, buffer: BufferId) -> bool {
+    let node = func.block(b);
+    node.reads.iter().chain(&node.writes).any(|r| r.buffer == buffer)
+        || func.child_blocks(b.stmt()).into_iter().any(|c| mentions(func, c, buffer))
+}
+
+/// The producer's new predicate, and the `if` whose condition goes into it.
+fn predicate(
+    func: &mut Func,
+    block: BlockId,
+    producer: BlockId,
+    inverse: &[(VarId, ExprId)],
+    condition: Option<(StmtId, ExprId)>,
+) -> (ExprId, Option<StmtId>) {
+    let Func { arena: a, stmts, .. } = func;
+    let (node, made_by) = (stmts.block(block), stmts.block(producer));
+    let mut analyzer = Analyzer::new();
+    for iter in &made_by.iters {
+        analyzer.bind(a, iter.var, iter.min, iter.extent);
+    }
+    let mut inside = a.bool(true);
+    for iter in &node.iters {
+        let v = a.var_expr(iter.var);
+        let end = a.add(iter.min, iter.extent);
+        let (above, below) = (a.compare(CmpOp::Ge, v, iter.min), a.lt(v, end));
+        inside = a.and(inside, above);
+        inside = a.and(inside, below);
+    }
+    let inside = Substitution::of_vars(inverse.iter().copied()).apply(a, inside);
+    let mut inside = analyzer.simplify(a, inside);
+    if a.is_int(inside, 1) {
+        return (made_by.predicate, None);
+    }
+    let mut unwrapped = None;
+    if let Some((s, condition)) = condition {
+        let known = analyzer.simplify(a, condition);
+        if known != inside {
+            let both = a.and(inside, condition);
+            inside = analyzer.simplify(a, both);
+            unwrapped = Some(s);
+        }
+    }
+    let outer = Substitution::of_vars(made_by.iters.iter().map(|i| (i.var, i.value))).apply(a, inside);
+    // TVM forgets the predicate that the producer has; its loops may overshoot.
+    let outer = if a.is_int(made_by.predicate, 1) { outer } else { a.and(made_by.predicate, outer) };
+    (analyzer.simplify(a, outer), unwrapped)
+}
+
+/// Replaces the block's variables by those of the producer, and what it loads by what the producer would store.
+struct Substituter {
+    vars: Substitution,
+    buffer: BufferId,
+    value: ExprId,
+}
+
+impl Rewriter for Substituter {
+    fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        match arena.expr(e) {
+            Expr::Var(v) => self.vars.var(v).unwrap_or(e),
+            Expr::Load(buffer, _) if buffer == self.buffer => self.value,
+            _ => walk_rewrite(self, arena, e),
+        }
+    }
+}
+
+fn apply(state: &mut State, plan: Plan) {
+    let Plan { scope, producer, store, unwrapped, predicate, buffer, new_store, removed } = plan;
+    let func = &mut state.func;
+    func.cut(removed);
+    func.block_mut(scope).allocs.retain(|&b| b != buffer);
+    let (target, indices, value) = new_store;
+    *func.stmt_mut(store) = Stmt::Store { buffer: target, indices, value };
+    if let Some(condition) = unwrapped {
+        func.cut(store);
+        func.replace(condition, &[store]);
+    }
+    func.block_mut(producer).predicate = predicate;
+    let all = func.subtree(scope.stmt());
+    restate_accesses(func, &all[1..], buffer);
+    let loops = func.loops_above(producer.stmt());
+    let affine_binding = is_affine_binding(func, producer, &loops);
+    state.update_info(producer, |info| info.affine_binding = affine_binding);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Test, check, refuse};
+    use crate::schedule::error::ScheduleError;
+
+    fn inline(name: &'static str) -> impl FnOnce(&mut Test) -> Result<(), ScheduleError> {
+        move |t| {
+            let block = t.block(name);
+            t.run("reverse_compute_inline", vec![block.into()]).map(drop)
+        }
+    }
+
+    const CHAIN: &str = r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    B = T.alloc_buffer((8, 4))
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vj, vi] * T.float32(2)
+"#;
+
+    #[test]
+    fn the_producer_takes_over() {
+        check(
+            CHAIN,
+            inline("C"),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(C[vj, vi])
+            C[vj, vi] = (A[vi, vj] + T.float32(1)) * T.float32(2)
+"#,
+        );
+    }
+
+    #[test]
+    fn fewer_instances_give_a_predicate() {
+        check(
+            &CHAIN.replace("T.grid(4, 8)", "T.grid(4, 6)").replace(
+                "vi, vj = T.axis.remap(\"SS\", [i, j])\n            C",
+                "vi = T.axis.spatial(4, i)\n            vj = T.axis.spatial(6, j)\n            C",
+            ),
+            inline("C"),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(i < 6)
+            T.reads(A[vi, vj])
+            T.writes(C[vj, vi])
+            C[vj, vi] = (A[vi, vj] + T.float32(1)) * T.float32(2)
+"#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        let second = r#"
+    for i, j in T.grid(4, 8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vj, vi]
+"#;
+        let two = CHAIN.replace("C: T.Buffer((4, 8))", "C: T.Buffer((4, 8)), D: T.Buffer((4, 8))") + second;
+        refuse(&two, inline("C"), "NonSingleConsumerError");
+        refuse(
+            &CHAIN.replace("C[vi, vj] = B[vj, vi]", "C[vi, vj] = B[vj, vi // 2 * 2]"),
+            inline("C"),
+            "BodyAnalysisError",
+        );
+        refuse(&CHAIN.replace("B[vj, vi] * T.float32(2)", "B[vj, vi] + B[vj, 0]"), inline("C"), "BodyAnalysisError");
+        refuse(CHAIN, inline("B"), "NotSingleReadWriteBuffer");
+    }
+}
