@@ -161,6 +161,10 @@ const SHORT: Duration = Duration::from_millis(1);
 const LONG: f64 = 0.1;
 /// A candidate with so long a run that is slower than this at the first look is not raced.
 const LONG_LOOK: f64 = 1.2;
+/// An incumbent of so many seconds is not raced against candidates that are clearly faster.
+const SLOW: f64 = 5e-3;
+/// What clearly faster is.
+const CLEARLY_FASTER: f64 = 2.0;
 /// Batches of a candidate that is alone.
 const ALONE: usize = 9;
 /// Bytes of outputs that may wait for the reference; then it is waited for.
@@ -359,6 +363,11 @@ impl<T: Timer> InProcess<T> {
             let standing = Some(Standing::Slower);
             let (stage, verdict) = (Stage::FirstLook, Verdict::Unchecked);
             return Ok(Measurement { secs, batch_secs, calls: 1, stage, standing, verdict });
+        }
+        if incumbent_secs >= SLOW && secs * CLEARLY_FASTER <= incumbent_secs {
+            // No drift of a clock is that large, and each pair would cost a run of the slow one.
+            let alone = self.time_alone(candidate, first, limit)?;
+            return Ok(Measurement { standing: Some(Standing::Faster), ..alone });
         }
         let options = RaceOptions { limit: limit.saturating_mul(2), ..self.options.race };
         let raced =
