@@ -26,7 +26,7 @@ pub struct Global {
 
 impl Global {
     /// Starts the log that `-v` and `RUST_LOG` ask for.
-    pub fn start_logging(&self) {
+    pub fn start_logging(&self, color: bool) {
         use tracing_subscriber::EnvFilter;
         let wanted = match self.verbose {
             0 => "off",
@@ -43,6 +43,7 @@ impl Global {
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
             .with_target(false)
+            .with_ansi(color)
             .without_time()
             .try_init();
     }

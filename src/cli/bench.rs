@@ -57,7 +57,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     for &index in &functions {
         setting::check_concrete(&program.module().funcs[index])?;
     }
-    let setting = setting::here(&args.machine, global, !args.no_check)?;
+    let setting = setting::here(&args.machine, global, !args.no_check, console)?;
     if args.no_check {
         console.warn("results are NOT compared with the reference");
     }

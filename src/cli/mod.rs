@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
         }
     };
     let console = Console::new(cli.global.quiet, cli.global.color);
-    cli.global.start_logging();
+    cli.global.start_logging(console.color);
     let done = match &cli.command {
         Command::Tune(a) => tune::run(a, &cli.global, console),
         Command::Bench(a) => bench::run(a, &cli.global, console),

@@ -1,13 +1,14 @@
 //! Under which circumstances a command compiles and measures.
 
 use super::args::{Global, Machine};
+use super::console::Console;
 use super::exit::Failure;
 use crate::ir::Func;
 use crate::target::{Isa, Target};
 use crate::tune::config::Setting;
 
 /// The setting of this machine: what is measured here is recorded as of here, whatever machine the space is made for.
-pub fn here(machine: &Machine, global: &Global, check: bool) -> Result<Setting, Failure> {
+pub fn here(machine: &Machine, global: &Global, check: bool, console: Console) -> Result<Setting, Failure> {
     let target = Target::native().target;
     let isa = match global.isa {
         None => target.best_isa(),
@@ -19,6 +20,10 @@ pub fn here(machine: &Machine, global: &Global, check: bool) -> Result<Setting, 
         }
     };
     let threads = machine.threads.map_or(1, |t| t.on(target.cores as usize)) as u32;
+    if threads > target.cores {
+        let (cores, s) = (target.cores, if target.cores == 1 { "" } else { "s" });
+        console.warn(&format!("{threads} threads share {cores} core{s}: times will be those of waiting"));
+    }
     Ok(Setting { target, threads, isa, strict_fp: global.strict_fp, check })
 }
 

@@ -95,7 +95,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
     let space = space::choose(&args.space, &tuned, program.parsed.dialect)?;
     let described = load::target(&args.machine)?;
-    let setting = setting::here(&args.machine, global, !args.no_check)?;
+    let setting = setting::here(&args.machine, global, !args.no_check, console)?;
     let cores = setting.target.cores as usize;
     let config = Config {
         trials: args.trials,

@@ -157,6 +157,14 @@ const LIMIT_FACTOR: u32 = 10;
 const FIRST_LOOK: f64 = 1.5;
 /// Kernels shorter than this are so disturbed by cold caches in a single run that it says nothing.
 const SHORT: Duration = Duration::from_millis(1);
+/// Seconds of a run that is so long that cold caches are nothing to it.
+const LONG: f64 = 0.1;
+/// A candidate with so long a run that is slower than this at the first look is not raced.
+const LONG_LOOK: f64 = 1.2;
+/// An incumbent of so many seconds is not raced against candidates that are clearly faster.
+const SLOW: f64 = 5e-3;
+/// What clearly faster is.
+const CLEARLY_FASTER: f64 = 2.0;
 /// Batches of a candidate that is alone.
 const ALONE: usize = 9;
 /// Bytes of outputs that may wait for the reference; then it is waited for.
@@ -324,6 +332,12 @@ impl<T: Timer> InProcess<T> {
         let Some((incumbent, incumbent_secs)) = self.incumbent().map(|(c, secs)| (c.code.clone(), secs)) else {
             return self.time_alone(candidate, first, limit);
         };
+        if first >= LONG && first > incumbent_secs * LONG_LOOK {
+            // A second run would cost as much again and tell the same.
+            let (secs, batch_secs, standing) = (first, vec![first], Some(Standing::Slower));
+            let (stage, verdict) = (Stage::FirstLook, Verdict::Unchecked);
+            return Ok(Measurement { secs, batch_secs, calls: 1, stage, standing, verdict });
+        }
         let mut secs = first;
         let look_limit = Duration::try_from_secs_f64(incumbent_secs * FIRST_LOOK).unwrap_or(limit).max(SHORT);
         let mut batch_secs = vec![first];
@@ -349,6 +363,11 @@ impl<T: Timer> InProcess<T> {
             let standing = Some(Standing::Slower);
             let (stage, verdict) = (Stage::FirstLook, Verdict::Unchecked);
             return Ok(Measurement { secs, batch_secs, calls: 1, stage, standing, verdict });
+        }
+        if incumbent_secs >= SLOW && secs * CLEARLY_FASTER <= incumbent_secs {
+            // No drift of a clock is that large, and each pair would cost a run of the slow one.
+            let alone = self.time_alone(candidate, first, limit)?;
+            return Ok(Measurement { standing: Some(Standing::Faster), ..alone });
         }
         let options = RaceOptions { limit: limit.saturating_mul(2), ..self.options.race };
         let raced =

@@ -115,6 +115,7 @@ impl<B: Backend> Driver<'_, B> {
             task.breakdown.database += secs;
             let filter = self.config.setting.filter();
             let baseline = self.db.record_of(id, task.as_written, &filter)?;
+            task.has_baseline = baseline.is_some();
             task.baseline = baseline.and_then(|r| r.secs());
             task.best = self.db.best(id, &filter)?.0.and_then(|r| r.secs());
             self.tasks.push(task);
@@ -168,7 +169,7 @@ impl<B: Backend> Driver<'_, B> {
     /// Prepares a task: its space, and the program as written, unless that was measured before.
     fn begin(&mut self, index: usize) -> Result<(), TuneError> {
         // First, so that the reference is computed while the space is made.
-        if self.tasks[index].baseline.is_none() {
+        if !self.tasks[index].has_baseline {
             self.open_lab(index)?;
         }
         let (space, secs) = self.timed(|d| {
@@ -232,10 +233,12 @@ impl<B: Backend> Driver<'_, B> {
                 return Ok(());
             }
         }
-        if self.tasks[index].baseline.is_none() {
+        if !self.tasks[index].has_baseline {
             self.measure_baseline(index)?;
+            // It is a yardstick itself, unless there is a better one.
+            return self.measure_yardstick(index, Some(self.tasks[index].as_written));
         }
-        self.measure_yardstick(index)
+        self.measure_yardstick(index, None)
     }
 
     fn finish(&mut self) -> Result<(), TuneError> {

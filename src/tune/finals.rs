@@ -9,8 +9,8 @@ use super::backend::{Backend, Compiled, Lab, failure_of};
 use super::driver::{Driver, TuneError};
 use super::events::Event;
 use super::task::Measured;
-use crate::database::{Failure, Outcome, Role, Times, TuningRecord};
-use crate::measure::{Measurement, Runner};
+use crate::database::{self, Failure, Role, Times, TuningRecord};
+use crate::measure::{Measurement, Outcome, Runner, Verdict};
 use crate::schedule::Schedule;
 use serde_json::json;
 
@@ -59,21 +59,21 @@ impl<B: Backend> Driver<'_, B> {
         let secs = self.backend.now().saturating_sub(start).as_secs_f64();
         self.tasks[index].breakdown.measure += secs;
         let mut records: Vec<TuningRecord> =
-            failed.into_iter().map(|(i, f)| self.rerun(index, &finalists[i], Outcome::Failed(f))).collect();
+            failed.into_iter().map(|(i, f)| self.rerun(index, &finalists[i], database::Outcome::Failed(f))).collect();
         if let Some((i, m, (times, peak))) = winner {
             let scale = times.secs() / m.secs;
             for (other, o) in standing {
                 // Whoever lost is not the faster one, whatever the clock did between final and benchmark.
                 let run_secs = vec![(o.secs * scale).max(times.secs())];
                 let times = Times { run_secs, batch_secs: o.batch_secs, calls: o.calls };
-                records.push(self.rerun(index, &finalists[other], Outcome::Measured(times)));
+                records.push(self.rerun(index, &finalists[other], database::Outcome::Measured(times)));
             }
             let task = &mut self.tasks[index];
             task.best = Some(times.secs());
             if finalists[i].record.context.program == Some(task.as_written) {
                 task.baseline = task.best;
             }
-            let mut record = self.rerun(index, &finalists[i], Outcome::Measured(times));
+            let mut record = self.rerun(index, &finalists[i], database::Outcome::Measured(times));
             if let Some(peak) = peak {
                 record.context.other.insert("peak_gflops".to_owned(), json!(peak));
             }
@@ -92,9 +92,22 @@ impl<B: Backend> Driver<'_, B> {
     ) -> (Vec<(usize, Measurement)>, Vec<(usize, Failure)>) {
         let codes: Vec<B::Code> = finalists.iter().map(|f| f.built.code.clone()).collect();
         let Some(lab) = self.tasks[index].lab.as_mut() else { return Default::default() };
+        let outcomes = lab.finals(&codes);
+        // A reference that is late is waited for here: nothing is reported that nobody looked at.
+        let settled = lab.settle(true);
+        let verdict = |m: &Measurement| match m.verdict {
+            Verdict::Waiting(ticket) => {
+                settled.iter().find(|s| s.ticket == ticket).and_then(|s| s.result.clone().err())
+            }
+            Verdict::Right | Verdict::Unchecked => None,
+        };
         let (mut standing, mut failed) = (Vec::new(), Vec::new());
-        for (i, outcome) in lab.finals(&codes).into_iter().enumerate() {
-            match failure_of(outcome, None) {
+        for (i, outcome) in outcomes.into_iter().enumerate() {
+            let late = match &outcome {
+                Outcome::Measured(m) => verdict(m),
+                _ => None,
+            };
+            match failure_of(late.unwrap_or(outcome), None) {
                 Ok(m) => standing.push((i, m)),
                 Err(failure) => failed.push((i, failure)),
             }
@@ -129,7 +142,7 @@ impl<B: Backend> Driver<'_, B> {
         Ok((Times { run_secs: vec![secs], batch_secs: sampled(&bench.batch_secs), calls: bench.calls }, peak))
     }
 
-    fn rerun(&self, index: usize, finalist: &Finalist<B::Code>, outcome: Outcome) -> TuningRecord {
+    fn rerun(&self, index: usize, finalist: &Finalist<B::Code>, outcome: database::Outcome) -> TuningRecord {
         let old = &finalist.record.context;
         let measured = Measured {
             program: old.program.unwrap_or_default(),

@@ -2,9 +2,10 @@
 
 use super::backend::{Backend, Compiled, InProcessLab, LabError};
 use super::config::Setting;
+use super::flops::{self, Work};
 use super::interrupt::Interrupt;
 use super::params;
-use super::reference::Job;
+use super::reference::{self, Job};
 use super::workload::Workload;
 use crate::codegen::{self, CodegenOptions, Pinning, RunContext, StopFlag, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
@@ -22,6 +23,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The seed of the arguments: not that of the search, so that references serve every search.
 const DATA_SEED: u64 = 0;
+/// What a call may take while nothing is known, for each 10^9 operations and each 10^9 bytes, and at least: programs
+/// slower than that are not worth waiting for.
+const FIRST_LIMIT: Duration = Duration::from_secs(2);
 /// A reference that takes longer is worth keeping on disk.
 const WORTH_KEEPING: Duration = Duration::from_millis(100);
 
@@ -140,7 +144,7 @@ impl Backend for Native {
 
     fn open(&self, workload: &Workload) -> Result<Self::Lab, LabError> {
         let func = workload.func();
-        let kernel = staged("lower", || lower::lower_reference(func).map_err(|e| e.to_string()))
+        let kernel = staged("lower", || reference::kernel(workload).map_err(|e| e.to_string()))
             .map_err(|failure| LabError::Program(failure.message))?;
         let specs = params::specs(func, &kernel).map_err(LabError::Program)?;
         let args = Arguments::new(&specs, DATA_SEED).map_err(|e| LabError::Machine(e.to_string()))?;
@@ -155,7 +159,10 @@ impl Backend for Native {
         let timer = RealTimer::new(Arc::new(self.stop.clone())).map_err(|e| LabError::Machine(e.to_string()))?;
         // Whatever scratch holds, a kernel must not depend on it.
         self.context.lock().unwrap_or_else(PoisonError::into_inner).poison_scratch(0xff);
-        Ok(InProcessLab { runner: InProcess::new(args, timer, reference, self.runner), peak: self.peak_loop(workload) })
+        let Work { flops, bytes } = flops::work(func);
+        let first_limit = FIRST_LIMIT.mul_f64(((flops + bytes as f64) / 1e9).clamp(1.0, 1e6));
+        let options = RunnerOptions { first_limit, ..self.runner };
+        Ok(InProcessLab { runner: InProcess::new(args, timer, reference, options), peak: self.peak_loop(workload) })
     }
 
     fn pin(&self) -> Option<Pinned> {

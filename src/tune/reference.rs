@@ -4,15 +4,19 @@
 //! written, no contraction), on a thread of its own, and a few hundred elements are confirmed by the interpreter. For
 //! long ones the results are kept in the work directory.
 
+use super::workload::Workload;
 use crate::codegen::{self, CodegenOptions, RunContext};
 use crate::ir::interp::{ArgRef, Options, Points, Precision};
 use crate::ir::stmt::IterKind;
-use crate::ir::{DType, Func};
+use crate::ir::{DType, Func, LoopId, Symbol};
 use crate::loopir::Kernel;
+use crate::lower::{LowerError, lower_reference};
 use crate::measure::{
     Arguments, Executable, Loaded, ParamSpec, Reference, ReferenceCache, ReferenceError, ReferenceKey, SpotCheck,
     Tolerance,
 };
+use crate::schedule::Schedule;
+use crate::schedule::arg::{Rv, RvValue};
 use crate::search::isolated;
 use crate::target::Isa;
 use std::sync::{Arc, Mutex};
@@ -21,6 +25,42 @@ use std::sync::{Arc, Mutex};
 const SPOTS: usize = 300;
 /// Stores that it may make for them: a second or so, on a thread that nobody waits for.
 const SPOT_STEPS: u64 = 20_000_000;
+
+/// The plain kernel of a workload.
+///
+/// Nothing is optimised in it, so that what runs through memory in the wrong order takes seconds for what could take
+/// one: the last spatial loop of each reduction is moved inside its reduction loops, where it is allowed. The
+/// interpreter, which confirms results, knows nothing of that.
+pub(super) fn kernel(workload: &Workload) -> Result<Kernel, LowerError> {
+    let mut schedule = Schedule::new(&workload.module, 0);
+    let func = workload.func();
+    let names: Vec<Symbol> = func.blocks().iter().filter(|&&b| b != func.root).map(|&b| func.block(b).name).collect();
+    for name in names {
+        // A block that is not found by name, or is nested, stays as it is.
+        let _ = move_spatial_inside(&mut schedule, name.as_str());
+    }
+    lower_reference(schedule.func(0))
+}
+
+fn move_spatial_inside(schedule: &mut Schedule, name: &str) -> Option<()> {
+    let block = schedule.get_block(name, super::workload::NAME).ok()?;
+    let Ok(RvValue::Block(f, id)) = schedule.value(block) else { return None };
+    let func = schedule.func(f);
+    let loops = func.loops_above(id.stmt());
+    let kind_of = |l: &LoopId| {
+        let var = func.loop_(*l).var;
+        func.block(id).iters.iter().find(|i| func.arena.as_var(i.value) == Some(var)).map(|i| i.kind)
+    };
+    let kinds: Vec<Option<IterKind>> = loops.iter().map(kind_of).collect();
+    let last = kinds.iter().rposition(|k| *k == Some(IterKind::Spatial))?;
+    let is_reduction = |k: &Option<IterKind>| *k == Some(IterKind::Reduce);
+    if last + 1 == kinds.len() || !kinds[last + 1..].iter().all(is_reduction) {
+        return None;
+    }
+    let handles = schedule.get_loops(block).ok()?;
+    let order: Vec<Rv> = handles[last + 1..].iter().chain([&handles[last]]).copied().collect();
+    schedule.reorder(&order).ok()
+}
 
 /// What a reference is computed from.
 pub(super) struct Job {

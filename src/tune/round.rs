@@ -167,6 +167,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             Err(failure) => (None, Err(failure)),
         };
+        self.tasks[index].has_baseline = true;
         self.tasks[index].baseline = result.as_ref().ok().map(|m| m.secs);
         self.note(index, (as_written, &Trace::default()), result.clone(), Role::Baseline, compile_secs);
         let result = result.as_ref().map(|m| m.secs);
@@ -175,10 +176,10 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Runs the best program of earlier runs, for new ones to be compared with. It is no trial, and not recorded: the
-    /// final does that.
-    pub fn measure_yardstick(&mut self, index: usize) -> Result<(), TuneError> {
+    /// final does that. `known` was run already.
+    pub fn measure_yardstick(&mut self, index: usize, known: Option<u64>) -> Result<(), TuneError> {
         let (best, _) = self.db.best(self.tasks[index].id, &self.config.setting.filter())?;
-        let Some(record) = best.filter(|r| r.context.program != Some(self.tasks[index].as_written)) else {
+        let Some(record) = best.filter(|r| known.is_none() || r.context.program != known) else {
             return Ok(());
         };
         let Some((_, built)) = self.rebuild(index, &record) else { return Ok(()) };

@@ -33,6 +33,8 @@ pub(super) struct Task<B: Backend> {
     pub measured: u64,
     pub rejected: u64,
     pub failures: Failures,
+    /// Was the program as written measured, whatever came of it?
+    pub has_baseline: bool,
     pub baseline: Option<f64>,
     /// The best seconds so far, of candidates and the program as written.
     pub best: Option<f64>,
@@ -65,6 +67,7 @@ impl<B: Backend> Task<B> {
             measured: 0,
             rejected: 0,
             failures: Failures::default(),
+            has_baseline: false,
             baseline: None,
             best: None,
             bests: Vec::new(),

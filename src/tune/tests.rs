@@ -377,6 +377,20 @@ fn the_program_as_written_may_win() {
 }
 
 #[test]
+fn a_program_that_fails_as_written_is_tried_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let fate = |program: u64| match program == as_written() {
+        true => Err(failure(FailureKind::Timeout, "run", "")),
+        false => Ok(secs(program)),
+    };
+    let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 4), &Mock::new(fate));
+    assert_eq!((one(&summary).baseline_us, one(&summary).speedup, one(&summary).valid), (None, None, 4));
+    let more = Mock::new(fate);
+    run_in(dir.path(), MATMUL, &config(space(MANY), 8), &more);
+    assert!(!more.measured().contains(&as_written()));
+}
+
+#[test]
 fn an_equal_time_does_not_beat_the_program_as_written() {
     let dir = tempfile::tempdir().unwrap();
     let mock = Mock::new(|program| Ok(if program == as_written() { 1.001e-5 } else { 1e-5 }));

@@ -201,6 +201,27 @@ fn the_first_look_stops_by_itself() {
     assert_eq!(timer.now() - start, micros(20_000 + 7500));
 }
 
+#[test]
+fn long_runs_are_not_repeated_for_nothing() {
+    let timer = MockTimer::new();
+    let mut runner = runner(&timer);
+    let elapsed = |runner: &mut InProcess<MockTimer>, program, us| {
+        let start = timer.now();
+        let m = measured(runner.measure(&kernel(&timer, program, us)));
+        (m.standing, timer.now() - start)
+    };
+    // The first one takes ten seconds: once is enough.
+    assert_eq!(elapsed(&mut runner, 1, 10_000_000), (None, micros(10_000_000)));
+    // A much faster one need not wait for it again.
+    assert_eq!(elapsed(&mut runner, 2, 200_000), (Some(Standing::Faster), micros(200_000)));
+    // A clearly slower one has shown so.
+    assert_eq!(elapsed(&mut runner, 3, 300_000), (Some(Standing::Slower), micros(300_000)));
+    // What is close is raced, as few times as will do.
+    let (standing, took) = elapsed(&mut runner, 4, 180_000);
+    assert_eq!(standing, Some(Standing::Faster));
+    assert!(took < micros(2_000_000), "{took:?}");
+}
+
 struct Flag(AtomicBool);
 
 impl Stop for Flag {

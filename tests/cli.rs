@@ -1,0 +1,518 @@
+//! The command line, end to end: exit codes, what goes to which stream, damaged and missing files, interruption.
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const MATMUL: &str = "workloads/matmul.tir";
+const FIVE: &str = "workloads/schedules/matmul_five.py";
+const TILES: &str = "workloads/schedules/matmul_tiles.py";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn tvmr(args: &[&str]) -> Command {
+    let mut command = Command::new(cargo_bin("tvmr"));
+    command.args(args).current_dir(root()).env_remove("RUST_LOG").env_remove("NO_COLOR");
+    command
+}
+
+/// What a command did.
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn ran(output: Output) -> Ran {
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn run(args: &[&str]) -> Ran {
+    ran(tvmr(args).output().unwrap_or_else(|e| panic!("{args:?}: {e}")))
+}
+
+#[track_caller]
+fn succeeds(args: &[&str]) -> Ran {
+    let r = run(args);
+    assert_eq!(r.code, 0, "{args:?}\n{}{}", r.out, r.err);
+    r
+}
+
+/// The command fails with this code, says this on standard error, and nothing on standard output.
+#[track_caller]
+fn fails(args: &[&str], code: i32, expected: &str) -> Ran {
+    let r = run(args);
+    assert_eq!(r.code, code, "{args:?}\n{}{}", r.out, r.err);
+    assert!(r.err.contains(expected), "{args:?}: expected `{expected}` in\n{}", r.err);
+    assert_eq!(r.out, "", "{args:?}");
+    assert!(!r.err.contains("panicked"), "{}", r.err);
+    r
+}
+
+fn dir() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+/// A database in which the five programs of the small space were measured, with the summary of that run.
+fn tuned() -> (TempDir, PathBuf, Value) {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let r = succeeds(&["tune", MATMUL, "--space", FIVE, "--work-dir", text(&db), "--format", "json"]);
+    let json = serde_json::from_str(&r.out).unwrap_or_else(|e| panic!("{e}: {}", r.out));
+    (dir, db, json)
+}
+
+// ---- tune ------------------------------------------------------------------------------------------------------
+
+#[test]
+fn five_programs_are_measured_once() {
+    let (_dir, db, json) = tuned();
+    let fields = [
+        "workload",
+        "func",
+        "hash",
+        "trials",
+        "valid",
+        "errors",
+        "rejected",
+        "resumed",
+        "stop_reason",
+        "distinct_programs",
+        "baseline_us",
+        "best_us",
+        "speedup",
+        "baseline_is_best",
+        "gflops",
+        "peak_gflops",
+        "peak_fraction",
+        "elapsed_s",
+        "trials_per_s",
+        "breakdown_s",
+        "failures",
+        "work_dir",
+        "seed",
+        "space",
+        "strategy",
+        "threads",
+        "isa",
+        "strict_fp",
+        "checked",
+        "target",
+    ];
+    let found: Vec<&str> = json.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(found, fields);
+    let parts: Vec<&str> = json["breakdown_s"].as_object().expect("parts").keys().map(String::as_str).collect();
+    assert_eq!(parts, ["space", "search", "compile", "measure", "check", "database"]);
+    assert_eq!((&json["trials"], &json["valid"], &json["distinct_programs"]), (&5.into(), &5.into(), &5.into()));
+    assert_eq!((&json["stop_reason"], &json["checked"]), (&"space exhausted".into(), &true.into()));
+    let number = |field: &str| json[field].as_f64().unwrap_or_else(|| panic!("{field}: {}", json[field]));
+    assert!((number("gflops") - 2.0 * 128f64.powi(3) / number("best_us") / 1e3).abs() < 1e-6 * number("gflops"));
+    assert!((number("speedup") - number("baseline_us") / number("best_us")).abs() < 1e-9 * number("speedup"));
+
+    // Again, and with a larger total: nothing is measured.
+    let before = fs::read(db.join("database_tuning_record.json")).expect("the table");
+    for trials in ["64", "5"] {
+        let args = ["tune", MATMUL, "--space", FIVE, "--work-dir", text(&db), "--trials", trials];
+        let r = succeeds(&args);
+        assert!(r.out.contains("5 trials: 5 valid"), "{}", r.out);
+        assert!(r.err.contains("all 5 trials were in the database already"), "{}", r.err);
+    }
+    assert!(run(&["tune", MATMUL, "--space", FIVE, "--work-dir", text(&db)]).err.contains("5 of 5 distinct programs"));
+    assert_eq!(fs::read(db.join("database_tuning_record.json")).expect("the table"), before);
+}
+
+#[test]
+fn the_budget_is_a_total_and_streams_are_apart() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let tune = |trials: &str, more: &[&str]| {
+        let args = ["tune", MATMUL, "--space", TILES, "--work-dir", text(&db), "--trials", trials];
+        succeeds(&[&args[..], more].concat())
+    };
+    let quiet = tune("6", &["--quiet"]);
+    assert_eq!(quiet.err, "");
+    assert!(quiet.out.starts_with("main: ") && quiet.out.contains("6 trials"), "{}", quiet.out);
+    let verbose = tune("8", &["-v", "--jobs", "1"]);
+    assert!(verbose.err.contains("6 of 8 trials are in the database"), "{}", verbose.err);
+    let attempts = verbose.err.matches("sch.decompose_reduction").count();
+    assert_eq!(attempts, 2, "every attempt is told with its trace:\n{}", verbose.err);
+    // A file is no terminal: no bar, no colours.
+    assert!(!verbose.err.contains('\x1b') && !verbose.out.contains('\x1b'));
+    let limited = succeeds(&["tune", MATMUL, "--work-dir", text(&db), "--trials", "100000", "--max-seconds", "1.5"]);
+    assert!(limited.err.contains("time is up"), "{}", limited.err);
+}
+
+#[test]
+fn several_functions_are_listed_with_totals() {
+    let dir = dir();
+    let file = dir.path().join("two.tir");
+    let function = |name: &str, n: u32| {
+        format!(
+            "    @T.prim_func\n    def {name}(A: T.Buffer(({n},), \"float32\"), B: T.Buffer(({n},), \"float32\")):\n        \
+             for i in range({n}):\n            with T.block(\"B\"):\n                vi = T.axis.spatial({n}, i)\n                \
+             B[vi] = A[vi] * T.float32(2)\n"
+        )
+    };
+    fs::write(&file, format!("@I.ir_module\nclass Module:\n{}{}", function("f", 64), function("g", 96)))
+        .expect("a file");
+    let space = dir.path().join("tiles.py");
+    fs::write(&space, "def tiles(sch):\n    i, = sch.get_loops(sch.get_block(\"B\", \"main\"))\n    sch.split(i, sch.sample_perfect_tile(i, 2, 64))\n").expect("a file");
+    let db = dir.path().join("db");
+    let r = succeeds(&["tune", text(&file), "--space", text(&space), "--work-dir", text(&db), "--format", "json"]);
+    let json: Value = serde_json::from_str(&r.out).expect("JSON");
+    let names: Vec<&str> = json["tasks"].as_array().expect("tasks").iter().filter_map(|t| t["func"].as_str()).collect();
+    assert_eq!(names, ["f", "g"]);
+    let sum: u64 = json["tasks"].as_array().expect("tasks").iter().filter_map(|t| t["trials"].as_u64()).sum();
+    assert_eq!(json["trials"].as_u64(), Some(sum));
+    assert_eq!(json["stop_reason"], "space exhausted");
+    let best = succeeds(&["apply-best", text(&file), "--work-dir", text(&db), "--frozen"]);
+    assert!(best.out.contains("def f(") && best.out.contains("def g("), "{}", best.out);
+    fails(&["print-trace", text(&file), "--work-dir", text(&db)], 2, "the program has several functions");
+    succeeds(&["bench", text(&file), "--best", "--func", "g", "--work-dir", text(&db)]);
+}
+
+#[test]
+fn no_valid_schedule_says_why() {
+    let dir = dir();
+    let space = dir.path().join("refused.py");
+    fs::write(&space, "def f(sch):\n    i, j, k = sch.get_loops(sch.get_block(\"C\"))\n    sch.fuse(i, k)\n")
+        .expect("a file");
+    let db = dir.path().join("db");
+    let args = ["tune", MATMUL, "--space", text(&space), "--work-dir", text(&db), "--trials", "4"];
+    let r = run(&args);
+    assert_eq!(r.code, 1, "{}", r.err);
+    assert!(r.err.contains("no valid schedule for `main`: the space refused all 256 candidates"), "{}", r.err);
+    assert!(r.err.contains("schedule, fuse: "), "{}", r.err);
+}
+
+#[test]
+fn unchecked_results_are_loud() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let args = ["tune", MATMUL, "--space", FIVE, "--trials", "1", "--no-check", "--quiet", "--work-dir", text(&db)];
+    let r = succeeds(&args);
+    assert_eq!(r.err.matches("compared with the reference").count(), 2, "{}", r.err);
+    assert!(r.out.contains("results were NOT checked"), "{}", r.out);
+    let best = succeeds(&["apply-best", MATMUL, "--work-dir", text(&db)]);
+    assert!(best.err.contains("not checked"), "{}", best.err);
+}
+
+#[test]
+fn frozen_never_measures() {
+    let (dir, db, _) = tuned();
+    let none = dir.path().join("none");
+    fails(&["tune", MATMUL, "--frozen", "--work-dir", text(&none)], 1, "no record for `main` on this target");
+    assert!(!none.exists());
+    fails(&["apply-best", MATMUL, "--frozen", "--work-dir", text(&none)], 1, "no record for `main`");
+    succeeds(&["tune", MATMUL, "--frozen", "--work-dir", text(&db)]);
+    fails(&["tune", MATMUL, "--frozen", "--strict-fp", "--work-dir", text(&db)], 1, "no record for `main`");
+    let r = succeeds(&["tune", MATMUL, "--frozen", "--work-dir", text(&db), "--format", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&r.out).expect("JSON")["stop_reason"], "frozen");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_keeps_what_it_measured() {
+    let dir = dir();
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let db = dir.path().join(signal);
+        let args = ["tune", MATMUL, "--space", TILES, "--work-dir", text(&db), "--trials", "100000"];
+        let child = tvmr(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+        let table = db.join("database_tuning_record.json");
+        let start = Instant::now();
+        while fs::read_to_string(&table).map_or(0, |t| t.lines().count()) < 5 {
+            assert!(start.elapsed() < Duration::from_secs(60), "nothing is recorded");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().expect("kill").success());
+        let r = ran(child.wait_with_output().expect("an end"));
+        assert_eq!(r.code, code, "{}", r.err);
+        assert!(r.err.contains("interrupted after ") && r.err.contains("goes on from there"), "{}", r.err);
+        assert!(r.out.contains(" trials: "), "{}", r.out);
+        let after: usize = fs::read_to_string(&table).expect("the table").lines().count();
+        assert!(after > 5);
+        succeeds(&["db", "verify", "--work-dir", text(&db)]);
+        let more = (after + 3).to_string();
+        let r = succeeds(&["tune", MATMUL, "--space", TILES, "--work-dir", text(&db), "--trials", &more]);
+        assert!(r.err.contains("going on"), "{}", r.err);
+    }
+}
+
+#[test]
+fn candidates_do_not_depend_on_jobs() {
+    let dir = dir();
+    let programs = |jobs: &str| {
+        let db = dir.path().join(jobs);
+        succeeds(&[
+            "tune",
+            MATMUL,
+            "--space",
+            TILES,
+            "--work-dir",
+            text(&db),
+            "--trials",
+            "12",
+            "--seed",
+            "7",
+            "--jobs",
+            jobs,
+        ]);
+        let table = fs::read_to_string(db.join("database_tuning_record.json")).expect("the table");
+        let extra = |line: &str| serde_json::from_str::<Value>(line).expect("a record")[2].take();
+        let trials = table.lines().map(extra).filter(|e| e["role"] == "trial");
+        trials.map(|e| e["program"].as_str().expect("a hash").to_owned()).collect::<Vec<_>>()
+    };
+    let one = programs("1");
+    assert_eq!(one.len(), 12);
+    assert_eq!(programs("3"), one);
+}
+
+// ---- what was tuned --------------------------------------------------------------------------------------------
+
+#[test]
+fn what_was_tuned_is_printed_applied_and_timed_again() {
+    let (dir, db, json) = tuned();
+    let db = text(&db);
+    let best = succeeds(&["apply-best", MATMUL, "--work-dir", db]);
+    assert!(best.out.contains("C_init") && best.err.contains("µs"), "{}{}", best.out, best.err);
+    let trace = succeeds(&["print-trace", MATMUL, "--work-dir", db]);
+    assert!(trace.out.contains("sample_perfect_tile"), "{}", trace.out);
+    // The trace gives the same program, as text, as JSON, and as a space.
+    let file = dir.path().join("trace.py");
+    fs::write(&file, &trace.out).expect("a file");
+    assert_eq!(succeeds(&["apply", MATMUL, "--trace", text(&file)]).out, best.out);
+    let as_json = succeeds(&["print-trace", MATMUL, "--work-dir", db, "--format", "json"]);
+    let json_file = dir.path().join("trace.json");
+    fs::write(&json_file, &as_json.out).expect("a file");
+    assert_eq!(succeeds(&["apply", MATMUL, "--trace", text(&json_file)]).out, best.out);
+    let other = text(dir.path()).to_owned() + "/other";
+    let r = succeeds(&["tune", MATMUL, "--space", text(&file), "--work-dir", &other]);
+    assert!(r.err.contains("1 of 1 distinct programs"), "{}", r.err);
+
+    let bench = succeeds(&["bench", MATMUL, "--best", "--work-dir", db, "--format", "json"]);
+    let bench: Value = serde_json::from_str(&bench.out).expect("JSON");
+    let fields: Vec<&str> = bench.as_object().expect("an object").keys().map(String::as_str).collect();
+    let expected = [
+        "func",
+        "us",
+        "min_us",
+        "gflops",
+        "gbs",
+        "peak_gflops",
+        "peak_fraction",
+        "roofline_fraction",
+        "compile_us",
+        "checked",
+        "isa",
+        "threads",
+    ];
+    assert_eq!(fields, expected);
+    assert_eq!((&bench["checked"], &bench["threads"], &bench["isa"]), (&true.into(), &1.into(), &json["isa"]));
+    let human = succeeds(&["bench", MATMUL, "--trace", text(&file)]);
+    assert!(human.out.contains("GFLOP/s") && human.out.contains("result checked"), "{}", human.out);
+
+    fails(&["print-trace", MATMUL, "--work-dir", db, "--rank", "99"], 1, "no record of rank 99");
+    fails(&["print-trace", MATMUL, "--work-dir", db, "--threads", "7"], 1, "no record for `main`");
+    let out = dir.path().join("best.tir");
+    assert_eq!(succeeds(&["apply-best", MATMUL, "--work-dir", db, "-o", text(&out)]).out, "");
+    assert_eq!(fs::read_to_string(&out).expect("the output"), best.out);
+    fails(&["apply-best", MATMUL, "--work-dir", db, "-o", "/nowhere/best.tir"], 3, "cannot write `/nowhere/best.tir`");
+}
+
+#[test]
+fn the_database_is_shown_and_verified() {
+    let (_dir, db, json) = tuned();
+    let list = succeeds(&["db", "list", "--work-dir", text(&db), "--format", "json"]);
+    let list: Value = serde_json::from_str(&list.out).expect("JSON");
+    assert_eq!((&list["workloads"][0]["hash"], &list["workloads"][0]["trials"]), (&json["hash"], &5.into()));
+    assert!(succeeds(&["db", "list", "--work-dir", text(&db)]).out.contains("main"));
+    let top = succeeds(&["db", "top", "0", "-k", "3", "--work-dir", text(&db), "--format", "json"]);
+    let top: Value = serde_json::from_str(&top.out).expect("JSON");
+    assert_eq!(top.as_array().map(Vec::len), Some(3));
+    let us = |v: &Value| v.as_f64().expect("a number");
+    assert!((us(&top[0]["us"]) - us(&json["best_us"])).abs() < 1e-6, "the best is what was reported");
+    fails(&["db", "top", "17", "--work-dir", text(&db)], 2, "the database has no workload `17`");
+    succeeds(&["db", "verify", "--work-dir", text(&db)]);
+
+    // A damaged line is told and skipped, and stops nothing.
+    let path = db.join("database_tuning_record.json");
+    let mut file = fs::OpenOptions::new().append(true).open(&path).expect("the table");
+    file.write_all(b"[0, [\"torn").expect("a torn line");
+    drop(file);
+    let best = succeeds(&["apply-best", MATMUL, "--work-dir", text(&db)]);
+    assert!(best.err.contains("the line is skipped"), "{}", best.err);
+    let r = run(&["db", "verify", "--work-dir", text(&db)]);
+    assert_eq!(r.code, 1);
+    assert!(r.out.contains("torn") && r.err.contains("1 problem"), "{}{}", r.out, r.err);
+    let r = succeeds(&["tune", MATMUL, "--space", TILES, "--work-dir", text(&db), "--trials", "7"]);
+    assert!(r.out.contains("7 trials"), "{}", r.out);
+}
+
+#[test]
+fn the_program_as_written_may_be_the_best() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let space = dir.path().join("slow.py");
+    // Splitting a loop of 128 into single steps of scalar columns gains nothing over a vector.
+    fs::write(&space, "def slow(sch):\n    i, = sch.get_loops(sch.get_block(\"relu\"))\n").expect("a file");
+    let program = dir.path().join("copy.tir");
+    fs::write(
+        &program,
+        "@T.prim_func\ndef copy(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):\n    for i in range(64):\n        \
+         with T.block(\"relu\"):\n            vi = T.axis.spatial(64, i)\n            B[vi] = A[vi]\n",
+    )
+    .expect("a file");
+    let r = succeeds(&["tune", text(&program), "--space", text(&space), "--work-dir", text(&db)]);
+    assert!(r.out.contains("the program as written is the fastest"), "{}", r.out);
+    let best = succeeds(&["apply-best", text(&program), "--work-dir", text(&db)]);
+    assert!(best.err.contains("the program as written is the fastest known"), "{}", best.err);
+    assert!(best.out.contains("def copy("));
+}
+
+// ---- the other commands ----------------------------------------------------------------------------------------
+
+#[test]
+fn check_and_fmt() {
+    let r = succeeds(&["check", MATMUL]);
+    assert_eq!(r.out, "");
+    assert!(r.err.contains("1 function well formed"), "{}", r.err);
+    assert_eq!(succeeds(&["check", MATMUL, "--quiet"]).err, "");
+    let r = succeeds(&["fmt", MATMUL]);
+    assert!(r.out.contains("for i, j, k in T.grid(128, 128, 128)"), "{}", r.out);
+    fails(&["fmt", MATMUL, "--check"], 1, "is not in its usual form");
+    let r = succeeds(&["fmt", MATMUL, "--dialect", "current"]);
+    assert!(r.out.contains("T.sblock"), "{}", r.out);
+}
+
+#[test]
+fn help_and_version_are_results() {
+    for args in [&["--help"][..], &["tune", "--help"], &["bench", "--help"], &["--version"]] {
+        let r = succeeds(args);
+        assert!(!r.out.is_empty() && r.err.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_told() {
+    let none = "/nowhere/db";
+    let cases: &[(&[&str], &str)] = &[
+        (&["tun", MATMUL], "unrecognized subcommand 'tun'"),
+        (&["tune"], "required arguments were not provided"),
+        (&["tune", MATMUL, "--trials", "0"], "expected a whole number from 1"),
+        (&["tune", MATMUL, "--trials", "many"], "expected a whole number from 1"),
+        (&["tune", MATMUL, "--threads", "0"], "expected a number from 1 to 1024, or `all`"),
+        (&["tune", MATMUL, "--jobs=-1"], "expected a whole number from 1"),
+        (&["tune", MATMUL, "--max-seconds=-3"], "expected a number of seconds greater than 0"),
+        (&["tune", MATMUL, "--max-seconds", "nan"], "expected a number of seconds greater than 0"),
+        (&["tune", MATMUL, "--patience", "1.5"], "expected a share between 0 and 1"),
+        (&["tune", MATMUL, "--strategy", "guess"], "possible values: random, replay"),
+        (&["tune", MATMUL, "--isa", "sse9"], "expected one of `portable`"),
+        (&["tune", MATMUL, "--space", "atuo"], "there is no space `atuo`"),
+        (&["tune", MATMUL, "--space", "workloads/schedules/matmul_fiv.py"], "matmul_five.py"),
+        (&["tune", MATMUL, "--func", "mian"], "there is `main`"),
+        (&["tune", MATMUL, "--bind", "n"], "expected `name=value`"),
+        (&["tune", MATMUL, "--bind", "n=x"], "expected an integer, found `x`"),
+        (&["tune", MATMUL, "--target", "/nowhere/machine.json"], "/nowhere/machine.json"),
+        (&["tune", "workloads/matmull.tir"], "matmul.tir"),
+        (&["tune", "workloads"], "`workloads` is a directory"),
+        (&["tune", "workloads/symbolic_matmul.tir", "--work-dir", none], "give it a value with `--bind`"),
+        (&["bench", MATMUL, "--best", "--trace", FIVE], "cannot be used with"),
+        (&["bench", MATMUL, "--trace", "nothing.py"], "cannot read `nothing.py`"),
+        (&["bench", "-", "--trace", "-"], "cannot both come from standard input"),
+        (&["print-trace", MATMUL, "--rank", "0"], "expected a whole number from 1"),
+        (&["apply", MATMUL], "--trace <FILE>"),
+        (&["check", "Cargo.toml"], "error"),
+        (&["db", "list", "--format", "xml"], "possible values: human, json"),
+    ];
+    for (args, expected) in cases {
+        fails(args, 2, expected);
+    }
+}
+
+#[test]
+fn wrong_files_are_told() {
+    let dir = dir();
+    let write = |name: &str, content: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, content).expect("a file");
+        text(&path).to_owned()
+    };
+    let db = text(dir.path()).to_owned() + "/db";
+    let program = write("broken.tir", b"@T.prim_func\ndef f(A: T.Buffer((4,), \"float32\")):\n    B[0] = 1\n");
+    fails(&["tune", &program, "--work-dir", &db], 2, "undefined");
+    fails(&["check", &write("binary.tir", &[0xff, 0xfe, 0, 1])], 2, "UTF-8");
+    fails(&["check", &write("empty.tir", b"")], 2, "error");
+    let space = write("broken.py", b"def f(sch):\n    sch.splitt(1)\n");
+    fails(&["tune", MATMUL, "--space", &space, "--work-dir", &db], 2, "split");
+    let space = write("wrong.py", b"def f(sch):\n    sch.get_block(\"D\", \"main\")\n");
+    fails(&["tune", MATMUL, "--space", &space, "--work-dir", &db], 2, "has no block `D`");
+    let trace = write("trace.json", b"[[], [");
+    fails(&["apply", MATMUL, "--trace", &trace], 2, "error");
+    let target = write("target.json", b"{\"format\": 1}");
+    fails(&["tune", MATMUL, "--target", &target, "--work-dir", &db], 2, "error");
+    // The work directory is a file, or cannot be made.
+    let file = write("file", b"");
+    fails(&["tune", MATMUL, "--work-dir", &file], 3, "it is not a directory");
+    fails(&["tune", MATMUL, "--work-dir", "/proc/nowhere/db"], 3, "error");
+    fails(&["db", "list", "--work-dir", &file], 3, "it is not a directory");
+    assert!(!Path::new(&db).exists(), "nothing is made before the input is known to be right");
+}
+
+#[test]
+fn missing_databases_are_told() {
+    let dir = dir();
+    let none = text(dir.path()).to_owned() + "/none";
+    let r = succeeds(&["apply-best", MATMUL, "--work-dir", &none]);
+    assert!(r.err.contains("no record for `main` on this target; printed as written"), "{}", r.err);
+    fails(&["print-trace", MATMUL, "--work-dir", &none], 1, "no record for `main`");
+    fails(&["bench", MATMUL, "--best", "--work-dir", &none], 1, "no record for `main`");
+    let r = succeeds(&["db", "list", "--work-dir", &none, "--format", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&r.out).expect("JSON")["records"], 0);
+    assert!(!Path::new(&none).exists(), "reading makes no database");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    for args in [&["fmt", MATMUL][..], &["--help"], &["db", "list", "--format", "json", "--work-dir", "/nowhere"]] {
+        let mut child = tvmr(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+        // The reader leaves before anything is written.
+        drop(child.stdout.take());
+        let r = ran(child.wait_with_output().expect("an end"));
+        assert_eq!(r.code, 0, "{args:?}: {}", r.err);
+        assert!(!r.err.contains("panicked") && !r.err.contains("pipe"), "{args:?}: {}", r.err);
+    }
+}
+
+#[test]
+fn standard_input_is_a_file() {
+    let mut child =
+        tvmr(&["fmt", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the command starts");
+    let program = fs::read(root().join(MATMUL)).expect("the workload");
+    child.stdin.take().expect("a pipe").write_all(&program).expect("the program is read");
+    let r = ran(child.wait_with_output().expect("an end"));
+    assert_eq!(r.out, succeeds(&["fmt", MATMUL]).out);
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let wrong = ["check", "Cargo.toml"];
+    assert!(!run(&wrong).err.contains('\x1b'));
+    let r = run(&["check", "Cargo.toml", "--color", "always"]);
+    assert!(r.err.contains('\x1b'), "{}", r.err);
+}
