@@ -108,6 +108,21 @@ fn upper_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion
         .collect()
 }
 
+/// What a block touches of a region while `place` runs once: exactly (`None` where that is no box without gaps), or all of
+/// it and maybe more.
+pub fn region_under(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion, exact: bool) -> Option<NdSet> {
+    let block = func.stmts.block(b);
+    let mut bindings = Substitution::of_vars(block.iters.iter().map(|i| (i.var, i.value)));
+    let region = bindings.apply_region(&mut func.arena, region);
+    match exact {
+        true => {
+            let sets = lower_bound(func, b, place, &region);
+            (!sets.iter().any(|s| s.is_nothing())).then_some(sets)
+        }
+        false => Some(upper_bound(func, b, place, &region)),
+    }
+}
+
 /// Exactly what the ranges touch together while the variables run through their domain; `None` where they are not
 /// independent of each other or leave gaps.
 fn strict_bound(a: &mut Arena, ranges: &[(ExprId, ExprId)], domain: &[VarRange], predicate: ExprId) -> Option<NdSet> {
