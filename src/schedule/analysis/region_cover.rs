@@ -98,6 +98,21 @@ fn upper_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion
     region_bound::upper_bound(a, &ranges, &domain, predicate).0
 }
 
+/// What a block touches of a region while `place` runs once: exactly (`None` where that is no box without gaps), or all of
+/// it and maybe more.
+pub fn region_under(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion, exact: bool) -> Option<NdSet> {
+    let block = func.stmts.block(b);
+    let mut bindings = Substitution::of_vars(block.iters.iter().map(|i| (i.var, i.value)));
+    let region = bindings.apply_region(&mut func.arena, region);
+    match exact {
+        true => {
+            let sets = lower_bound(func, b, place, &region);
+            (!sets.iter().any(|s| s.is_nothing())).then_some(sets)
+        }
+        false => Some(upper_bound(func, b, place, &region)),
+    }
+}
+
 /// Does the first region hold what of the second lies inside the buffer?
 fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) -> bool {
     let shape: SmallVec<[ExprId; 4]> = a.list(a.buffer(buffer).shape).iter().copied().collect();

@@ -10,15 +10,18 @@ pub mod cache_read;
 pub mod cache_write;
 pub mod compute_at;
 pub mod compute_inline;
+pub mod decompose_padding;
 pub mod decompose_reduction;
 pub mod for_kind;
 pub mod fuse;
+pub mod fuse_reduction_epilogue;
 pub mod get_block;
 pub mod get_loops;
 pub mod loop_partition;
 pub mod merge;
 pub mod pad_einsum;
 pub mod postproc;
+pub mod read_at;
 pub mod reindex;
 pub mod reindex_cache_read;
 pub mod reindex_cache_write;
@@ -27,6 +30,7 @@ pub mod reorder_block_iter_var;
 pub mod reverse_compute_at;
 pub mod reverse_compute_inline;
 pub mod rfactor;
+pub mod rolling_buffer;
 pub mod sample_compute_location;
 pub mod sampling;
 pub mod set_scope;
@@ -36,6 +40,7 @@ pub mod transform_block_layout;
 pub mod transform_layout;
 pub mod unsafe_hide_buffer_access;
 pub mod unsafe_set_dtype;
+pub mod write_at;
 
 #[cfg(test)]
 mod testing;
@@ -50,12 +55,14 @@ pub static ALL: &[&Kind] = &[
     &cache_write::CACHE_WRITE,
     &compute_inline::COMPUTE_INLINE,
     &compute_at::COMPUTE_AT,
+    &decompose_padding::DECOMPOSE_PADDING,
     &decompose_reduction::DECOMPOSE_REDUCTION,
     &for_kind::BIND,
     &for_kind::PARALLEL,
     &for_kind::UNROLL,
     &for_kind::VECTORIZE,
     &fuse::FUSE,
+    &fuse_reduction_epilogue::FUSE_REDUCTION_EPILOGUE,
     &get_block::GET_BLOCK,
     &get_block::GET_CHILD_BLOCKS,
     &get_block::GET_PRODUCERS,
@@ -66,6 +73,7 @@ pub static ALL: &[&Kind] = &[
     &loop_partition::LOOP_PARTITION,
     &merge::MERGE,
     &postproc::ENTER_POSTPROC,
+    &read_at::READ_AT,
     &reindex::REINDEX,
     &reindex_cache_read::REINDEX_CACHE_READ,
     &reindex_cache_write::REINDEX_CACHE_WRITE,
@@ -74,6 +82,7 @@ pub static ALL: &[&Kind] = &[
     &reverse_compute_at::REVERSE_COMPUTE_AT,
     &reverse_compute_inline::REVERSE_COMPUTE_INLINE,
     &rfactor::RFACTOR,
+    &rolling_buffer::ROLLING_BUFFER,
     &sample_compute_location::SAMPLE_COMPUTE_LOCATION,
     &sampling::SAMPLE_CATEGORICAL,
     &sampling::SAMPLE_PERFECT_TILE,
@@ -85,6 +94,7 @@ pub static ALL: &[&Kind] = &[
     &transform_layout::TRANSFORM_LAYOUT,
     &unsafe_hide_buffer_access::UNSAFE_HIDE_BUFFER_ACCESS,
     &unsafe_set_dtype::UNSAFE_SET_DTYPE,
+    &write_at::WRITE_AT,
 ];
 
 /// The kind called `name` in JSON, in either spelling.
