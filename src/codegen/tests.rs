@@ -229,3 +229,21 @@ fn floating_point_state_is_restored() {
         assert!(half > 0.0, "subnormal numbers are back after the call");
     }
 }
+
+/// The wide instruction sets that this machine has.
+fn wide_sets() -> Vec<CodegenOptions> {
+    use crate::target::{Isa, Target};
+    let machine = Target::native().target;
+    let sets = [Isa::Avx2, Isa::Avx512Ymm, Isa::Avx512].into_iter().filter(|isa| isa.is_available(&machine));
+    sets.map(|isa| CodegenOptions { isa, ..options() }).collect()
+}
+
+#[test]
+fn random_kernels_in_wide_vectors() {
+    for (i, options) in wide_sets().into_iter().enumerate() {
+        let first = 5000 + 1000 * i as u64;
+        check_random(first..first + 60, Numbers::Floats(DType::Float32), &options, Closeness::Ulps(64.0));
+        check_random(first + 60..first + 90, Numbers::Floats(DType::Float64), &options, Closeness::Ulps(64.0));
+        check_random(first + 90..first + 130, Numbers::Integers, &options, Closeness::Exact);
+    }
+}
