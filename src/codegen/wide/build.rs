@@ -190,10 +190,12 @@ impl Builder<'_> {
 
     /// `accs += a * b`.
     fn accumulate(&mut self, accs: &[VReg], a: ExprId, b: ExprId, shape: &Shape) -> Option<()> {
-        // A load that nothing else needs is an operand in memory.
-        let (a, b) = if self.is_single_load(a) && !self.is_single_load(b) { (b, a) } else { (a, b) };
         let (elem, width) = (shape.elem, shape.width);
-        if self.is_single_load(b)
+        // A load that nothing else needs is an operand in memory; but an operand of 64 bits would be read as 128.
+        let folds = width != Width::Half;
+        let (a, b) = if self.is_single_load(a) && !self.is_single_load(b) { (b, a) } else { (a, b) };
+        if folds
+            && self.is_single_load(b)
             && let Expr::Load(buffer, index) = self.kernel.arena.expr(b)
         {
             let a = self.expr(a)?;
