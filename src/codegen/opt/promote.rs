@@ -69,11 +69,11 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     out.extend(after);
 }
 
-/// Does the loop run at least once, on one thread, with nothing parallel inside?
+/// Does the loop run at least once, on one thread, with nothing parallel inside, and no check that guards an access?
 fn may_promote(kernel: &Kernel, l: &For) -> bool {
     let mut serial = l.kind != LoopKind::Parallel && kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
     kernel.for_each_stmt(l.body, &mut |_, stmt| {
-        serial &= !matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }));
+        serial &= !matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }) | Stmt::Check { .. });
     });
     serial
 }
