@@ -10,7 +10,7 @@
 //! There is a limit to the registers this takes.
 
 use super::machine::Machine;
-use crate::codegen::facts::{can_fail, is_speculable};
+use crate::codegen::facts::{fails, is_speculable};
 use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands};
@@ -175,13 +175,12 @@ impl Search<'_> {
         if !self.seen.insert((e, certain)) {
             return;
         }
-        if !self.changes(e) {
-            if self.is_worth(e) && (certain && !self.fails(e) || is_speculable(self.arena, e)) {
-                if !self.found.contains(&e) {
-                    self.found.push(e);
-                }
-                return;
+        let may_move = |arena| certain && !fails(arena, e) || is_speculable(arena, e);
+        if self.is_worth(e) && !self.changes(e) && may_move(self.arena) {
+            if !self.found.contains(&e) {
+                self.found.push(e);
             }
+            return;
         }
         let arena = self.arena;
         match arena.expr(e) {
@@ -196,12 +195,6 @@ impl Search<'_> {
             }
             _ => arena.for_each_child(e, |c| self.expr(c, certain)),
         }
-    }
-
-    fn fails(&self, e: ExprId) -> bool {
-        let mut found = false;
-        crate::loopir::rewrite::for_each_expr(self.arena, e, &mut |e| found |= can_fail(self.arena, e));
-        found
     }
 
     /// Does computing it take more than naming it?
