@@ -20,6 +20,13 @@ pub fn can_fail(arena: &Arena, e: ExprId) -> bool {
     }
 }
 
+/// Can evaluating `e` stop the kernel?
+pub fn fails(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
+    found
+}
+
 /// May `e` be evaluated where the program does not evaluate it: it reads no memory, cannot fail, and costs little?
 pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
     let mut cost = 0;

@@ -119,7 +119,6 @@ impl Plan {
         let lanes = machine.lanes(kernel.arena.dtype(nest.value));
         let accesses = accesses(kernel, nest);
         let vector = vector_level(kernel, nest, last, &accesses, machine);
-        let fits = machine.registers as i64 - 4;
 
         // What is inside a reduction already: the rows.
         let group = first_of_group(last);
@@ -127,7 +126,7 @@ impl Plan {
         let is_row = |i: usize| levels[i].role == Role::Space && Some(i) != vector;
         let rows: Vec<usize> = (inside + 1..levels.len()).filter(|&i| is_row(i)).collect();
         let parts = vector.and_then(|v| levels[v].extent).map_or(1, |n| (n as u64).div_ceil(lanes as u64) as i64);
-        let (n_rows, n_parts) = best_tile(levels, &rows, parts, machine);
+        let (mut n_rows, n_parts) = best_tile(levels, &rows, parts, machine);
         let mut tile: Vec<TileLevel> = Vec::new();
         let mut left = n_rows;
         let mut whole = true;
@@ -141,16 +140,20 @@ impl Plan {
             }
         }
         tile.reverse();
-        let mut used = n_rows * n_parts;
         whole &= n_parts == parts;
         // More of what is around, as a whole, while there are too few sums to keep the machine busy.
         for i in (0..group).rev().take_while(|&i| levels[i].role == Role::Space) {
             match levels[i].extent {
                 _ if Some(i) == vector => {}
                 _ if inside != last => break,
-                Some(n) if whole && used < BUSY && n * used <= fits && last + 1 < levels.len() => {
+                Some(n)
+                    if whole
+                        && n_rows * n_parts < BUSY
+                        && machine.holds_tile(n_rows.saturating_mul(n), n_parts)
+                        && last + 1 < levels.len() =>
+                {
                     tile.insert(0, TileLevel { level: i, size: n });
-                    used *= n;
+                    n_rows *= n;
                 }
                 _ => break,
             }
@@ -167,7 +170,7 @@ impl Plan {
                 .iter()
                 .filter(|l| l.role == Role::Reduction)
                 .map(|l| l.extent.unwrap_or(LONG_REDUCTION))
-                .product::<i64>();
+                .fold(1, i64::saturating_mul);
             let Some(end) = levels[..from].iter().rposition(|l| l.role == Role::Reduction) else { break };
             let next = first_of_group(end);
             if trips >= LONG_REDUCTION && footprint(&levels[next..], &accesses) > CACHED_BYTES {

@@ -6,12 +6,16 @@
 //!
 //! One operation with one rounding instead of two; not done when floats must be computed as written.
 
+use super::machine::Machine;
 use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Arena, Expr, ExprId, Kernel};
 
 /// Contracts all sums of `float32` and `float64`.
-pub fn contract(kernel: &mut Kernel) {
+pub fn contract(kernel: &mut Kernel, machine: &Machine) {
+    if !machine.contracts {
+        return;
+    }
     let mut memo = ExprMap::default();
     let body = kernel.body;
     kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
@@ -33,8 +37,8 @@ fn sum(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
     Some(arena.call(Intrinsic::Fma, &[x, y, other]))
 }
 
-/// The factors of a product, widened if it is the same in all lanes.
-fn product(arena: &mut Arena, e: ExprId) -> Option<(ExprId, ExprId)> {
+/// The factors of a product.
+fn product(arena: &Arena, e: ExprId) -> Option<(ExprId, ExprId)> {
     match arena.expr(e) {
         Expr::Binary(BinOp::Mul, x, y) => Some((x, y)),
         _ => None,

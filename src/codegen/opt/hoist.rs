@@ -10,7 +10,7 @@
 //! There is a limit to the registers this takes.
 
 use super::machine::Machine;
-use crate::codegen::facts::{can_fail, is_speculable};
+use crate::codegen::facts::{fails, is_speculable};
 use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands};
@@ -43,10 +43,15 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body 
 
 fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usize, out: &mut Vec<StmtId>) {
     let mut l = l;
-    let mut left = free;
+    let (sums, is_innermost) = inside(kernel, l.body, machine);
+    let mut left = free.min(machine.registers.saturating_sub(sums + KEPT));
     if l.kind != LoopKind::Parallel {
         let mut names = ExprMap::default();
         for e in invariants(kernel, &l) {
+            // A constant is made again faster than it is spilled around the loops inside.
+            if !is_innermost && kernel.arena.as_const(e).is_some() {
+                continue;
+            }
             let ty = kernel.arena.ty(e);
             let registers = (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize);
             // Equal parts share a register.
@@ -69,6 +74,24 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     l.body = body(kernel, l.body, machine, left);
     let same = kernel.stmts.get(s) == Stmt::For(l);
     out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
+}
+
+/// Registers that are left for what a loop computes.
+const KEPT: usize = 6;
+
+/// The vector registers that sums in a loop take, and whether there are no loops in it.
+fn inside(kernel: &Kernel, body: Body, machine: &Machine) -> (usize, bool) {
+    let (mut locals, mut is_innermost) = (HashSet::<LocalId, FxBuild>::default(), true);
+    let mut registers = 0;
+    kernel.for_each_stmt(body, &mut |_, stmt| match stmt {
+        Stmt::For(_) => is_innermost = false,
+        Stmt::Set { local, .. } if locals.insert(local) => {
+            let ty = kernel.arena.local(local).ty;
+            registers += (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize);
+        }
+        Stmt::If { .. } | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    });
+    (registers, is_innermost)
 }
 
 /// The largest expressions in a loop that are worth hoisting, in order of evaluation.
@@ -94,7 +117,9 @@ fn invariants(kernel: &Kernel, l: &For) -> Vec<ExprId> {
         }
         Stmt::If { .. } | Stmt::Check { .. } => {}
     });
-    let runs = kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
+    let mut runs = kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
+    // Nothing may be loaded before what proves it in bounds.
+    kernel.for_each_stmt(l.body, &mut |_, stmt| runs &= !matches!(stmt, Stmt::Check { .. }));
     search.body(kernel, l.body, runs);
     search.found
 }
@@ -113,7 +138,6 @@ struct Search<'a> {
 impl Search<'_> {
     /// `certain`: each iteration gets here.
     fn body(&mut self, kernel: &Kernel, body: Body, certain: bool) {
-        let mut certain = certain;
         for &s in kernel.stmts.list(body) {
             let stmt = kernel.stmts.get(s);
             for_each_operand(stmt, |e| self.expr(e, certain));
@@ -126,9 +150,7 @@ impl Search<'_> {
                     self.body(kernel, then, false);
                     self.body(kernel, otherwise, false);
                 }
-                // Nothing may be loaded before what proves it in bounds.
-                Stmt::Check { .. } => certain = false,
-                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } => {}
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
             }
         }
     }
@@ -153,13 +175,12 @@ impl Search<'_> {
         if !self.seen.insert((e, certain)) {
             return;
         }
-        if !self.changes(e) {
-            if self.is_worth(e) && (certain && !self.fails(e) || is_speculable(self.arena, e)) {
-                if !self.found.contains(&e) {
-                    self.found.push(e);
-                }
-                return;
+        let may_move = |arena| certain && !fails(arena, e) || is_speculable(arena, e);
+        if self.is_worth(e) && !self.changes(e) && may_move(self.arena) {
+            if !self.found.contains(&e) {
+                self.found.push(e);
             }
+            return;
         }
         let arena = self.arena;
         match arena.expr(e) {
@@ -174,12 +195,6 @@ impl Search<'_> {
             }
             _ => arena.for_each_child(e, |c| self.expr(c, certain)),
         }
-    }
-
-    fn fails(&self, e: ExprId) -> bool {
-        let mut found = false;
-        crate::loopir::rewrite::for_each_expr(self.arena, e, &mut |e| found |= can_fail(self.arena, e));
-        found
     }
 
     /// Does computing it take more than naming it?

@@ -28,8 +28,9 @@ use partition::Cuts;
 
 /// All passes, in order.
 pub fn optimize(mut kernel: Kernel, options: &CodegenOptions) -> Kernel {
+    let machine = Machine::new(options);
     for pass in PIPELINE {
-        pass.run(&mut kernel, &Machine::new(options));
+        pass.run(&mut kernel, &machine);
     }
     kernel
 }
@@ -37,50 +38,48 @@ pub fn optimize(mut kernel: Kernel, options: &CodegenOptions) -> Kernel {
 /// A step of the pipeline.
 struct Pass {
     name: &'static str,
-    /// Returns whether the kernel is to be simplified again.
-    run: fn(&mut Kernel, &Machine) -> bool,
+    run: Run,
 }
+
+/// What a pass leaves.
+enum Run {
+    /// Indices as simple as they were.
+    Plain(fn(&mut Kernel, &Machine)),
+    /// A kernel to be simplified again, if it says so.
+    Simplified(fn(&mut Kernel, &Machine) -> bool),
+}
+
+use Run::{Plain, Simplified};
 
 const PIPELINE: &[Pass] = &[
     // What the program is: affine accesses, loops without conditions.
-    pass("simplify", |_, _| true),
-    pass("unfuse", |k, _| unfuse::unfuse(k)),
-    pass("partition", |k, _| partition::partition(k, Cuts::Order)),
+    Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
+    Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
     // What it becomes: tiles, vectors, straight code.
-    pass("accumulate", |k, m| done(accumulate::accumulate(k, m))),
-    pass("partition_first", |k, _| partition::partition(k, Cuts::All)),
-    pass("vectorize", |k, m| done(vectorize::vectorize(k, m))),
-    pass("unroll", |k, _| {
-        unroll::unroll(k);
-        true
-    }),
-    // How it is computed: registers, no work twice.
-    pass("promote", |k, m| done(promote::promote(k, m))),
-    pass("forward", |k, _| done(forward::forward(k))),
-    pass("hoist", |k, m| done(hoist::hoist(k, m))),
-    pass("contract", |k, m| {
-        if m.contracts {
-            contract::contract(k);
-        }
-        false
-    }),
-    pass("cut_long_loops", |k, _| done(cut_long_loops(k))),
+    Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
+    Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
+    Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
+    Pass { name: "unroll", run: Plain(|k, _| unroll::unroll(k)) },
+    Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
+    // How it is computed: in registers, and nothing twice.
+    Pass { name: "promote", run: Plain(promote::promote) },
+    Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
+    Pass { name: "hoist", run: Plain(hoist::hoist) },
+    Pass { name: "contract", run: Plain(contract::contract) },
+    Pass { name: "cut_long_loops", run: Plain(|k, _| cut_long_loops(k)) },
 ];
-
-const fn pass(name: &'static str, run: fn(&mut Kernel, &Machine) -> bool) -> Pass {
-    Pass { name, run }
-}
-
-/// Nothing is left to simplify.
-fn done((): ()) -> bool {
-    false
-}
 
 impl Pass {
     /// Runs the pass, and in debug builds verifies what it made.
     fn run(&self, kernel: &mut Kernel, machine: &Machine) {
-        if (self.run)(kernel, machine) {
-            simplify::simplify(kernel);
+        match self.run {
+            Plain(run) => run(kernel, machine),
+            Simplified(run) => {
+                if run(kernel, machine) {
+                    simplify::simplify(kernel);
+                }
+            }
         }
         if cfg!(debug_assertions) {
             crate::loopir::verify::assert_valid(kernel, self.name);

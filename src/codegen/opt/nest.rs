@@ -125,8 +125,9 @@ impl Nest {
             Some(vars) if vars.iter().all(|&v| is_reduction(v)) => zero.extend(vars),
             _ => guards.push(c),
         });
-        let reductions = levels.iter().filter(|l| l.role == Role::Reduction);
-        if !reductions.clone().all(|l| zero.contains(&l.l.var)) {
+        // A reduction that never runs would not initialise either.
+        let mut reductions = levels.iter().filter(|l| l.role == Role::Reduction);
+        if !reductions.all(|l| zero.contains(&l.l.var) && l.extent.is_some_and(|n| n > 0)) {
             return None;
         }
         let varies = |e| mentions_var(arena, e, &mut |v| is_reduction(v));

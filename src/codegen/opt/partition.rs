@@ -145,6 +145,11 @@ impl Partition {
         });
         let mut points: Vec<i64> = Vec::new();
         for e in comparisons {
+            // A reduction stays in one piece, so that its nest is recognised, but for its first iteration.
+            let is_order = !matches!(arena.expr(e), Expr::Compare(CmpOp::Eq | CmpOp::Ne, ..));
+            if is_order && l.iterations == Iterations::Reduction {
+                continue;
+            }
             let Some((from, to)) = self.undecided(arena, e, l.var) else { continue };
             let (from, to) = (from.clamp(0, n), to.clamp(0, n));
             // Where most of the loop stays undecided, nothing is won.

@@ -69,11 +69,11 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     out.extend(after);
 }
 
-/// Does the loop run at least once, on one thread, with nothing parallel inside?
+/// Does the loop run at least once, on one thread, with nothing parallel inside, and no check that guards an access?
 fn may_promote(kernel: &Kernel, l: &For) -> bool {
     let mut serial = l.kind != LoopKind::Parallel && kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
     kernel.for_each_stmt(l.body, &mut |_, stmt| {
-        serial &= !matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }));
+        serial &= !matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }) | Stmt::Check { .. });
     });
     serial
 }
@@ -101,8 +101,8 @@ fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Ve
     found.inner.push(l.var);
     found.body(kernel, l.body, true);
     let mut chosen = Vec::new();
-    for (buffer, elements) in std::mem::take(&mut found.of) {
-        let Some(elements) = elements else { continue };
+    for (buffer, _) in kernel.buffers() {
+        let Some(Some(elements)) = found.of.remove(&buffer) else { continue };
         if !elements.iter().any(|e| e.is_written) || !are_apart(kernel, &elements, &found.inner) {
             continue;
         }
@@ -116,8 +116,6 @@ fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Ve
             }
         }
     }
-    // Text order does not depend on hashing.
-    chosen.sort_by_key(|e| (e.buffer.index(), e.index));
     let needed: usize = chosen.iter().map(|e| registers(machine, e.ty)).sum();
     if needed > *free {
         return Vec::new();

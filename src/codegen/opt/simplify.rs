@@ -9,7 +9,7 @@
 //! equal expressions: the passes after this one rely on it.
 
 use super::ranges::{Range, Ranges};
-use crate::codegen::facts::can_fail;
+use crate::codegen::facts::fails;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, reads_memory};
@@ -309,13 +309,6 @@ impl Simplifier {
         let rest = rest.to_expr(arena);
         Some(arena.binary(BinOp::FloorMod, rest, b))
     }
-}
-
-/// Can evaluating `e` stop the kernel?
-fn fails(arena: &Arena, e: ExprId) -> bool {
-    let mut found = false;
-    for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
-    found
 }
 
 /// Is `e` of variables and constants alone, so that it may be computed anywhere?

@@ -8,14 +8,14 @@
 //! Loops marked `Unroll`, and loops inside a hint that their statements allow, while the code stays small: what is written
 //! out costs compile time, and beyond a few hundred operations nothing is won.
 
-use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
-use crate::loopir::{Body, For, Iterations, Kernel, LoopKind, Stmt, StmtId};
+use crate::loopir::rewrite::{Substitution, for_each_operand};
+use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty};
 
 /// Operations that a loop marked `Unroll` may become. More than any register tile has.
-const MAX_OPERATIONS: i64 = 1600;
+const MAX_OPERATIONS: i64 = 400;
 
 /// Operations that a hinted loop may become.
-const MAX_HINTED: i64 = 400;
+const MAX_HINTED: i64 = 200;
 
 /// Writes out the loops of the kernel.
 pub fn unroll(kernel: &mut Kernel) {
@@ -37,7 +37,7 @@ fn body(kernel: &mut Kernel, old: Body, hint: u32) -> (Body, Size) {
     for i in 0..old.len() {
         let s = kernel.stmts.list(old)[i];
         let stmt = kernel.stmts.get(s);
-        for_each_operand(stmt, |e| for_each_expr(&kernel.arena, e, &mut |_| size.operations += 1));
+        for_each_operand(stmt, |e| size.operations += operations(&kernel.arena, e));
         match stmt {
             Stmt::For(l) => {
                 let hint = if l.hints.unroll > 0 { l.hints.unroll } else { hint };
@@ -62,6 +62,15 @@ fn body(kernel: &mut Kernel, old: Body, hint: u32) -> (Body, Size) {
         }
     }
     (if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }, size)
+}
+
+/// Operations of an expression; those of indices fold into addresses.
+fn operations(arena: &Arena, e: ExprId) -> i64 {
+    let mut n = 1;
+    if !matches!(arena.expr(e), Expr::Load(..)) && arena.ty(e) != Ty::INDEX {
+        arena.for_each_child(e, |c| n += operations(arena, c));
+    }
+    n
 }
 
 fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, inner: Size, hint: u32, out: &mut Vec<StmtId>) -> Size {
@@ -120,12 +129,14 @@ fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size) -> Option<i64> {
     let mut innermost = true;
     kernel.for_each_stmt(l.body, &mut |_, stmt| innermost &= matches!(stmt, Stmt::Store { .. } | Stmt::Set { .. }));
     let wanted = l.iterations == Iterations::Reduction && l.kind == LoopKind::Serial && innermost;
-    if !wanted || n == i64::MAX || inner.operations * n.min(TOGETHER) > MAX_OPERATIONS {
+    let most = MAX_OPERATIONS / inner.operations.max(1);
+    if !wanted || n == i64::MAX || most < 2 {
         return None;
     }
-    if n < 2 * TOGETHER {
-        return (inner.operations * n <= MAX_OPERATIONS).then_some(n);
+    if n < 2 * TOGETHER && n <= most {
+        return Some(n);
     }
-    let rest = |by: &i64| n % by;
-    [TOGETHER, TOGETHER + 1, TOGETHER - 1].into_iter().min_by_key(rest)
+    let all = [TOGETHER, TOGETHER + 1, TOGETHER - 1];
+    let together = all.into_iter().filter(|&by| by <= most && by < n).min_by_key(|by| n % by);
+    together.or((n > 2).then_some(2))
 }

@@ -1,8 +1,8 @@
 //! Expressions and statements of one iteration, as those of several at once.
 
-use crate::codegen::facts::{can_fail, is_speculable};
+use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var, reads_memory};
+use crate::loopir::rewrite::{ExprMap, Substitution, mentions_var, reads_memory};
 use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, VarId};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -244,10 +244,4 @@ impl Widener {
         let items: SmallVec<[ExprId; 16]> = (0..self.lanes).map(|lane| self.in_lane(arena, e, lane)).collect();
         Some(arena.pack(&items))
     }
-}
-
-fn fails(arena: &Arena, e: ExprId) -> bool {
-    let mut found = false;
-    for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
-    found
 }

@@ -228,7 +228,7 @@ impl Generator {
         let innermost = next == loops.len();
         let kind = match below(&mut self.rng, 6) {
             0 if at == 0 && !l.is_reduction && loops.iter().all(|l| !l.is_reduction) => LoopKind::Parallel,
-            0 | 1 | 2 if innermost && !l.is_reduction => LoopKind::Vector,
+            0..=2 if innermost && !l.is_reduction => LoopKind::Vector,
             3 => LoopKind::Unroll,
             _ => LoopKind::Serial,
         };
