@@ -1,7 +1,7 @@
 //! Factors long reductions, so that their parts can run side by side.
 //!
-//! *When*: a reduction block with plain bindings and one output, with more reduction work than the spatial loops have
-//! parallelism. *What*: all reduction loops become one innermost loop, which is split in two by sampled factors; one
+//! *When*: a reduction block with plain bindings and one output; if tiling serves it too, only with more reduction work
+//! than the spatial loops have parallelism. *What*: all reduction loops become one innermost loop, which is split in two by sampled factors; one
 //! schedule factors the outer part, one the inner, one is left as it was. *Why*: a sum over everything would keep
 //! one core, and one lane, busy.
 //!
@@ -25,8 +25,6 @@ use crate::schedule::error::ScheduleError;
 pub struct AddRFactor {
     /// With more spatial work than this there is nothing to gain from factoring a reduction that tiling serves.
     pub max_parallel_extent: i64,
-    /// A reduction that is not tiled must be longer than this.
-    pub max_parallel_basic: i64,
     /// The largest inner part, in iterations.
     pub max_innermost_factor: i64,
 }
@@ -37,11 +35,7 @@ pub const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
 impl AddRFactor {
     /// TVM's default CPU parameters for a machine with so many cores.
     pub fn tvm(cores: usize) -> Self {
-        AddRFactor {
-            max_parallel_extent: 16 * cores as i64,
-            max_parallel_basic: cores as i64,
-            max_innermost_factor: 64,
-        }
+        AddRFactor { max_parallel_extent: 16 * cores as i64, max_innermost_factor: 64 }
     }
 
     fn fits(&self, sch: &Schedule, index: usize, block: BlockId) -> bool {
@@ -77,7 +71,7 @@ impl AddRFactor {
         }
         match needs_tiling(func, block) {
             true => space < reduce && space <= self.max_parallel_extent,
-            false => reduce > 1 && reduce > self.max_parallel_basic,
+            false => reduce > 1,
         }
     }
 }
