@@ -50,6 +50,21 @@ impl Schedule {
         self.run("GetConsumers", vec![block.into()])
     }
 
+    /// `get_producers(block)`.
+    pub fn get_producers(&mut self, block: Rv) -> Many {
+        self.run("GetProducers", vec![block.into()])
+    }
+
+    /// `rfactor(loop, factor_axis)`.
+    pub fn rfactor(&mut self, loop_: Rv, factor_axis: i64) -> One {
+        self.run_one("RFactor", vec![loop_.into(), factor_axis.into()])
+    }
+
+    /// `sample_compute_location(block)`.
+    pub fn sample_compute_location(&mut self, block: Rv) -> One {
+        self.run_one("SampleComputeLocation", vec![block.into()])
+    }
+
     /// `sample_perfect_tile(loop, n, max_innermost_factor)`.
     pub fn sample_perfect_tile(&mut self, loop_: Rv, n: i64, max_innermost: i64) -> Many {
         self.run("SamplePerfectTile", vec![loop_.into(), n.into(), max_innermost.into()])

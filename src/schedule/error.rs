@@ -298,6 +298,9 @@ error_kinds! {
     /// A copy would write what the block has not.
     UncoveredCopy { block: Symbol, buffer: Symbol }
         => "UncoveredCopyError", "block `{block}` may leave parts unwritten of what the copy would write to buffer `{buffer}`", help "";
+    /// A block that does not update a buffer in place.
+    NotReadWrite { block: Symbol, buffer: Symbol }
+        => "NotReadWriteError", "block `{block}` does not read and write the same part of buffer `{buffer}`", help "";
     /// A copy beyond the buffer.
     CopyOutOfBounds { buffer: Symbol }
         => "CopyOutOfBoundsError", "the copy may touch what lies beyond buffer `{buffer}`", help "";

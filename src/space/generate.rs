@@ -21,6 +21,11 @@ impl Rules {
     pub fn auto(target: &Target, threads: usize) -> Rules {
         Rules { rules: rule::auto(target, threads), postprocs: super::postproc::auto() }
     }
+
+    /// TVM's default rules for a CPU with so many cores.
+    pub fn tvm(cores: usize) -> Rules {
+        Rules { rules: rule::tvm(cores), postprocs: super::postproc::auto() }
+    }
 }
 
 /// The sketches that the rules make of a function of `module`.

@@ -6,6 +6,7 @@ pub mod add_unit_loop;
 pub mod annotate;
 pub mod blockize;
 mod cache;
+pub mod cache_inplace;
 pub mod cache_read;
 pub mod cache_write;
 pub mod compute_at;
@@ -51,6 +52,7 @@ pub static ALL: &[&Kind] = &[
     &annotate::ANNOTATE,
     &annotate::UNANNOTATE,
     &blockize::BLOCKIZE,
+    &cache_inplace::CACHE_INPLACE,
     &cache_read::CACHE_READ,
     &cache_write::CACHE_WRITE,
     &compute_inline::COMPUTE_INLINE,

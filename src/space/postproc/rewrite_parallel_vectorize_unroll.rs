@@ -12,6 +12,7 @@ use super::Postproc;
 use crate::ir::visit::Substitution;
 use crate::ir::{AttrValue, BinOp, BlockId, Expr, ExprId, Func, IterKind, LoopId, LoopKind, VarId};
 use crate::schedule::Schedule;
+use crate::schedule::analysis::block_class::require_complete_or_reduction;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
@@ -124,6 +125,11 @@ fn plan(sch: &mut Schedule, block: Rv, loops: &[Rv], marks: Marks) -> (Option<us
         return (None, None);
     }
     let Some((index, id)) = live_block(sch, block) else { return (None, None) };
+    // What `parallel` and `vectorize` would refuse stays serial; the rest of the candidate is as good as ever.
+    let root = sch.func(index).root;
+    if require_complete_or_reduction(&sch.states[index], id, root).is_err() {
+        return (None, None);
+    }
     let ids: Vec<LoopId> = loops.iter().filter_map(|&l| live_loop(sch, l)).map(|(_, l)| l).collect();
     let n = ids.len();
     let contiguous = contiguous_loops(sch.func_mut(index), id, &ids);

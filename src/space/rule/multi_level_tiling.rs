@@ -1,7 +1,7 @@
 //! Tiles the loops of a block that uses its inputs more than once.
 //!
-//! *When*: bindings are plain loop variables, and some buffer read is not indexed by all spatial iteration variables:
-//! each of its elements serves several outputs. *What*: every loop is split by sampled factors, four ways if spatial,
+//! *When*: a reduction whose bindings are plain loop variables over constant ranges, and some buffer read is not indexed
+//! by all spatial iteration variables: each of its elements serves several outputs. *What*: every loop is split by sampled factors, four ways if spatial,
 //! two if a reduction, and the parts are ordered `S0 S1 R0 S2 R1 S3`; a write cache may be added and computed at the
 //! second or first spatial level. *Why*: tiles make reuse hit registers and caches; `S3` is the register tile.
 //!
@@ -11,12 +11,11 @@
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/multi_level_tiling.cc`.
 
-use super::super::analysis::{is_trivial_binding, live_block};
+use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block, read_write_pattern};
 use super::Rule;
 use crate::ir::visit::vars_of;
 use crate::ir::{AttrValue, BlockId, Func, IterKind};
 use crate::schedule::Schedule;
-use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 use crate::target::Target;
@@ -64,7 +63,9 @@ impl Rule for MultiLevelTiling {
 
     fn apply(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         let Some((index, id)) = live_block(&sch, block) else { return Ok(vec![sch]) };
-        if !needs_tiling(sch.func(index), id) {
+        let func = sch.func(index);
+        let constant = func.loops_above(id.stmt()).into_iter().all(|l| const_extent(func, l).is_some());
+        if !constant || !needs_tiling(func, id) {
             return Ok(vec![sch]);
         }
         sch.annotate(block, TILED, self.structure)?;
@@ -117,7 +118,11 @@ impl MultiLevelTiling {
             Some(one) => one,
             None => {
                 results.push(sch.clone());
-                sch.cache_write(block, 0, self.write_cache_scope)?
+                match sch.cache_write(block, 0, self.write_cache_scope) {
+                    Ok(cache) => cache,
+                    // What cannot be cached soundly is tiled without a cache.
+                    Err(_) => return Ok(results),
+                }
             }
         };
         for &level in &self.write_cache_levels {
@@ -139,7 +144,14 @@ pub fn needs_tiling(func: &Func, block: BlockId) -> bool {
     let node = func.block(block);
     let tiled = matches!(node.annotations.get(TILED), Some(AttrValue::Str(_)));
     let [write] = &node.writes[..] else { return false };
-    if tiled || node.reads.is_empty() || !is_trivial_binding(func, block) || func.root == block {
+    let reads_its_output = node.reads.iter().any(|r| r.buffer == write.buffer);
+    if tiled
+        || node.reads.is_empty()
+        || reads_its_output
+        || is_spatial(func, block)
+        || !is_trivial_binding(func, block)
+        || func.root == block
+    {
         return false;
     }
     let arena = &func.arena;
@@ -150,7 +162,7 @@ pub fn needs_tiling(func: &Func, block: BlockId) -> bool {
         .map(|i| i.var)
         .collect();
     let mut unused = 0;
-    for read in node.reads.iter().filter(|r| r.buffer != write.buffer) {
+    for read in &node.reads {
         let mut used = Vec::new();
         for (min, extent) in read.ranges(arena) {
             if arena.as_int(extent).is_none() {
@@ -163,13 +175,9 @@ pub fn needs_tiling(func: &Func, block: BlockId) -> bool {
     unused >= 1
 }
 
-/// Does the block only copy one buffer into another, each element to its own place (TVM's `IsWriteCache`)?
+/// Does the block only pass elements on, each to its own place (TVM's `IsWriteCache`)?
 fn is_write_cache(func: &Func, block: BlockId) -> bool {
     let node = func.block(block);
-    let (&[read], &[write]) = (&node.reads[..], &node.writes[..]) else { return false };
-    let in_scope = func.block_above(block.stmt()).is_some_and(|scope| {
-        let scope = Scope::of(func, scope);
-        scope.producers(block).len() == 1
-    });
-    in_scope && super::super::analysis::read_write_pattern(func, &read, &write) == (true, true)
+    let [write] = &node.writes[..] else { return false };
+    node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true))
 }

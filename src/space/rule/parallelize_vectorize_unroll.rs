@@ -1,12 +1,12 @@
 //! Marks the root block with how far to parallelise, vectorise and unroll.
 //!
-//! *When*: on the root block. *What*: annotations `meta_schedule.parallel`, `.vectorize` and `.unroll_explicit`, the last
-//! one sampled; the postprocessor `rewrite_parallel_vectorize_unroll` acts on them once all tiles are known.
+//! *When*: on the root block. *What*: annotations `meta_schedule.parallel`, `.vectorize` and, in a function with
+//! reductions, `.unroll_explicit`, the last one sampled; the postprocessor `rewrite_parallel_vectorize_unroll` acts on them once all tiles are known.
 //! *Why*: which loops can take it depends on decisions that are not made yet.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/parallel_vectorize_unroll.cc`.
 
-use super::super::analysis::live_block;
+use super::super::analysis::{is_spatial, live_block};
 use super::Rule;
 use crate::schedule::Schedule;
 use crate::schedule::arg::Rv;
@@ -26,6 +26,14 @@ pub struct ParallelizeVectorizeUnroll {
 const JOBS_PER_CORE: i64 = 16;
 
 impl ParallelizeVectorizeUnroll {
+    /// TVM's default CPU parameters for a machine with so many cores.
+    pub fn tvm(cores: usize) -> Self {
+        ParallelizeVectorizeUnroll {
+            max_parallel_extent: Some(JOBS_PER_CORE * cores as i64),
+            ..Self::for_threads(cores)
+        }
+    }
+
     /// TVM's default CPU parameters for `threads` cores; a single thread gets no parallel loops, which would only cost.
     pub fn for_threads(threads: usize) -> Self {
         ParallelizeVectorizeUnroll {
@@ -49,7 +57,9 @@ impl Rule for ParallelizeVectorizeUnroll {
             }
             sch.annotate(block, "meta_schedule.vectorize", self.max_vectorize_extent)?;
             let n = self.unroll_max_steps.len();
-            if n > 0 {
+            let reduces = live_block(&sch, block)
+                .is_some_and(|(f, _)| sch.func(f).blocks().iter().any(|&b| !is_spatial(sch.func(f), b)));
+            if n > 0 && reduces {
                 let steps = sch.sample_categorical(&self.unroll_max_steps, &vec![1.0 / n as f64; n])?;
                 sch.annotate(block, "meta_schedule.unroll_explicit", steps)?;
             }

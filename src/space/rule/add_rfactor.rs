@@ -1,0 +1,129 @@
+//! Factors long reductions, so that their parts can run side by side.
+//!
+//! *When*: a reduction block with plain bindings and one output; if tiling serves it too, only with more reduction work
+//! than the spatial loops have parallelism. *What*: all reduction loops become one innermost loop, which is split in two by sampled factors; one
+//! schedule factors the outer part, one the inner, one is left as it was. *Why*: a sum over everything would keep
+//! one core, and one lane, busy.
+//!
+//!     for i, k: B[i] += A[i, k]
+//!     # becomes
+//!     for i, k0, k1: B_rf[i, k0] += A[i, k0 * f + k1]
+//!     for i, k0: B[i] += B_rf[i, k0]
+//!
+//! TVM: `src/s_tir/meta_schedule/schedule_rule/add_rfactor.cc`.
+
+use super::super::analysis::{const_extent, is_trivial_binding, live_block, loop_iter_kind};
+use super::Rule;
+use super::multi_level_tiling::{TILED, needs_tiling};
+use crate::ir::{BlockId, IterKind, LoopId};
+use crate::schedule::Schedule;
+use crate::schedule::analysis::block_class::is_reduction_block;
+use crate::schedule::arg::{Arg, Rv};
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct AddRFactor {
+    /// With more spatial work than this there is nothing to gain from factoring a reduction that tiling serves.
+    pub max_parallel_extent: i64,
+    /// The largest inner part, in iterations.
+    pub max_innermost_factor: i64,
+}
+
+/// The annotation of a block whose producer is to be given a random place.
+pub const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
+
+impl AddRFactor {
+    /// TVM's default CPU parameters for a machine with so many cores.
+    pub fn tvm(cores: usize) -> Self {
+        AddRFactor { max_parallel_extent: 16 * cores as i64, max_innermost_factor: 64 }
+    }
+
+    fn fits(&self, sch: &Schedule, index: usize, block: BlockId) -> bool {
+        let func = sch.func(index);
+        let node = func.block(block);
+        let Some(scope) = func.block_above(block.stmt()) else { return false };
+        if node.writes.len() != 1
+            || !is_reduction_block(&sch.states[index], block, scope)
+            || !is_trivial_binding(func, block)
+            || node.annotations.get(TILED).is_some()
+        {
+            return false;
+        }
+        let loops = func.loops_above(block.stmt());
+        let inner = loops.iter().skip(1).map(|l| l.stmt()).chain([block.stmt()]);
+        if !loops.iter().zip(inner).all(|(&l, inside)| func.loop_(l).body[..] == [inside]) {
+            return false;
+        }
+        let (mut space, mut reduce, mut reduces) = (1i64, 1i64, false);
+        for &l in &loops {
+            let (kind, extent) = (loop_iter_kind(func, l), const_extent(func, l));
+            match (kind, extent) {
+                (IterKind::Spatial, Some(n)) => space = space.saturating_mul(n),
+                (IterKind::Reduce, Some(n)) => {
+                    reduce = reduce.saturating_mul(n);
+                    reduces = true;
+                }
+                (IterKind::Scan | IterKind::Opaque, _) | (_, None) => return false,
+            }
+        }
+        if !reduces {
+            return false;
+        }
+        match needs_tiling(func, block) {
+            true => space < reduce && space <= self.max_parallel_extent,
+            false => reduce > 1,
+        }
+    }
+}
+
+impl Rule for AddRFactor {
+    fn name(&self) -> &'static str {
+        "add_rfactor"
+    }
+
+    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+        let Some((index, id)) = live_block(&sch, block) else { return Ok(vec![sch]) };
+        if !self.fits(&sch, index, id) {
+            return Ok(vec![sch]);
+        }
+        let mut factored = sch.clone();
+        let (fused, n_spatial) = fuse_reductions(&mut factored, index, block)?;
+        let factors = factored.sample_perfect_tile(fused, 2, self.max_innermost_factor)?;
+        let parts = factored.split(fused, factors.iter().map(Arg::from).collect())?;
+        let mut results = Vec::with_capacity(3);
+        for part in parts {
+            let mut one = factored.clone();
+            // A reduction that is none of the known ones cannot be factored; then only the schedule as it was remains.
+            let Ok(partial) = one.rfactor(part, n_spatial as i64) else { continue };
+            one.get_loops(partial)?;
+            one.annotate(block, RANDOM_PRODUCER, 1)?;
+            results.push(one);
+        }
+        results.push(sch);
+        Ok(results)
+    }
+}
+
+/// Moves the reduction loops inwards and makes them one; the result has that loop and the number of spatial loops.
+fn fuse_reductions(sch: &mut Schedule, index: usize, block: Rv) -> Result<(Rv, usize), ScheduleError> {
+    let loops = sch.get_loops(block)?;
+    let ids: Vec<LoopId> = match live_block(sch, block) {
+        Some((_, b)) => sch.func(index).loops_above(b.stmt()),
+        None => Vec::new(),
+    };
+    let func = sch.func(index);
+    let reduces: Vec<bool> = ids.iter().map(|&l| loop_iter_kind(func, l) == IterKind::Reduce).collect();
+    let of = |wanted: bool| -> Vec<Rv> {
+        loops.iter().zip(&reduces).filter(|&(_, &r)| r == wanted).map(|(&l, _)| l).collect()
+    };
+    let (spatial, reduction) = (of(false), of(true));
+    let order = [&spatial[..], &reduction[..]].concat();
+    if order != loops {
+        sch.reorder(&order)?;
+    }
+    let fused = match reduction[..] {
+        [one] => one,
+        _ => sch.fuse(&reduction)?,
+    };
+    Ok((fused, spatial.len()))
+}

@@ -1,0 +1,41 @@
+//! Inlines constants that have a buffer of their own.
+//!
+//! *When*: the block stores one value that depends on no buffer into a buffer without dimensions, which is no output.
+//! *What*: `compute_inline`. *Why*: a load less wherever the constant is used, and other rules see through it.
+//!
+//! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc` (`InlineConstantScalars`).
+
+use super::super::analysis::live_block;
+use super::Rule;
+use crate::schedule::Schedule;
+use crate::schedule::analysis::block_class::is_output_block;
+use crate::schedule::arg::Rv;
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct InlineConstantScalars;
+
+impl Rule for InlineConstantScalars {
+    fn name(&self) -> &'static str {
+        "inline_constant_scalars"
+    }
+
+    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+        if fits(&sch, block) {
+            let mut inlined = sch.clone();
+            if inlined.compute_inline(block).is_ok() {
+                return Ok(vec![inlined]);
+            }
+        }
+        Ok(vec![sch])
+    }
+}
+
+fn fits(sch: &Schedule, rv: Rv) -> bool {
+    let Some((index, block)) = live_block(sch, rv) else { return false };
+    let func = sch.func(index);
+    let node = func.block(block);
+    let Some(scope) = func.block_above(block.stmt()) else { return false };
+    let [write] = &node.writes[..] else { return false };
+    node.reads.is_empty() && write.rank(&func.arena) == 0 && !is_output_block(func, block, scope)
+}

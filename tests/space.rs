@@ -1,0 +1,165 @@
+//! Spaces: the rules on every workload, and TVM's own spaces.
+//!
+//! With `TVMR_CONFORMANCE` naming a directory that holds `space.jsonl`, the sketches of TVM's rules are compared with
+//! its own, and what our postprocessors make of its candidates with what its own made.
+
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use tvmr::ir::Module;
+use tvmr::ir::equal::Equality;
+use tvmr::ir::verify::{Checks, verify};
+use tvmr::schedule::{Schedule, Trace};
+use tvmr::script::{self, ParseOptions};
+use tvmr::space::generate::{Rules, generate};
+use tvmr::space::sample::{Sketch, stream};
+use tvmr::target::Target;
+
+fn parse(text: &str, name: &str) -> Module {
+    let symbols: &[&str] = if name.starts_with("symbolic") { &["n", "m", "k"] } else { &[] };
+    let bind = symbols.iter().map(|n| (n.to_string(), 96)).collect();
+    match script::parse(text, name, &ParseOptions { bind, ..ParseOptions::default() }) {
+        Ok(parsed) => parsed.module,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// Every workload has a space, most of whose candidates are accepted and well-formed; the others say why not.
+#[test]
+fn every_workload_can_be_sampled() {
+    let target = Target::native().target;
+    let mut files: Vec<_> = std::fs::read_dir("workloads").expect("the folder exists").flatten().collect();
+    files.sort_by_key(|f| f.file_name());
+    let mut failures = Vec::new();
+    for (file, threads) in files.iter().flat_map(|f| [(f, 1), (f, 4)]) {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(file.path()).expect("a workload is a text");
+        let module = parse(&text, &name);
+        for func in 0..module.funcs.len() {
+            for (kind, rules) in [("auto", Rules::auto(&target, threads)), ("tvm", Rules::tvm(threads))] {
+                let space = match generate(&module, func, rules) {
+                    Ok(space) => space,
+                    Err(e) => {
+                        failures.push(format!("{name}, {kind}: {e}"));
+                        continue;
+                    }
+                };
+                let base = Schedule::new(&module, 0);
+                let mut accepted = 0;
+                let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+                for i in 0..64 {
+                    match space.sample(&base, stream(1, i)) {
+                        Ok(sch) => {
+                            accepted += 1;
+                            for f in &sch.module().funcs {
+                                if let Some(v) = verify(f, Checks::ALL).first() {
+                                    failures.push(format!("{name}, {kind}, candidate {i}: {v:?}"));
+                                }
+                            }
+                        }
+                        Err(r) => *reasons.entry(format!("{}: {}", r.by, r.message)).or_default() += 1,
+                    }
+                }
+                if !reasons.is_empty() {
+                    println!(
+                        "{name}, {kind}: {accepted} of 64 accepted, {} sketches; {reasons:?}",
+                        space.sketches().len()
+                    );
+                }
+                if accepted < 32 {
+                    failures.push(format!("{name}, {kind}: only {accepted} of 64 are accepted: {reasons:?}"));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn cases() -> Vec<Value> {
+    let Some(dir) = std::env::var_os("TVMR_CONFORMANCE") else { return Vec::new() };
+    let path = std::path::Path::new(&dir).join("space.jsonl");
+    let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+    text.lines().map(|l| serde_json::from_str(l).expect("a line is a case")).collect()
+}
+
+fn text<'a>(case: &'a Value, field: &str) -> &'a str {
+    case[field].as_str().unwrap_or_default()
+}
+
+/// Our postprocessors make of TVM's candidates what its own make.
+#[test]
+fn postprocessors_agree_with_tvm() {
+    let space = tvmr::space::sample::Space::new(Vec::new(), tvmr::space::postproc::auto());
+    let (mut agree, mut all) = (0, 0);
+    let mut differences = Vec::new();
+    for case in cases().iter().filter(|c| c["stage"] == json!("sampled")) {
+        let module = parse(text(case, "input"), "input");
+        let trace = Trace::from_json(&case["trace_json"]).expect("the trace reads").without_postproc();
+        let mut sch = Schedule::new(&module, 0);
+        let result = trace.replay(&mut sch).map_err(|e| e.error.to_string());
+        let result = result.and_then(|()| space.postprocess(&mut sch).map_err(|r| format!("{}: {}", r.by, r.message)));
+        let expected = parse(text(case, "output"), "output");
+        let equality = Equality { block_names: true, fold: true };
+        let result = result.and_then(|()| equality.modules(&sch.module(), &expected).map_err(|d| d.to_string()));
+        all += 1;
+        match result {
+            Ok(()) => agree += 1,
+            Err(e) => differences.push(format!("{}: {e}", text(case, "id"))),
+        }
+    }
+    println!("postprocessors: {agree} of {all} agree\n{}", differences.join("\n"));
+    assert_eq!(agree, all);
+}
+
+/// TVM's rules make TVM's sketches, in its order.
+#[test]
+fn sketches_agree_with_tvm() {
+    let mut groups: BTreeMap<(String, String), Vec<Value>> = BTreeMap::new();
+    for case in cases().into_iter().filter(|c| c["stage"] == json!("design")) {
+        groups.entry((text(&case, "input").to_string(), case["target"].to_string())).or_default().push(case);
+    }
+    let (mut agree, mut all) = (0, 0);
+    let mut differences = Vec::new();
+    for ((input, target), cases) in &groups {
+        let cores = cores(target);
+        let module = parse(input, "input");
+        let space = match generate(&module, 0, Rules::tvm(cores)) {
+            Ok(space) => space,
+            Err(e) => {
+                all += cases.len();
+                differences.push(format!("{}: {e}", text(&cases[0], "id")));
+                continue;
+            }
+        };
+        let ours: Vec<Value> = space
+            .sketches()
+            .iter()
+            .filter_map(|s| match s {
+                Sketch::Trace(t) => Some(t.to_json()[0].clone()),
+                Sketch::Function(_) => None,
+            })
+            .collect();
+        let known: BTreeSet<String> = ours.iter().map(Value::to_string).collect();
+        for case in cases {
+            all += 1;
+            let theirs = case["trace_json"][0].to_string();
+            let index = case["space_index"].as_u64().unwrap_or_default() as usize;
+            if ours.get(index).is_some_and(|o| o.to_string() == theirs) && case["n_spaces"] == json!(ours.len()) {
+                agree += 1;
+            } else {
+                let found = if known.contains(&theirs) { "in another order" } else { "missing" };
+                differences.push(format!("{}: {found}; {} of {}", text(case, "id"), ours.len(), case["n_spaces"]));
+                if differences.len() == 1 {
+                    differences.push(format!("  theirs {theirs}\n  ours {}", ours.get(index).unwrap_or(&Value::Null)));
+                }
+            }
+        }
+    }
+    println!("sketches: {agree} of {all} agree\n{}", differences.join("\n"));
+    assert_eq!(agree, all);
+}
+
+fn cores(target: &str) -> usize {
+    let digits = target.split("num-cores").nth(1).unwrap_or_default();
+    let digits: String = digits.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("the target says its number of cores")
+}
