@@ -3,6 +3,8 @@
 //! The first line says what is tested: `# test: KIND [options]`. Options are `bind n=4` for `--bind`,
 //! `dialect classic|current` for what is printed, and what [`schedules`] says.
 //!
+//! Files that end in `.lir` hold a kernel of the loop IR; see [`passes`].
+//!
 //! * Rejections stand on the offending line: `#~ error[code]`; `#~^ error[code]` means the line above, `#~v error[code]`
 //!   the line below, and `#~file error[code]` a mistake without a place. All mistakes of a text must be listed.
 //! * Expected output follows a line `# expect:`, each of its lines behind `#|`. A case of a kind that only has
@@ -10,6 +12,8 @@
 //!
 //! `TVMR_BLESS=1 cargo test --test filetests` rewrites expected output; read the diff.
 
+#[path = "filetests/passes.rs"]
+mod passes;
 #[path = "filetests/schedules.rs"]
 mod schedules;
 
@@ -37,6 +41,7 @@ struct Options {
     dialect: Dialect,
     program: Option<String>,
     seed: u64,
+    pass: Option<String>,
 }
 
 /// What a kind makes of a case: its output, and the mistakes it found.
@@ -56,6 +61,7 @@ const KINDS: &[(&str, Run)] = &[
     ("schedule", schedules::schedule),
     ("space-function", schedules::space_function),
     ("trace", schedules::trace),
+    ("opt", passes::opt),
 ];
 
 #[test]
@@ -86,6 +92,11 @@ fn space_function_cases() {
 #[test]
 fn trace_cases() {
     run("trace");
+}
+
+#[test]
+fn opt_cases() {
+    run("opt");
 }
 
 #[test]
@@ -147,7 +158,7 @@ fn run(kind: &str) {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(root().join(kind))
         .expect("the directory of the cases")
         .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "tir"))
+        .filter(|p| p.extension().is_some_and(|e| e == "tir" || e == "lir"))
         .collect();
     paths.sort();
     assert!(!paths.is_empty(), "no cases of kind {kind}");
@@ -191,6 +202,7 @@ fn case(path: &Path, kind: &str, text: &str) -> Case {
             ("bind", Some((name, n))) => {
                 options.bind.insert(name.into(), n.parse().expect("an integer"));
             }
+            ("pass", _) => options.pass = Some(value.to_string()),
             ("program", _) => options.program = Some(value.to_string()),
             ("seed", _) => options.seed = value.parse().expect("a number"),
             ("dialect", _) => options.dialect = value.parse().expect("a dialect"),

@@ -7,6 +7,7 @@ use super::options::{CodegenError, CodegenOptions};
 use super::runtime::frame::{Frame, KernelFn, Status};
 use super::runtime::{RunContext, RuntimeFailure, functions, workers};
 use super::scratch::ScratchLayout;
+use super::wide;
 use crate::loopir::{Buffer, Kernel};
 use cranelift_jit::{JITBuilder, JITModule};
 use std::time::{Duration, Instant};
@@ -51,9 +52,9 @@ unsafe impl Sync for CompiledKernel {}
 /// The machine is not supported, or the back end refuses the kernel.
 pub fn compile(kernel: &Kernel, options: &CodegenOptions) -> Result<CompiledKernel, CodegenError> {
     let started = Instant::now();
-    let optimized = opt::optimize(kernel.clone(), options);
+    let mut optimized = opt::optimize(kernel.clone(), options);
     let optimize = started.elapsed();
-    let (mut compiled, _) = assemble(&optimized, options, false)?;
+    let (mut compiled, _) = assemble(&mut optimized, options, false)?;
     compiled.times.optimize = optimize;
     Ok(compiled)
 }
@@ -66,21 +67,22 @@ pub fn compile_with_listing(
     kernel: &Kernel,
     options: &CodegenOptions,
 ) -> Result<(CompiledKernel, String), CodegenError> {
-    let optimized = opt::optimize(kernel.clone(), options);
-    assemble(&optimized, options, true)
+    let mut optimized = opt::optimize(kernel.clone(), options);
+    assemble(&mut optimized, options, true)
 }
 
 /// Emits a kernel as it is.
 pub(super) fn assemble(
-    kernel: &Kernel,
+    kernel: &mut Kernel,
     options: &CodegenOptions,
     want_listing: bool,
 ) -> Result<(CompiledKernel, String), CodegenError> {
+    let regions = wide::plan(kernel, options);
     let mut builder = JITBuilder::with_isa(isa::host()?, cranelift_module::default_libcall_names());
     builder.symbol_lookup_fn(Box::new(functions::address_of));
     let mut module = JITModule::new(builder);
     let scratch = ScratchLayout::new(kernel);
-    let result = clif::emit(&mut module, kernel, options, &scratch, want_listing).and_then(|emitted| {
+    let result = clif::emit(&mut module, kernel, regions, options, &scratch, want_listing).and_then(|emitted| {
         let started = Instant::now();
         module.finalize_definitions()?;
         Ok((emitted, started.elapsed()))

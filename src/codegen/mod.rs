@@ -16,6 +16,7 @@ pub mod opt;
 mod options;
 pub mod runtime;
 mod scratch;
+mod wide;
 
 pub use compiled::{CompileTimes, CompiledKernel, compile, compile_with_listing};
 pub use options::{CodegenError, CodegenOptions};

@@ -1,7 +1,7 @@
 //! Differential tests: machine code against the evaluator.
 
 use super::testing::memory::Flush;
-use super::testing::random::{Numbers, random_kernel};
+use super::testing::random::{Numbers, random_kernel, random_scheduled};
 use super::testing::{Closeness, assert_close, check, random_params, run_compiled};
 use super::{CodegenOptions, Pinning, RunContext, RuntimeFailure, Workers, compile};
 use crate::ir::DType;
@@ -39,6 +39,27 @@ fn random_float_kernels() {
 fn random_half_kernels() {
     check_random(2000..2030, Numbers::Floats(DType::Float16), &options(), Closeness::Ulps(32.0));
     check_random(2030..2060, Numbers::Floats(DType::BFloat16), &options(), Closeness::Ulps(32.0));
+}
+
+#[test]
+fn scheduled_integer_kernels() {
+    for seed in 0..400 {
+        let kernel = random_scheduled(seed, Numbers::Integers);
+        assert_valid(&kernel, "generation");
+        check(&kernel, &options(), seed, Closeness::Exact);
+    }
+}
+
+#[test]
+fn scheduled_float_kernels() {
+    for seed in 0..400 {
+        let dtype = if seed % 3 == 0 { DType::Float64 } else { DType::Float32 };
+        let kernel = random_scheduled(10_000 + seed, Numbers::Floats(dtype));
+        assert_valid(&kernel, "generation");
+        // Sums of a few hundred terms, in any order; as written when floats are strict.
+        check(&kernel, &options(), seed, Closeness::Ulps(2048.0));
+        check(&kernel, &CodegenOptions { strict_fp: true, ..options() }, seed, Closeness::Ulps(64.0));
+    }
 }
 
 #[test]
@@ -206,5 +227,23 @@ fn floating_point_state_is_restored() {
         assert_eq!(found[1][0], Some(crate::ir::Const::Float(expected)));
         let half = std::hint::black_box(f32::MIN_POSITIVE) / 2.0;
         assert!(half > 0.0, "subnormal numbers are back after the call");
+    }
+}
+
+/// The wide instruction sets that this machine has.
+fn wide_sets() -> Vec<CodegenOptions> {
+    use crate::target::{Isa, Target};
+    let machine = Target::native().target;
+    let sets = [Isa::Avx2, Isa::Avx512Ymm, Isa::Avx512].into_iter().filter(|isa| isa.is_available(&machine));
+    sets.map(|isa| CodegenOptions { isa, ..options() }).collect()
+}
+
+#[test]
+fn random_kernels_in_wide_vectors() {
+    for (i, options) in wide_sets().into_iter().enumerate() {
+        let first = 5000 + 1000 * i as u64;
+        check_random(first..first + 60, Numbers::Floats(DType::Float32), &options, Closeness::Ulps(64.0));
+        check_random(first + 60..first + 90, Numbers::Floats(DType::Float64), &options, Closeness::Ulps(64.0));
+        check_random(first + 90..first + 130, Numbers::Integers, &options, Closeness::Exact);
     }
 }

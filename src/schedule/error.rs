@@ -268,6 +268,15 @@ error_kinds! {
     /// A dimension that the buffer does not have.
     StorageAlignAxisOutOfRange { axis: i64, rank: usize }
         => "StorageAlignAxisOutOfRangeError", "axis {axis} is out of range: the buffer has {rank} dimensions", help "";
+    /// A buffer of which no window can roll.
+    RollingBuffer { buffer: Symbol, problem: &'static str }
+        => "RollingBufferMatchError", "buffer `{buffer}` cannot roll: {problem}", help "split the consumer's loop and `compute_at` the block there first";
+    /// A block whose order against others matters beyond reads after writes.
+    RollingBufferDependency { buffer: Symbol }
+        => "RollingBufferDependencyError", "the writer of buffer `{buffer}` and other blocks overwrite what they read or wrote", help "";
+    /// Producer and consumer of a rolling buffer share no loop.
+    RollingBufferInsertion { buffer: Symbol }
+        => "RollingBufferInsertionError", "the writer of buffer `{buffer}` and its readers are under no common loop", help "`compute_at` the writer first";
     /// An alignment below one.
     StorageAlignInvalidFactor { factor: i64 }
         => "StorageAlignInvalidFactorError", "the factor is {factor}, expected a positive number", help "";
@@ -349,12 +358,18 @@ error_kinds! {
     /// The iteration variables in a buffer's indices and in the new ones differ.
     ReindexCacheMismatch { iter: Symbol }
         => "ReindexCacheReadWriteNotMatchError", "iteration variable `{iter}` is used by only one of the buffer's indices and the index map", help "";
+    /// A layout that does not hold every element by itself.
+    ReindexCacheOverlap
+        => "ReindexCacheOverlapError", "the index map sends different elements to one place, or to a negative index", help "use a map that can be inverted";
     /// A region where an element is expected.
     NotSinglePointAccess { buffer: Symbol, access: &'static str }
         => "NotSinglePointAccess", "the block {access} more than one element of buffer `{buffer}`", help "";
     /// A predicate that a copy would not have.
     GuardedBlock { block: Symbol }
         => "GuardedBlockError", "block `{block}` has a predicate on the iteration variables of the copy", help "choose factors that divide the extents, or use `cache_read` and `cache_write`";
+    /// A consumer that does not become part of the reduction.
+    EpilogueNotFusible { why: &'static str }
+        => "BodyAnalysisError", "the block cannot become part of the reduction: {why}", help "";
     /// The block pads nothing.
     PaddingPatternMatch { why: &'static str }
         => "PaddingPatternMatchError", "the block is no padding: {why}", help "";

@@ -29,7 +29,7 @@ use super::memory::FLAGS;
 pub(super) struct Emitter<'a, 'b> {
     pub b: FunctionBuilder<'b>,
     pub kernel: &'a Kernel,
-    module: &'a mut dyn Module,
+    pub module: &'a mut dyn Module,
     pub shared: &'a mut Shared,
     /// The functions of the module that this one calls.
     functions: HashMap<&'static str, FuncRef, FxBuild>,
@@ -81,7 +81,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         shared: &'a mut Shared,
         stmts: &[StmtId],
     ) -> Self {
-        let plan = AddressPlan::new(kernel, stmts, &shared.order);
+        let plan = AddressPlan::new(kernel, &shared.regions, stmts, &shared.order);
         let invalid = Value::from_u32(0);
         Emitter {
             b,
@@ -343,13 +343,37 @@ impl<'a, 'b> Emitter<'a, 'b> {
         }
     }
 
+    /// Forgets what a statement writes, whatever is inside.
+    fn forget_written_by(&mut self, s: StmtId) {
+        match self.kernel.stmts.get(s) {
+            Stmt::For(l) => self.forget_written(l.body),
+            Stmt::Store { buffer, .. } => self.forget_buffer(buffer),
+            Stmt::Set { local, .. } => self.forget_local(local),
+            Stmt::If { then, otherwise, .. } => {
+                self.forget_written(then);
+                self.forget_written(otherwise);
+            }
+            Stmt::Let { .. } | Stmt::Check { .. } => {}
+        }
+        self.forget_statement();
+    }
+
     // ---- statements ----------------------------------------------------------------------------------------
 
     /// Emits statements; the variables they bind go out of scope at the end.
     fn body(&mut self, body: Body) {
         let mut bound = SmallVec::<[VarId; 8]>::new();
-        for i in 0..body.len() {
-            let s = self.kernel.stmts.list(body)[i];
+        let mut next = 0;
+        while next < body.len() {
+            let s = self.kernel.stmts.list(body)[next];
+            if let Some(len) = self.region(s) {
+                for &s in &self.kernel.stmts.list(body)[next..next + len] {
+                    self.forget_written_by(s);
+                }
+                next += len;
+                continue;
+            }
+            next += 1;
             match self.kernel.stmts.get(s) {
                 Stmt::For(l) => self.for_loop(s, &l),
                 Stmt::If { condition, then, otherwise } => self.if_else(condition, then, otherwise),

@@ -12,6 +12,7 @@
 
 use super::func::Emitter;
 use super::value::{PART, Parts, Val, int_scalar, int_vector, lane_bytes, n_parts, part_type, scalar_type};
+use crate::codegen::wide::{RegionArg, Regions};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
@@ -52,14 +53,26 @@ pub(super) struct AddressPlan {
 
 impl AddressPlan {
     /// The plan for statements and everything in them. `order` numbers variables from the outermost on.
-    pub fn new(kernel: &Kernel, stmts: &[StmtId], order: &[u32]) -> AddressPlan {
+    pub fn new(kernel: &Kernel, regions: &Regions, stmts: &[StmtId], order: &[u32]) -> AddressPlan {
         let mut plan = AddressPlan::default();
-        plan.stmts(kernel, stmts, order, &mut Vec::new());
+        plan.stmts(kernel, regions, stmts, order, &mut Vec::new());
         plan
     }
 
-    fn stmts(&mut self, kernel: &Kernel, stmts: &[StmtId], order: &[u32], around: &mut Vec<StmtId>) {
-        for &s in stmts {
+    fn stmts(&mut self, kernel: &Kernel, regions: &Regions, stmts: &[StmtId], order: &[u32], around: &mut Vec<StmtId>) {
+        let mut next = 0;
+        while let Some(&s) = stmts.get(next) {
+            next += 1;
+            if let Some(region) = regions.at(s) {
+                // It has pointers of its own, which start here.
+                for arg in &region.args {
+                    if let RegionArg::Address { buffer, index } = *arg {
+                        self.access(kernel, buffer, index, order, around);
+                    }
+                }
+                next += region.len - 1;
+                continue;
+            }
             let stmt = kernel.stmts.get(s);
             for_each_operand(stmt, |e| {
                 for_each_expr(&kernel.arena, e, &mut |e| {
@@ -71,12 +84,12 @@ impl AddressPlan {
             match stmt {
                 Stmt::For(l) => {
                     around.push(s);
-                    self.stmts(kernel, kernel.stmts.list(l.body), order, around);
+                    self.stmts(kernel, regions, kernel.stmts.list(l.body), order, around);
                     around.pop();
                 }
                 Stmt::If { then, otherwise, .. } => {
-                    self.stmts(kernel, kernel.stmts.list(then), order, around);
-                    self.stmts(kernel, kernel.stmts.list(otherwise), order, around);
+                    self.stmts(kernel, regions, kernel.stmts.list(then), order, around);
+                    self.stmts(kernel, regions, kernel.stmts.list(otherwise), order, around);
                 }
                 Stmt::Store { buffer, index, .. } => self.access(kernel, buffer, index, order, around),
                 Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
@@ -224,7 +237,7 @@ impl Emitter<'_, '_> {
     }
 
     /// The pointer and displacement of an access.
-    fn address(&mut self, buffer: BufferId, index: ExprId) -> (Value, i32) {
+    pub fn address(&mut self, buffer: BufferId, index: ExprId) -> (Value, i32) {
         let address = self.plan.addresses[&(buffer, index)];
         let pointer = match address.link {
             Some(id) => self.link_value(id),

@@ -12,10 +12,12 @@ mod expr;
 mod fp_state;
 mod func;
 mod memory;
+mod region;
 mod value;
 
 use super::cost::Costs;
 use super::scratch::ScratchLayout;
+use super::wide::Regions;
 use super::{CodegenError, CodegenOptions};
 use crate::ir::expr::FxBuild;
 use crate::loopir::{For, Kernel, Stmt, StmtId, Ty, VarId};
@@ -40,6 +42,10 @@ struct Shared {
     /// Least number of iterations that a worker takes of a parallel loop.
     grains: HashMap<StmtId, i64, FxBuild>,
     scratch: ScratchLayout,
+    /// What the wide-vector back end made.
+    regions: Regions,
+    /// Bytes of the regions that were called so far.
+    region_bytes: usize,
     /// Variables numbered from the outermost on.
     order: Vec<u32>,
     /// Parallel loops whose bodies are functions, in order of discovery.
@@ -89,6 +95,7 @@ thread_local! {
 pub(super) fn emit(
     module: &mut dyn Module,
     kernel: &Kernel,
+    regions: Regions,
     options: &CodegenOptions,
     scratch: &ScratchLayout,
     want_listing: bool,
@@ -104,6 +111,8 @@ pub(super) fn emit(
         polls: costs.polls(),
         grains: costs.grains(),
         scratch: scratch.clone(),
+        regions,
+        region_bytes: 0,
         order: variable_order(kernel),
         bodies: Vec::new(),
     };
@@ -135,6 +144,7 @@ pub(super) fn emit(
         }
         Ok(())
     })?;
+    emitted.code_size += shared.region_bytes;
     Ok(emitted)
 }
 

@@ -119,13 +119,15 @@ impl Plan {
         let lanes = machine.lanes(kernel.arena.dtype(nest.value));
         let accesses = accesses(kernel, nest);
         let vector = vector_level(kernel, nest, last, &accesses, machine);
-        let inside = |i: usize| i > last;
-        let fits = machine.accumulators();
+        let fits = machine.registers as i64 - 4;
 
-        // What is inside the reduction already: the rows.
-        let rows: Vec<usize> = (last + 1..levels.len()).filter(|&i| Some(i) != vector).collect();
+        // What is inside a reduction already: the rows.
+        let group = first_of_group(last);
+        let inside = levels[..group].iter().rposition(|l| l.role == Role::Reduction).unwrap_or(last);
+        let is_row = |i: usize| levels[i].role == Role::Space && Some(i) != vector;
+        let rows: Vec<usize> = (inside + 1..levels.len()).filter(|&i| is_row(i)).collect();
         let parts = vector.and_then(|v| levels[v].extent).map_or(1, |n| (n as u64).div_ceil(lanes as u64) as i64);
-        let (n_rows, n_parts) = best_tile(levels, &rows, parts, fits);
+        let (n_rows, n_parts) = best_tile(levels, &rows, parts, machine);
         let mut tile: Vec<TileLevel> = Vec::new();
         let mut left = n_rows;
         let mut whole = true;
@@ -142,11 +144,11 @@ impl Plan {
         let mut used = n_rows * n_parts;
         whole &= n_parts == parts;
         // More of what is around, as a whole, while there are too few sums to keep the machine busy.
-        let group = first_of_group(last);
         for i in (0..group).rev().take_while(|&i| levels[i].role == Role::Space) {
             match levels[i].extent {
                 _ if Some(i) == vector => {}
-                Some(n) if whole && used < BUSY && n * used <= fits && inside(levels.len() - 1) => {
+                _ if inside != last => break,
+                Some(n) if whole && used < BUSY && n * used <= fits && last + 1 < levels.len() => {
                     tile.insert(0, TileLevel { level: i, size: n });
                     used *= n;
                 }
@@ -243,7 +245,8 @@ fn vector_level(kernel: &Kernel, nest: &Nest, last: usize, operands: &[Operand],
 
 /// How many rows and vectors of the tile's loops to keep in registers: the pair that keeps the machine busiest. A row
 /// count is a product of whole inner loops and a divisor of the next.
-fn best_tile(levels: &[Level], rows: &[usize], parts: i64, fits: i64) -> (i64, i64) {
+fn best_tile(levels: &[Level], rows: &[usize], parts: i64, machine: &Machine) -> (i64, i64) {
+    let fits = machine.registers as i64;
     let mut counts = vec![1];
     let mut inner = 1;
     for &i in rows.iter().rev() {
@@ -257,7 +260,7 @@ fn best_tile(levels: &[Level], rows: &[usize], parts: i64, fits: i64) -> (i64, i
     let mut best = (1, 1);
     let mut best_score = (0.0, 0.0);
     for &mr in &counts {
-        for nv in 1..=parts.min(fits / mr) {
+        for nv in (1..=parts).take_while(|&nv| machine.holds_tile(mr, nv)) {
             let n = (mr * nv) as f64;
             // Two multiply-adds and two loads in a cycle, and a chain of sums takes four.
             let cycles = (n / 2.0).max((mr + nv) as f64 / 2.0).max(4.0);

@@ -12,9 +12,12 @@
 //! Looks at the statements of one body at a time. Scratch that nothing reads any more is not written either.
 
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, reads_memory};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Storage, Ty};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
+
+/// Rows of elements that are kept in mind: more than a register tile has, and few enough to compare each with each.
+const MAX_ROWS: usize = 48;
 
 /// Forwards stored values in all bodies of the kernel.
 pub fn forward(kernel: &mut Kernel) {
@@ -41,15 +44,16 @@ fn body(kernel: &mut Kernel, old: Body) -> Body {
                 Stmt::If { condition, then, otherwise }
             }
             Stmt::Store { buffer, index, value } => {
+                let value = known.value(&mut kernel.arena, value);
                 known.store(&kernel.arena, buffer, index, value);
-                stmt
+                Stmt::Store { buffer, index, value }
             }
             Stmt::Set { local, value } => {
-                let value = known.value(&kernel.arena, value);
+                let value = known.value(&mut kernel.arena, value);
                 known.forget_local(&kernel.arena, local);
                 Stmt::Set { local, value }
             }
-            Stmt::Let { var, value } => Stmt::Let { var, value: known.value(&kernel.arena, value) },
+            Stmt::Let { var, value } => Stmt::Let { var, value: known.value(&mut kernel.arena, value) },
             Stmt::Check { .. } => stmt,
         };
         out.push(if new == stmt { s } else { kernel.stmts.push(new) });
@@ -73,16 +77,34 @@ impl Known {
             Expr::Broadcast(a) => matches!(arena.expr(a), Expr::Int(_) | Expr::Float(_) | Expr::Var(_)),
             _ => false,
         };
-        if stays {
+        if stays && self.values.len() < MAX_ROWS {
             self.values.insert((buffer, index, arena.ty(value)), value);
         }
     }
 
-    fn value(&self, arena: &Arena, e: ExprId) -> ExprId {
-        match arena.expr(e) {
-            Expr::Load(buffer, index) => self.values.get(&(buffer, index, arena.ty(e))).copied().unwrap_or(e),
-            _ => e,
+    /// The expression with what is known of the elements it loads.
+    fn value(&self, arena: &mut Arena, e: ExprId) -> ExprId {
+        if self.values.is_empty() || !reads_memory(arena, e) {
+            return e;
         }
+        map_expr(arena, e, &mut ExprMap::default(), &mut |arena, e| match arena.expr(e) {
+            Expr::Load(buffer, index) => self.element(arena, buffer, index, arena.ty(e)),
+            _ => None,
+        })
+    }
+
+    fn element(&self, arena: &mut Arena, buffer: BufferId, index: ExprId, ty: Ty) -> Option<ExprId> {
+        if let Some(&value) = self.values.get(&(buffer, index, ty)) {
+            return Some(value);
+        }
+        // A part of a row of equal elements.
+        let at = Affine::of(arena, index);
+        let scalar = self.values.iter().find_map(|(&(b, i, wide), &value)| {
+            let Expr::Broadcast(scalar) = arena.expr(value) else { return None };
+            let offset = if b == buffer { at.minus(&Affine::of(arena, i)).as_constant()? } else { return None };
+            (offset >= 0 && offset + ty.lanes as i64 <= wide.lanes as i64).then_some(scalar)
+        })?;
+        Some(arena.broadcast(scalar, ty.lanes))
     }
 
     fn forget_local(&mut self, arena: &Arena, local: LocalId) {
@@ -107,18 +129,22 @@ fn are_apart(arena: &Arena, a: (ExprId, Ty), b: (ExprId, Ty)) -> bool {
     difference.as_constant().is_some_and(|d| d >= a.1.lanes as i64 || -d >= b.1.lanes as i64)
 }
 
-/// Removes stores to elements that a later statement of the list writes again before anything reads them.
+/// Removes stores to elements that later statements of the list write again before anything reads them.
 fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
-    let mut overwritten = HashSet::<(BufferId, ExprId, Ty), FxBuild>::default();
+    // What is written again, as rows of elements.
+    let mut overwritten: Vec<(BufferId, Affine, i64)> = Vec::new();
     let mut keep = vec![true; stmts.len()];
     for (n, &s) in stmts.iter().enumerate().rev() {
         let stmt = kernel.stmts.get(s);
         if let Stmt::Store { buffer, index, value } = stmt {
-            keep[n] = overwritten.is_empty() || !overwritten.contains(&(buffer, index, kernel.arena.ty(value)));
-            if !keep[n] {
+            let (index, lanes) = (Affine::of(&kernel.arena, index), kernel.arena.lanes(value) as i64);
+            if covers(&overwritten, buffer, &index, lanes) {
+                keep[n] = false;
                 continue;
             }
-            overwritten.insert((buffer, index, kernel.arena.ty(value)));
+            if overwritten.len() < MAX_ROWS {
+                overwritten.push((buffer, index, lanes));
+            }
         }
         if overwritten.is_empty() {
             continue;
@@ -131,6 +157,22 @@ fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
     }
     let mut keep = keep.into_iter();
     stmts.retain(|_| keep.next().unwrap_or(true));
+}
+
+/// Do rows of elements together hold all of another one?
+fn covers(rows: &[(BufferId, Affine, i64)], buffer: BufferId, index: &Affine, lanes: i64) -> bool {
+    let mut reached = 0;
+    loop {
+        let next = rows.iter().filter(|r| r.0 == buffer).filter_map(|r| {
+            let start = r.1.minus(index).as_constant()?;
+            (start <= reached && start + r.2 > reached).then_some(start + r.2)
+        });
+        match next.max() {
+            Some(end) if end >= lanes => return true,
+            Some(end) => reached = end,
+            None => return false,
+        }
+    }
 }
 
 /// Calls `f` with each buffer that a statement and those inside it read.

@@ -37,11 +37,17 @@ impl Machine {
         (self.vector_bytes / computed_bytes(dtype)) as i64
     }
 
-    /// Vector registers that can hold sums: some are left for what is added to them.
-    pub fn accumulators(&self) -> i64 {
-        self.registers as i64 - 4
+    /// Do the sums of a tile of `rows` by `vectors` fit the registers, with the vectors that are added to them beside? A
+    /// sum moves when it is added to, which takes a register, its factor takes one, and one must be left: without it
+    /// Cranelift's register allocator begins to spill.
+    pub fn holds_tile(&self, rows: i64, vectors: i64) -> bool {
+        let loaded = if rows == 1 { vectors.min(ROW) } else { vectors };
+        rows * vectors + loaded + 3 <= self.registers as i64
     }
 }
+
+/// Vectors in the longest row that is computed by one operation.
+pub(super) const ROW: i64 = 4;
 
 /// Bytes that a lane of the type occupies while it is computed with.
 fn computed_bytes(dtype: DType) -> usize {

@@ -6,8 +6,10 @@
 mod accumulate;
 mod contract;
 mod forward;
+mod hoist;
 mod machine;
 mod nest;
+mod partition;
 mod pieces;
 mod promote;
 mod ranges;
@@ -22,33 +24,73 @@ pub use pieces::cut_long_loops;
 use super::CodegenOptions;
 use crate::loopir::Kernel;
 use machine::Machine;
+use partition::Cuts;
 
 /// All passes, in order.
 pub fn optimize(mut kernel: Kernel, options: &CodegenOptions) -> Kernel {
-    let machine = Machine::new(options);
-    let k = &mut kernel;
-    run("simplify", k, simplify::simplify);
-    if run("unfuse", k, unfuse::unfuse) {
-        run("simplify", k, simplify::simplify);
+    for pass in PIPELINE {
+        pass.run(&mut kernel, &Machine::new(options));
     }
-    run("accumulate", k, |k| accumulate::accumulate(k, &machine));
-    run("vectorize", k, |k| vectorize::vectorize(k, &machine));
-    run("unroll", k, unroll::unroll);
-    run("simplify", k, simplify::simplify);
-    run("promote", k, |k| promote::promote(k, &machine));
-    run("forward", k, forward::forward);
-    if machine.contracts {
-        run("contract", k, contract::contract);
-    }
-    run("cut_long_loops", k, cut_long_loops);
     kernel
 }
 
-/// Runs a pass, and in debug builds verifies what it made.
-fn run<R>(name: &str, kernel: &mut Kernel, pass: impl FnOnce(&mut Kernel) -> R) -> R {
-    let result = pass(kernel);
-    if cfg!(debug_assertions) {
-        crate::loopir::verify::assert_valid(kernel, name);
+/// A step of the pipeline.
+struct Pass {
+    name: &'static str,
+    /// Returns whether the kernel is to be simplified again.
+    run: fn(&mut Kernel, &Machine) -> bool,
+}
+
+const PIPELINE: &[Pass] = &[
+    // What the program is: affine accesses, loops without conditions.
+    pass("simplify", |_, _| true),
+    pass("unfuse", |k, _| unfuse::unfuse(k)),
+    pass("partition", |k, _| partition::partition(k, Cuts::Order)),
+    // What it becomes: tiles, vectors, straight code.
+    pass("accumulate", |k, m| done(accumulate::accumulate(k, m))),
+    pass("partition_first", |k, _| partition::partition(k, Cuts::All)),
+    pass("vectorize", |k, m| done(vectorize::vectorize(k, m))),
+    pass("unroll", |k, _| {
+        unroll::unroll(k);
+        true
+    }),
+    // How it is computed: registers, no work twice.
+    pass("promote", |k, m| done(promote::promote(k, m))),
+    pass("forward", |k, _| done(forward::forward(k))),
+    pass("hoist", |k, m| done(hoist::hoist(k, m))),
+    pass("contract", |k, m| {
+        if m.contracts {
+            contract::contract(k);
+        }
+        false
+    }),
+    pass("cut_long_loops", |k, _| done(cut_long_loops(k))),
+];
+
+const fn pass(name: &'static str, run: fn(&mut Kernel, &Machine) -> bool) -> Pass {
+    Pass { name, run }
+}
+
+/// Nothing is left to simplify.
+fn done((): ()) -> bool {
+    false
+}
+
+impl Pass {
+    /// Runs the pass, and in debug builds verifies what it made.
+    fn run(&self, kernel: &mut Kernel, machine: &Machine) {
+        if (self.run)(kernel, machine) {
+            simplify::simplify(kernel);
+        }
+        if cfg!(debug_assertions) {
+            crate::loopir::verify::assert_valid(kernel, self.name);
+        }
     }
-    result
+}
+
+/// Runs one pass by its name, for tests; nothing if there is none.
+pub fn run_pass(name: &str, mut kernel: Kernel, options: &CodegenOptions) -> Option<Kernel> {
+    let pass = PIPELINE.iter().find(|p| p.name == name)?;
+    pass.run(&mut kernel, &Machine::new(options));
+    Some(kernel)
 }

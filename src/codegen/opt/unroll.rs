@@ -81,8 +81,15 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, inner: Size, hint: u32, out:
             let copy = Substitution::of(l.var, at).copy(kernel, l.body);
             written.extend_from_slice(kernel.stmts.list(copy));
         }
-        let (body, extent) = (kernel.stmts.body(&written), kernel.arena.index(n / by));
-        out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, ..l })));
+        if by == n {
+            let body = kernel.stmts.body(&written);
+            let zero = kernel.arena.index(0);
+            let copy = Substitution::of(var, zero).copy(kernel, body);
+            out.extend_from_slice(kernel.stmts.list(copy));
+        } else {
+            let (body, extent) = (kernel.stmts.body(&written), kernel.arena.index(n / by));
+            out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, ..l })));
+        }
         for i in n / by * by..n {
             let at = kernel.arena.index(i);
             let copy = Substitution::of(l.var, at).copy(kernel, l.body);
@@ -113,8 +120,11 @@ fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size) -> Option<i64> {
     let mut innermost = true;
     kernel.for_each_stmt(l.body, &mut |_, stmt| innermost &= matches!(stmt, Stmt::Store { .. } | Stmt::Set { .. }));
     let wanted = l.iterations == Iterations::Reduction && l.kind == LoopKind::Serial && innermost;
-    if !wanted || n < 2 * TOGETHER || n == i64::MAX || inner.operations * TOGETHER > MAX_OPERATIONS {
+    if !wanted || n == i64::MAX || inner.operations * n.min(TOGETHER) > MAX_OPERATIONS {
         return None;
+    }
+    if n < 2 * TOGETHER {
+        return (inner.operations * n <= MAX_OPERATIONS).then_some(n);
     }
     let rest = |by: &i64| n % by;
     [TOGETHER, TOGETHER + 1, TOGETHER - 1].into_iter().min_by_key(rest)

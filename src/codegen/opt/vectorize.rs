@@ -19,7 +19,7 @@
 //!     for k in 4: s = s + X[i * 64 + k * 16; 16]
 //!     C[i] = C[i] + reduce(add, s)
 
-use super::machine::Machine;
+use super::machine::{Machine, ROW};
 use super::widen::Widener;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
@@ -74,8 +74,10 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut
 struct Shape {
     /// Would vectors be faster?
     pays: bool,
-    /// The widest and the narrowest type computed with, in bytes of a lane.
+    /// The widest type that is loaded or stored.
     dtype: DType,
+    /// Bytes of the narrowest.
+    narrowest: usize,
     /// Values that are in registers at once, roughly.
     pressure: usize,
     stores: Vec<(BufferId, ExprId)>,
@@ -85,7 +87,8 @@ struct Shape {
 impl Shape {
     fn of(kernel: &Kernel, l: &For) -> Shape {
         let arena = &kernel.arena;
-        let mut shape = Shape { pays: true, dtype: DType::Bool, pressure: 1, stores: Vec::new(), loads: Vec::new() };
+        let mut shape =
+            Shape { pays: true, dtype: DType::Bool, narrowest: 16, pressure: 1, stores: Vec::new(), loads: Vec::new() };
         let mut seen = HashSet::<ExprId, FxBuild>::default();
         let mut n_contiguous = 0;
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
@@ -144,6 +147,15 @@ impl Shape {
         if dtype.bytes() > self.dtype.bytes() {
             self.dtype = dtype;
         }
+        self.narrowest = self.narrowest.min(dtype.bytes());
+    }
+
+    /// The largest number of lanes up to `most` that can be loaded and stored: each access is of whole registers, or of
+    /// what a scalar register holds.
+    fn width(&self, most: i64) -> i64 {
+        let bytes = most * self.narrowest as i64;
+        let whole = bytes / MEMORY_BYTES * MEMORY_BYTES / self.narrowest as i64;
+        whole.max(largest_power(most))
     }
 
     /// May iterations be mixed, statement by statement? They are independent but for scratch that each writes before it
@@ -199,28 +211,23 @@ fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     Some(stride)
 }
 
+/// Bytes of Cranelift's vectors: what wider ones consist of.
+const MEMORY_BYTES: i64 = 16;
+
 /// Pieces of this many and fewer are written out.
 const FEW_PIECES: i64 = 4;
 
 /// Makes pieces of the loop; nothing if its body can't be widened.
 fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
     let lanes = machine.lanes(shape.dtype);
-    let parts = ((machine.registers / 2) / shape.pressure.max(1)).clamp(1, 4) as i64;
+    let parts = ((machine.registers / 2) / shape.pressure.max(1)).clamp(1, ROW as usize) as i64;
     let extent = kernel.arena.as_int(l.extent);
-    // A row of registers, unless the loop is shorter.
-    let row = match extent {
-        Some(n) if n < lanes * parts => (n / lanes * lanes).max(1),
-        _ => lanes * parts,
-    };
-    let zero = kernel.arena.index(0);
     let mut made = Vec::new();
     let Some(n) = extent else { return false };
     let mut done = 0;
-    let mut width = row;
     while done < n {
-        while width > n - done || width > 1 && width < lanes && !(width as u64).is_power_of_two() {
-            width = if width > lanes { (width / 2 / lanes * lanes).max(lanes) } else { largest_power(width - 1) };
-        }
+        // A row of registers, or the most that is left.
+        let width = shape.width((n - done).min(lanes * parts));
         let pieces = (n - done) / width;
         let start = kernel.arena.index(done);
         if width == 1 {
@@ -231,8 +238,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: 
                 made.extend_from_slice(kernel.stmts.list(body));
             }
         } else if pieces == 1 {
-            let base = kernel.arena.add(start, zero);
-            let Some(body) = Widener::new(l.var, base, width as u16).body(kernel, l.body) else { return false };
+            let Some(body) = Widener::new(l.var, start, width as u16).body(kernel, l.body) else { return false };
             made.extend_from_slice(kernel.stmts.list(body));
         } else {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
@@ -288,7 +294,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         return false;
     }
     let Some(neutral) = neutral(&mut kernel.arena, op, dtype) else { return false };
-    let row = (n / lanes).min(PARTIAL) * lanes;
+    let row = largest_power((n / lanes).min(PARTIAL)) * lanes;
     let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let base = kernel.arena.mul_const(e, row);
     let mut widener = Widener::new(l.var, base, row as u16);

@@ -30,6 +30,31 @@ pub(crate) fn random_kernel(seed: u64, numbers: Numbers) -> Kernel {
     g.kernel()
 }
 
+/// A kernel as lowering makes them of scheduled blocks: loops that say what they are, some fused, marked to be vectors or
+/// written out; sums with their initialisation in place, before, or missing; predicates; local results that are copied.
+pub(crate) fn random_scheduled(seed: u64, numbers: Numbers) -> Kernel {
+    let mut g = Generator {
+        rng: rng(seed),
+        kernel: Kernel::new("scheduled"),
+        numbers,
+        inputs: Vec::new(),
+        loops: Vec::new(),
+        needed: Vec::new(),
+    };
+    g.scheduled()
+}
+
+/// A loop of a scheduled nest.
+#[derive(Clone, Copy)]
+struct Planned {
+    extent: i64,
+    is_reduction: bool,
+    /// What successive iterations write is so far apart.
+    stride: i64,
+    /// The loop's variable is made of a fused loop's: it is `fused // divisor % extent`.
+    is_fused: bool,
+}
+
 struct Generator {
     rng: ChaCha8Rng,
     kernel: Kernel,
@@ -110,6 +135,194 @@ impl Generator {
             }
         }
         self.kernel.clone()
+    }
+
+    fn scheduled(&mut self) -> Kernel {
+        const LEN: i64 = 4000;
+        for i in 0..3 {
+            let dtype = self.dtype();
+            let id = self.kernel.add_param(format!("X{i}").as_str(), dtype, LEN, Access::In);
+            self.inputs.push(id);
+        }
+        let dtype = self.dtype();
+        let output = self.kernel.add_param("Y", dtype, LEN, Access::InOut);
+        let copy = self.kernel.add_param("Z", dtype, LEN, Access::InOut);
+        let local = self.kernel.add_scratch("L", dtype, LEN, Placement::Shared);
+        self.needed = vec![0; self.kernel.n_buffers()];
+        // The loops, innermost last; strides from the inside out, sometimes in another order.
+        let n_space = 1 + below(&mut self.rng, 3);
+        let n_reduction = below(&mut self.rng, 3);
+        let mut loops: Vec<Planned> = Vec::new();
+        for i in 0..n_space + n_reduction {
+            let small = [1, 2, 2, 3, 4, 5, 6, 8];
+            let any = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 19, 33];
+            let extent = if n_space + n_reduction > 3 { self.pick(&small) } else { self.pick(&any) };
+            let at = below(&mut self.rng, loops.len() + 1);
+            loops.insert(at, Planned { extent, is_reduction: i >= n_space, stride: 0, is_fused: false });
+        }
+        let mut order: Vec<usize> = (0..loops.len()).filter(|&i| !loops[i].is_reduction).rev().collect();
+        if self.chance(4) {
+            order.reverse();
+        }
+        let mut stride = if self.chance(8) { 2 } else { 1 };
+        for i in order {
+            loops[i].stride = stride;
+            stride *= loops[i].extent;
+        }
+        let fuse = below(&mut self.rng, loops.len());
+        if self.chance(3) && fuse + 1 < loops.len() && loops[fuse].is_reduction == loops[fuse + 1].is_reduction {
+            loops[fuse].is_fused = true;
+            loops[fuse + 1].is_fused = true;
+        }
+        let to = if self.chance(3) { local } else { output };
+        let mut stmts = Vec::new();
+        let has_init = n_reduction == 0 || to == local || self.chance(2);
+        let in_place = has_init && n_reduction > 0 && self.chance(2);
+        if has_init && !in_place && n_reduction > 0 {
+            let space: Vec<Planned> = loops.iter().copied().filter(|l| !l.is_reduction).collect();
+            let init = self.space_nest(&space, to, None);
+            stmts.push(init);
+        }
+        let nest = self.update_nest(&loops, to, in_place);
+        stmts.push(nest);
+        if to == local || self.chance(3) {
+            let space: Vec<Planned> = loops.iter().copied().filter(|l| !l.is_reduction).collect();
+            let nest = self.space_nest(&space, copy, Some(to));
+            stmts.push(nest);
+        }
+        self.kernel.body = self.kernel.stmts.body(&stmts);
+        for i in 0..self.kernel.n_buffers() {
+            let (b, _) = self.kernel.buffers().nth(i).expect("counted");
+            let (needed, dtype) = (self.needed[i], self.kernel.buffer(b).dtype);
+            self.kernel.buffer_mut(b).len = needed + 1;
+            self.kernel.buffer_mut(b).align = dtype.bytes() as u32;
+        }
+        self.kernel.clone()
+    }
+
+    /// Opens loops: `f` makes the innermost body.
+    fn planned(
+        &mut self,
+        loops: &[Planned],
+        at: usize,
+        indices: &mut Vec<ExprId>,
+        f: &mut dyn FnMut(&mut Self, &[ExprId]) -> Vec<StmtId>,
+    ) -> Vec<StmtId> {
+        let Some(&l) = loops.get(at) else { return f(self, indices) };
+        let fused = l.is_fused && loops.get(at + 1).is_some_and(|n| n.is_fused);
+        let extent = if fused { l.extent * loops[at + 1].extent } else { l.extent };
+        let (var, v) = self.kernel.arena.new_index(["i", "j", "k", "l", "m"][at.min(4)]);
+        self.loops.push((var, extent));
+        if fused {
+            let d = self.kernel.arena.index(loops[at + 1].extent);
+            indices.push(self.kernel.arena.binary(BinOp::FloorDiv, v, d));
+            indices.push(self.kernel.arena.binary(BinOp::FloorMod, v, d));
+        } else {
+            indices.push(v);
+        }
+        let next = at + 1 + fused as usize;
+        let stmts = self.planned(loops, next, indices, f);
+        self.loops.pop();
+        indices.truncate(at);
+        let body = self.kernel.stmts.body(&stmts);
+        let innermost = next == loops.len();
+        let kind = match below(&mut self.rng, 6) {
+            0 if at == 0 && !l.is_reduction && loops.iter().all(|l| !l.is_reduction) => LoopKind::Parallel,
+            0 | 1 | 2 if innermost && !l.is_reduction => LoopKind::Vector,
+            3 => LoopKind::Unroll,
+            _ => LoopKind::Serial,
+        };
+        let iterations = match (self.chance(6), l.is_reduction) {
+            (true, _) if kind == LoopKind::Serial => Iterations::Unknown,
+            (_, true) => Iterations::Reduction,
+            (_, false) => Iterations::Independent,
+        };
+        let hints = Hints { unroll: self.pick(&[0, 0, 0, 16, 64]), stream: false };
+        let extent = self.kernel.arena.index(extent);
+        vec![self.kernel.stmts.push(Stmt::For(For { var, extent, kind, iterations, hints, body }))]
+    }
+
+    fn element(&mut self, loops: &[Planned], indices: &[ExprId], b: BufferId) -> ExprId {
+        let mut index = self.kernel.arena.index(0);
+        let mut max = 0;
+        for (l, &i) in loops.iter().zip(indices) {
+            if !l.is_reduction {
+                let term = self.kernel.arena.mul_const(i, l.stride);
+                index = self.kernel.arena.add(index, term);
+                max += l.stride * (l.extent - 1);
+            }
+        }
+        self.need(b, max);
+        index
+    }
+
+    /// A nest that stores to each element: a constant, or something made of an element of another buffer.
+    fn space_nest(&mut self, loops: &[Planned], to: BufferId, from: Option<BufferId>) -> StmtId {
+        let stmts = self.planned(loops, 0, &mut Vec::new(), &mut |g, indices| {
+            let dtype = g.kernel.buffer(to).dtype;
+            let index = g.element(loops, indices, to);
+            let value = match from {
+                None => g.kernel.arena.constant(1, Ty::scalar(dtype)),
+                Some(from) => {
+                    let index = g.element(loops, indices, from);
+                    let x = g.kernel.load(from, index);
+                    let y = g.load(dtype);
+                    let op = if dtype == DType::Bool { BinOp::Or } else { BinOp::Add };
+                    g.kernel.arena.binary(op, x, y)
+                }
+            };
+            vec![g.kernel.store(to, index, value)]
+        });
+        stmts[0]
+    }
+
+    fn update_nest(&mut self, loops: &[Planned], to: BufferId, in_place: bool) -> StmtId {
+        let reduces = loops.iter().any(|l| l.is_reduction);
+        let stmts = self.planned(loops, 0, &mut Vec::new(), &mut |g, indices| {
+            let dtype = g.kernel.buffer(to).dtype;
+            let index = g.element(loops, indices, to);
+            let depth = below(&mut g.rng, 3);
+            let mut value = match (dtype, below(&mut g.rng, 3)) {
+                (DType::Bool, _) | (_, 0) => g.expr(dtype, depth),
+                _ => {
+                    let (x, y) = (g.load(dtype), g.load(dtype));
+                    g.kernel.arena.mul(x, y)
+                }
+            };
+            let mut stmts = Vec::new();
+            if reduces {
+                let old = g.kernel.load(to, index);
+                let op = match (dtype, g.numbers) {
+                    (DType::Bool, _) => g.pick(&[BinOp::And, BinOp::Or]),
+                    (_, Numbers::Integers) => g.pick(&[BinOp::Add, BinOp::Add, BinOp::Mul, BinOp::Min, BinOp::Max]),
+                    (_, Numbers::Floats(_)) => g.pick(&[BinOp::Add, BinOp::Add, BinOp::Max]),
+                };
+                value = g.kernel.arena.binary(op, old, value);
+            }
+            if in_place {
+                let mut condition = g.kernel.arena.bool(true);
+                let zero = g.kernel.arena.index(0);
+                for (l, &i) in loops.iter().zip(indices) {
+                    if l.is_reduction {
+                        let first = g.kernel.arena.compare(CmpOp::Eq, i, zero);
+                        condition = g.kernel.arena.and(condition, first);
+                    }
+                }
+                let start = g.kernel.arena.constant(0, Ty::scalar(dtype));
+                let store = g.kernel.store(to, index, start);
+                let then = g.kernel.stmts.body(&[store]);
+                stmts.push(g.kernel.stmts.push(Stmt::If { condition, then, otherwise: crate::loopir::Body::EMPTY }));
+            }
+            stmts.push(g.kernel.store(to, index, value));
+            // What local results hold where a predicate does not is undefined.
+            if g.chance(4) && g.kernel.buffer(to).is_param() {
+                let condition = g.condition();
+                let then = g.kernel.stmts.body(&stmts);
+                stmts = vec![g.kernel.stmts.push(Stmt::If { condition, then, otherwise: crate::loopir::Body::EMPTY })];
+            }
+            stmts
+        });
+        stmts[0]
     }
 
     /// A loop that writes all of the scratch buffer.

@@ -26,7 +26,7 @@ pub fn strict_bound(
     }
     let mins: SmallVec<[ExprId; 4]> = ranges.iter().map(|r| r.0).collect();
     let analyzer = &mut Analyzer::new();
-    let map = detect_iter_map(a, &mins, domain, predicate, IterMapLevel::Surjective, analyzer, false).ok()?;
+    let map = detect_iter_map(a, &mins, domain, predicate, IterMapLevel::Surjective, analyzer, true).ok()?;
     let mut sets = Vec::with_capacity(ranges.len());
     for (sum, &(_, extent)) in map.indices.iter().zip(ranges) {
         let Some(split) = sum.args.first() else {

@@ -1,5 +1,5 @@
 //! Does a consumer read only what its producers have written before? (TVM's `CheckRegionCoverAndStagePipeline`,
-//! `src/s_tir/schedule/state.cc`, and the bounds of `src/arith/int_set.cc`.)
+//! `src/s_tir/schedule/state.cc`.)
 //!
 //! For each loop or block around a consumer, the producers that meet it there are taken together. What they write while
 //! that loop or block runs once is bounded from below, what the consumer reads meanwhile from above; the first must
@@ -8,10 +8,11 @@
 use super::super::state::State;
 use super::dependence::{DepKind, Scope};
 use super::iter_domain::NdSet;
+use super::region_bound::{self, strict_bound};
 use super::tree;
-use crate::arith::int_set::{self, IntSet, intersect, union_lower_bound};
-use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
-use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution, VarId};
+use crate::arith::int_set::{IntSet, intersect, union_lower_bound};
+use crate::arith::{Analyzer, VarRange};
+use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution};
 use smallvec::SmallVec;
 
 /// Is everything that a block of the scope reads covered by what its producers in the scope write?
@@ -94,46 +95,22 @@ fn upper_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion
     let predicate = func.block(b).predicate;
     let a = &mut func.arena;
     let ranges: SmallVec<[(ExprId, ExprId); 4]> = region.ranges(a).collect();
-    if let Some(sets) = strict_bound(a, &ranges, &domain, predicate) {
-        return sets;
-    }
-    let relaxed: Vec<(VarId, IntSet)> =
-        domain.iter().map(|r| (r.var, IntSet::from_range(a, r.min, r.extent))).collect();
-    ranges
-        .iter()
-        .map(|&(min, extent)| match strict_bound(a, &[(min, extent)], &domain, predicate) {
-            Some(sets) => sets[0],
-            None => int_set::eval_range(a, min, extent, &relaxed),
-        })
-        .collect()
+    region_bound::upper_bound(a, &ranges, &domain, predicate).0
 }
 
-/// Exactly what the ranges touch together while the variables run through their domain; `None` where they are not
-/// independent of each other or leave gaps.
-fn strict_bound(a: &mut Arena, ranges: &[(ExprId, ExprId)], domain: &[VarRange], predicate: ExprId) -> Option<NdSet> {
-    let extents: SmallVec<[i64; 4]> = ranges.iter().map(|&(_, extent)| a.as_int(extent)).collect::<Option<_>>()?;
-    let mins: SmallVec<[ExprId; 4]> = ranges.iter().map(|r| r.0).collect();
-    let mut analyzer = Analyzer::new();
-    let map = detect_iter_map(a, &mins, domain, predicate, IterMapLevel::Surjective, &mut analyzer, true).ok()?;
-    map.indices
-        .iter()
-        .zip(ranges)
-        .zip(extents)
-        .map(|((sum, &(_, extent)), known)| match sum.args.as_slice() {
-            [] => Some(IntSet::from_range(a, sum.base, extent)),
-            [split] => {
-                let gapless = a.as_int(split.scale).is_some_and(|scale| known >= scale);
-                if !gapless {
-                    return None;
-                }
-                let whole = a.mul(split.extent, split.scale);
-                let more = a.sub(extent, split.scale);
-                let length = a.add(whole, more);
-                Some(IntSet::from_range(a, sum.base, length))
-            }
-            [_, _, ..] => None,
-        })
-        .collect()
+/// What a block touches of a region while `place` runs once: exactly (`None` where that is no box without gaps), or all of
+/// it and maybe more.
+pub fn region_under(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion, exact: bool) -> Option<NdSet> {
+    let block = func.stmts.block(b);
+    let mut bindings = Substitution::of_vars(block.iters.iter().map(|i| (i.var, i.value)));
+    let region = bindings.apply_region(&mut func.arena, region);
+    match exact {
+        true => {
+            let sets = lower_bound(func, b, place, &region);
+            (!sets.iter().any(|s| s.is_nothing())).then_some(sets)
+        }
+        false => Some(upper_bound(func, b, place, &region)),
+    }
 }
 
 /// Does the first region hold what of the second lies inside the buffer?

@@ -170,7 +170,7 @@ impl Walk<'_> {
 }
 
 /// Puts what blocks access of the new buffer in the place of their regions of the old one, inner blocks first.
-fn restate_regions(func: &mut Func, s: StmtId, old: BufferId, new: BufferId) {
+pub fn restate_regions(func: &mut Func, s: StmtId, old: BufferId, new: BufferId) {
     for s in func.subtree(s).into_iter().rev() {
         let Some(b) = func.as_block(s) else { continue };
         for alloc in func.block_mut(b).allocs.iter_mut().filter(|b| **b == old) {

@@ -23,9 +23,7 @@
 //!
 //! Handles: all persist; created, the copy block and its loops.
 
-use super::super::analysis::access::accesses_of;
 use super::super::analysis::alloc_site::require_storage_scope;
-use super::super::analysis::dependence::{DepKind, Scope};
 use super::super::analysis::filled::fills_its_region;
 use super::super::analysis::region_bound::relax_region;
 use super::super::analysis::tree::require_scope;
@@ -34,9 +32,9 @@ use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::site::{Site, body, out_of_order, require_no_store, touches};
-use super::cache::stage::{Stage, Way, require_only_writer};
-use crate::ir::{BlockId, BufferId, StmtId, Symbol};
+use super::cache::output::check_output;
+use super::cache::stage::{Stage, Way};
+use crate::ir::{BlockId, Symbol};
 
 /// `cache_write(block, write_buffer_index, storage_scope, consumer_blocks=None)`.
 pub static CACHE_WRITE: Kind = Kind {
@@ -77,25 +75,7 @@ fn check(
     let scope = require_scope(state, block, false)?;
     let region = state.func.block(block).writes[index];
     let buffer = region.buffer;
-    require_only_writer(state, scope, buffer)?;
-    require_no_store(state, scope, buffer, &[block])?;
-    if reads_before_it_writes(state, block, index) {
-        let buffer = state.func.arena.buffer(buffer).name;
-        return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, block));
-    }
-    let func = &state.func;
-    let deps = Scope::of(func, scope).deps;
-    let readers: Vec<BlockId> = deps
-        .iter()
-        .filter(|d| d.src == block && d.kind == DepKind::Raw && !consumers.contains(&d.dst))
-        .map(|d| d.dst)
-        .collect();
-    let site = match Site::between(func, scope, block, &readers) {
-        Some(site) => site,
-        None => Site::last(func, scope),
-    };
-    let redirected: Vec<StmtId> = std::iter::once(block).chain(consumers.iter().copied()).map(|b| b.stmt()).collect();
-    require_in_order(state, scope, (block, buffer), site, &redirected)?;
+    let (site, redirected) = check_output(state, scope, block, &region, consumers)?;
     let is_local = state.func.block(scope).allocs.contains(&buffer);
     let (ranges, fills) = relax_region(&mut state.func, block, &region, site.parent);
     let covers = is_local || fills && fills_its_region(&mut state.func, block, buffer);
@@ -106,44 +86,6 @@ fn check(
     let stage = Stage { scope, site, buffer, ranges, storage, way: Way::Out, redirected };
     stage.require_in_bounds(state)?;
     Ok(stage)
-}
-
-/// Does the block use values of the buffer from before it?
-fn reads_before_it_writes(state: &mut State, block: BlockId, index: usize) -> bool {
-    let node = state.func.block(block);
-    let buffer = node.writes[index].buffer;
-    let stated = node.reads.iter().any(|r| r.buffer == buffer);
-    // What an init sets is not read; `accesses_of` leaves it out.
-    stated || accesses_of(&mut state.func, block).reads.iter().any(|r| r.buffer == buffer)
-}
-
-/// # Errors
-/// If a block reads the buffer where the copy has not been made yet, or the cache where it may not be filled.
-fn require_in_order(
-    state: &State,
-    scope: BlockId,
-    (block, buffer): (BlockId, BufferId),
-    site: Site,
-    redirected: &[StmtId],
-) -> Result<(), ScheduleError> {
-    let func = &state.func;
-    let first = body(func, site.parent).iter().position(|&s| func.contains(s, block.stmt())).unwrap_or(0);
-    let waiting = &body(func, site.parent)[first..site.position];
-    for touch in touches(func, scope.stmt(), buffer) {
-        let by = |s: &StmtId| func.contains(*s, touch.stmt);
-        if !redirected.iter().any(by) && waiting.iter().any(by) {
-            return Err(out_of_order(state, touch.stmt, buffer));
-        }
-    }
-    let is_covered = |b: BlockId| !state.has_info(b) || state.info(b).region_cover;
-    for &s in &redirected[1..] {
-        let consumer = func.as_block(s).unwrap_or(block);
-        let behind = func.subtree(scope.stmt()).into_iter().skip_while(|&x| x != block.stmt()).any(|x| x == s);
-        if !behind || !is_covered(consumer) {
-            return Err(out_of_order(state, s, buffer));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -307,7 +307,10 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
             C[vi] = B[vi]
 "#;
         refuse(chain, inline("C"), "OutputBlockError");
-        refuse(&chain.replace("B[vi] = A[vi]", "B[7 - vi // 2 * 2] = A[vi]"), inline("B"), "BodyAnalysisError");
+        let wraps = chain.replacen("range(8)", "range(16)", 1).replacen("spatial(8", "spatial(16", 1);
+        refuse(&wraps.replace("B[vi] = A[vi]", "B[vi % 8] = A[vi // 2]"), inline("B"), "BodyAnalysisError");
+        let gaps = chain.replace("B[vi] = A[vi]", "B[7 - vi // 2 * 2] = A[vi]");
+        refuse(&gaps, inline("B"), "NotStagePipelineError");
         let reduces = chain.replace(
             "B[vi] = A[vi]",
             "with T.init():\n                B[vi] = T.float32(0)\n            B[vi] = B[vi] + A[vi]",

@@ -6,23 +6,31 @@ pub mod add_unit_loop;
 pub mod annotate;
 pub mod blockize;
 mod cache;
+pub mod cache_read;
 pub mod cache_write;
 pub mod compute_at;
 pub mod compute_inline;
+pub mod decompose_padding;
 pub mod decompose_reduction;
 pub mod for_kind;
 pub mod fuse;
+pub mod fuse_reduction_epilogue;
 pub mod get_block;
 pub mod get_loops;
 pub mod loop_partition;
 pub mod merge;
 pub mod pad_einsum;
 pub mod postproc;
+pub mod read_at;
+pub mod reindex;
+pub mod reindex_cache_read;
+pub mod reindex_cache_write;
 pub mod reorder;
 pub mod reorder_block_iter_var;
 pub mod reverse_compute_at;
 pub mod reverse_compute_inline;
 pub mod rfactor;
+pub mod rolling_buffer;
 pub mod sample_compute_location;
 pub mod sampling;
 pub mod set_scope;
@@ -32,6 +40,7 @@ pub mod transform_block_layout;
 pub mod transform_layout;
 pub mod unsafe_hide_buffer_access;
 pub mod unsafe_set_dtype;
+pub mod write_at;
 
 #[cfg(test)]
 mod testing;
@@ -42,15 +51,18 @@ pub static ALL: &[&Kind] = &[
     &annotate::ANNOTATE,
     &annotate::UNANNOTATE,
     &blockize::BLOCKIZE,
+    &cache_read::CACHE_READ,
     &cache_write::CACHE_WRITE,
     &compute_inline::COMPUTE_INLINE,
     &compute_at::COMPUTE_AT,
+    &decompose_padding::DECOMPOSE_PADDING,
     &decompose_reduction::DECOMPOSE_REDUCTION,
     &for_kind::BIND,
     &for_kind::PARALLEL,
     &for_kind::UNROLL,
     &for_kind::VECTORIZE,
     &fuse::FUSE,
+    &fuse_reduction_epilogue::FUSE_REDUCTION_EPILOGUE,
     &get_block::GET_BLOCK,
     &get_block::GET_CHILD_BLOCKS,
     &get_block::GET_PRODUCERS,
@@ -61,11 +73,16 @@ pub static ALL: &[&Kind] = &[
     &loop_partition::LOOP_PARTITION,
     &merge::MERGE,
     &postproc::ENTER_POSTPROC,
+    &read_at::READ_AT,
+    &reindex::REINDEX,
+    &reindex_cache_read::REINDEX_CACHE_READ,
+    &reindex_cache_write::REINDEX_CACHE_WRITE,
     &reorder::REORDER,
     &reorder_block_iter_var::REORDER_BLOCK_ITER_VAR,
     &reverse_compute_at::REVERSE_COMPUTE_AT,
     &reverse_compute_inline::REVERSE_COMPUTE_INLINE,
     &rfactor::RFACTOR,
+    &rolling_buffer::ROLLING_BUFFER,
     &sample_compute_location::SAMPLE_COMPUTE_LOCATION,
     &sampling::SAMPLE_CATEGORICAL,
     &sampling::SAMPLE_PERFECT_TILE,
@@ -77,6 +94,7 @@ pub static ALL: &[&Kind] = &[
     &transform_layout::TRANSFORM_LAYOUT,
     &unsafe_hide_buffer_access::UNSAFE_HIDE_BUFFER_ACCESS,
     &unsafe_set_dtype::UNSAFE_SET_DTYPE,
+    &write_at::WRITE_AT,
 ];
 
 /// The kind called `name` in JSON, in either spelling.

@@ -61,6 +61,7 @@ impl Redirect {
         let old: SmallVec<[ExprId; 4]> = arena.list(indices).iter().copied().collect();
         let mut new: SmallVec<[ExprId; 4]> = SmallVec::new();
         for (index, &offset) in old.into_iter().zip(offsets) {
+            let offset = arena.cast(arena.dtype(index), offset);
             let difference = arena.sub(index, offset);
             new.push(self.analyzer.simplify(arena, difference));
         }

@@ -2,6 +2,7 @@
 
 use crate::ir::{BlockId, BufferId, Expr, Func, Stmt, StmtId, visit};
 use crate::schedule::analysis::alloc_site::views_below;
+use crate::schedule::analysis::dependence::{DepKind, Scope};
 use crate::schedule::analysis::tree;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::state::State;
@@ -16,6 +17,11 @@ pub(in super::super) struct Site {
 }
 
 impl Site {
+    /// In front of all that the scope holds.
+    pub fn first(scope: BlockId) -> Site {
+        Site { parent: scope.stmt(), position: 0 }
+    }
+
     /// Behind all that the scope holds.
     pub fn last(func: &Func, scope: BlockId) -> Site {
         Site { parent: scope.stmt(), position: func.block(scope).body.len() }
@@ -37,6 +43,33 @@ impl Site {
             inside = parent;
         }
         None
+    }
+
+    /// Where the readers of what a block writes can be given a copy: all in the scope, or the consumers if any are
+    /// named.
+    ///
+    /// # Errors
+    /// If no consumer is behind the writer.
+    pub fn behind(
+        state: &State,
+        scope: BlockId,
+        writer: BlockId,
+        buffer: BufferId,
+        consumers: &[BlockId],
+    ) -> Result<Site, ScheduleError> {
+        let func = &state.func;
+        let related: Vec<BlockId> = match consumers {
+            [] => {
+                let deps = Scope::of(func, scope).deps;
+                deps.iter().filter(|d| d.src == writer && d.kind == DepKind::Raw).map(|d| d.dst).collect()
+            }
+            _ => consumers.to_vec(),
+        };
+        match Site::between(func, scope, writer, &related) {
+            Some(site) => Ok(site),
+            None if related.is_empty() => Ok(Site::last(func, scope)),
+            None => Err(out_of_order(state, writer.stmt(), buffer)),
+        }
     }
 
     /// Inserts a statement here.
@@ -97,7 +130,7 @@ fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(crate::ir::ExprId)) 
 }
 
 /// # Errors
-/// If anything in the scope, outside the blocks `except`, stores to the buffer.
+/// If anything in the scope's body, outside the blocks `except`, stores to the buffer.
 pub(in super::super) fn require_no_store(
     state: &State,
     scope: BlockId,
@@ -106,10 +139,34 @@ pub(in super::super) fn require_no_store(
 ) -> Result<(), ScheduleError> {
     let func = &state.func;
     let inside = |s: StmtId| except.iter().any(|b| func.contains(b.stmt(), s));
-    match touches(func, scope.stmt(), buffer).into_iter().find(|t| t.stores && !inside(t.stmt)) {
+    let mut all = body(func, scope.stmt()).iter().flat_map(|&s| touches(func, s, buffer));
+    match all.find(|t| t.stores && !inside(t.stmt)) {
         Some(touch) => Err(out_of_order(state, touch.stmt, buffer)),
         None => Ok(()),
     }
+}
+
+/// # Errors
+/// If one of the statements accesses the buffer in front of the site.
+pub(in super::super) fn require_behind(
+    state: &State,
+    scope: BlockId,
+    site: Site,
+    buffer: BufferId,
+    readers: &[StmtId],
+) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    let Some(last) = site.position.checked_sub(1).map(|n| body(func, site.parent)[n]) else { return Ok(()) };
+    let order = func.subtree(scope.stmt());
+    let inside = func.subtree(last).len();
+    let end = order.iter().position(|&s| s == last).map_or(0, |n| n + inside);
+    for &reader in readers {
+        let early = order[..end].contains(&reader);
+        if early && let Some(touch) = touches(func, reader, buffer).first() {
+            return Err(out_of_order(state, touch.stmt, buffer));
+        }
+    }
+    Ok(())
 }
 
 /// The error that a statement would access a buffer, or its copy, at the wrong time.

@@ -1,15 +1,15 @@
 //! A cached copy of a buffer: the common part of `cache_read` and `cache_write`.
 
-use super::super::super::analysis::affine::{domain, is_affine_binding};
+use super::super::super::analysis::affine::is_affine_binding;
 use super::super::super::analysis::dependence::Scope;
 use super::super::super::analysis::region_bound::Ranges;
 use super::super::super::error::{ErrorKind, ScheduleError};
 use super::super::super::state::{BlockInfo, State};
+use super::access::bound_around;
 use super::nest::{CopyBox, copy_nest};
 use super::redirect::Redirect;
 use super::site::Site;
-use crate::arith::Analyzer;
-use crate::ir::{BlockId, BufferId, CmpOp, DType, Func, StmtId, Symbol};
+use crate::ir::{BlockId, BufferId, CmpOp, DType, StmtId, Symbol};
 
 /// Which way the copy goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +42,7 @@ impl Stage {
     /// # Errors
     /// If the copy may touch what lies beyond the buffer.
     pub fn require_in_bounds(&self, state: &mut State) -> Result<(), ScheduleError> {
-        let mut analyzer = Analyzer::new();
-        bind_around(&mut state.func, &mut analyzer, self.site.parent);
+        let mut analyzer = bound_around(&mut state.func, self.site.parent);
         let a = &mut state.func.arena;
         let shape = a.list(a.buffer(self.buffer).shape).to_vec();
         for (&(min, extent), dim) in self.ranges.iter().zip(shape) {
@@ -96,22 +95,6 @@ pub(in super::super) fn set_copy_info(state: &mut State, copy: BlockId) {
     let loops = state.func.loops_above(copy.stmt());
     let affine_binding = is_affine_binding(&mut state.func, copy, &loops);
     state.set_info(copy, BlockInfo { affine_binding, region_cover: true, stage_pipeline: true });
-}
-
-/// Tells the analyzer the ranges of the loops and iteration variables around a place, itself included.
-fn bind_around(func: &mut Func, analyzer: &mut Analyzer, s: StmtId) {
-    let around: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
-    for s in around.into_iter().rev() {
-        if let Some(l) = func.as_loop(s) {
-            let d = domain(func, l);
-            analyzer.bind(&mut func.arena, d.var, d.min, d.extent);
-        }
-        if let Some(b) = func.as_block(s) {
-            for i in func.block(b).iters.clone() {
-                analyzer.bind(&mut func.arena, i.var, i.min, i.extent);
-            }
-        }
-    }
 }
 
 /// The only block of the scope that writes the buffer, if one does.

@@ -1,0 +1,198 @@
+//! Computes before a loop what does not change in it.
+//!
+//!     for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * splat(1.0 / S[i], 4)
+//!     // becomes
+//!     let t = splat(1.0 / S[i], 4)
+//!     for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * t
+//!
+//! From the outside in, so that everything is computed as seldom as possible. What is evaluated only under a condition is
+//! left there unless it is cheap and can do no harm. Indices stay as they are: the back end advances pointers instead.
+//! There is a limit to the registers this takes.
+
+use super::machine::Machine;
+use crate::codegen::facts::{can_fail, is_speculable};
+use crate::ir::BinOp;
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands};
+use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Ty, VarId};
+use hashbrown::{HashMap, HashSet};
+
+/// Hoists out of all loops of the kernel.
+pub fn hoist(kernel: &mut Kernel, machine: &Machine) {
+    kernel.body = body(kernel, kernel.body, machine, machine.registers / 3);
+}
+
+/// `free` is the number of vector registers that what is hoisted may take.
+fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
+    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
+    for i in 0..old.len() {
+        let s = kernel.stmts.list(old)[i];
+        match kernel.stmts.get(s) {
+            Stmt::For(l) => for_loop(kernel, s, l, machine, free, &mut out),
+            Stmt::If { condition, then, otherwise } => {
+                let (yes, no) = (body(kernel, then, machine, free), body(kernel, otherwise, machine, free));
+                let same = (yes, no) == (then, otherwise);
+                let new = Stmt::If { condition, then: yes, otherwise: no };
+                out.push(if same { s } else { kernel.stmts.push(new) });
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
+        }
+    }
+    if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+}
+
+fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usize, out: &mut Vec<StmtId>) {
+    let mut l = l;
+    let mut left = free;
+    if l.kind != LoopKind::Parallel {
+        let mut names = ExprMap::default();
+        for e in invariants(kernel, &l) {
+            let ty = kernel.arena.ty(e);
+            let registers = (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize);
+            // Equal parts share a register.
+            let registers = if matches!(kernel.arena.expr(e), Expr::Broadcast(_)) { 1 } else { registers };
+            if registers > left {
+                continue;
+            }
+            left -= registers;
+            let var = kernel.arena.new_var("t", ty);
+            out.push(kernel.stmts.push(Stmt::Let { var, value: e }));
+            names.insert(e, kernel.arena.var_expr(var));
+        }
+        if !names.is_empty() {
+            l.body = kernel.rebuild(l.body, &mut |kernel, _, id, stmt, out| {
+                let new = map_operands(stmt, |e| map_expr(&mut kernel.arena, e, &mut names, &mut |_, _| None));
+                out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+            });
+        }
+    }
+    l.body = body(kernel, l.body, machine, left);
+    let same = kernel.stmts.get(s) == Stmt::For(l);
+    out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
+}
+
+/// The largest expressions in a loop that are worth hoisting, in order of evaluation.
+fn invariants(kernel: &Kernel, l: &For) -> Vec<ExprId> {
+    let mut search = Search {
+        arena: &kernel.arena,
+        bound: HashSet::from_iter([l.var]),
+        buffers: HashSet::default(),
+        locals: HashSet::default(),
+        changes: HashMap::default(),
+        found: Vec::new(),
+        seen: HashSet::default(),
+    };
+    kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+        Stmt::For(For { var, .. }) | Stmt::Let { var, .. } => {
+            search.bound.insert(var);
+        }
+        Stmt::Store { buffer, .. } => {
+            search.buffers.insert(buffer);
+        }
+        Stmt::Set { local, .. } => {
+            search.locals.insert(local);
+        }
+        Stmt::If { .. } | Stmt::Check { .. } => {}
+    });
+    let runs = kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
+    search.body(kernel, l.body, runs);
+    search.found
+}
+
+struct Search<'a> {
+    arena: &'a Arena,
+    /// Variables bound in the loop, buffers stored to, registers set.
+    bound: HashSet<VarId, FxBuild>,
+    buffers: HashSet<BufferId, FxBuild>,
+    locals: HashSet<LocalId, FxBuild>,
+    changes: HashMap<ExprId, bool, FxBuild>,
+    found: Vec<ExprId>,
+    seen: HashSet<(ExprId, bool), FxBuild>,
+}
+
+impl Search<'_> {
+    /// `certain`: each iteration gets here.
+    fn body(&mut self, kernel: &Kernel, body: Body, certain: bool) {
+        let mut certain = certain;
+        for &s in kernel.stmts.list(body) {
+            let stmt = kernel.stmts.get(s);
+            for_each_operand(stmt, |e| self.expr(e, certain));
+            match stmt {
+                Stmt::For(l) => {
+                    let runs = kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
+                    self.body(kernel, l.body, certain && runs);
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    self.body(kernel, then, false);
+                    self.body(kernel, otherwise, false);
+                }
+                // Nothing may be loaded before what proves it in bounds.
+                Stmt::Check { .. } => certain = false,
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } => {}
+            }
+        }
+    }
+
+    fn changes(&mut self, e: ExprId) -> bool {
+        if let Some(&known) = self.changes.get(&e) {
+            return known;
+        }
+        let mut changes = match self.arena.expr(e) {
+            Expr::Var(v) => self.bound.contains(&v),
+            Expr::Local(l) => self.locals.contains(&l),
+            Expr::Load(b, _) => self.buffers.contains(&b),
+            _ => false,
+        };
+        let arena = self.arena;
+        arena.for_each_child(e, |c| changes |= self.changes(c));
+        self.changes.insert(e, changes);
+        changes
+    }
+
+    fn expr(&mut self, e: ExprId, certain: bool) {
+        if !self.seen.insert((e, certain)) {
+            return;
+        }
+        if !self.changes(e) {
+            if self.is_worth(e) && (certain && !self.fails(e) || is_speculable(self.arena, e)) {
+                if !self.found.contains(&e) {
+                    self.found.push(e);
+                }
+                return;
+            }
+        }
+        let arena = self.arena;
+        match arena.expr(e) {
+            Expr::IfThenElse(c, t, o) => {
+                self.expr(c, certain);
+                self.expr(t, false);
+                self.expr(o, false);
+            }
+            Expr::Binary(BinOp::And | BinOp::Or, a, b) if arena.lanes(e) == 1 => {
+                self.expr(a, certain);
+                self.expr(b, false);
+            }
+            _ => arena.for_each_child(e, |c| self.expr(c, certain)),
+        }
+    }
+
+    fn fails(&self, e: ExprId) -> bool {
+        let mut found = false;
+        crate::loopir::rewrite::for_each_expr(self.arena, e, &mut |e| found |= can_fail(self.arena, e));
+        found
+    }
+
+    /// Does computing it take more than naming it?
+    fn is_worth(&self, e: ExprId) -> bool {
+        match self.arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Ramp(..) | Expr::Extract(..) => false,
+            Expr::Load(..) | Expr::Broadcast(_) | Expr::Call(..) | Expr::Reduce(..) | Expr::Pack(_) => true,
+            Expr::Binary(..)
+            | Expr::Compare(..)
+            | Expr::Not(_)
+            | Expr::Cast(_)
+            | Expr::Select(..)
+            | Expr::IfThenElse(..) => self.arena.ty(e) != Ty::INDEX && self.arena.ty(e) != Ty::BOOL,
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Splits loops where conditions on their variables change, and moves conditions that do not change out of loops.
+//!
+//!     for i in 16: for j in 64 vector: if i * 64 + j < 1000: Y[i * 64 + j] = X[i * 64 + j]
+//!     // becomes, once simplified
+//!     for i in 15: for j in 64 vector: Y[i * 64 + j] = X[i * 64 + j]
+//!     for j in 40 vector: Y[960 + j] = X[960 + j]
+//!
+//! A loop is cut where a comparison is known on one side, whatever the other variables are; so are the bounds of padding,
+//! the predicates of loops split unevenly, and the first iteration of a reduction, if `Cuts::All` asks for it. Pieces run in
+//! the order of the loop. What is copied is kept small.
+
+use super::nest::conjuncts;
+use super::ranges::{Range, Ranges};
+use crate::codegen::facts::is_speculable;
+use crate::ir::CmpOp;
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
+use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
+
+/// Which comparisons to cut loops at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cuts {
+    /// Those by order.
+    Order,
+    /// Also equality, which mostly asks for the first iteration of a reduction.
+    All,
+}
+
+/// Splits the loops of the kernel. Returns whether there is anything to simplify now.
+pub(super) fn partition(kernel: &mut Kernel, cuts: Cuts) -> bool {
+    let mut p = Partition { ranges: Ranges::default(), cuts, changed: false };
+    let mut compares = false;
+    let body = kernel.body;
+    kernel.for_each_stmt(body, &mut |_, stmt| {
+        if let Stmt::For(l) = stmt
+            && let Some(n) = kernel.arena.as_int(l.extent).filter(|&n| n > 0)
+        {
+            p.ranges.set(l.var, Range { lo: 0, hi: n - 1 });
+        }
+        for_each_operand(stmt, |e| {
+            if !compares {
+                for_each_expr(&kernel.arena, e, &mut |e| compares |= is_comparison(&kernel.arena, e));
+            }
+        });
+    });
+    if compares {
+        kernel.body = p.body(kernel, body);
+    }
+    p.changed
+}
+
+fn is_comparison(arena: &Arena, e: ExprId) -> bool {
+    matches!(arena.expr(e), Expr::Compare(_, a, _) if arena.ty(a) == Ty::INDEX)
+}
+
+/// Stores that may come out of one loop, if they are simple.
+const MAX_STORES: usize = 24;
+
+/// Stores that may come out of one loop with reductions inside: each becomes a register tile written out.
+const MAX_SUMS: usize = 6;
+
+struct Partition {
+    ranges: Ranges,
+    cuts: Cuts,
+    changed: bool,
+}
+
+impl Partition {
+    fn body(&mut self, kernel: &mut Kernel, old: Body) -> Body {
+        let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
+        for i in 0..old.len() {
+            let s = kernel.stmts.list(old)[i];
+            match kernel.stmts.get(s) {
+                Stmt::For(l) => self.for_loop(kernel, s, l, &mut out),
+                Stmt::If { condition, then, otherwise } => {
+                    let (yes, no) = (self.body(kernel, then), self.body(kernel, otherwise));
+                    let same = (yes, no) == (then, otherwise);
+                    let new = Stmt::If { condition, then: yes, otherwise: no };
+                    out.push(if same { s } else { kernel.stmts.push(new) });
+                }
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
+            }
+        }
+        if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+    }
+
+    fn for_loop(&mut self, kernel: &mut Kernel, s: StmtId, l: For, out: &mut Vec<StmtId>) {
+        let may_cut = !matches!(l.kind, LoopKind::Parallel | LoopKind::Unroll);
+        let points = if may_cut { self.points(kernel, &l) } else { Vec::new() };
+        if points.is_empty() || !may_copy(kernel, &l, points.len() + 1) {
+            let body = self.body(kernel, l.body);
+            let same = body == l.body;
+            let s = if same { s } else { kernel.stmts.push(Stmt::For(For { body, ..l })) };
+            return out.push(self.unswitch(kernel, s));
+        }
+        self.changed = true;
+        let n = kernel.arena.as_int(l.extent).expect("only loops of known extent have points to cut at");
+        let mut start = 0;
+        for end in points.into_iter().chain([n]) {
+            let size = end - start;
+            if size == 1 {
+                let at = kernel.arena.index(start);
+                let copy = Substitution::of(l.var, at).copy(kernel, l.body);
+                self.set_ranges(kernel, copy);
+                let copy = self.body(kernel, copy);
+                out.extend_from_slice(kernel.stmts.list(copy));
+            } else {
+                let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+                self.ranges.set(var, Range { lo: 0, hi: size - 1 });
+                let at = kernel.arena.add_const(e, start);
+                let copy = Substitution::of(l.var, at).copy(kernel, l.body);
+                self.set_ranges(kernel, copy);
+                // What is known now may tell where to cut the loops inside.
+                let body = self.body(kernel, copy);
+                let extent = kernel.arena.index(size);
+                let piece = kernel.stmts.push(Stmt::For(For { var, extent, body, ..l }));
+                out.push(self.unswitch(kernel, piece));
+            }
+            start = end;
+        }
+    }
+
+    fn set_ranges(&mut self, kernel: &Kernel, body: Body) {
+        kernel.for_each_stmt(body, &mut |_, stmt| {
+            if let Stmt::For(l) = stmt
+                && let Some(n) = kernel.arena.as_int(l.extent).filter(|&n| n > 0)
+            {
+                self.ranges.set(l.var, Range { lo: 0, hi: n - 1 });
+            }
+        });
+    }
+
+    /// Where to cut a loop, ascending, strictly inside of it.
+    fn points(&mut self, kernel: &Kernel, l: &For) -> Vec<i64> {
+        let arena = &kernel.arena;
+        let Some(n) = arena.as_int(l.extent).filter(|&n| n > 1) else { return Vec::new() };
+        let mut comparisons = Vec::new();
+        kernel.for_each_stmt(l.body, &mut |_, stmt| {
+            for_each_operand(stmt, |e| {
+                for_each_expr(arena, e, &mut |e| {
+                    if is_comparison(arena, e) && !comparisons.contains(&e) {
+                        comparisons.push(e);
+                    }
+                });
+            });
+        });
+        let mut points: Vec<i64> = Vec::new();
+        for e in comparisons {
+            let Some((from, to)) = self.undecided(arena, e, l.var) else { continue };
+            let (from, to) = (from.clamp(0, n), to.clamp(0, n));
+            // Where most of the loop stays undecided, nothing is won.
+            if (to - from) * 2 > n {
+                continue;
+            }
+            points.extend([from, to].into_iter().filter(|&p| p > 0 && p < n));
+        }
+        points.sort_unstable();
+        points.dedup();
+        points
+    }
+
+    /// The iterations `from..to` of a loop outside of which a comparison is decided; where it flips at once, both are the
+    /// first iteration of the other side.
+    fn undecided(&mut self, arena: &Arena, e: ExprId, var: VarId) -> Option<(i64, i64)> {
+        let Expr::Compare(op, a, b) = arena.expr(e) else { return None };
+        self.ranges.get(arena, a)?;
+        self.ranges.get(arena, b)?;
+        let mut difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
+        let at = difference.terms.iter().position(|t| arena.as_var(t.0) == Some(var))?;
+        let (_, c) = difference.terms.remove(at);
+        if difference.terms.iter().any(|t| mentions_var(arena, t.0, &mut |v| v == var)) {
+            return None;
+        }
+        let Range { lo, hi } = self.ranges.of_affine(arena, &difference)?;
+        // c * v + r with r from lo to hi; with a negative factor, of the negated.
+        let (c, lo, hi, negated) = if c > 0 { (c, lo, hi, false) } else { (-c, -hi, -lo, true) };
+        let first_at_least = |bound: i64, r: i64| ceil_div(bound.checked_sub(r)?, c);
+        match op {
+            // Decided from where the sum is at least the bound for the least r, and before where it is for the largest.
+            CmpOp::Ge | CmpOp::Lt => {
+                let bound = if negated { 1 } else { 0 };
+                Some((first_at_least(bound, hi)?, first_at_least(bound, lo)?))
+            }
+            CmpOp::Gt | CmpOp::Le => {
+                let bound = if negated { 0 } else { 1 };
+                Some((first_at_least(bound, hi)?, first_at_least(bound, lo)?))
+            }
+            CmpOp::Eq | CmpOp::Ne if self.cuts == Cuts::All => Some((first_at_least(0, hi)?, first_at_least(1, lo)?)),
+            CmpOp::Eq | CmpOp::Ne => None,
+        }
+    }
+
+    /// Moves what a loop's only condition has that does not change in the loop to before it.
+    fn unswitch(&mut self, kernel: &mut Kernel, s: StmtId) -> StmtId {
+        let Stmt::For(l) = kernel.stmts.get(s) else { return s };
+        let &[inner] = kernel.stmts.list(l.body) else { return s };
+        let Stmt::If { condition, then, otherwise } = kernel.stmts.get(inner) else { return s };
+        if l.kind == LoopKind::Parallel || !otherwise.is_empty() {
+            return s;
+        }
+        let (mut outside, mut inside) = (Vec::new(), Vec::new());
+        conjuncts(&kernel.arena, condition, &mut |c| {
+            let changes = mentions_var(&kernel.arena, c, &mut |v| v == l.var);
+            // Without memory and registers, it means the same before the loop.
+            if changes || !is_speculable(&kernel.arena, c) || reads_registers(&kernel.arena, c) {
+                inside.push(c);
+            } else {
+                outside.push(c);
+            }
+        });
+        let Some(outside) = all(&mut kernel.arena, &outside) else { return s };
+        self.changed = true;
+        let body = match all(&mut kernel.arena, &inside) {
+            None => then,
+            Some(condition) => kernel.stmts.single(Stmt::If { condition, then, otherwise }),
+        };
+        let then = kernel.stmts.single(Stmt::For(For { body, ..l }));
+        kernel.stmts.push(Stmt::If { condition: outside, then, otherwise })
+    }
+}
+
+fn reads_registers(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Local(_)));
+    found
+}
+
+/// The conjunction of conditions, if there are any.
+fn all(arena: &mut Arena, conditions: &[ExprId]) -> Option<ExprId> {
+    let (&first, rest) = conditions.split_first()?;
+    Some(rest.iter().fold(first, |a, &b| arena.and(a, b)))
+}
+
+/// The least integer not below `a / b`.
+fn ceil_div(a: i64, b: i64) -> Option<i64> {
+    Some(a.checked_add(b - 1)?.div_euclid(b))
+}
+
+/// May a loop be copied so often? With reductions inside, only where it is contiguous, or has no other loops than those:
+/// each copy becomes a register tile that is written out.
+fn may_copy(kernel: &Kernel, l: &For, times: usize) -> bool {
+    let (mut stores, mut sums, mut space) = (0, l.iterations == Iterations::Reduction, false);
+    kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+        Stmt::For(l) if l.iterations == Iterations::Reduction => sums = true,
+        Stmt::For(_) => space = true,
+        Stmt::Store { .. } => stores += 1,
+        Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    });
+    if sums {
+        stores * times <= MAX_SUMS && (!space || l.kind == LoopKind::Vector)
+    } else {
+        stores * times <= MAX_STORES
+    }
+}

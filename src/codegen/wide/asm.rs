@@ -1,0 +1,225 @@
+//! Bytes of the instructions that region code consists of.
+//!
+//! Vector instructions are one form with VEX or EVEX in front, told apart by four numbers each, so that an instruction
+//! for all widths is a line of [`super::encode`]. (An assembler crate has a name for every combination of width and
+//! prefix instead; one serves as the independent decoder of the tests.)
+//!
+//! ```text
+//! EVEX  62  R X B R' 0 m m m   W v v v v 1 p p   z L L b V' a a a   opcode  modrm [sib] [disp8*N | disp32] [imm8]
+//! VEX   C4  R X B m m m m m    W v v v v L p p                      opcode  modrm [sib] [disp8 | disp32]   [imm8]
+//! ```
+//! Register numbers in the prefixes are inverted.
+
+/// Which table an opcode is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Map {
+    M0F = 1,
+    M0F38 = 2,
+    M0F3A = 3,
+}
+
+/// The mandatory prefix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pp {
+    None = 0,
+    P66 = 1,
+    F3 = 2,
+    F2 = 3,
+}
+
+/// A vector instruction without its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Opcode {
+    pub map: Map,
+    pub pp: Pp,
+    pub byte: u8,
+    /// The W bit of EVEX.
+    pub w: bool,
+    /// The W bit of VEX, where it differs in meaning: only FMA looks at it.
+    pub vex_w: bool,
+}
+
+/// 128, 256 or 512 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Length {
+    L128 = 0,
+    L256 = 1,
+    L512 = 2,
+}
+
+/// A general register by its number: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ….
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Gpr(pub u8);
+
+pub(super) const RAX: Gpr = Gpr(0);
+pub(super) const RDI: Gpr = Gpr(7);
+
+/// The operand that may be in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rm {
+    Reg(u8),
+    /// Base, displacement, and what EVEX scales short displacements by: the bytes accessed.
+    Mem(Gpr, i32, u8),
+}
+
+/// Bytes so far.
+pub(super) struct Asm {
+    pub bytes: Vec<u8>,
+    /// Are vector instructions encoded with EVEX?
+    pub evex: bool,
+}
+
+impl Asm {
+    /// A vector instruction: `reg`, `vvvv` (0 where there is none) and `rm`.
+    pub fn vector(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm, imm: Option<u8>) {
+        let v = vvvv.unwrap_or(0);
+        let (rm_low, rm_high) = match rm {
+            Rm::Reg(r) => (r >> 3 & 1, r >> 4 & 1),
+            Rm::Mem(base, ..) => (base.0 >> 3 & 1, 0),
+        };
+        if self.evex {
+            let p0 = inverted(reg >> 3, 7) | inverted(rm_high, 6) | inverted(rm_low, 5) | inverted(reg >> 4, 4);
+            let p1 = (u8::from(op.w) << 7) | ((!v & 15) << 3) | 4 | op.pp as u8;
+            let p2 = ((length as u8) << 5) | inverted(v >> 4, 3);
+            self.bytes.extend([0x62, p0 | op.map as u8, p1, p2]);
+        } else {
+            let p0 = inverted(reg >> 3, 7) | inverted(0, 6) | inverted(rm_low, 5) | op.map as u8;
+            let p1 = (u8::from(op.vex_w) << 7) | ((!v & 15) << 3) | ((length as u8) << 2) | op.pp as u8;
+            self.bytes.extend([0xC4, p0, p1]);
+        }
+        self.bytes.push(op.byte);
+        self.operand(reg, rm);
+        self.bytes.extend(imm);
+    }
+
+    fn operand(&mut self, reg: u8, rm: Rm) {
+        let reg = (reg & 7) << 3;
+        match rm {
+            Rm::Reg(r) => self.bytes.push(0xC0 | reg | (r & 7)),
+            Rm::Mem(base, disp, scale) => {
+                let unit = if self.evex { i32::from(scale) } else { 1 };
+                let short = (disp % unit == 0).then(|| i8::try_from(disp / unit).ok()).flatten();
+                self.address(reg, base, disp, short);
+            }
+        }
+    }
+
+    fn address(&mut self, reg: u8, base: Gpr, disp: i32, short: Option<i8>) {
+        let low = base.0 & 7;
+        // rbp and r13 have no form without displacement.
+        let mode = match short {
+            Some(0) if low != 5 => 0x00,
+            Some(_) => 0x40,
+            None => 0x80,
+        };
+        self.bytes.push(mode | reg | low);
+        // rsp and r12 need a second byte.
+        if low == 4 {
+            self.bytes.push(0x24);
+        }
+        match (mode, short) {
+            (0x40, Some(d)) => self.bytes.push(d as u8),
+            (0x80, _) => self.bytes.extend(disp.to_le_bytes()),
+            _ => {}
+        }
+    }
+
+    // ---- general registers ---------------------------------------------------------------------------------
+
+    /// `mov dst, [base + disp]`, 64 bits.
+    pub fn load(&mut self, dst: Gpr, base: Gpr, disp: i32) {
+        self.bytes.extend([0x48 | (dst.0 >> 3 << 2) | (base.0 >> 3), 0x8B]);
+        self.address((dst.0 & 7) << 3, base, disp, i8::try_from(disp).ok());
+    }
+
+    /// `mov dst, imm`, 64 bits.
+    pub fn set(&mut self, dst: Gpr, value: u64) {
+        match u32::try_from(value) {
+            Ok(small) => {
+                if dst.0 >= 8 {
+                    self.bytes.push(0x41);
+                }
+                self.bytes.push(0xB8 | (dst.0 & 7));
+                self.bytes.extend(small.to_le_bytes());
+            }
+            Err(_) => {
+                self.bytes.extend([0x48 | (dst.0 >> 3), 0xB8 | (dst.0 & 7)]);
+                self.bytes.extend(value.to_le_bytes());
+            }
+        }
+    }
+
+    /// `add dst, imm`, 64 bits.
+    pub fn add(&mut self, dst: Gpr, value: i32) {
+        self.bytes.push(0x48 | (dst.0 >> 3));
+        match i8::try_from(value) {
+            Ok(short) => self.bytes.extend([0x83, 0xC0 | (dst.0 & 7), short as u8]),
+            Err(_) => {
+                self.bytes.extend([0x81, 0xC0 | (dst.0 & 7)]);
+                self.bytes.extend(value.to_le_bytes());
+            }
+        }
+    }
+
+    /// `dec dst`, then a jump back to `target` unless it is zero.
+    pub fn count_down(&mut self, dst: Gpr, target: usize) {
+        self.bytes.extend([0x48 | (dst.0 >> 3), 0xFF, 0xC8 | (dst.0 & 7)]);
+        let end = self.bytes.len() + 6;
+        self.bytes.extend([0x0F, 0x85]);
+        self.bytes.extend((target as i64 - end as i64).wrapping_to_i32().to_le_bytes());
+    }
+
+    pub fn push(&mut self, r: Gpr) {
+        if r.0 >= 8 {
+            self.bytes.push(0x41);
+        }
+        self.bytes.push(0x50 | (r.0 & 7));
+    }
+
+    pub fn pop(&mut self, r: Gpr) {
+        if r.0 >= 8 {
+            self.bytes.push(0x41);
+        }
+        self.bytes.push(0x58 | (r.0 & 7));
+    }
+
+    /// Clears the upper halves, so that what follows may use legacy instructions without delay, and returns.
+    pub fn leave(&mut self) {
+        self.bytes.extend([0xC5, 0xF8, 0x77, 0xC3]);
+    }
+
+    /// Does nothing up to a multiple of `to` bytes.
+    pub fn align(&mut self, to: usize) {
+        const NOPS: [&[u8]; 8] = [
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x0F, 0x1F, 0x00],
+            &[0x0F, 0x1F, 0x40, 0x00],
+            &[0x0F, 0x1F, 0x44, 0x00, 0x00],
+            &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
+            &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
+            &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        ];
+        let mut missing = self.bytes.len().next_multiple_of(to) - self.bytes.len();
+        while missing > 0 {
+            let n = missing.min(NOPS.len());
+            self.bytes.extend(NOPS[n - 1]);
+            missing -= n;
+        }
+    }
+}
+
+/// Truncation that is meant: jumps inside one region are far shorter.
+trait WrappingToI32 {
+    fn wrapping_to_i32(self) -> i32;
+}
+
+impl WrappingToI32 for i64 {
+    fn wrapping_to_i32(self) -> i32 {
+        self as i32
+    }
+}
+
+fn inverted(bit: u8, position: u8) -> u8 {
+    (!bit & 1) << position
+}

@@ -1,0 +1,512 @@
+//! From statements of the loop IR to vector code.
+
+use super::RegionArg;
+use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, Stream, StreamId, VReg, Width};
+use crate::codegen::facts::{Reads, ReadsOf};
+use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, Intrinsic};
+use crate::loopir::rewrite::mentions_var;
+use crate::loopir::{Affine, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// A value in pieces of at most a register.
+type Pieces = SmallVec<[VReg; 4]>;
+
+/// Vector code for statements that run one after the other, and the arguments it needs; `None` if something in them is
+/// not for region code.
+pub(super) fn build(kernel: &mut Kernel, stmts: &[StmtId], vector_bytes: usize) -> Option<(Code, Vec<RegionArg>)> {
+    let mut builder = Builder {
+        kernel,
+        vector_bytes,
+        code: Code::default(),
+        args: Vec::new(),
+        arg_table: HashMap::default(),
+        stream_table: HashMap::default(),
+        loops: SmallVec::new(),
+        n_loops: 0,
+        locals: HashMap::default(),
+        vars: HashMap::default(),
+        constants: HashMap::default(),
+        memo: HashMap::default(),
+        order: Vec::new(),
+        reads: ReadsOf::default(),
+        uses: HashMap::default(),
+    };
+    builder.list(stmts)?;
+    Some((builder.code, builder.args))
+}
+
+struct Builder<'a> {
+    kernel: &'a mut Kernel,
+    vector_bytes: usize,
+    code: Code,
+    args: Vec<RegionArg>,
+    /// Slots by buffer and index of the origin, or by value.
+    arg_table: HashMap<(Option<BufferId>, ExprId), u32, FxBuild>,
+    stream_table: HashMap<Stream, StreamId, FxBuild>,
+    loops: SmallVec<[(VarId, LoopId); 4]>,
+    n_loops: u32,
+    locals: HashMap<LocalId, Pieces, FxBuild>,
+    vars: HashMap<VarId, Pieces, FxBuild>,
+    constants: HashMap<(u64, u8), VReg, FxBuild>,
+    memo: HashMap<ExprId, Pieces, FxBuild>,
+    /// Keys of `memo` in the order of insertion, to forget those of a loop at its end.
+    order: Vec<ExprId>,
+    reads: ReadsOf,
+    /// How often a load is used in the statements of the present body.
+    uses: HashMap<ExprId, u32, FxBuild>,
+}
+
+/// The pieces of a type.
+struct Shape {
+    elem: Elem,
+    width: Width,
+    n: usize,
+}
+
+impl Builder<'_> {
+    fn shape(&self, e: ExprId) -> Option<Shape> {
+        let ty = self.kernel.arena.ty(e);
+        let elem = Elem::of(ty.dtype)?;
+        if ty.lanes == 1 {
+            return Some(Shape { elem, width: Width::Scalar, n: 1 });
+        }
+        let bytes = ty.bytes();
+        if bytes <= self.vector_bytes {
+            return Some(Shape { elem, width: Width::of_bytes(bytes)?, n: 1 });
+        }
+        if bytes % self.vector_bytes != 0 {
+            return None;
+        }
+        Some(Shape { elem, width: Width::of_bytes(self.vector_bytes)?, n: bytes / self.vector_bytes })
+    }
+
+    fn fresh(&mut self) -> VReg {
+        self.code.n_vregs += 1;
+        VReg(self.code.n_vregs - 1)
+    }
+
+    fn push(&mut self, inst: Inst) {
+        self.code.insts.push(inst);
+    }
+
+    // ---- statements ----------------------------------------------------------------------------------------
+
+    fn list(&mut self, stmts: &[StmtId]) -> Option<()> {
+        let outer_uses = std::mem::take(&mut self.uses);
+        for &s in stmts {
+            crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
+                crate::loopir::rewrite::for_each_expr(&self.kernel.arena, e, &mut |e| {
+                    if matches!(self.kernel.arena.expr(e), Expr::Load(..)) {
+                        *self.uses.entry(e).or_default() += 1;
+                    }
+                });
+            });
+        }
+        for &s in stmts {
+            self.stmt(s)?;
+        }
+        self.uses = outer_uses;
+        Some(())
+    }
+
+    fn stmt(&mut self, s: StmtId) -> Option<()> {
+        match self.kernel.stmts.get(s) {
+            Stmt::For(l) => {
+                let extent = self.kernel.arena.as_int(l.extent).filter(|&n| n > 0)?;
+                let id = LoopId(self.n_loops);
+                self.n_loops += 1;
+                self.forget_written(l.body);
+                self.push(Inst::Begin { l: id, extent });
+                self.loops.push((l.var, id));
+                let scope = self.order.len();
+                let list: SmallVec<[StmtId; 16]> = self.kernel.stmts.list(l.body).into();
+                self.list(&list)?;
+                for e in self.order.drain(scope..) {
+                    self.memo.remove(&e);
+                }
+                self.loops.pop();
+                self.push(Inst::End { l: id });
+                self.forget_written(l.body);
+                Some(())
+            }
+            Stmt::Store { buffer, index, value } => {
+                let shape = self.shape(value)?;
+                let pieces = self.expr(value)?;
+                let at = self.address(buffer, index)?;
+                for (i, &src) in pieces.iter().enumerate() {
+                    let mem = self.piece(at, i)?;
+                    self.push(Inst::Store { src, mem, elem: shape.elem, width: shape.width });
+                }
+                self.forget_buffer(buffer);
+                Some(())
+            }
+            Stmt::Let { var, value } => {
+                let pieces = self.expr(value)?;
+                self.vars.insert(var, pieces);
+                Some(())
+            }
+            Stmt::Set { local, value } => self.set(local, value),
+            Stmt::If { .. } | Stmt::Check { .. } => None,
+        }
+    }
+
+    /// Sets a register. What adds to the register itself is done in place.
+    fn set(&mut self, local: LocalId, value: ExprId) -> Option<()> {
+        let shape = self.shape(value)?;
+        let own = self.kernel.arena.local_expr(local);
+        if let Expr::Call(Intrinsic::Fma, list) = self.kernel.arena.expr(value)
+            && let &[a, b, c] = self.kernel.arena.list(list)
+            && c == own
+            && let Some(accs) = self.locals.get(&local).cloned()
+            && !self.mentions_local(a, local)
+            && !self.mentions_local(b, local)
+        {
+            self.accumulate(&accs, a, b, &shape)?;
+        } else {
+            let pieces = self.expr(value)?;
+            let old = self.locals.get(&local).cloned();
+            let is_new = old.is_none();
+            let dsts = old.unwrap_or_else(|| (0..pieces.len()).map(|_| self.fresh()).collect());
+            for (&dst, &src) in dsts.iter().zip(&pieces) {
+                self.push(Inst::Move { dst, src });
+            }
+            if is_new {
+                self.locals.insert(local, dsts);
+            }
+        }
+        self.forget_local(local);
+        Some(())
+    }
+
+    fn mentions_local(&self, e: ExprId, local: LocalId) -> bool {
+        let mut found = false;
+        crate::loopir::rewrite::for_each_expr(&self.kernel.arena, e, &mut |e| {
+            found |= self.kernel.arena.expr(e) == Expr::Local(local);
+        });
+        found
+    }
+
+    /// `accs += a * b`.
+    fn accumulate(&mut self, accs: &[VReg], a: ExprId, b: ExprId, shape: &Shape) -> Option<()> {
+        // A load that nothing else needs is an operand in memory.
+        let (a, b) = if self.is_single_load(a) && !self.is_single_load(b) { (b, a) } else { (a, b) };
+        let (elem, width) = (shape.elem, shape.width);
+        if self.is_single_load(b)
+            && let Expr::Load(buffer, index) = self.kernel.arena.expr(b)
+        {
+            let a = self.expr(a)?;
+            let at = self.address(buffer, index)?;
+            for (i, (&acc, &a)) in accs.iter().zip(&a).enumerate() {
+                let b = self.piece(at, i)?;
+                self.push(Inst::FmaMem { acc, a, b, elem, width });
+            }
+            return Some(());
+        }
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        for ((&acc, &a), &b) in accs.iter().zip(&a).zip(&b) {
+            self.push(Inst::Fma { acc, a, b, elem, width });
+        }
+        Some(())
+    }
+
+    fn is_single_load(&self, e: ExprId) -> bool {
+        matches!(self.kernel.arena.expr(e), Expr::Load(..))
+            && self.uses.get(&e) == Some(&1)
+            && !self.memo.contains_key(&e)
+    }
+
+    // ---- memory of values ----------------------------------------------------------------------------------
+
+    fn forget(&mut self, mut is: impl FnMut(Reads) -> bool) {
+        let Builder { memo, reads, kernel, .. } = self;
+        memo.retain(|&e, _| {
+            let r = reads.get(&kernel.arena, e);
+            r != Reads::Several && !is(r)
+        });
+    }
+
+    fn forget_buffer(&mut self, b: BufferId) {
+        self.forget(|r| r == Reads::Buffer(b));
+    }
+
+    fn forget_local(&mut self, l: LocalId) {
+        self.forget(|r| r == Reads::Local(l));
+    }
+
+    fn forget_written(&mut self, body: Body) {
+        let mut buffers: SmallVec<[BufferId; 4]> = SmallVec::new();
+        let mut locals: SmallVec<[LocalId; 16]> = SmallVec::new();
+        self.kernel.for_each_stmt(body, &mut |_, stmt| match stmt {
+            Stmt::Store { buffer, .. } => buffers.push(buffer),
+            Stmt::Set { local, .. } => locals.push(local),
+            Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } => {}
+        });
+        self.forget(|r| match r {
+            Reads::Buffer(b) => buffers.contains(&b),
+            Reads::Local(l) => locals.contains(&l),
+            Reads::Nothing | Reads::Several => false,
+        });
+    }
+
+    // ---- addresses -----------------------------------------------------------------------------------------
+
+    fn slot(&mut self, key: (Option<BufferId>, ExprId), arg: RegionArg) -> u32 {
+        let Builder { arg_table, args, .. } = self;
+        *arg_table.entry(key).or_insert_with(|| {
+            args.push(arg);
+            args.len() as u32 - 1
+        })
+    }
+
+    fn address(&mut self, buffer: BufferId, index: ExprId) -> Option<Mem> {
+        let bytes = self.kernel.buffer(buffer).dtype.bytes() as i64;
+        let sum = Affine::of(&self.kernel.arena, index);
+        let mut outer = Affine::default();
+        let mut steps: SmallVec<[(LoopId, i64); 4]> = SmallVec::new();
+        for &(atom, c) in &sum.terms {
+            let own = self.kernel.arena.as_var(atom).and_then(|v| self.loops.iter().find(|l| l.0 == v));
+            match own {
+                Some(&(_, l)) => steps.push((l, c.checked_mul(bytes)?)),
+                None => {
+                    let loops = &self.loops;
+                    let vars = &self.vars;
+                    let inside = |v: VarId| loops.iter().any(|l| l.0 == v) || vars.contains_key(&v);
+                    if mentions_var(&self.kernel.arena, atom, &mut { inside })
+                        || self.reads.get(&self.kernel.arena, atom) != Reads::Nothing
+                    {
+                        return None;
+                    }
+                    outer.add_term(atom, c);
+                }
+            }
+        }
+        steps.sort_unstable();
+        if steps.iter().any(|&(_, step)| i32::try_from(step).is_err()) {
+            return None;
+        }
+        let origin = outer.to_expr(&mut self.kernel.arena);
+        let slot = self.slot((Some(buffer), origin), RegionArg::Address { buffer, index: origin });
+        let stream = Stream { slot, steps };
+        let Builder { stream_table, code, .. } = self;
+        let id = *stream_table.entry(stream.clone()).or_insert_with(|| {
+            code.streams.push(stream);
+            StreamId(code.streams.len() as u32 - 1)
+        });
+        Some(Mem { stream: id, disp: i32::try_from(sum.constant.checked_mul(bytes)?).ok()? })
+    }
+
+    /// The i-th register's worth of a place.
+    fn piece(&self, at: Mem, i: usize) -> Option<Mem> {
+        let disp = at.disp.checked_add(i32::try_from(i * self.vector_bytes).ok()?)?;
+        Some(Mem { disp, ..at })
+    }
+
+    // ---- expressions ---------------------------------------------------------------------------------------
+
+    fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
+        if let Some(&v) = self.constants.get(&(bits, elem as u8)) {
+            return v;
+        }
+        let dst = self.fresh();
+        self.code.prologue.push(Inst::Const { dst, bits, elem });
+        self.constants.insert((bits, elem as u8), dst);
+        dst
+    }
+
+    fn expr(&mut self, e: ExprId) -> Option<Pieces> {
+        if let Some(known) = self.memo.get(&e) {
+            return Some(known.clone());
+        }
+        let shape = self.shape(e)?;
+        let pieces = self.node(e, &shape)?;
+        // Registers are read where they are used.
+        if !matches!(self.kernel.arena.expr(e), Expr::Local(_) | Expr::Var(_)) {
+            self.memo.insert(e, pieces.clone());
+            self.order.push(e);
+        }
+        Some(pieces)
+    }
+
+    fn node(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, n } = *shape;
+        match self.kernel.arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) => Some(SmallVec::from_elem(self.bits_of(e, elem)?, 1)),
+            Expr::Var(v) => {
+                if let Some(pieces) = self.vars.get(&v) {
+                    return Some(pieces.clone());
+                }
+                // From outside; only scalars are handed over.
+                if width != Width::Scalar || self.loops.iter().any(|l| l.0 == v) {
+                    return None;
+                }
+                let known = self.arg_table.contains_key(&(None, e));
+                let slot = self.slot((None, e), RegionArg::Value(e));
+                if known {
+                    let found = self.code.prologue.iter().find_map(|i| match *i {
+                        Inst::Arg { dst, slot: s, .. } if s == slot => Some(dst),
+                        _ => None,
+                    });
+                    return found.map(|v| SmallVec::from_elem(v, 1));
+                }
+                let dst = self.fresh();
+                self.code.prologue.push(Inst::Arg { dst, slot, elem });
+                Some(SmallVec::from_elem(dst, 1))
+            }
+            Expr::Local(l) => self.locals.get(&l).cloned(),
+            Expr::Load(buffer, index) => {
+                let at = self.address(buffer, index)?;
+                (0..n)
+                    .map(|i| {
+                        let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+                        self.push(Inst::Load { dst, mem, elem, width });
+                        Some(dst)
+                    })
+                    .collect()
+            }
+            Expr::Broadcast(a) => {
+                let one = match self.kernel.arena.expr(a) {
+                    Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
+                    // Arguments are in every lane.
+                    Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
+                    Expr::Load(buffer, index) if !self.memo.contains_key(&a) => {
+                        let mem = self.address(buffer, index)?;
+                        let dst = self.fresh();
+                        self.push(Inst::LoadAll { dst, mem, elem, width });
+                        dst
+                    }
+                    _ => {
+                        let a = self.expr(a)?[0];
+                        let dst = self.fresh();
+                        self.push(Inst::Unary { op: Op1::Broadcast, dst, a, elem, width });
+                        dst
+                    }
+                };
+                Some(SmallVec::from_elem(one, n))
+            }
+            Expr::Binary(op, a, b) => {
+                let op = match (op, elem) {
+                    (BinOp::Add, _) => Op2::Add,
+                    (BinOp::Sub, _) => Op2::Sub,
+                    (BinOp::Mul, _) => Op2::Mul,
+                    (BinOp::Div, Elem::F32 | Elem::F64) => Op2::Div,
+                    (BinOp::Min, _) => Op2::Min,
+                    (BinOp::Max, _) => Op2::Max,
+                    (BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or, _) => {
+                        return None;
+                    }
+                };
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                Some(self.binary(op, &a, &b, elem, width))
+            }
+            Expr::Call(f, list) => {
+                let args: SmallVec<[ExprId; 3]> = self.kernel.arena.list(list).into();
+                self.call(f, &args, shape)
+            }
+            Expr::Cast(a) => {
+                if elem != Elem::F32 || Elem::of(self.kernel.arena.dtype(a)) != Some(Elem::I32) {
+                    return None;
+                }
+                let a = self.expr(a)?;
+                Some(self.unary(Op1::Convert, &a, elem, width))
+            }
+            Expr::Reduce(op, a) => self.reduce(op, a),
+            Expr::Compare(..)
+            | Expr::Not(_)
+            | Expr::Select(..)
+            | Expr::IfThenElse(..)
+            | Expr::Ramp(..)
+            | Expr::Pack(_)
+            | Expr::Extract(..) => None,
+        }
+    }
+
+    fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
+        let bits = match (self.kernel.arena.expr(e), elem) {
+            (Expr::Float(bits), Elem::F32) => u64::from((f64::from_bits(bits) as f32).to_bits()),
+            (Expr::Float(bits), Elem::F64) => bits,
+            (Expr::Int(v), Elem::I32) => u64::from(v as i32 as u32),
+            _ => return None,
+        };
+        Some(self.constant(bits, elem))
+    }
+
+    fn binary(&mut self, op: Op2, a: &[VReg], b: &[VReg], elem: Elem, width: Width) -> Pieces {
+        let mut out = Pieces::new();
+        for (&a, &b) in a.iter().zip(b) {
+            let dst = self.fresh();
+            self.push(Inst::Binary { op, dst, a, b, elem, width });
+            out.push(dst);
+        }
+        out
+    }
+
+    fn unary(&mut self, op: Op1, a: &[VReg], elem: Elem, width: Width) -> Pieces {
+        let mut out = Pieces::new();
+        for &a in a {
+            let dst = self.fresh();
+            self.push(Inst::Unary { op, dst, a, elem, width });
+            out.push(dst);
+        }
+        out
+    }
+
+    fn call(&mut self, f: Intrinsic, args: &[ExprId], shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, .. } = *shape;
+        match f {
+            Intrinsic::Fma if elem != Elem::I32 => {
+                let c = self.expr(args[2])?;
+                let accs: Pieces = c
+                    .iter()
+                    .map(|&src| {
+                        let dst = self.fresh();
+                        self.push(Inst::Move { dst, src });
+                        dst
+                    })
+                    .collect();
+                self.accumulate(&accs, args[0], args[1], shape)?;
+                Some(accs)
+            }
+            Intrinsic::Sqrt if elem != Elem::I32 => {
+                let a = self.expr(args[0])?;
+                Some(self.unary(Op1::Sqrt, &a, elem, width))
+            }
+            // Nothing else yet: the statement goes through the other back end.
+            _ => None,
+        }
+    }
+
+    /// All lanes combined, half of them at a time.
+    fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
+        let Shape { elem, mut width, n } = self.shape(a)?;
+        let op = match op {
+            BinOp::Add => Op2::Add,
+            BinOp::Mul => Op2::Mul,
+            BinOp::Min => Op2::Min,
+            BinOp::Max => Op2::Max,
+            _ => return None,
+        };
+        let mut pieces = self.expr(a)?;
+        let mut left = n;
+        while left > 1 {
+            let half = left / 2;
+            let merged = self.binary(op, &pieces[..half].to_vec(), &pieces[left - half..].to_vec(), elem, width);
+            let middle: Pieces = pieces[half..left - half].into();
+            pieces = merged.into_iter().chain(middle).collect();
+            left = pieces.len();
+        }
+        let mut lanes = self.kernel.arena.lanes(a) as usize / n;
+        let mut one = pieces[0];
+        while lanes > 1 {
+            let upper = self.fresh();
+            self.push(Inst::Unary { op: Op1::UpperHalf, dst: upper, a: one, elem, width });
+            lanes /= 2;
+            width = if lanes == 1 { Width::Scalar } else { width.half() };
+            let dst = self.fresh();
+            self.push(Inst::Binary { op, dst, a: one, b: upper, elem, width });
+            one = dst;
+        }
+        Some(SmallVec::from_elem(one, 1))
+    }
+}

@@ -1,0 +1,257 @@
+//! Vector code of a region: instructions over virtual registers, in the order in which they run.
+
+use crate::ir::DType;
+use smallvec::SmallVec;
+
+/// A virtual vector register. It holds one value at a time, but may be set more than once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) struct VReg(pub u32);
+
+/// A pointer that region code keeps in a general register, advanced by the loops.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct StreamId(pub u32);
+
+/// A loop of the region.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) struct LoopId(pub u32);
+
+/// The type of a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Elem {
+    F32,
+    F64,
+    I32,
+}
+
+impl Elem {
+    /// The lane type that values of a data type are computed in; `None` if region code does not know it.
+    pub fn of(dtype: DType) -> Option<Elem> {
+        match dtype {
+            DType::Float32 => Some(Elem::F32),
+            DType::Float64 => Some(Elem::F64),
+            DType::Int32 => Some(Elem::I32),
+            DType::Float16
+            | DType::BFloat16
+            | DType::Int8
+            | DType::Int16
+            | DType::Int64
+            | DType::UInt8
+            | DType::UInt16
+            | DType::UInt32
+            | DType::UInt64
+            | DType::Bool
+            | DType::Handle
+            | DType::Str => None,
+        }
+    }
+
+    /// Size of a lane.
+    pub fn bytes(self) -> usize {
+        match self {
+            Elem::F32 | Elem::I32 => 4,
+            Elem::F64 => 8,
+        }
+    }
+}
+
+/// How much of a register an instruction works on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) enum Width {
+    /// One lane.
+    Scalar,
+    /// 64 bits of several lanes.
+    Half,
+    /// 128 bits.
+    X,
+    /// 256 bits.
+    Y,
+    /// 512 bits.
+    Z,
+}
+
+impl Width {
+    /// The width of so many bytes in lanes.
+    pub fn of_bytes(bytes: usize) -> Option<Width> {
+        match bytes {
+            8 => Some(Width::Half),
+            16 => Some(Width::X),
+            32 => Some(Width::Y),
+            64 => Some(Width::Z),
+            _ => None,
+        }
+    }
+
+    /// The next narrower width of several lanes.
+    pub fn half(self) -> Width {
+        match self {
+            Width::Z => Width::Y,
+            Width::Y => Width::X,
+            Width::X | Width::Half | Width::Scalar => Width::Half,
+        }
+    }
+}
+
+/// A place in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Mem {
+    pub stream: StreamId,
+    /// Bytes.
+    pub disp: i32,
+}
+
+/// An operation on two values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Op2 {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// `a < b ? a : b`.
+    Min,
+    /// `a > b ? a : b`.
+    Max,
+}
+
+/// An operation on one value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Op1 {
+    Sqrt,
+    /// int32 to float32.
+    Convert,
+    /// The scalar in the lowest lane, in every lane.
+    Broadcast,
+    /// The upper half of the source in the lower half.
+    UpperHalf,
+}
+
+/// An instruction.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Inst {
+    /// A loop of a constant number of iterations, at least 1.
+    Begin {
+        l: LoopId,
+        extent: i64,
+    },
+    End {
+        l: LoopId,
+    },
+    Load {
+        dst: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    /// One element in every lane.
+    LoadAll {
+        dst: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    /// A constant in every lane, by its bits.
+    Const {
+        dst: VReg,
+        bits: u64,
+        elem: Elem,
+    },
+    /// An argument in every lane.
+    Arg {
+        dst: VReg,
+        slot: u32,
+        elem: Elem,
+    },
+    Store {
+        src: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    Unary {
+        op: Op1,
+        dst: VReg,
+        a: VReg,
+        elem: Elem,
+        width: Width,
+    },
+    Binary {
+        op: Op2,
+        dst: VReg,
+        a: VReg,
+        b: VReg,
+        elem: Elem,
+        width: Width,
+    },
+    /// `acc = a * b + acc`.
+    Fma {
+        acc: VReg,
+        a: VReg,
+        b: VReg,
+        elem: Elem,
+        width: Width,
+    },
+    /// `acc = [b] * a + acc`.
+    FmaMem {
+        acc: VReg,
+        a: VReg,
+        b: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    Move {
+        dst: VReg,
+        src: VReg,
+    },
+}
+
+impl Inst {
+    /// The registers it reads.
+    pub fn uses(&self) -> SmallVec<[VReg; 3]> {
+        match *self {
+            Inst::Begin { .. }
+            | Inst::End { .. }
+            | Inst::Load { .. }
+            | Inst::LoadAll { .. }
+            | Inst::Const { .. }
+            | Inst::Arg { .. } => SmallVec::new(),
+            Inst::Store { src, .. } | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
+            Inst::Unary { a, .. } => SmallVec::from_slice(&[a]),
+            Inst::Binary { a, b, .. } => SmallVec::from_slice(&[a, b]),
+            Inst::Fma { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
+            Inst::FmaMem { acc, a, .. } => SmallVec::from_slice(&[acc, a]),
+        }
+    }
+
+    /// The register it sets.
+    pub fn sets(&self) -> Option<VReg> {
+        match *self {
+            Inst::Begin { .. } | Inst::End { .. } | Inst::Store { .. } => None,
+            Inst::Load { dst, .. }
+            | Inst::LoadAll { dst, .. }
+            | Inst::Const { dst, .. }
+            | Inst::Arg { dst, .. }
+            | Inst::Unary { dst, .. }
+            | Inst::Binary { dst, .. }
+            | Inst::Move { dst, .. } => Some(dst),
+            Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } => Some(acc),
+        }
+    }
+}
+
+/// A pointer with its steps.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Stream {
+    /// The argument it starts at.
+    pub slot: u32,
+    /// Bytes that an iteration of each loop adds; loops that add nothing are left out.
+    pub steps: SmallVec<[(LoopId, i64); 4]>,
+}
+
+/// Code of a region.
+#[derive(Default)]
+pub(super) struct Code {
+    /// Constants and arguments first.
+    pub prologue: Vec<Inst>,
+    pub insts: Vec<Inst>,
+    pub n_vregs: u32,
+    pub streams: Vec<Stream>,
+}

@@ -1,0 +1,290 @@
+//! Vector code to bytes.
+//!
+//! A region is a function of one pointer, to its arguments: 8 bytes each, pointers first come first served. It keeps them
+//! in general registers which the loops advance, one counter per loop that is running, and touches nothing else.
+
+use super::asm::{Asm, Gpr, Length, Map, Opcode, Pp, RAX, RDI, Rm};
+use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, StreamId, VReg, Width};
+use hashbrown::HashMap;
+
+/// General registers in the order in which they are given out. The last six belong to the caller.
+const GPRS: [Gpr; 14] =
+    [RAX, Gpr(1), Gpr(2), Gpr(6), Gpr(8), Gpr(9), Gpr(10), Gpr(11), Gpr(3), Gpr(5), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
+/// How many of them need not be saved.
+const SCRATCH_GPRS: usize = 8;
+/// Loops begin at a multiple of so many bytes.
+const LOOP_ALIGN: usize = 32;
+
+/// The bytes of a region; `None` if it needs more general registers than there are.
+pub(super) fn encode(code: &Code, registers: &[u8], evex: bool, vector_bytes: usize) -> Option<Vec<u8>> {
+    let depth = depth(code);
+    let n_gprs = code.streams.len() + depth;
+    if n_gprs > GPRS.len() {
+        return None;
+    }
+    let whole = match vector_bytes {
+        64 => Length::L512,
+        32 => Length::L256,
+        _ => Length::L128,
+    };
+    let mut encoder = Encoder {
+        asm: Asm { bytes: Vec::with_capacity(64 + code.insts.len() * 8), evex },
+        code,
+        registers,
+        whole,
+        loops: Vec::new(),
+        extents: HashMap::new(),
+    };
+    let saved = &GPRS[SCRATCH_GPRS.min(n_gprs)..n_gprs];
+    saved.iter().for_each(|&r| encoder.asm.push(r));
+    code.prologue.iter().try_for_each(|inst| encoder.inst(inst))?;
+    for (i, stream) in code.streams.iter().enumerate() {
+        encoder.asm.load(GPRS[i], RDI, i32::try_from(stream.slot * 8).ok()?);
+    }
+    code.insts.iter().try_for_each(|inst| encoder.inst(inst))?;
+    saved.iter().rev().for_each(|&r| encoder.asm.pop(r));
+    encoder.asm.leave();
+    Some(encoder.asm.bytes)
+}
+
+/// How many loops run inside each other.
+fn depth(code: &Code) -> usize {
+    let (mut now, mut most) = (0usize, 0);
+    for inst in &code.insts {
+        match inst {
+            Inst::Begin { .. } => now += 1,
+            Inst::End { .. } => now = now.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
+}
+
+struct Encoder<'a> {
+    asm: Asm,
+    code: &'a Code,
+    registers: &'a [u8],
+    /// The width of whole registers.
+    whole: Length,
+    /// Loops that are running: where they begin.
+    loops: Vec<(LoopId, usize)>,
+    extents: HashMap<LoopId, i64>,
+}
+
+fn op(map: Map, pp: Pp, byte: u8, w: bool) -> Opcode {
+    Opcode { map, pp, byte, w, vex_w: false }
+}
+
+/// Packed or scalar arithmetic of the table 0F.
+fn arithmetic(byte: u8, elem: Elem, width: Width) -> Opcode {
+    let (pp, w) = match (elem, width) {
+        (Elem::F64, Width::Scalar) => (Pp::F2, true),
+        (Elem::F64, _) => (Pp::P66, true),
+        (_, Width::Scalar) => (Pp::F3, false),
+        _ => (Pp::None, false),
+    };
+    op(Map::M0F, pp, byte, w)
+}
+
+fn length(width: Width) -> Length {
+    match width {
+        Width::Scalar | Width::Half | Width::X => Length::L128,
+        Width::Y => Length::L256,
+        Width::Z => Length::L512,
+    }
+}
+
+/// Bytes accessed.
+fn bytes(elem: Elem, width: Width) -> u8 {
+    match width {
+        Width::Scalar => elem.bytes() as u8,
+        Width::Half => 8,
+        Width::X => 16,
+        Width::Y => 32,
+        Width::Z => 64,
+    }
+}
+
+impl Encoder<'_> {
+    fn reg(&self, v: VReg) -> u8 {
+        self.registers[v.0 as usize]
+    }
+
+    fn gpr(&self, s: StreamId) -> Gpr {
+        GPRS[s.0 as usize]
+    }
+
+    fn counter(&self, depth: usize) -> Gpr {
+        GPRS[self.code.streams.len() + depth]
+    }
+
+    fn mem(&self, mem: Mem, bytes: u8) -> Rm {
+        Rm::Mem(self.gpr(mem.stream), mem.disp, bytes)
+    }
+
+    fn inst(&mut self, inst: &Inst) -> Option<()> {
+        match *inst {
+            Inst::Begin { l, extent } => {
+                let counter = self.counter(self.loops.len());
+                self.asm.set(counter, u64::try_from(extent).ok()?);
+                self.asm.align(LOOP_ALIGN);
+                self.extents.insert(l, extent);
+                self.loops.push((l, self.asm.bytes.len()));
+            }
+            Inst::End { l } => self.end(l)?,
+            Inst::Load { dst, mem, elem, width } => {
+                let rm = self.mem(mem, bytes(elem, width));
+                self.asm.vector(self.move_op(elem, width, 0x10), length(width), self.reg(dst), None, rm, None);
+            }
+            Inst::Store { src, mem, elem, width } => {
+                let rm = self.mem(mem, bytes(elem, width));
+                self.asm.vector(self.move_op(elem, width, 0x11), length(width), self.reg(src), None, rm, None);
+            }
+            Inst::LoadAll { dst, mem, elem, width } => {
+                let rm = self.mem(mem, elem.bytes() as u8);
+                self.broadcast(self.reg(dst), rm, elem, length(width));
+            }
+            Inst::Arg { dst, slot, elem } => {
+                let rm = Rm::Mem(RDI, i32::try_from(slot * 8).ok()?, elem.bytes() as u8);
+                self.broadcast(self.reg(dst), rm, elem, self.whole);
+            }
+            Inst::Const { dst, bits, elem } => self.constant(self.reg(dst), bits, elem),
+            Inst::Unary { op, dst, a, elem, width } => self.unary(op, dst, a, elem, width),
+            Inst::Binary { op: o, dst, a, b, elem, width } => {
+                let opcode = match (elem, o) {
+                    (Elem::I32, Op2::Add) => op(Map::M0F, Pp::P66, 0xFE, false),
+                    (Elem::I32, Op2::Sub) => op(Map::M0F, Pp::P66, 0xFA, false),
+                    (Elem::I32, Op2::Mul) => op(Map::M0F38, Pp::P66, 0x40, false),
+                    (Elem::I32, Op2::Min) => op(Map::M0F38, Pp::P66, 0x39, false),
+                    (Elem::I32, Op2::Max) => op(Map::M0F38, Pp::P66, 0x3D, false),
+                    (Elem::I32, Op2::Div) => return None,
+                    (_, Op2::Add) => arithmetic(0x58, elem, width),
+                    (_, Op2::Mul) => arithmetic(0x59, elem, width),
+                    (_, Op2::Sub) => arithmetic(0x5C, elem, width),
+                    (_, Op2::Min) => arithmetic(0x5D, elem, width),
+                    (_, Op2::Div) => arithmetic(0x5E, elem, width),
+                    (_, Op2::Max) => arithmetic(0x5F, elem, width),
+                };
+                let rm = Rm::Reg(self.reg(b));
+                self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, None);
+            }
+            Inst::Fma { acc, a, b, elem, width } => {
+                let rm = Rm::Reg(self.reg(b));
+                self.asm.vector(fma(elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+            }
+            Inst::FmaMem { acc, a, b, elem, width } => {
+                let rm = self.mem(b, bytes(elem, width));
+                self.asm.vector(fma(elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+            }
+            Inst::Move { dst, src } => {
+                if self.reg(dst) != self.reg(src) {
+                    let opcode = op(Map::M0F, Pp::None, 0x28, false);
+                    self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Reg(self.reg(src)), None);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The end of a loop: pointers advance, and after the last iteration go back to where they were.
+    fn end(&mut self, l: LoopId) -> Option<()> {
+        let (_, start) = self.loops.pop()?;
+        let extent = self.extents.get(&l).copied()?;
+        let code = self.code;
+        let steps = |s: &super::code::Stream| s.steps.iter().find(|(m, _)| *m == l).map(|&(_, step)| step);
+        for (i, stream) in code.streams.iter().enumerate() {
+            if let Some(step) = steps(stream) {
+                self.asm.add(GPRS[i], i32::try_from(step).ok()?);
+            }
+        }
+        let counter = self.counter(self.loops.len());
+        self.asm.count_down(counter, start);
+        for (i, stream) in code.streams.iter().enumerate() {
+            if let Some(step) = steps(stream) {
+                self.asm.add(GPRS[i], i32::try_from(step.checked_mul(-extent)?).ok()?);
+            }
+        }
+        Some(())
+    }
+
+    fn move_op(&self, elem: Elem, width: Width, byte: u8) -> Opcode {
+        match (width, elem) {
+            (Width::Scalar, Elem::F32 | Elem::I32) => op(Map::M0F, Pp::F3, byte, false),
+            (Width::Scalar, Elem::F64) | (Width::Half, _) => op(Map::M0F, Pp::F2, byte, true),
+            _ => op(Map::M0F, Pp::None, byte, false),
+        }
+    }
+
+    fn broadcast(&mut self, dst: u8, rm: Rm, elem: Elem, length: Length) {
+        match (elem, length) {
+            (Elem::F64, Length::L128) => {
+                // movddup: of two lanes there is no broadcast.
+                let rm = match rm {
+                    Rm::Mem(base, disp, _) => Rm::Mem(base, disp, 8),
+                    reg => reg,
+                };
+                self.asm.vector(op(Map::M0F, Pp::F2, 0x12, true), length, dst, None, rm, None);
+            }
+            (Elem::F64, _) => self.asm.vector(op(Map::M0F38, Pp::P66, 0x19, true), length, dst, None, rm, None),
+            _ => self.asm.vector(op(Map::M0F38, Pp::P66, 0x18, false), length, dst, None, rm, None),
+        }
+    }
+
+    fn constant(&mut self, dst: u8, bits: u64, elem: Elem) {
+        let is_wide = elem == Elem::F64;
+        if bits == 0 {
+            // Exclusive or with itself; a short one clears the whole register.
+            let opcode = op(Map::M0F, Pp::P66, 0xEF, false);
+            self.asm.vector(opcode, Length::L128, dst, Some(dst), Rm::Reg(dst), None);
+            return;
+        }
+        self.asm.set(RAX, bits);
+        if self.asm.evex {
+            let opcode = op(Map::M0F38, Pp::P66, 0x7C, is_wide);
+            self.asm.vector(opcode, self.whole, dst, None, Rm::Reg(RAX.0), None);
+        } else {
+            let to_vector = Opcode { vex_w: is_wide, ..op(Map::M0F, Pp::P66, 0x6E, is_wide) };
+            self.asm.vector(to_vector, Length::L128, dst, None, Rm::Reg(RAX.0), None);
+            self.broadcast(dst, Rm::Reg(dst), elem, self.whole);
+        }
+    }
+
+    fn unary(&mut self, o: Op1, dst: VReg, a: VReg, elem: Elem, width: Width) {
+        let (dst, a) = (self.reg(dst), self.reg(a));
+        match o {
+            Op1::Sqrt => {
+                let source = (width == Width::Scalar).then_some(a);
+                self.asm.vector(arithmetic(0x51, elem, width), length(width), dst, source, Rm::Reg(a), None);
+            }
+            Op1::Convert => {
+                self.asm.vector(op(Map::M0F, Pp::None, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
+            }
+            Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
+            Op1::UpperHalf => match width {
+                Width::Z => {
+                    let opcode = op(Map::M0F3A, Pp::P66, 0x1B, true);
+                    self.asm.vector(opcode, Length::L512, a, None, Rm::Reg(dst), Some(1));
+                }
+                Width::Y => {
+                    let opcode = op(Map::M0F3A, Pp::P66, 0x19, false);
+                    self.asm.vector(opcode, Length::L256, a, None, Rm::Reg(dst), Some(1));
+                }
+                Width::X => {
+                    let opcode = op(Map::M0F3A, Pp::P66, 0x05, true);
+                    self.asm.vector(opcode, Length::L128, dst, None, Rm::Reg(a), Some(1));
+                }
+                Width::Half | Width::Scalar => {
+                    let opcode = op(Map::M0F, Pp::F3, 0x16, false);
+                    self.asm.vector(opcode, Length::L128, dst, None, Rm::Reg(a), None);
+                }
+            },
+        }
+    }
+}
+
+fn fma(elem: Elem, width: Width) -> Opcode {
+    let byte = if width == Width::Scalar { 0xB9 } else { 0xB8 };
+    let w = elem == Elem::F64;
+    Opcode { map: Map::M0F38, pp: Pp::P66, byte, w, vex_w: w }
+}

@@ -1,0 +1,284 @@
+//! The wide-vector back end: inner nests of a kernel as functions of their own, in vectors wider than Cranelift's.
+//!
+//! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
+//! but memory and registers of their own: no condition, no check, no parallel loop, nothing that must look at the stop
+//! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
+//! virtual registers, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
+//!
+//! Regions are leaf functions, free of data and of addresses, so equal ones could be shared and kept.
+//!
+//! What comes before: loop optimisation for vectors of this width. What comes after: [`clif`](super::clif), which emits
+//! the calls. Start reading at [`plan`].
+
+mod asm;
+mod assign;
+mod build;
+mod code;
+mod encode;
+
+use super::CodegenOptions;
+use super::cost::{Costs, UNPOLLED};
+use crate::ir::expr::FxBuild;
+use crate::ir::{DType, Intrinsic};
+use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
+use crate::target::Isa;
+use code::Elem;
+use hashbrown::{HashMap, HashSet};
+
+/// What a region is called with: 8 bytes each.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RegionArg {
+    /// The address of an element.
+    Address {
+        /// Of this buffer.
+        buffer: BufferId,
+        /// At this linear index.
+        index: ExprId,
+    },
+    /// The bits of a scalar.
+    Value(ExprId),
+}
+
+/// A run of statements as bytes.
+pub(super) struct Region {
+    /// How many statements of the body it takes the place of.
+    pub len: usize,
+    /// What it is called with.
+    pub args: Vec<RegionArg>,
+    /// Machine code of a function of one pointer.
+    pub bytes: Vec<u8>,
+}
+
+/// The regions of a kernel, by their first statement.
+#[derive(Default)]
+pub(super) struct Regions {
+    regions: HashMap<StmtId, Region, FxBuild>,
+}
+
+impl Regions {
+    /// The region that begins with a statement.
+    pub fn at(&self, s: StmtId) -> Option<&Region> {
+        self.regions.get(&s)
+    }
+}
+
+/// Can region code for this instruction set run here?
+fn is_supported(isa: Isa) -> bool {
+    isa != Isa::Portable && cfg!(all(target_arch = "x86_64", unix))
+}
+
+/// Picks the regions of a kernel whose loops have been optimised for the instruction set.
+pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
+    if !is_supported(options.isa) {
+        return Regions::default();
+    }
+    let costs = Costs::new(kernel);
+    let polls = costs.polls();
+    let mut planner =
+        Planner { kernel, options, costs, polls, suited: HashMap::default(), regions: Regions::default() };
+    let body = planner.kernel.body;
+    planner.body(body);
+    planner.regions
+}
+
+struct Planner<'a> {
+    kernel: &'a mut Kernel,
+    options: &'a CodegenOptions,
+    costs: Costs,
+    polls: HashSet<StmtId, FxBuild>,
+    suited: HashMap<StmtId, bool, FxBuild>,
+    regions: Regions,
+}
+
+impl Planner<'_> {
+    fn body(&mut self, body: Body) {
+        let list = self.kernel.stmts.list(body).to_vec();
+        let mut run = Vec::new();
+        for &s in &list {
+            if self.is_suited(s) {
+                run.push(s);
+                continue;
+            }
+            self.run(&std::mem::take(&mut run));
+            self.inside(s);
+        }
+        self.run(&run);
+    }
+
+    fn inside(&mut self, s: StmtId) {
+        match self.kernel.stmts.get(s) {
+            Stmt::For(l) => self.body(l.body),
+            Stmt::If { then, otherwise, .. } => {
+                self.body(then);
+                self.body(otherwise);
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        }
+    }
+
+    /// Makes a region of statements that follow each other, or of what is inside of them.
+    fn run(&mut self, run: &[StmtId]) {
+        if run.is_empty() || !self.pays(run) {
+            return;
+        }
+        if self.is_closed(run) && self.compile(run) {
+            return;
+        }
+        // One of them may be at fault.
+        for &s in run {
+            if run.len() == 1 || !(self.is_closed(&[s]) && self.pays(&[s]) && self.compile(&[s])) {
+                self.inside(s);
+            }
+        }
+    }
+
+    fn compile(&mut self, run: &[StmtId]) -> bool {
+        let vector_bytes = self.options.isa.vector_bits() as usize / 8;
+        let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
+        let Some((code, args)) = build::build(self.kernel, run, vector_bytes) else { return false };
+        let Some(registers) = assign::assign(&code, if evex { 32 } else { 16 }) else { return false };
+        let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
+        self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
+        true
+    }
+
+    /// Is there enough to do for a call?
+    fn pays(&self, run: &[StmtId]) -> bool {
+        run.iter().any(|&s| match self.kernel.stmts.get(s) {
+            Stmt::For(_) => self.costs.of(s).total > 20.0,
+            Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
+        })
+    }
+
+    /// Do no registers and names lead into or out of the run?
+    fn is_closed(&self, run: &[StmtId]) -> bool {
+        let arena = &self.kernel.arena;
+        let mut registers = HashSet::<LocalId, FxBuild>::default();
+        let mut names = HashSet::<VarId, FxBuild>::default();
+        for &s in run {
+            each(self.kernel, s, &mut |stmt| {
+                if let Stmt::Let { var, .. } = stmt {
+                    names.insert(var);
+                }
+                mentions(arena, stmt, &mut |l| {
+                    registers.insert(l);
+                });
+            });
+        }
+        let mut is_closed = true;
+        let inside: HashSet<StmtId, FxBuild> = run.iter().copied().collect();
+        each_outside(self.kernel, self.kernel.body, &inside, &mut |stmt| {
+            mentions(arena, stmt, &mut |l| is_closed &= !registers.contains(&l));
+            for_each_operand(stmt, |e| {
+                for_each_expr(arena, e, &mut |e| is_closed &= arena.as_var(e).is_none_or(|v| !names.contains(&v)));
+            });
+        });
+        is_closed
+    }
+
+    /// Could the statement be part of a region?
+    fn is_suited(&mut self, s: StmtId) -> bool {
+        if let Some(&known) = self.suited.get(&s) {
+            return known;
+        }
+        let stmt = self.kernel.stmts.get(s);
+        let suited = match stmt {
+            Stmt::For(l) => {
+                matches!(l.kind, LoopKind::Serial | LoopKind::Unroll | LoopKind::Vector)
+                    && self.kernel.arena.as_int(l.extent).is_some_and(|n| n > 0)
+                    && !self.polls.contains(&s)
+                    && self.costs.of(s).total <= UNPOLLED
+                    && self.kernel.stmts.list(l.body).to_vec().into_iter().all(|s| self.is_suited(s))
+            }
+            Stmt::If { .. } | Stmt::Check { .. } => false,
+            Stmt::Store { value, .. } | Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
+        };
+        self.suited.insert(s, suited);
+        suited
+    }
+
+    fn is_vector_code(&self, e: ExprId) -> bool {
+        let arena = &self.kernel.arena;
+        let mut fine = true;
+        values(arena, e, &mut |e| {
+            fine &= Elem::of(arena.dtype(e)).is_some()
+                && match arena.expr(e) {
+                    Expr::Int(_)
+                    | Expr::Float(_)
+                    | Expr::Var(_)
+                    | Expr::Local(_)
+                    | Expr::Binary(..)
+                    | Expr::Load(..)
+                    | Expr::Broadcast(_)
+                    | Expr::Reduce(..) => true,
+                    Expr::Call(f, _) => matches!(f, Intrinsic::Fma | Intrinsic::Sqrt),
+                    Expr::Cast(a) => arena.dtype(a) == DType::Int32 && arena.dtype(e) == DType::Float32,
+                    Expr::Compare(..)
+                    | Expr::Not(_)
+                    | Expr::Select(..)
+                    | Expr::IfThenElse(..)
+                    | Expr::Ramp(..)
+                    | Expr::Pack(_)
+                    | Expr::Extract(..) => false,
+                };
+        });
+        fine
+    }
+}
+
+/// Calls `f` with the nodes of a value, without the indices of its loads.
+fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
+    f(e);
+    if !matches!(arena.expr(e), Expr::Load(..)) {
+        arena.for_each_child(e, |c| values(arena, c, f));
+    }
+}
+
+/// Calls `f` with a statement and those inside.
+fn each(kernel: &Kernel, s: StmtId, f: &mut impl FnMut(Stmt)) {
+    let stmt = kernel.stmts.get(s);
+    f(stmt);
+    match stmt {
+        Stmt::For(l) => kernel.for_each_stmt(l.body, &mut |_, stmt| f(stmt)),
+        Stmt::If { then, otherwise, .. } => {
+            kernel.for_each_stmt(then, &mut |_, stmt| f(stmt));
+            kernel.for_each_stmt(otherwise, &mut |_, stmt| f(stmt));
+        }
+        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    }
+}
+
+/// Calls `f` with the statements of a body, and those inside, except some.
+fn each_outside(kernel: &Kernel, body: Body, inside: &HashSet<StmtId, FxBuild>, f: &mut impl FnMut(Stmt)) {
+    for &s in kernel.stmts.list(body) {
+        if inside.contains(&s) {
+            continue;
+        }
+        let stmt = kernel.stmts.get(s);
+        f(stmt);
+        match stmt {
+            Stmt::For(l) => each_outside(kernel, l.body, inside, f),
+            Stmt::If { then, otherwise, .. } => {
+                each_outside(kernel, then, inside, f);
+                each_outside(kernel, otherwise, inside, f);
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        }
+    }
+}
+
+/// Calls `f` with each register that a statement itself reads or sets.
+fn mentions(arena: &Arena, stmt: Stmt, f: &mut impl FnMut(LocalId)) {
+    if let Stmt::Set { local, .. } = stmt {
+        f(local);
+    }
+    for_each_operand(stmt, |e| {
+        for_each_expr(arena, e, &mut |e| {
+            if let Expr::Local(l) = arena.expr(e) {
+                f(l);
+            }
+        });
+    });
+}

@@ -1,0 +1,152 @@
+//! A block that accesses a buffer at one element only: which, and sending it elsewhere.
+
+use crate::arith::Analyzer;
+use crate::ir::visit::{self, walk_rewrite};
+use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId};
+use crate::schedule::analysis::affine::domain;
+use crate::schedule::error::{ErrorKind, ScheduleError};
+use crate::schedule::state::State;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// The indices at which a leaf block accesses the buffer, in its body and its init.
+///
+/// # Errors
+/// If there are other blocks inside, or the indices are not the same everywhere.
+pub(in super::super) fn the_indices(
+    state: &State,
+    block: BlockId,
+    buffer: BufferId,
+) -> Result<SmallVec<[ExprId; 4]>, ScheduleError> {
+    let func = &state.func;
+    let node = func.block(block);
+    let error = |how: &'static str| {
+        state.error(ErrorKind::InvalidBufferAccess { buffer: func.arena.buffer(buffer).name, how }, block)
+    };
+    let below: Vec<StmtId> = node.body.iter().flat_map(|&s| func.subtree(s)).collect();
+    if below.iter().any(|&s| func.as_block(s).is_some()) {
+        return Err(state.error(ErrorKind::NotLeafBlock { block: node.name }, block));
+    }
+    if node.matches.iter().any(|m| m.source.buffer == buffer) {
+        return Err(error("through a view"));
+    }
+    let mut found: SmallVec<[ExprList; 2]> = SmallVec::new();
+    let init = node.init.iter().flatten().flat_map(|&s| func.subtree(s));
+    for s in below.iter().copied().chain(init) {
+        if let Stmt::Store { buffer: b, indices, .. } = func.get(s)
+            && *b == buffer
+        {
+            found.push(*indices);
+        }
+        for_each_expr(func, s, &mut |e| {
+            if let Expr::Load(b, indices) = func.arena.expr(e)
+                && b == buffer
+            {
+                found.push(indices);
+            }
+        });
+    }
+    let Some(&first) = found.first() else { return Err(error("nowhere")) };
+    if found.iter().any(|&l| l != first) {
+        return Err(error("at several places"));
+    }
+    Ok(func.arena.list(first).iter().copied().collect())
+}
+
+fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(ExprId)) {
+    struct Each<'a, F>(&'a mut F);
+    impl<F: FnMut(ExprId)> visit::Visitor for Each<'_, F> {
+        fn visit_stmt(&mut self, _: &Func, _: StmtId) {}
+
+        fn visit_expr(&mut self, func: &Func, e: ExprId) {
+            visit::for_each_subexpr(&func.arena, e, self.0);
+        }
+    }
+    visit::walk_stmt(&mut Each(f), func, s);
+}
+
+/// # Errors
+/// If the indices, over the domains of the block's iteration variables, may lie beyond the buffer: a copy makes no
+/// conditions, where the block may.
+pub(in super::super) fn require_in_bounds(
+    state: &mut State,
+    block: BlockId,
+    buffer: BufferId,
+    indices: &[ExprId],
+) -> Result<(), ScheduleError> {
+    let mut analyzer = bound_around(&mut state.func, block.stmt());
+    let a = &mut state.func.arena;
+    let shape = a.list(a.buffer(buffer).shape).to_vec();
+    for (&index, extent) in indices.iter().zip(shape) {
+        let zero = a.int(0, a.dtype(index));
+        let extent = a.cast(a.dtype(index), extent);
+        let (starts, ends) = (a.compare(CmpOp::Ge, index, zero), a.lt(index, extent));
+        if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
+            let kind = ErrorKind::CopyOutOfBounds { buffer: a.buffer(buffer).name };
+            return Err(state.error(kind, block));
+        }
+    }
+    Ok(())
+}
+
+/// An analyzer that knows the ranges of the loops and iteration variables around a statement, itself included.
+pub(in super::super) fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
+    let mut analyzer = Analyzer::new();
+    let around: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
+    for s in around.into_iter().rev() {
+        if let Some(l) = func.as_loop(s) {
+            let d = domain(func, l);
+            analyzer.bind(&mut func.arena, d.var, d.min, d.extent);
+        }
+        if let Some(b) = func.as_block(s) {
+            for i in func.block(b).iters.clone() {
+                analyzer.bind(&mut func.arena, i.var, i.min, i.extent);
+            }
+        }
+    }
+    analyzer
+}
+
+/// Sends all accesses of a block to a buffer to the element at `indices` of another.
+pub(in super::super) fn redirect_to(func: &mut Func, block: BlockId, from: BufferId, to: BufferId, indices: &[ExprId]) {
+    let list = func.arena.new_list(indices);
+    let region = BufferRegion::point(&mut func.arena, to, list);
+    let mut redirect = ToElement { from, to, indices: SmallVec::from_slice(indices), done: HashMap::new() };
+    let inside = func.subtree(block.stmt());
+    for &s in &inside[1..] {
+        func.rewrite_stmt(s, &mut redirect);
+        if let Stmt::Store { buffer, indices, .. } = func.stmt_mut(s)
+            && *buffer == from
+        {
+            *buffer = to;
+            *indices = list;
+        }
+    }
+    let node = func.block_mut(block);
+    for r in node.reads.iter_mut().chain(&mut node.writes).filter(|r| r.buffer == from) {
+        *r = region;
+    }
+}
+
+struct ToElement {
+    from: BufferId,
+    to: BufferId,
+    indices: SmallVec<[ExprId; 4]>,
+    done: HashMap<ExprId, ExprId>,
+}
+
+impl Rewriter for ToElement {
+    fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        match arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => return e,
+            Expr::Load(buffer, _) if buffer == self.from => return arena.load(self.to, &self.indices),
+            _ => {}
+        }
+        if let Some(&new) = self.done.get(&e) {
+            return new;
+        }
+        let new = walk_rewrite(self, arena, e);
+        self.done.insert(e, new);
+        new
+    }
+}

@@ -1,0 +1,79 @@
+//! What must hold for a block to write to a cache instead of its buffer, and where the copy back goes.
+
+use super::site::{Site, body, out_of_order, require_no_store, touches};
+use super::stage::require_only_writer;
+use crate::ir::{BlockId, BufferId, BufferRegion, StmtId};
+use crate::schedule::analysis::access::accesses_of;
+use crate::schedule::analysis::dependence::{DepKind, Scope};
+use crate::schedule::error::{ErrorKind, ScheduleError};
+use crate::schedule::state::State;
+
+/// Where the copy goes, and the statements whose accesses go to the cache: the block, and the consumers.
+///
+/// # Errors
+/// If the block is not the only one that stores to the buffer, reads it too, or others access it before the copy.
+pub(in super::super) fn check_output(
+    state: &mut State,
+    scope: BlockId,
+    block: BlockId,
+    region: &BufferRegion,
+    consumers: &[BlockId],
+) -> Result<(Site, Vec<StmtId>), ScheduleError> {
+    let buffer = region.buffer;
+    require_only_writer(state, scope, buffer)?;
+    require_no_store(state, scope, buffer, &[block])?;
+    if reads_before_it_writes(state, block, buffer) {
+        let buffer = state.func.arena.buffer(buffer).name;
+        return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, block));
+    }
+    let func = &state.func;
+    let deps = Scope::of(func, scope).deps;
+    let readers: Vec<BlockId> = deps
+        .iter()
+        .filter(|d| d.src == block && d.kind == DepKind::Raw && !consumers.contains(&d.dst))
+        .map(|d| d.dst)
+        .collect();
+    let site = match Site::between(func, scope, block, &readers) {
+        Some(site) => site,
+        None => Site::last(func, scope),
+    };
+    let redirected: Vec<StmtId> = std::iter::once(block).chain(consumers.iter().copied()).map(|b| b.stmt()).collect();
+    require_in_order(state, scope, (block, buffer), site, &redirected)?;
+    Ok((site, redirected))
+}
+
+/// Does the block use values of the buffer from before it?
+fn reads_before_it_writes(state: &mut State, block: BlockId, buffer: BufferId) -> bool {
+    let stated = state.func.block(block).reads.iter().any(|r| r.buffer == buffer);
+    // What an init sets is not read; `accesses_of` leaves it out.
+    stated || accesses_of(&mut state.func, block).reads.iter().any(|r| r.buffer == buffer)
+}
+
+/// # Errors
+/// If a block reads the buffer where the copy has not been made yet, or the cache where it may not be filled.
+fn require_in_order(
+    state: &State,
+    scope: BlockId,
+    (block, buffer): (BlockId, BufferId),
+    site: Site,
+    redirected: &[StmtId],
+) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    let first = body(func, site.parent).iter().position(|&s| func.contains(s, block.stmt())).unwrap_or(0);
+    let waiting = &body(func, site.parent)[first..site.position];
+    for touch in touches(func, scope.stmt(), buffer) {
+        let by = |s: &StmtId| func.contains(*s, touch.stmt);
+        if !redirected.iter().any(by) && waiting.iter().any(by) {
+            return Err(out_of_order(state, touch.stmt, buffer));
+        }
+    }
+    let is_covered = |b: BlockId| !state.has_info(b) || state.info(b).region_cover;
+    for &s in &redirected[1..] {
+        let consumer = func.as_block(s).unwrap_or(block);
+        let behind = func.subtree(scope.stmt()).into_iter().skip_while(|&x| x != block.stmt()).any(|x| x == s);
+        if !behind || !is_covered(consumer) {
+            return Err(out_of_order(state, s, buffer));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! A cached copy of a buffer in a layout of its own, for one block: the common part of `reindex_cache_read` and
+//! `reindex_cache_write`.
+
+use super::super::super::analysis::index_map::{IndexMap, Indices};
+use super::super::super::arg::Lambda;
+use super::super::super::call::Access;
+use super::super::super::error::{ErrorKind, ScheduleError};
+use super::super::super::state::State;
+use super::access::{redirect_to, require_in_bounds, the_indices};
+use super::site::Site;
+use super::stage::{Way, set_copy_info};
+use crate::arith::Analyzer;
+use crate::ir::visit::uses_var;
+use crate::ir::{
+    Block, BlockId, BlockIter, Body, BufferId, BufferRegion, ExprId, Func, IterKind, Loop, LoopId, Stmt, StmtId,
+    Substitution, Symbol,
+};
+use smallvec::SmallVec;
+
+/// The layout of a cache, checked.
+pub(in super::super) struct Layout {
+    /// The block whose accesses go to the cache.
+    block: BlockId,
+    buffer: BufferId,
+    /// Where the block accesses the buffer, and where it will access the cache.
+    old: Indices,
+    new: Indices,
+    /// The iteration variables that both use.
+    iters: Vec<BlockIter>,
+    /// The loops that drive them.
+    loops: Vec<LoopId>,
+    /// The shape of the cache.
+    shape: Indices,
+}
+
+impl Layout {
+    /// # Errors
+    /// If the block does not access the buffer at one element, if the map uses other iteration variables than the
+    /// buffer's indices do or sends two elements to one place, or if the copy would run where the block does not.
+    pub fn check(
+        state: &mut State,
+        block: BlockId,
+        region: &BufferRegion,
+        access: Access,
+        map: &Lambda,
+    ) -> Result<Layout, ScheduleError> {
+        let func = &mut state.func;
+        let node = func.stmts.block(block);
+        let iters = node.iters.clone();
+        let types: SmallVec<[_; 4]> = iters.iter().map(|i| func.arena.var(i.var).dtype).collect();
+        let found = IndexMap::of(&mut func.arena, map, &types);
+        let map = found.map_err(|kind| state.error(kind, block))?;
+        let a = &mut state.func.arena;
+        let vars: Indices = iters.iter().map(|i| a.var_expr(i.var)).collect();
+        let new = map.apply(a, &mut Analyzer::new(), &vars);
+        let old: Indices = a.list(region.mins).iter().copied().collect();
+        let mut used: Vec<BlockIter> = Vec::new();
+        for i in &iters {
+            let uses = |list: &Indices| list.iter().any(|&e| uses_var(a, e, &mut |v| v == i.var));
+            match (uses(&old), uses(&new)) {
+                (true, true) => used.push(*i),
+                (false, false) => {}
+                _ => {
+                    let kind = ErrorKind::ReindexCacheMismatch { iter: a.var(i.var).name };
+                    return Err(state.error(kind, block));
+                }
+            }
+        }
+        let extents: Indices = iters.iter().map(|i| i.extent).collect();
+        let shape = map.map_shape(a, &extents);
+        // The variables that the map does not use tell nothing apart.
+        let unit = |i: &BlockIter, a: &mut crate::ir::Arena| match used.iter().any(|u| u.var == i.var) {
+            true => i.extent,
+            false => a.int(1, a.dtype(i.extent)),
+        };
+        let told_apart: Indices = iters.iter().map(|i| unit(i, a)).collect();
+        let starts_at_0 = used.iter().all(|i| a.is_int(i.min, 0));
+        let Some(shape) = shape.filter(|_| starts_at_0 && map.is_injective(a, &told_apart)) else {
+            return Err(state.error(ErrorKind::ReindexCacheOverlap, block));
+        };
+        require_single_point(state, block, region, access)?;
+        require_plain_access(state, block, region, &old)?;
+        require_in_bounds(state, block, region.buffer, &old)?;
+        let loops = copied_loops(state, block, &used)?;
+        Ok(Layout { block, buffer: region.buffer, old, new, iters: used, loops, shape })
+    }
+
+    /// Makes cache and copy; returns the copy block.
+    pub fn apply(self, state: &mut State, scope: BlockId, site: Site, storage: Symbol, way: Way) -> BlockId {
+        let Layout { block, buffer, old, new, iters, mut loops, shape } = self;
+        let func = &mut state.func;
+        // Loops around the site are around the copy as they are.
+        loops.retain(|&l| l.stmt() != site.parent && !func.contains(l.stmt(), site.parent));
+        let mut cache = func.arena.buffer(buffer).clone();
+        cache.name = cache.name.with_suffix(&format!("_{storage}"));
+        cache.scope = storage;
+        cache.shape = func.arena.new_list(&shape);
+        cache.strides = None;
+        let name = cache.name;
+        let cache = func.arena.new_buffer(cache);
+        redirect_to(func, block, buffer, cache, &new);
+        let ends = match way {
+            Way::In => ((buffer, &old), (cache, &new)),
+            Way::Out => ((cache, &new), (buffer, &old)),
+        };
+        let (copy, nest) = copy_nest(func, name, ends, &iters, &loops);
+        site.insert(func, nest);
+        func.block_mut(scope).allocs.push(cache);
+        set_copy_info(state, copy);
+        copy
+    }
+}
+
+/// # Errors
+/// If the region is more than an element, or the block accesses the buffer elsewhere.
+fn require_plain_access(
+    state: &State,
+    block: BlockId,
+    region: &BufferRegion,
+    old: &Indices,
+) -> Result<(), ScheduleError> {
+    if the_indices(state, block, region.buffer)? == *old {
+        return Ok(());
+    }
+    let how = "elsewhere than it states";
+    let buffer = state.func.arena.buffer(region.buffer).name;
+    Err(state.error(ErrorKind::InvalidBufferAccess { buffer, how }, block))
+}
+
+/// The loops that the iteration variables are bound to.
+///
+/// # Errors
+/// If the block's predicate, which the copy does not have, restricts them, or their extents depend on other loops.
+fn copied_loops(state: &State, block: BlockId, iters: &[BlockIter]) -> Result<Vec<LoopId>, ScheduleError> {
+    let func = &state.func;
+    let around = func.loops_above(block.stmt());
+    let uses = |e: ExprId, l: LoopId| {
+        let var = func.loop_(l).var;
+        uses_var(&func.arena, e, &mut |v| v == var)
+    };
+    let (loops, others): (Vec<LoopId>, Vec<LoopId>) =
+        around.into_iter().partition(|&l| iters.iter().any(|i| uses(i.value, l)));
+    let node = func.block(block);
+    let depends = |&l: &LoopId| others.iter().any(|&o| uses(func.loop_(l).min, o) || uses(func.loop_(l).extent, o));
+    if loops.iter().any(|&l| uses(node.predicate, l)) || loops.iter().any(depends) {
+        return Err(state.error(ErrorKind::GuardedBlock { block: node.name }, block));
+    }
+    Ok(loops)
+}
+
+type End<'a> = (BufferId, &'a Indices);
+
+fn copy_nest(
+    func: &mut Func,
+    name: Symbol,
+    ((from, read_at), (to, write_at)): (End<'_>, End<'_>),
+    iters: &[BlockIter],
+    loops: &[LoopId],
+) -> (BlockId, StmtId) {
+    let mut renamed = Substitution::default();
+    let mut copies: Vec<Loop> = Vec::with_capacity(loops.len());
+    for &l in loops {
+        let node = func.loop_(l);
+        let (min, extent, old) = (node.min, node.extent, node.var);
+        let known = func.arena.var(old).clone();
+        let (var, e) = func.arena.new_var_expr(known.name, known.dtype);
+        let (min, extent) = (renamed.apply(&mut func.arena, min), renamed.apply(&mut func.arena, extent));
+        renamed.add_var(old, e);
+        let plain = func.make_loop(var, extent, Body::new());
+        copies.push(Loop { min, ..func.loop_(plain).clone() });
+    }
+    let a = &mut func.arena;
+    let iters: Vec<BlockIter> = iters
+        .iter()
+        .map(|i| {
+            let known = a.var(i.var).clone();
+            let (var, e) = a.new_var_expr(known.name, known.dtype);
+            let value = renamed.apply(a, i.value);
+            renamed.add_var(i.var, e);
+            BlockIter { var, value, kind: IterKind::Spatial, ..*i }
+        })
+        .collect();
+    let read_at: Indices = read_at.iter().map(|&e| renamed.apply(a, e)).collect();
+    let write_at: Indices = write_at.iter().map(|&e| renamed.apply(a, e)).collect();
+    let value = a.load(from, &read_at);
+    let (read_at, indices) = (a.new_list(&read_at), a.new_list(&write_at));
+    let reads = vec![BufferRegion::point(a, from, read_at)];
+    let writes = vec![BufferRegion::point(a, to, indices)];
+    let always = a.bool(true);
+    let store = func.add(Stmt::Store { buffer: to, indices, value });
+    let body = Body::from_slice(&[store]);
+    let block = func.add_block(Block { iters, reads, writes, body, ..Block::new(name, always) });
+    let mut nest = block.stmt();
+    for node in copies.into_iter().rev() {
+        nest = func.add_loop(Loop { body: Body::from_slice(&[nest]), ..node }).stmt();
+    }
+    (block, nest)
+}
+
+/// # Errors
+/// If the block accesses more than one element.
+pub(in super::super) fn require_single_point(
+    state: &State,
+    block: BlockId,
+    region: &BufferRegion,
+    access: Access,
+) -> Result<(), ScheduleError> {
+    let a = &state.func.arena;
+    if region.ranges(a).all(|(_, extent)| a.is_int(extent, 1)) {
+        return Ok(());
+    }
+    let kind = ErrorKind::NotSinglePointAccess { buffer: a.buffer(region.buffer).name, access: access.verb() };
+    Err(state.error(kind, block))
+}

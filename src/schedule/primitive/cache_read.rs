@@ -1,0 +1,241 @@
+//! Lets the readers of a buffer read a copy.
+//!
+//!     for i, j in T.grid(128, 128):
+//!         with T.block("B"): B[vi, vj] = A[vi, vj] * 2
+//!     # becomes, with storage scope "local"
+//!     A_local = T.alloc_buffer((128, 128), scope="local")
+//!     for ax0, ax1 in T.grid(128, 128):
+//!         with T.block("A_local"): A_local[v0, v1] = A[v0, v1]
+//!     for i, j in T.grid(128, 128):
+//!         with T.block("B"): B[vi, vj] = A_local[vi, vj] * 2
+//!
+//! Of a buffer from outside the scope, what the scope states to read is copied (for `root`, all of it), first in the
+//! scope. Of a buffer that a block of the scope writes, what it writes in an iteration of the innermost loop around it
+//! and one of the readers, in front of that reader. All readers of the scope read the copy, or just
+//! those in `consumer_blocks` and the blocks directly in these. Under a loop the new buffer has the shape of the old;
+//! directly in the scope it has that of what is copied.
+//!
+//! Requires: at most one block of the scope writes the buffer, and it writes all that the others read. Preserves: all
+//! loops and blocks. Returns: the copy block.
+//!
+//! TVM also accepts, and we refuse, what changes the result: a reader in front of the copy, and blocks that do not
+//! state their stores to the buffer.
+//!
+//! Handles: all persist; created, the copy block and its loops.
+
+use super::super::analysis::alloc_site::require_storage_scope;
+use super::super::analysis::region_bound::{Ranges, relax_region};
+use super::super::analysis::tree::require_scope;
+use super::super::arg::RvValue;
+use super::super::call::{Access, Call};
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use super::cache::site::{Site, require_behind, require_no_store};
+use super::cache::stage::{Stage, Way, require_only_writer};
+use crate::ir::{BlockId, BufferId, BufferRegion, StmtId, Symbol};
+
+/// `cache_read(block, read_buffer_index, storage_scope, consumer_blocks=None)`.
+pub static CACHE_READ: Kind = Kind {
+    name: "CacheRead",
+    method: "cache_read",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block", Ty::Block),
+        Param::attr("read_buffer_index", Ty::BufferIndex),
+        Param::attr("storage_scope", Ty::Str),
+        Param::input("consumer_blocks", Ty::Blocks).or(Default::Empty),
+    ],
+    outputs: Outputs::Block,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let index = call.buffer_index(1, func, block, Access::Read)?;
+    let storage = call.str(2)?;
+    let consumers = call.blocks_in(3, func)?;
+    let state = call.state(func);
+    let stage = check(state, block, index, storage, &consumers)?;
+    let copy = stage.apply(state);
+    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+}
+
+fn check(
+    state: &mut State,
+    block: BlockId,
+    index: usize,
+    storage: Symbol,
+    consumers: &[BlockId],
+) -> Result<Stage, ScheduleError> {
+    require_storage_scope(storage)?;
+    let scope = require_scope(state, block, false)?;
+    let buffer = state.func.block(block).reads[index].buffer;
+    require_region_cover(state, scope, buffer)?;
+    let writer = require_only_writer(state, scope, buffer)?;
+    require_no_store(state, scope, buffer, writer.as_slice())?;
+    let redirected = readers(state, scope, writer, consumers);
+    let (site, ranges) = match writer {
+        Some(writer) => {
+            let site = Site::behind(state, scope, writer, buffer, consumers)?;
+            (site, written_below(state, writer, buffer, site))
+        }
+        None => (Site::first(scope), from_outside(state, scope, buffer)),
+    };
+    require_behind(state, scope, site, buffer, &redirected)?;
+    let stage = Stage { scope, site, buffer, ranges, storage, way: Way::In, redirected };
+    stage.require_in_bounds(state)?;
+    Ok(stage)
+}
+
+/// # Errors
+/// If a block reads of the buffer what nothing in the scope has written before.
+fn require_region_cover(state: &State, scope: BlockId, buffer: BufferId) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    for b in func.child_blocks(scope.stmt()) {
+        let node = func.block(b);
+        if node.reads.iter().any(|r| r.buffer == buffer) && !state.info(b).region_cover {
+            return Err(state.error(ErrorKind::NotRegionCover { block: node.name }, b));
+        }
+    }
+    Ok(())
+}
+
+/// The blocks whose accesses go to the cache, without the writer.
+fn readers(state: &State, scope: BlockId, writer: Option<BlockId>, consumers: &[BlockId]) -> Vec<StmtId> {
+    let func = &state.func;
+    let mut readers = match consumers {
+        [] => func.child_blocks(scope.stmt()),
+        _ => consumers.iter().copied().filter(|c| *c != scope && func.contains(scope.stmt(), c.stmt())).collect(),
+    };
+    readers.retain(|&b| Some(b) != writer);
+    readers.into_iter().map(BlockId::stmt).collect()
+}
+
+/// What of the writer's region the copy takes.
+fn written_below(state: &mut State, writer: BlockId, buffer: BufferId, site: Site) -> Ranges {
+    let region = state.func.block(writer).writes.iter().find(|w| w.buffer == buffer).copied();
+    let region = region.expect("the writer writes the buffer");
+    relax_region(&mut state.func, writer, &region, site.parent).0
+}
+
+/// What the scope reads of a buffer from outside.
+fn from_outside(state: &mut State, scope: BlockId, buffer: BufferId) -> Ranges {
+    let func = &mut state.func;
+    let stated = func.block(scope).reads.iter().find(|r| r.buffer == buffer).copied();
+    let region = stated.unwrap_or_else(|| BufferRegion::full(&mut func.arena, buffer));
+    region.ranges(&func.arena).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Test, check, refuse};
+    use crate::schedule::arg::Arg;
+    use crate::schedule::error::ScheduleError;
+
+    fn cache(
+        name: &'static str,
+        index: i64,
+        consumers: &'static [&'static str],
+    ) -> impl FnOnce(&mut Test) -> Result<(), ScheduleError> {
+        move |t| {
+            let block = t.block(name);
+            let consumers = consumers.iter().map(|c| t.block(c).into()).collect();
+            t.run("cache_read", vec![block.into(), index.into(), "local".into(), Arg::List(consumers)]).map(drop)
+        }
+    }
+
+    const CHAIN: &str = r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4)), D: T.Buffer((8, 4))):
+    B = T.alloc_buffer((8, 4))
+    for i in range(8):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+    for i, j in T.grid(8, 4):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vi, vj] + A[vi, vj]
+"#;
+
+    #[test]
+    fn all_readers_of_an_input_read_the_copy() {
+        check(
+            CHAIN,
+            cache("B", 0, &[]),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4)), D: T.Buffer((8, 4))):
+    B = T.alloc_buffer((8, 4))
+    A_local = T.alloc_buffer((8, 4), scope="local")
+    for ax0, ax1 in T.grid(8, 4):
+        with T.block("A_local"):
+            v0, v1 = T.axis.remap("SS", [ax0, ax1])
+            A_local[v0, v1] = A[v0, v1]
+    for i in range(8):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A_local[vi, vj]
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+    for i, j in T.grid(8, 4):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vi, vj] + A_local[vi, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn chosen_readers_of_what_the_scope_writes() {
+        check(
+            CHAIN,
+            cache("D", 0, &["D"]),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4)), D: T.Buffer((8, 4))):
+    B = T.alloc_buffer((8, 4))
+    B_local = T.alloc_buffer((8, 4), scope="local")
+    for i in range(8):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+    for ax0, ax1 in T.grid(8, 4):
+        with T.block("B_local"):
+            v0, v1 = T.axis.remap("SS", [ax0, ax1])
+            B_local[v0, v1] = B[v0, v1]
+    for i, j in T.grid(8, 4):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B_local[vi, vj] + A[vi, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        refuse(CHAIN, cache("D", 2, &[]), "BufferIndexOutOfRangeError");
+        let half = CHAIN.replace(
+            "for j in range(4):\n            with T.block(\"B\")",
+            "for j in range(2):\n            with T.block(\"B\")",
+        );
+        refuse(&half, cache("C", 0, &[]), "NotRegionCoverError");
+        let twice = CHAIN.replace("D[vi, vj] = B[vi, vj] + A", "B[vi, vj] = A");
+        refuse(&twice, cache("C", 0, &[]), "NotSingleWriteBlock");
+        let before = CHAIN.replace("B[vi, vj] = A[vi, vj]", "B[vi, vj] = D[vi, vj]");
+        refuse(&before, cache("B", 0, &[]), "CopyOutOfOrderError");
+    }
+}

@@ -1,0 +1,144 @@
+//! Lets a block read a copy of a buffer that is laid out by an index map of the block's iteration variables.
+//!
+//!     for i, j, k in T.grid(32, 32, 32):
+//!         with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//!     # becomes, for B with storage scope "shared" and index_map=lambda i, j, k: (j, k)
+//!     for j, k in T.grid(32, 32):
+//!         with T.block("B_shared"): B_shared[vj, vk] = B[vk, vj]
+//!     for i, j, k in T.grid(32, 32, 32):
+//!         with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
+//!
+//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where `cache_read` would put
+//! it.
+//!
+//! Requires: a stage pipeline; the block reads one element of the buffer per instance; the map uses
+//! the same iteration variables as the buffer's indices do;
+//! at most one block of the scope writes the buffer. Preserves: all loops and blocks. Returns: the copy block.
+//!
+//! TVM also accepts, and we refuse, what changes the result: a map that sends different elements to one place; a
+//! predicate that the copy would not have; a read that the block makes under a condition, beyond
+//! the buffer.
+//!
+//! Handles: all persist; created, the copy block and its loops.
+
+use super::super::analysis::alloc_site::require_storage_scope;
+use super::super::analysis::tree::require_scope;
+use super::super::arg::{Lambda, RvValue};
+use super::super::call::{Access, Call};
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use super::cache::reindexed::{Layout, require_single_point};
+use super::cache::site::{Site, require_behind, require_no_store};
+use super::cache::stage::{Way, require_only_writer};
+use crate::ir::{BlockId, Symbol};
+
+/// `reindex_cache_read(block, read_buffer_index, storage_scope, index_map)`.
+pub static REINDEX_CACHE_READ: Kind = Kind {
+    name: "ReindexCacheRead",
+    method: "reindex_cache_read",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block", Ty::Block),
+        Param::attr("read_buffer_index", Ty::BufferIndex),
+        Param::attr("storage_scope", Ty::Str),
+        Param::input("index_map", Ty::IndexMap),
+    ],
+    outputs: Outputs::Block,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let index = call.buffer_index(1, func, block, Access::Read)?;
+    let storage = call.str(2)?;
+    let map = call.lambda(3)?;
+    let state = call.state(func);
+    let (scope, site, layout) = check(state, block, index, storage, &map)?;
+    let copy = layout.apply(state, scope, site, storage, Way::In);
+    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+}
+
+fn check(
+    state: &mut State,
+    block: BlockId,
+    index: usize,
+    storage: Symbol,
+    map: &Lambda,
+) -> Result<(BlockId, Site, Layout), ScheduleError> {
+    require_storage_scope(storage)?;
+    let scope = require_scope(state, block, true)?;
+    let node = state.func.block(block);
+    let region = node.reads[index];
+    if node.writes.iter().any(|w| w.buffer == region.buffer) {
+        let buffer = state.func.arena.buffer(region.buffer).name;
+        return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, block));
+    }
+    require_single_point(state, block, &region, Access::Read)?;
+    let writer = require_only_writer(state, scope, region.buffer)?;
+    let site = match writer {
+        Some(writer) => Site::behind(state, scope, writer, region.buffer, &[block])?,
+        None => Site::first(scope),
+    };
+    let layout = Layout::check(state, block, &region, Access::Read, map)?;
+    require_no_store(state, scope, region.buffer, writer.as_slice())?;
+    require_behind(state, scope, site, region.buffer, &[block.stmt()])?;
+    Ok((scope, site, layout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Test, check, refuse};
+    use crate::schedule::arg::{Arg, Lambda, LambdaExpr};
+    use crate::schedule::error::ScheduleError;
+    use std::sync::Arc;
+
+    fn cache(results: &'static [usize]) -> impl FnOnce(&mut Test) -> Result<(), ScheduleError> {
+        move |t| {
+            let block = t.block("C");
+            let params = ["i", "j"].map(Into::into).to_vec();
+            let results = results.iter().map(|&p| LambdaExpr::Param(p)).collect();
+            let map = Arg::Lambda(Arc::new(Lambda { params, results, scalar: false }));
+            t.run("reindex_cache_read", vec![block.into(), 0.into(), "local".into(), map]).map(drop)
+        }
+    }
+
+    const COPY: &str = r#"
+def main(A: T.Buffer((4, 8)), C: T.Buffer((8, 4))):
+    for i, j in T.grid(8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vj, vi]
+"#;
+
+    #[test]
+    fn the_map_lays_the_copy_out() {
+        check(
+            COPY,
+            cache(&[0, 1]),
+            r#"
+def main(A: T.Buffer((4, 8)), C: T.Buffer((8, 4))):
+    A_local = T.alloc_buffer((8, 4), scope="local")
+    for i, j in T.grid(8, 4):
+        with T.block("A_local"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A_local[vi, vj] = A[vj, vi]
+    for i, j in T.grid(8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A_local[vi, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        refuse(COPY, cache(&[0]), "ReindexCacheReadWriteNotMatchError");
+        let padded = COPY.replace("A[vj, vi]", "T.if_then_else(vj > 0, A[vj - 1, vi], T.float32(0))");
+        refuse(&padded, cache(&[0, 1]), "CopyOutOfBoundsError");
+        let guarded = COPY.replace("            C[vi", "            T.where(i < 7)\n            C[vi");
+        refuse(&guarded, cache(&[0, 1]), "GuardedBlockError");
+    }
+}

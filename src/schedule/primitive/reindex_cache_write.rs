@@ -1,0 +1,142 @@
+//! Lets a block write to a buffer of its own that is laid out by an index map of the block's iteration variables, and
+//! copies from there to the buffer that it wrote before.
+//!
+//!     for i, j in T.grid(32, 32):
+//!         with T.block("C"): C[vi, vj] = A[vi, vj]
+//!     # becomes, with storage scope "shared" and index_map=lambda i, j: (j, i)
+//!     for i, j in T.grid(32, 32):
+//!         with T.block("C"): C_shared[vj, vi] = A[vi, vj]
+//!     for i, j in T.grid(32, 32):
+//!         with T.block("C_shared"): C[vi, vj] = C_shared[vj, vi]
+//!
+//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where `cache_write` would put
+//! it.
+//!
+//! Requires: a stage pipeline; the block writes one element of the buffer per instance; the map uses
+//! the same iteration variables as the buffer's indices do;
+//! no other block of the scope writes the buffer. Preserves: all loops and blocks. Returns: the copy block.
+//!
+//! TVM also accepts, and we refuse, what changes the result: a map that sends different elements to one place; a
+//! predicate that the copy would not have; what `cache_write` refuses.
+//!
+//! Handles: all persist; created, the copy block and its loops.
+
+use super::super::analysis::alloc_site::require_storage_scope;
+use super::super::analysis::filled::fills_its_region;
+use super::super::analysis::tree::require_scope;
+use super::super::arg::{Lambda, RvValue};
+use super::super::call::{Access, Call};
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use super::cache::output::check_output;
+use super::cache::reindexed::Layout;
+use super::cache::site::Site;
+use super::cache::stage::{Way, require_only_writer};
+use crate::ir::{BlockId, Symbol};
+
+/// `reindex_cache_write(block, write_buffer_index, storage_scope, index_map)`.
+pub static REINDEX_CACHE_WRITE: Kind = Kind {
+    name: "ReindexCacheWrite",
+    method: "reindex_cache_write",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block", Ty::Block),
+        Param::attr("write_buffer_index", Ty::BufferIndex),
+        Param::attr("storage_scope", Ty::Str),
+        Param::input("index_map", Ty::IndexMap),
+    ],
+    outputs: Outputs::Block,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let index = call.buffer_index(1, func, block, Access::Write)?;
+    let storage = call.str(2)?;
+    let map = call.lambda(3)?;
+    let state = call.state(func);
+    let (scope, site, layout) = check(state, block, index, storage, &map)?;
+    let copy = layout.apply(state, scope, site, storage, Way::Out);
+    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+}
+
+fn check(
+    state: &mut State,
+    block: BlockId,
+    index: usize,
+    storage: Symbol,
+    map: &Lambda,
+) -> Result<(BlockId, Site, Layout), ScheduleError> {
+    require_storage_scope(storage)?;
+    let scope = require_scope(state, block, true)?;
+    let region = state.func.block(block).writes[index];
+    let buffer = region.buffer;
+    require_only_writer(state, scope, buffer)?;
+    let layout = Layout::check(state, block, &region, Access::Write, map)?;
+    let (site, _) = check_output(state, scope, block, &region, &[])?;
+    let is_local = state.func.block(scope).allocs.contains(&buffer);
+    if !is_local && !fills_its_region(&mut state.func, block, buffer) {
+        let (block_name, buffer) = (state.func.block(block).name, state.func.arena.buffer(buffer).name);
+        return Err(state.error(ErrorKind::UncoveredCopy { block: block_name, buffer }, block));
+    }
+    Ok((scope, site, layout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Test, check, refuse};
+    use crate::ir::BinOp;
+    use crate::schedule::arg::{Arg, Lambda, LambdaExpr};
+    use crate::schedule::error::ScheduleError;
+    use std::sync::Arc;
+
+    fn cache(results: Vec<LambdaExpr>) -> impl FnOnce(&mut Test) -> Result<(), ScheduleError> {
+        move |t| {
+            let block = t.block("C");
+            let params = ["i", "j"].map(Into::into).to_vec();
+            let map = Arg::Lambda(Arc::new(Lambda { params, results, scalar: false }));
+            t.run("reindex_cache_write", vec![block.into(), 0.into(), "local".into(), map]).map(drop)
+        }
+    }
+
+    const COPY: &str = r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    for i, j in T.grid(8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"#;
+
+    #[test]
+    fn the_map_lays_the_cache_out() {
+        check(
+            COPY,
+            cache(vec![LambdaExpr::Param(1), LambdaExpr::Param(0)]),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    C_local = T.alloc_buffer((4, 8), scope="local")
+    for i, j in T.grid(8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C_local[vj, vi] = A[vi, vj]
+    for i, j in T.grid(8, 4):
+        with T.block("C_local"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = C_local[vj, vi]
+"#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        let sum = LambdaExpr::Binary(BinOp::Add, Box::new(LambdaExpr::Param(0)), Box::new(LambdaExpr::Param(1)));
+        refuse(COPY, cache(vec![sum]), "ReindexCacheOverlapError");
+        let reads = COPY.replace("= A", "= C[vi, vj] + A");
+        refuse(&reads, cache(vec![LambdaExpr::Param(0), LambdaExpr::Param(1)]), "CachedBufferIsReadError");
+        let twice = COPY.replace("C[vi, vj] =", "C[vi, vj] = T.float32(0)\n            C[7 - vi, vj] =");
+        refuse(&twice, cache(vec![LambdaExpr::Param(0), LambdaExpr::Param(1)]), "NotSinglePointAccess");
+    }
+}
