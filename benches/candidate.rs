@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tvmr::ir::hash::program_hash;
 use tvmr::measure::{Summary, pin_here};
-use tvmr::schedule::{Schedule, Trace};
+use tvmr::schedule::Schedule;
 use tvmr::script::{ParseOptions, parse};
 use tvmr::search::{Proposer, Strategy};
 use tvmr::space::{Rules, generate};
@@ -57,29 +57,29 @@ fn candidates(workload: &Workload, setting: &Setting) -> Vec<Schedule> {
 
 fn replay(name: &str, workload: &Workload, schedules: &[Schedule]) {
     let base = Schedule::new(&workload.module, 0);
-    let traces: Vec<Trace> = schedules.iter().map(|s| s.trace().clone()).collect();
-    let time = |trace: &Trace| {
-        let start = Instant::now();
-        let mut schedule = base.clone();
-        trace.replay(&mut schedule).unwrap_or_else(|e| panic!("{e}"));
-        std::hint::black_box(program_hash(schedule.func(0)));
-        start.elapsed()
+    let replay = |schedule: &Schedule| {
+        let mut copy = base.clone();
+        schedule.trace().replay(&mut copy).unwrap_or_else(|e| panic!("{e}"));
+        std::hint::black_box(program_hash(copy.func(0)));
     };
-    let _warm: Vec<Duration> = traces.iter().chain(&traces).map(time).collect();
-    let instructions = traces.iter().map(|t| t.insts.len()).sum::<usize>() / traces.len().max(1);
-    report(name, &format!("replay of {instructions} instructions, and hash"), traces.iter().map(time).collect());
+    let instructions = schedules.iter().map(|s| s.trace().insts.len()).sum::<usize>() / schedules.len().max(1);
+    let what = format!("replay of {instructions} instructions, and hash");
+    report(name, &what, schedules.iter().map(|s| least(|| replay(s))).collect());
 }
 
 fn compile(name: &str, native: &Native, schedules: &[Schedule]) {
-    let time = |s: &Schedule| {
+    let compile = |s: &Schedule| drop(native.compile(0, s.func(0)));
+    report(name, "lowering and compiling", schedules.iter().map(|s| least(|| compile(s))).collect());
+}
+
+/// The least time of a few repetitions: that of a core of its own, whoever else is on the machine.
+fn least(work: impl Fn()) -> Duration {
+    let once = || {
         let start = Instant::now();
-        let built = native.compile(0, s.func(0));
-        let took = start.elapsed();
-        drop(built);
-        took
+        work();
+        start.elapsed()
     };
-    let _warm: Vec<Duration> = schedules.iter().take(8).map(time).collect();
-    report(name, "lowering and compiling", schedules.iter().map(time).collect());
+    (0..7).map(|_| once()).min().unwrap_or_default()
 }
 
 fn report(name: &str, what: &str, times: Vec<Duration>) {

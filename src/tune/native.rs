@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const DATA_SEED: u64 = 0;
 /// What a call may take while nothing is known, for each 10^9 operations and each 10^9 bytes, and at least: programs
 /// slower than that are not worth waiting for.
-const FIRST_LIMIT: Duration = Duration::from_secs(2);
+const FIRST_LIMIT: Duration = Duration::from_secs(5);
 /// A reference that takes longer is worth keeping on disk.
 const WORTH_KEEPING: Duration = Duration::from_millis(100);
 
