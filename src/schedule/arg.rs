@@ -137,6 +137,8 @@ pub struct Lambda {
     pub results: Vec<LambdaExpr>,
     /// Is the result a single value and no tuple (`lambda i: i // 4`)?
     pub scalar: bool,
+    /// Are the results pairs of first and behind-last index (`lambda i, j: [(i - 1, i + 1), (j, j + 1)]`)?
+    pub ranges: bool,
 }
 
 /// An expression of a [`Lambda`].
@@ -206,7 +208,7 @@ impl Lambda {
     /// The function with its random variables replaced by what `f` gives.
     pub fn map_rvs(&self, f: &impl Fn(Rv) -> LambdaExpr) -> Lambda {
         let results = self.results.iter().map(|r| r.map_rvs(f)).collect();
-        Lambda { params: self.params.clone(), results, scalar: self.scalar }
+        Lambda { params: self.params.clone(), results, scalar: self.scalar, ranges: self.ranges }
     }
 }
 

@@ -379,7 +379,7 @@ impl Call<'_> {
     /// Argument `index` as a function of indices, with random variables replaced by their numbers.
     pub fn lambda(&self, index: usize) -> Result<Arc<Lambda>, ScheduleError> {
         match &self.args[index] {
-            Arg::Lambda(l) => self.resolved(l),
+            Arg::Lambda(l) if !l.ranges => self.resolved(l),
             _ => Err(self.wrong(index, "an index map such as `lambda i, j: (j, i)`")),
         }
     }

@@ -184,6 +184,9 @@ error_kinds! {
     /// The block writes an output.
     OutputBlock { block: Symbol }
         => "OutputBlockError", "block `{block}` writes an output of its scope", help "";
+    /// A move past a block that depends on the moved one, or that it depends on.
+    DependenceOrder { block: Symbol, other: Symbol }
+        => "DependenceOrderError", "block `{block}` would move past block `{other}`, and one of them depends on the other", help "";
     /// A position that is not allowed.
     InvalidIndex { index: i64, allowed: String }
         => "InternalError", "index {index} is no possible position", help "the possible ones are {allowed}";
@@ -376,9 +379,18 @@ error_kinds! {
     /// The block pads nothing.
     PaddingPatternMatch { why: &'static str }
         => "PaddingPatternMatchError", "the block is no padding: {why}", help "";
+    /// A stated region that does not hold what the block accesses.
+    RegionTooSmall { buffer: Symbol }
+        => "RegionTooSmallError", "the region does not hold all that the block accesses of buffer `{buffer}`", help "";
     /// Reads that nothing has written.
     NotRegionCover { block: Symbol }
         => "NotRegionCoverError", "block `{block}` reads what nothing in its scope has written before", help "";
+    /// No intrinsic of that name.
+    UnknownIntrin { name: Symbol, known: String }
+        => "ValueError", "there is no tensor intrinsic `{name}`", help "known are {known}";
+    /// What is to be tensorized is not what the intrinsic describes.
+    TensorizeMismatch { intrin: Symbol, why: &'static str }
+        => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "";
     /// A decision that is out of range.
     WrongDecision { decision: i64, n: usize }
         => "ValueError", "decision {decision} is not among the {n} candidates", help "";

@@ -41,6 +41,8 @@ pub enum Ty {
     BufferIndex,
     /// An index map.
     IndexMap,
+    /// A function from indices to ranges of indices.
+    Ranges,
     /// A value to pad with: a number, a typed constant, a function of indices, or `None`.
     PadValue,
     /// Any value.

@@ -14,6 +14,7 @@ pub mod arg;
 pub mod call;
 pub mod error;
 pub mod function;
+pub mod intrin;
 pub mod kind;
 pub mod primitive;
 pub mod render;
@@ -24,10 +25,12 @@ use crate::ir::{Func, Module};
 use arg::{Arg, Decision, FuncIndex, Rv, RvValue};
 use call::Call;
 use error::{ErrorKind, ScheduleError};
+use intrin::Intrinsics;
 use kind::{Kind, Outcome};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use state::State;
+use std::sync::Arc;
 pub use trace::{Instruction, Trace};
 
 /// A module being scheduled.
@@ -40,6 +43,8 @@ pub struct Schedule {
     pub(crate) rng: ChaCha8Rng,
     /// Functions that `get_block` looks into when none is named.
     work_func: Option<FuncIndex>,
+    /// What `tensorize` knows; `None`: the built-in table, which is only read when it is asked for.
+    intrinsics: Option<Arc<Intrinsics>>,
 }
 
 impl Schedule {
@@ -53,12 +58,22 @@ impl Schedule {
             trace: Trace::default(),
             rng: ChaCha8Rng::seed_from_u64(seed),
             work_func: None,
+            intrinsics: None,
         }
     }
 
     /// Draws further decisions from `rng`.
     pub fn set_rng(&mut self, rng: ChaCha8Rng) {
         self.rng = rng;
+    }
+
+    /// Lets `tensorize` know other intrinsics than the built-in ones.
+    pub fn set_intrinsics(&mut self, intrinsics: Arc<Intrinsics>) {
+        self.intrinsics = Some(intrinsics);
+    }
+
+    pub(crate) fn intrinsics(&self) -> Arc<Intrinsics> {
+        self.intrinsics.clone().unwrap_or_else(Intrinsics::built_in)
     }
 
     /// The program as it is now.

@@ -65,6 +65,21 @@ pub fn common_ancestor(func: &Func, all: &[StmtId]) -> Option<StmtId> {
         .find(|&p| rest.iter().all(|&s| func.contains(p, s)))
 }
 
+/// Does the first statement come before the second in the text? Neither lies around the other.
+pub fn comes_before(func: &Func, x: StmtId, y: StmtId) -> bool {
+    let path = |s: StmtId| {
+        let mut path: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
+        path.reverse();
+        path
+    };
+    let (p, q) = (path(x), path(y));
+    let Some((&a, &b)) = p.iter().zip(&q).find(|(a, b)| a != b) else { return p.len() < q.len() };
+    match (func.place(a), func.place(b)) {
+        (Some(a), Some(b)) => (a.body, a.position) < (b.body, b.position),
+        _ => false,
+    }
+}
+
 /// Is the statement the only one in the list it stands in, directly inside `outer`?
 pub fn is_only_child(func: &Func, outer: LoopId, inner: StmtId) -> bool {
     func.loop_(outer).body[..] == [inner]

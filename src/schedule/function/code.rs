@@ -177,6 +177,8 @@ pub(super) enum Clause {
 pub(super) struct Lambda {
     pub params: Vec<Symbol>,
     pub results: Vec<Expr>,
+    /// Where results are ranges: for each, what is behind its last index, if that is written.
+    pub ends: Option<Vec<Option<Expr>>>,
     pub scalar: bool,
 }
 

@@ -224,7 +224,30 @@ impl<'a> Compiler<'a, '_, '_> {
         }
         self.scope.lambda = Some(params.iter().map(|p| p.name).collect());
         let no_params = std::mem::replace(&mut self.no_params, false);
+        let pair = |e: &python::Expr<'a>| match &e.kind {
+            python::ExprKind::Tuple(items) | python::ExprKind::List(items) => items.len() == 2,
+            _ => false,
+        };
+        let mut ends = None;
         let (results, scalar) = match &body.kind {
+            python::ExprKind::Tuple(items) | python::ExprKind::List(items) if items.iter().any(pair) => {
+                let mut firsts = Vec::with_capacity(items.len());
+                let mut lasts = Vec::with_capacity(items.len());
+                for item in items {
+                    match &item.kind {
+                        python::ExprKind::Tuple(range) | python::ExprKind::List(range) if range.len() == 2 => {
+                            firsts.push(self.expr(&range[0]));
+                            lasts.push(Some(self.expr(&range[1])));
+                        }
+                        _ => {
+                            firsts.push(self.expr(item));
+                            lasts.push(None);
+                        }
+                    }
+                }
+                ends = Some(lasts);
+                (firsts, false)
+            }
             python::ExprKind::Tuple(items) | python::ExprKind::List(items) => {
                 (items.iter().map(|i| self.expr(i)).collect(), false)
             }
@@ -233,7 +256,7 @@ impl<'a> Compiler<'a, '_, '_> {
         self.no_params = no_params;
         self.scope.lambda = None;
         let params = params.iter().map(|p| Symbol::new(p.name)).collect();
-        ExprKind::Lambda(Box::new(Lambda { params, results, scalar }))
+        ExprKind::Lambda(Box::new(Lambda { params, results, ends, scalar }))
     }
 
     /// The names of `a.b.c`, if the first one is a module.

@@ -230,6 +230,10 @@ impl<'a> Run<'a> {
                 Value::Lambda(_) => Ok(plain(value)),
                 _ => Err(fail(self, "an index map such as `lambda i, j: (j, i)`").into()),
             },
+            Ty::Ranges => match value {
+                Value::Lambda(_) => Ok(plain(value)),
+                _ => Err(fail(self, "a function such as `lambda i, j: ((i - 1, i + 1), j)`").into()),
+            },
             Ty::PadValue => match value {
                 Value::Lambda(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Typed(..) => {
                     Ok(plain(value))

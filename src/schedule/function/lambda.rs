@@ -12,8 +12,18 @@ use crate::script::python::{BinaryOp, CompareOp};
 
 /// The function of indices that a lambda is.
 pub(super) fn evaluate<'a>(run: &mut Run<'a>, l: &'a code::Lambda) -> Result<Lambda> {
-    let results = l.results.iter().map(|e| expr(run, e)).collect::<Result<_>>()?;
-    Ok(Lambda { params: l.params.clone(), results, scalar: l.scalar })
+    let mut results = Vec::with_capacity(l.results.len());
+    for (i, e) in l.results.iter().enumerate() {
+        let first = expr(run, e)?;
+        results.push(first.clone());
+        let Some(ends) = &l.ends else { continue };
+        results.push(match ends.get(i) {
+            Some(Some(end)) => expr(run, end)?,
+            // A single index is a range of one.
+            _ => LambdaExpr::Binary(BinOp::Add, Box::new(first), Box::new(LambdaExpr::Int(1))),
+        });
+    }
+    Ok(Lambda { params: l.params.clone(), results, scalar: l.scalar, ranges: l.ends.is_some() })
 }
 
 fn expr<'a>(run: &mut Run<'a>, e: &'a Expr) -> Result<LambdaExpr> {

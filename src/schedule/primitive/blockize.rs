@@ -24,6 +24,7 @@ use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
+use super::decompose_reduction::without_loops;
 use crate::arith::iter_map::{IterMapLevel, VarRange, subspace_divide};
 use crate::arith::{Analyzer, IntSet, int_set};
 use crate::ir::visit::uses_var;
@@ -66,6 +67,15 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
         }
     };
     Ok(Outcome { outputs: vec![RvValue::Block(func, outer)], decision: None })
+}
+
+/// Makes a block of the subtree of a loop.
+///
+/// # Errors
+/// If that is not possible.
+pub(super) fn of_loop(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<BlockId, ScheduleError> {
+    let plan = check(state, at, preserve_unit_iters)?;
+    Ok(apply(state, plan))
 }
 
 fn blocks_of_one_function(call: &Call<'_>) -> Result<(FuncIndex, Vec<BlockId>), ScheduleError> {
@@ -166,8 +176,33 @@ fn divide(
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
     };
+    // What the bindings and the predicate say must be in the parts. TVM forgets a bound on a single loop, and does not
+    // see loops around a block without iteration variables.
+    let known = |v: VarId| domain.iter().any(|r| r.var == v);
+    let all_known = values.iter().chain([&node.predicate]).all(|&e| !uses_var(arena, e, &mut |v| !known(v)));
+    let kept = arena.and(outer_predicate, inner_predicate);
+    let predicate = node.predicate;
+    let mut analyzer = Analyzer::new();
+    for r in &domain {
+        analyzer.bind(arena, r.var, r.min, r.extent);
+    }
+    if !all_known || !implies(arena, &mut analyzer, kept, predicate) {
+        let kind = ErrorKind::SubspaceNotDivisible { block: state.func.block(block).name };
+        return Err(state.error(kind, block));
+    }
     let inner_loops = loops[first..].to_vec();
     Ok(Plan { block, inner_loops, divisions, outer_predicate, inner_predicate, preserve_unit_iters })
+}
+
+/// Does the second condition, part by part, follow from the first?
+fn implies(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: ExprId) -> bool {
+    if given == wanted || a.is_int(wanted, 1) {
+        return true;
+    }
+    if let Expr::Binary(crate::ir::BinOp::And, x, y) = a.expr(wanted) {
+        return implies(a, analyzer, given, x) && implies(a, analyzer, given, y);
+    }
+    analyzer.with_constraint(a, given, |analyzer, a| analyzer.can_prove(a, wanted))
 }
 
 /// The division of bindings each of which uses only outer or only inner loops, in whatever way.
@@ -359,7 +394,10 @@ fn outer_init(func: &mut Func, node: &Block, body: Body, loops: &[LoopId]) -> St
     for iter in &mut iters {
         iter.value = renamed.apply(&mut func.arena, iter.value);
     }
-    let predicate = renamed.apply(&mut func.arena, node.predicate);
+    // What is said of the loops that are not copied is about the reduction.
+    let left: Vec<VarId> = loops.iter().map(|&l| func.loop_(l).var).filter(|&v| renamed.var(v).is_none()).collect();
+    let predicate = without_loops(&mut func.arena, node.predicate, &left);
+    let predicate = renamed.apply(&mut func.arena, predicate);
     let init = func.add_block(Block { iters, writes, body, ..Block::new(node.name.with_suffix("_init"), predicate) });
     let mut nest = init.stmt();
     for mut copy in copies.into_iter().rev() {

@@ -16,7 +16,7 @@
 //!
 //! Requires: the scope is a stage pipeline, in which the block is a complete or reduction block and no output; the
 //! loop is in the same scope and not around the block; all consumers are under the loop, and no producer comes after
-//! them; the block is not alone in its scope, and stands under no `if` or `let`. Preserves: what the consumers read.
+//! them (TVM only looks at those under the loop); the block is not alone in its scope, and stands under no `if` or `let`. Preserves: what the consumers read.
 //! Handles: the block persists, the loops around it alone die, new loops are made.
 
 use super::super::analysis::affine::is_affine_binding;
@@ -147,6 +147,7 @@ fn check(
         let missing = state.func.block(*missing).name;
         return Err(state.error(ErrorKind::NotAllRequiredBlocksAreVisited { needed, missing }, target));
     }
+    require_order(state, &deps, block, target)?;
     let position = split.position(state, target, index)?;
     let func = &mut state.func;
     let (provided, required) = regions(func, block, target, others, direction);
@@ -179,6 +180,23 @@ fn check(
         moved.check(state, scope)?;
     }
     Ok(plan)
+}
+
+/// What the block depends on must still come before it, what depends on it after it. Under the loop that is a matter of
+/// the position; TVM does not look further.
+fn require_order(state: &State, deps: &Scope, block: BlockId, target: LoopId) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    for d in deps.deps.iter().filter(|d| d.src == block || d.dst == block) {
+        let (other, first) = if d.dst == block { (d.src, true) } else { (d.dst, false) };
+        if func.contains(target.stmt(), other.stmt()) {
+            continue;
+        }
+        if tree::comes_before(func, other.stmt(), target.stmt()) != first {
+            let kind = ErrorKind::DependenceOrder { block: func.block(block).name, other: func.block(other).name };
+            return Err(state.error(kind, other));
+        }
+    }
+    Ok(())
 }
 
 /// Symbolic extents of parameters are not negative.

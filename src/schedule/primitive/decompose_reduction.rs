@@ -13,7 +13,9 @@
 //! and annotations, and of the predicate the parts that use no other loop.
 //!
 //! Requires: the loop is around the block; the block is a reduction block; no loop further out drives a reduction
-//! iteration variable. Preserves: all loops and the block, which afterwards is the update. Returns: the init block.
+//! iteration variable. Every loop from the given one inwards drives an iteration variable, and the parts of the predicate
+//! that the init keeps bound its variables (TVM asks for neither; the update would run too often, the init too far).
+//! Preserves: all loops and the block, which afterwards is the update. Returns: the init block.
 //!
 //! Handles: created, the init block and its loops; persists, the block (as the update) and its loops.
 
@@ -25,10 +27,11 @@ use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
+use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, BinOp, Block, BlockId, BlockIter, Body, BufferRegion, Expr, ExprId, IterKind, Loop, LoopId, Substitution,
-    VarId,
+    Arena, BinOp, Block, BlockId, BlockIter, Body, BufferRegion, CmpOp, Expr, ExprId, Func, IterKind, Loop, LoopId,
+    Substitution, VarId,
 };
 
 /// `decompose_reduction(block, loop)`.
@@ -61,7 +64,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: vec![RvValue::Block(func, init)], decision: None })
 }
 
-fn check(state: &State, block: BlockId, at: LoopId) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, ScheduleError> {
     let func = &state.func;
     let scope = require_scope(state, block, false)?;
     let mut loops = func.loops_above(block.stmt());
@@ -80,7 +83,49 @@ fn check(state: &State, block: BlockId, at: LoopId) -> Result<Plan, ScheduleErro
             }
         }
     }
-    Ok(Plan { block, scope, at, below: loops.split_off(position) })
+    let below = loops.split_off(position);
+    // Under a loop that the block does not use it would run again, and add to what it added before.
+    let idle = below.iter().any(|&l| {
+        let node = func.loop_(l);
+        let mut iters = func.block(block).iters.iter();
+        !func.arena.is_int(node.extent, 1) && !iters.any(|i| uses_var(&func.arena, i.value, &mut |v| v == node.var))
+    });
+    if idle {
+        return Err(state.error(ErrorKind::RepeatedReduction { block: func.block(block).name }, block));
+    }
+    if !init_stays_inside(&mut state.func, block, &below) {
+        return Err(state.error(ErrorKind::LostPredicate { block: state.func.block(block).name }, block));
+    }
+    Ok(Plan { block, scope, at, below })
+}
+
+/// Without what the predicate says of reduction loops, are the spatial variables of the init still in their domains?
+fn init_stays_inside(func: &mut Func, block: BlockId, below: &[LoopId]) -> bool {
+    let node = func.block(block).clone();
+    let spatial: Vec<BlockIter> = node.iters.iter().filter(|i| i.kind == IterKind::Spatial).copied().collect();
+    let discarded: Vec<VarId> = below
+        .iter()
+        .map(|&l| func.loop_(l).var)
+        .filter(|&var| !spatial.iter().any(|i| uses_var(&func.arena, i.value, &mut |v| v == var)))
+        .collect();
+    let kept = without_loops(&mut func.arena, node.predicate, &discarded);
+    if kept == node.predicate {
+        return true;
+    }
+    let mut analyzer = Analyzer::new();
+    for l in func.loops_above(block.stmt()) {
+        let Func { arena, stmts, .. } = &mut *func;
+        let node = stmts.loop_(l);
+        analyzer.bind(arena, node.var, node.min, node.extent);
+    }
+    let a = &mut func.arena;
+    analyzer.with_constraint(a, kept, |analyzer, a| {
+        spatial.iter().all(|i| {
+            let end = a.add(i.min, i.extent);
+            let (starts, ends) = (a.compare(CmpOp::Ge, i.value, i.min), a.lt(i.value, end));
+            analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+        })
+    })
 }
 
 fn apply(state: &mut State, plan: Plan) -> BlockId {
@@ -154,7 +199,7 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
 }
 
 /// The conjunction without the parts that mention one of the variables.
-fn without_loops(arena: &mut Arena, predicate: ExprId, discarded: &[VarId]) -> ExprId {
+pub(super) fn without_loops(arena: &mut Arena, predicate: ExprId, discarded: &[VarId]) -> ExprId {
     if let Expr::Binary(BinOp::And, a, b) = arena.expr(predicate) {
         let a = without_loops(arena, a, discarded);
         let b = without_loops(arena, b, discarded);

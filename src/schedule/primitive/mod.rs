@@ -4,6 +4,7 @@ use super::kind::Kind;
 
 pub mod add_unit_loop;
 pub mod annotate;
+pub mod annotate_buffer_access;
 pub mod blockize;
 mod cache;
 pub mod cache_inplace;
@@ -37,6 +38,7 @@ pub mod sampling;
 pub mod set_scope;
 pub mod split;
 pub mod storage_align;
+pub mod tensorize;
 pub mod transform_block_layout;
 pub mod transform_layout;
 pub mod unsafe_hide_buffer_access;
@@ -51,6 +53,7 @@ pub static ALL: &[&Kind] = &[
     &add_unit_loop::ADD_UNIT_LOOP,
     &annotate::ANNOTATE,
     &annotate::UNANNOTATE,
+    &annotate_buffer_access::ANNOTATE_BUFFER_ACCESS,
     &blockize::BLOCKIZE,
     &cache_inplace::CACHE_INPLACE,
     &cache_read::CACHE_READ,
@@ -92,6 +95,7 @@ pub static ALL: &[&Kind] = &[
     &set_scope::SET_SCOPE,
     &split::SPLIT,
     &storage_align::STORAGE_ALIGN,
+    &tensorize::TENSORIZE,
     &transform_block_layout::TRANSFORM_BLOCK_LAYOUT,
     &transform_layout::TRANSFORM_LAYOUT,
     &unsafe_hide_buffer_access::UNSAFE_HIDE_BUFFER_ACCESS,
@@ -111,6 +115,7 @@ pub fn by_method(method: &str) -> Option<&'static Kind> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kind::{Default, Ty};
     use super::*;
 
     #[test]
@@ -123,5 +128,31 @@ mod tests {
         }
         assert_eq!(by_name("GetBlock").map(|k| k.name), Some("GetSBlock"));
         assert_eq!(by_method("get_block").map(|k| k.name), Some("GetSBlock"));
+    }
+
+    /// As Python declares it.
+    fn signature(kind: &Kind) -> String {
+        let params = kind.params.iter().map(|p| {
+            let name = if p.ty == Ty::Loops { format!("*{}", p.name) } else { p.name.to_string() };
+            match p.default {
+                Default::Required => name,
+                Default::None | Default::Empty => format!("{name}=None"),
+                Default::Int(v) => format!("{name}={v}"),
+                Default::Bool(v) => format!("{name}={}", if v { "True" } else { "False" }),
+                Default::Str(v) => format!("{name}=\"{v}\""),
+            }
+        });
+        format!("{}({})", kind.method, params.collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn all_are_documented() {
+        let page = include_str!("../../../docs/primitives.md");
+        let documented: Vec<&str> = page.lines().filter_map(|l| l.strip_prefix("## `")?.strip_suffix('`')).collect();
+        assert!(documented.is_sorted(), "docs/primitives.md lists primitives by name");
+        for kind in ALL {
+            let signature = signature(kind);
+            assert!(documented.contains(&signature.as_str()), "docs/primitives.md has no section `{signature}`");
+        }
     }
 }

@@ -17,7 +17,7 @@
 //! TVM pads whatever has these accesses. Refused here, since the result would change: a padded reduction whose terms do
 //! not vanish where the padded buffers are zero (a maximum, a product, a sum of exponentials); a padded loop that other
 //! blocks or iteration variables use; a padded buffer that other blocks in the same nest write, or read where the block has
-//! not written; one that is read at a constant other than 0.
+//! not written; one that is read at a constant other than 0; one that the block writes only a part of.
 //!
 //! Handles: persist; created, the blocks and loops of the copies (not returned).
 
@@ -221,6 +221,20 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<(), ScheduleError> {
             if unit && func.arena.as_int(min).is_some_and(|m| m != 0) {
                 return unsound("a buffer that would be padded is read at a constant index");
             }
+        }
+    }
+    // The whole padded output is copied back.
+    for (r, _) in &plan.writes {
+        let shape = func.arena.list(func.arena.buffer(r.buffer).shape);
+        let whole = func.arena.list(r.mins).iter().zip(shape).all(|(&min, &extent)| {
+            let own = func.arena.as_var(min).and_then(|v| node.iters.iter().find(|i| i.var == v));
+            match own {
+                Some(iter) => func.arena.is_int(iter.min, 0) && iter.extent == extent,
+                None => func.arena.is_int(extent, 1),
+            }
+        });
+        if !whole {
+            return unsound("the block writes only a part of a buffer that would be padded");
         }
     }
     let reduce: SmallVec<[VarId; 4]> =

@@ -16,8 +16,8 @@
 //! Preserves: the result, up to the order of the operations. Returns: the block of the partial results.
 //!
 //! TVM accepts two uses that change the result, which are refused here: a loop that drives no iteration variable (its
-//! iterations would be summed), and a predicate that leaves partial results unwritten, or that keeps the final block
-//! from running past the output.
+//! iterations would be summed), and a predicate that may leave partial results unwritten. The final block keeps the part
+//! of the predicate that is about spatial loops; TVM's runs past the output there.
 //!
 //! Handles: dies, the reduction loops other than the given one; persists, the block (as the final reduction) and the
 //! other loops; created, the block of partial results and its loops.
@@ -30,10 +30,11 @@ use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
+use crate::arith::Analyzer;
 use crate::ir::visit::{uses_var, vars_of};
 use crate::ir::{
-    Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, ExprId, ExprList, Func, IterKind, Loop, LoopId,
-    LoopKind, Stmt, StmtId, Substitution, VarId,
+    BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, IterKind,
+    Loop, LoopId, LoopKind, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -61,6 +62,8 @@ struct Plan {
     reduces: Vec<bool>,
     reduction: Reduction,
     axis: usize,
+    /// Of the final block.
+    predicate: ExprId,
 }
 
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
@@ -102,12 +105,66 @@ fn check(state: &mut State, at: LoopId, axis: i64) -> Result<Plan, ScheduleError
         NotRecognised::Form(why) => state.error(ErrorKind::RFactorNotApplicable { why }, block),
         NotRecognised::Operation => state.error(ErrorKind::NoMatchedReducer, block),
     })?;
+    let predicate = final_predicate(state, block, at, &loops, &reduces)?;
     let rank = state.func.arena.list(reduction.updates[0].indices).len();
     let from_end = if axis < 0 { axis + rank as i64 + 1 } else { axis };
     let Some(axis) = usize::try_from(from_end).ok().filter(|&a| a <= rank) else {
         return Err(state.error(ErrorKind::FactorAxisOutOfRange { axis, rank }, block));
     };
-    Ok(Plan { block, scope, at, loops, reduces, reduction, axis })
+    Ok(Plan { block, scope, at, loops, reduces, reduction, axis, predicate })
+}
+
+/// The predicate of the final block: what is said of spatial loops alone, which TVM drops.
+///
+/// # Errors
+/// If the rest may fail where a partial result begins, which then would not be set.
+fn final_predicate(
+    state: &mut State,
+    block: BlockId,
+    at: LoopId,
+    loops: &[LoopId],
+    reduces: &[bool],
+) -> Result<ExprId, ScheduleError> {
+    let predicate = state.func.block(block).predicate;
+    let func = &mut state.func;
+    let mut kept = func.arena.bool(true);
+    if func.arena.is_int(predicate, 1) {
+        return Ok(kept);
+    }
+    let mut analyzer = Analyzer::new();
+    let mut first = Substitution::default();
+    let mut reduction_vars: SmallVec<[VarId; 4]> = SmallVec::new();
+    for (&l, &reduces) in loops.iter().zip(reduces) {
+        let Func { arena, stmts, .. } = &mut *func;
+        let node = stmts.loop_(l);
+        analyzer.bind(arena, node.var, node.min, node.extent);
+        if reduces {
+            reduction_vars.push(node.var);
+        }
+        if reduces && l != at {
+            first.add_var(node.var, node.min);
+        }
+    }
+    let mut conjuncts = vec![predicate];
+    let mut parts = Vec::new();
+    while let Some(e) = conjuncts.pop() {
+        match func.arena.expr(e) {
+            Expr::Binary(BinOp::And, x, y) => conjuncts.extend([y, x]),
+            _ => parts.push(e),
+        }
+    }
+    for e in parts {
+        let a = &mut func.arena;
+        if !uses_var(a, e, &mut |v| reduction_vars.contains(&v)) {
+            kept = a.and(kept, e);
+            continue;
+        }
+        let at_first = first.apply(a, e);
+        if !analyzer.can_prove(a, at_first) {
+            return Err(state.error(ErrorKind::RFactorUncovered, block));
+        }
+    }
+    Ok(kept)
 }
 
 /// Which loops drive reduction iteration variables, if the loops are as `rfactor` needs them.
@@ -166,7 +223,7 @@ struct Parts {
 }
 
 fn apply(state: &mut State, plan: Plan) -> BlockId {
-    let Plan { block, scope, at, loops, reduces, reduction, axis } = plan;
+    let Plan { block, scope, at, loops, reduces, reduction, axis, predicate } = plan;
     let func = &mut state.func;
     let old = func.block(block).clone();
     let at_node = func.loop_(at).clone();
@@ -185,8 +242,7 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
     let nest = copy_loops(func, &loops, partial);
 
     let last = final_parts(func, &old, &reduction, &partials, axis, (&at_node, &iter_name, factor_expr));
-    let always = func.arena.bool(true);
-    let mut node = make_block(func, &reduction, last, shell(&old, always));
+    let mut node = make_block(func, &reduction, last, shell(&old, predicate));
     let (init, body) = (node.init.take(), std::mem::take(&mut node.body));
     func.set_init(block, None);
     func.set_body(block.stmt(), Body::new());

@@ -25,7 +25,7 @@ pub(super) fn fit(param: &Param, arg: Arg) -> Result<Arg, &'static str> {
         (Ty::Blocks, arg) => (all(&arg, is_rv), arg),
         (Ty::Target, arg) => (is_rv(&arg) || all(&arg, is_rv), arg),
         (Ty::Buffer, arg) => (matches!(arg, Arg::List(_) | Arg::Str(_) | Arg::Int(_)), arg),
-        (Ty::IndexMap, arg) => (matches!(arg, Arg::Lambda(_)), arg),
+        (Ty::IndexMap | Ty::Ranges, arg) => (matches!(arg, Arg::Lambda(_)), arg),
         (Ty::PadValue, arg) => {
             (matches!(arg, Arg::Lambda(_) | Arg::None | Arg::Int(_) | Arg::Float(_) | Arg::Typed(..)), arg)
         }
@@ -63,6 +63,7 @@ fn expected(ty: Ty) -> &'static str {
         Ty::Buffer => "which buffer of the block: `read` or `write`, and a position",
         Ty::BufferIndex => "the position of a buffer",
         Ty::IndexMap => "an index map as the text of a lambda",
+        Ty::Ranges => "a function from indices to ranges, as the text of a lambda",
         Ty::PadValue => "a number, a lambda, or none",
         Ty::Value => "a value",
     }

@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
 
     fn attribute(&self, param: &Param, v: &Value) -> Result<Arg> {
         let arg = match (param.ty, v) {
-            (Ty::IndexMap | Ty::PadValue, Value::String(s)) => self.text(param, s)?,
+            (Ty::IndexMap | Ty::Ranges | Ty::PadValue, Value::String(s)) => self.text(param, s)?,
             _ => plain(v)?,
         };
         fitted(param, arg, v)

@@ -182,8 +182,27 @@ fn lambda(params: &[&str], body: &Expr<'_>, names: &dyn RvNames) -> Result<Lambd
         ExprKind::Tuple(items) | ExprKind::List(items) => (&items[..], false),
         _ => (std::slice::from_ref(body), true),
     };
-    let results = results.iter().map(|e| index(e, params, names)).collect::<Result<_>>()?;
-    Ok(Lambda { params: params.iter().map(|p| Symbol::new(p)).collect(), results, scalar })
+    let pair = |e: &Expr<'_>| matches!(&e.kind, ExprKind::Tuple(items) | ExprKind::List(items) if items.len() == 2);
+    let ranges = !scalar && results.iter().any(pair);
+    let mut found = Vec::with_capacity(results.len());
+    for e in results {
+        match &e.kind {
+            ExprKind::Tuple(items) | ExprKind::List(items) if ranges && items.len() == 2 => {
+                for end in items {
+                    found.push(index(end, params, names)?);
+                }
+            }
+            _ => {
+                let e = index(e, params, names)?;
+                found.push(e.clone());
+                if ranges {
+                    found.push(LambdaExpr::Binary(BinOp::Add, Box::new(e), Box::new(LambdaExpr::Int(1))));
+                }
+            }
+        }
+    }
+    let params = params.iter().map(|p| Symbol::new(p)).collect();
+    Ok(Lambda { params, results: found, scalar, ranges })
 }
 
 fn index(e: &Expr<'_>, params: &[&str], names: &dyn RvNames) -> Result<LambdaExpr> {

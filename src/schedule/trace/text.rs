@@ -172,6 +172,15 @@ pub(super) fn list(items: &[Arg], names: &Names) -> String {
 /// A function of indices, `lambda i, j: (i // 4, j,)`. Its result is always a tuple, as TVM's index maps are.
 pub(super) fn lambda(l: &Lambda, names: &Names) -> String {
     let params = parameter_names(l, names);
+    if l.ranges {
+        let text = |e: &LambdaExpr| lambda_expr(e, &params, names).text;
+        let pairs: Vec<String> = l
+            .results
+            .chunks(2)
+            .map(|pair| format!("({})", pair.iter().map(text).collect::<Vec<_>>().join(", ")))
+            .collect();
+        return format!("lambda {}: [{}]", params.join(", "), pairs.join(", "));
+    }
     let mut text = format!("lambda {}: (", params.join(", "));
     if params.is_empty() {
         text = "lambda: (".to_string();
@@ -266,6 +275,7 @@ mod tests {
                 ),
             ],
             scalar: false,
+            ranges: false,
         };
         assert_eq!(lambda(&l, &names), "lambda i, j: (i - (j - i), (i - j) * -3, i // 2 % 3, i < j and not i == j,)");
     }

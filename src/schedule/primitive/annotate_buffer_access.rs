@@ -1,0 +1,176 @@
+//! States a region that a block reads or writes, in the place of the one that was found.
+//!
+//!     T.reads(A[vi, vj])
+//!     # becomes, with buffer_index=0, buf_type="read", gen_new_ranges=lambda vi, vj: [(vi - 1, vi + 2), (vj, vj + 1)]
+//!     T.reads(A[vi - 1:vi + 2, vj])
+//!     T.block_attr({"explicit_read_region": [0]})
+//!
+//! Requires: one range per dimension of the buffer, over the block's iteration variables; the new region holds what the
+//! body accesses (TVM believes the caller; later checks stand on regions). Preserves: what the block computes. Returns:
+//! nothing.
+//!
+//! Handles: persist.
+
+use super::super::analysis::access::accesses_of;
+use super::super::analysis::index_map::{Indices, lambda_expr};
+use super::super::arg::{Arg, Lambda};
+use super::super::call::{Access, Call};
+use super::super::error::{ErrorKind, ScheduleError};
+use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
+use super::super::state::State;
+use crate::arith::Analyzer;
+use crate::ir::{AttrValue, BlockId, BufferRegion, CmpOp, DType, ExprId};
+
+/// `annotate_buffer_access(block, buffer_index, buf_type, gen_new_ranges)`.
+pub static ANNOTATE_BUFFER_ACCESS: Kind = Kind {
+    name: "AnnotateBufferAccess",
+    method: "annotate_buffer_access",
+    classic: None,
+    positional: false,
+    params: &[
+        Param::input("block", Ty::Block),
+        Param::input("buffer_index", Ty::Int),
+        Param::input("buf_type", Ty::Str),
+        Param::input("gen_new_ranges", Ty::Ranges),
+    ],
+    outputs: Outputs::None,
+    samples: false,
+    run,
+};
+
+fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let found = call.str(2)?;
+    let access =
+        Access::parse(found).ok_or_else(|| ScheduleError::new(ErrorKind::BufType { found }).at(func, block))?;
+    let index = call.buffer_index(1, func, block, access)?;
+    let lambda = match &call.args[3] {
+        Arg::Lambda(l) => call.resolved(l)?,
+        _ => {
+            return Err(ErrorKind::Argument { message: "argument `gen_new_ranges`: expected a function".into() }.into());
+        }
+    };
+    let state = call.state(func);
+    let region = check(state, block, access, index, &lambda)?;
+    let key = match access {
+        Access::Read => "explicit_read_region",
+        Access::Write => "explicit_write_region",
+    };
+    let node = state.func.block_mut(block);
+    match access {
+        Access::Read => node.reads[index] = region,
+        Access::Write => node.writes[index] = region,
+    }
+    let mut explicit = match node.annotations.get(key) {
+        Some(AttrValue::List(items)) => items.clone(),
+        _ => Vec::new(),
+    };
+    if !explicit.contains(&AttrValue::Int(index as i64)) {
+        explicit.push(AttrValue::Int(index as i64));
+    }
+    node.annotations.insert(key, AttrValue::List(explicit));
+    Ok(Outcome::none())
+}
+
+fn check(
+    state: &mut State,
+    block: BlockId,
+    access: Access,
+    index: usize,
+    lambda: &Lambda,
+) -> Result<BufferRegion, ScheduleError> {
+    let node = state.func.block(block).clone();
+    let old = access.regions(&node)[index];
+    if lambda.params.len() != node.iters.len() {
+        let kind = ErrorKind::LambdaParams { found: lambda.params.len(), expected: node.iters.len() };
+        return Err(state.error(kind, block));
+    }
+    let func = state.index();
+    let error = |kind: ErrorKind| ScheduleError::new(kind).at(func, block);
+    let a = &mut state.func.arena;
+    let vars: Indices = node.iters.iter().map(|i| a.var_expr(i.var)).collect();
+    let int_type = node.iters.first().map_or(DType::Int32, |i| a.var(i.var).dtype);
+    let mut ends: Vec<ExprId> = Vec::new();
+    for e in &lambda.results {
+        let e = lambda_expr(a, e, &vars, int_type).map_err(error)?;
+        ends.push(e);
+        if !lambda.ranges {
+            ends.push(a.add_const(e, 1));
+        }
+    }
+    let a = &mut state.func.arena;
+    let shown: Vec<(ExprId, ExprId)> = old.ranges(a).collect();
+    if ends.len() != 2 * shown.len() || ends.iter().any(|&e| !a.dtype(e).is_integer()) {
+        let message = format!("expected {} ranges of indices, one per dimension of the buffer", shown.len());
+        return Err(state.error(ErrorKind::Argument { message }, block));
+    }
+    let mut analyzer = Analyzer::new();
+    for iter in &node.iters {
+        analyzer.bind(a, iter.var, iter.min, iter.extent);
+    }
+    let ranges: Vec<(ExprId, ExprId)> = ends
+        .chunks(2)
+        .map(|pair| {
+            let extent = a.sub(pair[1], pair[0]);
+            (pair[0], analyzer.simplify(a, extent))
+        })
+        .collect();
+    let accesses = accesses_of(&mut state.func, block);
+    let real = match access {
+        Access::Read => accesses.reads,
+        Access::Write => accesses.writes,
+    };
+    let a = &mut state.func.arena;
+    for region in real.iter().filter(|r| r.buffer == old.buffer) {
+        let touched: Vec<(ExprId, ExprId)> = region.ranges(a).collect();
+        for (&(min, extent), &(first, length)) in touched.iter().zip(&ranges) {
+            let (end, last) = (a.add(min, extent), a.add(first, length));
+            let (starts, ends) = (a.compare(CmpOp::Le, first, min), a.compare(CmpOp::Le, end, last));
+            if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
+                let buffer = a.buffer(old.buffer).name;
+                return Err(state.error(ErrorKind::RegionTooSmall { buffer }, block));
+            }
+        }
+    }
+    Ok(BufferRegion::new(a, old.buffer, &ranges))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    const COPY: &str = r#"
+def main(A: T.Buffer((6, 4)), B: T.Buffer((6, 4))):
+    for i, j in T.grid(6, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+"#;
+
+    #[test]
+    fn a_larger_region_is_stated() {
+        check(
+            COPY,
+            |t| {
+                t.python("sch.annotate_buffer_access(sch.get_block('B', 'main'), 0, 'read', lambda i, j: ((i - 1, i + 2), j))")
+            },
+            r#"
+def main(A: T.Buffer((6, 4)), B: T.Buffer((6, 4))):
+    for i, j in T.grid(6, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi - 1:vi + 2, vj])
+            T.writes(B[vi, vj])
+            T.block_attr({"explicit_read_region": [0]})
+            B[vi, vj] = A[vi, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn a_region_that_hides_accesses_is_refused() {
+        let step =
+            "sch.annotate_buffer_access(sch.get_block('B', 'main'), 0, 'read', lambda i, j: ((i + 1, i + 2), j))";
+        refuse(COPY, |t| t.python(step), "RegionTooSmallError");
+    }
+}
