@@ -282,3 +282,6 @@ fn mentions(arena: &Arena, stmt: Stmt, f: &mut impl FnMut(LocalId)) {
         });
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Region code against the evaluator, over row lengths with every kind of tail.
+
+use super::plan;
+use crate::codegen::testing::{Closeness, check};
+use crate::codegen::{CodegenOptions, opt};
+use crate::loopir::Kernel;
+use crate::loopir::parse::parse;
+use crate::target::{Isa, Target};
+
+/// The wide instruction sets that this machine has.
+fn wide_sets() -> Vec<CodegenOptions> {
+    let machine = Target::native().target;
+    let sets = [Isa::Avx2, Isa::Avx512Ymm, Isa::Avx512].into_iter().filter(|isa| isa.is_available(&machine));
+    sets.map(|isa| CodegenOptions { isa, ..CodegenOptions::default() }).collect()
+}
+
+fn kernel(text: &str) -> Kernel {
+    parse(text).unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
+}
+
+/// Compares machine code with the evaluator for all wide sets, and says how many regions there were.
+fn check_text(text: &str, seed: u64, closeness: Closeness) -> usize {
+    let kernel = kernel(text);
+    let mut regions = 0;
+    for options in wide_sets() {
+        let mut optimized = opt::optimize(kernel.clone(), &options);
+        regions += plan(&mut optimized, &options).regions.len();
+        check(&kernel, &options, seed, closeness);
+    }
+    regions
+}
+
+#[test]
+fn contractions_of_all_row_lengths() {
+    for (dtype, zero, closeness) in [
+        ("float32", "0.0", Closeness::Ulps(64.0)),
+        ("float64", "float64(0.0)", Closeness::Ulps(64.0)),
+        ("int32", "int32(0)", Closeness::Exact),
+    ] {
+        for n in (1..=40).chain([48, 63, 64, 65, 96]) {
+            let text = format!(
+                "kernel @f(A: in {dtype}[35], B: in {dtype}[{b}], C: out {dtype}[{c}]) {{
+  for i in 5 independent {{
+    for j0 in {n} independent vector {{
+      C[i * {n} + j0] = {zero}
+    }}
+    for k in 7 reduction {{
+      for j in {n} independent vector {{
+        C[i * {n} + j] = C[i * {n} + j] + A[i * 7 + k] * B[k * {n} + j]
+      }}
+    }}
+  }}
+}}
+",
+                b = 7 * n,
+                c = 5 * n
+            );
+            let regions = check_text(&text, n, closeness);
+            assert!(wide_sets().is_empty() || n < 16 || regions > 0, "no region for rows of {n} {dtype}");
+        }
+    }
+}
+
+#[test]
+fn elementwise_operations_of_all_row_lengths() {
+    for n in (1..=40).chain([100, 257]) {
+        for (dtype, value) in [
+            ("float32", "max(X[i] - 0.25, Z[0]) * X[i] + min(X[i], 0.5) / (X[i] * X[i] + 1.5)"),
+            ("float32", "sqrt(X[i] * X[i] + 2.0) - Z[0]"),
+            (
+                "float64",
+                "max(X[i] - float64(0.25), Z[0]) * X[i] + min(X[i], float64(0.5)) / (X[i] * X[i] + float64(1.5))",
+            ),
+            ("int32", "max(X[i] - int32(3), Z[0]) * X[i] + min(X[i], int32(5))"),
+        ] {
+            let text = format!(
+                "kernel @f(X: in {dtype}[{n}], Z: in {dtype}[1], Y: out {dtype}[{n}]) {{
+  for i in {n} independent vector {{
+    Y[i] = {value}
+  }}
+}}
+"
+            );
+            check_text(&text, n, if dtype == "int32" { Closeness::Exact } else { Closeness::Ulps(64.0) });
+        }
+    }
+}
+
+#[test]
+fn reductions_of_all_row_lengths() {
+    for n in (1..=70).chain([128, 255]) {
+        for (dtype, start, value) in [
+            ("float32", "0.0", "Y[i] + X[i * N + k]"),
+            ("float64", "float64(0.0)", "Y[i] + X[i * N + k]"),
+            ("float32", "float32(-100.0)", "max(Y[i], X[i * N + k])"),
+            ("int32", "int32(0)", "Y[i] + X[i * N + k]"),
+            ("int32", "int32(100)", "min(Y[i], X[i * N + k])"),
+        ] {
+            let value = value.replace('N', &n.to_string());
+            let text = format!(
+                "kernel @f(X: in {dtype}[{size}], Y: out {dtype}[3]) {{
+  for i in 3 independent {{
+    Y[i] = {start}
+    for k in {n} reduction {{
+      Y[i] = {value}
+    }}
+  }}
+}}
+",
+                size = 3 * n
+            );
+            check_text(&text, n, if dtype == "int32" { Closeness::Exact } else { Closeness::Ulps(256.0) });
+        }
+    }
+}
