@@ -15,7 +15,7 @@ use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind
 const MAX_OPERATIONS: i64 = 400;
 
 /// Operations that a hinted loop may become.
-const MAX_HINTED: i64 = 200;
+const MAX_HINTED: i64 = 96;
 
 /// Writes out the loops of the kernel.
 pub fn unroll(kernel: &mut Kernel) {
