@@ -269,7 +269,7 @@ fn best_tile(levels: &[Level], rows: &[usize], parts: i64, machine: &Machine) ->
             let cycles = (n / 2.0).max((mr + nv) as f64 / 2.0).max(4.0);
             let rounds = (parts as u64).div_ceil(nv as u64) as i64;
             let filled = parts as f64 / (rounds * nv) as f64;
-            let score = (n / 2.0 / cycles * filled, n / (mr + nv) as f64);
+            let score = (n / 2.0 / cycles * filled * machine.ease_of_tile(mr, nv), n / (mr + nv) as f64);
             if score > best_score {
                 (best, best_score) = ((mr, nv), score);
             }

@@ -15,7 +15,7 @@ use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind
 const MAX_OPERATIONS: i64 = 400;
 
 /// Operations that a hinted loop may become.
-const MAX_HINTED: i64 = 200;
+const MAX_HINTED: i64 = 96;
 
 /// Writes out the loops of the kernel.
 pub fn unroll(kernel: &mut Kernel) {
@@ -124,13 +124,16 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, inner: Size, hint: u32, out:
 /// sum moves to another register and back at the end of the loop; over several iterations that does not show.
 const TOGETHER: i64 = 4;
 
+/// Statements of a body that is long enough by itself: more than any register tile has, so several iterations of one.
+const MAX_TOGETHER: i64 = 12;
+
 /// How many iterations of a loop to write out together, if any: of an innermost reduction that is long enough.
 fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size) -> Option<i64> {
     let mut innermost = true;
     kernel.for_each_stmt(l.body, &mut |_, stmt| innermost &= matches!(stmt, Stmt::Store { .. } | Stmt::Set { .. }));
     let wanted = l.iterations == Iterations::Reduction && l.kind == LoopKind::Serial && innermost;
     let most = MAX_OPERATIONS / inner.operations.max(1);
-    if !wanted || n == i64::MAX || most < 2 {
+    if !wanted || n == i64::MAX || most < 2 || inner.statements > MAX_TOGETHER {
         return None;
     }
     if n < 2 * TOGETHER && n <= most {
