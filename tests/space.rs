@@ -141,12 +141,12 @@ fn sketches_agree_with_tvm() {
         let known: BTreeSet<String> = ours.iter().map(Value::to_string).collect();
         for case in cases {
             all += 1;
-            let theirs = case["trace_json"][0].to_string();
+            let theirs = &case["trace_json"][0];
             let index = case["space_index"].as_u64().unwrap_or_default() as usize;
-            if ours.get(index).is_some_and(|o| o.to_string() == theirs) && case["n_spaces"] == json!(ours.len()) {
+            if ours.get(index) == Some(theirs) && case["n_spaces"] == json!(ours.len()) {
                 agree += 1;
             } else {
-                let found = if known.contains(&theirs) { "in another order" } else { "missing" };
+                let found = if known.contains(&theirs.to_string()) { "in another order" } else { "missing" };
                 differences.push(format!("{}: {found}; {} of {}", text(case, "id"), ours.len(), case["n_spaces"]));
                 if differences.len() == 1 {
                     differences.push(format!("  theirs {theirs}\n  ours {}", ours.get(index).unwrap_or(&Value::Null)));
