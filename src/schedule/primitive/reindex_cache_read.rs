@@ -100,7 +100,7 @@ mod tests {
             let block = t.block("C");
             let params = ["i", "j"].map(Into::into).to_vec();
             let results = results.iter().map(|&p| LambdaExpr::Param(p)).collect();
-            let map = Arg::Lambda(Arc::new(Lambda { params, results, scalar: false }));
+            let map = Arg::Lambda(Arc::new(Lambda { params, results, scalar: false, ranges: false }));
             t.run("reindex_cache_read", vec![block.into(), 0.into(), "local".into(), map]).map(drop)
         }
     }

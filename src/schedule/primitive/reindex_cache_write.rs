@@ -97,7 +97,7 @@ mod tests {
         move |t| {
             let block = t.block("C");
             let params = ["i", "j"].map(Into::into).to_vec();
-            let map = Arg::Lambda(Arc::new(Lambda { params, results, scalar: false }));
+            let map = Arg::Lambda(Arc::new(Lambda { params, results, scalar: false, ranges: false }));
             t.run("reindex_cache_write", vec![block.into(), 0.into(), "local".into(), map]).map(drop)
         }
     }
