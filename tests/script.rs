@@ -22,6 +22,7 @@ fn workloads() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = std::fs::read_dir(dir)
         .expect("the directory of the workloads")
         .map(|e| e.expect("an entry").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "tir"))
         .map(|p| (p.display().to_string(), std::fs::read_to_string(p).expect("a readable workload")))
         .collect();
     all.sort();

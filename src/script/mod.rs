@@ -126,8 +126,9 @@ mod tests {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
         let entries = std::fs::read_dir(dir).expect("the repository has workloads");
         let mut all: Vec<(String, String)> = entries
-            .map(|e| {
-                let path = e.expect("a directory entry").path();
+            .map(|e| e.expect("a directory entry").path())
+            .filter(|path| path.extension().is_some_and(|e| e == "tir"))
+            .map(|path| {
                 let text = read_file(&path).expect("readable").expect("text");
                 (path.display().to_string(), text)
             })
