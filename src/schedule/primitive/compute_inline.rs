@@ -307,7 +307,9 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
             C[vi] = B[vi]
 "#;
         refuse(chain, inline("C"), "OutputBlockError");
-        refuse(&chain.replace("B[vi] = A[vi]", "B[7 - vi // 2 * 2] = A[vi]"), inline("B"), "BodyAnalysisError");
+        let twice = chain.replace("B[vi] = A[vi]", "B[vi] = A[vi]\n            B[vi] = A[vi]");
+        refuse(&twice, inline("B"), "BodyAnalysisError");
+        refuse(&chain.replace("B[vi] = A[vi]", "B[vi // 2] = A[vi]"), inline("B"), "NotStagePipelineError");
         let reduces = chain.replace(
             "B[vi] = A[vi]",
             "with T.init():\n                B[vi] = T.float32(0)\n            B[vi] = B[vi] + A[vi]",
