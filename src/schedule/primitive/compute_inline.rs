@@ -311,6 +311,8 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
         refuse(&wraps.replace("B[vi] = A[vi]", "B[vi % 8] = A[vi // 2]"), inline("B"), "BodyAnalysisError");
         let gaps = chain.replace("B[vi] = A[vi]", "B[7 - vi // 2 * 2] = A[vi]");
         refuse(&gaps, inline("B"), "NotStagePipelineError");
+        let twice = chain.replace("B[vi] = A[vi]", "B[vi] = A[vi]\n            B[vi] = A[vi]");
+        refuse(&twice, inline("B"), "BodyAnalysisError");
         let reduces = chain.replace(
             "B[vi] = A[vi]",
             "with T.init():\n                B[vi] = T.float32(0)\n            B[vi] = B[vi] + A[vi]",

@@ -268,6 +268,19 @@ def main(A: T.Buffer((8, 6)), B: T.Buffer((6, 4)), C: T.Buffer((8, 4))):
     }
 
     #[test]
+    fn an_idle_loop_would_repeat_the_update() {
+        let program = MATMUL.replace("i, j, k in T.grid(8, 4, 6)", "i, r, j, k in T.grid(8, 2, 4, 6)");
+        refuse(
+            &program,
+            |t| {
+                let (block, loops) = (t.block("C"), t.loops("C"));
+                t.sch.decompose_reduction(block, loops[0]).map(drop)
+            },
+            "RepeatedReductionError",
+        );
+    }
+
+    #[test]
     fn the_update_keeps_the_handle() {
         refuse(
             MATMUL,

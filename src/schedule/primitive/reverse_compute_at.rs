@@ -28,3 +28,36 @@ pub static REVERSE_COMPUTE_AT: Kind = Kind {
     samples: false,
     run: |call| run(call, Direction::ToProducers),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::refuse;
+
+    #[test]
+    fn a_producer_does_not_move_past_its_consumer() {
+        refuse(
+            r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,)), D: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = A[vi]
+"#,
+            |t| {
+                t.python(
+                    "sch.reverse_compute_at(sch.get_block('B', 'main'), sch.get_loops(sch.get_block('D', 'main'))[0])",
+                )
+            },
+            "DependenceOrderError",
+        );
+    }
+}

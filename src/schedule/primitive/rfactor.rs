@@ -498,6 +498,31 @@ def main(A: T.Buffer((8, 4, 6)), B: T.Buffer((8,))):
     }
 
     #[test]
+    fn a_partial_result_that_may_stay_unset_is_refused() {
+        let split = "b = sch.get_block('B', 'main')\nl_0, l_1 = sch.split(sch.get_loops(b)[1], [3, 2])";
+        let sum = r#"
+def main(A: T.Buffer((8, 5)), B: T.Buffer((8,))):
+    for i, k in T.grid(8, 5):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+"#;
+        // Of 4 * 2 iterations the last factor has none.
+        let split = split.replace("[3, 2]", "[4, 2]");
+        refuse(
+            sum,
+            |t| {
+                t.python(&split)?;
+                let loops = t.loops("B");
+                t.run("rfactor", vec![loops[1].into(), 0.into()]).map(drop)
+            },
+            "RFactorUncoveredError",
+        );
+    }
+
+    #[test]
     fn refusals() {
         let at = |l: usize, axis: i64| {
             move |t: &mut super::super::testing::Test| {
