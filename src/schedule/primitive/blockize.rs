@@ -166,6 +166,12 @@ fn divide(
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
     };
+    // What the outer block states must not mention loops inside it.
+    let mentions = |e: ExprId| uses_var(arena, e, &mut |v| inner_vars.contains(&v));
+    if divisions.iter().any(|d| mentions(d.outer_extent) || mentions(d.inner_extent)) {
+        let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
+        return Err(state.error(kind, block));
+    }
     let inner_loops = loops[first..].to_vec();
     Ok(Plan { block, inner_loops, divisions, outer_predicate, inner_predicate, preserve_unit_iters })
 }

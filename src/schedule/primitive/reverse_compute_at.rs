@@ -28,3 +28,31 @@ pub static REVERSE_COMPUTE_AT: Kind = Kind {
     samples: false,
     run: |call| run(call, Direction::ToProducers),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::refuse;
+
+    #[test]
+    fn instances_that_did_not_run_must_not_run() {
+        refuse(
+            r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(2, 8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+"#,
+            |t| {
+                let (block, loops) = (t.block("C"), t.loops("B"));
+                t.sch.reverse_compute_at(block, loops[0], true)
+            },
+            "NewInstancesError",
+        );
+    }
+}
