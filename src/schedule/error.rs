@@ -202,6 +202,9 @@ error_kinds! {
     /// Instances that read nothing of the producers would be lost.
     LostInstances { block: Symbol }
         => "LostInstancesError", "instances of block `{block}` that read nothing the producers write would not run any more", help "";
+    /// Instances that the move would add.
+    NewInstances { block: Symbol }
+        => "NewInstancesError", "the loops around output block `{block}` leave out instances that would run under the new loop", help "";
     /// A predicate that the move would drop.
     LostPredicate { block: Symbol }
         => "LostPredicateError", "the `T.where` of output block `{block}` does not follow from the domains of its iteration variables, and would be lost", help "";

@@ -1,9 +1,10 @@
 //! Does a consumer that is moved to its producers still do all its work, and reductions only once?
 //!
 //! Under a loop of its producers a consumer runs, in each iteration, the instances that read what the producers write
-//! there. TVM asks no more; three things can go wrong then, and are refused here:
+//! there. TVM asks no more; four things can go wrong then, and are refused here:
 //! * an instance that reads nothing inside the buffers (a padding) would not run at all;
 //! * a predicate that says more than the domains of the iteration variables do would be dropped;
+//! * instances of an output block would run that its loops left out;
 //! * a reduction would add a value again in each iteration that runs its instance.
 
 use super::super::error::{ErrorKind, ScheduleError};
@@ -11,6 +12,7 @@ use super::super::state::State;
 use super::affine::{are_affine, domain};
 use super::block_class::is_output_block;
 use super::iter_domain::{IterDomain, Regions};
+use super::region_bound::strict_bound;
 use super::tree;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
@@ -43,8 +45,13 @@ impl MovedConsumer<'_> {
         if !self.keeps_all_instances(&mut state.func) {
             return Err(state.error(ErrorKind::LostInstances { block }, self.block));
         }
-        if is_output_block(&state.func, self.block, scope) && !self.predicate_follows(&mut state.func) {
-            return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
+        if is_output_block(&state.func, self.block, scope) {
+            if !self.predicate_follows(&mut state.func) {
+                return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
+            }
+            if !self.ran_all_instances(&mut state.func) {
+                return Err(state.error(ErrorKind::NewInstances { block }, self.block));
+            }
         }
         if !self.reduces_once(&mut state.func) {
             return Err(state.error(ErrorKind::RepeatedReduction { block }, self.block));
@@ -83,6 +90,28 @@ impl MovedConsumer<'_> {
                 })
             },
         )
+    }
+
+    /// Do the old bindings run through the whole domains, as far as the loops around are known?
+    fn ran_all_instances(&self, func: &mut Func) -> bool {
+        let domains: Vec<VarRange> = func.loops_above(self.block.stmt()).into_iter().map(|l| domain(func, l)).collect();
+        let block = func.block(self.block);
+        let (predicate, iters) = (block.predicate, block.iters.clone());
+        let a = &mut func.arena;
+        let values: Vec<(ExprId, ExprId)> = iters.iter().map(|i| (i.value, a.int(1, a.dtype(i.value)))).collect();
+        // A binding that fills no interval is no reason to refuse: `T.where` may cut domains in many ways.
+        values.iter().zip(&iters).all(|(&value, i)| match strict_bound(a, &[value], &domains, predicate) {
+            Some(sets) => {
+                let whole = IntSet::from_range(a, i.min, i.extent);
+                let ends = (sets[0].lower(), whole.lower(), sets[0].upper(), whole.upper());
+                let (Some(low), Some(first), Some(high), Some(last)) = ends else { return true };
+                let (first, last) = (a.cast(a.dtype(low), first), a.cast(a.dtype(high), last));
+                let mut analyzer = Analyzer::new();
+                let (starts, ends) = (a.compare(CmpOp::Le, low, first), a.compare(CmpOp::Ge, high, last));
+                analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+            }
+            None => true,
+        })
     }
 
     /// Does the old predicate hold wherever all iteration variables are inside their domains?

@@ -176,6 +176,12 @@ fn divide(
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
     };
+    // What the outer block states must not mention loops inside it.
+    let mentions = |e: ExprId| uses_var(arena, e, &mut |v| inner_vars.contains(&v));
+    if divisions.iter().any(|d| mentions(d.outer_extent) || mentions(d.inner_extent)) {
+        let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
+        return Err(state.error(kind, block));
+    }
     // What the bindings and the predicate say must be in the parts. TVM forgets a bound on a single loop, and does not
     // see loops around a block without iteration variables.
     let known = |v: VarId| domain.iter().any(|r| r.var == v);

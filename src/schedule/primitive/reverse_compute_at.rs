@@ -60,4 +60,27 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,)), D: T.Buffer((8,))):
             "DependenceOrderError",
         );
     }
+
+    #[test]
+    fn instances_that_did_not_run_must_not_run() {
+        refuse(
+            r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(2, 8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+"#,
+            |t| {
+                let (block, loops) = (t.block("C"), t.loops("B"));
+                t.sch.reverse_compute_at(block, loops[0], true)
+            },
+            "NewInstancesError",
+        );
+    }
 }
