@@ -7,7 +7,7 @@
 //! `src/s_tir/schedule/primitive/compute_at.cc`).
 
 use crate::arith::int_set::{self, End, IntSet};
-use crate::arith::iter_map::{IterMap, inverse_affine_iter_map};
+use crate::arith::iter_map::{IterMap, MarkId, MarkSource, inverse_affine_iter_map};
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
 use crate::ir::{Arena, BinOp, BlockIter, BufferId, Expr, ExprId, VarId};
 
@@ -164,13 +164,62 @@ fn solve_affine(
     let (Some(doms), Some(bounds)) = (inverse(a, analyzer, &map, required), inverse(a, analyzer, &map, &whole)) else {
         return false;
     };
-    for (var, dom) in doms {
+    let mut whole_vars: Vec<VarId> = Vec::new();
+    for (sum, set) in map.indices.iter().zip(required) {
+        if !set.can_prove_point(a, analyzer) {
+            for arg in &sum.args {
+                loose_digits(a, analyzer, &map, arg.mark, &doms, &mut whole_vars);
+            }
+        }
+    }
+    for (var, mut dom) in doms {
+        if whole_vars.contains(&var)
+            && let Some(iter) = iters.iter().find(|i| i.var == var)
+        {
+            dom = IntSet::from_range(a, iter.min, iter.extent);
+        }
         let bound = bounds.iter().find(|(v, _)| *v == var).map_or(IntSet::NOTHING, |(_, bound)| *bound);
         if let Some((_, domain)) = domains.iter_mut().find(|(v, _)| *v == var) {
             *domain = domain.union(a, IterDomain { dom, bound });
         }
     }
     true
+}
+
+/// The digits of a fused index that run through all their values while an index runs through a range: those behind the
+/// first that changes. (TVM takes the ends of the range for theirs.)
+fn loose_digits(
+    a: &mut Arena,
+    analyzer: &mut Analyzer,
+    map: &IterMap,
+    mark: MarkId,
+    doms: &[(VarId, IntSet)],
+    found: &mut Vec<VarId>,
+) {
+    let MarkSource::Sum(sum) = &map.mark(mark).source else { return };
+    let mut loose = false;
+    for arg in &sum.args {
+        let vars = vars_below(a, map, arg.mark);
+        if loose {
+            found.extend(vars);
+            continue;
+        }
+        let fixed = vars
+            .iter()
+            .all(|v| doms.iter().find(|(w, _)| w == v).is_some_and(|(_, dom)| dom.can_prove_point(a, analyzer)));
+        if !fixed {
+            loose_digits(a, analyzer, map, arg.mark, doms, found);
+            loose = true;
+        }
+    }
+}
+
+/// The variables that an iterator is made of.
+fn vars_below(a: &Arena, map: &IterMap, mark: MarkId) -> Vec<VarId> {
+    match &map.mark(mark).source {
+        MarkSource::Expr(e) => crate::ir::visit::vars_of(a, *e),
+        MarkSource::Sum(sum) => sum.args.iter().flat_map(|arg| vars_below(a, map, arg.mark)).collect(),
+    }
 }
 
 /// The variables' values at the least and at the greatest corner of the outputs, as sets.

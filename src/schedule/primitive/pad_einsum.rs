@@ -223,6 +223,9 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<(), ScheduleError> {
             }
         }
     }
+    if !runs_whole_domain(&mut state.func.clone(), plan.block) {
+        return unsound("the block has a predicate, and may write only a part of a buffer that would be padded");
+    }
     // The whole padded output is copied back.
     for (r, _) in &plan.writes {
         let shape = func.arena.list(func.arena.buffer(r.buffer).shape);
@@ -256,6 +259,39 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<(), ScheduleError> {
             plan.block,
         )),
     }
+}
+
+/// Does the predicate hold wherever the iteration variables are inside their domains?
+fn runs_whole_domain(func: &mut Func, block: BlockId) -> bool {
+    let node = func.block(block).clone();
+    let a = &mut func.arena;
+    if a.is_int(node.predicate, 1) {
+        return true;
+    }
+    let mut inside = a.bool(true);
+    for i in &node.iters {
+        let end = a.add(i.min, i.extent);
+        let below = a.lt(i.value, end);
+        inside = a.and(inside, below);
+    }
+    let mut analyzer = Analyzer::new();
+    for l in func.loops_above(block.stmt()) {
+        let Func { arena, stmts, .. } = &mut *func;
+        let node = stmts.loop_(l);
+        analyzer.bind(arena, node.var, node.min, node.extent);
+    }
+    let mut conjuncts = vec![node.predicate];
+    while let Some(e) = conjuncts.pop() {
+        let a = &mut func.arena;
+        match a.expr(e) {
+            Expr::Binary(BinOp::And, x, y) => conjuncts.extend([x, y]),
+            // What `split` and `compute_at` guard their loops with.
+            Expr::Compare(crate::ir::CmpOp::Lt, _, _) => {}
+            _ if !analyzer.with_constraint(a, inside, |analyzer, a| analyzer.can_prove(a, e)) => return false,
+            _ => {}
+        }
+    }
+    true
 }
 
 /// Of a block without init (its init was taken out): does its single store add what vanishes?
