@@ -52,6 +52,8 @@ impl Nest {
     pub fn of(kernel: &Kernel, outer: For) -> Option<Nest> {
         let mut loops = vec![outer];
         let mut body = outer.body;
+        // A store in front of the reduction loops, and the number of loops around it.
+        let mut before = None;
         let (init, buffer, index, value) = loop {
             match *kernel.stmts.list(body) {
                 [s] => match kernel.stmts.get(s) {
@@ -67,6 +69,11 @@ impl Nest {
                         if otherwise.is_empty() =>
                     {
                         break (Some((condition, then)), buffer, index, value);
+                    }
+                    (Stmt::Store { buffer, index, value }, Stmt::For(l)) if before.is_none() => {
+                        before = Some((buffer, index, value, loops.len()));
+                        loops.push(l);
+                        body = l.body;
                     }
                     _ => return None,
                 },
@@ -98,9 +105,23 @@ impl Nest {
         if levels.iter().any(|l| mentions_var(arena, l.l.extent, &mut |v| is_loop(v))) {
             return None;
         }
-        let init = match init {
-            None => None,
-            Some((condition, then)) => Some(Self::init(kernel, &levels, condition, then, buffer, index)?),
+        let init = match (init, before) {
+            (None, None) => None,
+            (Some((condition, then)), None) => Some(Self::init(kernel, &levels, condition, then, buffer, index)?),
+            (None, Some((to, at, value, n_around))) => {
+                let (around, inside) = levels.split_at(n_around);
+                let is_reduction = |l: &Level| l.role == Role::Reduction;
+                // Each element is stored once, and then added to at least once.
+                let fits = (to, at) == (buffer, index)
+                    && !loads(arena, value, buffer)
+                    && !around.iter().any(is_reduction)
+                    && inside.iter().all(|l| is_reduction(l) && l.extent.is_some_and(|n| n > 0));
+                if !fits {
+                    return None;
+                }
+                Some(Init { value, guards: Vec::new() })
+            }
+            (Some(_), Some(_)) => return None,
         };
         Some(Nest { levels, buffer, index, value, init })
     }

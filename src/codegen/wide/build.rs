@@ -76,7 +76,7 @@ impl Builder<'_> {
         if bytes <= self.vector_bytes {
             return Some(Shape { elem, width: Width::of_bytes(bytes)?, n: 1 });
         }
-        if bytes % self.vector_bytes != 0 {
+        if !bytes.is_multiple_of(self.vector_bytes) {
             return None;
         }
         Some(Shape { elem, width: Width::of_bytes(self.vector_bytes)?, n: bytes / self.vector_bytes })
@@ -493,7 +493,7 @@ impl Builder<'_> {
         let mut left = n;
         while left > 1 {
             let half = left / 2;
-            let merged = self.binary(op, &pieces[..half].to_vec(), &pieces[left - half..].to_vec(), elem, width);
+            let merged = self.binary(op, &pieces[..half], &pieces[left - half..], elem, width);
             let middle: Pieces = pieces[half..left - half].into();
             pieces = merged.into_iter().chain(middle).collect();
             left = pieces.len();
