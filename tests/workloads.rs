@@ -1,0 +1,65 @@
+//! Every workload through the built binary: tuned, checked against the reference, printed, and run again.
+//!
+//! Large ones are left out here: their references take seconds without helping to find errors.
+
+use assert_cmd::Command;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// What takes long.
+const LARGE: &[&str] = &["matmul_1024", "matmul_add", "matmul_u8s8", "ewise_large", "conv2d_nchw", "conv2d_nhwc"];
+
+fn workloads() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    let mut all: Vec<PathBuf> =
+        std::fs::read_dir(dir).expect("the directory of the workloads").flatten().map(|e| e.path()).collect();
+    all.retain(|p| p.extension().is_some_and(|e| e == "tir"));
+    all.retain(|p| !LARGE.iter().any(|l| p.file_stem().is_some_and(|s| s == *l)));
+    all.sort();
+    all
+}
+
+fn tvmr(args: &[&str]) -> Output {
+    Command::cargo_bin("tvmr").expect("the binary").args(args).output().expect("it starts")
+}
+
+fn succeed(args: &[&str]) -> String {
+    let output = tvmr(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "tvmr {args:?}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn every_workload_tunes_without_a_wrong_result() {
+    let files = workloads();
+    assert!(files.len() > 30, "{}", files.len());
+    for file in files {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (work, best) = (dir.path().join("db"), dir.path().join("best.tir"));
+        let (file, work, best) = (file.to_string_lossy(), work.to_string_lossy(), best.to_string_lossy());
+        let mut tune = vec!["tune", &file, "--trials", "6", "--work-dir", &work, "--format", "json", "--quiet"];
+        let mut apply = vec!["apply-best", &file, "--work-dir", &work, "-o", &best, "--quiet"];
+        if file.contains("symbolic") {
+            for symbol in ["n=64", "m=96", "k=128"] {
+                tune.extend(["--bind", symbol]);
+                apply.extend(["--bind", symbol]);
+            }
+        }
+        let report: serde_json::Value = serde_json::from_str(&succeed(&tune)).expect("a document");
+        let tasks = match report.get("tasks") {
+            Some(tasks) => tasks.as_array().cloned().unwrap_or_default(),
+            None => vec![report],
+        };
+        for task in tasks {
+            let errors = task["errors"].as_object().cloned().unwrap_or_default();
+            // A slow candidate may time out on a busy machine; nothing else may happen to any.
+            let bad: Vec<&String> =
+                errors.iter().filter(|(k, n)| *k != "timeout" && **n != 0).map(|(k, _)| k).collect();
+            assert!(bad.is_empty(), "{file}: {errors:?}: {}", task["failures"]);
+        }
+        succeed(&apply);
+        succeed(&["check", &best]);
+        succeed(&["bench", &best, "--quiet"]);
+    }
+}
