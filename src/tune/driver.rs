@@ -275,11 +275,13 @@ impl<B: Backend> Driver<'_, B> {
 fn make_space(workload: &Workload, config: &Config) -> Result<Space, String> {
     match &config.space {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
-        SpaceChoice::Auto | SpaceChoice::Tvm => {
-            let rules = Rules::auto(&config.machine, config.setting.threads as usize);
-            generate(&workload.module, 0, rules).map_err(|e| e.to_string())
-        }
+        SpaceChoice::Auto => of_rules(workload, Rules::auto(&config.machine, config.setting.threads as usize)),
+        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(config.setting.threads as usize)),
     }
+}
+
+fn of_rules(workload: &Workload, rules: Rules) -> Result<Space, String> {
+    generate(&workload.module, 0, rules).map_err(|e| e.to_string())
 }
 
 impl<B: Backend> Task<B> {
