@@ -65,6 +65,16 @@ impl Range {
         if self.is_bounded() { self.hi.checked_sub(self.lo)?.checked_add(1) } else { None }
     }
 
+    /// The range, if both its ends are known.
+    pub fn known(self) -> Option<Range> {
+        self.is_bounded().then_some(self)
+    }
+
+    /// Are all values in `0..n`?
+    pub fn is_below(self, n: i64) -> bool {
+        n > 0 && self.within(Range { lo: 0, hi: n - 1 })
+    }
+
     fn is_bounded(self) -> bool {
         self.lo != i64::MIN && self.hi != i64::MAX
     }
@@ -141,6 +151,11 @@ impl Ranges {
         let range = self.of_node(arena, e);
         self.known[e.index()] = Some(range);
         range
+    }
+
+    /// Where an `int64` expression lies, if it is known to.
+    pub fn get(&mut self, arena: &Arena, e: ExprId) -> Option<Range> {
+        if arena.ty(e) == Ty::INDEX { self.of(arena, e).known() } else { None }
     }
 
     fn of_node(&mut self, arena: &Arena, e: ExprId) -> Range {

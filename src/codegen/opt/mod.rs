@@ -12,7 +12,6 @@ mod nest;
 mod partition;
 mod pieces;
 mod promote;
-mod ranges;
 mod simplify;
 mod unfuse;
 mod unroll;

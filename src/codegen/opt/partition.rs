@@ -10,11 +10,12 @@
 //! the order of the loop. What is copied is kept small.
 
 use super::nest::conjuncts;
-use super::ranges::{Range, Ranges};
 use crate::codegen::facts::is_speculable;
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
-use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
+use crate::loopir::{
+    Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Range, Ranges, Stmt, StmtId, Ty, VarId,
+};
 
 /// Which comparisons to cut loops at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,7 +176,7 @@ impl Partition {
         if difference.terms.iter().any(|t| mentions_var(arena, t.0, &mut |v| v == var)) {
             return None;
         }
-        let Range { lo, hi } = self.ranges.of_affine(arena, &difference)?;
+        let Range { lo, hi } = self.ranges.of_affine(arena, &difference).known()?;
         // c * v + r with r from lo to hi; with a negative factor, of the negated.
         let (c, lo, hi, negated) = if c > 0 { (c, lo, hi, false) } else { (-c, -hi, -lo, true) };
         let first_at_least = |bound: i64, r: i64| ceil_div(bound.checked_sub(r)?, c);

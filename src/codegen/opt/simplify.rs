@@ -8,13 +8,13 @@
 //! index values are replaced by the values. Indices come out in the canonical form of [`Affine`], so that equal indices are
 //! equal expressions: the passes after this one rely on it.
 
-use super::ranges::{Range, Ranges};
 use crate::codegen::facts::fails;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, reads_memory};
 use crate::loopir::{
-    Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Placement, Stmt, StmtId, Storage, Ty, VarId,
+    Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Placement, Range, Ranges, Stmt, StmtId, Storage, Ty,
+    VarId,
 };
 use hashbrown::HashMap;
 
@@ -210,7 +210,7 @@ impl Simplifier {
         self.ranges.get(arena, a)?;
         self.ranges.get(arena, b)?;
         let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
-        self.ranges.of_affine(arena, &difference)
+        self.ranges.of_affine(arena, &difference).known()
     }
 
     /// The canonical form of an index.
@@ -256,7 +256,7 @@ impl Simplifier {
             }
             high.constant = rest.constant.div_euclid(g);
             low.constant = rest.constant.rem_euclid(g);
-            if self.ranges.of_affine(arena, &low).is_some_and(|r| r.is_below(g)) {
+            if self.ranges.of_affine(arena, &low).is_below(g) {
                 return Some((g, high, low));
             }
         }
@@ -266,7 +266,7 @@ impl Simplifier {
     fn floor_div(&mut self, arena: &mut Arena, a: ExprId, b: ExprId) -> Option<ExprId> {
         let d = arena.as_int(b).filter(|&d| d > 0)?;
         let (mut quotient, rest) = self.split(arena, a, d)?;
-        let range = self.ranges.of_affine(arena, &rest)?;
+        let range = self.ranges.of_affine(arena, &rest).known()?;
         if range.lo.div_euclid(d) == range.hi.div_euclid(d) {
             quotient.constant = quotient.constant.wrapping_add(range.lo.div_euclid(d));
             return Some(quotient.to_expr(arena));
@@ -290,7 +290,7 @@ impl Simplifier {
     fn floor_mod(&mut self, arena: &mut Arena, a: ExprId, b: ExprId) -> Option<ExprId> {
         let d = arena.as_int(b).filter(|&d| d > 0)?;
         let (quotient, mut rest) = self.split(arena, a, d)?;
-        let range = self.ranges.of_affine(arena, &rest)?;
+        let range = self.ranges.of_affine(arena, &rest).known()?;
         if range.lo.div_euclid(d) == range.hi.div_euclid(d) {
             rest.constant = rest.constant.wrapping_sub(range.lo.div_euclid(d).wrapping_mul(d));
             return Some(rest.to_expr(arena));
