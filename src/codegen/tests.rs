@@ -2,7 +2,7 @@
 
 use super::testing::memory::Flush;
 use super::testing::random::{Numbers, random_kernel, random_scheduled};
-use super::testing::{Closeness, assert_close, check, random_params, run_compiled};
+use super::testing::{Closeness, assert_close, check, random_params, run_compiled, wide_sets};
 use super::{CodegenOptions, Pinning, RunContext, RuntimeFailure, Workers, compile};
 use crate::ir::DType;
 use crate::loopir::eval;
@@ -228,14 +228,6 @@ fn floating_point_state_is_restored() {
         let half = std::hint::black_box(f32::MIN_POSITIVE) / 2.0;
         assert!(half > 0.0, "subnormal numbers are back after the call");
     }
-}
-
-/// The wide instruction sets that this machine has.
-fn wide_sets() -> Vec<CodegenOptions> {
-    use crate::target::{Isa, Target};
-    let machine = Target::native().target;
-    let sets = [Isa::Avx2, Isa::Avx512Ymm, Isa::Avx512].into_iter().filter(|isa| isa.is_available(&machine));
-    sets.map(|isa| CodegenOptions { isa, ..options() }).collect()
 }
 
 #[test]

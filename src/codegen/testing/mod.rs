@@ -7,6 +7,7 @@ use super::{CodegenOptions, CompiledKernel, RunContext, RuntimeFailure};
 use crate::ir::{Const, DType};
 use crate::loopir::eval::{self, Memory, Stopped};
 use crate::loopir::{Failure, Kernel};
+use crate::target::{Isa, Target};
 use memory::{Flush, GuardedBuffer};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -14,6 +15,13 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 /// A generator of random numbers for a seed.
 pub(crate) fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// The wide instruction sets that this machine has.
+pub(crate) fn wide_sets() -> Vec<CodegenOptions> {
+    let machine = Target::native().target;
+    let sets = [Isa::Avx2, Isa::Avx512Ymm, Isa::Avx512].into_iter().filter(|isa| isa.is_available(&machine));
+    sets.map(|isa| CodegenOptions { isa, ..CodegenOptions::default() }).collect()
 }
 
 /// A number in `0..n`.

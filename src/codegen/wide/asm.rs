@@ -166,7 +166,8 @@ impl Asm {
         self.bytes.extend([0x48 | (dst.0 >> 3), 0xFF, 0xC8 | (dst.0 & 7)]);
         let end = self.bytes.len() + 6;
         self.bytes.extend([0x0F, 0x85]);
-        self.bytes.extend((target as i64 - end as i64).wrapping_to_i32().to_le_bytes());
+        // Regions are far shorter than what a jump reaches.
+        self.bytes.extend((target as i32 - end as i32).to_le_bytes());
     }
 
     pub fn push(&mut self, r: Gpr) {
@@ -206,17 +207,6 @@ impl Asm {
             self.bytes.extend(NOPS[n - 1]);
             missing -= n;
         }
-    }
-}
-
-/// Truncation that is meant: jumps inside one region are far shorter.
-trait WrappingToI32 {
-    fn wrapping_to_i32(self) -> i32;
-}
-
-impl WrappingToI32 for i64 {
-    fn wrapping_to_i32(self) -> i32 {
-        self as i32
     }
 }
 

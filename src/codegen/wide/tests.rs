@@ -1,18 +1,10 @@
 //! Region code against the evaluator, over row lengths with every kind of tail.
 
 use super::plan;
-use crate::codegen::testing::{Closeness, check};
-use crate::codegen::{CodegenOptions, opt};
+use crate::codegen::opt;
+use crate::codegen::testing::{Closeness, check, wide_sets};
 use crate::loopir::Kernel;
 use crate::loopir::parse::parse;
-use crate::target::{Isa, Target};
-
-/// The wide instruction sets that this machine has.
-fn wide_sets() -> Vec<CodegenOptions> {
-    let machine = Target::native().target;
-    let sets = [Isa::Avx2, Isa::Avx512Ymm, Isa::Avx512].into_iter().filter(|isa| isa.is_available(&machine));
-    sets.map(|isa| CodegenOptions { isa, ..CodegenOptions::default() }).collect()
-}
 
 fn kernel(text: &str) -> Kernel {
     parse(text).unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
