@@ -22,7 +22,7 @@ pub struct Buffer {
     pub scope: Symbol,
     /// Distance of neighbours in each dimension, in elements; `None` means row-major and compact.
     pub strides: Option<ExprList>,
-    /// Distance of the first element from the data pointer, in elements; `None` means 0.
+    /// Distance of the first element from the data pointer, in elements; `None` means 0 of the type of the first extent.
     pub elem_offset: Option<ExprId>,
     /// `T.match_buffer`'s `align`: alignment of the data in bytes; 0 means the default.
     pub align: u32,
@@ -47,6 +47,23 @@ impl Buffer {
             axis_separators: Vec::new(),
         }
     }
+
+    /// The buffer with another shape. The offset keeps its type, as in TVM, where the types of two zeros tell buffers
+    /// apart.
+    pub fn with_shape(self, arena: &mut Arena, shape: ExprList) -> Buffer {
+        let (before, after) = (index_type(arena, self.shape), index_type(arena, shape));
+        let elem_offset = match self.elem_offset {
+            None if before != after => Some(arena.int(0, before)),
+            Some(e) if arena.is_int(e, 0) && arena.dtype(e) == after => None,
+            other => other,
+        };
+        Buffer { shape, elem_offset, ..self }
+    }
+}
+
+/// The type of the offset of a buffer that states none.
+pub fn index_type(arena: &Arena, shape: ExprList) -> DType {
+    arena.list(shape).first().map_or(DType::Int32, |&e| arena.dtype(e))
 }
 
 /// A box of a buffer's elements: for each dimension a start and an extent.

@@ -683,6 +683,30 @@ impl Arena {
         }
     }
 
+    /// As [`Arena::map_children`], built without folding: what replacing variables by constants leaves stays readable
+    /// as what it was.
+    pub fn map_children_unfolded(&mut self, e: ExprId, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprId {
+        match self.expr(e) {
+            Expr::Binary(op, a, b) => {
+                let (x, y) = (f(self, a), f(self, b));
+                if (x, y) == (a, b) { e } else { self.binary_unfolded(op, x, y) }
+            }
+            Expr::Compare(op, a, b) => {
+                let (x, y) = (f(self, a), f(self, b));
+                if (x, y) == (a, b) { e } else { self.compare_unfolded(op, x, y) }
+            }
+            Expr::Not(a) => {
+                let x = f(self, a);
+                if x == a { e } else { self.not_unfolded(x) }
+            }
+            Expr::Cast(a) => {
+                let (x, dtype) = (f(self, a), self.dtype(e));
+                if x == a { e } else { self.cast_unfolded(dtype, x) }
+            }
+            _ => self.map_children(e, f),
+        }
+    }
+
     /// The list of what `f` gives for each item.
     pub fn map_list(&mut self, list: ExprList, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprList {
         let n = self.list(list).len();

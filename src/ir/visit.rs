@@ -100,6 +100,11 @@ pub trait Rewriter {
 /// Rewrites the operands of an expression, and the buffer if it is a load.
 pub fn walk_rewrite<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, e: ExprId) -> ExprId {
     let new = arena.map_children(e, |a, c| r.rewrite_expr(a, c));
+    rewrite_loaded(r, arena, new)
+}
+
+/// Rewrites the buffer of an expression if it is a load.
+fn rewrite_loaded<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, new: ExprId) -> ExprId {
     if let Expr::Load(buffer, indices) = arena.expr(new) {
         let to = r.rewrite_buffer(buffer);
         if to != buffer {
@@ -117,6 +122,7 @@ pub struct Substitution {
     vars: HashMap<VarId, ExprId>,
     buffers: HashMap<BufferId, BufferId>,
     done: HashMap<ExprId, ExprId>,
+    unfolded: bool,
 }
 
 impl Substitution {
@@ -128,6 +134,12 @@ impl Substitution {
     /// The substitution of these buffers.
     pub fn of_buffers(buffers: impl IntoIterator<Item = (BufferId, BufferId)>) -> Self {
         Substitution { buffers: buffers.into_iter().collect(), ..Default::default() }
+    }
+
+    /// The same, but constants that come in are not folded with what is around them. TVM's `fuse` and `split` leave
+    /// predicates so.
+    pub fn unfolded(self) -> Self {
+        Substitution { unfolded: true, ..self }
     }
 
     /// Also replaces a variable.
@@ -173,7 +185,12 @@ impl Rewriter for Substitution {
         if let Some(&new) = self.done.get(&e) {
             return new;
         }
-        let new = walk_rewrite(self, arena, e);
+        let new = if self.unfolded {
+            let new = arena.map_children_unfolded(e, |a, c| self.rewrite_expr(a, c));
+            rewrite_loaded(self, arena, new)
+        } else {
+            walk_rewrite(self, arena, e)
+        };
         self.done.insert(e, new);
         new
     }

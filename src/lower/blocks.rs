@@ -1,6 +1,7 @@
 //! Statements of the block tree as statements of the loop IR, with accesses still to be placed.
 
 use super::LowerError;
+use super::facts::Facts;
 use super::init::{self, Hoists};
 use crate::ir;
 use crate::ir::expr::FxBuild;
@@ -91,6 +92,8 @@ pub(super) struct Lowerer<'f> {
     pub homes: Vec<Option<Home>>,
     pub token_of: HashMap<(BufferId, Dims), ExprId, FxBuild>,
     hoists: Hoists,
+    /// The predicates of the blocks around.
+    facts: Facts,
     /// Variables of the loops around.
     loops: SmallVec<[VarId; 8]>,
     roles: Roles,
@@ -114,6 +117,7 @@ pub(super) fn draft(func: &Func) -> Result<Draft> {
         homes: vec![None; func.arena.n_buffers()],
         token_of: HashMap::default(),
         hoists: init::hoists(func),
+        facts: Facts::default(),
         loops: SmallVec::new(),
         roles: SmallVec::new(),
     };
@@ -343,18 +347,20 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// A block's instance: what `inside` makes, with its iterations bound, under its predicate. `inside` is told the
-    /// condition under which all reductions are at their first value.
+    /// A block's instance: what `inside` makes, with its iterations bound, under its predicate and where the bindings
+    /// lie in their domains. `inside` is told the condition under which all reductions are at their first value.
     fn block(
         &mut self,
         b: &ir::Block,
         out: &mut Vec<StmtId>,
         inside: impl FnOnce(&mut Self, ExprId, &mut Vec<StmtId>) -> Result<()>,
     ) -> Result<()> {
-        let predicate = self.value(b.predicate)?;
-        if self.decide(predicate) == Some(false) {
+        let mut condition = self.value(b.predicate)?;
+        if self.decide(condition) == Some(false) {
             return Ok(());
         }
+        let outside = self.facts.mark();
+        self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, true);
         let mut first = self.draft.kernel.arena.bool(true);
         let mut values = SmallVec::<[ExprId; 8]>::new();
         for iter in &b.iters {
@@ -365,6 +371,8 @@ impl Lowerer<'_> {
                 let at_min = arena.compare(ir::CmpOp::Eq, value, min);
                 first = arena.and(first, at_min);
             }
+            let inside = self.in_domain(iter, value)?;
+            condition = self.draft.kernel.arena.and(condition, inside);
             values.push(value);
         }
         let outer_roles = self.roles.clone();
@@ -392,14 +400,37 @@ impl Lowerer<'_> {
         for iter in &b.iters {
             self.vars[iter.var.index()] = None;
         }
-        match self.decide(predicate) {
+        self.facts.forget(outside);
+        match self.decide(condition) {
             Some(_) => out.extend(body),
             None => {
                 let body = self.draft.kernel.stmts.body(&body);
-                self.guarded(predicate, body, out);
+                self.guarded(condition, body, out);
             }
         }
         Ok(())
+    }
+
+    /// The condition under which a binding lies in its domain, as far as that does not follow from what holds here. It
+    /// holds from here on.
+    fn in_domain(&mut self, iter: &ir::BlockIter, value: ExprId) -> Result<ExprId> {
+        let (min, extent) = (self.index(iter.min)?, self.index(iter.extent)?);
+        let Lowerer { draft: Draft { kernel, ranges, .. }, facts, .. } = self;
+        let arena = &mut kernel.arena;
+        let from_min = arena.sub(value, min);
+        let zero = arena.index(0);
+        let mut condition = arena.bool(true);
+        if facts.range_of(arena, ranges, from_min).lo < 0 {
+            condition = arena.compare(ir::CmpOp::Ge, from_min, zero);
+            facts.learn(arena, ranges, condition, true);
+        }
+        let past_end = arena.sub(from_min, extent);
+        if facts.range_of(arena, ranges, past_end).hi >= 0 {
+            let below = arena.compare(ir::CmpOp::Lt, from_min, extent);
+            facts.learn(arena, ranges, below, true);
+            condition = arena.and(condition, below);
+        }
+        Ok(condition)
     }
 
     fn add_roles(&mut self, value: ExprId, role: Role) {

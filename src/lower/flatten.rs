@@ -2,12 +2,13 @@
 
 use super::LowerError;
 use super::blocks::Draft;
+use super::facts::Facts;
 use super::place::Layout;
 use super::view::{Digit, digit};
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, CmpOp, DType};
+use crate::ir::{BinOp, CmpOp};
 use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
-use crate::loopir::{Affine, Body, Expr, ExprId, Failure, For, Kernel, Range, Stmt, StmtId, Ty};
+use crate::loopir::{Affine, Body, Expr, ExprId, Failure, For, Kernel, Range, Stmt, StmtId};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -15,19 +16,12 @@ use smallvec::SmallVec;
 pub(super) fn flatten(draft: Draft, layouts: &[Layout]) -> Result<Kernel, LowerError> {
     let body = draft.kernel.body;
     let mut flattener =
-        Flattener { draft, layouts, linear: HashMap::default(), memo: ExprMap::default(), facts: Vec::new() };
+        Flattener { draft, layouts, linear: HashMap::default(), memo: ExprMap::default(), facts: Facts::default() };
     let mut out = Vec::new();
     flattener.body(body, &mut out);
     let mut kernel = flattener.draft.kernel;
     kernel.body = kernel.stmts.body(&out);
     Ok(kernel)
-}
-
-/// What is known where a condition holds: a sum lies in a range.
-struct Fact {
-    /// Without constant.
-    sum: Affine,
-    range: Range,
 }
 
 struct Flattener<'a> {
@@ -36,7 +30,7 @@ struct Flattener<'a> {
     /// By token.
     linear: HashMap<usize, ExprId, FxBuild>,
     memo: ExprMap,
-    facts: Vec<Fact>,
+    facts: Facts,
 }
 
 impl Flattener<'_> {
@@ -49,13 +43,13 @@ impl Flattener<'_> {
             let stmt = match stmt {
                 Stmt::For(l) => Stmt::For(For { body: self.list(l.body), ..l }),
                 Stmt::If { condition, then, otherwise } => {
-                    let n = self.facts.len();
-                    self.learn(condition, true);
+                    let n = self.facts.mark();
+                    self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, true);
                     let then = self.list(then);
-                    self.facts.truncate(n);
-                    self.learn(condition, false);
+                    self.facts.forget(n);
+                    self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, false);
                     let otherwise = self.list(otherwise);
-                    self.facts.truncate(n);
+                    self.facts.forget(n);
                     Stmt::If { condition, then, otherwise }
                 }
                 Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => stmt,
@@ -196,14 +190,14 @@ impl Flattener<'_> {
         if !any {
             return;
         }
-        let n = self.facts.len();
+        let n = self.facts.mark();
         let condition = self.expr(condition);
-        self.learn(condition, holds);
+        self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, holds);
         let arena = &mut self.draft.kernel.arena;
         let taken = if holds { condition } else { arena.not(condition) };
         let path = arena.and(path, taken);
         self.check_expr(e, path, out);
-        self.facts.truncate(n);
+        self.facts.forget(n);
     }
 
     fn check_access(&mut self, token: usize, path: ExprId, out: &mut Vec<StmtId>) {
@@ -216,7 +210,7 @@ impl Flattener<'_> {
             }
             let extent = layout.extents[d];
             let index = self.expr(index);
-            let range = self.range_of(index);
+            let range = self.facts.range_of(&self.draft.kernel.arena, &mut self.draft.ranges, index);
             if range.within(Range { lo: 0, hi: extent - 1 }) {
                 continue;
             }
@@ -238,72 +232,5 @@ impl Flattener<'_> {
             };
             out.push(self.draft.kernel.stmts.push(Stmt::Check { condition, failure: Failure::OutOfBounds { buffer } }));
         }
-    }
-
-    /// Where an index lies, given the conditions that hold here.
-    fn range_of(&mut self, index: ExprId) -> Range {
-        let arena = &self.draft.kernel.arena;
-        let sum = Affine::of(arena, index);
-        let mut range = self.draft.ranges.of_affine(arena, &sum);
-        for fact in &self.facts {
-            let (plain, mirrored) = (sum.minus(&fact.sum), sum.minus(&Affine::default().minus(&fact.sum)));
-            // A fact helps where it takes terms away.
-            if plain.terms.len() < sum.terms.len() {
-                range = range.intersect(self.draft.ranges.of_affine(arena, &plain).plus(fact.range));
-            }
-            if mirrored.terms.len() < sum.terms.len() {
-                range = range.intersect(self.draft.ranges.of_affine(arena, &mirrored).plus(fact.range.times(-1)));
-            }
-        }
-        range
-    }
-
-    /// Takes note of a condition that holds, or does not.
-    fn learn(&mut self, condition: ExprId, holds: bool) {
-        let arena = &self.draft.kernel.arena;
-        match arena.expr(condition) {
-            Expr::Not(a) => self.learn(a, !holds),
-            Expr::Binary(BinOp::And, a, b) if holds => {
-                self.learn(a, true);
-                self.learn(b, true);
-            }
-            Expr::Binary(BinOp::Or, a, b) if !holds => {
-                self.learn(a, false);
-                self.learn(b, false);
-            }
-            Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
-                let mut sum = Affine::of(arena, a).minus(&Affine::of(arena, b));
-                let c = std::mem::take(&mut sum.constant);
-                let whole = self.draft.ranges.of_affine(arena, &sum);
-                let Some(limit) = c.checked_neg() else { return };
-                let op = if holds { op } else { negation(op) };
-                // sum + c op 0, which is sum op limit
-                let range = match op {
-                    CmpOp::Lt => Range { hi: limit.saturating_sub(1), ..whole },
-                    CmpOp::Le => Range { hi: limit, ..whole },
-                    CmpOp::Gt => Range { lo: limit.saturating_add(1), ..whole },
-                    CmpOp::Ge => Range { lo: limit, ..whole },
-                    CmpOp::Eq => Range::point(limit),
-                    CmpOp::Ne => return,
-                };
-                let range = range.intersect(whole);
-                if range.lo <= range.hi {
-                    self.facts.push(Fact { sum, range });
-                }
-            }
-            Expr::Cast(a) if arena.dtype(a) == DType::Bool => self.learn(a, holds),
-            _ => {}
-        }
-    }
-}
-
-fn negation(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
-        CmpOp::Ge => CmpOp::Lt,
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
     }
 }

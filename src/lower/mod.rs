@@ -3,7 +3,7 @@
 //! [`lower`] makes the [`Kernel`] that does what a [`Func`] does, in three steps:
 //!
 //! 1. [`blocks`] translates statements: bindings are substituted, inits put before their reduction ([`init`]) or under
-//!    a guard, predicates become conditions, views windows into what they show. Where an access lies in memory is still
+//!    a guard, predicates and domains become conditions, views windows into what they show. Where an access lies in memory is still
 //!    open: its index is a *token* that names buffer and indices.
 //! 2. [`place`] decides where buffers lie: allocations shrink to what is used of them at a time, and belong to a worker
 //!    or to the kernel; [`access`] finds out what is done with parameters, [`relation`] how the iterations of loops
@@ -25,6 +25,7 @@ use crate::loopir::Kernel;
 mod access;
 mod blocks;
 mod exprs;
+mod facts;
 mod flatten;
 mod init;
 mod place;

@@ -8,17 +8,10 @@ use crate::ir::{BufferId, Func, Stmt};
 /// What is wrong with a function that was read from a text. What only follows from another mistake is left out.
 pub(super) fn check(func: &Func, spans: &Spans, checks: Checks) -> Vec<Diagnostic> {
     let violations = verify(func, checks);
-    let follows = |v: &Violation| match v.kind {
-        // An iteration beyond its domain takes the accesses of its block along.
-        ViolationKind::OutOfBounds { .. } => violations.iter().any(|w| {
-            matches!(w.kind, ViolationKind::BindingOutsideDomain { .. })
-                && w.stmt.zip(v.stmt).is_some_and(|(around, s)| func.contains(around, s))
-        }),
-        // Inferred regions repeat what the statements inside do.
-        _ => {
-            let nowhere = v.stmt.zip(v.expr).is_some_and(|(s, e)| spans.expr(s, e).is_none());
-            nowhere && violations.iter().any(|w| w != v && w.kind == v.kind)
-        }
+    // Inferred regions repeat what the statements inside do.
+    let follows = |v: &Violation| {
+        let nowhere = v.stmt.zip(v.expr).is_some_and(|(s, e)| spans.expr(s, e).is_none());
+        nowhere && violations.iter().any(|w| w != v && w.kind == v.kind)
     };
     violations.iter().filter(|v| !follows(v)).map(|v| diagnostic(func, spans, v)).collect()
 }

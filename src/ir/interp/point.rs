@@ -236,16 +236,28 @@ impl<'a> Points<'a> {
         let mut iters = Vec::new();
         let mut bound = vec![false; loops.len()];
         for iter in &block.iters {
+            let (min, extent) = (self.constant(iter.min)?, self.constant(iter.extent)?);
+            let domain = min..min + extent;
             let value = match arena.as_var(iter.value).and_then(|v| loops.iter().position(|l| l.0 == v)) {
                 Some(position) if !bound[position] => {
+                    let (_, first, n) = loops[position];
+                    if first < domain.start || first + n > domain.end {
+                        return Err(Stop::Unsupported);
+                    }
                     bound[position] = true;
                     Binding::Loop(position)
                 }
                 Some(_) => return Err(Stop::Unsupported),
-                None => Binding::Constant(self.constant(iter.value)?),
+                None => {
+                    let value = self.constant(iter.value)?;
+                    if !domain.contains(&value) {
+                        return Err(Stop::Unsupported);
+                    }
+                    Binding::Constant(value)
+                }
             };
             let reduce_min = match iter.kind {
-                IterKind::Reduce => Some(self.constant(iter.min)?),
+                IterKind::Reduce => Some(min),
                 IterKind::Spatial | IterKind::Scan | IterKind::Opaque => None,
             };
             iters.push(Iter { var: iter.var, value, reduce_min });

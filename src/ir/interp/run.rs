@@ -267,7 +267,10 @@ impl Machine<'_> {
         let mut values = Indices::new();
         let mut first = true;
         for iter in &b.iters {
-            let (value, min) = (self.int(iter.value)?, self.int(iter.min)?);
+            let (value, min, extent) = (self.int(iter.value)?, self.int(iter.min)?, self.int(iter.extent)?);
+            if !(0..extent).contains(&(value - min)) {
+                return Ok(());
+            }
             first &= iter.kind != IterKind::Reduce || value == min;
             values.push(value);
         }

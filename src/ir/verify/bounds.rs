@@ -22,6 +22,15 @@ impl Range {
         Range { lo, hi, step: 1 }
     }
 
+    /// The values from `lo` to `hi`; `None` if there are none, or the ends are not known.
+    pub fn intersect(self, lo: i64, hi: i64) -> Option<Range> {
+        if lo <= self.lo && self.hi <= hi {
+            return Some(self);
+        }
+        let both = (self.lo.max(lo), self.hi.min(hi));
+        (self.step == 1 && both.0 <= both.1).then(|| Range::dense(both.0, both.1))
+    }
+
     fn constant(v: i64) -> Range {
         Range::dense(v, v)
     }

@@ -204,17 +204,6 @@ pub enum ViolationKind {
         /// The extent of the dimension.
         extent: i64,
     },
-    /// A block iteration is bound to a value outside its domain.
-    BindingOutsideDomain {
-        /// The iteration's variable.
-        var: VarId,
-        /// A value that is reached.
-        reached: i64,
-        /// First value of the domain.
-        min: i64,
-        /// The value after the last of the domain.
-        end: i64,
-    },
 }
 
 impl ViolationKind {
@@ -242,7 +231,6 @@ impl ViolationKind {
             ViolationKind::UnlistedRead { .. } => "unlisted-read",
             ViolationKind::UnlistedWrite { .. } => "unlisted-write",
             ViolationKind::OutOfBounds { .. } => "out-of-bounds",
-            ViolationKind::BindingOutsideDomain { .. } => "binding-outside-domain",
         }
     }
 }
@@ -318,9 +306,6 @@ impl Violation {
                     name(buffer)
                 )
             }
-            ViolationKind::BindingOutsideDomain { var: v, reached, min, end } => {
-                format!("block iteration `{}` is bound to {reached}, which is outside its domain {min}:{end}", var(v))
-            }
         }
     }
 
@@ -339,9 +324,6 @@ impl Violation {
                 "add a region of `{}` to `T.writes`, or leave `T.writes` out to have it inferred",
                 name(buffer)
             )),
-            ViolationKind::BindingOutsideDomain { .. } => {
-                Some("widen the domain, or guard the block with `T.where`".into())
-            }
             _ => None,
         }
     }

@@ -241,11 +241,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Brings a block's iterations into scope, with the ranges that their bindings reach.
+    /// Brings a block's iterations into scope, with the ranges that their bindings reach inside their domains.
     fn bind_iters(&mut self, iters: &[BlockIter]) {
         let arena = &self.func.arena;
         let mut mentioned: Vec<VarId> = Vec::new();
         let mut reached = Vec::with_capacity(iters.len());
+        let mut shares = false;
+        let mut narrows = false;
         for iter in iters {
             // Iterations that share a variable do not range independently.
             let mut own = Vec::new();
@@ -254,21 +256,19 @@ impl<'a> Walk<'a> {
                 false
             });
             let shared = own.iter().any(|v| mentioned.contains(v));
+            shares |= shared;
             mentioned.extend(own);
-            reached.push(self.ranges.of(arena, iter.value).filter(|_| !shared));
+            let range = self.ranges.of(arena, iter.value);
+            let inside = range.zip(arena.as_int(iter.min)).zip(arena.as_int(iter.extent)).and_then(|((r, min), n)| {
+                r.intersect(min, min.checked_add(n)?.checked_sub(1)?)
+            });
+            narrows |= inside != range || range.is_none();
+            // Which instances run is not known if this is not.
+            self.ranges.doubtful |= inside.is_none() && range.is_some();
+            reached.push(inside.filter(|_| !shared));
         }
-        if self.checks.bounds && !self.ranges.doubtful {
-            for (iter, range) in iters.iter().zip(&reached) {
-                let domain = (arena.as_int(iter.min), arena.as_int(iter.extent));
-                let (Some(range), (Some(min), Some(extent))) = (range, domain) else { continue };
-                let end = min.saturating_add(extent);
-                let outside = [range.lo, range.hi].into_iter().find(|&v| v < min || v >= end);
-                if let Some(reached) = outside {
-                    let kind = Kind::BindingOutsideDomain { var: iter.var, reached, min, end };
-                    self.report(Some(iter.value), kind);
-                }
-            }
-        }
+        // An instance outside one domain takes the values of the others along.
+        self.ranges.doubtful |= shares && narrows;
         for (iter, range) in iters.iter().zip(reached) {
             self.bind_var(iter.var, VarState::Bound);
             self.ranges.set(iter.var, range);

@@ -80,7 +80,7 @@ fn apply(func: &mut Func, loops: &[LoopId], preserve_unit_iters: bool) -> LoopId
     let dtype = nodes().map(|n| arena.var(n.var).dtype).max_by_key(|t| t.bits()).expect("at least one loop");
     let (fused, value) = arena.new_var_expr(format!("{}_fused", names.join("_")).as_str(), dtype);
     let mut analyzer = Analyzer::new();
-    let mut substitution = Substitution::default();
+    let mut substitution = Substitution::default().unfolded();
     // The number of iterations of the loops further in.
     let mut lower = arena.int(1, dtype);
     for (n, node) in nodes().enumerate().rev() {

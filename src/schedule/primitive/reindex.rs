@@ -171,7 +171,8 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
     let mut new = a.buffer(buffer).clone();
     new.name = new.name.with_suffix("_reindex");
     let shape: SmallVec<[ExprId; 4]> = iters.iter().map(|i| a.add(i.min, i.extent)).collect();
-    new.shape = a.new_list(&shape);
+    let shape = a.new_list(&shape);
+    new = new.with_shape(a, shape);
     new.strides = None;
     let new = a.new_buffer(new);
     let at: SmallVec<[ExprId; 4]> = iters.iter().map(|i| a.var_expr(i.var)).collect();

@@ -398,7 +398,8 @@ fn partial_buffer(func: &mut Func, output: BufferId, axis: usize, extent: ExprId
     let shape = with_axis(func, output.shape, axis, extent);
     // TVM's name, which prints as `B_rf`; names derived from it are seen by later look-ups.
     let name = output.name.with_suffix(".rf");
-    func.arena.new_buffer(Buffer { name, shape, strides: None, ..output })
+    let partial = Buffer { name, strides: None, ..output.with_shape(&mut func.arena, shape) };
+    func.arena.new_buffer(partial)
 }
 
 /// The list with an item inserted.

@@ -37,7 +37,7 @@ use crate::arith::Analyzer;
 use crate::arith::int_set::{self, IntSet};
 use crate::ir::visit::walk_rewrite;
 use crate::ir::{
-    Arena, BinOp, BlockId, Buffer, BufferId, CmpOp, Expr, ExprId, ExprList, Func, IterKind, LoopKind, Rewriter, Stmt,
+    Arena, BinOp, BlockId, BufferId, CmpOp, Expr, ExprId, ExprList, Func, IterKind, LoopKind, Rewriter, Stmt,
     StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
@@ -234,7 +234,8 @@ fn apply(state: &mut State, plan: Plan) {
     let mut shape = func.arena.list(old.shape).to_vec();
     shape[axis] = window;
     let shape = func.arena.new_list(&shape);
-    let new = func.arena.new_buffer(Buffer { shape, ..old });
+    let new = old.with_shape(&mut func.arena, shape);
+    let new = func.arena.new_buffer(new);
     let mut roll = Roll { old: buffer, new, axis, window };
     for s in func.subtree(scope.stmt()).into_iter().skip(1) {
         match func.get(s).clone() {

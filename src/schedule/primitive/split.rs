@@ -7,7 +7,7 @@
 //!
 //! One factor at most may be `None`: it is what the others leave. The guard goes to the blocks directly below, behind
 //! what they have, and is left out where the factors multiply to the extent, or where `disable_predication` says that
-//! the caller takes care (the program then reads and writes out of bounds unless buffers are padded). The bindings of
+//! the caller takes care (blocks that bind the loop still stop at the ends of their domains). The bindings of
 //! blocks below are brought into the canonical form of iterator maps; without `preserve_unit_iters`, loops of one
 //! iteration drop out of them.
 //!
@@ -141,7 +141,7 @@ fn apply(
         let (scaled, var) = (arena.mul(value, factor), arena.var_expr(var));
         value = arena.add(scaled, var);
     }
-    let mut substitution = Substitution::of_vars([(old, value)]);
+    let mut substitution = Substitution::of_vars([(old, value)]).unfolded();
     for &s in &body {
         func.rewrite_subtree(s, &mut substitution);
     }

@@ -98,7 +98,7 @@ impl Printer<'_> {
             Dialect::Classic => {
                 *scope == "global"
                     && strides.is_none()
-                    && elem_offset.is_none()
+                    && elem_offset.is_none_or(|e| arena.is_int(e, 0))
                     && *align == 0
                     && *offset_factor == 0
                     && axis_separators.is_empty()
@@ -243,7 +243,9 @@ impl Printer<'_> {
             self.put(", strides=");
             self.tuple(arena.list(strides).iter().copied(), |p, e| p.expr(e));
         }
-        if let Some(e) = buffer.elem_offset {
+        // The type of a zero only shows in the current dialect.
+        let says = |&e: &ExprId| self.dialect == Dialect::Current || !arena.is_int(e, 0);
+        if let Some(e) = buffer.elem_offset.filter(says) {
             self.put(", elem_offset=");
             self.expr(e);
         }

@@ -4,6 +4,7 @@ use super::args::Args;
 use super::func::FuncReader;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::buffer::index_type;
 use crate::ir::{Buffer, BufferId, DType, ExprId, MatchBuffer, Symbol};
 use crate::script::Dialect;
 use crate::script::difference::difference;
@@ -126,8 +127,10 @@ impl<'a> FuncReader<'a, '_> {
             }
             buffer.strides = Some(self.func.arena.new_list(&strides));
         }
-        // An offset of 0 says nothing.
-        buffer.elem_offset = elem_offset?.filter(|&e| !self.func.arena.is_int(e, 0));
+        // An offset of 0 says nothing, unless it is of another type.
+        let usual = index_type(&self.func.arena, buffer.shape);
+        let says_nothing = |e: ExprId| self.func.arena.is_int(e, 0) && self.func.arena.dtype(e) == usual;
+        buffer.elem_offset = elem_offset?.filter(|&e| !says_nothing(e));
         buffer.scope = scope?;
         buffer.align = align?;
         buffer.offset_factor = offset_factor?;

@@ -94,7 +94,8 @@ impl Layout {
         let mut cache = func.arena.buffer(buffer).clone();
         cache.name = cache.name.with_suffix(&format!("_{storage}"));
         cache.scope = storage;
-        cache.shape = func.arena.new_list(&shape);
+        let shape = func.arena.new_list(&shape);
+        cache = cache.with_shape(&mut func.arena, shape);
         cache.strides = None;
         let name = cache.name;
         let cache = func.arena.new_buffer(cache);

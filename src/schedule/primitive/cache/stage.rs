@@ -72,7 +72,8 @@ impl Stage {
         cache.scope = storage;
         if compact {
             let extents: Vec<_> = ranges.iter().map(|r| r.1).collect();
-            cache.shape = func.arena.new_list(&extents);
+            let shape = func.arena.new_list(&extents);
+            cache = cache.with_shape(&mut func.arena, shape);
         }
         let name = cache.name;
         let cache = func.arena.new_buffer(cache);

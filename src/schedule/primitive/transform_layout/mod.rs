@@ -198,7 +198,8 @@ fn apply(state: &mut State, plan: Plan) {
     let shape = func.arena.new_list(&shape);
     let before = func.arena.buffer(old).clone();
     let axis_separators = map.separators.clone();
-    let new = func.arena.new_buffer(Buffer { shape, strides: None, axis_separators, ..before });
+    let new = Buffer { strides: None, axis_separators, ..before.with_shape(&mut func.arena, shape) };
+    let new = func.arena.new_buffer(new);
     let new_blocks = padding.map(|padding| padding.apply(func, scope, old, new)).unwrap_or(false);
     rewrite_accesses(func, scope.stmt(), Change::Layout(old, new, &map));
     for p in func.params.iter_mut().filter(|p| p.buffer == Some(old)) {

@@ -1,0 +1,98 @@
+//! What is known where conditions hold.
+
+use crate::ir::{BinOp, CmpOp, DType};
+use crate::loopir::{Affine, Arena, Expr, ExprId, Range, Ranges, Ty};
+
+/// A sum lies in a range.
+struct Fact {
+    /// Without constant.
+    sum: Affine,
+    range: Range,
+}
+
+/// The conditions that hold at a place, as a stack: those of inner places come after those of outer ones.
+#[derive(Default)]
+pub(super) struct Facts {
+    facts: Vec<Fact>,
+}
+
+/// How much was known at some place.
+#[derive(Clone, Copy)]
+pub(super) struct Mark(usize);
+
+impl Facts {
+    /// The end of what is known now.
+    pub fn mark(&self) -> Mark {
+        Mark(self.facts.len())
+    }
+
+    /// Forgets what was learnt since.
+    pub fn forget(&mut self, mark: Mark) {
+        self.facts.truncate(mark.0);
+    }
+
+    /// Takes note of a condition that holds, or does not.
+    pub fn learn(&mut self, arena: &Arena, ranges: &mut Ranges, condition: ExprId, holds: bool) {
+        match arena.expr(condition) {
+            Expr::Not(a) => self.learn(arena, ranges, a, !holds),
+            Expr::Binary(BinOp::And, a, b) if holds => {
+                self.learn(arena, ranges, a, true);
+                self.learn(arena, ranges, b, true);
+            }
+            Expr::Binary(BinOp::Or, a, b) if !holds => {
+                self.learn(arena, ranges, a, false);
+                self.learn(arena, ranges, b, false);
+            }
+            Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
+                let mut sum = Affine::of(arena, a).minus(&Affine::of(arena, b));
+                let c = std::mem::take(&mut sum.constant);
+                let whole = ranges.of_affine(arena, &sum);
+                let Some(limit) = c.checked_neg() else { return };
+                let op = if holds { op } else { negation(op) };
+                // sum + c op 0, which is sum op limit
+                let range = match op {
+                    CmpOp::Lt => Range { hi: limit.saturating_sub(1), ..whole },
+                    CmpOp::Le => Range { hi: limit, ..whole },
+                    CmpOp::Gt => Range { lo: limit.saturating_add(1), ..whole },
+                    CmpOp::Ge => Range { lo: limit, ..whole },
+                    CmpOp::Eq => Range::point(limit),
+                    CmpOp::Ne => return,
+                };
+                let range = range.intersect(whole);
+                if range.lo <= range.hi {
+                    self.facts.push(Fact { sum, range });
+                }
+            }
+            Expr::Cast(a) if arena.dtype(a) == DType::Bool => self.learn(arena, ranges, a, holds),
+            _ => {}
+        }
+    }
+
+    /// Where an index lies, given the conditions that hold here.
+    pub fn range_of(&self, arena: &Arena, ranges: &mut Ranges, index: ExprId) -> Range {
+        let sum = Affine::of(arena, index);
+        let mut range = ranges.of_affine(arena, &sum);
+        for fact in &self.facts {
+            let (plain, mirrored) = (sum.minus(&fact.sum), sum.minus(&Affine::default().minus(&fact.sum)));
+            // A fact helps where it takes terms away.
+            if plain.terms.len() < sum.terms.len() {
+                range = range.intersect(ranges.of_affine(arena, &plain).plus(fact.range));
+            }
+            if mirrored.terms.len() < sum.terms.len() {
+                range = range.intersect(ranges.of_affine(arena, &mirrored).plus(fact.range.times(-1)));
+            }
+        }
+        range
+    }
+}
+
+fn negation(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Lt => CmpOp::Ge,
+        CmpOp::Le => CmpOp::Gt,
+        CmpOp::Gt => CmpOp::Le,
+        CmpOp::Ge => CmpOp::Lt,
+        CmpOp::Eq => CmpOp::Ne,
+        CmpOp::Ne => CmpOp::Eq,
+    }
+}
