@@ -2,8 +2,7 @@
 //!
 //! Schedules, lowering and in-bounds proofs stand on this. Start reading at [`analyzer`]: it holds what is known of
 //! variables and simplifies, bounds and compares. [`iter_map`] sees through splits and fusions of loops, [`int_set`]
-//! and [`region`] relax loops out of index expressions, [`linear`] and [`deduce`] solve for a variable, and
-//! [`index_map`] transforms layouts.
+//! relaxes loops out of index expressions, and [`implication`] compares conditions.
 //!
 //! Everything works on the interned expressions of one [`Arena`](crate::ir::Arena), knows nothing of statements, and
 //! answers "don't know" rather than guess. Results for index expressions are those of TVM 0.27, tree by tree, which
@@ -14,6 +13,7 @@ mod agreement;
 pub mod analyzer;
 pub mod bound;
 mod canonical;
+pub mod implication;
 pub mod int_set;
 pub mod iter_map;
 mod memo;

@@ -259,9 +259,10 @@ impl<'a> Walk<'a> {
             shares |= shared;
             mentioned.extend(own);
             let range = self.ranges.of(arena, iter.value);
-            let inside = range.zip(arena.as_int(iter.min)).zip(arena.as_int(iter.extent)).and_then(|((r, min), n)| {
-                r.intersect(min, min.checked_add(n)?.checked_sub(1)?)
-            });
+            let inside = range
+                .zip(arena.as_int(iter.min))
+                .zip(arena.as_int(iter.extent))
+                .and_then(|((r, min), n)| r.intersect(min, min.checked_add(n)?.checked_sub(1)?));
             narrows |= inside != range || range.is_none();
             // Which instances run is not known if this is not.
             self.ranges.doubtful |= inside.is_none() && range.is_some();

@@ -14,10 +14,11 @@ use super::block_class::is_output_block;
 use super::iter_domain::{IterDomain, Regions};
 use super::region_bound::strict_bound;
 use super::tree;
+use crate::arith::implication::implies;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::visit::uses_var;
-use crate::ir::{BinOp, BlockId, CmpOp, Expr, ExprId, Func, IterKind, LoopId, VarId};
+use crate::ir::{BlockId, CmpOp, ExprId, Func, IterKind, LoopId, VarId};
 
 /// A block and how it will stand under a loop.
 pub struct MovedConsumer<'a> {
@@ -135,18 +136,7 @@ impl MovedConsumer<'_> {
             let node = stmts.loop_(l);
             analyzer.bind(arena, node.var, node.min, node.extent);
         }
-        let mut conjuncts = vec![predicate];
-        while let Some(e) = conjuncts.pop() {
-            let a = &mut func.arena;
-            if let Expr::Binary(BinOp::And, x, y) = a.expr(e) {
-                conjuncts.extend([x, y]);
-                continue;
-            }
-            if !analyzer.with_constraint(a, inside, |analyzer, a| analyzer.can_prove(a, e)) {
-                return false;
-            }
-        }
-        true
+        implies(&mut func.arena, &mut analyzer, inside, predicate)
     }
 
     /// A reduction whose variables run through their whole domains inside the loop starts anew in each iteration.

@@ -57,10 +57,16 @@ impl Walk<'_> {
                 for iter in &b.iters {
                     self.enter(a, VarRange { var: iter.var, min: iter.min, extent: iter.extent });
                 }
-                if let Change::Simplify = self.change {
-                    for r in b.reads.iter_mut().chain(&mut b.writes) {
-                        *r = self.region(a, r);
-                    }
+                for r in b.reads.iter_mut().chain(&mut b.writes) {
+                    *r = match self.change {
+                        Change::Simplify => self.region(a, r),
+                        // Regions of the buffer itself are found anew; others may be chosen by its elements.
+                        Change::Layout(..) => BufferRegion {
+                            mins: a.map_list(r.mins, |a, e| self.expr(a, e)),
+                            extents: a.map_list(r.extents, |a, e| self.expr(a, e)),
+                            ..*r
+                        },
+                    };
                 }
                 *func.stmt_mut(s) = Stmt::Block(Box::new(b));
             }

@@ -25,12 +25,13 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use super::decompose_reduction::without_loops;
+use crate::arith::implication::implies;
 use crate::arith::iter_map::{IterMapLevel, VarRange, subspace_divide};
 use crate::arith::{Analyzer, IntSet, int_set};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, Expr, ExprId, Func, IterKind, Loop, LoopId, StmtId,
-    Substitution, VarId, visit,
+    Arena, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, CmpOp, Expr, ExprId, Func, IterKind, Loop, LoopId,
+    StmtId, Substitution, VarId, visit,
 };
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -92,6 +93,8 @@ struct Division {
     outer_extent: ExprId,
     inner: ExprId,
     inner_extent: ExprId,
+    /// Where the parts together count past the domain: the end of the domain.
+    end: Option<ExprId>,
 }
 
 /// What the checks found for one block.
@@ -163,6 +166,7 @@ fn divide(
                     outer_extent: part.outer_extent,
                     inner: d.to_expr(arena, &mut analyzer, &part.inner),
                     inner_extent: part.inner_extent,
+                    end: None,
                 })
                 .collect();
             (Some(divisions), d.outer_predicate, d.inner_predicate)
@@ -172,7 +176,7 @@ fn divide(
             (divide_trivially(arena, node, &outer_vars, &inner_vars), always, always)
         }
     };
-    let Some(divisions) = divisions else {
+    let Some(mut divisions) = divisions else {
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
     };
@@ -192,23 +196,47 @@ fn divide(
     for r in &domain {
         analyzer.bind(arena, r.var, r.min, r.extent);
     }
-    if !all_known || !implies(arena, &mut analyzer, kept, predicate) {
+    let mut inside = kept;
+    for (iter, d) in node.iters.iter().zip(&mut divisions) {
+        let dtype = arena.dtype(iter.value);
+        let end = arena.add(iter.min, iter.extent);
+        let below = arena.lt(iter.value, end);
+        let (outer, inner) = (arena.cast(dtype, d.outer_extent), arena.cast(dtype, d.inner_extent));
+        let reached = arena.mul(outer, inner);
+        let fits = arena.compare(CmpOp::Le, reached, end);
+        if !analyzer.can_prove(arena, fits) && !implies(arena, &mut analyzer, kept, below) {
+            d.end = Some(end);
+        }
+        inside = arena.and(inside, below);
+        // The domains of the new variables.
+        for (part, extent) in [(d.outer, d.outer_extent), (d.inner, d.inner_extent)] {
+            if arena.dtype(part) == arena.dtype(extent) {
+                let below = arena.lt(part, extent);
+                inside = arena.and(inside, below);
+            }
+        }
+    }
+    if !all_known || !implies(arena, &mut analyzer, inside, predicate) {
         let kind = ErrorKind::SubspaceNotDivisible { block: state.func.block(block).name };
         return Err(state.error(kind, block));
     }
+    let (mut outer_predicate, mut inner_predicate) = (outer_predicate, inner_predicate);
+    // An end of what lies on one side is a matter of that side; others are stated when the outer variables exist.
+    for d in &mut divisions {
+        let arena = &mut state.func.arena;
+        let side = match (arena.is_int(d.outer_extent, 1), arena.is_int(d.inner_extent, 1)) {
+            (_, true) => Some((d.outer, &mut outer_predicate)),
+            (true, false) => Some((d.inner, &mut inner_predicate)),
+            (false, false) => None,
+        };
+        if let (Some((value, predicate)), Some(end)) = (side, d.end) {
+            let below = arena.lt(value, end);
+            *predicate = arena.and(*predicate, below);
+            d.end = None;
+        }
+    }
     let inner_loops = loops[first..].to_vec();
     Ok(Plan { block, inner_loops, divisions, outer_predicate, inner_predicate, preserve_unit_iters })
-}
-
-/// Does the second condition, part by part, follow from the first?
-fn implies(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: ExprId) -> bool {
-    if given == wanted || a.is_int(wanted, 1) {
-        return true;
-    }
-    if let Expr::Binary(crate::ir::BinOp::And, x, y) = a.expr(wanted) {
-        return implies(a, analyzer, given, x) && implies(a, analyzer, given, y);
-    }
-    analyzer.with_constraint(a, given, |analyzer, a| analyzer.can_prove(a, wanted))
 }
 
 /// The division of bindings each of which uses only outer or only inner loops, in whatever way.
@@ -229,7 +257,7 @@ fn divide_trivially(arena: &mut Arena, node: &Block, outer: &[VarId], inner: &[V
                 (false, true) => ((zero, one), whole),
                 (false, false) => ((zero, one), (zero, one)),
             };
-            Some(Division { outer, outer_extent, inner, inner_extent })
+            Some(Division { outer, outer_extent, inner, inner_extent, end: None })
         })
         .collect()
 }
@@ -263,6 +291,7 @@ fn make_inner(func: &mut Func, plan: &Plan, outer: &[BlockIter]) -> Inner {
     let iters = func.block(block).iters.clone();
     let mut inner_iters: Vec<BlockIter> = Vec::new();
     let mut replaced: Vec<(VarId, ExprId)> = Vec::new();
+    let mut predicate = plan.inner_predicate;
     for ((iter, d), outer) in iters.iter().zip(&plan.divisions).zip(outer) {
         let arena = &mut func.arena;
         let dtype = arena.var(iter.var).dtype;
@@ -280,6 +309,11 @@ fn make_inner(func: &mut Func, plan: &Plan, outer: &[BlockIter]) -> Inner {
             } else {
                 let extent = arena.cast(dtype, d.inner_extent);
                 let start = arena.mul(o, extent);
+                if let Some(end) = d.end {
+                    let value = arena.add(start, d.inner);
+                    let below = arena.lt(value, end);
+                    predicate = arena.and(predicate, below);
+                }
                 arena.add(start, i)
             }
         };
@@ -301,7 +335,7 @@ fn make_inner(func: &mut Func, plan: &Plan, outer: &[BlockIter]) -> Inner {
     func.set_init(block, None);
     let node = func.block_mut(block);
     node.iters = inner_iters;
-    node.predicate = plan.inner_predicate;
+    node.predicate = predicate;
     let (reads, writes) = (node.reads.clone(), node.writes.clone());
     Inner { reads: relaxed(func, &reads, &ranges), writes: relaxed(func, &writes, &ranges), init }
 }

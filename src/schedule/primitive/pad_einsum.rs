@@ -1,4 +1,5 @@
-//! Extends the iteration domains of a sum of products to multiples of given numbers, over copies padded with zeros.
+//! Extends the iteration domains of a reduction to multiples of given numbers, over padded copies: of a sum of products
+//! padded with zeros, of other reductions with what changes nothing.
 //!
 //!     for i, k in T.grid(27, 21):
 //!         with T.block("C"): C[vi] = C[vi] + A[vi, vk] * B[vk]
@@ -14,15 +15,16 @@
 //! Requires: a block of a stage pipeline that accesses every buffer once, at iteration variables and constants alone;
 //! a positive number for each iteration variable. Preserves: all loops and blocks. Returns: nothing.
 //!
-//! TVM pads whatever has these accesses. Refused here, since the result would change: a padded reduction whose terms do
-//! not vanish where the padded buffers are zero (a maximum, a product, a sum of exponentials); a padded loop that other
+//! TVM pads whatever has these accesses, always with zeros. Where those would change the result, the padding here is the
+//! identity of the reduction (1 for a product, the least value for a maximum, the pair that loses for `argmax`). Refused
+//! are: a padded reduction whose terms are computed from what is loaded (a sum of exponentials); a padded loop that other
 //! blocks or iteration variables use; a padded buffer that other blocks in the same nest write, or read where the block has
 //! not written; one that is read at a constant other than 0; one that the block writes only a part of.
 //!
 //! Handles: persist; created, the blocks and loops of the copies (not returned).
 
 use super::super::analysis::dependence::Scope;
-use super::super::analysis::reducer::{NotRecognised, Reducer, recognise};
+use super::super::analysis::reducer::{NotRecognised, Reducer, Reduction, recognise};
 use super::super::analysis::tree::require_scope;
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
@@ -31,7 +33,7 @@ use super::super::state::{BlockInfo, State};
 use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId, Func, IterKind,
+    Arena, BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, DType, Expr, ExprId, Func, IterKind,
     LoopId, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
@@ -61,7 +63,11 @@ struct Plan {
     /// Regions with the shapes of the padded buffers: first those read, then those written.
     reads: Vec<(BufferRegion, SmallVec<[ExprId; 4]>)>,
     writes: Vec<(BufferRegion, SmallVec<[ExprId; 4]>)>,
+    /// What pads the copies of these buffers, where it is not zero.
+    fills: Fills,
 }
+
+type Fills = SmallVec<[(BufferId, ExprId); 2]>;
 
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let (func, block) = call.block(0)?;
@@ -113,8 +119,8 @@ fn check(state: &mut State, block: BlockId, padding: &[i64]) -> Result<Plan, Sch
     let (read, written) = (state.func.block(block).reads.clone(), state.func.block(block).writes.clone());
     let reads = shapes(&mut state.func, &read);
     let writes = shapes(&mut state.func, &written);
-    let plan = Plan { block, scope, nest, iters, loops, reads, writes };
-    require_sound(state, &plan)?;
+    let mut plan = Plan { block, scope, nest, iters, loops, reads, writes, fills: Fills::new() };
+    plan.fills = require_sound(state, &plan)?;
     Ok(plan)
 }
 
@@ -170,7 +176,8 @@ fn padded_shape(
     Some(mins.iter().zip(shape).map(extent).collect())
 }
 
-fn require_sound(state: &mut State, plan: &Plan) -> Result<(), ScheduleError> {
+/// Requires that padding does not change the result; what the buffers that are read must be padded with, if not zeros.
+fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError> {
     let func = &state.func;
     let deps = Scope::of(func, plan.scope);
     let node = func.block(plan.block);
@@ -243,18 +250,24 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<(), ScheduleError> {
     let reduce: SmallVec<[VarId; 4]> =
         plan.iters.iter().map(|p| &node.iters[p.0]).filter(|i| i.kind != IterKind::Spatial).map(|i| i.var).collect();
     if reduce.is_empty() {
-        return Ok(());
+        return Ok(Fills::new());
     }
     let node = node.clone();
-    let vanishes = match recognise(&mut state.func, &node) {
-        Ok(r) if matches!(r.reducer, Reducer::Sum | Reducer::SumPair) => {
-            r.rhs.iter().all(|&e| vanishes(&state.func.arena, e, &reduce))
+    let fills = match recognise(&mut state.func, &node) {
+        Ok(r)
+            if matches!(r.reducer, Reducer::Sum | Reducer::SumPair)
+                && r.rhs.iter().all(|&e| vanishes(&state.func.arena, e, &reduce)) =>
+        {
+            Some(Fills::new())
         }
-        Ok(_) | Err(NotRecognised::Operation | NotRecognised::Form(_)) => updates_vanish(&state.func, &node, &reduce),
+        Ok(r) => identity_fills(&mut state.func.arena, &r, &reduce),
+        Err(NotRecognised::Operation | NotRecognised::Form(_)) => {
+            updates_vanish(&state.func, &node, &reduce).then(Fills::new)
+        }
     };
-    match vanishes {
-        true => Ok(()),
-        false => Err(state.error(
+    match fills {
+        Some(fills) => Ok(fills),
+        None => Err(state.error(
             ErrorKind::UnsoundPadding { problem: "the padded part of the reduction would not vanish" },
             plan.block,
         )),
@@ -294,6 +307,31 @@ fn runs_whole_domain(func: &mut Func, block: BlockId) -> bool {
     true
 }
 
+/// What the buffers must hold beyond their ends for the terms there to be the identity of the reduction.
+fn identity_fills(arena: &mut Arena, r: &Reduction, reduce: &[VarId]) -> Option<Fills> {
+    let types: SmallVec<[DType; 2]> = r.rhs.iter().map(|&e| arena.dtype(e)).collect();
+    let identity = r.reducer.identity(arena, &types);
+    let mut fills = Fills::new();
+    for (&term, &value) in r.rhs.iter().zip(&identity) {
+        let mut terms: SmallVec<[ExprId; 4]> = SmallVec::from_slice(&[term]);
+        while let Some(e) = terms.pop() {
+            match arena.expr(e) {
+                Expr::Load(b, at) => {
+                    let reaches = arena.list(at).iter().any(|&i| arena.as_var(i).is_some_and(|v| reduce.contains(&v)));
+                    if !reaches || fills.iter().any(|&(known, with)| known == b && with != value) {
+                        return None;
+                    }
+                    fills.push((b, value));
+                }
+                // The product of ones is one.
+                Expr::Binary(BinOp::Mul, x, y) if r.reducer == Reducer::Product => terms.extend([x, y]),
+                _ => return None,
+            }
+        }
+    }
+    Some(fills)
+}
+
 /// Of a block without init (its init was taken out): does its single store add what vanishes?
 fn updates_vanish(func: &Func, node: &Block, reduce: &[VarId]) -> bool {
     let [s] = node.body[..] else { return false };
@@ -321,7 +359,7 @@ fn vanishes(arena: &Arena, e: ExprId, at: &[VarId]) -> bool {
 }
 
 fn apply(state: &mut State, plan: Plan) {
-    let Plan { block, scope, nest, iters, loops, reads, writes } = plan;
+    let Plan { block, scope, nest, iters, loops, reads, writes, fills } = plan;
     let func = &mut state.func;
     for (i, extent) in iters {
         func.block_mut(block).iters[i].extent = extent;
@@ -339,7 +377,8 @@ fn apply(state: &mut State, plan: Plan) {
             let new = func.arena.new_buffer(Buffer { scope: old.scope, ..new });
             padded.add_buffer(region.buffer, new);
             func.block_mut(scope).allocs.push(new);
-            let (copy, copy_nest) = copy_nest(func, region.buffer, new, write);
+            let fill = fills.iter().find(|f| f.0 == region.buffer).map(|f| f.1);
+            let (copy, copy_nest) = copy_nest(func, region.buffer, new, write, fill);
             copies.push(copy);
             nests[usize::from(write)].push(copy_nest);
         }
@@ -354,8 +393,14 @@ fn apply(state: &mut State, plan: Plan) {
     }
 }
 
-/// The nest that fills the padded buffer, or that copies its inner part back.
-fn copy_nest(func: &mut Func, buffer: BufferId, padded: BufferId, write: bool) -> (BlockId, StmtId) {
+/// The nest that fills the padded buffer, with `fill` or zeros beyond the end, or that copies its inner part back.
+fn copy_nest(
+    func: &mut Func,
+    buffer: BufferId,
+    padded: BufferId,
+    write: bool,
+    fill: Option<ExprId>,
+) -> (BlockId, StmtId) {
     let arena = &mut func.arena;
     let shape_of = |arena: &Arena, b: BufferId| -> SmallVec<[ExprId; 4]> {
         arena.list(arena.buffer(b).shape).iter().copied().collect()
@@ -384,8 +429,8 @@ fn copy_nest(func: &mut Func, buffer: BufferId, padded: BufferId, write: bool) -
     let (from, to) = if write { (padded, buffer) } else { (buffer, padded) };
     let mut value = arena.load(from, &indices);
     if !write {
-        let zero = arena.constant(0, arena.dtype(value));
-        value = arena.if_then_else(inside, value, zero);
+        let fill = fill.unwrap_or_else(|| arena.constant(0, arena.dtype(value)));
+        value = arena.if_then_else(inside, value, fill);
     }
     let reads = vec![BufferRegion::point(arena, from, list)];
     let writes = vec![BufferRegion::point(arena, to, list)];
@@ -455,7 +500,32 @@ def main(A: T.Buffer((7, 5)), x: T.Buffer((5,)), y: T.Buffer((7,))):
     }
 
     #[test]
-    fn what_zeros_would_change_is_refused() {
+    fn other_reductions_are_padded_with_their_identity() {
+        let product = GEMV.replace("A[vi, vk] * x[vk]", "A[vi, vk]").replace("y[vi] + A", "y[vi] * A");
+        check(
+            &product.replace("y[vi] = T.float32(0)", "y[vi] = T.float32(1)"),
+            pad(&[1, 4]),
+            r#"
+def main(A: T.Buffer((7, 5)), x: T.Buffer((5,)), y: T.Buffer((7,))):
+    A_pad = T.alloc_buffer((7, 8))
+    for i0, i1 in T.grid(7, 8):
+        with T.block("A_pad"):
+            v0, v1 = T.axis.remap("SS", [i0, i1])
+            T.reads(A[v0, v1])
+            T.writes(A_pad[v0, v1])
+            A_pad[v0, v1] = T.if_then_else(v1 < 5, A[v0, v1], T.float32(1))
+    for i, k in T.grid(7, 8):
+        with T.block("y"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                y[vi] = T.float32(1)
+            y[vi] = y[vi] * A_pad[vi, vk]
+"#,
+        );
+    }
+
+    #[test]
+    fn what_padding_would_change_is_refused() {
         refuse(
             &GEMV.replace("y[vi] + A[vi, vk] * x[vk]", "T.max(y[vi], A[vi, vk])"),
             pad(&[1, 4]),

@@ -37,8 +37,8 @@ use crate::arith::Analyzer;
 use crate::arith::int_set::{self, IntSet};
 use crate::ir::visit::walk_rewrite;
 use crate::ir::{
-    Arena, BinOp, BlockId, BufferId, CmpOp, Expr, ExprId, ExprList, Func, IterKind, LoopKind, Rewriter, Stmt,
-    StmtId, Substitution, VarId,
+    Arena, BinOp, BlockId, BufferId, CmpOp, Expr, ExprId, ExprList, Func, IterKind, LoopKind, Rewriter, Stmt, StmtId,
+    Substitution, VarId,
 };
 use smallvec::SmallVec;
 

@@ -15,7 +15,6 @@
 //! * Otherwise a block behind the last store writes the padding alone.
 
 use super::super::super::analysis::index_map::{IndexMap, Indices, Inverse};
-use super::super::super::analysis::relayout::{Change, rewrite_accesses};
 use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
 use crate::ir::{
@@ -209,9 +208,10 @@ impl Padding {
         let a = &mut func.arena;
         let mut analyzer = Analyzer::new();
         for (&(var, _), &extent) in vars.iter().chain(&loops).zip(self.shape.iter().chain(&self.shape)) {
-            let dtype = a.var(var).dtype;
-            let (zero, extent) = (a.int(0, dtype), a.cast(dtype, extent));
-            if !analyzer.is_bound(var) {
+            // A variable of one value stays a variable.
+            if !a.is_int(extent, 1) && !analyzer.is_bound(var) {
+                let dtype = a.var(var).dtype;
+                let (zero, extent) = (a.int(0, dtype), a.cast(dtype, extent));
                 analyzer.bind(a, var, zero, extent);
             }
         }
@@ -269,7 +269,6 @@ impl Padding {
             });
             iters.splice(first..first, new_iters);
             func.block_mut(*b).iters = iters;
-            rewrite_accesses(func, b.stmt(), Change::Simplify);
         }
         let outer = nest.loops[0];
         let place = func.cut(outer.stmt());
