@@ -211,6 +211,15 @@ error_kinds! {
     /// A reduction that would add some values more than once.
     RepeatedReduction { block: Symbol }
         => "RepeatedReductionError", "reduction block `{block}` would add some values more than once", help "choose a loop outside those that the block does not use";
+    /// A reduction whose steps would run at the same time.
+    ParallelReduction { block: Symbol, loop_name: Symbol }
+        => "ParallelReductionError", "the iterations of loop `{loop_name}` may run at the same time, and reduction block `{block}` would add to one element in several of them", help "move first, or make the reduction spatial with `rfactor`";
+    /// A tile of which a part is produced later.
+    EarlyRead { block: Symbol, buffer: Symbol }
+        => "EarlyReadError", "block `{block}` would read elements of `{buffer}` that only a later iteration of the loop writes", help "choose a loop further out";
+    /// A reduction whose first step would come after others.
+    ReductionOutOfOrder { block: Symbol, loop_name: Symbol }
+        => "ReductionOutOfOrderError", "loop `{loop_name}` drives spatial and reduction variables of block `{block}`, whose first step would come after others", help "reorder before fusing, or `decompose_reduction` first";
     /// No write, or several.
     NotSingleWriteBlock { buffer: Symbol, count: usize }
         => "NotSingleWriteBlock", "buffer `{buffer}` is written by {count} blocks, expected one", help "";

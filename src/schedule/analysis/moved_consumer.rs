@@ -1,11 +1,13 @@
 //! Does a consumer that is moved to its producers still do all its work, and reductions only once?
 //!
 //! Under a loop of its producers a consumer runs, in each iteration, the instances that read what the producers write
-//! there. TVM asks no more; four things can go wrong then, and are refused here:
+//! there. TVM asks no more; six things can go wrong then, and are refused here:
 //! * an instance that reads nothing inside the buffers (a padding) would not run at all;
 //! * a predicate that says more than the domains of the iteration variables do would be dropped;
 //! * instances of an output block would run that its loops left out;
-//! * a reduction would add a value again in each iteration that runs its instance.
+//! * a reduction would add a value again in each iteration that runs its instance;
+//! * steps of a reduction would run at the same time;
+//! * an instance that reads a tile would find only a part of it written.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
@@ -18,7 +20,7 @@ use crate::arith::implication::implies;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::visit::uses_var;
-use crate::ir::{BlockId, CmpOp, ExprId, Func, IterKind, LoopId, VarId};
+use crate::ir::{BinOp, BlockId, BufferId, CmpOp, ExprId, Func, IterKind, LoopId, LoopKind, Substitution, VarId};
 
 /// A block and how it will stand under a loop.
 pub struct MovedConsumer<'a> {
@@ -57,7 +59,68 @@ impl MovedConsumer<'_> {
         if !self.reduces_once(&mut state.func) {
             return Err(state.error(ErrorKind::RepeatedReduction { block }, self.block));
         }
+        if let Some(l) = self.parallel_reduction(&state.func) {
+            let loop_name = state.func.arena.var(state.func.loop_(l).var).name;
+            return Err(state.error(ErrorKind::ParallelReduction { block, loop_name }, l));
+        }
+        if let Some(buffer) = self.reads_early(&mut state.func) {
+            let buffer = state.func.arena.buffer(buffer).name;
+            return Err(state.error(ErrorKind::EarlyRead { block, buffer }, self.block));
+        }
         Ok(())
+    }
+
+    /// A loop whose iterations may run at the same time and would reduce into one element.
+    fn parallel_reduction(&self, func: &Func) -> Option<LoopId> {
+        let iters = &func.block(self.block).iters;
+        tree::loop_path(func, self.target.stmt(), None, None).into_iter().find(|&l| {
+            let node = func.loop_(l);
+            let concurrent = matches!(node.kind, LoopKind::Parallel | LoopKind::Vectorized);
+            let drives = |e: ExprId| uses_var(&func.arena, e, &mut |v| v == node.var);
+            concurrent && iters.iter().zip(self.values).any(|(i, &e)| i.kind != IterKind::Spatial && drives(e))
+        })
+    }
+
+    /// A buffer of the producers of which an instance reads a tile that is not within what an iteration of the loop
+    /// writes. Single elements are what the new bindings were solved for.
+    fn reads_early(&self, func: &mut Func) -> Option<BufferId> {
+        let node = func.block(self.block);
+        let (iters, reads) = (node.iters.clone(), node.reads.clone());
+        let a = &mut func.arena;
+        let mut bindings = Substitution::of_vars(iters.iter().zip(self.values).map(|(i, &v)| (i.var, v)));
+        let mut analyzer = Analyzer::new();
+        let mut ranges: Vec<(VarId, IntSet)> = Vec::with_capacity(self.loops.len());
+        for &(var, extent) in self.loops {
+            let zero = a.int(0, a.var(var).dtype);
+            analyzer.bind(a, var, zero, extent);
+            ranges.push((var, IntSet::from_range(a, zero, extent)));
+        }
+        for r in reads {
+            let Some((_, written)) = self.required.iter().find(|(b, _)| *b == r.buffer) else { continue };
+            let region: Vec<(ExprId, ExprId)> = r.ranges(a).collect();
+            let shape = a.list(a.buffer(r.buffer).shape).to_vec();
+            for (d, &(min, extent)) in region.iter().enumerate() {
+                if a.is_int(extent, 1) {
+                    continue;
+                }
+                let first = bindings.apply(a, min);
+                let extent = bindings.apply(a, extent);
+                let whole = int_set::eval_range(a, first, extent, &ranges);
+                let zero = a.int(0, a.dtype(shape[d]));
+                let inside = written.iter().any(|sets| {
+                    let (Some(low), Some(high)) = (sets[d].lower(), sets[d].upper()) else { return true };
+                    let (Some(from), Some(to)) = (whole.lower(), whole.upper()) else { return false };
+                    let last = a.add_const(shape[d], -1);
+                    let (from, to) = (a.binary(BinOp::Max, from, zero), a.binary(BinOp::Min, to, last));
+                    let (starts, ends) = (a.compare(CmpOp::Ge, from, low), a.compare(CmpOp::Le, to, high));
+                    analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+                });
+                if !inside {
+                    return Some(r.buffer);
+                }
+            }
+        }
+        None
     }
 
     /// Since the producers cover what the block reads, an instance runs whenever one of its reads is of a buffer that

@@ -24,7 +24,9 @@ use super::super::state::State;
 use crate::arith::Analyzer;
 use crate::arith::iter_map::{IterMapLevel, VarRange, detect_iter_map, inverse_affine_iter_map};
 use crate::ir::visit::walk_rewrite;
-use crate::ir::{Arena, BlockId, BufferId, Expr, ExprId, Func, Rewriter, Stmt, StmtId, Substitution, VarId};
+use crate::ir::{
+    Arena, BlockId, BufferId, BufferRegion, Expr, ExprId, Func, Rewriter, Stmt, StmtId, Substitution, VarId,
+};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -189,8 +191,10 @@ pub fn restate_accesses(func: &mut Func, below: &[StmtId], buffer: BufferId) {
         if node.reads.iter().chain(&node.writes).any(|r| r.buffer == buffer) {
             let accesses = accesses_of(func, b);
             let node = func.block_mut(b);
-            node.reads = accesses.reads;
-            node.writes = accesses.writes;
+            // What is the block's own is nobody else's matter.
+            let foreign = |r: &BufferRegion| !node.allocs.contains(&r.buffer);
+            let (reads, writes) = (accesses.reads.into_iter(), accesses.writes.into_iter());
+            (node.reads, node.writes) = (reads.filter(foreign).collect(), writes.filter(foreign).collect());
         }
     }
 }

@@ -84,7 +84,35 @@ fn check(state: &mut State, loops: &[LoopId]) -> Result<Plan, ScheduleError> {
         }
         inner.push(node.var);
     }
+    require_first_steps(state, &old, &new)?;
     Ok(Plan { old, new })
+}
+
+/// A reduction starts where its variables are at their first values. That instance stays the first for each element if
+/// the loops which drive reduction variables drive nothing else, or keep their order.
+fn require_first_steps(state: &State, old: &[LoopId], new: &[LoopId]) -> Result<(), ScheduleError> {
+    let func = &state.func;
+    for b in func.child_blocks(old[old.len() - 1].stmt()) {
+        let node = func.block(b);
+        if node.init.is_none() {
+            continue;
+        }
+        let drives = |l: LoopId, kind: IterKind| {
+            let loop_ = func.loop_(l);
+            let mentions = |e| uses_var(&func.arena, e, &mut |v| v == loop_.var);
+            !func.arena.is_int(loop_.extent, 1) && node.iters.iter().any(|i| i.kind == kind && mentions(i.value))
+        };
+        let reducing =
+            |order: &[LoopId]| -> Chain { order.iter().copied().filter(|&l| drives(l, IterKind::Reduce)).collect() };
+        let (before, after) = (reducing(old), reducing(new));
+        if before != after
+            && let Some(&l) = before.iter().find(|&&l| drives(l, IterKind::Spatial))
+        {
+            let loop_name = func.arena.var(func.loop_(l).var).name;
+            return Err(state.error(ErrorKind::ReductionOutOfOrder { block: node.name, loop_name }, l));
+        }
+    }
+    Ok(())
 }
 
 /// The loops from the outermost to the innermost of those named, which must be one chain.
@@ -126,4 +154,32 @@ fn apply(func: &mut Func, plan: &Plan) {
     }
     func.set_body(plan.new[n - 1].stmt(), body);
     func.insert_at(place, &[plan.new[0].stmt()]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::refuse;
+
+    #[test]
+    fn the_first_step_of_a_reduction_stays_the_first() {
+        refuse(
+            r#"
+def main(A: T.Buffer((4, 8)), C: T.Buffer((4,))):
+    for i, k in T.grid(4, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk]
+"#,
+            |t| {
+                t.python(
+                    "f = sch.fuse(*sch.get_loops(sch.get_block('C', 'main')))
+                     a, b, c = sch.split(f, [2, 4, 4])
+                     sch.reorder(c, b, a)",
+                )
+            },
+            "ReductionOutOfOrderError",
+        );
+    }
 }

@@ -83,4 +83,50 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
             "NewInstancesError",
         );
     }
+
+    const ROW_SUMS: &str = r#"
+def main(A: T.Buffer((4, 8)), C: T.Buffer((4,))):
+    B = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, k in T.grid(4, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + B[vi, vk]
+"#;
+
+    #[test]
+    fn steps_of_a_reduction_must_not_run_at_the_same_time() {
+        refuse(
+            ROW_SUMS,
+            |t| {
+                t.python(
+                    "i, j = sch.get_loops(sch.get_block('B', 'main'))
+                     sch.parallel(j)
+                     sch.reverse_compute_at(sch.get_block('C', 'main'), j)",
+                )
+            },
+            "ParallelReductionError",
+        );
+    }
+
+    #[test]
+    fn a_tile_must_be_written_before_it_is_read() {
+        refuse(
+            ROW_SUMS,
+            |t| {
+                t.python(
+                    "i, k = sch.get_loops(sch.get_block('C', 'main'))
+                     k0, k1 = sch.split(k, [4, 2])
+                     tile = sch.blockize(k1)
+                     sch.reverse_compute_at(tile, sch.get_loops(sch.get_block('B', 'main'))[1])",
+                )
+            },
+            "EarlyReadError",
+        );
+    }
 }
