@@ -4,7 +4,7 @@
 //! what is inside, in the order in which the text shows it. The structure of statements is changed by the methods of
 //! [`Stmts`](super::stmt::Stmts), and copied by [`Func::copy_subtree`].
 
-use super::buffer::{BufferId, BufferRegion};
+use super::buffer::{Buffer, BufferId, BufferRegion};
 use super::expr::{Arena, Expr, ExprId, VarId};
 use super::func::Func;
 use super::stmt::{Block, MatchBuffer, Stmt, StmtId};
@@ -285,6 +285,15 @@ impl Func {
     }
 }
 
+/// Rewrites what a view says of itself, which may depend on where it stands.
+fn rewrite_declaration<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, view: BufferId) {
+    let Buffer { shape, strides, elem_offset, .. } = *arena.buffer(view);
+    let shape = arena.map_list(shape, |a, e| r.rewrite_expr(a, e));
+    let strides = strides.map(|list| arena.map_list(list, |a, e| r.rewrite_expr(a, e)));
+    let elem_offset = elem_offset.map(|e| r.rewrite_expr(arena, e));
+    arena.update_buffer(view, |b| (b.shape, b.strides, b.elem_offset) = (shape, strides, elem_offset));
+}
+
 fn rewrite_block<R: Rewriter + ?Sized>(arena: &mut Arena, b: &mut Block, r: &mut R) {
     for iter in &mut b.iters {
         iter.min = r.rewrite_expr(arena, iter.min);
@@ -295,8 +304,9 @@ fn rewrite_block<R: Rewriter + ?Sized>(arena: &mut Arena, b: &mut Block, r: &mut
     for region in b.reads.iter_mut().chain(b.writes.iter_mut()) {
         *region = rewrite_region(r, arena, region);
     }
-    for MatchBuffer { source, .. } in &mut b.matches {
+    for MatchBuffer { source, buffer } in &mut b.matches {
         *source = rewrite_region(r, arena, source);
+        rewrite_declaration(r, arena, *buffer);
     }
     for buffer in b.allocs.iter_mut().chain(b.matches.iter_mut().map(|m| &mut m.buffer)) {
         *buffer = r.rewrite_buffer(*buffer);

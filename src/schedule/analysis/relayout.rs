@@ -151,7 +151,9 @@ impl Walk<'_> {
         match self.change {
             Change::Layout(old, new, map) if buffer == old => {
                 let condition = self.condition;
-                let mapped = self.analyzer.with_constraint(a, condition, |analyzer, a| map.apply(a, analyzer, &at));
+                // TVM's simplifier knows what holds here, but not where variables lie.
+                let mut analyzer = Analyzer::new();
+                let mapped = analyzer.with_constraint(a, condition, |analyzer, a| map.apply(a, analyzer, &at));
                 let simple = self.simplified(a, &mapped);
                 (new, a.new_list(&simple))
             }

@@ -16,8 +16,8 @@
 //! Preserves: the result, up to the order of the operations. Returns: the block of the partial results.
 //!
 //! TVM accepts two uses that change the result, which are refused here: a loop that drives no iteration variable (its
-//! iterations would be summed), and a predicate that may leave partial results unwritten. The final block keeps the part
-//! of the predicate that is about spatial loops; TVM's runs past the output there.
+//! iterations would be summed), and a predicate that may leave partial results unwritten. The final block keeps what the
+//! predicate says of spatial loops beyond the domains of the spatial variables; TVM drops that too.
 //!
 //! Handles: dies, the reduction loops other than the given one; persists, the block (as the final reduction) and the
 //! other loops; created, the block of partial results and its loops.
@@ -31,10 +31,11 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use crate::arith::Analyzer;
+use crate::arith::implication::{conjuncts, implies};
 use crate::ir::visit::{uses_var, vars_of};
 use crate::ir::{
-    BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, IterKind,
-    Loop, LoopId, LoopKind, Stmt, StmtId, Substitution, VarId,
+    Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, CmpOp, ExprId, ExprList, Func, IterKind, Loop,
+    LoopId, LoopKind, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -114,7 +115,8 @@ fn check(state: &mut State, at: LoopId, axis: i64) -> Result<Plan, ScheduleError
     Ok(Plan { block, scope, at, loops, reduces, reduction, axis, predicate })
 }
 
-/// The predicate of the final block: what is said of spatial loops alone, which TVM drops.
+/// The predicate of the final block: what is said of spatial loops alone and does not follow from the domains, which TVM
+/// drops.
 ///
 /// # Errors
 /// If the rest may fail where a partial result begins, which then would not be set.
@@ -132,6 +134,7 @@ fn final_predicate(
         return Ok(kept);
     }
     let mut analyzer = Analyzer::new();
+    let inside = inside_domains(func, block);
     let mut first = Substitution::default();
     let mut reduction_vars: SmallVec<[VarId; 4]> = SmallVec::new();
     for (&l, &reduces) in loops.iter().zip(reduces) {
@@ -145,18 +148,12 @@ fn final_predicate(
             first.add_var(node.var, node.min);
         }
     }
-    let mut conjuncts = vec![predicate];
-    let mut parts = Vec::new();
-    while let Some(e) = conjuncts.pop() {
-        match func.arena.expr(e) {
-            Expr::Binary(BinOp::And, x, y) => conjuncts.extend([y, x]),
-            _ => parts.push(e),
-        }
-    }
-    for e in parts {
+    for e in conjuncts(&func.arena, predicate) {
         let a = &mut func.arena;
         if !uses_var(a, e, &mut |v| reduction_vars.contains(&v)) {
-            kept = a.and(kept, e);
+            if !implies(a, &mut analyzer, inside, e) {
+                kept = a.and(kept, e);
+            }
             continue;
         }
         let at_first = first.apply(a, e);
@@ -165,6 +162,20 @@ fn final_predicate(
         }
     }
     Ok(kept)
+}
+
+/// Says that the spatial variables of the block are inside their domains.
+fn inside_domains(func: &mut Func, block: BlockId) -> ExprId {
+    let iters = func.block(block).iters.clone();
+    let a = &mut func.arena;
+    let mut inside = a.bool(true);
+    for i in iters.iter().filter(|i| i.kind == IterKind::Spatial) {
+        let end = a.add(i.min, i.extent);
+        let (starts, ends) = (a.compare(CmpOp::Ge, i.value, i.min), a.lt(i.value, end));
+        let both = a.and(starts, ends);
+        inside = a.and(inside, both);
+    }
+    inside
 }
 
 /// Which loops drive reduction iteration variables, if the loops are as `rfactor` needs them.

@@ -6,7 +6,7 @@
 //!     for ax0, ax1, ax2 in T.grid(4, 32, 4):
 //!         with T.block("B"): B[v1, v0 * 4 + v2] = A[v1, v0 * 4 + v2]
 //!
-//! Requires: each iteration variable bound to a loop of its own; no predicate; nothing else in the loops; a map made of
+//! Requires: the iteration variables bound to the loops around, in order; no predicate; nothing else in the loops; a map made of
 //! splits and fusions that is one to one on the block's domain, without padding; each result made of variables of one
 //! kind, or constant. Preserves: what instances compute; reductions may run in another order. Returns: nothing.
 //!
@@ -66,17 +66,13 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 }
 
 /// # Errors
-/// If an iteration variable is not bound to a loop of its own.
+/// If the iteration variables are not bound to the loops around, one to each in their order.
 fn require_trivial_binding(state: &State, block: BlockId) -> Result<(), ScheduleError> {
     let func = &state.func;
     let loops = func.loops_above(block.stmt());
-    let mut used: SmallVec<[VarId; 8]> = SmallVec::new();
-    let trivial = func.block(block).iters.iter().all(|i| {
-        let var = func.arena.as_var(i.value).filter(|v| loops.iter().any(|&l| func.loop_(l).var == *v));
-        let fresh = var.is_some_and(|v| !used.contains(&v));
-        used.extend(var);
-        fresh
-    });
+    let iters = &func.block(block).iters;
+    let trivial = iters.len() == loops.len()
+        && iters.iter().zip(&loops).all(|(i, &l)| func.arena.as_var(i.value) == Some(func.loop_(l).var));
     match trivial {
         true => Ok(()),
         false => Err(state.error(ErrorKind::NotTrivialBinding { block: func.block(block).name }, block)),
@@ -106,15 +102,6 @@ fn check(state: &mut State, block: BlockId, nest: StmtId, map: &IndexMap) -> Res
     if uses_var(&state.func.arena, node.predicate, &mut |v| loop_vars.contains(&v)) {
         return Err(state.error(ErrorKind::GuardedBlock { block: node.name }, block));
     }
-    // A loop that no variable uses would repeat the block; taking it away is sound only where that changes nothing.
-    let idle = |v: &VarId| !node.iters.iter().any(|i| state.func.arena.as_var(i.value) == Some(*v));
-    let repeats =
-        loops.iter().zip(&loop_vars).any(|(&l, v)| idle(v) && !state.func.arena.is_int(state.func.loop_(l).extent, 1));
-    let idempotent = node.reads.iter().all(|r| node.writes.iter().all(|w| w.buffer != r.buffer)) && node.init.is_none();
-    if repeats && !idempotent {
-        return Err(state.error(ErrorKind::RepeatedReduction { block: node.name }, block));
-    }
-
     let a = &mut state.func.arena;
     let vars: Indices = node.iters.iter().map(|i| a.var_expr(i.var)).collect();
     let extents: Indices = node.iters.iter().map(|i| i.extent).collect();
