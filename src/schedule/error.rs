@@ -217,6 +217,9 @@ error_kinds! {
     /// A tile of which a part is produced later.
     EarlyRead { block: Symbol, buffer: Symbol }
         => "EarlyReadError", "block `{block}` would read elements of `{buffer}` that only a later iteration of the loop writes", help "choose a loop further out";
+    /// A loop whose iterations depend on each other.
+    LoopCarried { op: &'static str, loop_name: Symbol, buffer: Symbol }
+        => "LoopCarriedDependencyError", "cannot {op} loop `{loop_name}`: a block in it may read elements of `{buffer}` that another iteration writes", help "choose a loop whose iterations write all that they read";
     /// A reduction whose first step would come after others.
     ReductionOutOfOrder { block: Symbol, loop_name: Symbol }
         => "ReductionOutOfOrderError", "loop `{loop_name}` drives spatial and reduction variables of block `{block}`, whose first step would come after others", help "reorder before fusing, or `decompose_reduction` first";

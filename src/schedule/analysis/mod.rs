@@ -27,6 +27,7 @@ pub mod alloc_site;
 pub mod block_class;
 pub mod dependence;
 pub mod filled;
+pub mod guard;
 pub mod index_map;
 pub mod info;
 pub mod insertion;

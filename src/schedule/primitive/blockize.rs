@@ -186,6 +186,15 @@ fn divide(
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
     }
+    // The init moves out of the inner loops; one that drives nothing would then repeat the updates alone.
+    if node.init.is_some() && node.iters.iter().any(|i| i.kind == IterKind::Reduce) {
+        let drives = |v: VarId| node.iters.iter().any(|i| uses_var(arena, i.value, &mut |u| u == v));
+        let idle = domain[first..].iter().any(|r| !arena.is_int(r.extent, 1) && !drives(r.var));
+        if idle {
+            let kind = ErrorKind::RepeatedReduction { block: node.name };
+            return Err(state.error(kind, block));
+        }
+    }
     // What the bindings and the predicate say must be in the parts. TVM forgets a bound on a single loop, and does not
     // see loops around a block without iteration variables.
     let known = |v: VarId| domain.iter().any(|r| r.var == v);
