@@ -123,14 +123,16 @@ fn covers(func: &mut Func, w: &Access, r: &Access) -> bool {
     let a = &mut func.arena;
     let mut analyzer = Analyzer::new();
     written.iter().zip(&read).zip(shape).all(|((w, r), extent)| {
-        let (Some(low), Some(high), Some(from), Some(to)) = (w.lower(), w.upper(), r.lower(), r.upper()) else {
-            return false;
-        };
         // There is nothing to read beyond the buffer.
         let last = a.add_const(extent, -1);
         let zero = a.int(0, a.dtype(extent));
+        let (Some(low), Some(high)) = (w.lower(), w.upper()) else { return false };
+        let (from, to) = (r.lower().unwrap_or(zero), r.upper().unwrap_or(last));
         if [low, high, from, to].iter().any(|&e| a.dtype(e) != a.dtype(extent)) {
             return false;
+        }
+        if a.is_int(low, 0) && analyzer.can_prove_equal(a, high, last) {
+            return true;
         }
         let (from, to) = (a.binary(BinOp::Max, from, zero), a.binary(BinOp::Min, to, last));
         let (starts, ends) = (a.compare(CmpOp::Ge, from, low), a.compare(CmpOp::Le, to, high));

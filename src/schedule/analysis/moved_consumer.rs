@@ -15,6 +15,7 @@ use super::affine::{are_affine, domain};
 use super::block_class::is_output_block;
 use super::guard::predicate_follows;
 use super::iter_domain::{IterDomain, Regions};
+use super::linear::Linear;
 use super::region_bound::strict_bound;
 use super::tree;
 use crate::arith::int_set::{self, IntSet};
@@ -232,7 +233,10 @@ impl MovedConsumer<'_> {
             VarRange { var: v, min: zero, extent }
         });
         let domains: Vec<VarRange> = domains.into_iter().chain(new).collect();
-        !unused && are_affine(&mut func.arena, self.values, &domains, self.predicate)
+        let tell_apart = |v: ExprId| !overlaps(&func.arena, v, &domains);
+        !unused
+            && iters.iter().zip(self.values).all(|(i, &v)| i.kind == IterKind::Spatial || tell_apart(v))
+            && are_affine(&mut func.arena, self.values, &domains, self.predicate)
     }
 }
 
@@ -261,4 +265,23 @@ fn uses_beyond(a: &Arena, e: ExprId, vars: &[VarId], known: &[ExprId]) -> bool {
     let mut found = false;
     a.for_each_child(e, |c| found |= uses_beyond(a, c, vars, known));
     found
+}
+
+/// Is the value a sum of which several iterations give one value, as `i * 3 + j` does for `j` up to 5?
+fn overlaps(a: &Arena, value: ExprId, domains: &[VarRange]) -> bool {
+    let Some(linear) = Linear::of(a, value) else { return false };
+    let mut terms: Vec<(i64, i64)> = Vec::with_capacity(linear.terms.len());
+    for &(var, coeff) in &linear.terms {
+        let Some(n) = domains.iter().find(|d| d.var == var).and_then(|d| a.as_int(d.extent)) else { return false };
+        if n > 1 {
+            terms.push((coeff.saturating_abs(), n));
+        }
+    }
+    terms.sort_unstable();
+    let mut reach = 0i64;
+    terms.into_iter().any(|(coeff, n)| {
+        let clash = coeff <= reach;
+        reach = reach.saturating_add(coeff.saturating_mul(n - 1));
+        clash
+    })
 }

@@ -17,6 +17,7 @@
 //!
 //! Handles: persist, the blocks (as inner blocks) and loops; created, the outer block.
 
+use super::super::analysis::access::accesses_of;
 use super::super::analysis::tree::{common_ancestor, require_scope};
 use super::super::analysis::update_scope_info;
 use super::super::arg::{Arg, FuncIndex, RvValue};
@@ -448,6 +449,8 @@ fn outer_init(func: &mut Func, node: &Block, body: Body, loops: &[LoopId]) -> St
     let predicate = without_loops(&mut func.arena, node.predicate, &left);
     let predicate = renamed.apply(&mut func.arena, predicate);
     let init = func.add_block(Block { iters, writes, body, ..Block::new(node.name.with_suffix("_init"), predicate) });
+    let reads = accesses_of(func, init).reads;
+    func.block_mut(init).reads = reads;
     let mut nest = init.stmt();
     for mut copy in copies.into_iter().rev() {
         copy.min = renamed.apply(&mut func.arena, copy.min);

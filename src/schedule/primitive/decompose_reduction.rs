@@ -19,6 +19,7 @@
 //!
 //! Handles: created, the init block and its loops; persists, the block (as the update) and its loops.
 
+use super::super::analysis::access::accesses_of;
 use super::super::analysis::block_class::require_reduction;
 use super::super::analysis::guard::{inside_domains, knowing_loops};
 use super::super::analysis::tree::require_scope;
@@ -205,6 +206,8 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
         body: init_body,
         ..Block::new(old.name.with_suffix("_init"), predicate)
     });
+    let reads = accesses_of(func, init).reads;
+    func.block_mut(init).reads = reads;
     let mut nest = init.stmt();
     for (&l, &var) in chosen.iter().zip(&vars).rev() {
         let node = func.loop_(l).clone();

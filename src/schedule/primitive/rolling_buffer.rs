@@ -255,7 +255,8 @@ fn apply(state: &mut State, plan: Plan) {
                 *func.stmt_mut(s) = Stmt::Store { buffer: b, indices, value };
             }
             Stmt::Block(mut node) => {
-                if let Some(iter) = node.iters.get_mut(axis) {
+                // A reduction must go on starting where its variables do, which TVM forgets.
+                if let Some(iter) = node.iters.get_mut(axis).filter(|i| i.kind != IterKind::Reduce) {
                     iter.kind = IterKind::Opaque;
                 }
                 *func.stmt_mut(s) = Stmt::Block(node);
