@@ -16,6 +16,7 @@ mod load;
 mod print_trace;
 mod progress;
 mod records;
+mod scheduled;
 mod setting;
 mod signals;
 mod space;

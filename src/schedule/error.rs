@@ -393,8 +393,8 @@ error_kinds! {
     NotRegionCover { block: Symbol }
         => "NotRegionCoverError", "block `{block}` reads what nothing in its scope has written before", help "move a producer that writes all of it in front";
     /// No intrinsic of that name.
-    UnknownIntrin { name: Symbol, known: String }
-        => "ValueError", "there is no tensor intrinsic `{name}`", help "known are {known}";
+    UnknownIntrin { name: Symbol, near: String, known: String }
+        => "ValueError", "there is no tensor intrinsic `{name}`", help "{near}registered are {known}; `--intrin FILE` registers more";
     /// What is to be tensorized is not what the intrinsic describes.
     TensorizeMismatch { intrin: Symbol, why: &'static str }
         => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "make the block equal to the description: `split` to its extents, `decompose_reduction` for the init, `transform_layout` for the indices";

@@ -67,9 +67,11 @@ impl Schedule {
         self.rng = rng;
     }
 
-    /// Lets `tensorize` know other intrinsics than the built-in ones.
-    pub fn set_intrinsics(&mut self, intrinsics: Arc<Intrinsics>) {
-        self.intrinsics = Some(intrinsics);
+    /// Lets `tensorize` know other intrinsics than the built-in ones, if there are any.
+    #[must_use]
+    pub fn with_intrinsics(mut self, intrinsics: Option<Arc<Intrinsics>>) -> Schedule {
+        self.intrinsics = intrinsics;
+        self
     }
 
     pub(crate) fn intrinsics(&self) -> Arc<Intrinsics> {

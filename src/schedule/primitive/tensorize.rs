@@ -52,7 +52,8 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let known = call.sch.intrinsics();
     let Some(intrin) = known.get(name) else {
         let names: Vec<String> = known.names().map(|n| format!("`{n}`")).collect();
-        return Err(ErrorKind::UnknownIntrin { name, known: names.join(", ") }.into());
+        let near = known.near(name).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+        return Err(ErrorKind::UnknownIntrin { name, near, known: names.join(", ") }.into());
     };
     // Making a block of a loop is undone with the copy, if the rest fails.
     let mut trial = call.state(func).clone();
