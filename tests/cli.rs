@@ -1,5 +1,8 @@
 //! The command line, end to end: exit codes, what goes to which stream, damaged and missing files, interruption.
 
+#[path = "cli/apply.rs"]
+mod apply;
+
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use std::fs;

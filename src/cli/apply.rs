@@ -1,11 +1,13 @@
 //! `tvmr apply`: a program after a given trace or schedule function.
 
 use super::Done;
-use super::args::{DialectArg, Global, Input, Intrin};
+use super::args::{DialectArg, Global, Input, Intrin, Machine, Threads};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::scheduled::Request;
+use super::setting;
+use super::steps::{Steps, Walk};
 use crate::script::print_module;
 use std::path::PathBuf;
 
@@ -19,6 +21,12 @@ pub struct Args {
     trace: PathBuf,
     #[command(flatten)]
     intrin: Intrin,
+    /// Print the program after every instruction that changes it
+    #[arg(long)]
+    steps: bool,
+    /// Run the program before and after on random data, and fail if the results differ; with --steps, after each step
+    #[arg(long)]
+    check: bool,
     /// Seed for decisions that the trace leaves open
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -33,7 +41,7 @@ pub struct Args {
     dialect: Option<DialectArg>,
 }
 
-pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
+pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     if args.input.file.as_os_str() == "-" && args.trace.as_os_str() == "-" {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
@@ -48,9 +56,28 @@ pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
         intrinsics: load::intrinsics(&args.intrin)?,
         dialect,
     };
-    let text = print_module(&request.scheduled(console)?, dialect);
+    let attempt = request.attempt(console)?;
+    // Results are the same on any number of threads, and a race shows on several only.
+    let all = Machine { threads: Some(Threads::All), target: "native".to_string() };
+    let check = if args.check { Some(setting::here(&all, global, true, console)?) } else { None };
+    if args.steps {
+        let Steps { text, failure } = Walk::new(&attempt, dialect, check.as_ref(), console).every_step();
+        let written = write(args, &text, console);
+        // A reader that left early does not turn a failure into a success.
+        return attempt.failure.or(failure).map_or(written, Err);
+    }
+    if let Some(failure) = attempt.failure {
+        return Err(failure);
+    }
+    if check.is_some() {
+        Walk::new(&attempt, dialect, check.as_ref(), console).only_the_last()?;
+    }
+    write(args, &print_module(&attempt.start.program(&attempt.schedule), dialect), console)
+}
+
+fn write(args: &Args, text: &str, console: Console) -> Done {
     match &args.output {
-        Some(path) => super::apply_best::write_file(path, &text),
-        None => console.result(&text),
+        Some(path) => super::apply_best::write_file(path, text),
+        None => console.result(text),
     }
 }

@@ -20,6 +20,7 @@ mod scheduled;
 mod setting;
 mod signals;
 mod space;
+mod steps;
 mod tune;
 
 use clap::{Parser, Subcommand};

@@ -72,6 +72,16 @@ impl Start {
             None => schedule.module(),
         }
     }
+
+    /// Where function `index` of a schedule stands in the program.
+    pub fn position(&self, index: usize) -> usize {
+        self.alone.as_ref().map_or(index, |(position, _)| *position)
+    }
+
+    /// The program as written.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
 }
 
 impl Request<'_> {
