@@ -163,10 +163,10 @@ error_kinds! {
         => "BlockPropertyError", "the block has an iteration variable that is neither spatial nor reduction", help "only blocks with spatial and reduction iteration variables can be reordered";
     /// A loop must be data-parallel for this.
     WrongBlockIterType { op: &'static str, loop_name: Symbol, block: Symbol, kind: &'static str }
-        => "WrongBlockIterTypeError", "`{op}` of loop `{loop_name}` is not possible: it drives a {kind} iteration variable of block `{block}`", help "choose a loop that only spatial iteration variables use, or `rfactor` the reduction";
+        => "WrongBlockIterTypeError", "loop `{loop_name}` cannot be given to `{op}`: it drives a {kind} iteration variable of block `{block}`", help "choose a loop that only spatial iteration variables use, or `rfactor` the reduction";
     /// A subtree's blocks are neither complete nor reduction blocks.
     NotCompactDataFlow { block: Symbol }
-        => "NotCompactDataFlowError", "block `{block}` below is neither a complete nor a reduction block of its scope", help "set loop kinds before `decompose_reduction`";
+        => "NotCompactDataFlowError", "block `{block}` below is neither a complete nor a reduction block of its scope", help "set loop kinds before `decompose_reduction`; an update in place is neither, so give it a buffer of its own to write";
     /// Neither complete nor reduction block.
     NotCompleteOrReductionBlock { block: Symbol, complete: &'static str, reduction: &'static str }
         => "NotCompleteOrReductionBlockError", "block `{block}` is neither a complete block ({complete}) nor a reduction block ({reduction})", help "do this before `decompose_reduction`, and to blocks that alone write their output";

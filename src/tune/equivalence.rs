@@ -8,7 +8,7 @@ use super::config::Setting;
 use super::relayout::Layouts;
 use super::workload::Workload;
 use super::{params, reference};
-use crate::codegen::{self, CodegenOptions, Pinning, RunContext, Workers};
+use crate::codegen::{self, CodegenOptions, CompiledKernel, Pinning, RunContext, Workers};
 use crate::ir::interp::{self, Fault, Options, Precision, Tensor};
 use crate::ir::{Block, BufferId, BufferRegion, Func};
 use crate::loopir::{Access, Kernel};
@@ -50,7 +50,11 @@ impl Agreement {
 
 impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} elements, max error {:.1e}", self.elements, self.max_error)?;
+        write!(f, "{} elements, max error ", self.elements)?;
+        match self.max_error {
+            0.0 => f.write_str("0")?,
+            e => write!(f, "{e:.1e}")?,
+        }
         if self.interpreted { f.write_str("; interpreted, since it does not compile") } else { Ok(()) }
     }
 }
@@ -106,26 +110,20 @@ impl Checker {
     /// # Errors
     /// They do not agree.
     pub fn check(&self, func: &Func, layouts: &Layouts) -> Result<Agreement, CheckError> {
-        let mut args = self.arguments(layouts)?;
-        let kernel = isolated(|| {
+        let compiled = isolated(|| {
             let kernel = lower::lower(func).map_err(|e| e.to_string())?;
             codegen::compile(&kernel, &self.options).map_err(|e| e.to_string())
         });
-        let elements = self.specs.iter().filter(|s| s.is_written()).map(ParamSpec::len).sum();
+        match compiled.and_then(|r| r) {
+            Ok(code) => self.check_compiled(code, layouts),
+            Err(why) => self.check_interpreted(func, layouts, &why),
+        }
+    }
+
+    fn check_compiled(&self, code: CompiledKernel, layouts: &Layouts) -> Result<Agreement, CheckError> {
+        let code = Loaded::new(code, self.context.clone(), self.options.threads);
+        let mut args = self.arguments(layouts)?;
         let mut max_error = 0f64;
-        let code = match kernel.and_then(|r| r) {
-            Ok(code) => Loaded::new(code, self.context.clone(), self.options.threads),
-            Err(why) => {
-                interpret(func, &mut args, Precision::Exact).map_err(|e| match e {
-                    Interpreted::TooLong => {
-                        CheckError::NotComparable(format!("it does not compile ({why}), and is too large to interpret"))
-                    }
-                    Interpreted::Failed(e) => CheckError::Fails(e),
-                })?;
-                max_error = max_error.max(self.compare(&args, layouts)?);
-                return Ok(Agreement { max_error, elements, interpreted: true });
-            }
-        };
         let runs = if self.options.threads > 1 { PARALLEL_RUNS } else { 1 };
         for _ in 0..runs {
             args.reset(Poison::Ones);
@@ -133,7 +131,24 @@ impl Checker {
             args.inspect().map_err(|damage| CheckError::Fails(damage.to_string()))?;
             max_error = max_error.max(self.compare(&args, layouts)?);
         }
-        Ok(Agreement { max_error, elements, interpreted: false })
+        Ok(Agreement { max_error, elements: self.elements(), interpreted: false })
+    }
+
+    /// For a version that does not compile, and why it does not.
+    fn check_interpreted(&self, func: &Func, layouts: &Layouts, why: &str) -> Result<Agreement, CheckError> {
+        let mut args = self.arguments(layouts)?;
+        interpret(func, &mut args, Precision::Exact).map_err(|e| match e {
+            Interpreted::TooLong => {
+                CheckError::NotComparable(format!("it does not compile ({why}), and is too large to interpret"))
+            }
+            Interpreted::Failed(e) => CheckError::Fails(e),
+        })?;
+        Ok(Agreement { max_error: self.compare(&args, layouts)?, elements: self.elements(), interpreted: true })
+    }
+
+    /// How many elements are compared.
+    fn elements(&self) -> usize {
+        self.specs.iter().filter(|s| s.is_written()).map(ParamSpec::len).sum()
     }
 
     /// The data as the scheduled version takes them.
@@ -235,3 +250,6 @@ fn interpret(func: &Func, args: &mut Arguments, precision: Precision) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

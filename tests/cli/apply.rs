@@ -98,6 +98,8 @@ fn tuned_programs_use_intrinsics_of_files() {
     assert!(traces.iter().any(|t| t.contains("tensor_intrin=\"dot8\"")), "{traces:?}");
     with(&["apply-best", &program]);
     with(&["bench", &program, "--best"]);
+    with(&["db", "verify"]);
+    assert_eq!(run(&["db", "verify", "--work-dir", &db]).code, 1);
     let r = run(&["print-trace", &program, "--rank", "2", "--work-dir", &db]);
     assert_eq!(r.code, 1);
     assert!(r.err.contains("is passed over") && r.err.contains("there is no tensor intrinsic `dot8`"), "{}", r.err);
