@@ -145,6 +145,10 @@ pub fn intrinsics(files: &Intrin) -> Result<Option<Arc<Intrinsics>>, Failure> {
     }
     let mut table = Intrinsics::clone(&Intrinsics::built_in());
     for path in &files.intrin {
+        if path.as_os_str() == "-" {
+            let help = "name a file, which later commands can read again".to_string();
+            return Err(Failure::Usage("intrinsics cannot come from standard input".to_string(), help));
+        }
         table.register_text(&text(path)?, &path.to_string_lossy())?;
     }
     Ok(Some(Arc::new(table)))

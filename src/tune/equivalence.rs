@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex};
 const SEED: u64 = 0;
 /// Stores that the interpreter may make: some seconds.
 const MAX_STEPS: u64 = 30_000_000;
+/// Elements of a buffer that the interpreter is given.
+const MAX_ELEMENTS: u64 = 1 << 24;
 /// Runs of a program on several threads, where races show by chance.
 const PARALLEL_RUNS: usize = 4;
 
@@ -226,6 +228,13 @@ fn accessed(func: &Func) -> Option<Vec<ParamSpec>> {
     func.params.iter().map(spec).collect()
 }
 
+/// Can the interpreter hold a buffer? It needs many times the bytes of its elements. Views of unknown shape need none.
+fn is_small(func: &Func, b: BufferId) -> bool {
+    let extents = func.arena.list(func.arena.buffer(b).shape).iter().filter_map(|&e| func.arena.as_int(e));
+    let n = extents.map(|n| n.max(0) as u64).fold(1, u64::saturating_mul);
+    n <= MAX_ELEMENTS
+}
+
 /// How interpreting ends early.
 enum Interpreted {
     TooLong,
@@ -233,6 +242,9 @@ enum Interpreted {
 }
 
 fn interpret(func: &Func, args: &mut Arguments, precision: Precision) -> Result<(), Interpreted> {
+    if !func.arena.buffer_ids().all(|b| is_small(func, b)) {
+        return Err(Interpreted::TooLong);
+    }
     let tensor = |i: usize| {
         let t = args.tensor(i);
         interp::Arg::Tensor(Tensor { dtype: t.dtype, shape: t.shape.to_vec(), data: t.data.to_vec() })

@@ -127,6 +127,7 @@ fn wrong_intrinsics_are_told() {
     let args = ["apply", &program, "--trace", &schedule, "--intrin"];
     fails(&[&args[..], &["nothing.tir"]].concat(), 2, "cannot read `nothing.tir`");
     fails(&[&args[..], &[text(files.0.path())]].concat(), 2, "is a directory");
+    fails(&[&args[..], &["-"]].concat(), 2, "intrinsics cannot come from standard input");
     let twice = [files.path("dot8.tir"), files.path("dot8.tir")];
     fails(&[&args[..], &[&twice[0], "--intrin", &twice[1]]].concat(), 2, "there is an intrinsic `dot8` already");
 }
@@ -273,6 +274,13 @@ fn parameters_of_another_layout_are_compared() {
         let r = succeeds(&args);
         assert!(r.err.contains("checked: same results (60 elements"), "{}", r.err);
         succeeds(&[&args[..], &["--steps"]].concat());
+        // Timing takes arguments as written.
+        let message = "the schedule changes the layout of the parameter `";
+        fails(&["bench", &files.path("chain.tir"), "--trace", &files.path(trace)], 1, message);
+        let db = files.path("db");
+        let r = run(&["tune", &files.path("chain.tir"), "--space", &files.path(trace), "--work-dir", &db]);
+        assert_eq!(r.code, 1, "{}", r.err);
+        assert!(r.err.contains(message) && !r.err.contains("panicked"), "{}", r.err);
     }
 }
 

@@ -138,6 +138,7 @@ fn pair(name: &str, desc: &Function<'_>, code: &Function<'_>) -> Result<TensorIn
         }
     }
     one_nest(desc)?;
+    small_allocations(code)?;
     every_parameter_is_used(name, desc)?;
     let intrin = TensorIntrin { name: name.into(), description: desc.func.clone(), implementation: code.func.clone() };
     agree(&intrin).map_err(|d| match d {
@@ -164,6 +165,9 @@ fn pair(name: &str, desc: &Function<'_>, code: &Function<'_>) -> Result<TensorIn
     Ok(intrin)
 }
 
+/// Buffers of intrinsics have no more elements.
+const MAX_ELEMENTS: u64 = 1 << 20;
+
 /// A parameter, as far as both functions must agree on it.
 #[derive(PartialEq)]
 struct Tile {
@@ -186,7 +190,11 @@ fn params(f: &Function<'_>) -> Result<Vec<Tile>, Diagnostic> {
         };
         let buffer = f.func.arena.buffer(p.buffer.ok_or_else(|| fail("is no buffer"))?);
         let shape = f.func.arena.list(buffer.shape).iter().map(|&e| f.func.arena.as_int(e)).collect::<Option<Vec<_>>>();
-        Ok(Tile { dtype: buffer.dtype, shape: shape.ok_or_else(|| fail("has a shape that is not constant"))? })
+        let shape = shape.ok_or_else(|| fail("has a shape that is not constant"))?;
+        if !is_tile(&shape) {
+            return Err(fail(&format!("has more than {MAX_ELEMENTS} elements")));
+        }
+        Ok(Tile { dtype: buffer.dtype, shape })
     };
     f.func.params.iter().enumerate().map(tile).collect()
 }
@@ -230,6 +238,29 @@ fn one_nest(desc: &Function<'_>) -> Result<(), Diagnostic> {
             [_, second, ..] => return Err(fail(second, "is more than one nest")),
         }
     }
+}
+
+/// The implementation is run when it is read: it must not ask for all memory there is.
+fn small_allocations(code: &Function<'_>) -> Result<(), Diagnostic> {
+    let func = code.func;
+    for &block in &func.blocks() {
+        for &b in &func.block(block).allocs {
+            let buffer = func.arena.buffer(b);
+            let shape = func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e)).collect::<Option<Vec<_>>>();
+            if !shape.is_some_and(|s| is_tile(&s)) {
+                let message = format!("the buffer `{}` has more than {MAX_ELEMENTS} elements", buffer.name);
+                let span = code.spans.buffer(b).unwrap_or(code.spans.name);
+                return Err(Diagnostic::error_at("intrin-parameters", span, message)
+                    .help("an intrinsic works on a tile: use a smaller buffer of constant shape"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_tile(shape: &[i64]) -> bool {
+    let n = shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(u64::try_from(extent).ok()?));
+    n.is_some_and(|n| n <= MAX_ELEMENTS)
 }
 
 fn every_parameter_is_used(name: &str, desc: &Function<'_>) -> Result<(), Diagnostic> {

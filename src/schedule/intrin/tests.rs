@@ -110,6 +110,22 @@ fn parameters_must_match() {
 }
 
 #[test]
+fn buffers_are_small() {
+    refused(
+        &PAIR.replace("a: T.Buffer((4,)", "a: T.Buffer((4000000000,)"),
+        &["3:16 intrin-parameters: parameter 0 of `twice_desc` has more than 1048576 elements"],
+    );
+    let code = "    for i in T.vectorized(4)";
+    refused(
+        &PAIR.replace(
+            code,
+            &format!("    s = T.alloc_buffer((1 << 40,), \"float32\")\n{code}").replace("1 << 40", "1099511627776"),
+        ),
+        &["11:5 intrin-parameters: the buffer `s` has more than 1048576 elements"],
+    );
+}
+
+#[test]
 fn a_description_is_one_nest() {
     let desc = |from: &str, to: &str| PAIR.replacen(from, to, 1);
     refused(
