@@ -396,8 +396,8 @@ error_kinds! {
     UnknownIntrin { name: Symbol, near: String, known: String }
         => "ValueError", "there is no tensor intrinsic `{name}`", help "{near}registered are {known}; `--intrin FILE` registers more";
     /// What is to be tensorized is not what the intrinsic describes.
-    TensorizeMismatch { intrin: Symbol, why: &'static str }
-        => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "make the block equal to the description: `split` to its extents, `decompose_reduction` for the init, `transform_layout` for the indices";
+    TensorizeMismatch { intrin: Symbol, described: Symbol, why: &'static str }
+        => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "it describes `{described}`: `split` loops to these extents, take the init out with `decompose_reduction`, and name the outermost of the loops";
     /// A decision that is out of range.
     WrongDecision { decision: i64, n: usize }
         => "ValueError", "decision {decision} is not among the {n} candidates", help "leave the decision out to draw one";

@@ -29,6 +29,8 @@ pub struct TensorIntrin {
     pub description: Func,
     /// How.
     pub implementation: Func,
+    /// The description in one line, for messages.
+    pub summary: Symbol,
 }
 
 /// The intrinsics that a schedule knows.

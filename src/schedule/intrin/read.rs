@@ -3,8 +3,8 @@
 use super::agree::{Disagreement, agree};
 use super::{Intrinsics, TensorIntrin};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
-use crate::ir::{DType, Func, LoopKind, Stmt, StmtId};
-use crate::script::{ParseOptions, Spans, parse};
+use crate::ir::{DType, Func, LoopKind, Stmt, StmtId, Symbol};
+use crate::script::{Dialect, ParseOptions, Spans, parse, print_func};
 
 /// The intrinsics of a text, none of which `known` has.
 ///
@@ -140,7 +140,12 @@ fn pair(name: &str, desc: &Function<'_>, code: &Function<'_>) -> Result<TensorIn
     one_nest(desc)?;
     small_allocations(code)?;
     every_parameter_is_used(name, desc)?;
-    let intrin = TensorIntrin { name: name.into(), description: desc.func.clone(), implementation: code.func.clone() };
+    let intrin = TensorIntrin {
+        name: name.into(),
+        description: desc.func.clone(),
+        implementation: code.func.clone(),
+        summary: summary(desc.func),
+    };
     agree(&intrin).map_err(|d| match d {
         Disagreement::DescriptionFails(e) => {
             let span = e.stmt.map_or(desc.spans.name, |s| desc.stmt_span(s));
@@ -197,6 +202,14 @@ fn params(f: &Function<'_>) -> Result<Vec<Tile>, Diagnostic> {
         Ok(Tile { dtype: buffer.dtype, shape })
     };
     f.func.params.iter().enumerate().map(tile).collect()
+}
+
+/// The loops and the store of a description.
+fn summary(desc: &Func) -> Symbol {
+    let text = print_func(desc, Dialect::default());
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let loops = lines.iter().copied().filter(|l| l.starts_with("for "));
+    Symbol::new(&loops.chain(lines.last().copied()).collect::<Vec<_>>().join(" "))
 }
 
 /// Is the description something that `tensorize` can find in a program: loops and blocks, one inside the other, around

@@ -61,7 +61,8 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
         BlockOrLoop::Block(b) => b,
         BlockOrLoop::Loop(l) => blockize::of_loop(&mut trial, l, preserve_unit_iters)?,
     };
-    let plan = check(&mut trial, block, intrin)?;
+    // The block made of a loop is gone with the copy, so it is the loop that is shown.
+    let plan = check(&mut trial, block, intrin).map_err(|e| e.at(func, target.stmt()))?;
     apply(&mut trial, block, intrin, plan);
     *call.state(func) = trial;
     Ok(Outcome::none())
@@ -74,7 +75,7 @@ struct Plan {
 
 fn check(state: &mut State, block: BlockId, intrin: &TensorIntrin) -> Result<Plan, ScheduleError> {
     let fail = |state: &State, why: &'static str| {
-        Err(state.error(ErrorKind::TensorizeMismatch { intrin: intrin.name, why }, block))
+        Err(state.error(ErrorKind::TensorizeMismatch { intrin: intrin.name, described: intrin.summary, why }, block))
     };
     let desc = &intrin.description;
     let node = state.func.block(block).clone();
