@@ -63,8 +63,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     if args.steps {
         let Steps { text, failure } = Walk::new(&attempt, dialect, check.as_ref(), console).every_step();
         let written = write(args, &text, console);
-        // A reader that left early does not turn a failure into a success.
-        return attempt.failure.or(failure).map_or(written, Err);
+        // What came first is told; a reader that left early does not turn it into a success.
+        return failure.or(attempt.failure).map_or(written, Err);
     }
     if let Some(failure) = attempt.failure {
         return Err(failure);
