@@ -56,7 +56,8 @@ pub fn inverse_affine_iter_map(
         let value = carried.iter().find(|c| c.0 == node).map(|c| c.1);
         let Some(sum) = sum_of(map, node) else { continue };
         let value = match value {
-            Some(value) => value,
+            // Loops may count in another type than the iterations that they drive.
+            Some(value) => a.cast(a.dtype(sum.base), value),
             None => a.int(0, a.dtype(sum.base)),
         };
         let input = a.sub(value, sum.base);

@@ -34,7 +34,7 @@ use crate::arith::int_set::{self, IntSet};
 use crate::arith::iter_map::{IterMapLevel, VarRange, detect_iter_map, inverse_affine_iter_map};
 use crate::ir::visit::{for_each_subexpr, walk_rewrite};
 use crate::ir::{
-    Arena, BlockId, Body, BufferId, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId, Substitution, VarId,
+    Arena, BlockId, BlockIter, Body, BufferId, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -93,7 +93,8 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
     let buffer = single_written_read(state, &deps, block)?;
     require_complete(state, block, scope)?;
     let producer = single_producer(state, block, scope, buffer)?;
-    require_not_output(state, producer, scope)?;
+    let outermost = nested(&state.func, producer, scope).last().map_or(producer, |n| n.0);
+    require_not_output(state, outermost, scope)?;
 
     let why = |why: &'static str| ErrorKind::BodyAnalysis { why };
     let fail = |state: &State, w: &'static str| Err(state.error(why(w), block));
@@ -119,12 +120,15 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
     let Stmt::Store { indices: written_at, value: written, .. } = *state.func.get(store) else {
         return fail(state, "the producer is no single store");
     };
-    let Some(inverse) = instances(&mut state.func, block, producer, read_at, written_at) else {
+    let around = nested(&state.func, producer, scope);
+    let made_by: Vec<BlockIter> =
+        around.iter().flat_map(|&(b, _)| state.func.block(b).iters.iter().copied()).collect();
+    let Some(inverse) = instances(&mut state.func, block, &made_by, read_at, written_at) else {
         return fail(state, "the element that it reads does not determine its instance, or has none");
     };
     let removed = require_removable(state, block)?;
     require_no_view(state, scope, buffer)?;
-    if let Some(&other) = deps.blocks.iter().find(|&&b| b != block && b != producer && mentions(&state.func, b, buffer))
+    if let Some(&other) = deps.blocks.iter().find(|&&b| b != block && b != outermost && mentions(&state.func, b, buffer))
     {
         let name = state.func.block(other).name;
         return Err(state.error(ErrorKind::OtherConsumer { block: name }, other));
@@ -169,11 +173,22 @@ fn single_producer(state: &State, block: BlockId, scope: BlockId, buffer: Buffer
         visit(func, child, buffer, &mut found);
     }
     match found[..] {
-        [one] if func.block_above(one.stmt()) == Some(scope) && check_complete(func, one, scope.stmt()).is_ok() => {
+        [one] if nested(func, one, scope).iter().all(|&(b, around)| check_complete(func, b, around.stmt()).is_ok()) => {
             Ok(one)
         }
         _ => Err(state.error(ErrorKind::NonSingleProducer { block: func.block(block).name }, block)),
     }
+}
+
+/// The block and those around it inside `scope`, from the inside, each with the block that it stands in.
+fn nested(func: &Func, b: BlockId, scope: BlockId) -> SmallVec<[(BlockId, BlockId); 2]> {
+    let mut path = SmallVec::new();
+    let mut inner = b;
+    while let Some(around) = func.block_above(inner.stmt()).filter(|_| inner != scope) {
+        path.push((inner, around));
+        inner = around;
+    }
+    path
 }
 
 fn single_store(func: &Func, body: &Body) -> Option<(BufferId, ExprList, ExprId)> {
@@ -203,17 +218,17 @@ fn single_access(func: &Func, value: ExprId, buffer: BufferId) -> Option<ExprLis
     }
 }
 
-/// The block's iteration variables as expressions of the producer's, for the instance that reads what an instance of the
-/// producer writes.
+/// The block's iteration variables as expressions of those of the producer and around it, for the instance that reads
+/// what an instance of the producer writes.
 fn instances(
     func: &mut Func,
     block: BlockId,
-    producer: BlockId,
+    made_by: &[BlockIter],
     read_at: ExprList,
     written_at: ExprList,
 ) -> Option<Vec<(VarId, ExprId)>> {
     let Func { arena: a, stmts, .. } = func;
-    let (node, made_by) = (stmts.block(block), stmts.block(producer));
+    let node = stmts.block(block);
     let domain: SmallVec<[VarRange; 4]> =
         node.iters.iter().map(|i| VarRange { var: i.var, min: i.min, extent: i.extent }).collect();
     let read: SmallVec<[ExprId; 4]> = a.list(read_at).iter().copied().collect();
@@ -228,8 +243,8 @@ fn instances(
         }
     }
     let domains: Vec<(VarId, IntSet)> =
-        made_by.iters.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
-    for iter in &made_by.iters {
+        made_by.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
+    for iter in made_by {
         analyzer.bind(a, iter.var, iter.min, iter.extent);
     }
     // Each instance is reached: the producer's values run beyond the domain on both sides.
