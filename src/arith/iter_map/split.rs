@@ -24,7 +24,7 @@ impl Rewriter<'_> {
                 let base = self.a.floor_div(base, divisor);
                 return Some(Value::Sum(IterSum::new(&[split], base)));
             }
-            if !self.divides(scale, divisor) || !(self.a.is_int(base, 0) || self.divides(scale, base)) {
+            if !self.divides_out(scale, base, divisor) {
                 self.fail(IterMapError::Scale { scale, divisor });
                 return None;
             }
@@ -71,7 +71,7 @@ impl Rewriter<'_> {
             if self.divides(divisor, scale) && self.divides(divisor, base) {
                 return Some(Value::Expr(zero));
             }
-            if !self.divides(scale, divisor) || !(self.a.is_int(base, 0) || self.divides(scale, base)) {
+            if !self.divides_out(scale, base, divisor) {
                 self.fail(IterMapError::Scale { scale, divisor });
                 return None;
             }
@@ -89,6 +89,12 @@ impl Rewriter<'_> {
         Some(Value::Split(IterSplit { extent: divisor, scale: padded.scale, ..padded }))
     }
 
+    /// Can a scale be divided out of base and divisor? Not a negative one: what follows counts upwards.
+    fn divides_out(&mut self, scale: ExprId, base: ExprId, divisor: ExprId) -> bool {
+        let is_negative = self.a.as_int(scale).is_some_and(|s| s < 0);
+        !is_negative && self.divides(scale, divisor) && (self.a.is_int(base, 0) || self.divides(scale, base))
+    }
+
     fn with_base(&self, split: IterSplit, base: ExprId) -> Value {
         if self.a.is_int(base, 0) { Value::Split(split) } else { Value::Sum(IterSum::new(&[split], base)) }
     }
@@ -97,5 +103,30 @@ impl Rewriter<'_> {
         let sum = self.a.add(x, y);
         let sum = self.a.add_const(sum, -1);
         self.a.binary(BinOp::FloorDiv, sum, y)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::arith::{Analyzer, IterMapLevel, VarRange, iter_map_simplify};
+    use crate::ir::{Arena, DType, Substitution};
+
+    #[test]
+    fn parts_of_a_backward_iterator_keep_their_values() {
+        let mut a = Arena::new();
+        let (var, e) = a.new_var_expr("v", DType::Int32);
+        let [zero, two, seven, eight] = [0, 2, 7, 8].map(|n| a.int32(n));
+        let backward = a.sub(seven, e);
+        let parts = [a.floor_div(backward, two), a.floor_mod(backward, two)];
+        let (domain, always) = ([VarRange { var, min: zero, extent: eight }], a.bool(true));
+        let (level, analyzer) = (IterMapLevel::Surjective, &mut Analyzer::new());
+        let simple = iter_map_simplify(&mut a, &parts, &domain, always, level, analyzer, true);
+        for n in 0..8 {
+            let value = a.int32(n);
+            let at = |a: &mut Arena, e| Substitution::of_vars([(var, value)]).apply(a, e);
+            for (&part, &simple) in parts.iter().zip(&simple) {
+                assert_eq!(at(&mut a, part), at(&mut a, simple));
+            }
+        }
     }
 }
