@@ -7,6 +7,7 @@
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
 //! * [`filled`]: does a block store all that it says it writes?
+//! * [`guard`]: when a block runs, by its predicate and the domains of its iteration variables.
 //! * [`index_map`]: functions of indices, their shapes and inverses.
 //! * [`insertion`]: where a block may be put among its producers and consumers.
 //! * [`interference`]: may nests run interleaved?
@@ -27,6 +28,7 @@ pub mod alloc_site;
 pub mod block_class;
 pub mod dependence;
 pub mod filled;
+pub mod guard;
 pub mod index_map;
 pub mod info;
 pub mod insertion;
