@@ -307,6 +307,12 @@ error_kinds! {
     /// A block that a cache of its output would leave without its input.
     CachedBufferIsRead { buffer: Symbol }
         => "CachedBufferIsReadError", "the block reads buffer `{buffer}`, which it also writes, in a way that a copy cannot serve", help "use `cache_inplace`, or cache before `decompose_reduction`";
+    /// A block without indices to compute beforehand.
+    TooFewIndices { block: Symbol, found: usize }
+        => "TooFewIndicesError", "block `{block}` has {found} expressions that could be computed beforehand, expected 2 or more", help "lower `cse_thresh`";
+    /// An index that cannot be computed outside its block.
+    IndexNotCachable { block: Symbol, why: &'static str }
+        => "IndexNotCachableError", "an expression of block `{block}` uses {why}", help "cache before `fuse` and `blockize`";
     /// A copy of a buffer would come too late for a reader, or too early for a writer.
     CopyOutOfOrder { buffer: Symbol, block: Symbol }
         => "CopyOutOfOrderError", "block `{block}` accesses buffer `{buffer}` inside the same loops", help "copy before `compute_at` and the like";

@@ -19,6 +19,7 @@
 //! * [`reducer`]: which operation a reduction block makes.
 //! * [`region_bound`]: what the instances of a block touch together.
 //! * [`region_cover`]: do consumers read only what producers wrote?
+//! * [`shared_computations`]: which computations of an expression are worth a buffer.
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
 //! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
 
@@ -42,6 +43,7 @@ pub mod reducer;
 pub mod region_bound;
 pub mod region_cover;
 pub mod relayout;
+pub mod shared_computations;
 pub mod tree;
 
 pub use info::{set_unknown_info, update_scope_info};
