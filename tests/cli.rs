@@ -1,5 +1,8 @@
 //! The command line, end to end: exit codes, what goes to which stream, damaged and missing files, interruption.
 
+#[path = "cli/apply.rs"]
+mod apply;
+
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use std::fs;
@@ -118,7 +121,8 @@ fn five_programs_are_measured_once() {
     assert_eq!(found, fields);
     let parts: Vec<&str> = json["breakdown_s"].as_object().expect("parts").keys().map(String::as_str).collect();
     assert_eq!(parts, ["space", "search", "compile", "measure", "check", "database"]);
-    assert_eq!((&json["trials"], &json["valid"], &json["distinct_programs"]), (&5.into(), &5.into(), &5.into()));
+    let counts = (&json["trials"], &json["valid"], &json["distinct_programs"]);
+    assert_eq!(counts, (&5.into(), &5.into(), &5.into()), "{json:#}");
     assert_eq!((&json["stop_reason"], &json["checked"]), (&"space exhausted".into(), &true.into()));
     let number = |field: &str| json[field].as_f64().unwrap_or_else(|| panic!("{field}: {}", json[field]));
     assert!((number("gflops") - 2.0 * 128f64.powi(3) / number("best_us") / 1e3).abs() < 1e-6 * number("gflops"));

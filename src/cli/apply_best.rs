@@ -1,7 +1,7 @@
 //! `tvmr apply-best`: the module with each function replaced by its best known version.
 
 use super::Done;
-use super::args::{DialectArg, Global, Input, Machine, WorkDir};
+use super::args::{DialectArg, Global, Input, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    intrin: Intrin,
     #[command(flatten)]
     work_dir: WorkDir,
     #[command(flatten)]
@@ -39,6 +41,7 @@ pub struct Args {
 
 pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let program = Program::read(&args.input, console)?;
+    let intrinsics = load::intrinsics(&args.intrin)?;
     let target = load::target(&args.machine)?;
     let chosen = program.functions(args.func.as_deref())?;
     let db = records::open(&args.work_dir.work_dir, console)?;
@@ -46,7 +49,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let mut module: Module = program.module().clone();
     let mut missing = Vec::new();
     for index in chosen {
-        let workload = Workload::of(program.module(), index);
+        let workload = Workload::of(program.module(), index).with_intrinsics(intrinsics.clone());
         let best = records::best(&workload, db.as_ref(), &filter, 1, console)?;
         let Some(best) = best else {
             missing.push(workload.name);

@@ -67,6 +67,14 @@ pub struct WorkDir {
     pub work_dir: PathBuf,
 }
 
+/// Tensor intrinsics beside the built-in ones.
+#[derive(clap::Args, Debug)]
+pub struct Intrin {
+    /// File of tensor intrinsics for `tensorize`: functions `NAME_desc` and `NAME_impl`; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub intrin: Vec<PathBuf>,
+}
+
 /// Which of the records are for this machine.
 #[derive(clap::Args, Debug)]
 pub struct Machine {

@@ -1,10 +1,11 @@
 //! `tvmr bench`: checks and times a program.
 
-use super::args::{Format, Global, Input, Machine, WorkDir};
+use super::args::{Format, Global, Input, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
-use super::{Done, apply, records, setting, signals};
+use super::scheduled::Request;
+use super::{Done, records, setting, signals};
 use crate::ir::Func;
 use crate::ir::hash::program_hash;
 use crate::tune::Interrupt;
@@ -25,6 +26,8 @@ pub struct Args {
     /// With the best known schedule of each function
     #[arg(long, conflicts_with = "trace")]
     best: bool,
+    #[command(flatten)]
+    intrin: Intrin,
     /// With a trace (Python or JSON) or schedule function
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -102,9 +105,19 @@ fn versions(
     setting: &Setting,
     console: Console,
 ) -> Result<Vec<Version>, Failure> {
-    let workloads = functions.iter().map(|&i| (i, Workload::of(program.module(), i)));
+    let intrinsics = load::intrinsics(&args.intrin)?;
+    let workload = |&i: &usize| (i, Workload::of(program.module(), i).with_intrinsics(intrinsics.clone()));
+    let workloads = functions.iter().map(workload);
     if let Some(trace) = &args.trace {
-        let schedule = apply::scheduled(program, trace, args.func.as_deref(), args.seed)?;
+        let request = Request {
+            program,
+            trace,
+            func: args.func.as_deref(),
+            seed: args.seed,
+            intrinsics: intrinsics.clone(),
+            dialect: program.dialect(None),
+        };
+        let schedule = request.scheduled(console)?;
         let version = |(i, workload): (usize, Workload)| {
             let mut func = schedule.funcs[i].clone();
             func.name = workload.func().name;

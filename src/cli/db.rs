@@ -1,10 +1,10 @@
 //! `tvmr db`: looking after databases.
 
 use super::Done;
-use super::args::{Format, Global, WorkDir};
+use super::args::{Format, Global, Intrin, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
-use super::records;
+use super::{load, records};
 use crate::database::{Database, Filter};
 use crate::script::{self, ParseOptions};
 use crate::tune::workload::Workload;
@@ -55,6 +55,8 @@ struct Top {
 struct Verify {
     #[command(flatten)]
     work_dir: WorkDir,
+    #[command(flatten)]
+    intrin: Intrin,
     /// Check the lines only, and replay nothing
     #[arg(long)]
     lines_only: bool,
@@ -168,6 +170,7 @@ fn top(args: &Top, console: Console) -> Done {
 }
 
 fn verify(args: &Verify, console: Console) -> Done {
+    let intrinsics = load::intrinsics(&args.intrin)?;
     let dir = &args.work_dir.work_dir;
     let db = match Database::open(dir) {
         Ok(db) => db,
@@ -191,7 +194,7 @@ fn verify(args: &Verify, console: Console) -> Done {
                 continue;
             }
         };
-        let workload = Workload::of(&parsed.module, 0);
+        let workload = Workload::of(&parsed.module, 0).with_intrinsics(intrinsics.clone());
         if workload.hash != entry.hash {
             problems.push(format!("workload {id}: its hash is {}, the line says {}", workload.hash, entry.hash));
         }

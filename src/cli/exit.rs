@@ -12,6 +12,9 @@ pub enum Failure {
     Usage(String, String),
     /// A file is wrong: what and where.
     Input(Box<Diagnostics>),
+    /// A schedule does not apply: an error that has been put into words already, since it shows a program that is
+    /// gone by the time it is read.
+    Shown(String),
     /// The machine failed us: disk, lock, permission.
     Machine(String, String),
     /// A signal of this number ended it; what is kept, and how to go on.
@@ -25,7 +28,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Failure::Negative(_) => 1,
-            Failure::Usage(..) | Failure::Input(_) => 2,
+            Failure::Usage(..) | Failure::Input(_) | Failure::Shown(_) => 2,
             Failure::Machine(..) => 3,
             Failure::Interrupted(signal, _) => 128u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
             Failure::ClosedPipe => 0,

@@ -1,16 +1,18 @@
 //! Reading programs, schedules and machine descriptions, with errors for people.
 
-use super::args::{Input, Machine};
+use super::args::{Input, Intrin, Machine};
 use super::console::Console;
 use super::exit::Failure;
-use crate::diagnostic::{Diagnostic, Diagnostics, Source};
+use crate::diagnostic::{Diagnostics, Source};
 use crate::ir::Module;
 use crate::schedule::Trace;
 use crate::schedule::function::ScheduleFunction;
+use crate::schedule::intrin::Intrinsics;
 use crate::script::{self, Dialect, ParseOptions, Parsed};
 use crate::target::Target;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The text of a file, or of standard input for `-`.
 pub fn text(path: &Path) -> Result<String, Failure> {
@@ -128,14 +130,28 @@ pub fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
     let source = text(path)?;
     let name = path.to_string_lossy();
     if source.trim_start().starts_with('[') {
-        let in_file = |message: String| {
+        return Trace::from_json_text(&source).map(ScheduleText::Trace).map_err(|e| {
             let shown = Source { name: &name, text: &source };
-            Failure::from(Diagnostics::new(shown, vec![Diagnostic::error("trace-json", message)]))
-        };
-        let json: serde_json::Value = serde_json::from_str(&source).map_err(|e| in_file(e.to_string()))?;
-        return Trace::from_json(&json).map(ScheduleText::Trace).map_err(|e| in_file(e.to_string()));
+            Failure::from(Diagnostics::new(shown, vec![e.diagnostic()]))
+        });
     }
     Ok(ScheduleText::Function(ScheduleFunction::parse(&source, &name)?))
+}
+
+/// The intrinsics of the files that a command names, beside the built-in ones; `None` if it names none.
+pub fn intrinsics(files: &Intrin) -> Result<Option<Arc<Intrinsics>>, Failure> {
+    if files.intrin.is_empty() {
+        return Ok(None);
+    }
+    let mut table = Intrinsics::clone(&Intrinsics::built_in());
+    for path in &files.intrin {
+        if path.as_os_str() == "-" {
+            let help = "name a file, which later commands can read again".to_string();
+            return Err(Failure::Usage("intrinsics cannot come from standard input".to_string(), help));
+        }
+        table.register_text(&text(path)?, &path.to_string_lossy())?;
+    }
+    Ok(Some(Arc::new(table)))
 }
 
 /// The machine that a command is about, with the threads of a kernel.

@@ -16,9 +16,11 @@ mod load;
 mod print_trace;
 mod progress;
 mod records;
+mod scheduled;
 mod setting;
 mod signals;
 mod space;
+mod steps;
 mod tune;
 
 use clap::{Parser, Subcommand};

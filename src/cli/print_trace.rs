@@ -1,7 +1,7 @@
 //! `tvmr print-trace`: the best known schedule of a function.
 
 use super::Done;
-use super::args::{DialectArg, Global, Input, Machine, WorkDir};
+use super::args::{DialectArg, Global, Input, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
@@ -13,6 +13,8 @@ use crate::tune::workload::Workload;
 pub struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    intrin: Intrin,
     #[command(flatten)]
     work_dir: WorkDir,
     #[command(flatten)]
@@ -54,7 +56,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
             return Err(Failure::Usage("the program has several functions".to_string(), help));
         }
     };
-    let workload = Workload::of(program.module(), index);
+    let workload = Workload::of(program.module(), index).with_intrinsics(load::intrinsics(&args.intrin)?);
     let db = records::open(&args.work_dir.work_dir, console)?;
     let filter = records::filter(&target, &args.machine, global, args.any_target);
     let Some(best) = records::best(&workload, db.as_ref(), &filter, args.rank as usize, console)? else {

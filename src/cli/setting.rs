@@ -29,6 +29,11 @@ pub fn here(machine: &Machine, global: &Global, check: bool, console: Console) -
 
 /// Refuses a function that cannot be run, for want of numbers.
 pub fn check_concrete(func: &Func) -> Result<(), Failure> {
+    symbolic(func).map_or(Ok(()), |(what, help)| Err(Failure::Usage(what, help)))
+}
+
+/// What number a function wants before it can be run, if it does, and what to do about it.
+pub fn symbolic(func: &Func) -> Option<(String, String)> {
     let symbolic = |e: &crate::ir::ExprId| func.arena.as_int(*e).is_none();
     for param in &func.params {
         let name = match param.buffer {
@@ -38,7 +43,7 @@ pub fn check_concrete(func: &Func) -> Result<(), Failure> {
         };
         let what = if param.buffer.is_some() { "has a symbolic extent" } else { "is a scalar" };
         let help = "give it a value with `--bind`, such as `--bind n=1024`".to_string();
-        return Err(Failure::Usage(format!("the parameter `{name}` of `{}` {what}", func.name), help));
+        return Some((format!("the parameter `{name}` of `{}` {what}", func.name), help));
     }
-    Ok(())
+    None
 }

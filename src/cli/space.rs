@@ -1,12 +1,13 @@
 //! The search space that a command line names: rules, or a file with a schedule function.
 
+use super::console::Console;
 use super::exit::Failure;
 use super::load;
-use crate::diagnostic::Diagnostics;
 use crate::ir::Module;
 use crate::schedule::Schedule;
 use crate::schedule::error::ErrorKind;
-use crate::schedule::function::{FunctionError, ScheduleFunction};
+use crate::schedule::function::ScheduleFunction;
+use crate::schedule::intrin::Intrinsics;
 use crate::script::Dialect;
 use crate::space::sample::{ScheduleSource, SourceError};
 use crate::tune::config::SpaceChoice;
@@ -14,7 +15,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The space called `name`.
-pub fn choose(name: &str, tuned: &[Module], dialect: Dialect) -> Result<SpaceChoice, Failure> {
+pub fn choose(
+    name: &str,
+    tuned: &[Module],
+    intrinsics: Option<&Arc<Intrinsics>>,
+    dialect: Dialect,
+    console: Console,
+) -> Result<SpaceChoice, Failure> {
     match name {
         "auto" => return Ok(SpaceChoice::Auto),
         "tvm" => return Ok(SpaceChoice::Tvm),
@@ -27,7 +34,8 @@ pub fn choose(name: &str, tuned: &[Module], dialect: Dialect) -> Result<SpaceCho
     }
     let function = ScheduleFunction::parse(&load::text(path)?, name)?;
     if let [only] = tuned {
-        try_out(&function, only, dialect)?;
+        let schedule = Schedule::new(only, 0).with_intrinsics(intrinsics.cloned());
+        try_out(&function, schedule, dialect, console)?;
     }
     let name = path.file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
     Ok(SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) })
@@ -35,33 +43,35 @@ pub fn choose(name: &str, tuned: &[Module], dialect: Dialect) -> Result<SpaceCho
 
 /// Applies a function once, so that a mistake that no decision can mend is shown where it is and not counted a
 /// thousand times.
-fn try_out(function: &ScheduleFunction, module: &Module, dialect: Dialect) -> Result<(), Failure> {
-    let mut schedule = Schedule::new(module, 0);
-    let Err(error) = function.apply(&mut schedule) else { return Ok(()) };
-    match &error.refused {
-        // Other decisions may do.
-        Some(refused) if !is_hopeless(&refused.kind) => Ok(()),
-        Some(_) => {
+fn try_out(
+    function: &ScheduleFunction,
+    mut schedule: Schedule,
+    dialect: Dialect,
+    console: Console,
+) -> Result<(), Failure> {
+    let Err(mut error) = function.apply(&mut schedule) else { return Ok(()) };
+    if let Some(refused) = &error.refused {
+        if !is_hopeless(&refused.kind) {
+            // Other decisions may do.
             tracing::debug!("{}", function.render_error(&error, &schedule, dialect, false));
-            Err(input(function, error))
+            return Ok(());
         }
-        None => Err(input(function, error)),
+        if matches!(refused.kind, ErrorKind::UnknownFunction { .. }) {
+            let note = "whatever its name in the file, a function is called `main` while it is tuned";
+            error.diagnostic.notes.push(note.to_string());
+        }
     }
-}
-
-fn input(function: &ScheduleFunction, error: FunctionError) -> Failure {
-    let mut diagnostic = *error.diagnostic;
-    if matches!(error.refused.as_deref().map(|e| &e.kind), Some(ErrorKind::UnknownFunction { .. })) {
-        diagnostic = diagnostic.note("whatever its name in the file, a function is called `main` while it is tuned");
-    }
-    Failure::from(Diagnostics::new(function.source(), vec![diagnostic]))
+    Err(Failure::Shown(function.render_error(&error, &schedule, dialect, console.color)))
 }
 
 /// Does what is named not exist at all?
 fn is_hopeless(kind: &ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::UnknownFunction { .. } | ErrorKind::BlockNotFound { .. } | ErrorKind::MultipleBlocksFound { .. }
+        ErrorKind::UnknownFunction { .. }
+            | ErrorKind::BlockNotFound { .. }
+            | ErrorKind::MultipleBlocksFound { .. }
+            | ErrorKind::UnknownIntrin { .. }
     )
 }
 

@@ -1,7 +1,7 @@
 //! `tvmr tune`: searches for the fastest schedules.
 
 use super::Done;
-use super::args::{Format, Global, Input, Machine, WorkDir};
+use super::args::{Format, Global, Input, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
@@ -30,6 +30,8 @@ pub struct Args {
     /// Search space: `auto`, `tvm`, or a file with a schedule function
     #[arg(long, value_name = "SPACE", default_value = "auto")]
     space: String,
+    #[command(flatten)]
+    intrin: Intrin,
     /// How decisions are made
     #[arg(long, value_enum, default_value = "random", value_name = "STRATEGY")]
     strategy: StrategyArg,
@@ -93,7 +95,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         setting::check_concrete(&program.module().funcs[index])?;
     }
     let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
-    let space = space::choose(&args.space, &tuned, program.parsed.dialect)?;
+    let intrinsics = load::intrinsics(&args.intrin)?;
+    let space = space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console)?;
     let described = load::target(&args.machine)?;
     let setting = setting::here(&args.machine, global, !args.no_check, console)?;
     let cores = setting.target.cores as usize;
@@ -102,6 +105,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         max_time: args.max_seconds.map(Duration::from_secs_f64),
         patience: args.patience,
         space,
+        intrinsics,
         strategy: match args.strategy {
             StrategyArg::Random => StrategyChoice::Random,
             StrategyArg::Replay => StrategyChoice::Replay,

@@ -285,7 +285,7 @@ impl Func {
     }
 }
 
-/// Rewrites what a view says of itself, which may depend on where it stands.
+/// Rewrites what a buffer of a block says of itself, which may depend on the iterations of the block.
 fn rewrite_declaration<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, view: BufferId) {
     let Buffer { shape, strides, elem_offset, .. } = *arena.buffer(view);
     let shape = arena.map_list(shape, |a, e| r.rewrite_expr(a, e));
@@ -304,9 +304,11 @@ fn rewrite_block<R: Rewriter + ?Sized>(arena: &mut Arena, b: &mut Block, r: &mut
     for region in b.reads.iter_mut().chain(b.writes.iter_mut()) {
         *region = rewrite_region(r, arena, region);
     }
-    for MatchBuffer { source, buffer } in &mut b.matches {
+    for MatchBuffer { source, .. } in &mut b.matches {
         *source = rewrite_region(r, arena, source);
-        rewrite_declaration(r, arena, *buffer);
+    }
+    for &buffer in b.allocs.iter().chain(b.matches.iter().map(|m| &m.buffer)) {
+        rewrite_declaration(r, arena, buffer);
     }
     for buffer in b.allocs.iter_mut().chain(b.matches.iter_mut().map(|m| &mut m.buffer)) {
         *buffer = r.rewrite_buffer(*buffer);

@@ -1,6 +1,6 @@
 //! Arguments and results of schedule instructions, as a trace holds them.
 
-use crate::ir::{BinOp, BlockId, LoopId, Symbol, expr::floor_div};
+use crate::ir::{BinOp, BlockId, CmpOp, LoopId, Symbol, expr::floor_div};
 use std::sync::Arc;
 
 /// A random variable of a schedule: the name of an instruction's result. One counter numbers all kinds, in order of
@@ -157,7 +157,7 @@ pub enum LambdaExpr {
     /// `a op b`.
     Binary(BinOp, Box<LambdaExpr>, Box<LambdaExpr>),
     /// `a op b`, a condition.
-    Compare(crate::ir::CmpOp, Box<LambdaExpr>, Box<LambdaExpr>),
+    Compare(CmpOp, Box<LambdaExpr>, Box<LambdaExpr>),
     /// `not a`.
     Not(Box<LambdaExpr>),
     /// `T.if_then_else(c, a, b)`.
@@ -167,6 +167,40 @@ pub enum LambdaExpr {
 }
 
 impl LambdaExpr {
+    /// The value for these indices, conditions as 0 and 1; `None` where it is no integer.
+    fn eval(&self, indices: &[i64]) -> Option<i64> {
+        Some(match self {
+            LambdaExpr::Param(i) => *indices.get(*i)?,
+            LambdaExpr::Int(v) => *v,
+            LambdaExpr::Typed(_, a) => a.eval(indices)?,
+            LambdaExpr::Binary(op, a, b) => {
+                let (x, y) = (a.eval(indices)?, b.eval(indices)?);
+                match op {
+                    BinOp::And => i64::from(x != 0 && y != 0),
+                    BinOp::Or => i64::from(x != 0 || y != 0),
+                    op => RvExpr::Binary(*op, Box::new(RvExpr::Int(x)), Box::new(RvExpr::Int(y))).eval(&|_| None)?,
+                }
+            }
+            LambdaExpr::Compare(op, a, b) => {
+                let (x, y) = (a.eval(indices)?, b.eval(indices)?);
+                i64::from(match op {
+                    CmpOp::Eq => x == y,
+                    CmpOp::Ne => x != y,
+                    CmpOp::Lt => x < y,
+                    CmpOp::Le => x <= y,
+                    CmpOp::Gt => x > y,
+                    CmpOp::Ge => x >= y,
+                })
+            }
+            LambdaExpr::Not(a) => i64::from(a.eval(indices)? == 0),
+            LambdaExpr::IfThenElse(parts) => {
+                let [c, a, b] = &**parts;
+                if c.eval(indices)? != 0 { a.eval(indices)? } else { b.eval(indices)? }
+            }
+            LambdaExpr::Rv(_) | LambdaExpr::Float(_) | LambdaExpr::AxisSeparator => return None,
+        })
+    }
+
     /// The expression with its random variables replaced by what `f` gives.
     pub fn map_rvs(&self, f: &impl Fn(Rv) -> LambdaExpr) -> LambdaExpr {
         match self {
@@ -198,6 +232,13 @@ impl LambdaExpr {
 }
 
 impl Lambda {
+    /// The results for these indices, separators of axes left out; `None` where they are no integers, or random
+    /// variables are left.
+    pub fn eval(&self, indices: &[i64]) -> Option<Vec<i64>> {
+        let results = self.results.iter().filter(|r| !matches!(r, LambdaExpr::AxisSeparator));
+        results.map(|r| r.eval(indices)).collect()
+    }
+
     /// Does it mention random variables?
     pub fn has_rvs(&self) -> bool {
         let mut found = false;

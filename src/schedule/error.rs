@@ -61,6 +61,10 @@ macro_rules! error_kinds {
                 match self { $(ErrorKind::$variant $({ $($field: _),* })? => $class,)* }
             }
 
+            /// All kinds, each with its class and its help, unfilled.
+            #[cfg(test)]
+            const ALL: &[(&str, &str, &str)] = &[$((stringify!($variant), $class, $help),)*];
+
             /// What to do about it; may be empty.
             pub fn help(&self) -> String {
                 match self { $(ErrorKind::$variant $({ $($field),* })? => {
@@ -93,7 +97,7 @@ error_kinds! {
         => "ValueError", "the {what} no longer exists: {by}", help "use the handles which that instruction returned";
     /// The random variable is of another kind.
     WrongHandle { expected: &'static str, found: &'static str }
-        => "ValueError", "expected a {expected}, found a {found}", help "";
+        => "ValueError", "expected a {expected}, found a {found}", help "pass a {expected}, such as `get_sblock` and `get_loops` give";
     /// No block of that name.
     BlockNotFound { name: Symbol, func: Symbol, near: String }
         => "BlockNotFoundError", "function `{func}` has no block `{name}`", help "{near}";
@@ -102,7 +106,7 @@ error_kinds! {
         => "MultipleBlocksFoundError", "{count} blocks are called `{name}`", help "fetch one through `get_child_blocks`, `get_producers` or `get_consumers`";
     /// The primitive is for blocks inside others.
     RootBlock
-        => "RootBlockError", "the root block has no scope around it", help "";
+        => "RootBlockError", "the root block has no scope around it", help "choose a block inside it";
     /// A parameter must be a constant.
     SymbolicShape
         => "SymbolicShapeError", "the loop's bounds are not constant", help "make the extents concrete with `--bind`";
@@ -111,13 +115,13 @@ error_kinds! {
         => "HasAnnotationOrThreadBindingError", "the loop has annotations or is bound to a thread axis", help "split or fuse first, then annotate";
     /// Loops must start at zero.
     LoopNotStartWithZero
-        => "LoopNotStartWithZeroError", "the loop does not start at 0", help "";
+        => "LoopNotStartWithZeroError", "the loop does not start at 0", help "write the loop from 0, or do this before `loop_partition`";
     /// More than one factor to infer.
     NotSingleInferFactor
         => "NotSingleInferFactorError", "more than one factor is left to be inferred", help "leave at most one factor as `None`";
     /// A factor below one.
     NonPositiveFactor { factor: i64, position: usize }
-        => "NonPositiveFactorError", "factor {position} is {factor}, expected a positive number", help "";
+        => "NonPositiveFactorError", "factor {position} is {factor}, expected a positive number", help "leave the factor as `None` to have it inferred";
     /// The factors do not cover the loop.
     WrongFactor { product: i64, extent: String }
         => "WrongFactorError", "factors cover {product} of the {extent} iterations", help "make the factors multiply to at least {extent}, or leave one as `None`";
@@ -132,16 +136,16 @@ error_kinds! {
         => "OuterNotInnerParent", "the loop is not directly inside the loop named before it", help "name loops from the outermost inwards, without gaps; `reorder` first if need be";
     /// Something else stands beside the inner loop.
     NotOnlyChild
-        => "NotOnlyChildError", "the loop is not the only statement inside the loop around it", help "";
+        => "NotOnlyChildError", "the loop is not the only statement inside the loop around it", help "move the other statement away with `compute_at` or `reverse_compute_at`, or fuse the loops outside it";
     /// An extent depends on another loop.
     DependentLoop
-        => "DependentLoopError", "the loop's extent depends on another of the loops", help "";
+        => "DependentLoopError", "the loop's extent depends on another of the loops", help "leave that loop where it is, outside this one";
     /// A loop is named twice.
     LoopMultiAppearance
-        => "LoopMultiAppearanceError", "the loop is named more than once", help "";
+        => "LoopMultiAppearanceError", "the loop is named more than once", help "name each loop once";
     /// Nests that do not iterate alike.
     MergeLoopsNotMatch { problem: &'static str }
-        => "MergeLoopsNotMatchError", "the loops cannot be merged: {problem}", help "";
+        => "MergeLoopsNotMatchError", "the loops cannot be merged: {problem}", help "`split` or `fuse` the nests until they are alike, or use `reverse_compute_at`";
     /// Merging would make an iteration use what only a later one makes.
     MergeReorders
         => "MergeReordersError", "merging moves the loop past something that it depends on, or that depends on it", help "merge neighbouring nests whose iterations depend on no later ones";
@@ -150,31 +154,31 @@ error_kinds! {
         => "InvalidReorderIndex", "{order} is no order of the block's {n} iteration variables", help "name each position from 0 on exactly once";
     /// The loops are not in one chain.
     LoopsNotAChain { problem: &'static str }
-        => "LoopsNotAChainError", "the loops do not form a chain: {problem}", help "";
+        => "LoopsNotAChainError", "the loops do not form a chain: {problem}", help "name loops around one block only, without branches between them; `compute_at` and `reverse_compute_at` move what stands between";
     /// Block bindings are not affine.
     NotAffineBinding
-        => "NotAffineBindingError", "the block's bindings are not affine in the loops around it", help "";
+        => "NotAffineBindingError", "the block's bindings are not affine in the loops around it", help "schedule the block before the instruction that made its bindings so, or leave these loops";
     /// A kind of iteration variable that is not allowed.
     BlockIterType
-        => "BlockPropertyError", "the block has an iteration variable that is neither spatial nor reduction", help "";
+        => "BlockPropertyError", "the block has an iteration variable that is neither spatial nor reduction", help "only blocks with spatial and reduction iteration variables can be reordered";
     /// A loop must be data-parallel for this.
     WrongBlockIterType { op: &'static str, loop_name: Symbol, block: Symbol, kind: &'static str }
-        => "WrongBlockIterTypeError", "`{op}` of loop `{loop_name}` is not possible: it drives a {kind} iteration variable of block `{block}`", help "choose a loop that only spatial iteration variables use, or `rfactor` the reduction";
+        => "WrongBlockIterTypeError", "loop `{loop_name}` cannot be given to `{op}`: it drives a {kind} iteration variable of block `{block}`", help "choose a loop that only spatial iteration variables use, or `rfactor` the reduction";
     /// A subtree's blocks are neither complete nor reduction blocks.
     NotCompactDataFlow { block: Symbol }
-        => "NotCompactDataFlowError", "block `{block}` below is neither a complete nor a reduction block of its scope", help "set loop kinds before `decompose_reduction`";
+        => "NotCompactDataFlowError", "block `{block}` below is neither a complete nor a reduction block of its scope", help "set loop kinds before `decompose_reduction`; an update in place is neither, so give it a buffer of its own to write";
     /// Neither complete nor reduction block.
     NotCompleteOrReductionBlock { block: Symbol, complete: &'static str, reduction: &'static str }
-        => "NotCompleteOrReductionBlockError", "block `{block}` is neither a complete block ({complete}) nor a reduction block ({reduction})", help "";
+        => "NotCompleteOrReductionBlockError", "block `{block}` is neither a complete block ({complete}) nor a reduction block ({reduction})", help "do this before `decompose_reduction`, and to blocks that alone write their output";
     /// Not a complete block.
     IncompleteBlock { block: Symbol, why: &'static str }
-        => "IncompleteBlockError", "block `{block}` is not a complete block: {why}", help "";
+        => "IncompleteBlockError", "block `{block}` is not a complete block: {why}", help "do this to a block that alone writes its output, over spatial iteration variables only";
     /// Not a reduction block.
     NotReductionBlock { block: Symbol, why: &'static str }
-        => "NotReductionBlockError", "block `{block}` is not a reduction block: {why}", help "";
+        => "NotReductionBlockError", "block `{block}` is not a reduction block: {why}", help "choose the block that reduces, before `decompose_reduction`";
     /// The scope is no stage pipeline.
     NotStagePipeline
-        => "NotStagePipelineError", "a block of the scope reads what its producers do not fully write, or out of order", help "";
+        => "NotStagePipelineError", "a block of the scope reads what its producers do not fully write, or out of order", help "do this before blocks are split into parts or moved out of order";
     /// Block and loop are not in one scope.
     NotInSameScope { problem: &'static str }
         => "NotInSameScopeError", "{problem}", help "choose a loop of the same block that is not around the moved block";
@@ -183,31 +187,31 @@ error_kinds! {
         => "NotAllRequiredBlocksAreVisitedError", "{needed} `{missing}` is not under the loop", help "choose a loop around all of them";
     /// The block writes an output.
     OutputBlock { block: Symbol }
-        => "OutputBlockError", "block `{block}` writes an output of its scope", help "";
+        => "OutputBlockError", "block `{block}` writes an output of its scope", help "choose another block, or `cache_write` this one and move the original";
     /// A move past a block that depends on the moved one, or that it depends on.
     DependenceOrder { block: Symbol, other: Symbol }
-        => "DependenceOrderError", "block `{block}` would move past block `{other}`, and one of them depends on the other", help "";
+        => "DependenceOrderError", "block `{block}` would move past block `{other}`, and one of them depends on the other", help "move the other block first, or choose a loop that holds both";
     /// A position that is not allowed.
     InvalidIndex { index: i64, allowed: String }
         => "InternalError", "index {index} is no possible position", help "the possible ones are {allowed}";
     /// No place for a block among its producers and consumers.
     InsertionPointNotFound { producer: usize, consumer: usize }
-        => "InsertionPointNotFoundError", "no place is behind all producers and before all consumers: under the loop, statement {producer} holds a producer and statement {consumer} a consumer", help "";
+        => "InsertionPointNotFoundError", "no place is behind all producers and before all consumers: under the loop, statement {producer} holds a producer and statement {consumer} a consumer", help "choose a loop further out, or move the consumer first";
     /// A block under a condition cannot be moved.
     Conditional { block: Symbol }
         => "ConditionalBlockError", "block `{block}` stands under an `if` or `let` and cannot be moved out of it", help "state the condition as `T.where`";
     /// An index that no rule solves.
     UnsolvedRegion { buffer: Symbol }
-        => "ValueError", "cannot tell which instances of the block provide what is needed of `{buffer}`", help "";
+        => "ValueError", "cannot tell which instances of the block provide what is needed of `{buffer}`", help "choose a loop further out, or a buffer accessed at affine indices";
     /// Instances that read nothing of the producers would be lost.
     LostInstances { block: Symbol }
-        => "LostInstancesError", "instances of block `{block}` that read nothing the producers write would not run any more", help "";
+        => "LostInstancesError", "instances of block `{block}` that read nothing the producers write would not run any more", help "choose a loop of a producer that writes all that the block reads";
     /// Instances that the move would add.
     NewInstances { block: Symbol }
-        => "NewInstancesError", "the loops around output block `{block}` leave out instances that would run under the new loop", help "";
+        => "NewInstancesError", "the loops around output block `{block}` leave out instances that would run under the new loop", help "choose factors that divide the extents, so that no predicate is needed";
     /// A predicate that the move would drop.
     LostPredicate { block: Symbol }
-        => "LostPredicateError", "the `T.where` of output block `{block}` does not follow from the domains of its iteration variables, and would be lost", help "";
+        => "LostPredicateError", "the `T.where` of output block `{block}` does not follow from the domains of its iteration variables, and would be lost", help "choose factors that divide the extents, so that no predicate is needed";
     /// A reduction that would add some values more than once.
     RepeatedReduction { block: Symbol }
         => "RepeatedReductionError", "reduction block `{block}` would add some values more than once", help "choose a loop outside those that the block does not use";
@@ -217,45 +221,48 @@ error_kinds! {
     /// A tile of which a part is produced later.
     EarlyRead { block: Symbol, buffer: Symbol }
         => "EarlyReadError", "block `{block}` would read elements of `{buffer}` that only a later iteration of the loop writes", help "choose a loop further out";
+    /// A loop whose iterations depend on each other.
+    LoopCarried { op: &'static str, loop_name: Symbol, buffer: Symbol }
+        => "LoopCarriedDependencyError", "cannot {op} loop `{loop_name}`: a block in it may read elements of `{buffer}` that another iteration writes", help "choose a loop whose iterations write all that they read";
     /// A reduction whose first step would come after others.
     ReductionOutOfOrder { block: Symbol, loop_name: Symbol }
         => "ReductionOutOfOrderError", "loop `{loop_name}` drives spatial and reduction variables of block `{block}`, whose first step would come after others", help "reorder before fusing, or `decompose_reduction` first";
     /// No write, or several.
     NotSingleWriteBlock { buffer: Symbol, count: usize }
-        => "NotSingleWriteBlock", "buffer `{buffer}` is written by {count} blocks, expected one", help "";
+        => "NotSingleWriteBlock", "buffer `{buffer}` is written by {count} blocks, expected one", help "choose a buffer with one writer, or do this before `decompose_reduction`";
     /// A buffer index out of range.
     BufferIndexOutOfRange { index: i64, count: usize, access: &'static str }
-        => "BufferIndexOutOfRangeError", "buffer index {index} is out of range: the block {access} {count} buffers", help "";
+        => "BufferIndexOutOfRangeError", "buffer index {index} is out of range: the block {access} {count} buffers", help "count from 0, or name the buffer";
     /// A block with init where none may be.
     HasInitBlock { block: Symbol }
         => "HasInitBlock", "block `{block}` has an init", help "`decompose_reduction` takes it out";
     /// The body cannot be inlined.
     BodyAnalysis { why: &'static str }
-        => "BodyAnalysisError", "the block cannot be inlined: {why}", help "";
+        => "BodyAnalysisError", "the block cannot be inlined: {why}", help "leave the block; `compute_at` moves it near its readers instead";
     /// The consumer has several producers.
     NonSingleProducer { block: Symbol }
-        => "NonSingleProducerError", "block `{block}` has not exactly one complete producer", help "";
+        => "NonSingleProducerError", "block `{block}` has not exactly one complete producer", help "inline the other producers first, or use `reverse_compute_at`";
     /// The producer has another consumer.
     OtherConsumer { block: Symbol }
-        => "NonSingleConsumerError", "block `{block}` uses the buffer too, which would have no writer any more", help "";
+        => "NonSingleConsumerError", "block `{block}` uses the buffer too, which would have no writer any more", help "inline that block as well, or use `reverse_compute_at`";
     /// Several buffers where one is expected.
     NotSingleReadWriteBuffer { access: &'static str, count: usize }
-        => "NotSingleReadWriteBuffer", "the block {access} {count} buffers, expected one", help "";
+        => "NotSingleReadWriteBuffer", "the block {access} {count} buffers, expected one", help "move such a block with `compute_at` or `reverse_compute_at`, or split it in the program";
     /// The loop is not around the block.
     LoopPosition { loop_name: Symbol, block: Symbol }
-        => "LoopPositionError", "loop `{loop_name}` is not around block `{block}`", help "";
+        => "LoopPositionError", "loop `{loop_name}` is not around block `{block}`", help "take a loop from `get_loops` of the block";
     /// The loop is inside a reduction loop.
     LoopHeight { loop_name: Symbol, outer: Symbol }
         => "LoopHeightError", "loop `{loop_name}` is inside loop `{outer}`, which the reduction needs", help "decompose at `{outer}` or further out";
     /// The block stands alone in its scope.
     OnlyLeaf { block: Symbol }
-        => "OnlyLeafError", "block `{block}` is the only one in its scope, which would be empty without it", help "";
+        => "OnlyLeafError", "block `{block}` is the only one in its scope, which would be empty without it", help "leave the block: something must write the result";
     /// The buffer is accessed in a way that cannot be rewritten.
     OpaqueAccess { buffer: Symbol }
-        => "OpaqueAccessError", "a region of buffer `{buffer}` has another name in a block (`T.match_buffer`)", help "";
+        => "OpaqueAccessError", "a region of buffer `{buffer}` has another name in a block (`T.match_buffer`)", help "do this before `tensorize` or whatever made the view";
     /// A subtree must hold one block.
     NonSingleChildBlock { what: &'static str, count: usize }
-        => "NonSingleChildBlockError", "the {what} holds {count} blocks, expected one", help "";
+        => "NonSingleChildBlockError", "the {what} holds {count} blocks, expected one", help "choose a loop around one block; `blockize` takes a list of several blocks";
     /// A loop must be serial.
     NotSerialLoopKind { kind: &'static str }
         => "NotSerialLoopKindError", "the loop is {kind}, expected a serial one", help "set loop kinds afterwards";
@@ -264,10 +271,10 @@ error_kinds! {
         => "FactorAxisOutOfRangeError", "`factor_axis` is {axis}, but the output has {rank} dimensions", help "choose an axis from 0 to {rank}, or count from the end with -1 and below";
     /// The loops around a reduction do not allow to factor it.
     LoopProperty { problem: &'static str }
-        => "LoopPropertyError", "the reduction cannot be factored at this loop: {problem}", help "";
+        => "LoopPropertyError", "the reduction cannot be factored at this loop: {problem}", help "choose a loop that only the reduction uses, with the reduction innermost; `reorder` and `split` first if need be";
     /// The body of a reduction has another form.
     RFactorNotApplicable { why: &'static str }
-        => "RFactorNotApplicableError", "the reduction cannot be factored: {why}", help "";
+        => "RFactorNotApplicableError", "the reduction cannot be factored: {why}", help "write the reduction as one store of `C = C op value` for each output";
     /// The reduction is none that is known to be associative and commutative.
     NoMatchedReducer
         => "NoMatchedReducerError", "init and update match no known reduction", help "known are sum, product, minimum, maximum, sums of two and the forms of argmax and argmin";
@@ -276,34 +283,34 @@ error_kinds! {
         => "RFactorUncoveredError", "the block's predicate leaves parts of the factored buffer unwritten", help "choose factors that divide the extents";
     /// The buffer is a parameter or a view.
     NonAllocatedBuffer { buffer: Symbol }
-        => "NonAllocatedBufferError", "buffer `{buffer}` is a parameter or a view of another buffer, expected one that a block allocates", help "";
+        => "NonAllocatedBufferError", "buffer `{buffer}` is a parameter or a view of another buffer, expected one that a block allocates", help "`cache_read` or `cache_write` gives a buffer that is allocated";
     /// No such storage scope.
     InvalidStorageScope { scope: Symbol }
         => "InvalidStorageScopeError", "unknown storage scope `{scope}`", help "scopes are `global`, `shared`, `warp`, `local` and those of accelerators";
     /// A dimension that the buffer does not have.
     StorageAlignAxisOutOfRange { axis: i64, rank: usize }
-        => "StorageAlignAxisOutOfRangeError", "axis {axis} is out of range: the buffer has {rank} dimensions", help "";
+        => "StorageAlignAxisOutOfRangeError", "axis {axis} is out of range: the buffer has {rank} dimensions", help "choose an axis below {rank}, or count from the end with -1 and below";
     /// A buffer of which no window can roll.
     RollingBuffer { buffer: Symbol, problem: &'static str }
         => "RollingBufferMatchError", "buffer `{buffer}` cannot roll: {problem}", help "split the consumer's loop and `compute_at` the block there first";
     /// A block whose order against others matters beyond reads after writes.
     RollingBufferDependency { buffer: Symbol }
-        => "RollingBufferDependencyError", "the writer of buffer `{buffer}` and other blocks overwrite what they read or wrote", help "";
+        => "RollingBufferDependencyError", "the writer of buffer `{buffer}` and other blocks overwrite what they read or wrote", help "roll a buffer that one block writes and later ones only read";
     /// Producer and consumer of a rolling buffer share no loop.
     RollingBufferInsertion { buffer: Symbol }
         => "RollingBufferInsertionError", "the writer of buffer `{buffer}` and its readers are under no common loop", help "`compute_at` the writer first";
     /// An alignment below one.
     StorageAlignInvalidFactor { factor: i64 }
-        => "StorageAlignInvalidFactorError", "the factor is {factor}, expected a positive number", help "";
+        => "StorageAlignInvalidFactorError", "the factor is {factor}, expected a positive number", help "give the alignment in elements, such as 16";
     /// An annotation of another form.
     StorageAlignInvalidAnnotation
-        => "StorageAlignInvalidAnnotationError", "the block's annotation `buffer_dim_align` is no list of four integers each", help "";
+        => "StorageAlignInvalidAnnotationError", "the block's annotation `buffer_dim_align` is no list of four integers each", help "`unannotate` it, then align again";
     /// A kind of access that is none.
     BufType { found: Symbol }
-        => "BufTypeError", "expected `read` or `write`, found `{found}`", help "";
+        => "BufTypeError", "expected `read` or `write`, found `{found}`", help "pass `\"read\"` or `\"write\"`";
     /// A position among a block's regions that is out of range.
     InvalidAccessIndex { index: i64, count: usize }
-        => "InvalidIndexError", "index {index} is out of range: the block has {count} such regions", help "";
+        => "InvalidIndexError", "index {index} is out of range: the block has {count} such regions", help "count from 0 in the order of `T.reads` or `T.writes`";
     /// A block that a cache of its output would leave without its input.
     CachedBufferIsRead { buffer: Symbol }
         => "CachedBufferIsReadError", "the block reads buffer `{buffer}`, which it also writes, in a way that a copy cannot serve", help "use `cache_inplace`, or cache before `decompose_reduction`";
@@ -327,34 +334,34 @@ error_kinds! {
         => "CopyOutOfBoundsError", "the copy may touch what lies beyond buffer `{buffer}`", help "";
     /// A block inside the block.
     NotLeafBlock { block: Symbol }
-        => "NotLeafBlockError", "block `{block}` holds other blocks", help "";
+        => "NotLeafBlockError", "block `{block}` holds other blocks", help "choose the innermost block, or do this before `blockize`";
     /// Accesses to a buffer that are not all alike.
     InvalidBufferAccess { buffer: Symbol, how: &'static str }
         => "InvalidBufferAccessError", "the block accesses buffer `{buffer}` {how}, expected at the same indices everywhere", help "";
     /// The loops around a block branch.
     NotALoopNest { block: Symbol }
-        => "InternalError", "the loops around block `{block}` are no nest without branches", help "";
+        => "InternalError", "the loops around block `{block}` are no nest without branches", help "do this before other blocks are moved into these loops";
     /// Paddings that do not fit the block.
     InvalidPadding { padding: String, n: usize }
-        => "InvalidPaddingError", "the padding is {padding}, expected {n} positive numbers", help "";
+        => "InvalidPaddingError", "the padding is {padding}, expected {n} positive numbers", help "give one number for each iteration variable, 1 to leave it as it is";
     /// The block is no sum of products.
     NonEinsum { block: Symbol }
-        => "NonEinsumError", "block `{block}` does not access each buffer once, at plain iteration variables", help "";
+        => "NonEinsumError", "block `{block}` does not access each buffer once, at plain iteration variables", help "use it on a plain sum of products such as `C[i, j] += A[i, k] * B[k, j]`; `decompose_reduction` comes later";
     /// A padding that would change the result.
     UnsoundPadding { problem: &'static str }
-        => "UnsoundPaddingError", "the padding would change the result: {problem}", help "";
+        => "UnsoundPaddingError", "the padding would change the result: {problem}", help "choose paddings that divide the extents, or pad only spatial iteration variables";
     /// Bindings that do not divide into outer and inner loops.
     SubspaceNotDivisible { block: Symbol }
         => "SubspaceNotDivisibleError", "the bindings of block `{block}` do not divide into parts over the outer and the inner loops", help "split loops so that each is wholly outside or inside";
     /// Blocks that cannot be put into one block together.
     BlocksNotConsecutive { problem: &'static str }
-        => "InternalError", "the blocks cannot become one: {problem}", help "";
+        => "InternalError", "the blocks cannot become one: {problem}", help "name neighbouring blocks of one scope";
     /// A copy below a loop that cannot be made.
     CopyAt { buffer: Symbol, problem: &'static str }
         => "InternalError", "buffer `{buffer}` cannot be copied below the loop: {problem}", help "";
     /// The number of parameters of a function of indices.
     LambdaParams { found: usize, expected: usize }
-        => "ValueError", "the function takes {found} indices, expected {expected}", help "";
+        => "ValueError", "the function takes {found} indices, expected {expected}", help "give it {expected} parameters";
     /// The buffer is a view of another.
     BufferIsSubregion { buffer: Symbol }
         => "BufferIsSubregionError", "buffer `{buffer}` is a view of another buffer (`T.match_buffer`)", help "transform the buffer that it shows";
@@ -366,16 +373,16 @@ error_kinds! {
         => "TransformationPaddingTypeError", "the value for the padding is of type `{found}`, the buffer of type `{expected}`", help "write it as `T.{expected}(…)`";
     /// A layout that is not known to keep elements apart.
     NotInjective { buffer: Symbol }
-        => "InternalError", "the index map is not known to keep all elements of buffer `{buffer}` apart", help "";
+        => "InternalError", "the index map is not known to keep all elements of buffer `{buffer}` apart", help "use a map that can be inverted, made of splits, fusions and exchanges of indices";
     /// The new iteration variables do not determine the old ones.
     NotBijectiveIndexMap { block: Symbol }
-        => "NotBijectiveAffineIndexMapError", "the index map is no one-to-one map of the iterations of block `{block}` made of splits and fusions", help "";
+        => "NotBijectiveAffineIndexMapError", "the index map is no one-to-one map of the iterations of block `{block}` made of splits and fusions", help "use splits by factors that divide the extents, such as `lambda i, j: (i // 4, j, i % 4)`";
     /// The number of a block's iteration variables is not that of the map's parameters.
     IndexMapNotApplicable { found: usize, expected: usize }
-        => "IndexMapNotApplicableToBlockIterError", "the function takes {found} indices, but the block has {expected} iteration variables", help "";
+        => "IndexMapNotApplicableToBlockIterError", "the function takes {found} indices, but the block has {expected} iteration variables", help "give it {expected} parameters";
     /// An iteration variable made of some of different kinds.
     OpaqueNewIter { result: usize }
-        => "OpaqueNewIterTypeError", "result {result} of the index map mixes iteration variables of different kinds, or uses none", help "";
+        => "OpaqueNewIterTypeError", "result {result} of the index map mixes iteration variables of different kinds, or uses none", help "let each result use spatial iteration variables only, or reduction ones only";
     /// Bindings that are not the loops.
     NotTrivialBinding { block: Symbol }
         => "NotTrivialBindingError", "the iteration variables of block `{block}` are not bound to its loops, one each and in order", help "transform before `split`, `fuse` and `reorder`";
@@ -393,29 +400,32 @@ error_kinds! {
         => "GuardedBlockError", "block `{block}` has a predicate or loop extents over loops that the new nest does not have", help "choose factors that divide the extents, or use `cache_read` and `cache_write`";
     /// A consumer that does not become part of the reduction.
     EpilogueNotFusible { why: &'static str }
-        => "BodyAnalysisError", "the block cannot become part of the reduction: {why}", help "";
+        => "BodyAnalysisError", "the block cannot become part of the reduction: {why}", help "leave the block; `reverse_compute_at` moves it into the loops of the reduction instead";
     /// The block pads nothing.
     PaddingPatternMatch { why: &'static str }
-        => "PaddingPatternMatchError", "the block is no padding: {why}", help "";
+        => "PaddingPatternMatchError", "the block is no padding: {why}", help "use it on a block that stores `T.if_then_else(inside, value, constant)`";
     /// A stated region that does not hold what the block accesses.
     RegionTooSmall { buffer: Symbol }
-        => "RegionTooSmallError", "the region does not hold all that the block accesses of buffer `{buffer}`", help "";
+        => "RegionTooSmallError", "the region does not hold all that the block accesses of buffer `{buffer}`", help "state a region that holds every access of the block";
     /// Reads that nothing has written.
     NotRegionCover { block: Symbol }
-        => "NotRegionCoverError", "block `{block}` reads what nothing in its scope has written before", help "";
+        => "NotRegionCoverError", "block `{block}` reads what nothing in its scope has written before", help "move a producer that writes all of it in front";
     /// No intrinsic of that name.
-    UnknownIntrin { name: Symbol, known: String }
-        => "ValueError", "there is no tensor intrinsic `{name}`", help "known are {known}";
+    UnknownIntrin { name: Symbol, near: String, known: String }
+        => "ValueError", "there is no tensor intrinsic `{name}`", help "{near}registered are {known}; `--intrin FILE` registers more";
     /// What is to be tensorized is not what the intrinsic describes.
-    TensorizeMismatch { intrin: Symbol, why: &'static str }
-        => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "";
+    TensorizeMismatch { intrin: Symbol, described: Symbol, why: &'static str }
+        => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "it describes `{described}`: `split` loops to these extents, take the init out with `decompose_reduction`, and name the outermost of the loops";
     /// A decision that is out of range.
     WrongDecision { decision: i64, n: usize }
-        => "ValueError", "decision {decision} is not among the {n} candidates", help "";
+        => "ValueError", "decision {decision} is not among the {n} candidates", help "leave the decision out to draw one";
     /// An annotation that is not there.
     UnknownAnnotation { key: Symbol }
-        => "IndexError", "there is no annotation `{key}`", help "";
+        => "IndexError", "there is no annotation `{key}`", help "annotations are printed in `annotations=` of a loop, and `T.block_attr` of a block";
     /// A primitive that this version does not have.
     NotSupported { what: String }
         => "NotSupportedError", "{what} is not supported", help "";
 }
+
+#[cfg(test)]
+mod tests;

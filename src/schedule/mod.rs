@@ -21,7 +21,7 @@ pub mod render;
 pub mod state;
 pub mod trace;
 
-use crate::ir::{Func, Module};
+use crate::ir::{Func, Module, StmtId};
 use arg::{Arg, Decision, FuncIndex, Rv, RvValue};
 use call::Call;
 use error::{ErrorKind, ScheduleError};
@@ -67,9 +67,11 @@ impl Schedule {
         self.rng = rng;
     }
 
-    /// Lets `tensorize` know other intrinsics than the built-in ones.
-    pub fn set_intrinsics(&mut self, intrinsics: Arc<Intrinsics>) {
-        self.intrinsics = Some(intrinsics);
+    /// Lets `tensorize` know other intrinsics than the built-in ones, if there are any.
+    #[must_use]
+    pub fn with_intrinsics(mut self, intrinsics: Option<Arc<Intrinsics>>) -> Schedule {
+        self.intrinsics = intrinsics;
+        self
     }
 
     pub(crate) fn intrinsics(&self) -> Arc<Intrinsics> {
@@ -148,6 +150,8 @@ impl Schedule {
         let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref() };
         let outcome: Outcome = (kind.run)(&mut call).map_err(|mut e| {
             e.primitive = kind.method;
+            // What an argument or a buffer is wrong for is the loop or block that comes with it.
+            e.at = e.at.or_else(|| self.first_place(&args));
             e
         })?;
         #[cfg(debug_assertions)]
@@ -163,6 +167,20 @@ impl Schedule {
             .collect::<Vec<Rv>>();
         self.trace.insts.push(Instruction { kind, args, outputs: outputs.clone(), decision: outcome.decision });
         Ok(outputs)
+    }
+
+    /// The first loop or block among arguments.
+    fn first_place(&self, args: &[Arg]) -> Option<(FuncIndex, StmtId)> {
+        let mut place = None;
+        let mut look = |rv: Rv| {
+            place = place.or(match self.rvs.get(rv.index()) {
+                Some(&RvValue::Block(f, b)) => Some((f, b.stmt())),
+                Some(&RvValue::Loop(f, l)) => Some((f, l.stmt())),
+                Some(RvValue::AtRoot | RvValue::Inlined | RvValue::Int(_)) | None => None,
+            });
+        };
+        args.iter().for_each(|a| a.for_each_rv(&mut look));
+        place
     }
 
     /// Which instruction consumed a loop or block: the last one of a kind that consumes and that was given it, under

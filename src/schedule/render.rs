@@ -36,8 +36,15 @@ impl Shown {
     fn new(schedule: &Schedule, error: &ScheduleError, dialect: Dialect) -> Shown {
         let printed = script::print_module_mapped(&schedule.module(), dialect);
         let label = error.at.and_then(|(func, stmt)| {
-            let span = printed.spans.get(func)?.stmt(stmt)?.name;
-            Some(Label { span, text: what(schedule, func, stmt).to_string() })
+            let spans = printed.spans.get(func)?;
+            match spans.stmt(stmt) {
+                Some(place) => Some(Label { span: place.name, text: what(schedule, func, stmt).to_string() }),
+                // A root block that carries nothing is not printed.
+                None if schedule.func(func).root.stmt() == stmt => {
+                    Some(Label { span: spans.name, text: "the root block of this function".to_string() })
+                }
+                None => None,
+            }
         });
         Shown { text: printed.text, label }
     }

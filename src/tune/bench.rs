@@ -3,6 +3,7 @@
 use super::backend::{Backend, Compiled, Lab, LabError, failure_of};
 use super::flops::{self, Work};
 use super::native::Native;
+use super::params;
 use super::workload::Workload;
 use crate::database::{Failure, FailureKind};
 use crate::ir::Func;
@@ -54,6 +55,7 @@ pub enum BenchError {
 /// # Errors
 /// See [`BenchError`].
 pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) -> Result<BenchReport, BenchError> {
+    params::passed_as_written(workload.func(), func).map_err(BenchError::Program)?;
     let Compiled { code, secs: compile_secs } = native.compile(program, func).map_err(BenchError::Program)?;
     let mut lab = native.open(workload).map_err(|e| match e {
         LabError::Program(message) => BenchError::Program(failure(FailureKind::Compile, "reference", message)),

@@ -80,7 +80,7 @@ pub fn find(workload: &Workload, db: &Database, filter: &Filter, rank: usize) ->
 /// If its trace cannot be read or does not apply.
 pub fn replay(workload: &Workload, record: &TuningRecord) -> Result<Schedule, Unusable> {
     let trace = Trace::from_json(&record.trace).map_err(|e| Unusable::Trace(e.to_string()))?;
-    let mut schedule = Schedule::new(&workload.module, 0);
+    let mut schedule = workload.schedule(0);
     trace.replay(&mut schedule).map_err(Unusable::Replay)?;
     Ok(schedule)
 }

@@ -1,6 +1,7 @@
 //! What a run is asked to do.
 
 use crate::database::{Filter, Threads};
+use crate::schedule::intrin::Intrinsics;
 use crate::space::sample::ScheduleSource;
 use crate::target::{Isa, Target};
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub struct Config {
     pub patience: Option<f64>,
     /// The space.
     pub space: SpaceChoice,
+    /// What `tensorize` knows beside the built-in intrinsics.
+    pub intrinsics: Option<Arc<Intrinsics>>,
     /// The strategy.
     pub strategy: StrategyChoice,
     /// Candidates are a function of it.

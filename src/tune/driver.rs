@@ -16,7 +16,7 @@ use super::task::Task;
 use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Filter};
 use crate::ir::Module;
-use crate::schedule::{Schedule, Trace};
+use crate::schedule::Trace;
 use crate::search::{Proposer, Strategy, isolated};
 use crate::space::{Rules, Space, generate};
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl<B: Backend> Driver<'_, B> {
 
     fn open(&mut self, module: &Module, functions: &[usize]) -> Result<(), TuneError> {
         for &index in functions {
-            let workload = Workload::of(module, index);
+            let workload = Workload::of(module, index).with_intrinsics(self.config.intrinsics.clone());
             let time = self.backend.time();
             let (id, secs) = self.timed(|d| workload.commit(d.db, time));
             let id = id?;
@@ -188,7 +188,7 @@ impl<B: Backend> Driver<'_, B> {
             StrategyChoice::Replay => Strategy::Replay(self.traces_elsewhere(index)?),
         };
         let task = &mut self.tasks[index];
-        let mut proposer = Proposer::new(Schedule::new(&task.workload.module, 0), 0, space, strategy, self.config.seed);
+        let mut proposer = Proposer::new(task.workload.schedule(0), 0, space, strategy, self.config.seed);
         proposer.skip(task.as_written);
         for program in self.db.programs(task.id, &self.config.setting.filter()) {
             proposer.skip(program);

@@ -21,6 +21,7 @@
 //! | [`backend`], [`native`] | compiling and measuring, behind a trait with a mock |
 //! | [`reference`], [`params`] | right results, and arguments |
 //! | [`best`], [`bench`] | what later commands need |
+//! | [`equivalence`], [`relayout`] | does a scheduled program give the results of the one as written? |
 //! | [`flops`] | how much work a program is |
 
 pub mod backend;
@@ -29,6 +30,7 @@ pub mod best;
 mod budget;
 pub mod config;
 mod driver;
+pub mod equivalence;
 pub mod events;
 mod failures;
 mod finals;
@@ -37,6 +39,7 @@ mod interrupt;
 pub mod native;
 mod params;
 mod reference;
+pub mod relayout;
 mod round;
 mod share;
 pub mod summary;

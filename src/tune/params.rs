@@ -1,5 +1,6 @@
 //! The parameters of a workload as measuring needs them.
 
+use crate::database::{Failure, FailureKind};
 use crate::ir::expr::{Expr, ExprId};
 use crate::ir::stmt::{Stmt, StmtId};
 use crate::ir::visit::{Visitor, walk_expr, walk_stmt};
@@ -40,6 +41,19 @@ pub fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
         return Err("the function takes something else than buffers".to_owned());
     }
     Ok(specs)
+}
+
+/// Does a scheduled version take its parameters as the function as written does? Arguments are made once for a task, in
+/// the layout as written.
+///
+/// # Errors
+/// The schedule has changed a layout, in place of which another buffer stands for the parameter.
+pub fn passed_as_written(written: &Func, scheduled: &Func) -> Result<(), Failure> {
+    let changed = written.params.iter().zip(&scheduled.params).find(|(w, s)| w.buffer != s.buffer);
+    let Some((param, _)) = changed else { return Ok(()) };
+    let name = param.buffer.map_or(written.arena.var(param.var).name, |b| written.arena.buffer(b).name);
+    let message = format!("the schedule changes the layout of the parameter `{name}`, which callers pass as written");
+    Err(Failure { kind: FailureKind::Compile, stage: "parameters".to_owned(), primitive: None, message })
 }
 
 /// Buffers whose elements are indices, with the least extent that they index.

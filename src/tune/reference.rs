@@ -122,7 +122,7 @@ impl Job {
 /// [`Tolerance::of`] speaks of sums of terms of magnitude 1, which come to about `sqrt(n) / 3`; the results at hand may be
 /// smaller (a softmax) or larger (a product of products), and what is allowed follows their root mean square. Each block
 /// of a chain adds errors of its own.
-fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec]) -> Reference {
+pub(super) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec]) -> Reference {
     let (longest, stages) = reductions(func);
     let tolerances = specs
         .iter()

@@ -6,6 +6,7 @@ use super::backend::{Backend, Compiled, Lab, failure_of};
 use super::config::StopReason;
 use super::driver::{Driver, TuneError};
 use super::events::{Event, Trial};
+use super::params;
 use super::task::Measured;
 use crate::database::{Failure, Outcome, Role, Times, TuningRecord};
 use crate::measure::{Measurement, Runner, Ticket, Verdict};
@@ -45,7 +46,12 @@ impl<B: Backend> Driver<'_, B> {
             return Ok(());
         }
         let (backend, jobs) = (self.backend, self.config.jobs);
-        let compile = |i: usize| backend.compile(candidates[i].program, candidates[i].schedule.func(0));
+        let written = self.tasks[index].workload.func().clone();
+        let compile = |i: usize| {
+            let func = candidates[i].schedule.func(0);
+            params::passed_as_written(&written, func)?;
+            backend.compile(candidates[i].program, func)
+        };
         let (compiled, secs) = self.timed(|_| in_order(candidates.len(), jobs, compile));
         self.tasks[index].breakdown.compile += secs;
         let _pinned = backend.pin();

@@ -74,6 +74,7 @@ fn config(space: SpaceChoice, trials: u64) -> Config {
         max_time: None,
         patience: None,
         space,
+        intrinsics: None,
         strategy: StrategyChoice::Random,
         seed: 0,
         jobs: 2,

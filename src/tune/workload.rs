@@ -4,7 +4,10 @@ use crate::database::{Database, DatabaseError, Timestamp, WorkloadEntry, Workloa
 use crate::ir::equal::Equality;
 use crate::ir::hash::workload_hash;
 use crate::ir::{Func, Module, Symbol};
+use crate::schedule::Schedule;
+use crate::schedule::intrin::Intrinsics;
 use crate::script::{self, Dialect, ParseOptions};
+use std::sync::Arc;
 
 /// The name under which every workload is stored.
 pub const NAME: &str = "main";
@@ -18,6 +21,8 @@ pub struct Workload {
     pub name: Symbol,
     /// Its structural hash.
     pub hash: u64,
+    /// What `tensorize` knows in its schedules beside the built-in intrinsics.
+    intrinsics: Option<Arc<Intrinsics>>,
 }
 
 impl Workload {
@@ -27,7 +32,18 @@ impl Workload {
         let name = func.name;
         func.name = Symbol::new(NAME);
         let hash = workload_hash(&func).0;
-        Workload { module: Module { name: None, funcs: vec![func] }, name, hash }
+        Workload { module: Module { name: None, funcs: vec![func] }, name, hash, intrinsics: None }
+    }
+
+    /// The workload, whose schedules know these intrinsics.
+    #[must_use]
+    pub fn with_intrinsics(self, intrinsics: Option<Arc<Intrinsics>>) -> Workload {
+        Workload { intrinsics, ..self }
+    }
+
+    /// A schedule of the workload with an empty trace.
+    pub fn schedule(&self, seed: u64) -> Schedule {
+        Schedule::new(&self.module, seed).with_intrinsics(self.intrinsics.clone())
     }
 
     /// The function.

@@ -8,6 +8,7 @@
 use super::{Case, Outcome, root};
 use tvmr::diagnostic::{Diagnostics, Source};
 use tvmr::ir::Module;
+use tvmr::schedule::error::ErrorKind;
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::{Schedule, Trace};
 use tvmr::script::{ParseOptions, parse, print_module};
@@ -58,6 +59,9 @@ fn apply(case: &Case, show_program: bool) -> Outcome {
     let mut schedule = Schedule::new(&module, case.options.seed);
     if let Err(error) = function.apply(&mut schedule) {
         let output = function.render_error(&error, &schedule, dialect, false);
+        if let Some(refused) = &error.refused {
+            check_place(&refused.kind, &output);
+        }
         let place = error.diagnostic.labels.first().map_or(0, |l| l.span.start as usize);
         let line = Source { name: "", text: &text }.line_column(place).0;
         return Outcome { output: format!("{output}\n"), rejections: vec![(line, error.diagnostic.code.to_string())] };
@@ -67,6 +71,15 @@ fn apply(case: &Case, show_program: bool) -> Outcome {
     check_replay(&module, &schedule, &program, dialect);
     let output = if show_program { format!("{program}\n{trace}\n") } else { format!("{trace}\n") };
     Outcome { output, rejections: Vec::new() }
+}
+
+/// A refused instruction is shown in the program, unless it names what is not there, or no loop or block at all.
+fn check_place(kind: &ErrorKind, output: &str) {
+    let shown = output.contains(tvmr::schedule::render::PROGRAM);
+    assert!(
+        shown || ["ValueError", "BlockNotFoundError"].contains(&kind.class()),
+        "no place in the program:\n{output}"
+    );
 }
 
 /// The trace reads back in both forms and gives the program again, as a trace and as a schedule function.
@@ -109,6 +122,7 @@ pub fn trace(case: &Case) -> Outcome {
     let mut schedule = Schedule::new(&module, case.options.seed);
     if let Err(error) = trace.replay(&mut schedule) {
         let output = trace.render_error(&error, &name(case), &schedule, dialect, false);
+        check_place(&error.error.kind, &output);
         return Outcome { output: format!("{output}\n"), rejections: vec![(0, error.error.kind.class().to_string())] };
     }
     let program = print_module(&schedule.module(), dialect);

@@ -24,7 +24,7 @@ impl Rewriter<'_> {
                 let base = self.a.floor_div(base, divisor);
                 return Some(Value::Sum(IterSum::new(&[split], base)));
             }
-            if !self.divides_out(scale, base, divisor) {
+            if !self.takes_out(scale, base, divisor) {
                 self.fail(IterMapError::Scale { scale, divisor });
                 return None;
             }
@@ -71,7 +71,7 @@ impl Rewriter<'_> {
             if self.divides(divisor, scale) && self.divides(divisor, base) {
                 return Some(Value::Expr(zero));
             }
-            if !self.divides_out(scale, base, divisor) {
+            if !self.takes_out(scale, base, divisor) {
                 self.fail(IterMapError::Scale { scale, divisor });
                 return None;
             }
@@ -89,10 +89,11 @@ impl Rewriter<'_> {
         Some(Value::Split(IterSplit { extent: divisor, scale: padded.scale, ..padded }))
     }
 
-    /// Can a scale be divided out of base and divisor? Not a negative one: what follows counts upwards.
-    fn divides_out(&mut self, scale: ExprId, base: ExprId, divisor: ExprId) -> bool {
-        let is_negative = self.a.as_int(scale).is_some_and(|s| s < 0);
-        !is_negative && self.divides(scale, divisor) && (self.a.is_int(base, 0) || self.divides(scale, base))
+    /// Can a scale be cancelled? TVM also cancels negative ones, which turns rounding around.
+    fn takes_out(&mut self, scale: ExprId, base: ExprId, divisor: ExprId) -> bool {
+        self.a.as_int(scale).is_none_or(|s| s > 0)
+            && self.divides(scale, divisor)
+            && (self.a.is_int(base, 0) || self.divides(scale, base))
     }
 
     fn with_base(&self, split: IterSplit, base: ExprId) -> Value {

@@ -1,28 +1,51 @@
-//! When a block runs: its predicate, and the domains of its iteration variables.
-//!
-//! A block does not run where a binding leaves the domain of its iteration variable, so most predicates, made by splits
-//! that do not divide, say nothing that the domains do not; and where there is none, the domains may say more than the
-//! loops do.
+//! Predicates of blocks against the domains of their iteration variables, outside which no instance exists.
 
-use super::affine::domain;
 use crate::arith::Analyzer;
 use crate::arith::implication::{conjuncts, implies};
-use crate::ir::{BlockId, BlockIter, CmpOp, ExprId, Func, LoopId};
+use crate::ir::{Arena, BlockId, BlockIter, CmpOp, ExprId, Func, LoopId};
+
+/// An analyzer that knows the loops around a block.
+pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
+    let mut analyzer = Analyzer::new();
+    for l in func.loops_above(block.stmt()) {
+        let Func { arena, stmts, .. } = &mut *func;
+        let node = stmts.loop_(l);
+        analyzer.bind(arena, node.var, node.min, node.extent);
+    }
+    analyzer
+}
+
+/// Says that the bindings lie in their domains.
+pub fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = &'a BlockIter>) -> ExprId {
+    let mut inside = a.bool(true);
+    for i in iters {
+        let end = a.add(i.min, i.extent);
+        let (starts, ends) = (a.compare(CmpOp::Ge, i.value, i.min), a.lt(i.value, end));
+        let both = a.and(starts, ends);
+        inside = a.and(inside, both);
+    }
+    inside
+}
+
+/// Does the predicate hold wherever all iteration variables are inside their domains, so that it says nothing new?
+pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
+    let node = func.block(block);
+    let (predicate, iters) = (node.predicate, node.iters.clone());
+    if func.arena.is_int(predicate, 1) {
+        return true;
+    }
+    let mut analyzer = knowing_loops(func, block);
+    let inside = inside_domains(&mut func.arena, &iters);
+    implies(&mut func.arena, &mut analyzer, inside, predicate)
+}
 
 /// The conjuncts of the block's predicate, in order, that need not hold wherever the bindings of `iters` (some of the
 /// block's) lie inside their domains.
 pub fn beyond_domains(func: &mut Func, b: BlockId, iters: &[BlockIter]) -> Vec<ExprId> {
     let predicate = func.block(b).predicate;
-    let loops = func.loops_above(b.stmt());
-    let mut analyzer = loops_known(func, &loops);
+    let mut analyzer = knowing_loops(func, b);
     let a = &mut func.arena;
-    let mut inside = a.bool(true);
-    for i in iters {
-        let end = a.add(i.min, i.extent);
-        for bound in [a.compare(CmpOp::Le, i.min, i.value), a.lt(i.value, end)] {
-            inside = a.and(inside, bound);
-        }
-    }
+    let inside = inside_domains(a, iters);
     let mut left = conjuncts(a, predicate).into_vec();
     left.retain(|&e| !implies(a, &mut analyzer, inside, e));
     left
@@ -44,7 +67,7 @@ pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
             continue;
         }
         if analyzer.is_none() {
-            analyzer = Some(loops_known(func, &loops));
+            analyzer = Some(knowing_loops(func, b));
         }
         let Some(analyzer) = &mut analyzer else { continue };
         let a = &mut func.arena;
@@ -56,13 +79,4 @@ pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
         }
     }
     condition
-}
-
-fn loops_known(func: &mut Func, loops: &[LoopId]) -> Analyzer {
-    let mut analyzer = Analyzer::new();
-    for &l in loops {
-        let d = domain(func, l);
-        analyzer.bind(&mut func.arena, d.var, d.min, d.extent);
-    }
-    analyzer
 }

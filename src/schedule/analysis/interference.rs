@@ -5,8 +5,9 @@
 //! in the loops may be anything.
 
 use super::linear::Linear;
+use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
-use crate::ir::{BlockId, BufferId, ExprId, Func, LoopId, Stmt, StmtId, Substitution, VarId};
+use crate::ir::{BinOp, BlockId, BufferId, CmpOp, ExprId, Func, Loop, LoopId, Stmt, StmtId, Substitution, VarId};
 use smallvec::SmallVec;
 
 /// What a block touches of a buffer.
@@ -85,6 +86,57 @@ pub fn conflict_between(
                 && !(0..extents.len()).all(|level| disjoint(func, extents, level, (x, first_vars), (y, second_vars)))
                 && !same_element_only_in_same_iteration(func, extents, (x, first_vars), (y, second_vars))
         })
+    })
+}
+
+/// A buffer of which a block under the loop may read what another block writes in another iteration, rather than in its
+/// own.
+pub fn carried_buffer(func: &mut Func, l: LoopId) -> Option<BufferId> {
+    let Loop { var, extent, ref body, .. } = *func.loop_(l);
+    let mut all: Vec<Access> = Vec::new();
+    for s in body.clone() {
+        all.extend(accesses(func, s)?);
+    }
+    let reads: Vec<&Access> = all.iter().filter(|x| !x.write).collect();
+    reads.into_iter().find_map(|r| {
+        let writes: Vec<&Access> = all.iter().filter(|w| w.write && w.buffer == r.buffer).collect();
+        let apart = |func: &Func, w: &Access| {
+            let (r, w) = ((r, &[var][..]), (w, &[var][..]));
+            disjoint(func, &[extent], 0, r, w) && disjoint(func, &[extent], 0, w, r)
+        };
+        let carried = writes.iter().any(|w| !apart(func, w)) && !writes.iter().any(|w| covers(func, w, r));
+        carried.then_some(r.buffer)
+    })
+}
+
+/// Does what `w` touches in an iteration of the loops around both hold all that `r` touches in it?
+fn covers(func: &mut Func, w: &Access, r: &Access) -> bool {
+    let mut relaxed = |x: &Access| {
+        let Func { arena, stmts, .. } = &mut *func;
+        let inner: Vec<(VarId, IntSet)> = (x.inner.iter().map(|&l| stmts.loop_(l)))
+            .map(|l| (l.var, IntSet::from_range(arena, l.min, l.extent)))
+            .collect();
+        int_set::eval_region(arena, &x.ranges, &inner)
+    };
+    let (written, read) = (relaxed(w), relaxed(r));
+    let shape = func.arena.list(func.arena.buffer(r.buffer).shape).to_vec();
+    let a = &mut func.arena;
+    let mut analyzer = Analyzer::new();
+    written.iter().zip(&read).zip(shape).all(|((w, r), extent)| {
+        // There is nothing to read beyond the buffer.
+        let last = a.add_const(extent, -1);
+        let zero = a.int(0, a.dtype(extent));
+        let (Some(low), Some(high)) = (w.lower(), w.upper()) else { return false };
+        let (from, to) = (r.lower().unwrap_or(zero), r.upper().unwrap_or(last));
+        if [low, high, from, to].iter().any(|&e| a.dtype(e) != a.dtype(extent)) {
+            return false;
+        }
+        if a.is_int(low, 0) && analyzer.can_prove_equal(a, high, last) {
+            return true;
+        }
+        let (from, to) = (a.binary(BinOp::Max, from, zero), a.binary(BinOp::Min, to, last));
+        let (starts, ends) = (a.compare(CmpOp::Ge, from, low), a.compare(CmpOp::Le, to, high));
+        analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
     })
 }
 

@@ -7,20 +7,23 @@
 //! * instances of an output block would run that its loops left out;
 //! * a reduction would add a value again in each iteration that runs its instance;
 //! * steps of a reduction would run at the same time;
-//! * an instance that reads a tile would find only a part of it written.
+//! * an instance would find a tile written only in part, or a reduction that is not at its end.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
 use super::affine::{are_affine, domain};
 use super::block_class::is_output_block;
+use super::guard::predicate_follows;
 use super::iter_domain::{IterDomain, Regions};
+use super::linear::Linear;
 use super::region_bound::strict_bound;
 use super::tree;
-use crate::arith::implication::implies;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::visit::uses_var;
-use crate::ir::{BinOp, BlockId, BufferId, CmpOp, ExprId, Func, IterKind, LoopId, LoopKind, Substitution, VarId};
+use crate::ir::{
+    Arena, BinOp, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, IterKind, LoopId, LoopKind, Substitution, VarId,
+};
 
 /// A block and how it will stand under a loop.
 pub struct MovedConsumer<'a> {
@@ -38,6 +41,8 @@ pub struct MovedConsumer<'a> {
     pub domains: &'a [IterDomain],
     /// What the producers write in one.
     pub required: &'a Regions,
+    /// The producers.
+    pub producers: &'a [BlockId],
 }
 
 impl MovedConsumer<'_> {
@@ -49,12 +54,14 @@ impl MovedConsumer<'_> {
             return Err(state.error(ErrorKind::LostInstances { block }, self.block));
         }
         if is_output_block(&state.func, self.block, scope) {
-            if !self.predicate_follows(&mut state.func) {
+            if !predicate_follows(&mut state.func, self.block) {
                 return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
             }
             if !self.ran_all_instances(&mut state.func) {
                 return Err(state.error(ErrorKind::NewInstances { block }, self.block));
             }
+        } else if !predicate_follows(&mut state.func, self.block) && !self.writes_inside(&mut state.func) {
+            return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
         }
         if !self.reduces_once(&mut state.func) {
             return Err(state.error(ErrorKind::RepeatedReduction { block }, self.block));
@@ -63,7 +70,7 @@ impl MovedConsumer<'_> {
             let loop_name = state.func.arena.var(state.func.loop_(l).var).name;
             return Err(state.error(ErrorKind::ParallelReduction { block, loop_name }, l));
         }
-        if let Some(buffer) = self.reads_early(&mut state.func) {
+        if let Some(buffer) = self.reads_unfinished(&state.func).or_else(|| self.reads_early(&mut state.func)) {
             let buffer = state.func.arena.buffer(buffer).name;
             return Err(state.error(ErrorKind::EarlyRead { block, buffer }, self.block));
         }
@@ -78,6 +85,39 @@ impl MovedConsumer<'_> {
             let concurrent = matches!(node.kind, LoopKind::Parallel | LoopKind::Vectorized);
             let drives = |e: ExprId| uses_var(&func.arena, e, &mut |v| v == node.var);
             concurrent && iters.iter().zip(self.values).any(|(i, &e)| i.kind != IterKind::Spatial && drives(e))
+        })
+    }
+
+    /// Are all writes in bounds, whatever values of their domains the variables take?
+    fn writes_inside(&self, func: &mut Func) -> bool {
+        let node = func.block(self.block);
+        let (iters, writes) = (node.iters.clone(), node.writes.clone());
+        let a = &mut func.arena;
+        let whole: Vec<(VarId, IntSet)> =
+            iters.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
+        writes.iter().all(|w| is_inside(a, w, &whole))
+    }
+
+    /// A buffer that a producer reduces into over several iterations of which only one runs the instance that reads the
+    /// element. One that runs in all steps of the element's reduction ends with the right value.
+    fn reads_unfinished(&self, func: &Func) -> Option<BufferId> {
+        let path = tree::loop_path(func, self.target.stmt(), None, None);
+        self.producers.iter().find_map(|&p| {
+            let iters = &func.block(p).iters;
+            let drives = |l: LoopId| {
+                let var = func.loop_(l).var;
+                let mut steps = iters.iter().filter(|i| i.kind == IterKind::Reduce);
+                steps.any(|i| uses_var(&func.arena, i.value, &mut |v| v == var))
+            };
+            let steps: Vec<VarId> = path
+                .iter()
+                .filter(|&&l| !func.arena.is_int(func.loop_(l).extent, 1) && drives(l))
+                .map(|&l| func.loop_(l).var)
+                .collect();
+            // The producer's element stays what it is while its reduction goes on.
+            let elements: Vec<ExprId> = iters.iter().filter(|i| i.kind == IterKind::Spatial).map(|i| i.value).collect();
+            let unfinished = self.values.iter().any(|&v| uses_beyond(&func.arena, v, &steps, &elements));
+            unfinished.then(|| func.block(p).writes.first().map(|w| w.buffer)).flatten()
         })
     }
 
@@ -139,21 +179,10 @@ impl MovedConsumer<'_> {
             return true;
         }
         let reads = func.block(self.block).reads.clone();
-        reads.iter().filter(|r| self.required.iter().any(|(buffer, sets)| *buffer == r.buffer && !sets.is_empty())).any(
-            |read| {
-                let a = &mut func.arena;
-                let ranges: Vec<(ExprId, ExprId)> = read.ranges(a).collect();
-                let touched = int_set::eval_region(a, &ranges, &whole);
-                let shape = a.list(a.buffer(read.buffer).shape).to_vec();
-                touched.iter().zip(shape).all(|(set, extent)| {
-                    let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
-                    let zero = a.int(0, a.dtype(low));
-                    let (starts, ends) = (a.compare(CmpOp::Ge, low, zero), a.lt(high, extent));
-                    let mut analyzer = Analyzer::new();
-                    analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
-                })
-            },
-        )
+        reads
+            .iter()
+            .filter(|r| self.required.iter().any(|(buffer, sets)| *buffer == r.buffer && !sets.is_empty()))
+            .any(|read| is_inside(&mut func.arena, read, &whole))
     }
 
     /// Do the old bindings run through the whole domains, as far as the loops around are known?
@@ -176,30 +205,6 @@ impl MovedConsumer<'_> {
             }
             None => true,
         })
-    }
-
-    /// Does the old predicate hold wherever all iteration variables are inside their domains?
-    fn predicate_follows(&self, func: &mut Func) -> bool {
-        let block = func.block(self.block);
-        let (predicate, iters) = (block.predicate, block.iters.clone());
-        if func.arena.is_int(predicate, 1) {
-            return true;
-        }
-        let a = &mut func.arena;
-        let mut inside = a.bool(true);
-        for i in &iters {
-            let end = a.add(i.min, i.extent);
-            let (starts, ends) = (a.compare(CmpOp::Ge, i.value, i.min), a.lt(i.value, end));
-            let both = a.and(starts, ends);
-            inside = a.and(inside, both);
-        }
-        let mut analyzer = Analyzer::new();
-        for l in func.loops_above(self.block.stmt()) {
-            let Func { arena, stmts, .. } = &mut *func;
-            let node = stmts.loop_(l);
-            analyzer.bind(arena, node.var, node.min, node.extent);
-        }
-        implies(&mut func.arena, &mut analyzer, inside, predicate)
     }
 
     /// A reduction whose variables run through their whole domains inside the loop starts anew in each iteration.
@@ -228,6 +233,55 @@ impl MovedConsumer<'_> {
             VarRange { var: v, min: zero, extent }
         });
         let domains: Vec<VarRange> = domains.into_iter().chain(new).collect();
-        !unused && are_affine(&mut func.arena, self.values, &domains, self.predicate)
+        let tell_apart = |v: ExprId| !overlaps(&func.arena, v, &domains);
+        !unused
+            && iters.iter().zip(self.values).all(|(i, &v)| i.kind == IterKind::Spatial || tell_apart(v))
+            && are_affine(&mut func.arena, self.values, &domains, self.predicate)
     }
+}
+
+/// Is the region in the buffer, wherever the variables are in their sets?
+fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)]) -> bool {
+    let ranges: Vec<(ExprId, ExprId)> = region.ranges(a).collect();
+    let touched = int_set::eval_region(a, &ranges, sets);
+    let shape = a.list(a.buffer(region.buffer).shape).to_vec();
+    touched.iter().zip(shape).all(|(set, extent)| {
+        let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
+        let zero = a.int(0, a.dtype(low));
+        let (starts, ends) = (a.compare(CmpOp::Ge, low, zero), a.lt(high, extent));
+        let mut analyzer = Analyzer::new();
+        analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+    })
+}
+
+/// Does the expression use one of the variables other than in one of the `known` parts?
+fn uses_beyond(a: &Arena, e: ExprId, vars: &[VarId], known: &[ExprId]) -> bool {
+    if known.contains(&e) {
+        return false;
+    }
+    if let Some(v) = a.as_var(e) {
+        return vars.contains(&v);
+    }
+    let mut found = false;
+    a.for_each_child(e, |c| found |= uses_beyond(a, c, vars, known));
+    found
+}
+
+/// Is the value a sum of which several iterations give one value, as `i * 3 + j` does for `j` up to 5?
+fn overlaps(a: &Arena, value: ExprId, domains: &[VarRange]) -> bool {
+    let Some(linear) = Linear::of(a, value) else { return false };
+    let mut terms: Vec<(i64, i64)> = Vec::with_capacity(linear.terms.len());
+    for &(var, coeff) in &linear.terms {
+        let Some(n) = domains.iter().find(|d| d.var == var).and_then(|d| a.as_int(d.extent)) else { return false };
+        if n > 1 {
+            terms.push((coeff.saturating_abs(), n));
+        }
+    }
+    terms.sort_unstable();
+    let mut reach = 0i64;
+    terms.into_iter().any(|(coeff, n)| {
+        let clash = coeff <= reach;
+        reach = reach.saturating_add(coeff.saturating_mul(n - 1));
+        clash
+    })
 }

@@ -17,6 +17,7 @@
 //!
 //! Handles: persist, the blocks (as inner blocks) and loops; created, the outer block.
 
+use super::super::analysis::access::accesses_of;
 use super::super::analysis::tree::{common_ancestor, require_scope};
 use super::super::analysis::update_scope_info;
 use super::super::arg::{Arg, FuncIndex, RvValue};
@@ -188,6 +189,15 @@ fn divide(
     if divisions.iter().any(|d| mentions(d.outer_extent) || mentions(d.inner_extent)) {
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
+    }
+    // The init moves out of the inner loops; one that drives nothing would then repeat the updates alone.
+    if node.init.is_some() && node.iters.iter().any(|i| i.kind == IterKind::Reduce) {
+        let drives = |v: VarId| node.iters.iter().any(|i| uses_var(arena, i.value, &mut |u| u == v));
+        let idle = domain[first..].iter().any(|r| !arena.is_int(r.extent, 1) && !drives(r.var));
+        if idle {
+            let kind = ErrorKind::RepeatedReduction { block: node.name };
+            return Err(state.error(kind, block));
+        }
     }
     // What the bindings and the predicate say must be in the parts. TVM forgets a bound on a single loop, and does not
     // see loops around a block without iteration variables.
@@ -449,6 +459,8 @@ fn outer_init(func: &mut Func, node: &Block, body: Body, loops: &[LoopId]) -> St
     let predicate = without_loops(&mut func.arena, node.predicate, &left);
     let predicate = renamed.apply(&mut func.arena, predicate);
     let init = func.add_block(Block { iters, writes, body, ..Block::new(node.name.with_suffix("_init"), predicate) });
+    let reads = accesses_of(func, init).reads;
+    func.block_mut(init).reads = reads;
     let mut nest = init.stmt();
     for mut copy in copies.into_iter().rev() {
         copy.min = renamed.apply(&mut func.arena, copy.min);

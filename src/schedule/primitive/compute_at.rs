@@ -176,6 +176,7 @@ fn check(
             loops: &plan.loops,
             domains: &domains,
             required: &required,
+            producers: others,
         };
         moved.check(state, scope)?;
     }

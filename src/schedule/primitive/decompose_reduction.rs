@@ -19,7 +19,9 @@
 //!
 //! Handles: created, the init block and its loops; persists, the block (as the update) and its loops.
 
+use super::super::analysis::access::accesses_of;
 use super::super::analysis::block_class::require_reduction;
+use super::super::analysis::guard::{inside_domains, knowing_loops};
 use super::super::analysis::tree::require_scope;
 use super::super::analysis::update_scope_info;
 use super::super::arg::RvValue;
@@ -27,11 +29,11 @@ use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use crate::arith::Analyzer;
+use crate::arith::implication::implies;
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, BinOp, Block, BlockId, BlockIter, Body, BufferRegion, CmpOp, Expr, ExprId, Func, IterKind, Loop, LoopId,
-    Substitution, VarId,
+    Arena, BinOp, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, Expr, ExprId, Func, IterKind, Loop, LoopId,
+    Stmt, Substitution, VarId,
 };
 
 /// `decompose_reduction(block, loop)`.
@@ -93,39 +95,59 @@ fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, Schedule
     if idle {
         return Err(state.error(ErrorKind::RepeatedReduction { block: func.block(block).name }, block));
     }
-    if !init_stays_inside(&mut state.func, block, &below) {
+    if !init_begins_reductions(&mut state.func, block, &below) {
         return Err(state.error(ErrorKind::LostPredicate { block: state.func.block(block).name }, block));
+    }
+    if let Some(buffer) = written_before_init(&state.func, block, at) {
+        let (block_name, buffer) = (state.func.block(block).name, state.func.arena.buffer(buffer).name);
+        return Err(state.error(ErrorKind::EarlyRead { block: block_name, buffer }, block));
     }
     Ok(Plan { block, scope, at, below })
 }
 
-/// Without what the predicate says of reduction loops, are the spatial variables of the init still in their domains?
-fn init_stays_inside(func: &mut Func, block: BlockId, below: &[LoopId]) -> bool {
+/// A buffer that the init reads and another block under the loop writes, which would come too late.
+fn written_before_init(func: &Func, block: BlockId, at: LoopId) -> Option<BufferId> {
+    let mut read: Vec<BufferId> = Vec::new();
+    for s in func.block(block).init.iter().flatten().flat_map(|&s| func.subtree(s)) {
+        if let Stmt::Store { value, .. } = func.get(s) {
+            let mut open = vec![*value];
+            while let Some(e) = open.pop() {
+                if let Expr::Load(b, _) = func.arena.expr(e) {
+                    read.push(b);
+                }
+                func.arena.for_each_child(e, |c| open.push(c));
+            }
+        }
+    }
+    let others = func.child_blocks(at.stmt()).into_iter().filter(|&b| b != block);
+    let written: Vec<BufferId> = others.flat_map(|b| func.block(b).writes.iter().map(|w| w.buffer)).collect();
+    read.into_iter().find(|b| written.contains(b))
+}
+
+/// Does the init run only where a reduction begins? What the predicate says of the loops that the init does without must
+/// hold in their first iterations, then.
+fn init_begins_reductions(func: &mut Func, block: BlockId, below: &[LoopId]) -> bool {
     let node = func.block(block).clone();
-    let spatial: Vec<BlockIter> = node.iters.iter().filter(|i| i.kind == IterKind::Spatial).copied().collect();
-    let discarded: Vec<VarId> = below
-        .iter()
-        .map(|&l| func.loop_(l).var)
-        .filter(|&var| !spatial.iter().any(|i| uses_var(&func.arena, i.value, &mut |v| v == var)))
-        .collect();
-    let kept = without_loops(&mut func.arena, node.predicate, &discarded);
-    if kept == node.predicate {
+    let spatial = node.iters.iter().filter(|i| i.kind == IterKind::Spatial);
+    let mut first = Substitution::default();
+    let mut discarded: Vec<VarId> = Vec::new();
+    for &l in below {
+        let Loop { var, min, .. } = *func.loop_(l);
+        if !spatial.clone().any(|i| uses_var(&func.arena, i.value, &mut |v| v == var)) {
+            discarded.push(var);
+            first.add_var(var, min);
+        }
+    }
+    let mut given = without_loops(&mut func.arena, node.predicate, &discarded);
+    if given == node.predicate {
         return true;
     }
-    let mut analyzer = Analyzer::new();
-    for l in func.loops_above(block.stmt()) {
-        let Func { arena, stmts, .. } = &mut *func;
-        let node = stmts.loop_(l);
-        analyzer.bind(arena, node.var, node.min, node.extent);
-    }
+    let mut analyzer = knowing_loops(func, block);
     let a = &mut func.arena;
-    analyzer.with_constraint(a, kept, |analyzer, a| {
-        spatial.iter().all(|i| {
-            let end = a.add(i.min, i.extent);
-            let (starts, ends) = (a.compare(CmpOp::Ge, i.value, i.min), a.lt(i.value, end));
-            analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
-        })
-    })
+    let inside = inside_domains(a, spatial);
+    given = a.and(given, inside);
+    let wanted = first.apply(a, node.predicate);
+    implies(a, &mut analyzer, given, wanted)
 }
 
 fn apply(state: &mut State, plan: Plan) -> BlockId {
@@ -184,6 +206,8 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
         body: init_body,
         ..Block::new(old.name.with_suffix("_init"), predicate)
     });
+    let reads = accesses_of(func, init).reads;
+    func.block_mut(init).reads = reads;
     let mut nest = init.stmt();
     for (&l, &var) in chosen.iter().zip(&vars).rev() {
         let node = func.loop_(l).clone();

@@ -11,6 +11,7 @@
 //! Preserves: everything but the loop's kind. Handles: the loop persists.
 
 use super::super::analysis::block_class::require_compact_data_flow;
+use super::super::analysis::interference::carried_buffer;
 use super::super::analysis::tree::ThreadAxis;
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
@@ -55,7 +56,7 @@ fn set_kind(call: &mut Call<'_>, kind: LoopKind) -> Result<Outcome, ScheduleErro
     Ok(Outcome::none())
 }
 
-fn check(state: &State, l: LoopId, kind: LoopKind) -> Result<(), ScheduleError> {
+fn check(state: &mut State, l: LoopId, kind: LoopKind) -> Result<(), ScheduleError> {
     let (op, allow_reduce) = match kind {
         LoopKind::Serial | LoopKind::Unrolled => return Ok(()),
         LoopKind::Parallel => ("parallel", false),
@@ -70,7 +71,17 @@ fn check(state: &State, l: LoopId, kind: LoopKind) -> Result<(), ScheduleError> 
         },
     };
     require_compact_data_flow(state, l)?;
-    check_blocks(state, l, &state.func.child_blocks(l.stmt()), op, allow_reduce)
+    let blocks = state.func.child_blocks(l.stmt());
+    check_blocks(state, l, &blocks, op, allow_reduce)?;
+    if matches!(kind, LoopKind::Parallel | LoopKind::Vectorized)
+        && blocks.len() > 1
+        && let Some(buffer) = carried_buffer(&mut state.func, l)
+    {
+        let (loop_name, buffer) =
+            (state.func.arena.var(state.func.loop_(l).var).name, state.func.arena.buffer(buffer).name);
+        return Err(state.error(ErrorKind::LoopCarried { op, loop_name, buffer }, l));
+    }
+    Ok(())
 }
 
 fn check_blocks(

@@ -24,6 +24,7 @@
 //! Handles: persist; created, the blocks and loops of the copies (not returned).
 
 use super::super::analysis::dependence::Scope;
+use super::super::analysis::guard::{inside_domains, knowing_loops};
 use super::super::analysis::reducer::{NotRecognised, Reducer, Reduction, recognise};
 use super::super::analysis::tree::require_scope;
 use super::super::call::Call;
@@ -31,10 +32,11 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use crate::arith::Analyzer;
+use crate::arith::implication::{conjuncts, implies};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, DType, Expr, ExprId, Func, IterKind,
-    LoopId, Stmt, StmtId, Substitution, VarId,
+    Arena, BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, CmpOp, DType, Expr, ExprId, Func,
+    IterKind, LoopId, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -247,6 +249,13 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
             return unsound("the block writes only a part of a buffer that would be padded");
         }
     }
+    // An element would be written once more for each value of a variable that does not choose it.
+    let chooses = |v: VarId| {
+        node.writes.iter().all(|w| func.arena.list(w.mins).iter().any(|&min| func.arena.as_var(min) == Some(v)))
+    };
+    if plan.iters.iter().map(|p| &node.iters[p.0]).any(|i| i.kind == IterKind::Spatial && !chooses(i.var)) {
+        return unsound("a spatial iteration variable does not index what the block writes");
+    }
     let reduce: SmallVec<[VarId; 4]> =
         plan.iters.iter().map(|p| &node.iters[p.0]).filter(|i| i.kind != IterKind::Spatial).map(|i| i.var).collect();
     if reduce.is_empty() {
@@ -277,34 +286,14 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
 /// Does the predicate hold wherever the iteration variables are inside their domains?
 fn runs_whole_domain(func: &mut Func, block: BlockId) -> bool {
     let node = func.block(block).clone();
+    let mut analyzer = knowing_loops(func, block);
     let a = &mut func.arena;
-    if a.is_int(node.predicate, 1) {
-        return true;
-    }
-    let mut inside = a.bool(true);
-    for i in &node.iters {
-        let end = a.add(i.min, i.extent);
-        let below = a.lt(i.value, end);
-        inside = a.and(inside, below);
-    }
-    let mut analyzer = Analyzer::new();
-    for l in func.loops_above(block.stmt()) {
-        let Func { arena, stmts, .. } = &mut *func;
-        let node = stmts.loop_(l);
-        analyzer.bind(arena, node.var, node.min, node.extent);
-    }
-    let mut conjuncts = vec![node.predicate];
-    while let Some(e) = conjuncts.pop() {
-        let a = &mut func.arena;
-        match a.expr(e) {
-            Expr::Binary(BinOp::And, x, y) => conjuncts.extend([x, y]),
-            // What `split` and `compute_at` guard their loops with.
-            Expr::Compare(crate::ir::CmpOp::Lt, _, _) => {}
-            _ if !analyzer.with_constraint(a, inside, |analyzer, a| analyzer.can_prove(a, e)) => return false,
-            _ => {}
-        }
-    }
-    true
+    let inside = inside_domains(a, &node.iters);
+    conjuncts(a, node.predicate).into_iter().all(|e| match a.expr(e) {
+        // What `split` and `compute_at` guard their loops with.
+        Expr::Compare(CmpOp::Lt, _, _) => true,
+        _ => implies(a, &mut analyzer, inside, e),
+    })
 }
 
 /// What the buffers must hold beyond their ends for the terms there to be the identity of the reduction.

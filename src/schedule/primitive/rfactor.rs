@@ -23,6 +23,7 @@
 //! other loops; created, the block of partial results and its loops.
 
 use super::super::analysis::block_class::require_reduction;
+use super::super::analysis::guard::inside_domains;
 use super::super::analysis::reducer::{self, NotRecognised, Reduction, Tuple};
 use super::super::analysis::tree::require_scope;
 use super::super::arg::RvValue;
@@ -34,8 +35,8 @@ use crate::arith::Analyzer;
 use crate::arith::implication::{conjuncts, implies};
 use crate::ir::visit::{uses_var, vars_of};
 use crate::ir::{
-    Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, CmpOp, ExprId, ExprList, Func, IterKind, Loop,
-    LoopId, LoopKind, Stmt, StmtId, Substitution, VarId,
+    Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, ExprId, ExprList, Func, IterKind, Loop, LoopId,
+    LoopKind, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -134,7 +135,9 @@ fn final_predicate(
         return Ok(kept);
     }
     let mut analyzer = Analyzer::new();
-    let inside = inside_domains(func, block);
+    let spatial: Vec<BlockIter> =
+        func.block(block).iters.iter().filter(|i| i.kind == IterKind::Spatial).copied().collect();
+    let inside = inside_domains(&mut func.arena, &spatial);
     let mut first = Substitution::default();
     let mut reduction_vars: SmallVec<[VarId; 4]> = SmallVec::new();
     for (&l, &reduces) in loops.iter().zip(reduces) {
@@ -162,20 +165,6 @@ fn final_predicate(
         }
     }
     Ok(kept)
-}
-
-/// Says that the spatial variables of the block are inside their domains.
-fn inside_domains(func: &mut Func, block: BlockId) -> ExprId {
-    let iters = func.block(block).iters.clone();
-    let a = &mut func.arena;
-    let mut inside = a.bool(true);
-    for i in iters.iter().filter(|i| i.kind == IterKind::Spatial) {
-        let end = a.add(i.min, i.extent);
-        let (starts, ends) = (a.compare(CmpOp::Ge, i.value, i.min), a.lt(i.value, end));
-        let both = a.and(starts, ends);
-        inside = a.and(inside, both);
-    }
-    inside
 }
 
 /// Which loops drive reduction iteration variables, if the loops are as `rfactor` needs them.

@@ -25,6 +25,7 @@
 
 use super::super::analysis::block_class::require_not_output;
 use super::super::analysis::dependence::{DepKind, Scope};
+use super::super::analysis::guard::predicate_follows;
 use super::super::analysis::relayout::restate_regions;
 use super::super::analysis::tree::{self, common_ancestor, require_scope};
 use super::super::analysis::update_scope_info;
@@ -148,6 +149,10 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
         return fail(state, "the block does not write single elements at its first iteration variables");
     }
     let node = node.clone();
+    // A predicate that cuts the window short would take away the fresh part of it.
+    if !predicate_follows(&mut state.func, block) {
+        return fail(state, "the block has a predicate that says more than the domains of its iteration variables");
+    }
     let a = &mut state.func.arena;
     let mut predicate = node.predicate;
     for (i, motion) in motions.iter().enumerate().filter(|(i, _)| overlaps(*i)) {
@@ -250,7 +255,8 @@ fn apply(state: &mut State, plan: Plan) {
                 *func.stmt_mut(s) = Stmt::Store { buffer: b, indices, value };
             }
             Stmt::Block(mut node) => {
-                if let Some(iter) = node.iters.get_mut(axis) {
+                // A reduction must go on starting where its variables do, which TVM forgets.
+                if let Some(iter) = node.iters.get_mut(axis).filter(|i| i.kind != IterKind::Reduce) {
                     iter.kind = IterKind::Opaque;
                 }
                 *func.stmt_mut(s) = Stmt::Block(node);

@@ -52,7 +52,8 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let known = call.sch.intrinsics();
     let Some(intrin) = known.get(name) else {
         let names: Vec<String> = known.names().map(|n| format!("`{n}`")).collect();
-        return Err(ErrorKind::UnknownIntrin { name, known: names.join(", ") }.into());
+        let near = known.near(name).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+        return Err(ErrorKind::UnknownIntrin { name, near, known: names.join(", ") }.into());
     };
     // Making a block of a loop is undone with the copy, if the rest fails.
     let mut trial = call.state(func).clone();
@@ -60,7 +61,8 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
         BlockOrLoop::Block(b) => b,
         BlockOrLoop::Loop(l) => blockize::of_loop(&mut trial, l, preserve_unit_iters)?,
     };
-    let plan = check(&mut trial, block, intrin)?;
+    // The block made of a loop is gone with the copy, so it is the loop that is shown.
+    let plan = check(&mut trial, block, intrin).map_err(|e| e.at(func, target.stmt()))?;
     apply(&mut trial, block, intrin, plan);
     *call.state(func) = trial;
     Ok(Outcome::none())
@@ -73,7 +75,7 @@ struct Plan {
 
 fn check(state: &mut State, block: BlockId, intrin: &TensorIntrin) -> Result<Plan, ScheduleError> {
     let fail = |state: &State, why: &'static str| {
-        Err(state.error(ErrorKind::TensorizeMismatch { intrin: intrin.name, why }, block))
+        Err(state.error(ErrorKind::TensorizeMismatch { intrin: intrin.name, described: intrin.summary, why }, block))
     };
     let desc = &intrin.description;
     let node = state.func.block(block).clone();

@@ -67,18 +67,10 @@ impl Trace {
         schedule: &mut Schedule,
         mut decide: impl FnMut(usize, &Instruction) -> Option<Decision>,
     ) -> Result<(), ReplayError> {
-        let mut names: Vec<Option<Rv>> = Vec::with_capacity(schedule.n_rvs() + self.insts.len() * 2);
+        let mut replay = Replay::with_capacity(schedule.n_rvs() + self.insts.len() * 2);
         for (index, inst) in self.insts.iter().enumerate() {
-            let rename = |rv: Rv| names.get(rv.index()).copied().flatten().unwrap_or(Rv(u32::MAX));
-            let args = inst.args.iter().map(|a| a.map_rvs(&rename)).collect();
             let decision = decide(index, inst).or_else(|| inst.decision.clone());
-            let outputs = schedule.execute(inst.kind, args, decision).map_err(|error| ReplayError { index, error })?;
-            for (i, &old) in inst.outputs.iter().enumerate() {
-                if names.len() <= old.index() {
-                    names.resize(old.index() + 1, None);
-                }
-                names[old.index()] = outputs.get(i).copied();
-            }
+            replay.step(schedule, inst, decision).map_err(|error| ReplayError { index, error })?;
         }
         Ok(())
     }
@@ -104,5 +96,40 @@ impl Trace {
     /// The decisions, with the positions of their instructions.
     pub fn decisions(&self) -> impl Iterator<Item = (usize, &Decision)> {
         self.insts.iter().enumerate().filter_map(|(i, inst)| inst.decision.as_ref().map(|d| (i, d)))
+    }
+}
+
+/// Instructions of a trace, carried out one at a time: knows which random variable of the schedule each of the trace's
+/// has become.
+#[derive(Default)]
+pub struct Replay {
+    names: Vec<Option<Rv>>,
+}
+
+impl Replay {
+    fn with_capacity(n: usize) -> Replay {
+        Replay { names: Vec::with_capacity(n) }
+    }
+
+    /// Carries out the next instruction of the trace, with this decision; without one, it is drawn.
+    ///
+    /// # Errors
+    /// If the instruction is refused; then the schedule is as before.
+    pub fn step(
+        &mut self,
+        schedule: &mut Schedule,
+        inst: &Instruction,
+        decision: Option<Decision>,
+    ) -> Result<(), ScheduleError> {
+        let rename = |rv: Rv| self.names.get(rv.index()).copied().flatten().unwrap_or(Rv(u32::MAX));
+        let args = inst.args.iter().map(|a| a.map_rvs(&rename)).collect();
+        let outputs = schedule.execute(inst.kind, args, decision)?;
+        for (i, &old) in inst.outputs.iter().enumerate() {
+            if self.names.len() <= old.index() {
+                self.names.resize(old.index() + 1, None);
+            }
+            self.names[old.index()] = outputs.get(i).copied();
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,148 @@
+//! A program with a trace or schedule function applied to it: what `apply` prints and `bench --trace` times.
+
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program, ScheduleText};
+use crate::ir::Module;
+use crate::schedule::Schedule;
+use crate::schedule::error::{ErrorKind, ScheduleError};
+use crate::schedule::intrin::Intrinsics;
+use crate::script::Dialect;
+use crate::tune::workload::Workload;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is to be applied to what.
+pub struct Request<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// The file of the trace or schedule function.
+    pub trace: &'a Path,
+    /// The function that look-ups without a function name are about.
+    pub func: Option<&'a str>,
+    /// Seed of decisions that are left open.
+    pub seed: u64,
+    /// What `tensorize` knows beside the built-in intrinsics.
+    pub intrinsics: Option<Arc<Intrinsics>>,
+    /// The spelling that programs are shown in.
+    pub dialect: Dialect,
+}
+
+/// What came of it.
+pub struct Attempt {
+    /// What the schedule began with.
+    pub start: Start,
+    /// The schedule, as far as it came.
+    pub schedule: Schedule,
+    /// Why it came no further.
+    pub failure: Option<Failure>,
+}
+
+/// What a schedule begins with: the program, or one of its functions under the name that the database gives it.
+pub struct Start {
+    module: Module,
+    intrinsics: Option<Arc<Intrinsics>>,
+    /// The function that look-ups are about.
+    work_on: Option<usize>,
+    /// The one function, with its position in the program.
+    alone: Option<(usize, Workload)>,
+}
+
+impl Start {
+    /// A schedule that has done nothing yet.
+    pub fn schedule(&self, seed: u64) -> Schedule {
+        match &self.alone {
+            Some((_, workload)) => workload.schedule(seed),
+            None => {
+                let mut schedule = Schedule::new(&self.module, seed).with_intrinsics(self.intrinsics.clone());
+                self.work_on.into_iter().for_each(|f| schedule.work_on(f));
+                schedule
+            }
+        }
+    }
+
+    /// The whole program under a schedule.
+    pub fn program(&self, schedule: &Schedule) -> Module {
+        match &self.alone {
+            Some((index, workload)) => {
+                let mut module = self.module.clone();
+                module.funcs[*index] = workload.renamed(schedule.func(0).clone());
+                module
+            }
+            None => schedule.module(),
+        }
+    }
+
+    /// Where function `index` of a schedule stands in the program.
+    pub fn position(&self, index: usize) -> usize {
+        self.alone.as_ref().map_or(index, |(position, _)| *position)
+    }
+
+    /// The program as written.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+}
+
+impl Request<'_> {
+    /// The program after the schedule.
+    pub fn scheduled(&self, console: Console) -> Result<Module, Failure> {
+        let attempt = self.attempt(console)?;
+        match attempt.failure {
+            None => Ok(attempt.start.program(&attempt.schedule)),
+            Some(failure) => Err(failure),
+        }
+    }
+
+    /// Applies the schedule as far as it goes. Where it speaks of a function `main` that there is not, the one function
+    /// that the command is about is meant: so are functions called in the database.
+    ///
+    /// # Errors
+    /// If the schedule cannot be read.
+    pub fn attempt(&self, console: Console) -> Result<Attempt, Failure> {
+        let text = load::schedule(self.trace)?;
+        let module = self.program.module();
+        let chosen = self.program.functions(self.func)?;
+        let whole = Start {
+            module: module.clone(),
+            intrinsics: self.intrinsics.clone(),
+            work_on: self.func.map(|_| chosen[0]),
+            alone: None,
+        };
+        let (attempt, means_main) = self.begin(whole, &text, console);
+        let (true, [only]) = (means_main, &chosen[..]) else { return Ok(attempt) };
+        let workload = Workload::of(module, *only).with_intrinsics(self.intrinsics.clone());
+        let alone = Start { alone: Some((*only, workload)), ..attempt.start };
+        let (renamed, still) = self.begin(alone, &text, console);
+        // Neither name is known: the first message speaks of the program that the user sees.
+        Ok(if still { Attempt { failure: attempt.failure, ..renamed } } else { renamed })
+    }
+
+    /// Applies the schedule; also says whether it failed for a function that there is not.
+    fn begin(&self, start: Start, text: &ScheduleText, console: Console) -> (Attempt, bool) {
+        let mut schedule = start.schedule(self.seed);
+        let (dialect, color) = (self.dialect, console.color);
+        let (failure, unknown) = match text {
+            ScheduleText::Trace(t) => match t.replay(&mut schedule) {
+                Ok(()) => (None, false),
+                Err(e) => {
+                    // A line of JSON holds the whole trace, and says little.
+                    let name = format!("{}, as Python", self.trace.display());
+                    (Some(t.render_error(&e, &name, &schedule, dialect, color)), is_unknown(&e.error))
+                }
+            },
+            ScheduleText::Function(f) => match f.apply(&mut schedule) {
+                Ok(()) => (None, false),
+                Err(e) => {
+                    let unknown = e.refused.as_deref().is_some_and(is_unknown);
+                    (Some(f.render_error(&e, &schedule, dialect, color)), unknown)
+                }
+            },
+        };
+        (Attempt { start, schedule, failure: failure.map(Failure::Shown) }, unknown)
+    }
+}
+
+fn is_unknown(error: &ScheduleError) -> bool {
+    matches!(error.kind, ErrorKind::UnknownFunction { .. })
+}
