@@ -13,7 +13,7 @@
 use std::fmt::Write as _;
 use tvmr::ir::interp::{Arg as Value, Options, Tensor, Value as Number, run};
 use tvmr::ir::verify::{Checks, verify};
-use tvmr::ir::{Arena, DType, Func, LoopKind, Module, Stmt, Substitution};
+use tvmr::ir::{Arena, DType, Func, IterKind, LoopKind, Module, Stmt, Substitution};
 use tvmr::schedule::arg::{Arg, Lambda, LambdaExpr, Rv};
 use tvmr::schedule::{Schedule, primitive};
 use tvmr::script::{Dialect, ParseOptions, parse, print_module};
@@ -141,6 +141,26 @@ def main(A: T.Buffer((9, 5), "int32"), bias: T.Buffer((9,), "int32"), C: T.Buffe
         with T.block("D"):
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = B[vi, vj] - 1
+"#,
+    ),
+    (
+        "updates",
+        r#"
+def main(A: T.Buffer((6, 8), "int32"), B: T.Buffer((6, 8), "int32"), C: T.Buffer((8, 12), "int32")):
+    for i, j in T.grid(6, 8):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, 7 - vj] = A[vi, 7 - vj] + 3 * vi
+    for i, j, k in T.grid(6, 8, 3):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            B[vi, vj] = B[vi, vj] + A[vi, vj] * vk
+    for i, j in T.grid(5, 12):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i + 2)
+            vj = T.axis.spatial(12, j)
+            T.where(i * 12 + j < 50)
+            C[vi, vj] = B[vi // 2, vj * 5 % 8] - C[vi, vj] * 2
 "#,
     ),
 ];
@@ -354,17 +374,41 @@ impl Walk {
             }
             _ => {
                 let block = self.block()?;
-                let method = *self.random.pick(&["cache_read", "cache_write", "reindex"])?;
-                match method {
-                    "reindex" => {
+                let index = Arg::from(self.random.below(2) as i64);
+                match self.random.below(8) {
+                    0 | 1 => self.run("cache_read", vec![block.into(), index, "global".into()])?,
+                    2 | 3 => self.run("cache_write", vec![block.into(), 0.into(), "global".into()])?,
+                    4 => self.run("cache_index", vec![block.into(), "global".into(), index])?,
+                    5 => self.run("cache_inplace", vec![block.into(), index, "local".into()])?,
+                    6 => {
                         let which: &str = if self.random.coin() { "read" } else { "write" };
-                        self.run(method, vec![block.into(), Arg::List(vec![which.into(), 0.into()])])?
+                        self.run("reindex", vec![block.into(), Arg::List(vec![which.into(), index])])?
                     }
-                    _ => self.run(method, vec![block.into(), 0.into(), "global".into()])?,
+                    _ => {
+                        let map = self.iter_map(block);
+                        let (method, index) = match self.random.coin() {
+                            true => ("reindex_cache_read", index),
+                            false => ("reindex_cache_write", 0.into()),
+                        };
+                        self.run(method, vec![block.into(), index, "global".into(), map])?
+                    }
                 };
             }
         }
         Some(())
+    }
+
+    /// A map of the block's iterations to those that are not reduced, in some order.
+    fn iter_map(&mut self, block: Rv) -> Arg {
+        let Ok(tvmr::schedule::arg::RvValue::Block(f, b)) = self.sch.value(block) else { return Arg::None };
+        let kinds: Vec<IterKind> = self.sch.func(f).block(b).iters.iter().map(|i| i.kind).collect();
+        let params = (0..kinds.len()).map(|i| format!("i{i}").as_str().into()).collect();
+        let spatial = (0..kinds.len()).filter(|&i| kinds[i] == IterKind::Spatial || self.random.below(4) == 0);
+        let mut results: Vec<LambdaExpr> = spatial.map(LambdaExpr::Param).collect();
+        if self.random.coin() {
+            results.reverse();
+        }
+        Arg::Lambda(Lambda { params, results, scalar: false, ranges: false }.into())
     }
 
     fn n_iters(&self, block: Rv) -> usize {

@@ -313,13 +313,19 @@ error_kinds! {
         => "InvalidIndexError", "index {index} is out of range: the block has {count} such regions", help "count from 0 in the order of `T.reads` or `T.writes`";
     /// A block that a cache of its output would leave without its input.
     CachedBufferIsRead { buffer: Symbol }
-        => "CachedBufferIsReadError", "the block also reads buffer `{buffer}`, which its cache would not hold", help "use `cache_inplace`, or cache before `decompose_reduction`";
+        => "CachedBufferIsReadError", "the block reads buffer `{buffer}`, which it also writes, in a way that a copy cannot serve", help "use `cache_inplace`, or cache before `decompose_reduction`";
+    /// A block without indices to compute beforehand.
+    TooFewIndices { block: Symbol, found: usize }
+        => "TooFewIndicesError", "block `{block}` has {found} expressions that could be computed beforehand, expected 2 or more", help "lower `cse_thresh`";
+    /// An index that cannot be computed outside its block.
+    IndexNotCachable { block: Symbol, why: &'static str }
+        => "IndexNotCachableError", "an expression of block `{block}` uses {why}", help "cache before `fuse` and `blockize`";
     /// A copy of a buffer would come too late for a reader, or too early for a writer.
     CopyOutOfOrder { buffer: Symbol, block: Symbol }
         => "CopyOutOfOrderError", "block `{block}` accesses buffer `{buffer}` inside the same loops", help "copy before `compute_at` and the like";
     /// A copy would write what the block has not.
     UncoveredCopy { block: Symbol, buffer: Symbol }
-        => "UncoveredCopyError", "block `{block}` may leave parts unwritten of what the copy would write to buffer `{buffer}`", help "";
+        => "UncoveredCopyError", "block `{block}` may leave parts unwritten of what the copy would write to buffer `{buffer}`, and iterations around it may write them", help "";
     /// A block that does not update a buffer in place.
     NotReadWrite { block: Symbol, buffer: Symbol }
         => "NotReadWriteError", "block `{block}` does not read and write the same part of buffer `{buffer}`", help "";
@@ -391,7 +397,7 @@ error_kinds! {
         => "NotSinglePointAccess", "the block {access} more than one element of buffer `{buffer}`", help "";
     /// A predicate that a copy would not have.
     GuardedBlock { block: Symbol }
-        => "GuardedBlockError", "block `{block}` has a predicate on the iteration variables of the copy", help "choose factors that divide the extents, or use `cache_read` and `cache_write`";
+        => "GuardedBlockError", "block `{block}` has a predicate or loop extents over loops that the new nest does not have", help "choose factors that divide the extents, or use `cache_read` and `cache_write`";
     /// A consumer that does not become part of the reduction.
     EpilogueNotFusible { why: &'static str }
         => "BodyAnalysisError", "the block cannot become part of the reduction: {why}", help "leave the block; `reverse_compute_at` moves it into the loops of the reduction instead";

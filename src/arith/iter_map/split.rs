@@ -106,3 +106,28 @@ impl Rewriter<'_> {
         self.a.binary(BinOp::FloorDiv, sum, y)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::arith::{Analyzer, IterMapLevel, VarRange, iter_map_simplify};
+    use crate::ir::{Arena, DType, Substitution};
+
+    #[test]
+    fn parts_of_a_backward_iterator_keep_their_values() {
+        let mut a = Arena::new();
+        let (var, e) = a.new_var_expr("v", DType::Int32);
+        let [zero, two, seven, eight] = [0, 2, 7, 8].map(|n| a.int32(n));
+        let backward = a.sub(seven, e);
+        let parts = [a.floor_div(backward, two), a.floor_mod(backward, two)];
+        let (domain, always) = ([VarRange { var, min: zero, extent: eight }], a.bool(true));
+        let (level, analyzer) = (IterMapLevel::Surjective, &mut Analyzer::new());
+        let simple = iter_map_simplify(&mut a, &parts, &domain, always, level, analyzer, true);
+        for n in 0..8 {
+            let value = a.int32(n);
+            let at = |a: &mut Arena, e| Substitution::of_vars([(var, value)]).apply(a, e);
+            for (&part, &simple) in parts.iter().zip(&simple) {
+                assert_eq!(at(&mut a, part), at(&mut a, simple));
+            }
+        }
+    }
+}

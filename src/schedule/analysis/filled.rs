@@ -1,6 +1,7 @@
 //! Does a block store every element of the region that it says it writes?
 
 use super::affine::domain;
+use super::guard::with_domains;
 use super::region_bound::strict_bound;
 use crate::arith::VarRange;
 use crate::ir::{BlockId, BufferId, BufferRegion, ExprId, Func, LoopId, Stmt, StmtId, Substitution};
@@ -34,13 +35,13 @@ fn fills(func: &mut Func, s: StmtId, region: &BufferRegion, loops: &mut Vec<Loop
             if !fills_its_region(func, b, region.buffer) {
                 return false;
             }
+            let runs = with_domains(func, b);
             let block = func.block(b);
-            let predicate = block.predicate;
             let mut bindings = Substitution::of_vars(block.iters.iter().map(|i| (i.var, i.value)));
             let inner = block.writes.iter().find(|r| r.buffer == region.buffer).copied();
             let Some(inner) = inner else { return false };
             let inner = bindings.apply_region(&mut func.arena, &inner);
-            adds_up(func, &inner, region, loops, predicate)
+            adds_up(func, &inner, region, loops, runs)
         }
         Stmt::Store { .. } | Stmt::If { .. } | Stmt::Evaluate(_) => false,
     }

@@ -1,8 +1,8 @@
 //! Predicates of blocks against the domains of their iteration variables, outside which no instance exists.
 
 use crate::arith::Analyzer;
-use crate::arith::implication::implies;
-use crate::ir::{Arena, BlockId, BlockIter, CmpOp, ExprId, Func};
+use crate::arith::implication::{conjuncts, implies};
+use crate::ir::{Arena, BlockId, BlockIter, CmpOp, ExprId, Func, LoopId};
 
 /// An analyzer that knows the loops around a block.
 pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
@@ -37,4 +37,46 @@ pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
     let mut analyzer = knowing_loops(func, block);
     let inside = inside_domains(&mut func.arena, &iters);
     implies(&mut func.arena, &mut analyzer, inside, predicate)
+}
+
+/// The conjuncts of the block's predicate, in order, that need not hold wherever the bindings of `iters` (some of the
+/// block's) lie inside their domains.
+pub fn beyond_domains(func: &mut Func, b: BlockId, iters: &[BlockIter]) -> Vec<ExprId> {
+    let predicate = func.block(b).predicate;
+    let mut analyzer = knowing_loops(func, b);
+    let a = &mut func.arena;
+    let inside = inside_domains(a, iters);
+    let mut left = conjuncts(a, predicate).into_vec();
+    left.retain(|&e| !implies(a, &mut analyzer, inside, e));
+    left
+}
+
+/// When the block runs: its predicate and, as far as they do not follow from that and the loops around, the domains of its
+/// iteration variables.
+pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
+    let node = func.block(b);
+    let (mut condition, iters) = (node.predicate, node.iters.clone());
+    let loops = func.loops_above(b.stmt());
+    let mut analyzer: Option<Analyzer> = None;
+    for i in iters {
+        let is_its_loop = |&l: &LoopId| {
+            let node = func.loop_(l);
+            func.arena.as_var(i.value) == Some(node.var) && (node.min, node.extent) == (i.min, i.extent)
+        };
+        if loops.iter().any(is_its_loop) {
+            continue;
+        }
+        if analyzer.is_none() {
+            analyzer = Some(knowing_loops(func, b));
+        }
+        let Some(analyzer) = &mut analyzer else { continue };
+        let a = &mut func.arena;
+        let end = a.add(i.min, i.extent);
+        for bound in [a.compare(CmpOp::Le, i.min, i.value), a.lt(i.value, end)] {
+            if !implies(a, analyzer, condition, bound) {
+                condition = a.and(condition, bound);
+            }
+        }
+    }
+    condition
 }

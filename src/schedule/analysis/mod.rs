@@ -7,6 +7,7 @@
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
 //! * [`filled`]: does a block store all that it says it writes?
+//! * [`guard`]: when a block runs, by its predicate and the domains of its iteration variables.
 //! * [`index_map`]: functions of indices, their shapes and inverses.
 //! * [`insertion`]: where a block may be put among its producers and consumers.
 //! * [`interference`]: may nests run interleaved?
@@ -18,6 +19,7 @@
 //! * [`reducer`]: which operation a reduction block makes.
 //! * [`region_bound`]: what the instances of a block touch together.
 //! * [`region_cover`]: do consumers read only what producers wrote?
+//! * [`shared_computations`]: which computations of an expression are worth a buffer.
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
 //! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
 
@@ -41,6 +43,7 @@ pub mod reducer;
 pub mod region_bound;
 pub mod region_cover;
 pub mod relayout;
+pub mod shared_computations;
 pub mod tree;
 
 pub use info::{set_unknown_info, update_scope_info};

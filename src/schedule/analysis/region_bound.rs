@@ -5,6 +5,7 @@
 //! `EstimateRegionStrictBound` and `EstimateRegionUpperBound`, `src/arith/int_set.cc`).
 
 use super::affine::domain;
+use super::guard::with_domains;
 use super::tree;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
@@ -79,14 +80,26 @@ pub fn relax_region(func: &mut Func, b: BlockId, region: &BufferRegion, high: St
         }
         None => SmallVec::new(),
     };
+    let runs = with_domains(func, b);
     let node = func.block(b);
     let predicate = node.predicate;
     let mut bindings = Substitution::of_vars(node.iters.iter().map(|i| (i.var, i.value)));
     let a = &mut func.arena;
     let region = bindings.apply_region(a, region);
     let ranges: Ranges = region.ranges(a).collect();
-    let (sets, fills) = upper_bound(a, &ranges, &domains, predicate);
+    let (sets, mut fills) = upper_bound(a, &ranges, &domains, predicate);
     let shape: SmallVec<[ExprId; 4]> = a.list(a.buffer(region.buffer).shape).iter().copied().collect();
+    if fills && runs != predicate {
+        // The box may be larger than what the block touches inside the domains of its iteration variables. What lies
+        // beyond the buffer does not count.
+        let inside = |(&set, &extent): (&IntSet, &ExprId)| {
+            let zero = a.int(0, a.dtype(extent));
+            let whole = IntSet::from_range(a, zero, extent);
+            int_set::intersect(a, &[set, whole])
+        };
+        let inside: Vec<IntSet> = sets.iter().zip(&shape).map(inside).collect();
+        fills = strict_bound(a, &ranges, &domains, runs).is_some_and(|exact| exact == sets || exact == inside);
+    }
     let boxes = sets.iter().zip(shape).map(|(set, extent)| {
         let zero = a.int(0, a.dtype(extent));
         set.cover_range(a, (zero, extent))

@@ -7,6 +7,7 @@
 
 use super::super::state::State;
 use super::dependence::{DepKind, Scope};
+use super::guard::with_domains;
 use super::iter_domain::NdSet;
 use super::region_bound::{self, strict_bound};
 use super::tree;
@@ -82,9 +83,9 @@ fn domain(func: &Func, b: BlockId, place: StmtId, region: &BufferRegion) -> Smal
 
 fn lower_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion) -> NdSet {
     let domain = domain(func, b, place, region);
-    let predicate = func.block(b).predicate;
+    let runs = with_domains(func, b);
     let ranges: SmallVec<[(ExprId, ExprId); 4]> = region.ranges(&func.arena).collect();
-    match strict_bound(&mut func.arena, &ranges, &domain, predicate) {
+    match strict_bound(&mut func.arena, &ranges, &domain, runs) {
         Some(sets) => sets,
         None => vec![IntSet::NOTHING; ranges.len()],
     }

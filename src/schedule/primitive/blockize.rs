@@ -94,6 +94,8 @@ struct Division {
     outer_extent: ExprId,
     inner: ExprId,
     inner_extent: ExprId,
+    /// The least value of the inner part: what the binding adds to the loops belongs to it.
+    first: i64,
     /// Where the parts together count past the domain: the end of the domain.
     end: Option<ExprId>,
 }
@@ -167,6 +169,7 @@ fn divide(
                     outer_extent: part.outer_extent,
                     inner: d.to_expr(arena, &mut analyzer, &part.inner),
                     inner_extent: part.inner_extent,
+                    first: 0,
                     end: None,
                 })
                 .collect();
@@ -212,14 +215,20 @@ fn divide(
         let end = arena.add(iter.min, iter.extent);
         let below = arena.lt(iter.value, end);
         let (outer, inner) = (arena.cast(dtype, d.outer_extent), arena.cast(dtype, d.inner_extent));
+        let values = analyzer.const_int_bound(arena, d.inner);
+        // Loose bounds say nothing of where the values begin.
+        let count = values.max.saturating_sub(values.min).saturating_add(1);
+        d.first = if arena.is_int(d.inner_extent, count) { values.min } else { 0 };
         let reached = arena.mul(outer, inner);
+        let reached = arena.add_const(reached, d.first);
         let fits = arena.compare(CmpOp::Le, reached, end);
         if !analyzer.can_prove(arena, fits) && !implies(arena, &mut analyzer, kept, below) {
             d.end = Some(end);
         }
         inside = arena.and(inside, below);
         // The domains of the new variables.
-        for (part, extent) in [(d.outer, d.outer_extent), (d.inner, d.inner_extent)] {
+        let inner_end = arena.add_const(d.inner_extent, d.first);
+        for (part, extent) in [(d.outer, d.outer_extent), (d.inner, inner_end)] {
             if arena.dtype(part) == arena.dtype(extent) {
                 let below = arena.lt(part, extent);
                 inside = arena.and(inside, below);
@@ -267,7 +276,7 @@ fn divide_trivially(arena: &mut Arena, node: &Block, outer: &[VarId], inner: &[V
                 (false, true) => ((zero, one), whole),
                 (false, false) => ((zero, one), (zero, one)),
             };
-            Some(Division { outer, outer_extent, inner, inner_extent, end: None })
+            Some(Division { outer, outer_extent, inner, inner_extent, first: 0, end: None })
         })
         .collect()
 }
@@ -308,11 +317,12 @@ fn make_inner(func: &mut Func, plan: &Plan, outer: &[BlockIter]) -> Inner {
         let unit = |arena: &Arena, e: ExprId| arena.is_int(e, 1);
         let o = arena.var_expr(outer.var);
         let value = if unit(arena, d.inner_extent) {
-            if unit(arena, d.outer_extent) && !plan.preserve_unit_iters { arena.int(0, dtype) } else { o }
+            let dropped = unit(arena, d.outer_extent) && !plan.preserve_unit_iters;
+            if dropped { arena.int(d.first, dtype) } else { arena.add_const(o, d.first) }
         } else {
             let name = arena.var(iter.var).name.with_suffix("_i");
             let (var, i) = arena.new_var_expr(name, dtype);
-            let min = arena.int(0, arena.dtype(d.inner_extent));
+            let min = arena.int(d.first, arena.dtype(d.inner_extent));
             inner_iters.push(BlockIter { var, min, extent: d.inner_extent, kind: iter.kind, value: d.inner });
             if unit(arena, d.outer_extent) {
                 i
@@ -633,6 +643,37 @@ fn united(func: &mut Func, regions: &[BufferRegion]) -> Vec<BufferRegion> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{check, refuse};
+
+    #[test]
+    fn what_a_binding_adds_to_its_loop_stays() {
+        check(
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    for i, j in T.grid(5, 4):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i + 2)
+            vj = T.axis.spatial(4, j)
+            C[vi, vj] = A[vi, vj]
+"#,
+            |t| {
+                let loops = t.loops("C");
+                t.run("blockize", vec![loops[0].into()]).map(drop)
+            },
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    with T.block("C_o"):
+        vi_o = T.axis.spatial(1, 0)
+        vj_o = T.axis.spatial(1, 0)
+        T.reads(A[2:7, 0:4])
+        T.writes(C[2:7, 0:4])
+        for i, j in T.grid(5, 4):
+            with T.block("C"):
+                vi_i = T.axis.spatial((2, 7), i + 2)
+                vj_i = T.axis.spatial(4, j)
+                C[vi_i, vj_i] = A[vi_i, vj_i]
+"#,
+        );
+    }
 
     #[test]
     fn a_reduction_gets_its_init_outside() {

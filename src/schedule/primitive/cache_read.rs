@@ -18,7 +18,10 @@
 //! Requires: at most one block of the scope writes the buffer, and it writes all that the others read. Preserves: all
 //! loops and blocks. Returns: the copy block.
 //!
-//! TVM also accepts, and we refuse, what changes the result: a reader in front of the copy, and blocks that do not
+//! Where blocks store to the buffer without saying so (those of `loop_partition`), the copy goes behind them; TVM puts it
+//! first.
+//!
+//! TVM also accepts, and we refuse, what changes the result: a reader in front of the copy, and further blocks that do not
 //! state their stores to the buffer.
 //!
 //! Handles: all persist; created, the copy block and its loops.
@@ -31,7 +34,7 @@ use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::site::{Site, require_behind, require_no_store};
+use super::cache::site::{Site, require_behind, require_no_store, touches};
 use super::cache::stage::{Stage, Way, require_only_writer};
 use crate::ir::{BlockId, BufferId, BufferRegion, StmtId, Symbol};
 
@@ -75,18 +78,20 @@ fn check(
     let buffer = state.func.block(block).reads[index].buffer;
     require_region_cover(state, scope, buffer)?;
     let writer = require_only_writer(state, scope, buffer)?;
-    require_no_store(state, scope, buffer, writer.as_slice())?;
-    let redirected = readers(state, scope, writer, consumers);
+    if writer.is_some() {
+        require_no_store(state, scope, buffer, writer.as_slice())?;
+    }
+    let redirected = readers(state, scope, buffer, writer, consumers);
     let (site, ranges) = match writer {
         Some(writer) => {
             let site = Site::behind(state, scope, writer, buffer, consumers)?;
             (site, written_below(state, writer, buffer, site))
         }
-        None => (Site::first(scope), from_outside(state, scope, buffer)),
+        None => (Site::first_behind_stores(&state.func, scope, buffer), from_outside(state, scope, buffer)),
     };
     require_behind(state, scope, site, buffer, &redirected)?;
-    let stage = Stage { scope, site, buffer, ranges, storage, way: Way::In, redirected };
-    stage.require_in_bounds(state)?;
+    let mut stage = Stage { scope, site, buffer, ranges, storage, way: Way::In, redirected, filled: None };
+    stage.keep_in_bounds(state)?;
     Ok(stage)
 }
 
@@ -103,14 +108,22 @@ fn require_region_cover(state: &State, scope: BlockId, buffer: BufferId) -> Resu
     Ok(())
 }
 
-/// The blocks whose accesses go to the cache, without the writer.
-fn readers(state: &State, scope: BlockId, writer: Option<BlockId>, consumers: &[BlockId]) -> Vec<StmtId> {
+/// The blocks whose accesses go to the cache, without the writers.
+fn readers(
+    state: &State,
+    scope: BlockId,
+    buffer: BufferId,
+    writer: Option<BlockId>,
+    consumers: &[BlockId],
+) -> Vec<StmtId> {
     let func = &state.func;
     let mut readers = match consumers {
         [] => func.child_blocks(scope.stmt()),
         _ => consumers.iter().copied().filter(|c| *c != scope && func.contains(scope.stmt(), c.stmt())).collect(),
     };
-    readers.retain(|&b| Some(b) != writer);
+    // A block that stores without saying so goes on using the buffer.
+    let stores = |b: BlockId| touches(func, b.stmt(), buffer).iter().any(|t| t.stores);
+    readers.retain(|&b| Some(b) != writer && (writer.is_some() || !stores(b)));
     readers.into_iter().map(BlockId::stmt).collect()
 }
 
@@ -221,6 +234,64 @@ def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4)), D: T.Buffer((8, 4))):
         with T.block("D"):
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = B_local[vi, vj] + A[vi, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn the_copy_goes_behind_parts_that_hide_their_stores() {
+        check(
+            r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+"#,
+            |t| {
+                t.python(
+                    "sch.loop_partition(sch.get_loops(sch.get_block('B', 'main'))[0], [3, None])
+                    sch.cache_read(sch.get_block('C', 'main'), 0, 'local')",
+                )
+            },
+            r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    B_local = T.alloc_buffer((8,), scope="local")
+    with T.block("B_i_common"):
+        T.reads()
+        T.writes()
+        with T.block("B_i0_partition"):
+            T.reads()
+            T.writes()
+            for i0 in range(3):
+                with T.block("B_i0"):
+                    vi = T.axis.spatial(3, i0)
+                    T.reads(A[0:3])
+                    T.writes(B[0:3])
+                    B[vi] = A[vi]
+        with T.block("B_i1_partition"):
+            T.reads()
+            T.writes()
+            for i1 in range(3, 8):
+                with T.block("B_i1"):
+                    vi = T.axis.spatial((3, 8), i1)
+                    T.reads(A[3:8])
+                    T.writes(B[3:8])
+                    B[vi] = A[vi]
+    for ax0 in range(8):
+        with T.block("B_local"):
+            v0 = T.axis.spatial(8, ax0)
+            B_local[v0] = B[v0]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B_local[vi]
 "#,
         );
     }

@@ -17,12 +17,23 @@
 //! Requires: the only block of its scope that writes the buffer. Preserves: all loops and blocks. Returns: the copy
 //! block.
 //!
-//! TVM also accepts, and we refuse, what changes the result: a block that reads the buffer, which the cache does not
-//! hold yet; a block that leaves parts of what is copied unwritten, where the buffer has another content from outside
-//! the scope; blocks that do not state an access to the buffer, or read it in a later iteration, before the copy.
+//! Where the block reads the buffer too, or leaves parts of what is copied unwritten, TVM copies garbage back. Here the
+//! cache is filled first:
 //!
-//! Handles: all persist; created, the copy block and its loops.
+//!     for ax0, ax1 in T.grid(128, 128):
+//!         with T.block("B_local_fill"): B_local[v0, v1] = B[v0, v1]
+//!     for i, j in T.grid(128, 128):
+//!         with T.block("B"): B_local[vi, vj] = B_local[vi, vj] + 1
+//!     for ax0, ax1 in T.grid(128, 128):
+//!         with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
+//!
+//! TVM also accepts, and we refuse, what changes the result: a block that reads more of the buffer than it writes; a copy
+//! of more than the block writes, where iterations around it may run at the same time; blocks that do not state an access
+//! to the buffer, or read it in a later iteration, before the copy.
+//!
+//! Handles: all persist; created, the copy block, the block that fills the cache, and their loops.
 
+use super::super::analysis::access::accesses_of;
 use super::super::analysis::alloc_site::require_storage_scope;
 use super::super::analysis::filled::fills_its_region;
 use super::super::analysis::region_bound::relax_region;
@@ -32,9 +43,10 @@ use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::output::check_output;
+use super::cache::access::bound_around;
+use super::cache::output::{Output, check_output, runs_in_parallel};
 use super::cache::stage::{Stage, Way};
-use crate::ir::{BlockId, Symbol};
+use crate::ir::{BlockId, CmpOp, Symbol};
 
 /// `cache_write(block, write_buffer_index, storage_scope, consumer_blocks=None)`.
 pub static CACHE_WRITE: Kind = Kind {
@@ -75,17 +87,45 @@ fn check(
     let scope = require_scope(state, block, false)?;
     let region = state.func.block(block).writes[index];
     let buffer = region.buffer;
-    let (site, redirected) = check_output(state, scope, block, &region, consumers)?;
+    let Output { site, redirected, reads } = check_output(state, scope, block, &region, consumers)?;
     let is_local = state.func.block(scope).allocs.contains(&buffer);
-    let (ranges, fills) = relax_region(&mut state.func, block, &region, site.parent);
-    let covers = is_local || fills && fills_its_region(&mut state.func, block, buffer);
-    if !covers {
-        let (block_name, buffer) = (state.func.block(block).name, state.func.arena.buffer(buffer).name);
-        return Err(state.error(ErrorKind::UncoveredCopy { block: block_name, buffer }, block));
+    let (ranges, is_exact) = relax_region(&mut state.func, block, &region, site.parent);
+    let covers = is_local || is_exact && fills_its_region(&mut state.func, block, buffer);
+    let filled = (reads || !covers).then_some(block);
+    let mut stage = Stage { scope, site, buffer, ranges, storage, way: Way::Out, redirected, filled };
+    stage.keep_in_bounds(state)?;
+    if filled.is_some() {
+        require_fillable(state, block, &stage, is_exact)?;
     }
-    let stage = Stage { scope, site, buffer, ranges, storage, way: Way::Out, redirected };
-    stage.require_in_bounds(state)?;
     Ok(stage)
+}
+
+/// # Errors
+/// If the copy in would miss something that the block reads, or the copy out would write, with the old value, what another
+/// iteration may write at the same time.
+fn require_fillable(state: &mut State, block: BlockId, stage: &Stage, is_exact: bool) -> Result<(), ScheduleError> {
+    let name = state.func.arena.buffer(stage.buffer).name;
+    let stated = state.func.block(block).reads.clone();
+    let found = accesses_of(&mut state.func, block).reads;
+    let mut analyzer = bound_around(&mut state.func, stage.site.parent);
+    for read in stated.iter().chain(&found).filter(|r| r.buffer == stage.buffer) {
+        let (read, _) = relax_region(&mut state.func, block, read, stage.site.parent);
+        let a = &mut state.func.arena;
+        let is_held = read.iter().zip(&stage.ranges).all(|(&(min, extent), &(first, length))| {
+            let (end, last) = (a.add(min, extent), a.add(first, length));
+            let (starts, ends) = (a.compare(CmpOp::Le, first, min), a.compare(CmpOp::Le, end, last));
+            analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+        });
+        if !is_held {
+            return Err(state.error(ErrorKind::CachedBufferIsRead { buffer: name }, block));
+        }
+    }
+    let at_scope = stage.site.parent == stage.scope.stmt();
+    if is_exact || at_scope && !runs_in_parallel(&state.func, stage.scope.stmt()) {
+        return Ok(());
+    }
+    let block_name = state.func.block(block).name;
+    Err(state.error(ErrorKind::UncoveredCopy { block: block_name, buffer: name }, block))
 }
 
 #[cfg(test)]
@@ -216,15 +256,50 @@ def main(A: T.Buffer((8,)), B: T.Buffer((20,))):
         );
     }
 
+    /// What becomes of a block that does not set all of the buffer by itself.
+    fn check_filled(store: &str, cached: &str) {
+        let program = |blocks: &str| {
+            format!("def main(A: T.Buffer((8,)), C: T.Buffer((8,))):\n{}", blocks.trim_start_matches('\n'))
+        };
+        let before = program(&format!(
+            r#"
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            {store}
+"#
+        ));
+        let after = program(&format!(
+            r#"
+    C_local = T.alloc_buffer((8,), scope="local")
+    for ax0 in range(8):
+        with T.block("C_local_fill"):
+            v0 = T.axis.spatial(8, ax0)
+            C_local[v0] = C[v0]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            {cached}
+    for ax0 in range(8):
+        with T.block("C_local"):
+            v0 = T.axis.spatial(8, ax0)
+            C[v0] = C_local[v0]
+"#
+        ));
+        check(&before, cache("C", &[]), &after);
+    }
+
+    #[test]
+    fn the_cache_is_filled_where_the_block_does_not() {
+        check_filled("C[vi] = C[vi] + A[vi]", "C_local[vi] = C_local[vi] + A[vi]");
+        let conditional = |c: &str| format!("if A[vi] > T.float32(0):\n                {c}[vi] = A[vi]");
+        check_filled(&conditional("C"), &conditional("C_local"));
+    }
+
     #[test]
     fn refusals() {
-        let updates = CHAIN.replace("C[vi] = B[vi]", "C[vi] = C[vi] + B[vi]");
-        refuse(&updates, cache("C", &[]), "CachedBufferIsReadError");
-        let strided = CHAIN.replace("C[vi] =", "C[vi // 2 * 2] =");
-        refuse(&strided, cache("C", &[]), "UncoveredCopyError");
-        let guarded =
-            CHAIN.replace("            C[vi] = B[vi]", "            if A[vi] > 0:\n                C[vi] = B[vi]");
-        refuse(&guarded, cache("C", &[]), "UncoveredCopyError");
+        let elsewhere = CHAIN.replace("C[vi] = B[vi]", "C[vi // 2] = C[7 - vi // 2] + B[vi]");
+        refuse(&elsewhere, cache("C", &[]), "CachedBufferIsReadError");
         let twice = CHAIN.replace("D[vi] = B[vi]", "B[vi] = A[vi]");
         refuse(&twice, cache("B", &[]), "NotSingleWriteBlock");
         refuse(

@@ -7,6 +7,7 @@ pub mod annotate;
 pub mod annotate_buffer_access;
 pub mod blockize;
 mod cache;
+pub mod cache_index;
 pub mod cache_inplace;
 pub mod cache_read;
 pub mod cache_write;
@@ -55,6 +56,7 @@ pub static ALL: &[&Kind] = &[
     &annotate::UNANNOTATE,
     &annotate_buffer_access::ANNOTATE_BUFFER_ACCESS,
     &blockize::BLOCKIZE,
+    &cache_index::CACHE_INDEX,
     &cache_inplace::CACHE_INPLACE,
     &cache_read::CACHE_READ,
     &cache_write::CACHE_WRITE,

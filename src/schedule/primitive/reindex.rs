@@ -9,34 +9,47 @@
 //!         with T.block("B"): B[vi, vj] = A_reindex[vi, vj]
 //!
 //! The new buffer has a dimension for each iteration variable that the indices use. The copy goes in front of the
-//! block's nest, or right behind it for a buffer that is written.
+//! block's nest, or right behind it for a buffer that is written, and copies what all instances access.
+//!
+//! TVM goes wrong in four cases, which are done right here:
+//! * another block in the nest stores to the buffer, or reads what is written: the copy goes right beside the block,
+//!   inside its loops, and copies what one instance accesses;
+//! * the block writes the buffer and also reads it, or leaves parts unwritten: for ("write", …) the new buffer is filled
+//!   first, by a block `B_reindex_fill` in front; where just some of the domain is written, only that is copied back;
+//! * the block reads the buffer and also writes it: for ("read", …) it goes on writing to the old one;
+//! * the block reads under a condition of its own, without which it would read beyond the buffer: the copy tests the
+//!   bounds (`T.if_then_else(1 <= v0, A[v0 - 1], 0)`).
 //!
 //! Requires: a stage pipeline; a leaf block that accesses the buffer at the same indices everywhere; loops around it
 //! without branches. Preserves: all loops and blocks. Returns: the copy block.
 //!
-//! TVM also accepts, and we refuse, what changes the result: a block that both reads and writes the buffer; another
-//! block in the nest that accesses the buffer; a copy that reaches beyond the buffer; a block that leaves parts
-//! unwritten of what is copied back.
+//! TVM also accepts, and we refuse, what changes the result: stores beyond the buffer; reading a copy of what the block
+//! itself has stored, where it does more than one store.
 //!
-//! Handles: all persist; created, the copy block and its loops.
+//! Handles: all persist; created, the copy block, the block that fills the new buffer, and their loops.
 
 use super::super::analysis::affine::domain;
 use super::super::analysis::dependence::Scope;
 use super::super::analysis::filled::fills_its_region;
-use super::super::analysis::region_bound::strict_bound;
+use super::super::analysis::guard::with_domains;
+use super::super::analysis::region_bound::{Ranges, strict_bound};
 use super::super::analysis::tree::require_scope;
 use super::super::arg::RvValue;
 use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::access::{redirect_to, require_in_bounds, the_indices};
-use super::cache::site::{Site, body, out_of_order, touches};
-use super::cache::stage::set_copy_info;
-use crate::arith::{Analyzer, VarRange};
+use super::cache::access::{Redirected, guarded, read_condition, redirect_to, require_in_bounds, the_indices};
+use super::cache::output::{reads_before_it_writes, runs_in_parallel};
+use super::cache::reindexed::are_apart;
+use super::cache::site::{Site, Touch, body, touches};
+use super::cache::stage::{fill_name, set_copy_info};
+use crate::arith::int_set::IntSet;
+use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Block, BlockId, BlockIter, Body, BufferId, BufferRegion, ExprId, Func, IterKind, Stmt, StmtId, Substitution, VarId,
+    Arena, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, ExprId, Func, IterKind, Stmt, StmtId, Substitution,
+    Symbol, VarId,
 };
 use smallvec::SmallVec;
 
@@ -56,14 +69,27 @@ pub static REINDEX: Kind = Kind {
 struct Plan {
     block: BlockId,
     scope: BlockId,
-    /// The statement of the scope that holds the block.
-    nest: StmtId,
     access: Access,
     buffer: BufferId,
     /// Where the block accesses the buffer, simplified.
     indices: SmallVec<[ExprId; 4]>,
     /// The iteration variables that the indices use.
     iters: Vec<BlockIter>,
+    place: Place,
+    redirected: Redirected,
+    /// Is the new buffer filled first?
+    filled: bool,
+    /// Where, over the iteration variables, the buffer may be read, if not everywhere.
+    guard: Option<ExprId>,
+}
+
+/// Where the copy goes.
+enum Place {
+    /// Before or behind the nest that stands in the scope, with loops of its own: over these ranges of the iteration
+    /// variables.
+    Nest(StmtId, Ranges),
+    /// Before or behind the block, inside its loops.
+    Block,
 }
 
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
@@ -79,33 +105,34 @@ fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Res
     let buffer = access.regions(state.func.block(block))[index].buffer;
     let scope = require_scope(state, block, true)?;
     let indices = the_indices(state, block, buffer)?;
-    let node = state.func.block(block);
-    let iters = node.iters.clone();
-    let reads_and_writes = |r: &BufferRegion| r.buffer == buffer;
-    if node.reads.iter().any(reads_and_writes) && node.writes.iter().any(reads_and_writes) {
-        let buffer = state.func.arena.buffer(buffer).name;
-        return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, block));
-    }
+    let all_iters = state.func.block(block).iters.clone();
     let mut analyzer = Analyzer::new();
     let a = &mut state.func.arena;
-    for i in &iters {
+    for i in &all_iters {
         analyzer.bind(a, i.var, i.min, i.extent);
     }
-    let simplified = |a: &mut crate::ir::Arena, e: ExprId, analyzer: &mut Analyzer| {
+    let simplified = |a: &mut Arena, e: ExprId, analyzer: &mut Analyzer| {
         let simple = analyzer.simplify(a, e);
         // A variable of one value stays, so that the copy has its dimension.
         if a.as_int(simple).is_some() { e } else { simple }
     };
     let indices: SmallVec<[ExprId; 4]> = indices.into_iter().map(|e| simplified(a, e, &mut analyzer)).collect();
     let is_used = |i: &BlockIter| indices.iter().any(|&e| uses_var(a, e, &mut |v| v == i.var));
-    let iters: Vec<BlockIter> = iters.iter().filter(|i| is_used(i)).copied().collect();
+    let iters: Vec<BlockIter> = all_iters.iter().filter(|i| is_used(i)).copied().collect();
 
     let nest = require_nest(state, block, scope)?;
-    let plan = Plan { block, scope, nest, access, buffer, indices, iters };
-    require_in_bounds(state, block, buffer, &plan.indices)?;
-    plan.require_alone(state)?;
-    if access == Access::Write {
-        plan.require_all_written(state)?;
+    let whole = iters.iter().map(|i| (i.min, i.extent)).collect();
+    let (place, redirected, guard) = (Place::Nest(nest, whole), Redirected::All, None);
+    let mut plan = Plan { block, scope, access, buffer, indices, iters, place, redirected, filled: false, guard };
+    match access {
+        Access::Read => {
+            plan.guard = read_condition(state, block, buffer, &plan.indices)?;
+            plan.place_copy_in(state, nest)?;
+        }
+        Access::Write => {
+            require_in_bounds(state, block, buffer, &plan.indices)?;
+            plan.place_copy_back(state, nest);
+        }
     }
     Ok(plan)
 }
@@ -129,99 +156,186 @@ fn require_nest(state: &State, block: BlockId, scope: BlockId) -> Result<StmtId,
 }
 
 impl Plan {
-    /// Nothing else in the nest may store what is copied before, or access what is copied behind it.
-    fn require_alone(&self, state: &State) -> Result<(), ScheduleError> {
-        let func = &state.func;
-        let disturbs = touches(func, self.nest, self.buffer)
-            .into_iter()
-            .find(|t| (t.stores || self.access == Access::Write) && !func.contains(self.block.stmt(), t.stmt));
-        match disturbs {
-            Some(touch) => Err(out_of_order(state, touch.stmt, self.buffer)),
-            None => Ok(()),
+    /// Places the copy of what is read: in front of the nest, if nothing in there stores to the buffer.
+    ///
+    /// # Errors
+    /// If the block may read what it has stored itself in the same instance.
+    fn place_copy_in(&mut self, state: &mut State, nest: StmtId) -> Result<(), ScheduleError> {
+        let node = state.func.block(self.block);
+        let mut is_disturbed = self.has_other_access(&state.func, nest, |t| t.stores);
+        if node.writes.iter().any(|w| w.buffer == self.buffer) {
+            let is_one_store = matches!(node.body[..], [s] if matches!(state.func.get(s), Stmt::Store { .. }));
+            if node.init.is_some() || !is_one_store {
+                let buffer = state.func.arena.buffer(self.buffer).name;
+                return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, self.block));
+            }
+            self.redirected = Redirected::Loads;
+            is_disturbed |= !self.runs_once_per_element(state);
+        }
+        if is_disturbed {
+            self.place = Place::Block;
+        }
+        Ok(())
+    }
+
+    /// Places the copy back of what is written, and the copy in where one is needed.
+    fn place_copy_back(&mut self, state: &mut State, nest: StmtId) {
+        let reads = reads_before_it_writes(state, self.block, self.buffer);
+        let fills = fills_its_region(&mut state.func, self.block, self.buffer);
+        let beside_block = |plan: &mut Plan| (plan.place, plan.filled) = (Place::Block, reads || !fills);
+        if self.has_other_access(&state.func, nest, |_| true) {
+            return beside_block(self);
+        }
+        let func = &mut state.func;
+        let is_local = func.block(self.scope).allocs.contains(&self.buffer)
+            && Scope::of(func, self.scope).writers(func, self.buffer).len() == 1;
+        let is_apart = are_apart(&mut func.arena, &self.iters, &self.indices);
+        if is_local && is_apart && !reads {
+            // What the block leaves unwritten was not written before either.
+            return;
+        }
+        let written = if fills { self.written(func) } else { None };
+        let is_exact = written.is_some();
+        if let Some(ranges) = written {
+            self.place = Place::Nest(nest, ranges);
+        }
+        if is_exact && !reads {
+            return;
+        }
+        // To write an old value back is harmless where no other thread writes the element, and where the new buffer has
+        // one place for it.
+        if is_apart && (is_exact || !runs_in_parallel(func, self.scope.stmt())) {
+            self.filled = true;
+        } else {
+            beside_block(self);
         }
     }
 
-    /// What is copied back must have been written, if the buffer can hold anything else.
-    fn require_all_written(&self, state: &mut State) -> Result<(), ScheduleError> {
-        let func = &state.func;
-        let is_local = func.block(self.scope).allocs.contains(&self.buffer);
-        if is_local && Scope::of(func, self.scope).writers(func, self.buffer).len() == 1 {
-            return Ok(());
-        }
-        let loops = func.loops_above(self.block.stmt());
-        let domains: SmallVec<[VarRange; 8]> = loops.into_iter().map(|l| domain(func, l)).collect();
-        let predicate = func.block(self.block).predicate;
+    /// Is there such an access to the buffer in the nest, outside the block?
+    fn has_other_access(&self, func: &Func, nest: StmtId, which: impl Fn(&Touch) -> bool) -> bool {
+        touches(func, nest, self.buffer).iter().any(|t| which(t) && !func.contains(self.block.stmt(), t.stmt))
+    }
+
+    /// Is each element accessed by one instance of the block only, which runs once?
+    fn runs_once_per_element(&self, state: &mut State) -> bool {
+        let domains = self.loop_domains(&state.func);
+        let predicate = with_domains(&mut state.func, self.block);
+        let iters = state.func.block(self.block).iters.clone();
+        let values: Vec<ExprId> = iters.iter().map(|i| i.value).collect();
         let a = &mut state.func.arena;
-        let one = |a: &mut crate::ir::Arena, e: ExprId| (e, a.int(1, a.dtype(e)));
-        let values: SmallVec<[(ExprId, ExprId); 4]> = self.iters.iter().map(|i| one(a, i.value)).collect();
-        let runs_all = strict_bound(a, &values, &domains, predicate)
-            .is_some_and(|sets| sets.iter().zip(&self.iters).all(|(set, i)| set.match_range(a, i.min, i.extent)));
-        if runs_all && fills_its_region(&mut state.func, self.block, self.buffer) {
-            return Ok(());
-        }
-        let (block, buffer) = (state.func.block(self.block).name, state.func.arena.buffer(self.buffer).name);
-        Err(state.error(ErrorKind::UncoveredCopy { block, buffer }, self.block))
+        let (level, analyzer) = (IterMapLevel::Bijective, &mut Analyzer::new());
+        are_apart(a, &iters, &self.indices)
+            && detect_iter_map(a, &values, &domains, predicate, level, analyzer, false).is_ok()
+    }
+
+    /// The values that the iteration variables take, if these are all combinations from ranges.
+    fn written(&self, func: &mut Func) -> Option<Ranges> {
+        let domains = self.loop_domains(func);
+        let runs = with_domains(func, self.block);
+        let a = &mut func.arena;
+        let values: Ranges = self.iters.iter().map(|i| (i.value, a.int(1, a.dtype(i.value)))).collect();
+        let sets = strict_bound(a, &values, &domains, runs)?;
+        let range = |(set, i): (IntSet, &BlockIter)| {
+            if set.match_range(a, i.min, i.extent) {
+                return Some((i.min, i.extent));
+            }
+            let (min, extent) = set.cover_range(a, (i.min, i.extent));
+            (a.as_int(min).is_some() && a.as_int(extent).is_some()).then_some((min, extent))
+        };
+        sets.into_iter().zip(&self.iters).map(range).collect()
+    }
+
+    fn loop_domains(&self, func: &Func) -> SmallVec<[VarRange; 8]> {
+        func.loops_above(self.block.stmt()).into_iter().map(|l| domain(func, l)).collect()
     }
 }
 
 fn apply(state: &mut State, plan: Plan) -> BlockId {
-    let Plan { block, scope, nest, access, buffer, indices, iters } = plan;
     let func = &mut state.func;
     let a = &mut func.arena;
-    let mut new = a.buffer(buffer).clone();
-    new.name = new.name.with_suffix("_reindex");
-    let shape: SmallVec<[ExprId; 4]> = iters.iter().map(|i| a.add(i.min, i.extent)).collect();
+    let mut new = a.buffer(plan.buffer).clone();
+    let old_name = new.name;
+    new.name = old_name.with_suffix("_reindex");
+    let shape: SmallVec<[ExprId; 4]> = plan.iters.iter().map(|i| a.add(i.min, i.extent)).collect();
     let shape = a.new_list(&shape);
     new = new.with_shape(a, shape);
     new.strides = None;
+    let new_name = new.name;
     let new = a.new_buffer(new);
-    let at: SmallVec<[ExprId; 4]> = iters.iter().map(|i| a.var_expr(i.var)).collect();
-    redirect_to(func, block, buffer, new, &at);
-    let (copy, stage) = copy_nest(func, access, (buffer, &indices), new, &iters);
-    let position = body(func, scope.stmt()).iter().position(|&s| s == nest).expect("the nest stands in the scope");
-    let position = if access == Access::Write { position + 1 } else { position };
-    Site { parent: scope.stmt(), position }.insert(func, stage);
-    func.block_mut(scope).allocs.push(new);
-    set_copy_info(state, copy);
-    copy
+    let at: SmallVec<[ExprId; 4]> = plan.iters.iter().map(|i| a.var_expr(i.var)).collect();
+    redirect_to(func, plan.block, plan.buffer, (new, &at), plan.redirected);
+    let (parent, anchor) = match plan.place {
+        Place::Nest(nest, _) => (plan.scope.stmt(), nest),
+        Place::Block => (func.parent(plan.block.stmt()).expect("the block stands in a nest"), plan.block.stmt()),
+    };
+    let before = Site { parent, position: 0 }.in_front_of(func, anchor);
+    let after = Site { position: before.position + 1, ..before };
+    let mut copies: SmallVec<[BlockId; 2]> = SmallVec::new();
+    let mut copy = |name: Symbol, access: Access, site: Site| {
+        let (copy, stage) = copy_nest(func, &plan, name, access, new);
+        site.insert(func, stage);
+        copies.push(copy);
+    };
+    match plan.access {
+        Access::Read => copy(new_name.with_suffix("_reindex"), Access::Read, before),
+        Access::Write => {
+            copy(new_name, Access::Write, after);
+            if plan.filled {
+                copy(fill_name(new_name), Access::Read, before);
+            }
+        }
+    }
+    func.block_mut(plan.scope).allocs.push(new);
+    for &copy in &copies {
+        set_copy_info(state, copy);
+    }
+    if plan.redirected == Redirected::Loads && matches!(plan.place, Place::Block) {
+        // The copy reads what the block writes in other iterations, which no dependence in text order says.
+        state.update_info(plan.scope, |info| info.stage_pipeline = false);
+    }
+    copies[0]
 }
 
-/// The nest that copies between the buffer, at `indices` over the block's iteration variables, and the new one.
-fn copy_nest(
-    func: &mut Func,
-    access: Access,
-    (buffer, indices): (BufferId, &[ExprId]),
-    new: BufferId,
-    iters: &[BlockIter],
-) -> (BlockId, StmtId) {
+/// The nest that copies between the buffer, at the plan's indices, and the new one: to the new one for
+/// [`Access::Read`].
+fn copy_nest(func: &mut Func, plan: &Plan, name: Symbol, access: Access, new: BufferId) -> (BlockId, StmtId) {
+    let predicate = func.block(plan.block).predicate;
     let a = &mut func.arena;
     let mut renamed = Substitution::default();
     let mut loops: SmallVec<[(VarId, ExprId); 4]> = SmallVec::new();
-    let mut copies: Vec<BlockIter> = Vec::with_capacity(iters.len());
+    let mut copies: Vec<BlockIter> = Vec::with_capacity(plan.iters.len());
     let mut plain: SmallVec<[ExprId; 4]> = SmallVec::new();
-    for (n, iter) in iters.iter().enumerate() {
+    for (n, iter) in plan.iters.iter().enumerate() {
         let dtype = a.var(iter.var).dtype;
         let (var, v) = a.new_var_expr(format!("v{n}").as_str(), dtype);
-        let (loop_var, at) = a.new_var_expr(format!("ax{n}").as_str(), dtype);
         renamed.add_var(iter.var, v);
-        loops.push((loop_var, iter.extent));
-        let value = a.add(iter.min, at);
-        copies.push(BlockIter { var, value, kind: IterKind::Spatial, ..*iter });
+        let copied = match &plan.place {
+            Place::Nest(_, ranges) => {
+                let (min, extent) = ranges[n];
+                let (loop_var, at) = a.new_var_expr(format!("ax{n}").as_str(), dtype);
+                loops.push((loop_var, extent));
+                BlockIter { var, min, extent, kind: IterKind::Spatial, value: a.add(min, at) }
+            }
+            Place::Block => BlockIter { var, kind: IterKind::Spatial, ..*iter },
+        };
+        copies.push(copied);
         plain.push(v);
     }
-    let mapped: SmallVec<[ExprId; 4]> = indices.iter().map(|&e| renamed.apply(a, e)).collect();
+    let mapped: SmallVec<[ExprId; 4]> = plan.indices.iter().map(|&e| renamed.apply(a, e)).collect();
     let ((from, read_at), (to, write_at)) = match access {
-        Access::Read => ((buffer, mapped), (new, plain)),
-        Access::Write => ((new, plain), (buffer, mapped)),
+        Access::Read => ((plan.buffer, mapped), (new, plain)),
+        Access::Write => ((new, plain), (plan.buffer, mapped)),
     };
     let value = a.load(from, &read_at);
+    let guard = plan.guard.map(|e| renamed.apply(a, e));
+    let value = guarded(a, guard, value);
     let (read_at, indices) = (a.new_list(&read_at), a.new_list(&write_at));
     let reads = vec![BufferRegion::point(a, from, read_at)];
     let writes = vec![BufferRegion::point(a, to, indices)];
-    let (name, always) = (a.buffer(to).name.with_suffix("_reindex"), a.bool(true));
+    let predicate = if matches!(plan.place, Place::Block) { predicate } else { a.bool(true) };
     let store = func.add(Stmt::Store { buffer: to, indices, value });
     let body = Body::from_slice(&[store]);
-    let block = func.add_block(Block { iters: copies, reads, writes, body, ..Block::new(name, always) });
+    let block = func.add_block(Block { iters: copies, reads, writes, body, ..Block::new(name, predicate) });
     let mut nest = block.stmt();
     for &(var, extent) in loops.iter().rev() {
         nest = func.make_loop(var, extent, Body::from_slice(&[nest])).stmt();
@@ -300,13 +414,154 @@ def main(A: T.Buffer((10,)), W: T.Buffer((3,)), B: T.Buffer((8,))):
     fn refusals() {
         refuse(CONV, reindex("read", 2), "BufferIndexOutOfRangeError");
         refuse(&CONV.replace("W[vk]", "A[vi]"), reindex("read", 0), "InvalidBufferAccessError");
-        refuse(&CONV.replace("vi + vk]", "vi + vk * 4]"), reindex("read", 0), "CopyOutOfBoundsError");
-        let guarded = CONV.replace(
-            "vi, vk = T.axis.remap(\"SR\", [i, k])",
-            "vi, vk = T.axis.remap(\"SR\", [i, k])\n            T.where(i < 7)",
+        refuse(&CONV.replace("B[7 - vi]", "B[vi + 2]"), reindex("write", 0), "CopyOutOfBoundsError");
+        let twice = UPDATE.replace("B[7 - vi] =", "B[7 - vi] = B[7 - vi] * T.float32(2)\n            B[7 - vi] =");
+        refuse(&twice, reindex("read", 0), "CachedBufferIsReadError");
+    }
+
+    const UPDATE: &str = r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((8,))):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[7 - vi] = B[7 - vi] + A[vi]
+"#;
+
+    #[test]
+    fn an_update_reads_a_copy_and_writes_the_buffer() {
+        check(
+            UPDATE,
+            reindex("read", 0),
+            r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((8,))):
+    B_reindex = T.alloc_buffer((8,))
+    for ax0 in range(8):
+        with T.block("B_reindex_reindex"):
+            v0 = T.axis.spatial(8, ax0)
+            B_reindex[v0] = B[7 - v0]
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[7 - vi] = B_reindex[vi] + A[vi]
+"#,
         );
-        refuse(&guarded, reindex("write", 0), "UncoveredCopyError");
-        let updates = CONV.replace("            with T.init():\n                B[7 - vi] = T.float32(0)\n", "");
-        refuse(&updates, reindex("write", 0), "CachedBufferIsReadError");
+    }
+
+    #[test]
+    fn an_update_writes_to_a_filled_buffer() {
+        check(
+            UPDATE,
+            reindex("write", 0),
+            r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((8,))):
+    B_reindex = T.alloc_buffer((8,))
+    for ax0 in range(8):
+        with T.block("B_reindex_fill"):
+            v0 = T.axis.spatial(8, ax0)
+            B_reindex[v0] = B[7 - v0]
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B_reindex[vi] = B_reindex[vi] + A[vi]
+    for ax0 in range(8):
+        with T.block("B_reindex"):
+            v0 = T.axis.spatial(8, ax0)
+            B[7 - v0] = B_reindex[v0]
+"#,
+        );
+    }
+
+    #[test]
+    fn a_sum_reads_what_it_has_summed() {
+        let before = CONV.replace("            with T.init():\n                B[7 - vi] = T.float32(0)\n", "");
+        check(
+            &before,
+            reindex("read", 0),
+            r#"
+def main(A: T.Buffer((10,)), W: T.Buffer((3,)), B: T.Buffer((8,))):
+    B_reindex = T.alloc_buffer((8,))
+    for i, k in T.grid(8, 3):
+        with T.block("B_reindex_reindex"):
+            v0 = T.axis.spatial(8, i)
+            B_reindex[v0] = B[7 - v0]
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            B[7 - vi] = B_reindex[vi] + A[vi + vk] * W[vk]
+"#,
+        );
+    }
+
+    #[test]
+    fn only_what_is_written_is_copied_back() {
+        let part = |name: &str, from: &str, to: &str| {
+            let (loops, domain, value) = match name {
+                "B" => ("i in range(2, 8)", "8", "i"),
+                _ => ("ax0 in range(6)", "(2, 8)", "2 + ax0"),
+            };
+            format!(
+                "    for {loops}:\n        with T.block(\"{name}\"):\n            vi = T.axis.spatial({domain}, {value})\n            {to} = {from}\n"
+            )
+        };
+        let head = "def main(A: T.Buffer((8,)), B: T.Buffer((8,))):\n";
+        check(
+            &format!("{head}{}", part("B", "A[vi]", "B[7 - vi]")),
+            reindex("write", 0),
+            &format!(
+                "{head}    B_reindex = T.alloc_buffer((8,))\n{}{}",
+                part("B", "A[vi]", "B_reindex[vi]"),
+                part("B_reindex", "B_reindex[vi]", "B[7 - vi]")
+            ),
+        );
+    }
+
+    #[test]
+    fn a_reader_in_the_same_loop_finds_the_copy() {
+        let program = |alloc: &str, to: &str, copy: &str| {
+            format!(
+                r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    X = T.alloc_buffer((8,))
+{alloc}
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            {to}[vi] = A[vi]
+{copy}
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = X[vi]
+"#
+            )
+        };
+        let copy = "        with T.block(\"X_reindex\"):\n            v0 = T.axis.spatial(8, i)\n            X[v0] = X_reindex[v0]";
+        check(
+            &program("", "X", ""),
+            reindex("write", 0),
+            &program("    X_reindex = T.alloc_buffer((8,))", "X_reindex", copy),
+        );
+    }
+
+    #[test]
+    fn a_padded_read_is_copied_inside_the_buffer() {
+        let padded = |load: &str| format!("T.if_then_else(0 < vi, {load}, T.float32(0))");
+        check(
+            &UPDATE.replace("B[7 - vi] + A[vi]", &padded("A[vi - 1]")),
+            reindex("read", 0),
+            &format!(
+                r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((8,))):
+    A_reindex = T.alloc_buffer((8,))
+    for ax0 in range(8):
+        with T.block("A_reindex_reindex"):
+            v0 = T.axis.spatial(8, ax0)
+            A_reindex[v0] = T.if_then_else(1 <= v0, A[v0 - 1], T.float32(0))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[7 - vi] = {}
+"#,
+                padded("A_reindex[vi]")
+            ),
+        );
     }
 }

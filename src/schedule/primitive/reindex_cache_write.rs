@@ -9,27 +9,29 @@
 //!     for i, j in T.grid(32, 32):
 //!         with T.block("C_shared"): C[vi, vj] = C_shared[vj, vi]
 //!
-//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where `cache_write` would put
-//! it.
+//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where
+//! `cache_write` would put it. As in TVM it has no predicate, where that of the block follows from the domains of these
+//! iteration variables; else, unlike in TVM, it has the block's, so as to write no more than the block. Where the block
+//! reads the buffer too, or does not always write, the cache is filled first, by a block `C_shared_fill`.
 //!
 //! Requires: a stage pipeline; the block writes one element of the buffer per instance; the map uses
 //! the same iteration variables as the buffer's indices do;
 //! no other block of the scope writes the buffer. Preserves: all loops and blocks. Returns: the copy block.
 //!
 //! TVM also accepts, and we refuse, what changes the result: a map that sends different elements to one place; a
-//! predicate that the copy would not have; what `cache_write` refuses.
+//! predicate that ties loops of the copy to others; what `cache_write` refuses.
 //!
-//! Handles: all persist; created, the copy block and its loops.
+//! Handles: all persist; created, the copy block, the block that fills the cache, and their loops.
 
 use super::super::analysis::alloc_site::require_storage_scope;
 use super::super::analysis::filled::fills_its_region;
 use super::super::analysis::tree::require_scope;
 use super::super::arg::{Lambda, RvValue};
 use super::super::call::{Access, Call};
-use super::super::error::{ErrorKind, ScheduleError};
+use super::super::error::ScheduleError;
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::output::check_output;
+use super::cache::output::{Output, check_output};
 use super::cache::reindexed::Layout;
 use super::cache::site::Site;
 use super::cache::stage::{Way, require_only_writer};
@@ -75,12 +77,12 @@ fn check(
     let region = state.func.block(block).writes[index];
     let buffer = region.buffer;
     require_only_writer(state, scope, buffer)?;
-    let layout = Layout::check(state, block, &region, Access::Write, map)?;
-    let (site, _) = check_output(state, scope, block, &region, &[])?;
+    let mut layout = Layout::check(state, block, &region, Access::Write, map)?;
+    let Output { site, reads, .. } = check_output(state, scope, block, &region, &[])?;
+    layout.keep_predicate(state, site)?;
     let is_local = state.func.block(scope).allocs.contains(&buffer);
-    if !is_local && !fills_its_region(&mut state.func, block, buffer) {
-        let (block_name, buffer) = (state.func.block(block).name, state.func.arena.buffer(buffer).name);
-        return Err(state.error(ErrorKind::UncoveredCopy { block: block_name, buffer }, block));
+    if reads || !is_local && !fills_its_region(&mut state.func, block, buffer) {
+        layout.require_filled(state)?;
     }
     Ok((scope, site, layout))
 }
@@ -130,13 +132,77 @@ def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
         );
     }
 
+    fn as_it_is() -> Vec<LambdaExpr> {
+        vec![LambdaExpr::Param(0), LambdaExpr::Param(1)]
+    }
+
+    #[test]
+    fn a_predicate_that_the_domains_imply_is_not_copied() {
+        let split = |where_: &str, block: &str, store: &str| {
+            format!(
+                r#"
+    for i_0, i_1, j in T.grid(3, 3, 4):
+        with T.block("{block}"):
+            vi = T.axis.spatial(8, i_0 * 3 + i_1)
+            vj = T.axis.spatial(4, j)
+            {where_}
+            {store}
+"#
+            )
+        };
+        let program = |parts: &[String]| {
+            let body: Vec<&str> = parts.iter().map(|p| p.trim_matches('\n')).collect();
+            format!("def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):\n{}\n", body.join("\n"))
+        };
+        let cases = [
+            ("T.where(i_0 * 3 + i_1 < 8)", "T.where(True)"),
+            ("T.where(i_0 * 3 + i_1 < 7)", "T.where(i_0 * 3 + i_1 < 7)"),
+        ];
+        for (before, after) in cases {
+            let alloc = "    C_local = T.alloc_buffer((8, 4), scope=\"local\")".to_string();
+            check(
+                &program(&[split(before, "C", "C[vi, vj] = A[vi, vj]")]),
+                cache(as_it_is()),
+                &program(&[
+                    alloc,
+                    split(before, "C", "C_local[vi, vj] = A[vi, vj]"),
+                    split(after, "C_local", "C[vi, vj] = C_local[vi, vj]"),
+                ]),
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_block_reads_is_in_the_cache() {
+        check(
+            &COPY.replace("= A", "= C[vi, vj] + A"),
+            cache(as_it_is()),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
+    C_local = T.alloc_buffer((8, 4), scope="local")
+    for i, j in T.grid(8, 4):
+        with T.block("C_local_fill"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C_local[vi, vj] = C[vi, vj]
+    for i, j in T.grid(8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C_local[vi, vj] = C_local[vi, vj] + A[vi, vj]
+    for i, j in T.grid(8, 4):
+        with T.block("C_local"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = C_local[vi, vj]
+"#,
+        );
+    }
+
     #[test]
     fn refusals() {
         let sum = LambdaExpr::Binary(BinOp::Add, Box::new(LambdaExpr::Param(0)), Box::new(LambdaExpr::Param(1)));
         refuse(COPY, cache(vec![sum]), "ReindexCacheOverlapError");
-        let reads = COPY.replace("= A", "= C[vi, vj] + A");
-        refuse(&reads, cache(vec![LambdaExpr::Param(0), LambdaExpr::Param(1)]), "CachedBufferIsReadError");
+        let pairs = COPY.replace("C[vi, vj] =", "C[vi // 2, vj] = C[vi // 2, vj] +");
+        refuse(&pairs, cache(as_it_is()), "CachedBufferIsReadError");
         let twice = COPY.replace("C[vi, vj] =", "C[vi, vj] = T.float32(0)\n            C[7 - vi, vj] =");
-        refuse(&twice, cache(vec![LambdaExpr::Param(0), LambdaExpr::Param(1)]), "NotSinglePointAccess");
+        refuse(&twice, cache(as_it_is()), "NotSinglePointAccess");
     }
 }

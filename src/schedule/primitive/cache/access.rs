@@ -2,7 +2,9 @@
 
 use crate::arith::Analyzer;
 use crate::ir::visit::{self, walk_rewrite};
-use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId};
+use crate::ir::{
+    Arena, BlockId, BufferId, BufferRegion, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId, VarId,
+};
 use crate::schedule::analysis::affine::domain;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::state::State;
@@ -12,7 +14,7 @@ use smallvec::SmallVec;
 /// The indices at which a leaf block accesses the buffer, in its body and its init.
 ///
 /// # Errors
-/// If there are other blocks inside, or the indices are not the same everywhere.
+/// If there are other blocks inside, or the indices are not the same everywhere, or change within an instance.
 pub(in super::super) fn the_indices(
     state: &State,
     block: BlockId,
@@ -47,7 +49,15 @@ pub(in super::super) fn the_indices(
         });
     }
     let Some(&first) = found.first() else { return Err(error("nowhere")) };
-    if found.iter().any(|&l| l != first) {
+    let bound_inside = |v: VarId| {
+        below.iter().any(|&s| match func.get(s) {
+            Stmt::Loop(l) => l.var == v,
+            Stmt::Let { var, .. } => *var == v,
+            _ => false,
+        })
+    };
+    let changes = |&e: &ExprId| visit::uses_var(&func.arena, e, &mut |v| bound_inside(v));
+    if found.iter().any(|&l| l != first) || func.arena.list(first).iter().any(changes) {
         return Err(error("at several places"));
     }
     Ok(func.arena.list(first).iter().copied().collect())
@@ -74,19 +84,62 @@ pub(in super::super) fn require_in_bounds(
     buffer: BufferId,
     indices: &[ExprId],
 ) -> Result<(), ScheduleError> {
+    match bounds_to_check(state, block, buffer, indices) {
+        None => Ok(()),
+        Some(_) => Err(out_of_bounds(state, block, buffer)),
+    }
+}
+
+/// The condition, over the block's iteration variables, under which a copy may read the elements at `indices`; `None` if
+/// they are always inside the buffer. Where a block reads under a condition of its own, its copy needs one too.
+///
+/// # Errors
+/// If the indices depend on other buffers, which a copy does not read.
+pub(in super::super) fn read_condition(
+    state: &mut State,
+    block: BlockId,
+    buffer: BufferId,
+    indices: &[ExprId],
+) -> Result<Option<ExprId>, ScheduleError> {
+    let condition = bounds_to_check(state, block, buffer, indices);
+    let a = &state.func.arena;
+    let mut loads = false;
+    for &e in indices {
+        visit::for_each_subexpr(a, e, &mut |e| loads |= matches!(a.expr(e), Expr::Load(..)));
+    }
+    if loads && condition.is_some() { Err(out_of_bounds(state, block, buffer)) } else { Ok(condition) }
+}
+
+/// What is copied from an element that may be read under that condition only; elsewhere the value does not matter.
+pub(in super::super) fn guarded(a: &mut Arena, condition: Option<ExprId>, load: ExprId) -> ExprId {
+    let Some(condition) = condition else { return load };
+    let nothing = a.constant(0, a.dtype(load));
+    a.if_then_else(condition, load, nothing)
+}
+
+/// Those of the bounds of the buffer that the indices, over the domains of the block's iteration variables, are not
+/// known to keep.
+fn bounds_to_check(state: &mut State, block: BlockId, buffer: BufferId, indices: &[ExprId]) -> Option<ExprId> {
     let mut analyzer = bound_around(&mut state.func, block.stmt());
     let a = &mut state.func.arena;
     let shape = a.list(a.buffer(buffer).shape).to_vec();
+    let mut left: Option<ExprId> = None;
     for (&index, extent) in indices.iter().zip(shape) {
         let zero = a.int(0, a.dtype(index));
         let extent = a.cast(a.dtype(index), extent);
-        let (starts, ends) = (a.compare(CmpOp::Ge, index, zero), a.lt(index, extent));
-        if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
-            let kind = ErrorKind::CopyOutOfBounds { buffer: a.buffer(buffer).name };
-            return Err(state.error(kind, block));
+        for bound in [a.compare(CmpOp::Le, zero, index), a.lt(index, extent)] {
+            if !analyzer.can_prove(a, bound) {
+                let bound = analyzer.simplify(a, bound);
+                left = Some(left.map_or(bound, |all| a.and(all, bound)));
+            }
         }
     }
-    Ok(())
+    left
+}
+
+fn out_of_bounds(state: &State, block: BlockId, buffer: BufferId) -> ScheduleError {
+    let kind = ErrorKind::CopyOutOfBounds { buffer: state.func.arena.buffer(buffer).name };
+    state.error(kind, block)
 }
 
 /// An analyzer that knows the ranges of the loops and iteration variables around a statement, itself included.
@@ -107,8 +160,23 @@ pub(in super::super) fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
     analyzer
 }
 
-/// Sends all accesses of a block to a buffer to the element at `indices` of another.
-pub(in super::super) fn redirect_to(func: &mut Func, block: BlockId, from: BufferId, to: BufferId, indices: &[ExprId]) {
+/// Which accesses go elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Redirected {
+    /// Loads and stores.
+    All,
+    /// Loads; the block goes on storing to the old buffer.
+    Loads,
+}
+
+/// Sends accesses of a block to a buffer to the element at `indices` of another.
+pub(in super::super) fn redirect_to(
+    func: &mut Func,
+    block: BlockId,
+    from: BufferId,
+    (to, indices): (BufferId, &[ExprId]),
+    which: Redirected,
+) {
     let list = func.arena.new_list(indices);
     let region = BufferRegion::point(&mut func.arena, to, list);
     let mut redirect = ToElement { from, to, indices: SmallVec::from_slice(indices), done: HashMap::new() };
@@ -117,13 +185,15 @@ pub(in super::super) fn redirect_to(func: &mut Func, block: BlockId, from: Buffe
         func.rewrite_stmt(s, &mut redirect);
         if let Stmt::Store { buffer, indices, .. } = func.stmt_mut(s)
             && *buffer == from
+            && which == Redirected::All
         {
             *buffer = to;
             *indices = list;
         }
     }
     let node = func.block_mut(block);
-    for r in node.reads.iter_mut().chain(&mut node.writes).filter(|r| r.buffer == from) {
+    let writes: &mut [BufferRegion] = if which == Redirected::All { &mut node.writes } else { &mut [] };
+    for r in node.reads.iter_mut().chain(writes).filter(|r| r.buffer == from) {
         *r = region;
     }
 }

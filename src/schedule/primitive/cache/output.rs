@@ -2,30 +2,35 @@
 
 use super::site::{Site, body, out_of_order, require_no_store, touches};
 use super::stage::require_only_writer;
-use crate::ir::{BlockId, BufferId, BufferRegion, StmtId};
+use crate::ir::{BlockId, BufferId, BufferRegion, Func, LoopKind, StmtId};
 use crate::schedule::analysis::access::accesses_of;
 use crate::schedule::analysis::dependence::{DepKind, Scope};
-use crate::schedule::error::{ErrorKind, ScheduleError};
+use crate::schedule::error::ScheduleError;
 use crate::schedule::state::State;
 
-/// Where the copy goes, and the statements whose accesses go to the cache: the block, and the consumers.
-///
+/// How a block comes to write to a cache.
+pub(in super::super) struct Output {
+    /// Where the copy back goes.
+    pub site: Site,
+    /// The statements whose accesses go to the cache: the block, and the consumers.
+    pub redirected: Vec<StmtId>,
+    /// Does the block use values of the buffer from before it, which the cache must then hold?
+    pub reads: bool,
+}
+
 /// # Errors
-/// If the block is not the only one that stores to the buffer, reads it too, or others access it before the copy.
+/// If the block is not the only one that stores to the buffer, or others access it before the copy.
 pub(in super::super) fn check_output(
     state: &mut State,
     scope: BlockId,
     block: BlockId,
     region: &BufferRegion,
     consumers: &[BlockId],
-) -> Result<(Site, Vec<StmtId>), ScheduleError> {
+) -> Result<Output, ScheduleError> {
     let buffer = region.buffer;
     require_only_writer(state, scope, buffer)?;
     require_no_store(state, scope, buffer, &[block])?;
-    if reads_before_it_writes(state, block, buffer) {
-        let buffer = state.func.arena.buffer(buffer).name;
-        return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, block));
-    }
+    let reads = reads_before_it_writes(state, block, buffer);
     let func = &state.func;
     let deps = Scope::of(func, scope).deps;
     let readers: Vec<BlockId> = deps
@@ -39,14 +44,22 @@ pub(in super::super) fn check_output(
     };
     let redirected: Vec<StmtId> = std::iter::once(block).chain(consumers.iter().copied()).map(|b| b.stmt()).collect();
     require_in_order(state, scope, (block, buffer), site, &redirected)?;
-    Ok((site, redirected))
+    Ok(Output { site, redirected, reads })
 }
 
 /// Does the block use values of the buffer from before it?
-fn reads_before_it_writes(state: &mut State, block: BlockId, buffer: BufferId) -> bool {
+pub(in super::super) fn reads_before_it_writes(state: &mut State, block: BlockId, buffer: BufferId) -> bool {
     let stated = state.func.block(block).reads.iter().any(|r| r.buffer == buffer);
     // What an init sets is not read; `accesses_of` leaves it out.
     stated || accesses_of(&mut state.func, block).reads.iter().any(|r| r.buffer == buffer)
+}
+
+/// May several iterations of a loop around the statement run at the same time?
+pub(in super::super) fn runs_in_parallel(func: &Func, s: StmtId) -> bool {
+    func.ancestors(s).filter_map(|p| func.as_loop(p)).any(|l| match func.loop_(l).kind {
+        LoopKind::Serial | LoopKind::Unrolled => false,
+        LoopKind::Parallel | LoopKind::Vectorized | LoopKind::ThreadBinding(_) => true,
+    })
 }
 
 /// # Errors

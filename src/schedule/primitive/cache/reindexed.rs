@@ -1,18 +1,19 @@
 //! A cached copy of a buffer in a layout of its own, for one block: the common part of `reindex_cache_read` and
 //! `reindex_cache_write`.
 
+use super::super::super::analysis::guard::beyond_domains;
 use super::super::super::analysis::index_map::{IndexMap, Indices};
 use super::super::super::arg::Lambda;
 use super::super::super::call::Access;
 use super::super::super::error::{ErrorKind, ScheduleError};
 use super::super::super::state::State;
-use super::access::{redirect_to, require_in_bounds, the_indices};
+use super::access::{Redirected, guarded, read_condition, redirect_to, require_in_bounds, the_indices};
 use super::site::Site;
-use super::stage::{Way, set_copy_info};
+use super::stage::{Way, fill_name, set_copy_info};
 use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Block, BlockId, BlockIter, Body, BufferId, BufferRegion, ExprId, Func, IterKind, Loop, LoopId, Stmt, StmtId,
+    Arena, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, ExprId, Func, IterKind, Loop, LoopId, Stmt, StmtId,
     Substitution, Symbol,
 };
 use smallvec::SmallVec;
@@ -31,12 +32,18 @@ pub(in super::super) struct Layout {
     loops: Vec<LoopId>,
     /// The shape of the cache.
     shape: Indices,
+    /// Of what is read: where it is inside the buffer, if the block reads under a condition of its own.
+    guard: Option<ExprId>,
+    /// The block's predicate, as far as the copy needs it.
+    predicate: Vec<ExprId>,
+    /// Of what is written: is the cache filled first?
+    filled: bool,
 }
 
 impl Layout {
     /// # Errors
     /// If the block does not access the buffer at one element, if the map uses other iteration variables than the
-    /// buffer's indices do or sends two elements to one place, or if the copy would run where the block does not.
+    /// buffer's indices do or sends two elements to one place, or if the loops cannot be copied.
     pub fn check(
         state: &mut State,
         block: BlockId,
@@ -80,17 +87,69 @@ impl Layout {
         };
         require_single_point(state, block, region, access)?;
         require_plain_access(state, block, region, &old)?;
-        require_in_bounds(state, block, region.buffer, &old)?;
+        let guard = match access {
+            Access::Read => read_condition(state, block, region.buffer, &old)?,
+            Access::Write => {
+                require_in_bounds(state, block, region.buffer, &old)?;
+                None
+            }
+        };
         let loops = copied_loops(state, block, &used)?;
-        Ok(Layout { block, buffer: region.buffer, old, new, iters: used, loops, shape })
+        let (predicate, filled) = (Vec::new(), false);
+        Ok(Layout { block, buffer: region.buffer, old, new, iters: used, loops, shape, guard, predicate, filled })
+    }
+
+    /// Makes sure that the copy at `site` has the instances that the block has, and no more: where it would, it gets the
+    /// block's predicate.
+    ///
+    /// # Errors
+    /// If that depends on loops which the copy does not have.
+    pub fn keep_predicate(&mut self, state: &mut State, site: Site) -> Result<(), ScheduleError> {
+        let left = beyond_domains(&mut state.func, self.block, &self.iters);
+        let func = &state.func;
+        let inner: Vec<LoopId> = func
+            .loops_above(self.block.stmt())
+            .into_iter()
+            .filter(|&l| !is_around(func, l, site) && !self.loops.contains(&l))
+            .collect();
+        let uses = |e: ExprId, loops: &[LoopId]| {
+            uses_var(&func.arena, e, &mut |v| loops.iter().any(|&l| func.loop_(l).var == v))
+        };
+        let outer = |&l: &LoopId| !inner.contains(&l);
+        let others: Vec<LoopId> = func.loops_above(self.block.stmt()).into_iter().filter(outer).collect();
+        for e in left {
+            match (uses(e, &others), uses(e, &inner)) {
+                (true, true) => {
+                    let kind = ErrorKind::GuardedBlock { block: func.block(self.block).name };
+                    return Err(state.error(kind, self.block));
+                }
+                (true, false) => self.predicate.push(e),
+                // It leaves out steps of a reduction, not elements.
+                (false, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the cache be filled before the block runs.
+    ///
+    /// # Errors
+    /// If several places of the cache would hold one element.
+    pub fn require_filled(&mut self, state: &mut State) -> Result<(), ScheduleError> {
+        if !are_apart(&mut state.func.arena, &self.iters, &self.old) {
+            let buffer = state.func.arena.buffer(self.buffer).name;
+            return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, self.block));
+        }
+        self.filled = true;
+        Ok(())
     }
 
     /// Makes cache and copy; returns the copy block.
     pub fn apply(self, state: &mut State, scope: BlockId, site: Site, storage: Symbol, way: Way) -> BlockId {
-        let Layout { block, buffer, old, new, iters, mut loops, shape } = self;
+        let Layout { block, buffer, old, new, iters, mut loops, shape, guard, predicate, filled } = self;
         let func = &mut state.func;
         // Loops around the site are around the copy as they are.
-        loops.retain(|&l| l.stmt() != site.parent && !func.contains(l.stmt(), site.parent));
+        loops.retain(|&l| !is_around(func, l, site));
         let mut cache = func.arena.buffer(buffer).clone();
         cache.name = cache.name.with_suffix(&format!("_{storage}"));
         cache.scope = storage;
@@ -99,17 +158,35 @@ impl Layout {
         cache.strides = None;
         let name = cache.name;
         let cache = func.arena.new_buffer(cache);
-        redirect_to(func, block, buffer, cache, &new);
-        let ends = match way {
-            Way::In => ((buffer, &old), (cache, &new)),
-            Way::Out => ((cache, &new), (buffer, &old)),
-        };
-        let (copy, nest) = copy_nest(func, name, ends, &iters, &loops);
+        redirect_to(func, block, buffer, (cache, &new), Redirected::All);
+        let instances = Instances { iters: &iters, loops: &loops, predicate: &predicate, guard };
+        let (outside, inside) = ((buffer, &old), (cache, &new));
+        let ends = if way == Way::In { (outside, inside) } else { (inside, outside) };
+        let (copy, nest) = copy_nest(func, name, ends, &instances);
         site.insert(func, nest);
+        let fill = filled.then(|| {
+            let (fill, nest) = copy_nest(func, fill_name(name), (outside, inside), &instances);
+            site.in_front_of(func, block.stmt()).insert(func, nest);
+            fill
+        });
         func.block_mut(scope).allocs.push(cache);
-        set_copy_info(state, copy);
+        for copy in fill.into_iter().chain([copy]) {
+            set_copy_info(state, copy);
+        }
         copy
     }
+}
+
+/// Do the indices tell all values of the iteration variables apart?
+pub(in super::super) fn are_apart(a: &mut Arena, iters: &[BlockIter], indices: &[ExprId]) -> bool {
+    let extents: Indices = iters.iter().map(|i| i.extent).collect();
+    let params = iters.iter().map(|i| i.var).collect();
+    let map = IndexMap { params, results: SmallVec::from_slice(indices), separators: Vec::new() };
+    iters.iter().all(|i| a.is_int(i.min, 0)) && map.is_injective(a, &extents)
+}
+
+fn is_around(func: &Func, l: LoopId, site: Site) -> bool {
+    l.stmt() == site.parent || func.contains(l.stmt(), site.parent)
 }
 
 /// # Errors
@@ -131,7 +208,7 @@ fn require_plain_access(
 /// The loops that the iteration variables are bound to.
 ///
 /// # Errors
-/// If the block's predicate, which the copy does not have, restricts them, or their extents depend on other loops.
+/// If their extents depend on other loops.
 fn copied_loops(state: &State, block: BlockId, iters: &[BlockIter]) -> Result<Vec<LoopId>, ScheduleError> {
     let func = &state.func;
     let around = func.loops_above(block.stmt());
@@ -141,22 +218,28 @@ fn copied_loops(state: &State, block: BlockId, iters: &[BlockIter]) -> Result<Ve
     };
     let (loops, others): (Vec<LoopId>, Vec<LoopId>) =
         around.into_iter().partition(|&l| iters.iter().any(|i| uses(i.value, l)));
-    let node = func.block(block);
     let depends = |&l: &LoopId| others.iter().any(|&o| uses(func.loop_(l).min, o) || uses(func.loop_(l).extent, o));
-    if loops.iter().any(|&l| uses(node.predicate, l)) || loops.iter().any(depends) {
-        return Err(state.error(ErrorKind::GuardedBlock { block: node.name }, block));
+    if loops.iter().any(depends) {
+        return Err(state.error(ErrorKind::GuardedBlock { block: func.block(block).name }, block));
     }
     Ok(loops)
 }
 
 type End<'a> = (BufferId, &'a Indices);
 
+/// Which instances a copy has: those of a block.
+struct Instances<'a> {
+    iters: &'a [BlockIter],
+    loops: &'a [LoopId],
+    predicate: &'a [ExprId],
+    guard: Option<ExprId>,
+}
+
 fn copy_nest(
     func: &mut Func,
     name: Symbol,
     ((from, read_at), (to, write_at)): (End<'_>, End<'_>),
-    iters: &[BlockIter],
-    loops: &[LoopId],
+    &Instances { iters, loops, predicate, guard }: &Instances<'_>,
 ) -> (BlockId, StmtId) {
     let mut renamed = Substitution::default();
     let mut copies: Vec<Loop> = Vec::with_capacity(loops.len());
@@ -171,6 +254,11 @@ fn copy_nest(
         copies.push(Loop { min, ..func.loop_(plain).clone() });
     }
     let a = &mut func.arena;
+    let mut condition = a.bool(true);
+    for &e in predicate {
+        let e = renamed.apply(a, e);
+        condition = a.and(condition, e);
+    }
     let iters: Vec<BlockIter> = iters
         .iter()
         .map(|i| {
@@ -184,13 +272,14 @@ fn copy_nest(
     let read_at: Indices = read_at.iter().map(|&e| renamed.apply(a, e)).collect();
     let write_at: Indices = write_at.iter().map(|&e| renamed.apply(a, e)).collect();
     let value = a.load(from, &read_at);
+    let guard = guard.map(|e| renamed.apply(a, e));
+    let value = guarded(a, guard, value);
     let (read_at, indices) = (a.new_list(&read_at), a.new_list(&write_at));
     let reads = vec![BufferRegion::point(a, from, read_at)];
     let writes = vec![BufferRegion::point(a, to, indices)];
-    let always = a.bool(true);
     let store = func.add(Stmt::Store { buffer: to, indices, value });
     let body = Body::from_slice(&[store]);
-    let block = func.add_block(Block { iters, reads, writes, body, ..Block::new(name, always) });
+    let block = func.add_block(Block { iters, reads, writes, body, ..Block::new(name, condition) });
     let mut nest = block.stmt();
     for node in copies.into_iter().rev() {
         nest = func.add_loop(Loop { body: Body::from_slice(&[nest]), ..node }).stmt();

@@ -22,6 +22,14 @@ impl Site {
         Site { parent: scope.stmt(), position: 0 }
     }
 
+    /// In front of all that the scope holds, but behind what stores to the buffer without saying so, as `loop_partition`
+    /// leaves it.
+    pub fn first_behind_stores(func: &Func, scope: BlockId, buffer: BufferId) -> Site {
+        let stores = |&s: &StmtId| touches(func, s, buffer).iter().any(|t| t.stores);
+        let position = body(func, scope.stmt()).iter().rposition(stores).map_or(0, |last| last + 1);
+        Site { position, ..Site::first(scope) }
+    }
+
     /// Behind all that the scope holds.
     pub fn last(func: &Func, scope: BlockId) -> Site {
         Site { parent: scope.stmt(), position: func.block(scope).body.len() }
@@ -70,6 +78,13 @@ impl Site {
             None if related.is_empty() => Ok(Site::last(func, scope)),
             None => Err(out_of_order(state, writer.stmt(), buffer)),
         }
+    }
+
+    /// In the same list, in front of the statement that holds `s`.
+    pub fn in_front_of(self, func: &Func, s: StmtId) -> Site {
+        let list = body(func, self.parent);
+        let position = list.iter().position(|&child| func.contains(child, s)).expect("the list holds the statement");
+        Site { position, ..self }
     }
 
     /// Inserts a statement here.

@@ -9,7 +9,9 @@ use super::access::bound_around;
 use super::nest::{CopyBox, copy_nest};
 use super::redirect::Redirect;
 use super::site::Site;
-use crate::ir::{BlockId, BufferId, CmpOp, DType, StmtId, Symbol};
+use crate::arith::Analyzer;
+use crate::arith::int_set::{IntSet, intersect};
+use crate::ir::{Arena, BlockId, BufferId, CmpOp, DType, ExprId, StmtId, Symbol};
 
 /// Which way the copy goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,24 +38,31 @@ pub(in super::super) struct Stage {
     pub way: Way,
     /// The statements whose accesses go to the cache.
     pub redirected: Vec<StmtId>,
+    /// Of a copy out: is the cache filled first, in front of this block, because that reads it or leaves parts unwritten?
+    pub filled: Option<BlockId>,
 }
 
 impl Stage {
+    /// Cuts what is copied to what lies inside the buffer, where the cache will hold no more. Elsewhere the copy's iteration
+    /// variables run over the whole buffer, and its instances beyond that do not exist.
+    ///
     /// # Errors
-    /// If the copy may touch what lies beyond the buffer.
-    pub fn require_in_bounds(&self, state: &mut State) -> Result<(), ScheduleError> {
+    /// If it is not known what lies inside.
+    pub fn keep_in_bounds(&mut self, state: &mut State) -> Result<(), ScheduleError> {
+        if state.func.as_loop(self.site.parent).is_some() {
+            return Ok(());
+        }
         let mut analyzer = bound_around(&mut state.func, self.site.parent);
         let a = &mut state.func.arena;
         let shape = a.list(a.buffer(self.buffer).shape).to_vec();
-        for (&(min, extent), dim) in self.ranges.iter().zip(shape) {
-            let wide = [min, extent, dim].map(|e| a.dtype(e)).into_iter().max_by_key(|t| t.bits());
-            let wide = wide.unwrap_or(DType::Int32);
-            let (min, extent, dim) = (a.cast(wide, min), a.cast(wide, extent), a.cast(wide, dim));
-            let zero = a.int(0, wide);
-            let starts = a.compare(CmpOp::Ge, min, zero);
-            let end = a.add(min, extent);
-            let ends = a.compare(CmpOp::Le, end, dim);
-            if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
+        for (range, dim) in self.ranges.iter_mut().zip(shape) {
+            if is_inside(a, &mut analyzer, *range, dim) {
+                continue;
+            }
+            let zero = a.int(0, a.dtype(dim));
+            let parts = [IntSet::from_range(a, range.0, range.1), IntSet::from_range(a, zero, dim)];
+            *range = intersect(a, &parts).cover_range(a, (zero, dim));
+            if !is_inside(a, &mut analyzer, *range, dim) {
                 let kind = ErrorKind::CopyOutOfBounds { buffer: a.buffer(self.buffer).name };
                 return Err(state.error(kind, self.site.parent));
             }
@@ -63,7 +72,7 @@ impl Stage {
 
     /// Makes cache and copy; returns the copy block.
     pub fn apply(self, state: &mut State) -> BlockId {
-        let Stage { scope, site, buffer, ranges, storage, way, redirected } = self;
+        let Stage { scope, site, buffer, ranges, storage, way, redirected, filled } = self;
         let func = &mut state.func;
         // Directly under the scope the cache need hold no more than the box.
         let compact = func.as_block(site.parent).is_some();
@@ -85,10 +94,36 @@ impl Stage {
         let (from, to) = if way == Way::In { (buffer, cache) } else { (cache, buffer) };
         let (copy, nest) = copy_nest(func, &CopyBox { name, from, to, buffer, ranges: &ranges, compact });
         site.insert(func, nest);
+        let fill = filled.map(|block| {
+            let name = fill_name(name);
+            let fill = CopyBox { name, from: buffer, to: cache, buffer, ranges: &ranges, compact };
+            let (fill, nest) = copy_nest(func, &fill);
+            site.in_front_of(func, block.stmt()).insert(func, nest);
+            fill
+        });
         func.block_mut(scope).allocs.push(cache);
-        set_copy_info(state, copy);
+        for copy in fill.into_iter().chain([copy]) {
+            set_copy_info(state, copy);
+        }
         copy
     }
+}
+
+fn is_inside(a: &mut Arena, analyzer: &mut Analyzer, (min, extent): (ExprId, ExprId), dim: ExprId) -> bool {
+    let wide = [min, extent, dim].map(|e| a.dtype(e)).into_iter().max_by_key(|t| t.bits());
+    let wide = wide.unwrap_or(DType::Int32);
+    let (min, extent, dim) = (a.cast(wide, min), a.cast(wide, extent), a.cast(wide, dim));
+    let zero = a.int(0, wide);
+    let starts = a.compare(CmpOp::Ge, min, zero);
+    let end = a.add(min, extent);
+    let ends = a.compare(CmpOp::Le, end, dim);
+    analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+}
+
+/// The name of the block that fills a cache, for a copy back of that name. It is a name of its own: TVM makes no such
+/// block, and traces go on to ask for the copy back by name.
+pub(in super::super) fn fill_name(copy: Symbol) -> Symbol {
+    copy.with_suffix("_fill")
 }
 
 /// States what is known of a copy block.
