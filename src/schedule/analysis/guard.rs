@@ -1,8 +1,11 @@
 //! Predicates of blocks against the domains of their iteration variables, outside which no instance exists.
 
-use crate::arith::Analyzer;
+use super::affine::domain;
+use super::region_bound::strict_bound;
 use crate::arith::implication::{conjuncts, implies};
-use crate::ir::{Arena, BlockId, BlockIter, CmpOp, ExprId, Func, LoopId};
+use crate::arith::int_set::{self, IntSet};
+use crate::arith::{Analyzer, VarRange};
+use crate::ir::{Arena, BlockId, BlockIter, BufferRegion, CmpOp, ExprId, Func, IterKind, LoopId, VarId};
 
 /// An analyzer that knows the loops around a block.
 pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
@@ -79,4 +82,51 @@ pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
         }
     }
     condition
+}
+
+/// Do the bindings run through the whole domains of these iterations, where the predicate holds? True also where that is
+/// not known: predicates may cut domains in many ways.
+pub fn may_cover_domains(func: &mut Func, block: BlockId, iters: &[BlockIter]) -> bool {
+    let domains: Vec<VarRange> = func.loops_above(block.stmt()).into_iter().map(|l| domain(func, l)).collect();
+    let predicate = func.block(block).predicate;
+    let a = &mut func.arena;
+    iters.iter().all(|i| {
+        let one = a.int(1, a.dtype(i.value));
+        let Some(sets) = strict_bound(a, &[(i.value, one)], &domains, predicate) else { return true };
+        let whole = IntSet::from_range(a, i.min, i.extent);
+        let ends = (sets[0].lower(), whole.lower(), sets[0].upper(), whole.upper());
+        let (Some(low), Some(first), Some(high), Some(last)) = ends else { return true };
+        let (first, last) = (a.cast(a.dtype(low), first), a.cast(a.dtype(high), last));
+        let mut analyzer = Analyzer::new();
+        let (starts, ends) = (a.compare(CmpOp::Le, low, first), a.compare(CmpOp::Ge, high, last));
+        analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+    })
+}
+
+/// Is the region in the buffer, wherever the variables are in their sets?
+pub fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)]) -> bool {
+    let ranges: Vec<(ExprId, ExprId)> = region.ranges(a).collect();
+    let touched = int_set::eval_region(a, &ranges, sets);
+    let shape = a.list(a.buffer(region.buffer).shape).to_vec();
+    touched.iter().zip(shape).all(|(set, extent)| {
+        let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
+        let zero = a.int(0, a.dtype(low));
+        let (starts, ends) = (a.compare(CmpOp::Ge, low, zero), a.lt(high, extent));
+        let mut analyzer = Analyzer::new();
+        analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+    })
+}
+
+/// Could the block do without its predicate? Instances that it left out must then be in their domains and harmless: no
+/// steps of a reduction, no accesses beyond a buffer.
+pub fn can_lose_predicate(func: &mut Func, block: BlockId) -> bool {
+    if predicate_follows(func, block) {
+        return true;
+    }
+    let node = func.block(block).clone();
+    let a = &mut func.arena;
+    let whole: Vec<(VarId, IntSet)> =
+        node.iters.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
+    node.iters.iter().all(|i| i.kind == IterKind::Spatial)
+        && node.reads.iter().chain(&node.writes).all(|r| is_inside(a, r, &whole))
 }

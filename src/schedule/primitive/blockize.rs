@@ -27,7 +27,7 @@ use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use super::decompose_reduction::without_loops;
 use crate::arith::implication::implies;
-use crate::arith::iter_map::{IterMapLevel, VarRange, subspace_divide};
+use crate::arith::iter_map::{IterMapLevel, Part, VarRange, subspace_divide};
 use crate::arith::{Analyzer, IntSet, int_set};
 use crate::ir::visit::uses_var;
 use crate::ir::{
@@ -91,6 +91,7 @@ fn blocks_of_one_function(call: &Call<'_>) -> Result<(FuncIndex, Vec<BlockId>), 
 #[derive(Clone, Copy, Debug)]
 struct Division {
     outer: ExprId,
+    outer_first: i64,
     outer_extent: ExprId,
     inner: ExprId,
     inner_extent: ExprId,
@@ -164,16 +165,23 @@ fn divide(
             let divisions = d
                 .divisions
                 .iter()
-                .map(|part| Division {
-                    outer: d.to_expr(arena, &mut analyzer, &part.outer),
-                    outer_extent: part.outer_extent,
-                    inner: d.to_expr(arena, &mut analyzer, &part.inner),
-                    inner_extent: part.inner_extent,
-                    first: 0,
-                    end: None,
+                .map(|part| {
+                    let first = match &part.inner {
+                        Part::Split(_) => 0,
+                        Part::Sum(sum) => arena.as_int(sum.base)?,
+                    };
+                    Some(Division {
+                        outer: d.to_expr(arena, &mut analyzer, &part.outer),
+                        outer_first: 0,
+                        outer_extent: part.outer_extent,
+                        inner: d.to_expr(arena, &mut analyzer, &part.inner),
+                        inner_extent: part.inner_extent,
+                        first,
+                        end: None,
+                    })
                 })
                 .collect();
-            (Some(divisions), d.outer_predicate, d.inner_predicate)
+            (divisions, d.outer_predicate, d.inner_predicate)
         }
         None => {
             let outer_vars: SmallVec<[VarId; 8]> = domain[..first].iter().map(|r| r.var).collect();
@@ -215,20 +223,17 @@ fn divide(
         let end = arena.add(iter.min, iter.extent);
         let below = arena.lt(iter.value, end);
         let (outer, inner) = (arena.cast(dtype, d.outer_extent), arena.cast(dtype, d.inner_extent));
-        let values = analyzer.const_int_bound(arena, d.inner);
-        // Loose bounds say nothing of where the values begin.
-        let count = values.max.saturating_sub(values.min).saturating_add(1);
-        d.first = if arena.is_int(d.inner_extent, count) { values.min } else { 0 };
         let reached = arena.mul(outer, inner);
-        let reached = arena.add_const(reached, d.first);
+        let reached = arena.add_const(reached, d.first + d.outer_first);
         let fits = arena.compare(CmpOp::Le, reached, end);
         if !analyzer.can_prove(arena, fits) && !implies(arena, &mut analyzer, kept, below) {
             d.end = Some(end);
         }
         inside = arena.and(inside, below);
         // The domains of the new variables.
+        let outer_end = arena.add_const(d.outer_extent, d.outer_first);
         let inner_end = arena.add_const(d.inner_extent, d.first);
-        for (part, extent) in [(d.outer, d.outer_extent), (d.inner, inner_end)] {
+        for (part, extent) in [(d.outer, outer_end), (d.inner, inner_end)] {
             if arena.dtype(part) == arena.dtype(extent) {
                 let below = arena.lt(part, extent);
                 inside = arena.and(inside, below);
@@ -243,14 +248,21 @@ fn divide(
     // An end of what lies on one side is a matter of that side; others are stated when the outer variables exist.
     for d in &mut divisions {
         let arena = &mut state.func.arena;
-        let side = match (arena.is_int(d.outer_extent, 1), arena.is_int(d.inner_extent, 1)) {
-            (_, true) => Some((d.outer, &mut outer_predicate)),
-            (true, false) => Some((d.inner, &mut inner_predicate)),
-            (false, false) => None,
+        let Some(end) = d.end else { continue };
+        let is_unit = |e: ExprId| arena.is_int(e, 1);
+        let (one_sided, (value, predicate)) = match (is_unit(d.outer_extent), is_unit(d.inner_extent)) {
+            (_, true) => (true, (arena.add_const(d.outer, d.first), &mut outer_predicate)),
+            (true, false) => (true, (d.inner, &mut inner_predicate)),
+            // A tile must begin inside, or what it allocates has no extent.
+            (false, false) => {
+                let extent = arena.cast(arena.dtype(d.outer), d.inner_extent);
+                let begin = arena.mul(d.outer, extent);
+                (false, (arena.add_const(begin, d.first), &mut outer_predicate))
+            }
         };
-        if let (Some((value, predicate)), Some(end)) = (side, d.end) {
-            let below = arena.lt(value, end);
-            *predicate = arena.and(*predicate, below);
+        let below = arena.lt(value, end);
+        *predicate = arena.and(*predicate, below);
+        if one_sided {
             d.end = None;
         }
     }
@@ -276,7 +288,13 @@ fn divide_trivially(arena: &mut Arena, node: &Block, outer: &[VarId], inner: &[V
                 (false, true) => ((zero, one), whole),
                 (false, false) => ((zero, one), (zero, one)),
             };
-            Some(Division { outer, outer_extent, inner, inner_extent, first: 0, end: None })
+            let min = arena.as_int(iter.min)?;
+            let (outer_first, first) = match (in_outer, in_inner) {
+                (true, _) => (min, 0),
+                (_, true) => (0, min),
+                _ => (0, 0),
+            };
+            Some(Division { outer, outer_first, outer_extent, inner, inner_extent, first, end: None })
         })
         .collect()
 }
@@ -291,7 +309,7 @@ fn outer_iters(func: &mut Func, plan: &Plan) -> Vec<BlockIter> {
         .map(|(iter, d)| {
             let known = arena.var(iter.var).clone();
             let var = arena.new_var(known.name.with_suffix("_o"), known.dtype);
-            let min = arena.int(0, arena.dtype(d.outer_extent));
+            let min = arena.int(d.outer_first, arena.dtype(d.outer_extent));
             BlockIter { var, min, extent: d.outer_extent, kind: iter.kind, value: d.outer }
         })
         .collect()
