@@ -5,7 +5,10 @@ use super::region_bound::strict_bound;
 use crate::arith::implication::{conjuncts, implies};
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
-use crate::ir::{Arena, BlockId, BlockIter, BufferRegion, CmpOp, ExprId, Func, IterKind, LoopId, VarId};
+use crate::ir::visit::uses_var;
+use crate::ir::{
+    Arena, BlockId, BlockIter, BufferRegion, CmpOp, ExprId, Func, IterKind, Loop, LoopId, Substitution, VarId,
+};
 
 /// An analyzer that knows the loops around a block.
 pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
@@ -30,7 +33,9 @@ pub fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = &'a Blo
     inside
 }
 
-/// Does the predicate hold wherever all iteration variables are inside their domains, so that it says nothing new?
+/// Does the predicate say nothing new? What it says must hold wherever all iteration variables are inside their domains,
+/// or be about loops that drive none of them, and hold in their first iterations: then it only keeps instances from
+/// running again.
 pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
     let node = func.block(block);
     let (predicate, iters) = (node.predicate, node.iters.clone());
@@ -38,8 +43,20 @@ pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
         return true;
     }
     let mut analyzer = knowing_loops(func, block);
-    let inside = inside_domains(&mut func.arena, &iters);
-    implies(&mut func.arena, &mut analyzer, inside, predicate)
+    let mut at_first = Substitution::default();
+    for l in func.loops_above(block.stmt()) {
+        let Loop { var, min, .. } = *func.loop_(l);
+        if !iters.iter().any(|i| uses_var(&func.arena, i.value, &mut |v| v == var)) {
+            at_first.add_var(var, min);
+        }
+    }
+    let a = &mut func.arena;
+    let inside = inside_domains(a, &iters);
+    conjuncts(a, predicate).into_iter().all(|e| {
+        let only_repeats = !uses_var(a, e, &mut |v| at_first.var(v).is_none());
+        let wanted = if only_repeats { at_first.apply(a, e) } else { e };
+        implies(a, &mut analyzer, inside, wanted)
+    })
 }
 
 /// The conjuncts of the block's predicate, in order, that need not hold wherever the bindings of `iters` (some of the

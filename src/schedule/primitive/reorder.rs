@@ -112,7 +112,8 @@ fn require_first_steps(state: &State, old: &[LoopId], new: &[LoopId]) -> Result<
         };
         let (before, after) = (order(old), order(new));
         // A loop that drives nothing repeats the reduction, each time from its start, or each of its steps.
-        if before != after
+        let kinds = |loops: &Chain| loops.iter().map(|&l| idle(l)).collect::<SmallVec<[bool; 12]>>();
+        if kinds(&before) != kinds(&after)
             && let Some(&l) = before.iter().find(|&&l| idle(l))
         {
             let loop_name = func.arena.var(func.loop_(l).var).name;
