@@ -3,9 +3,10 @@
 use super::attr::Annotations;
 use super::buffer::{Buffer, BufferId};
 use super::dtype::DType;
-use super::expr::{Arena, ExprId, VarId};
+use super::expr::{Arena, Expr, ExprId, ExprList, VarId};
 use super::stmt::{Block, BlockId, Body, Loop, LoopId, Stmt, StmtId, Stmts};
 use super::symbol::Symbol;
+use super::visit;
 use smallvec::SmallVec;
 use std::ops::{Deref, DerefMut};
 
@@ -148,6 +149,23 @@ impl Func {
             Stmt::Block(b) => b.body.iter().copied().collect(),
             other => other.children(),
         }
+    }
+
+    /// The element that a block copies, if that is all it does: `X[…] = Y[i, j]`, perhaps converted, at indices that do not
+    /// depend on what memory holds. Where its source lies beyond the buffer there is nothing to copy, and the instance
+    /// does nothing.
+    pub fn copied(&self, block: &Block) -> Option<(BufferId, ExprList)> {
+        let &[only] = &block.body[..] else { return None };
+        let Stmt::Store { mut value, .. } = *self.get(only) else { return None };
+        while let Expr::Cast(inner) = self.arena.expr(value) {
+            value = inner;
+        }
+        let Expr::Load(source, indices) = self.arena.expr(value) else { return None };
+        let mut loads = false;
+        for &e in self.arena.list(indices) {
+            visit::for_each_subexpr(&self.arena, e, &mut |e| loads |= matches!(self.arena.expr(e), Expr::Load(..)));
+        }
+        (block.init.is_none() && !loads).then_some((source, indices))
     }
 
     /// The outermost blocks below a statement (not the statement itself), in text order, without those in the init

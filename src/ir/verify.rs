@@ -32,7 +32,7 @@
 //!     what `loop_partition` makes. ([`Checks::signatures`])
 //!
 //! # Values
-//! 13. No access is provably outside its buffer. "Provably" means: constant bounds, and an instance that runs (its
+//! 13. No access is provably outside its buffer, but for the source of a block that only copies. "Provably" means: constant bounds, and an instance that runs (its
 //!     predicate holds, its bindings lie in their domains) reaches the offending value. ([`Checks::bounds`])
 //!
 //! A block may have an `init` without reduction iterations: it then runs before each instance, as in TVM.

@@ -253,9 +253,12 @@ impl Lowerer<'_> {
                         let init = this.list(init)?;
                         this.guarded(first, init, out);
                     }
-                    for &child in &b.body {
-                        this.stmt(child, out)?;
-                    }
+                    let Some((source, indices)) = func.copied(b) else {
+                        return b.body.iter().try_for_each(|&child| this.stmt(child, out));
+                    };
+                    let exists = this.in_buffer(source, func.arena.list(indices))?;
+                    let copy = this.list(&b.body)?;
+                    this.guarded(exists, copy, out);
                     Ok(())
                 })
             }
@@ -429,6 +432,28 @@ impl Lowerer<'_> {
             let below = arena.compare(ir::CmpOp::Lt, from_min, extent);
             facts.learn(arena, ranges, below, true);
             condition = arena.and(condition, below);
+        }
+        Ok(condition)
+    }
+
+    /// The condition under which an element exists, as far as that does not follow from what holds here.
+    fn in_buffer(&mut self, buffer: ir::BufferId, indices: &[ir::ExprId]) -> Result<ExprId> {
+        let extents = self.extents(buffer)?;
+        let mut condition = self.draft.kernel.arena.bool(true);
+        for (&e, &extent) in indices.iter().zip(&extents) {
+            let index = self.index(e)?;
+            let Lowerer { draft: Draft { kernel, ranges, .. }, facts, .. } = self;
+            let arena = &mut kernel.arena;
+            let range = facts.range_of(arena, ranges, index);
+            let (zero, end) = (arena.index(0), arena.index(extent));
+            if range.lo < 0 {
+                let starts = arena.compare(ir::CmpOp::Ge, index, zero);
+                condition = arena.and(condition, starts);
+            }
+            if range.hi >= extent {
+                let ends = arena.compare(ir::CmpOp::Lt, index, end);
+                condition = arena.and(condition, ends);
+            }
         }
         Ok(condition)
     }

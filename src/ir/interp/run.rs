@@ -259,6 +259,19 @@ impl Machine<'_> {
         if self.steps > self.options.max_steps { Err(Box::new(Fault::TooLong)) } else { Ok(()) }
     }
 
+    /// Is there something to copy, if the block only copies?
+    fn has_source(&mut self, b: &Block) -> Result<bool, Box<Fault>> {
+        let Some((source, indices)) = self.func.copied(b) else { return Ok(true) };
+        let mut at = Indices::new();
+        for &e in self.func.arena.list(indices) {
+            at.push(self.int(e)?);
+        }
+        match self.locate(source, &at) {
+            Err(fault) if matches!(*fault, Fault::OutOfBounds { .. }) => Ok(false),
+            _ => Ok(true),
+        }
+    }
+
     fn exec_block(&mut self, b: &Block) -> Result<(), Box<Fault>> {
         let block = self.stmt;
         if !self.holds(b.predicate)? {
@@ -285,7 +298,9 @@ impl Machine<'_> {
             self.exec_body(init)?;
             self.stmt = block;
         }
-        self.exec_body(&b.body)?;
+        if self.has_source(b)? {
+            self.exec_body(&b.body)?;
+        }
         self.stmt = block;
         self.memories.truncate(n_memories);
         for &buffer in b.allocs.iter().chain(b.matches.iter().map(|m| &m.buffer)) {

@@ -114,7 +114,13 @@ impl<'a> Walk<'a> {
             Stmt::Store { buffer, indices, value } => {
                 self.access(*buffer, *indices, None, true);
                 let expected = func.arena.buffer(*buffer).dtype;
+                // A copy of what is not there does nothing.
+                let around = func.parent(s).and_then(|p| func.as_block(p));
+                let is_copy = around.is_some_and(|b| func.copied(func.block(b)).is_some());
+                let bounds = self.checks.bounds;
+                self.checks.bounds &= !is_copy;
                 self.expr_of_type(Role::StoredValue, *value, expected);
+                self.checks.bounds = bounds;
             }
             Stmt::If { condition, then, otherwise } => {
                 self.expr_of_type(Role::Condition, *condition, DType::Bool);

@@ -36,6 +36,7 @@ use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
+use super::cache::access::require_in_bounds;
 use super::cache::site::Site;
 use super::cache::stage::set_copy_info;
 use crate::ir::visit::{uses_var, vars_of, walk_rewrite};
@@ -100,6 +101,12 @@ fn check(state: &mut State, block: BlockId, storage: Symbol, threshold: i64) -> 
     let inside: Vec<StmtId> = node.body.iter().flat_map(|&s| func.subtree(s)).collect();
     if inside.iter().any(|&s| func.as_block(s).is_some()) {
         return Err(state.error(ErrorKind::NotLeafBlock { block: name }, block));
+    }
+    // With indices from memory it would be no plain copy any more, which leaves out what lies beyond the buffer.
+    let node = func.block(block);
+    if let Some((source, at)) = func.copied(node) {
+        let at = func.arena.list(at).to_vec();
+        require_in_bounds(state, block, source, &at)?;
     }
     let mut stores = Vec::new();
     let mut indices = Vec::new();

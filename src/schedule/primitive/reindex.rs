@@ -39,7 +39,7 @@ use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::access::{Redirected, guarded, read_condition, redirect_to, require_in_bounds, the_indices};
+use super::cache::access::{Redirected, redirect_to, require_in_bounds, require_readable, the_indices};
 use super::cache::output::{reads_before_it_writes, runs_in_parallel};
 use super::cache::reindexed::are_apart;
 use super::cache::site::{Site, Touch, body, touches};
@@ -79,8 +79,6 @@ struct Plan {
     redirected: Redirected,
     /// Is the new buffer filled first?
     filled: bool,
-    /// Where, over the iteration variables, the buffer may be read, if not everywhere.
-    guard: Option<ExprId>,
 }
 
 /// Where the copy goes.
@@ -122,11 +120,11 @@ fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Res
 
     let nest = require_nest(state, block, scope)?;
     let whole = iters.iter().map(|i| (i.min, i.extent)).collect();
-    let (place, redirected, guard) = (Place::Nest(nest, whole), Redirected::All, None);
-    let mut plan = Plan { block, scope, access, buffer, indices, iters, place, redirected, filled: false, guard };
+    let (place, redirected) = (Place::Nest(nest, whole), Redirected::All);
+    let mut plan = Plan { block, scope, access, buffer, indices, iters, place, redirected, filled: false };
     match access {
         Access::Read => {
-            plan.guard = read_condition(state, block, buffer, &plan.indices)?;
+            require_readable(state, block, buffer, &plan.indices)?;
             plan.place_copy_in(state, nest)?;
         }
         Access::Write => {
@@ -332,8 +330,6 @@ fn copy_nest(func: &mut Func, plan: &Plan, name: Symbol, access: Access, new: Bu
         Access::Write => ((new, plain), (plan.buffer, mapped)),
     };
     let value = a.load(from, &read_at);
-    let guard = plan.guard.map(|e| renamed.apply(a, e));
-    let value = guarded(a, guard, value);
     let (read_at, indices) = (a.new_list(&read_at), a.new_list(&write_at));
     let reads = vec![BufferRegion::point(a, from, read_at)];
     let writes = vec![BufferRegion::point(a, to, indices)];

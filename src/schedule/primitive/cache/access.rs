@@ -90,31 +90,23 @@ pub(in super::super) fn require_in_bounds(
     }
 }
 
-/// The condition, over the block's iteration variables, under which a copy may read the elements at `indices`; `None` if
-/// they are always inside the buffer. Where a block reads under a condition of its own, its copy needs one too.
+/// A copy of what lies beyond the buffer does nothing (see [`Func::copied`]), where a block may read under a condition of its
+/// own; but only where that does not depend on what memory holds.
 ///
 /// # Errors
-/// If the indices depend on other buffers, which a copy does not read.
-pub(in super::super) fn read_condition(
+/// If the indices, over the domains of the block's iteration variables, may lie beyond the buffer and depend on others.
+pub(in super::super) fn require_readable(
     state: &mut State,
     block: BlockId,
     buffer: BufferId,
     indices: &[ExprId],
-) -> Result<Option<ExprId>, ScheduleError> {
-    let condition = bounds_to_check(state, block, buffer, indices);
+) -> Result<(), ScheduleError> {
     let a = &state.func.arena;
     let mut loads = false;
     for &e in indices {
         visit::for_each_subexpr(a, e, &mut |e| loads |= matches!(a.expr(e), Expr::Load(..)));
     }
-    if loads && condition.is_some() { Err(out_of_bounds(state, block, buffer)) } else { Ok(condition) }
-}
-
-/// What is copied from an element that may be read under that condition only; elsewhere the value does not matter.
-pub(in super::super) fn guarded(a: &mut Arena, condition: Option<ExprId>, load: ExprId) -> ExprId {
-    let Some(condition) = condition else { return load };
-    let nothing = a.constant(0, a.dtype(load));
-    a.if_then_else(condition, load, nothing)
+    if loads { require_in_bounds(state, block, buffer, indices) } else { Ok(()) }
 }
 
 /// Those of the bounds of the buffer that the indices, over the domains of the block's iteration variables, are not

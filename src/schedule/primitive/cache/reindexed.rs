@@ -7,7 +7,7 @@ use super::super::super::arg::Lambda;
 use super::super::super::call::Access;
 use super::super::super::error::{ErrorKind, ScheduleError};
 use super::super::super::state::State;
-use super::access::{Redirected, guarded, read_condition, redirect_to, require_in_bounds, the_indices};
+use super::access::{Redirected, redirect_to, require_in_bounds, require_readable, the_indices};
 use super::site::Site;
 use super::stage::{Way, fill_name, set_copy_info};
 use crate::arith::Analyzer;
@@ -32,8 +32,6 @@ pub(in super::super) struct Layout {
     loops: Vec<LoopId>,
     /// The shape of the cache.
     shape: Indices,
-    /// Of what is read: where it is inside the buffer, if the block reads under a condition of its own.
-    guard: Option<ExprId>,
     /// The block's predicate, as far as the copy needs it.
     predicate: Vec<ExprId>,
     /// Of what is written: is the cache filled first?
@@ -87,16 +85,13 @@ impl Layout {
         };
         require_single_point(state, block, region, access)?;
         require_plain_access(state, block, region, &old)?;
-        let guard = match access {
-            Access::Read => read_condition(state, block, region.buffer, &old)?,
-            Access::Write => {
-                require_in_bounds(state, block, region.buffer, &old)?;
-                None
-            }
-        };
+        match access {
+            Access::Read => require_readable(state, block, region.buffer, &old)?,
+            Access::Write => require_in_bounds(state, block, region.buffer, &old)?,
+        }
         let loops = copied_loops(state, block, &used)?;
         let (predicate, filled) = (Vec::new(), false);
-        Ok(Layout { block, buffer: region.buffer, old, new, iters: used, loops, shape, guard, predicate, filled })
+        Ok(Layout { block, buffer: region.buffer, old, new, iters: used, loops, shape, predicate, filled })
     }
 
     /// Makes sure that the copy at `site` has the instances that the block has, and no more: where it would, it gets the
@@ -146,7 +141,7 @@ impl Layout {
 
     /// Makes cache and copy; returns the copy block.
     pub fn apply(self, state: &mut State, scope: BlockId, site: Site, storage: Symbol, way: Way) -> BlockId {
-        let Layout { block, buffer, old, new, iters, mut loops, shape, guard, predicate, filled } = self;
+        let Layout { block, buffer, old, new, iters, mut loops, shape, predicate, filled } = self;
         let func = &mut state.func;
         // Loops around the site are around the copy as they are.
         loops.retain(|&l| !is_around(func, l, site));
@@ -159,7 +154,7 @@ impl Layout {
         let name = cache.name;
         let cache = func.arena.new_buffer(cache);
         redirect_to(func, block, buffer, (cache, &new), Redirected::All, true);
-        let instances = Instances { iters: &iters, loops: &loops, predicate: &predicate, guard };
+        let instances = Instances { iters: &iters, loops: &loops, predicate: &predicate };
         let (outside, inside) = ((buffer, &old), (cache, &new));
         let ends = if way == Way::In { (outside, inside) } else { (inside, outside) };
         let (copy, nest) = copy_nest(func, name, ends, &instances);
@@ -232,14 +227,13 @@ struct Instances<'a> {
     iters: &'a [BlockIter],
     loops: &'a [LoopId],
     predicate: &'a [ExprId],
-    guard: Option<ExprId>,
 }
 
 fn copy_nest(
     func: &mut Func,
     name: Symbol,
     ((from, read_at), (to, write_at)): (End<'_>, End<'_>),
-    &Instances { iters, loops, predicate, guard }: &Instances<'_>,
+    &Instances { iters, loops, predicate }: &Instances<'_>,
 ) -> (BlockId, StmtId) {
     let mut renamed = Substitution::default();
     let mut copies: Vec<Loop> = Vec::with_capacity(loops.len());
@@ -272,8 +266,6 @@ fn copy_nest(
     let read_at: Indices = read_at.iter().map(|&e| renamed.apply(a, e)).collect();
     let write_at: Indices = write_at.iter().map(|&e| renamed.apply(a, e)).collect();
     let value = a.load(from, &read_at);
-    let guard = guard.map(|e| renamed.apply(a, e));
-    let value = guarded(a, guard, value);
     let (read_at, indices) = (a.new_list(&read_at), a.new_list(&write_at));
     let reads = vec![BufferRegion::point(a, from, read_at)];
     let writes = vec![BufferRegion::point(a, to, indices)];

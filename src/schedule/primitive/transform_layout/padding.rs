@@ -18,8 +18,8 @@ use super::super::super::analysis::index_map::{IndexMap, Indices, Inverse};
 use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, CmpOp, ExprId, ExprList, Func, Intrinsic, IterKind,
-    LoopId, LoopKind, Stmt, StmtId, Substitution, VarId,
+    Arena, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, CmpOp, Expr, ExprId, ExprList, Func, Intrinsic,
+    IterKind, LoopId, LoopKind, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -234,6 +234,7 @@ impl Padding {
                 by.add_var(var, e);
             }
         }
+        let copies = nest.block.as_ref().is_some_and(|(b, _)| func.copied(func.block(*b)).is_some());
         let stores: Vec<StmtId> =
             body.iter().flat_map(|&s| func.subtree(s)).filter(|&s| stores_to(func, s, old)).collect();
         for &s in &body {
@@ -247,7 +248,9 @@ impl Padding {
         let indices = a.new_list(&at);
         for s in stores {
             if let Stmt::Store { value, .. } = *func.get(s) {
-                let value = func.arena.if_then_else(padding, pad, value);
+                let a = &mut func.arena;
+                let value = if copies { where_it_exists(a, &mut analyzer, value) } else { value };
+                let value = a.if_then_else(padding, pad, value);
                 *func.stmt_mut(s) = Stmt::Store { buffer: new, indices, value };
             }
         }
@@ -326,6 +329,28 @@ fn writes(func: &Func, scope: BlockId, buffer: BufferId) -> Vec<Write> {
         found.push(Write { store, nest, block });
     }
     found
+}
+
+/// The element that a block copied, or zero beyond its buffer: with a choice around it, it is no plain copy any more, which
+/// would do nothing there.
+fn where_it_exists(a: &mut Arena, analyzer: &mut Analyzer, value: ExprId) -> ExprId {
+    let mut load = value;
+    while let Expr::Cast(inner) = a.expr(load) {
+        load = inner;
+    }
+    let Expr::Load(source, at) = a.expr(load) else { return value };
+    let shape = a.list(a.buffer(source).shape).to_vec();
+    let mut exists = a.bool(true);
+    for (index, extent) in a.list(at).to_vec().into_iter().zip(shape) {
+        let (zero, extent) = (a.int(0, a.dtype(index)), a.cast(a.dtype(index), extent));
+        for bound in [a.compare(CmpOp::Ge, index, zero), a.lt(index, extent)] {
+            if !analyzer.can_prove(a, bound) {
+                exists = a.and(exists, bound);
+            }
+        }
+    }
+    let zero = a.constant(0, a.dtype(value));
+    a.if_then_else(exists, value, zero)
 }
 
 /// Does the expression depend on the loop variable, through the bindings of blocks around the statement?
