@@ -127,7 +127,7 @@ fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) ->
         if produced.is_nothing() {
             return false;
         }
-        if produced == consumed {
+        if produced == consumed || is_whole(a, produced, extent) {
             return true;
         }
         let zero = a.int(0, a.dtype(extent));
@@ -138,6 +138,13 @@ fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) ->
         let (Some(p_low), Some(c_low), Some(p_high), Some(c_high)) = ends else { return consumed.is_nothing() };
         not_after(a, &mut analyzer, p_low, c_low) && not_after(a, &mut analyzer, c_high, p_high)
     })
+}
+
+/// Is that, by constants, all that there is in a dimension?
+fn is_whole(a: &Arena, set: IntSet, extent: ExprId) -> bool {
+    let constant = |e: Option<ExprId>| e.and_then(|e| a.as_int(e));
+    let ends = (constant(set.lower()), constant(set.upper()), a.as_int(extent));
+    matches!(ends, (Some(..=0), Some(last), Some(n)) if last >= n - 1)
 }
 
 fn not_after(a: &mut Arena, analyzer: &mut Analyzer, x: ExprId, y: ExprId) -> bool {
