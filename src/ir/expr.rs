@@ -119,6 +119,8 @@ enum Folding {
 #[derive(Clone, Default)]
 pub struct Arena {
     nodes: Vec<(Expr, DType)>,
+    /// By expression.
+    vars_inside: Vec<VarBits>,
     node_table: HashTable<Interned>,
     list_items: Vec<ExprId>,
     lists: Vec<(u32, u32)>,
@@ -126,6 +128,22 @@ pub struct Arena {
     vars: Vec<Var>,
     buffers: Vec<Buffer>,
     hasher: FxBuild,
+}
+
+/// Variables, by their numbers modulo 64: a set that may hold more than was put in.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VarBits(u64);
+
+impl VarBits {
+    /// Adds a variable.
+    pub fn add(&mut self, v: VarId) {
+        self.0 |= 1 << (v.0 % 64);
+    }
+
+    /// May both sets hold a common variable?
+    pub fn meets(self, other: VarBits) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 /// An entry of a table of interned things. With its hash beside it, a table grows without looking at what is interned, and
@@ -306,9 +324,18 @@ impl Arena {
         self.as_int(e) == Some(value)
     }
 
+    /// Which variables may occur in an expression: what there is no need to look into for one of them.
+    pub fn vars_inside(&self, e: ExprId) -> VarBits {
+        self.vars_inside[e.index()]
+    }
+
     /// Calls `f` with each direct operand, in order of evaluation.
-    pub fn for_each_child(&self, e: ExprId, mut f: impl FnMut(ExprId)) {
-        match self.expr(e) {
+    pub fn for_each_child(&self, e: ExprId, f: impl FnMut(ExprId)) {
+        self.for_each_operand(self.expr(e), f);
+    }
+
+    fn for_each_operand(&self, node: Expr, mut f: impl FnMut(ExprId)) {
+        match node {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => {}
             Expr::Not(a) | Expr::Cast(a) => f(a),
             Expr::Binary(_, a, b) | Expr::Compare(_, a, b) | Expr::Let(_, a, b) => {
@@ -370,7 +397,13 @@ impl Arena {
             return ExprId(known.id);
         }
         let id = self.nodes.len() as u32;
+        let mut vars = VarBits::default();
+        if let Expr::Var(v) = expr {
+            vars.add(v);
+        }
+        self.for_each_operand(expr, |c| vars.0 |= self.vars_inside[c.index()].0);
         self.nodes.push(key);
+        self.vars_inside.push(vars);
         self.node_table.insert_unique(place, Interned { hash, id }, |x| Interned::place(x.hash));
         ExprId(id)
     }
@@ -738,7 +771,7 @@ impl Arena {
             let item = self.list(list)[i];
             items.push(f(self, item));
         }
-        self.new_list(&items)
+        if self.list(list) == &items[..] { list } else { self.new_list(&items) }
     }
 }
 

@@ -130,13 +130,11 @@ mod tests {
         let mut a = Arena::new();
         let names = ["i", "j", "k", "unit"];
         let extents = [4, 8, 8, 1];
-        let (vars, exprs): (Vec<VarId>, Vec<ExprId>) = names.map(|n| a.new_var_expr(n, DType::Int32)).into_iter().unzip();
+        let (vars, exprs): (Vec<VarId>, Vec<ExprId>) =
+            names.map(|n| a.new_var_expr(n, DType::Int32)).into_iter().unzip();
         let zero = a.int32(0);
-        let domain: Vec<VarRange> = vars
-            .iter()
-            .zip(extents)
-            .map(|(&var, n)| VarRange { var, min: zero, extent: a.int32(n) })
-            .collect();
+        let domain: Vec<VarRange> =
+            vars.iter().zip(extents).map(|(&var, n)| VarRange { var, min: zero, extent: a.int32(n) }).collect();
         let always = a.bool(true);
         let mut found = 0;
         for factors in [[64, 8, 1, 1], [64, 8, 1, 3], [32, 4, 1, 1], [8, 64, 1, 5], [128, 16, 2, 1], [1, 1, 1, 1]] {

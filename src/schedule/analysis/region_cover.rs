@@ -61,6 +61,11 @@ fn covers_at(func: &mut Func, place: StmtId, producers: &[BlockId], consumer: Bl
                 union_lower_bound(&mut func.arena, &parts)
             })
             .collect();
+        // Bounding what is read costs most, and whole buffers need no bound.
+        let shape = func.arena.list(func.arena.buffer(region.buffer).shape);
+        if produced.iter().zip(shape).all(|(&set, &extent)| is_whole(&func.arena, set, extent)) {
+            return true;
+        }
         let consumed = upper_bound(func, consumer, place, region);
         holds(&mut func.arena, region.buffer, &produced, &consumed)
     })

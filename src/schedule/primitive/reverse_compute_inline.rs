@@ -34,7 +34,8 @@ use crate::arith::int_set::{self, IntSet};
 use crate::arith::iter_map::{IterMapLevel, VarRange, detect_iter_map, inverse_affine_iter_map};
 use crate::ir::visit::{for_each_subexpr, walk_rewrite};
 use crate::ir::{
-    Arena, BlockId, BlockIter, Body, BufferId, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId, Substitution, VarId,
+    Arena, BlockId, BlockIter, Body, BufferId, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId,
+    Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -121,14 +122,14 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
         return fail(state, "the producer is no single store");
     };
     let around = nested(&state.func, producer, scope);
-    let made_by: Vec<BlockIter> =
-        around.iter().flat_map(|&(b, _)| state.func.block(b).iters.iter().copied()).collect();
+    let made_by: Vec<BlockIter> = around.iter().flat_map(|&(b, _)| state.func.block(b).iters.iter().copied()).collect();
     let Some(inverse) = instances(&mut state.func, block, &made_by, read_at, written_at) else {
         return fail(state, "the element that it reads does not determine its instance, or has none");
     };
     let removed = require_removable(state, block)?;
     require_no_view(state, scope, buffer)?;
-    if let Some(&other) = deps.blocks.iter().find(|&&b| b != block && b != outermost && mentions(&state.func, b, buffer))
+    if let Some(&other) =
+        deps.blocks.iter().find(|&&b| b != block && b != outermost && mentions(&state.func, b, buffer))
     {
         let name = state.func.block(other).name;
         return Err(state.error(ErrorKind::OtherConsumer { block: name }, other));
