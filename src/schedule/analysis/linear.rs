@@ -25,6 +25,14 @@ impl Linear {
         self.terms.iter().find(|(v, _)| *v == var).map_or(0, |(_, c)| *c)
     }
 
+    /// Is it the same sum, in whatever order?
+    pub fn is_same(&self, other: &Linear) -> bool {
+        let agrees = |linear: &Linear, &(var, coeff): &(VarId, i64)| linear.coeff(var) == coeff;
+        self.constant == other.constant
+            && self.terms.iter().all(|t| agrees(other, t))
+            && other.terms.iter().all(|t| agrees(self, t))
+    }
+
     /// The least and the greatest value, with the variables anywhere in their `ranges` (both ends included); `None` if a
     /// variable has none, or where a number gets too large.
     pub fn bounds(&self, ranges: impl Fn(VarId) -> Option<(i64, i64)>) -> Option<(i128, i128)> {

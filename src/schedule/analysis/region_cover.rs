@@ -9,9 +9,10 @@ use super::super::state::State;
 use super::dependence::{DepKind, Scope};
 use super::guard::with_domains;
 use super::iter_domain::NdSet;
+use super::linear::Linear;
 use super::region_bound::{self, strict_bound};
 use super::tree;
-use crate::arith::int_set::{IntSet, intersect, union_lower_bound};
+use crate::arith::int_set::{End, IntSet, intersect, union_lower_bound};
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution};
 use smallvec::SmallVec;
@@ -132,7 +133,7 @@ fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) ->
         if produced.is_nothing() {
             return false;
         }
-        if produced == consumed || is_whole(a, produced, extent) {
+        if is_same(a, produced, consumed) || is_whole(a, produced, extent) {
             return true;
         }
         let zero = a.int(0, a.dtype(extent));
@@ -143,6 +144,17 @@ fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) ->
         let (Some(p_low), Some(c_low), Some(p_high), Some(c_high)) = ends else { return consumed.is_nothing() };
         not_after(a, &mut analyzer, p_low, c_low) && not_after(a, &mut analyzer, c_high, p_high)
     })
+}
+
+/// Are the sets the same, their ends written in the same way or as sums of the same parts?
+fn is_same(a: &Arena, x: IntSet, y: IntSet) -> bool {
+    let same = |x: End, y: End| {
+        x == y
+            || x.value().zip(y.value()).is_some_and(|(x, y)| {
+                a.dtype(x) == a.dtype(y) && Linear::of(a, x).zip(Linear::of(a, y)).is_some_and(|(x, y)| x.is_same(&y))
+            })
+    };
+    same(x.min, y.min) && same(x.max, y.max)
 }
 
 /// Is that, by constants, all that there is in a dimension?
