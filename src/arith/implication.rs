@@ -19,13 +19,25 @@ pub fn conjuncts(a: &Arena, condition: ExprId) -> SmallVec<[ExprId; 4]> {
 
 /// Does `wanted` hold wherever `given` does, for what the analyzer knows of the variables? `false` if that is not found.
 pub fn implies(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: ExprId) -> bool {
-    let premises = conjuncts(a, given);
+    let mut premises = conjuncts(a, given);
+    for n in 0..premises.len() {
+        premises.extend(without_quotient(a, premises[n]));
+    }
     conjuncts(a, wanted).into_iter().all(|part| {
         a.is_int(part, 1)
             || premises.contains(&part)
             || premises.iter().any(|&p| is_at_least(a, analyzer, p, part))
             || analyzer.with_constraint(a, given, |analyzer, a| analyzer.can_prove(a, part))
     })
+}
+
+/// What `x // c < n` says of `x`, for constants.
+fn without_quotient(a: &mut Arena, e: ExprId) -> Option<ExprId> {
+    let Expr::Compare(CmpOp::Lt, quotient, n) = a.expr(e) else { return None };
+    let Expr::Binary(BinOp::FloorDiv, x, c) = a.expr(quotient) else { return None };
+    let (n, c) = (a.as_int(n)?, a.as_int(c).filter(|&c| c > 0)?);
+    let end = a.int(n.checked_mul(c)?, a.dtype(x));
+    Some(a.lt(x, end))
 }
 
 /// Is one inequality another with something added to its greater side?
@@ -77,6 +89,11 @@ mod tests {
         assert!(implies(&mut a, &mut analyzer, given, same));
         assert!(implies(&mut a, &mut analyzer, given, weaker));
         assert!(!implies(&mut a, &mut analyzer, given, stronger));
+        // A quotient bounds what is divided.
+        let (three, twelve) = (a.int32(3), a.int32(12));
+        let quotient = a.floor_div(sum, four);
+        let (given, wanted) = (a.lt(quotient, three), a.lt(swapped, twelve));
+        assert!(implies(&mut a, &mut analyzer, given, wanted));
         // What the ranges say needs no premise.
         let always = a.lt(sum, twenty);
         let nothing = a.bool(true);

@@ -226,7 +226,7 @@ error_kinds! {
         => "LoopCarriedDependencyError", "cannot {op} loop `{loop_name}`: a block in it may read elements of `{buffer}` that another iteration writes", help "choose a loop whose iterations write all that they read";
     /// A reduction whose first step would come after others.
     ReductionOutOfOrder { block: Symbol, loop_name: Symbol }
-        => "ReductionOutOfOrderError", "loop `{loop_name}` drives spatial and reduction variables of block `{block}`, whose first step would come after others", help "reorder before fusing, or `decompose_reduction` first";
+        => "ReductionOutOfOrderError", "the order of loop `{loop_name}` among the reduction loops of block `{block}` decides where reductions begin", help "reorder before fusing, or `decompose_reduction` first";
     /// No write, or several.
     NotSingleWriteBlock { buffer: Symbol, count: usize }
         => "NotSingleWriteBlock", "buffer `{buffer}` is written by {count} blocks, expected one", help "choose a buffer with one writer, or do this before `decompose_reduction`";

@@ -44,6 +44,14 @@ pub fn are_affine(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], pr
     }
 }
 
+/// Do several iterations of these loops give the same values? False where that is not known.
+pub fn repeat(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
+    let is = |arena: &mut Arena, level: IterMapLevel| {
+        detect_iter_map(arena, values, domains, predicate, level, &mut Analyzer::new(), false).is_ok()
+    };
+    is(arena, IterMapLevel::Surjective) && !is(arena, IterMapLevel::Bijective)
+}
+
 /// # Errors
 /// If the bindings of a block are affine neither in all loops around it nor in those below `high`.
 pub fn require_partial_affine_binding(

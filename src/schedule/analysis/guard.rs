@@ -1,9 +1,15 @@
 //! Predicates of blocks against the domains of their iteration variables, outside which no instance exists.
 
+use super::affine::domain;
 use super::linear::Linear;
-use crate::arith::Analyzer;
+use super::region_bound::strict_bound;
 use crate::arith::implication::{conjuncts, implies};
-use crate::ir::{Arena, BlockId, BlockIter, CmpOp, ExprId, Func, LoopId};
+use crate::arith::int_set::{self, IntSet};
+use crate::arith::{Analyzer, VarRange};
+use crate::ir::visit::uses_var;
+use crate::ir::{
+    Arena, BlockId, BlockIter, BufferRegion, CmpOp, ExprId, Func, IterKind, Loop, LoopId, Substitution, VarId,
+};
 
 /// An analyzer that knows the loops around a block.
 pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
@@ -28,7 +34,9 @@ pub fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = &'a Blo
     inside
 }
 
-/// Does the predicate hold wherever all iteration variables are inside their domains, so that it says nothing new?
+/// Does the predicate say nothing new? What it says must hold wherever all iteration variables are inside their domains,
+/// or be about loops that drive none of them, and hold in their first iterations: then it only keeps instances from
+/// running again.
 pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
     let node = func.block(block);
     let (predicate, iters) = (node.predicate, node.iters.clone());
@@ -36,8 +44,20 @@ pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
         return true;
     }
     let mut analyzer = knowing_loops(func, block);
-    let inside = inside_domains(&mut func.arena, &iters);
-    implies(&mut func.arena, &mut analyzer, inside, predicate)
+    let mut at_first = Substitution::default();
+    for l in func.loops_above(block.stmt()) {
+        let Loop { var, min, .. } = *func.loop_(l);
+        if !iters.iter().any(|i| uses_var(&func.arena, i.value, &mut |v| v == var)) {
+            at_first.add_var(var, min);
+        }
+    }
+    let a = &mut func.arena;
+    let inside = inside_domains(a, &iters);
+    conjuncts(a, predicate).into_iter().all(|e| {
+        let only_repeats = !uses_var(a, e, &mut |v| at_first.var(v).is_none());
+        let wanted = if only_repeats { at_first.apply(a, e) } else { e };
+        implies(a, &mut analyzer, inside, wanted)
+    })
 }
 
 /// The conjuncts of the block's predicate, in order, that need not hold wherever the bindings of `iters` (some of the
@@ -97,4 +117,51 @@ pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
         }
     }
     condition
+}
+
+/// Do the bindings run through the whole domains of these iterations, where the predicate holds? True also where that is
+/// not known: predicates may cut domains in many ways.
+pub fn may_cover_domains(func: &mut Func, block: BlockId, iters: &[BlockIter]) -> bool {
+    let domains: Vec<VarRange> = func.loops_above(block.stmt()).into_iter().map(|l| domain(func, l)).collect();
+    let predicate = func.block(block).predicate;
+    let a = &mut func.arena;
+    iters.iter().all(|i| {
+        let one = a.int(1, a.dtype(i.value));
+        let Some(sets) = strict_bound(a, &[(i.value, one)], &domains, predicate) else { return true };
+        let whole = IntSet::from_range(a, i.min, i.extent);
+        let ends = (sets[0].lower(), whole.lower(), sets[0].upper(), whole.upper());
+        let (Some(low), Some(first), Some(high), Some(last)) = ends else { return true };
+        let (first, last) = (a.cast(a.dtype(low), first), a.cast(a.dtype(high), last));
+        let mut analyzer = Analyzer::new();
+        let (starts, ends) = (a.compare(CmpOp::Le, low, first), a.compare(CmpOp::Ge, high, last));
+        analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+    })
+}
+
+/// Is the region in the buffer, wherever the variables are in their sets?
+pub fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)]) -> bool {
+    let ranges: Vec<(ExprId, ExprId)> = region.ranges(a).collect();
+    let touched = int_set::eval_region(a, &ranges, sets);
+    let shape = a.list(a.buffer(region.buffer).shape).to_vec();
+    touched.iter().zip(shape).all(|(set, extent)| {
+        let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
+        let zero = a.int(0, a.dtype(low));
+        let (starts, ends) = (a.compare(CmpOp::Ge, low, zero), a.lt(high, extent));
+        let mut analyzer = Analyzer::new();
+        analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+    })
+}
+
+/// Could the block do without its predicate? Instances that it left out must then be in their domains and harmless: no
+/// steps of a reduction, no accesses beyond a buffer.
+pub fn can_lose_predicate(func: &mut Func, block: BlockId) -> bool {
+    if predicate_follows(func, block) {
+        return true;
+    }
+    let node = func.block(block).clone();
+    let a = &mut func.arena;
+    let whole: Vec<(VarId, IntSet)> =
+        node.iters.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
+    node.iters.iter().all(|i| i.kind == IterKind::Spatial)
+        && node.reads.iter().chain(&node.writes).all(|r| is_inside(a, r, &whole))
 }

@@ -4,6 +4,7 @@
 //! touch one element and one of them writes. The answers err on the side of interference: an index that is not linear
 //! in the loops may be anything.
 
+use super::affine::domain;
 use super::linear::Linear;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
@@ -97,6 +98,8 @@ pub fn carried_buffer(func: &mut Func, l: LoopId) -> Option<BufferId> {
     for s in body.clone() {
         all.extend(accesses(func, s)?);
     }
+    let around: SmallVec<[VarRange; 8]> =
+        func.loops_above(l.stmt()).into_iter().chain([l]).map(|l| domain(func, l)).collect();
     let reads: Vec<&Access> = all.iter().filter(|x| !x.write).collect();
     reads.into_iter().find_map(|r| {
         let writes: Vec<&Access> = all.iter().filter(|w| w.write && w.buffer == r.buffer).collect();
@@ -104,13 +107,13 @@ pub fn carried_buffer(func: &mut Func, l: LoopId) -> Option<BufferId> {
             let (r, w) = ((r, &[var][..]), (w, &[var][..]));
             disjoint(func, &[extent], 0, r, w) && disjoint(func, &[extent], 0, w, r)
         };
-        let carried = writes.iter().any(|w| !apart(func, w)) && !writes.iter().any(|w| covers(func, w, r));
+        let carried = writes.iter().any(|w| !apart(func, w)) && !writes.iter().any(|w| covers(func, w, r, &around));
         carried.then_some(r.buffer)
     })
 }
 
 /// Does what `w` touches in an iteration of the loops around both hold all that `r` touches in it?
-fn covers(func: &mut Func, w: &Access, r: &Access) -> bool {
+fn covers(func: &mut Func, w: &Access, r: &Access, around: &[VarRange]) -> bool {
     let mut relaxed = |x: &Access| {
         let Func { arena, stmts, .. } = &mut *func;
         let inner: Vec<(VarId, IntSet)> = (x.inner.iter().map(|&l| stmts.loop_(l)))
@@ -122,6 +125,9 @@ fn covers(func: &mut Func, w: &Access, r: &Access) -> bool {
     let shape = func.arena.list(func.arena.buffer(r.buffer).shape).to_vec();
     let a = &mut func.arena;
     let mut analyzer = Analyzer::new();
+    for around in around {
+        analyzer.bind(a, around.var, around.min, around.extent);
+    }
     written.iter().zip(&read).zip(shape).all(|((w, r), extent)| {
         // There is nothing to read beyond the buffer.
         let last = a.add_const(extent, -1);

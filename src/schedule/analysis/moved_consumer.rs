@@ -11,18 +11,17 @@
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
-use super::affine::{are_affine, domain};
+use super::affine::{are_affine, domain, repeat};
 use super::block_class::is_output_block;
-use super::guard::predicate_follows;
+use super::guard::{is_inside, may_cover_domains, predicate_follows};
 use super::iter_domain::{IterDomain, Regions};
 use super::linear::Linear;
-use super::region_bound::strict_bound;
 use super::tree;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, BinOp, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, IterKind, LoopId, LoopKind, Substitution, VarId,
+    Arena, BinOp, BlockId, BufferId, CmpOp, ExprId, Func, IterKind, LoopId, LoopKind, Substitution, VarId,
 };
 
 /// A block and how it will stand under a loop.
@@ -57,11 +56,10 @@ impl MovedConsumer<'_> {
             if !predicate_follows(&mut state.func, self.block) {
                 return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
             }
-            if !self.ran_all_instances(&mut state.func) {
+            let iters = state.func.block(self.block).iters.clone();
+            if !may_cover_domains(&mut state.func, self.block, &iters) {
                 return Err(state.error(ErrorKind::NewInstances { block }, self.block));
             }
-        } else if !predicate_follows(&mut state.func, self.block) && !self.writes_inside(&mut state.func) {
-            return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
         }
         if !self.reduces_once(&mut state.func) {
             return Err(state.error(ErrorKind::RepeatedReduction { block }, self.block));
@@ -86,16 +84,6 @@ impl MovedConsumer<'_> {
             let drives = |e: ExprId| uses_var(&func.arena, e, &mut |v| v == node.var);
             concurrent && iters.iter().zip(self.values).any(|(i, &e)| i.kind != IterKind::Spatial && drives(e))
         })
-    }
-
-    /// Are all writes in bounds, whatever values of their domains the variables take?
-    fn writes_inside(&self, func: &mut Func) -> bool {
-        let node = func.block(self.block);
-        let (iters, writes) = (node.iters.clone(), node.writes.clone());
-        let a = &mut func.arena;
-        let whole: Vec<(VarId, IntSet)> =
-            iters.iter().map(|i| (i.var, IntSet::from_range(a, i.min, i.extent))).collect();
-        writes.iter().all(|w| is_inside(a, w, &whole))
     }
 
     /// A buffer that a producer reduces into over several iterations of which only one runs the instance that reads the
@@ -136,7 +124,8 @@ impl MovedConsumer<'_> {
             ranges.push((var, IntSet::from_range(a, zero, extent)));
         }
         for r in reads {
-            let Some((_, written)) = self.required.iter().find(|(b, _)| *b == r.buffer) else { continue };
+            let written = self.required.iter().find(|(b, sets)| *b == r.buffer && !sets.is_empty());
+            let Some((_, written)) = written else { continue };
             let region: Vec<(ExprId, ExprId)> = r.ranges(a).collect();
             let shape = a.list(a.buffer(r.buffer).shape).to_vec();
             for (d, &(min, extent)) in region.iter().enumerate() {
@@ -185,28 +174,6 @@ impl MovedConsumer<'_> {
             .any(|read| is_inside(&mut func.arena, read, &whole))
     }
 
-    /// Do the old bindings run through the whole domains, as far as the loops around are known?
-    fn ran_all_instances(&self, func: &mut Func) -> bool {
-        let domains: Vec<VarRange> = func.loops_above(self.block.stmt()).into_iter().map(|l| domain(func, l)).collect();
-        let block = func.block(self.block);
-        let (predicate, iters) = (block.predicate, block.iters.clone());
-        let a = &mut func.arena;
-        let values: Vec<(ExprId, ExprId)> = iters.iter().map(|i| (i.value, a.int(1, a.dtype(i.value)))).collect();
-        // A binding that fills no interval is no reason to refuse: `T.where` may cut domains in many ways.
-        values.iter().zip(&iters).all(|(&value, i)| match strict_bound(a, &[value], &domains, predicate) {
-            Some(sets) => {
-                let whole = IntSet::from_range(a, i.min, i.extent);
-                let ends = (sets[0].lower(), whole.lower(), sets[0].upper(), whole.upper());
-                let (Some(low), Some(first), Some(high), Some(last)) = ends else { return true };
-                let (first, last) = (a.cast(a.dtype(low), first), a.cast(a.dtype(high), last));
-                let mut analyzer = Analyzer::new();
-                let (starts, ends) = (a.compare(CmpOp::Le, low, first), a.compare(CmpOp::Ge, high, last));
-                analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
-            }
-            None => true,
-        })
-    }
-
     /// A reduction whose variables run through their whole domains inside the loop starts anew in each iteration.
     /// One that is spread over loops further out must run each of its instances once from one start to the next.
     fn reduces_once(&self, func: &mut Func) -> bool {
@@ -232,26 +199,15 @@ impl MovedConsumer<'_> {
             let zero = a.int(0, a.var(v).dtype);
             VarRange { var: v, min: zero, extent }
         });
+        let new: Vec<VarRange> = new.collect();
+        // What is spread over the loops from the outermost on, each of its iterations starting anew.
+        let spread: Vec<VarRange> = domains[..=outermost].iter().chain(&new).copied().collect();
         let domains: Vec<VarRange> = domains.into_iter().chain(new).collect();
-        let tell_apart = |v: ExprId| !overlaps(&func.arena, v, &domains);
         !unused
-            && iters.iter().zip(self.values).all(|(i, &v)| i.kind == IterKind::Spatial || tell_apart(v))
-            && are_affine(&mut func.arena, self.values, &domains, self.predicate)
+            && !self.values.iter().any(|&v| overlaps(a, v, &domains))
+            && are_affine(a, self.values, &domains, self.predicate)
+            && !repeat(a, self.values, &spread, self.predicate)
     }
-}
-
-/// Is the region in the buffer, wherever the variables are in their sets?
-fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)]) -> bool {
-    let ranges: Vec<(ExprId, ExprId)> = region.ranges(a).collect();
-    let touched = int_set::eval_region(a, &ranges, sets);
-    let shape = a.list(a.buffer(region.buffer).shape).to_vec();
-    touched.iter().zip(shape).all(|(set, extent)| {
-        let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
-        let zero = a.int(0, a.dtype(low));
-        let (starts, ends) = (a.compare(CmpOp::Ge, low, zero), a.lt(high, extent));
-        let mut analyzer = Analyzer::new();
-        analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
-    })
 }
 
 /// Does the expression use one of the variables other than in one of the `known` parts?

@@ -186,7 +186,12 @@ fn apply(state: &mut State, plan: Plan) -> Vec<BlockId> {
 fn new_buffer(a: &mut Arena, n: usize, index: &Index, storage: Symbol) -> BufferId {
     let shape: SmallVec<[ExprId; 4]> = index.iters.iter().map(|(i, _)| a.add(i.min, i.extent)).collect();
     let (shape, dtype) = (a.new_list(&shape), a.dtype(index.computation.value));
-    let buffer = Buffer { scope: storage, ..Buffer::new(format!("index_var_{n}").as_str(), dtype, shape) };
+    // TVM states the stride of one dimension, whatever their number; it can be stated where there is one.
+    let strides = (index.iters.len() == 1).then(|| {
+        let one = a.int32(1);
+        a.new_list(&[one])
+    });
+    let buffer = Buffer { scope: storage, strides, ..Buffer::new(format!("index_var_{n}").as_str(), dtype, shape) };
     a.new_buffer(buffer)
 }
 

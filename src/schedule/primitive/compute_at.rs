@@ -22,6 +22,7 @@
 use super::super::analysis::affine::is_affine_binding;
 use super::super::analysis::block_class::{require_complete_or_reduction, require_not_output};
 use super::super::analysis::dependence::Scope;
+use super::super::analysis::guard::can_lose_predicate;
 use super::super::analysis::insertion::ProducerConsumerSplit;
 use super::super::analysis::iter_domain::{IterDomain, NdSet, Regions, iter_domains};
 use super::super::analysis::moved_consumer::MovedConsumer;
@@ -167,6 +168,9 @@ fn check(
         analyzer,
     };
     plan.make_loops(&mut state.func, &domains, preserve_unit_loops);
+    if !can_lose_predicate(&mut state.func, block) {
+        return Err(state.error(ErrorKind::LostPredicate { block: state.func.block(block).name }, block));
+    }
     if direction == Direction::ToProducers {
         let moved = MovedConsumer {
             block,
@@ -330,6 +334,8 @@ impl Plan {
             } else {
                 min
             };
+            // Loops may count in another type than the iterations that they drive.
+            let value = func.arena.cast(func.arena.var(iter.var).dtype, value);
             self.values.push(value);
             if domain.bound.is_nothing() {
                 continue;

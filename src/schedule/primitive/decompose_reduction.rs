@@ -20,6 +20,7 @@
 //! Handles: created, the init block and its loops; persists, the block (as the update) and its loops.
 
 use super::super::analysis::access::accesses_of;
+use super::super::analysis::affine::{domain, repeat};
 use super::super::analysis::block_class::require_reduction;
 use super::super::analysis::guard::{inside_domains, knowing_loops};
 use super::super::analysis::tree::require_scope;
@@ -29,6 +30,7 @@ use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
+use crate::arith::VarRange;
 use crate::arith::implication::implies;
 use crate::ir::visit::uses_var;
 use crate::ir::{
@@ -92,8 +94,8 @@ fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, Schedule
         let mut iters = func.block(block).iters.iter();
         !func.arena.is_int(node.extent, 1) && !iters.any(|i| uses_var(&func.arena, i.value, &mut |v| v == node.var))
     });
-    if idle {
-        return Err(state.error(ErrorKind::RepeatedReduction { block: func.block(block).name }, block));
+    if idle || repeats_updates(&mut state.func, block, &below) {
+        return Err(state.error(ErrorKind::RepeatedReduction { block: state.func.block(block).name }, block));
     }
     if !init_begins_reductions(&mut state.func, block, &below) {
         return Err(state.error(ErrorKind::LostPredicate { block: state.func.block(block).name }, block));
@@ -103,6 +105,15 @@ fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, Schedule
         return Err(state.error(ErrorKind::EarlyRead { block: block_name, buffer }, block));
     }
     Ok(Plan { block, scope, at, below })
+}
+
+/// Would an update be made several times after one init? The bindings may forget a part of a loop, as `j // 8` does.
+fn repeats_updates(func: &mut Func, block: BlockId, below: &[LoopId]) -> bool {
+    let domains: Vec<VarRange> = below.iter().map(|&l| domain(func, l)).collect();
+    let node = func.block(block);
+    let values: Vec<ExprId> = node.iters.iter().map(|i| i.value).collect();
+    let predicate = node.predicate;
+    repeat(&mut func.arena, &values, &domains, predicate)
 }
 
 /// A buffer that the init reads and another block under the loop writes, which would come too late.
@@ -147,7 +158,13 @@ fn init_begins_reductions(func: &mut Func, block: BlockId, below: &[LoopId]) -> 
     let inside = inside_domains(a, spatial);
     given = a.and(given, inside);
     let wanted = first.apply(a, node.predicate);
-    implies(a, &mut analyzer, given, wanted)
+    if implies(a, &mut analyzer, given, wanted) {
+        return true;
+    }
+    // What only keeps the reduction variables in their domains leaves their first values.
+    let inside = inside_domains(a, &node.iters);
+    let given = a.and(given, inside);
+    implies(a, &mut analyzer, given, node.predicate)
 }
 
 fn apply(state: &mut State, plan: Plan) -> BlockId {

@@ -115,3 +115,31 @@ fn check_blocks(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    const MERGED: &str = r#"
+def main(A: T.Buffer((6, 8)), C: T.Buffer((6, 8))):
+    B = T.alloc_buffer((6, 8))
+    for i in range(6):
+        for j in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(6, 5 - i)
+                vj = T.axis.spatial(8, j)
+                B[vi, vj] = A[vi, vj]
+        for j in range(8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+"#;
+
+    #[test]
+    fn iterations_that_read_what_others_write_do_not_run_at_the_same_time() {
+        let parallel = "sch.parallel(sch.get_loops(sch.get_block('C', 'main'))[0])";
+        refuse(MERGED, |t| t.python(parallel), "LoopCarriedDependencyError");
+        let own = MERGED.replace("5 - i", "i");
+        check(&own, |t| t.python(parallel), &own.replace("for i in range(6)", "for i in T.parallel(6)"));
+    }
+}

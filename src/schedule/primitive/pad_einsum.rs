@@ -24,7 +24,7 @@
 //! Handles: persist; created, the blocks and loops of the copies (not returned).
 
 use super::super::analysis::dependence::Scope;
-use super::super::analysis::guard::{inside_domains, knowing_loops};
+use super::super::analysis::guard::{may_cover_domains, predicate_follows};
 use super::super::analysis::reducer::{NotRecognised, Reducer, Reduction, recognise};
 use super::super::analysis::tree::require_scope;
 use super::super::call::Call;
@@ -32,11 +32,10 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use crate::arith::Analyzer;
-use crate::arith::implication::{conjuncts, implies};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, CmpOp, DType, Expr, ExprId, Func,
-    IterKind, LoopId, Stmt, StmtId, Substitution, VarId,
+    Arena, BinOp, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, DType, Expr, ExprId, Func, IterKind,
+    LoopId, Stmt, StmtId, Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -180,6 +179,9 @@ fn padded_shape(
 
 /// Requires that padding does not change the result; what the buffers that are read must be padded with, if not zeros.
 fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError> {
+    let iters = state.func.block(plan.block).iters.clone();
+    let no_guard = predicate_follows(&mut state.func, plan.block);
+    let covers = may_cover_domains(&mut state.func, plan.block, &iters);
     let func = &state.func;
     let deps = Scope::of(func, plan.scope);
     let node = func.block(plan.block);
@@ -232,8 +234,11 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
             }
         }
     }
-    if !runs_whole_domain(&mut state.func.clone(), plan.block) {
+    if !no_guard {
         return unsound("the block has a predicate, and may write only a part of a buffer that would be padded");
+    }
+    if !covers {
+        return unsound("the loops leave out a part of a buffer that would be padded");
     }
     // The whole padded output is copied back.
     for (r, _) in &plan.writes {
@@ -281,19 +286,6 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
             plan.block,
         )),
     }
-}
-
-/// Does the predicate hold wherever the iteration variables are inside their domains?
-fn runs_whole_domain(func: &mut Func, block: BlockId) -> bool {
-    let node = func.block(block).clone();
-    let mut analyzer = knowing_loops(func, block);
-    let a = &mut func.arena;
-    let inside = inside_domains(a, &node.iters);
-    conjuncts(a, node.predicate).into_iter().all(|e| match a.expr(e) {
-        // What `split` and `compute_at` guard their loops with.
-        Expr::Compare(CmpOp::Lt, _, _) => true,
-        _ => implies(a, &mut analyzer, inside, e),
-    })
 }
 
 /// What the buffers must hold beyond their ends for the terms there to be the identity of the reduction.

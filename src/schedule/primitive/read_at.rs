@@ -23,6 +23,7 @@
 
 use super::super::analysis::affine::domain;
 use super::super::analysis::alloc_site::require_storage_scope;
+use super::super::analysis::guard::predicate_follows;
 use super::super::analysis::region_cover::region_under;
 use super::super::analysis::tree::{self, require_scope};
 use super::super::analysis::update_scope_info;
@@ -122,6 +123,9 @@ fn check(
                 return fail(state, problem);
             }
             if touches(b, access) {
+                if access == Access::Write && !predicate_follows(&mut state.func.clone(), b) {
+                    return fail(state, "a writer under the loop has a predicate");
+                }
                 users.push(b);
                 positions.push(position);
             }

@@ -263,7 +263,7 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
     let new_name = new.name;
     let new = a.new_buffer(new);
     let at: SmallVec<[ExprId; 4]> = plan.iters.iter().map(|i| a.var_expr(i.var)).collect();
-    redirect_to(func, plan.block, plan.buffer, (new, &at), plan.redirected);
+    redirect_to(func, plan.block, plan.buffer, (new, &at), plan.redirected, false);
     let (parent, anchor) = match plan.place {
         Place::Nest(nest, _) => (plan.scope.stmt(), nest),
         Place::Block => (func.parent(plan.block.stmt()).expect("the block stands in a nest"), plan.block.stmt()),
@@ -302,7 +302,7 @@ fn copy_nest(func: &mut Func, plan: &Plan, name: Symbol, access: Access, new: Bu
     let predicate = func.block(plan.block).predicate;
     let a = &mut func.arena;
     let mut renamed = Substitution::default();
-    let mut loops: SmallVec<[(VarId, ExprId); 4]> = SmallVec::new();
+    let mut loops: SmallVec<[(VarId, ExprId, ExprId); 4]> = SmallVec::new();
     let mut copies: Vec<BlockIter> = Vec::with_capacity(plan.iters.len());
     let mut plain: SmallVec<[ExprId; 4]> = SmallVec::new();
     for (n, iter) in plan.iters.iter().enumerate() {
@@ -312,9 +312,14 @@ fn copy_nest(func: &mut Func, plan: &Plan, name: Symbol, access: Access, new: Bu
         let copied = match &plan.place {
             Place::Nest(_, ranges) => {
                 let (min, extent) = ranges[n];
-                let (loop_var, at) = a.new_var_expr(format!("ax{n}").as_str(), dtype);
-                loops.push((loop_var, extent));
-                BlockIter { var, min, extent, kind: IterKind::Spatial, value: a.add(min, at) }
+                let (loop_var, value) = a.new_var_expr(format!("ax{n}").as_str(), dtype);
+                // A part of the domain is counted from 0, so that its loop can be split.
+                let (first, value) = match (min, extent) == (iter.min, iter.extent) {
+                    true => (min, value),
+                    false => (a.int(0, dtype), a.add(min, value)),
+                };
+                loops.push((loop_var, first, extent));
+                BlockIter { var, min, extent, kind: IterKind::Spatial, value }
             }
             Place::Block => BlockIter { var, kind: IterKind::Spatial, ..*iter },
         };
@@ -337,8 +342,10 @@ fn copy_nest(func: &mut Func, plan: &Plan, name: Symbol, access: Access, new: Bu
     let body = Body::from_slice(&[store]);
     let block = func.add_block(Block { iters: copies, reads, writes, body, ..Block::new(name, predicate) });
     let mut nest = block.stmt();
-    for &(var, extent) in loops.iter().rev() {
-        nest = func.make_loop(var, extent, Body::from_slice(&[nest])).stmt();
+    for &(var, min, extent) in loops.iter().rev() {
+        let l = func.make_loop(var, extent, Body::from_slice(&[nest]));
+        func.loop_mut(l).min = min;
+        nest = l.stmt();
     }
     (block, nest)
 }

@@ -222,8 +222,8 @@ fn sizes(sizes: Vec<i64>) -> Outcome {
 
 fn count(call: &Call<'_>) -> Result<usize, ScheduleError> {
     match call.int(1)? {
-        n @ 1..=64 => Ok(n as usize),
-        n => Err(argument(format!("expected 1 to 64 tile sizes, found {n}"))),
+        n @ 2..=64 => Ok(n as usize),
+        n => Err(argument(format!("expected 2 to 64 tile sizes, found {n}"))),
     }
 }
 

@@ -169,13 +169,15 @@ pub(in super::super) enum Redirected {
     Loads,
 }
 
-/// Sends accesses of a block to a buffer to the element at `indices` of another.
+/// Sends accesses of a block to a buffer to the element at `indices` of another; with `chosen` also those in the stated
+/// regions of other buffers, which elements of the buffer may choose.
 pub(in super::super) fn redirect_to(
     func: &mut Func,
     block: BlockId,
     from: BufferId,
     (to, indices): (BufferId, &[ExprId]),
     which: Redirected,
+    chosen: bool,
 ) {
     let list = func.arena.new_list(indices);
     let region = BufferRegion::point(&mut func.arena, to, list);
@@ -191,10 +193,17 @@ pub(in super::super) fn redirect_to(
             *indices = list;
         }
     }
-    let node = func.block_mut(block);
-    let writes: &mut [BufferRegion] = if which == Redirected::All { &mut node.writes } else { &mut [] };
-    for r in node.reads.iter_mut().chain(writes).filter(|r| r.buffer == from) {
-        *r = region;
+    let Func { arena, stmts, .. } = func;
+    let node = stmts.block_mut(block);
+    for (r, goes) in
+        node.reads.iter_mut().map(|r| (r, true)).chain(node.writes.iter_mut().map(|r| (r, which == Redirected::All)))
+    {
+        match r.buffer == from {
+            true if goes => *r = region,
+            true => {}
+            false if chosen => *r = visit::rewrite_region(&mut redirect, arena, r),
+            false => {}
+        }
     }
 }
 

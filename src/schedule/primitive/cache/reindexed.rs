@@ -158,7 +158,7 @@ impl Layout {
         cache.strides = None;
         let name = cache.name;
         let cache = func.arena.new_buffer(cache);
-        redirect_to(func, block, buffer, (cache, &new), Redirected::All);
+        redirect_to(func, block, buffer, (cache, &new), Redirected::All, true);
         let instances = Instances { iters: &iters, loops: &loops, predicate: &predicate, guard };
         let (outside, inside) = ((buffer, &old), (cache, &new));
         let ends = if way == Way::In { (outside, inside) } else { (inside, outside) };

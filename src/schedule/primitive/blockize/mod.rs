@@ -17,8 +17,10 @@
 //!
 //! Handles: persist, the blocks (as inner blocks) and loops; created, the outer block.
 
+mod division;
+mod list;
+
 use super::super::analysis::access::accesses_of;
-use super::super::analysis::tree::{common_ancestor, require_scope};
 use super::super::analysis::update_scope_info;
 use super::super::arg::{Arg, FuncIndex, RvValue};
 use super::super::call::Call;
@@ -26,15 +28,15 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use super::decompose_reduction::without_loops;
-use crate::arith::implication::implies;
-use crate::arith::iter_map::{IterMapLevel, VarRange, subspace_divide};
 use crate::arith::{Analyzer, IntSet, int_set};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, CmpOp, Expr, ExprId, Func, IterKind, Loop, LoopId,
-    StmtId, Substitution, VarId, visit,
+    Arena, Block, BlockId, BlockIter, Body, BufferRegion, Expr, ExprId, Func, IterKind, Loop, LoopId, StmtId,
+    Substitution, VarId, visit,
 };
+use division::{Plan, divide};
 use hashbrown::HashMap;
+use list::{apply_blocks, check_blocks};
 use smallvec::SmallVec;
 
 /// `blockize(target, preserve_unit_iters=True)`.
@@ -86,31 +88,6 @@ fn blocks_of_one_function(call: &Call<'_>) -> Result<(FuncIndex, Vec<BlockId>), 
         Some(&(func, _)) => Ok((func, call.blocks_in(0, func)?)),
     }
 }
-
-/// A binding divided into an outer and an inner part.
-#[derive(Clone, Copy, Debug)]
-struct Division {
-    outer: ExprId,
-    outer_extent: ExprId,
-    inner: ExprId,
-    inner_extent: ExprId,
-    /// The least value of the inner part: what the binding adds to the loops belongs to it.
-    first: i64,
-    /// Where the parts together count past the domain: the end of the domain.
-    end: Option<ExprId>,
-}
-
-/// What the checks found for one block.
-struct Plan {
-    block: BlockId,
-    /// The loops that become inner, outermost first.
-    inner_loops: Vec<LoopId>,
-    divisions: Vec<Division>,
-    outer_predicate: ExprId,
-    inner_predicate: ExprId,
-    preserve_unit_iters: bool,
-}
-
 /// Checks that the subtree of a loop can be made a block.
 ///
 /// # Errors
@@ -127,160 +104,6 @@ fn check(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<Pla
     divide(state, block, &loops, first, preserve_unit_iters)
 }
 
-/// Divides the bindings of a block between the loops before and from position `first` on.
-fn divide(
-    state: &mut State,
-    block: BlockId,
-    loops: &[LoopId],
-    first: usize,
-    preserve_unit_iters: bool,
-) -> Result<Plan, ScheduleError> {
-    let Func { arena, stmts, .. } = &mut state.func;
-    let node = stmts.block(block);
-    let domain: SmallVec<[VarRange; 8]> = loops
-        .iter()
-        .map(|&l| {
-            let node = stmts.loop_(l);
-            VarRange { var: node.var, min: node.min, extent: node.extent }
-        })
-        .collect();
-    let inner_vars: SmallVec<[VarId; 8]> = domain[first..].iter().map(|r| r.var).collect();
-    let values: SmallVec<[ExprId; 8]> = node.iters.iter().map(|i| i.value).collect();
-    let level = IterMapLevel::Surjective;
-    let mut analyzer = Analyzer::new();
-    let divided = subspace_divide(
-        arena,
-        &values,
-        &domain,
-        &inner_vars,
-        node.predicate,
-        level,
-        &mut analyzer,
-        !preserve_unit_iters,
-    );
-    let always = arena.bool(true);
-    let (divisions, outer_predicate, inner_predicate) = match divided {
-        Some(d) => {
-            let divisions = d
-                .divisions
-                .iter()
-                .map(|part| Division {
-                    outer: d.to_expr(arena, &mut analyzer, &part.outer),
-                    outer_extent: part.outer_extent,
-                    inner: d.to_expr(arena, &mut analyzer, &part.inner),
-                    inner_extent: part.inner_extent,
-                    first: 0,
-                    end: None,
-                })
-                .collect();
-            (Some(divisions), d.outer_predicate, d.inner_predicate)
-        }
-        None => {
-            let outer_vars: SmallVec<[VarId; 8]> = domain[..first].iter().map(|r| r.var).collect();
-            (divide_trivially(arena, node, &outer_vars, &inner_vars), always, always)
-        }
-    };
-    let Some(mut divisions) = divisions else {
-        let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
-        return Err(state.error(kind, block));
-    };
-    // What the outer block states must not mention loops inside it.
-    let mentions = |e: ExprId| uses_var(arena, e, &mut |v| inner_vars.contains(&v));
-    if divisions.iter().any(|d| mentions(d.outer_extent) || mentions(d.inner_extent)) {
-        let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
-        return Err(state.error(kind, block));
-    }
-    // The init moves out of the inner loops; one that drives nothing would then repeat the updates alone.
-    if node.init.is_some() && node.iters.iter().any(|i| i.kind == IterKind::Reduce) {
-        let drives = |v: VarId| node.iters.iter().any(|i| uses_var(arena, i.value, &mut |u| u == v));
-        let idle = domain[first..].iter().any(|r| !arena.is_int(r.extent, 1) && !drives(r.var));
-        if idle {
-            let kind = ErrorKind::RepeatedReduction { block: node.name };
-            return Err(state.error(kind, block));
-        }
-    }
-    // What the bindings and the predicate say must be in the parts. TVM forgets a bound on a single loop, and does not
-    // see loops around a block without iteration variables.
-    let known = |v: VarId| domain.iter().any(|r| r.var == v);
-    let all_known = values.iter().chain([&node.predicate]).all(|&e| !uses_var(arena, e, &mut |v| !known(v)));
-    let kept = arena.and(outer_predicate, inner_predicate);
-    let predicate = node.predicate;
-    let mut analyzer = Analyzer::new();
-    for r in &domain {
-        analyzer.bind(arena, r.var, r.min, r.extent);
-    }
-    let mut inside = kept;
-    for (iter, d) in node.iters.iter().zip(&mut divisions) {
-        let dtype = arena.dtype(iter.value);
-        let end = arena.add(iter.min, iter.extent);
-        let below = arena.lt(iter.value, end);
-        let (outer, inner) = (arena.cast(dtype, d.outer_extent), arena.cast(dtype, d.inner_extent));
-        let values = analyzer.const_int_bound(arena, d.inner);
-        // Loose bounds say nothing of where the values begin.
-        let count = values.max.saturating_sub(values.min).saturating_add(1);
-        d.first = if arena.is_int(d.inner_extent, count) { values.min } else { 0 };
-        let reached = arena.mul(outer, inner);
-        let reached = arena.add_const(reached, d.first);
-        let fits = arena.compare(CmpOp::Le, reached, end);
-        if !analyzer.can_prove(arena, fits) && !implies(arena, &mut analyzer, kept, below) {
-            d.end = Some(end);
-        }
-        inside = arena.and(inside, below);
-        // The domains of the new variables.
-        let inner_end = arena.add_const(d.inner_extent, d.first);
-        for (part, extent) in [(d.outer, d.outer_extent), (d.inner, inner_end)] {
-            if arena.dtype(part) == arena.dtype(extent) {
-                let below = arena.lt(part, extent);
-                inside = arena.and(inside, below);
-            }
-        }
-    }
-    if !all_known || !implies(arena, &mut analyzer, inside, predicate) {
-        let kind = ErrorKind::SubspaceNotDivisible { block: state.func.block(block).name };
-        return Err(state.error(kind, block));
-    }
-    let (mut outer_predicate, mut inner_predicate) = (outer_predicate, inner_predicate);
-    // An end of what lies on one side is a matter of that side; others are stated when the outer variables exist.
-    for d in &mut divisions {
-        let arena = &mut state.func.arena;
-        let side = match (arena.is_int(d.outer_extent, 1), arena.is_int(d.inner_extent, 1)) {
-            (_, true) => Some((d.outer, &mut outer_predicate)),
-            (true, false) => Some((d.inner, &mut inner_predicate)),
-            (false, false) => None,
-        };
-        if let (Some((value, predicate)), Some(end)) = (side, d.end) {
-            let below = arena.lt(value, end);
-            *predicate = arena.and(*predicate, below);
-            d.end = None;
-        }
-    }
-    let inner_loops = loops[first..].to_vec();
-    Ok(Plan { block, inner_loops, divisions, outer_predicate, inner_predicate, preserve_unit_iters })
-}
-
-/// The division of bindings each of which uses only outer or only inner loops, in whatever way.
-fn divide_trivially(arena: &mut Arena, node: &Block, outer: &[VarId], inner: &[VarId]) -> Option<Vec<Division>> {
-    if !arena.is_int(node.predicate, 1) {
-        return None;
-    }
-    node.iters
-        .iter()
-        .map(|iter| {
-            let (zero, one) = (arena.int32(0), arena.int32(1));
-            let in_outer = uses_var(arena, iter.value, &mut |v| outer.contains(&v));
-            let in_inner = uses_var(arena, iter.value, &mut |v| inner.contains(&v));
-            let whole = (iter.value, iter.extent);
-            let ((outer, outer_extent), (inner, inner_extent)) = match (in_outer, in_inner) {
-                (true, true) => return None,
-                (true, false) => (whole, (zero, one)),
-                (false, true) => ((zero, one), whole),
-                (false, false) => ((zero, one), (zero, one)),
-            };
-            Some(Division { outer, outer_extent, inner, inner_extent, first: 0, end: None })
-        })
-        .collect()
-}
-
 /// The iteration variables of the outer block, with fresh variables.
 fn outer_iters(func: &mut Func, plan: &Plan) -> Vec<BlockIter> {
     let iters = func.block(plan.block).iters.clone();
@@ -291,7 +114,7 @@ fn outer_iters(func: &mut Func, plan: &Plan) -> Vec<BlockIter> {
         .map(|(iter, d)| {
             let known = arena.var(iter.var).clone();
             let var = arena.new_var(known.name.with_suffix("_o"), known.dtype);
-            let min = arena.int(0, arena.dtype(d.outer_extent));
+            let min = arena.int(d.outer_first, arena.dtype(d.outer_extent));
             BlockIter { var, min, extent: d.outer_extent, kind: iter.kind, value: d.outer }
         })
         .collect()
@@ -511,135 +334,6 @@ impl crate::ir::Rewriter for SimplifyingSubstitution {
         new
     }
 }
-
-/// What the checks found for several blocks.
-struct BlocksPlan {
-    parts: Vec<Plan>,
-    /// The loop or block that they are directly below.
-    at: StmtId,
-    /// The statements below it that hold them.
-    subtrees: Vec<StmtId>,
-}
-
-fn check_blocks(state: &mut State, blocks: &[BlockId], preserve_unit_iters: bool) -> Result<BlocksPlan, ScheduleError> {
-    let stmts: Vec<StmtId> = blocks.iter().map(|b| b.stmt()).collect();
-    let at = common_ancestor(&state.func, &stmts).expect("there is a first block");
-    let refuse = |state: &State, problem: &'static str, b: BlockId| {
-        Err(state.error(ErrorKind::BlocksNotConsecutive { problem }, b))
-    };
-    if stmts.contains(&at) {
-        return refuse(state, "one of the blocks holds the others", blocks[0]);
-    }
-    let scope = require_scope(state, blocks[0], false)?;
-    let mut parts: Vec<Plan> = Vec::new();
-    let mut subtrees: Vec<StmtId> = Vec::new();
-    for &block in blocks {
-        if require_scope(state, block, false)? != scope {
-            return refuse(state, "the blocks are in different scopes", block);
-        }
-        let loops = state.func.loops_above(block.stmt());
-        let first = loops.iter().position(|l| l.stmt() == at).map_or(0, |i| i + 1);
-        let top = loops.get(first).map_or(block.stmt(), |l| l.stmt());
-        let alone = top == block.stmt() || state.func.child_blocks(top)[..] == [block];
-        if !alone || state.func.parent(top) != Some(at) {
-            return refuse(state, "another statement stands in its loops", block);
-        }
-        if subtrees.contains(&top) {
-            return refuse(state, "a block is named twice", block);
-        }
-        parts.push(divide(state, block, &loops, first, preserve_unit_iters)?);
-        subtrees.push(top);
-    }
-    let positions: Vec<usize> = subtrees.iter().filter_map(|&s| state.func.place(s).map(|p| p.position)).collect();
-    if positions.windows(2).any(|pair| pair[1] != pair[0] + 1) {
-        return refuse(state, "the blocks do not follow each other directly, in the order given", blocks[0]);
-    }
-    let (head, rest) = parts.split_first().expect("there is a first block");
-    for part in rest {
-        let same = part.divisions.len() == head.divisions.len()
-            && part
-                .divisions
-                .iter()
-                .zip(&head.divisions)
-                .all(|(a, b)| (a.outer, a.outer_extent) == (b.outer, b.outer_extent));
-        if !same {
-            return refuse(state, "their outer bindings differ", part.block);
-        }
-    }
-    let func = &state.func;
-    let reduces = |p: &Plan| {
-        let iters = func.block(p.block).iters.iter().zip(&p.divisions);
-        func.block(p.block).init.is_some()
-            && iters.into_iter().any(|(i, d)| i.kind == IterKind::Reduce && !func.arena.is_int(d.outer_extent, 1))
-    };
-    if let Some(p) = parts.iter().find(|p| reduces(p)) {
-        return refuse(state, "an outer loop is a reduction loop", p.block);
-    }
-    Ok(BlocksPlan { parts, at, subtrees })
-}
-
-fn apply_blocks(state: &mut State, plan: BlocksPlan) -> BlockId {
-    let BlocksPlan { parts, at, subtrees } = plan;
-    let func = &mut state.func;
-    let iters = outer_iters(func, &parts[0]);
-    let mut name = "outer_".to_string();
-    let (mut reads, mut writes) = (Vec::new(), Vec::new());
-    for part in &parts {
-        let inner = make_inner(func, part, &iters);
-        func.set_init(part.block, inner.init);
-        name += &format!("{}_", func.block(part.block).name);
-        reads.extend(inner.reads);
-        writes.extend(inner.writes);
-    }
-    let (reads, writes) = (united(func, &reads), united(func, &writes));
-    let scope = func.block_above(subtrees[0]).expect("the blocks stand in a block");
-    let place = func.place(subtrees[0]).expect("the blocks stand in the tree");
-    for &s in &subtrees {
-        func.cut(s);
-    }
-    let outer = func.add_block(Block {
-        iters,
-        reads,
-        writes,
-        body: Body::from_slice(&subtrees),
-        ..Block::new(name.as_str(), parts[parts.len() - 1].outer_predicate)
-    });
-    func.insert_at(place, &[outer.stmt()]);
-    debug_assert_eq!(place.parent, at, "the blocks stand directly below their common ancestor");
-    update_scope_info(state, scope);
-    outer
-}
-
-/// One region per buffer, that holds all of its regions, in order of appearance.
-fn united(func: &mut Func, regions: &[BufferRegion]) -> Vec<BufferRegion> {
-    let arena = &mut func.arena;
-    let mut found: Vec<(BufferId, Vec<Vec<IntSet>>)> = Vec::new();
-    for r in regions {
-        let ranges: SmallVec<[(ExprId, ExprId); 4]> = r.ranges(arena).collect();
-        let sets = ranges.into_iter().map(|(min, extent)| IntSet::from_range(arena, min, extent));
-        let sets: Vec<IntSet> = sets.collect();
-        match found.iter_mut().find(|f| f.0 == r.buffer) {
-            None => found.push((r.buffer, sets.into_iter().map(|s| vec![s]).collect())),
-            Some((_, dims)) => dims.iter_mut().zip(sets).for_each(|(all, s)| all.push(s)),
-        }
-    }
-    found
-        .into_iter()
-        .map(|(buffer, dims)| {
-            let shape: SmallVec<[ExprId; 4]> = arena.list(arena.buffer(buffer).shape).iter().copied().collect();
-            let covers: SmallVec<[(ExprId, ExprId); 4]> = dims
-                .iter()
-                .zip(shape)
-                .map(|(all, extent)| {
-                    let zero = arena.int(0, arena.dtype(extent));
-                    int_set::union(arena, all).cover_range(arena, (zero, extent))
-                })
-                .collect();
-            BufferRegion::new(arena, buffer, &covers)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{check, refuse};
