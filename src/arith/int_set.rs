@@ -196,6 +196,9 @@ pub fn union_lower_bound(a: &mut Arena, sets: &[IntSet]) -> IntSet {
             joined = Some(set);
             continue;
         };
+        if set == known {
+            continue;
+        }
         // Neither starts beyond the end of the other.
         if touches(a, &mut analyzer, set.min, known.max) && touches(a, &mut analyzer, known.min, set.max) {
             joined = Some(IntSet { min: lesser(a, known.min, set.min), max: greater(a, known.max, set.max) });

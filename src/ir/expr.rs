@@ -119,13 +119,46 @@ enum Folding {
 #[derive(Clone, Default)]
 pub struct Arena {
     nodes: Vec<(Expr, DType)>,
-    node_table: HashTable<u32>,
+    /// By expression.
+    vars_inside: Vec<VarBits>,
+    node_table: HashTable<Interned>,
     list_items: Vec<ExprId>,
     lists: Vec<(u32, u32)>,
-    list_table: HashTable<u32>,
+    list_table: HashTable<Interned>,
     vars: Vec<Var>,
     buffers: Vec<Buffer>,
     hasher: FxBuild,
+}
+
+/// Variables, by their numbers modulo 64: a set that may hold more than was put in.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VarBits(u64);
+
+impl VarBits {
+    /// Adds a variable.
+    pub fn add(&mut self, v: VarId) {
+        self.0 |= 1 << (v.0 % 64);
+    }
+
+    /// May both sets hold a common variable?
+    pub fn meets(self, other: VarBits) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// An entry of a table of interned things. With its hash beside it, a table grows without looking at what is interned, and
+/// looks at little that is not what it searches for.
+#[derive(Clone, Copy)]
+struct Interned {
+    hash: u32,
+    id: u32,
+}
+
+impl Interned {
+    /// The hash by which the table places the entry: it takes the bucket from the low bits, a tag from the high ones.
+    fn place(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
 }
 
 /// Multiply-rotate hashing of small keys; keys come from the program itself, never from an adversary with an
@@ -181,14 +214,23 @@ impl Hasher for FxHasher {
     }
 }
 
-fn hash_of<T: Hash>(build: &FxBuild, value: &T) -> u64 {
-    build.hash_one(value)
+#[inline]
+fn hash_of<T: Hash>(build: &FxBuild, value: &T) -> u32 {
+    // The high half, in which multiplication has mixed all bits.
+    (build.hash_one(value) >> 32) as u32
 }
 
 impl Arena {
     /// An empty arena.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Makes room for as many more expressions. Copies of the arena keep the room, so that what is made from one arena many
+    /// times over is not rehashed each time.
+    pub fn reserve(&mut self, n: usize) {
+        self.node_table.reserve(n, |x| Interned::place(x.hash));
+        self.list_table.reserve(n / 8, |x| Interned::place(x.hash));
     }
 
     // ---- reading -------------------------------------------------------------------------------------------
@@ -282,9 +324,18 @@ impl Arena {
         self.as_int(e) == Some(value)
     }
 
+    /// Which variables may occur in an expression: what there is no need to look into for one of them.
+    pub fn vars_inside(&self, e: ExprId) -> VarBits {
+        self.vars_inside[e.index()]
+    }
+
     /// Calls `f` with each direct operand, in order of evaluation.
-    pub fn for_each_child(&self, e: ExprId, mut f: impl FnMut(ExprId)) {
-        match self.expr(e) {
+    pub fn for_each_child(&self, e: ExprId, f: impl FnMut(ExprId)) {
+        self.for_each_operand(self.expr(e), f);
+    }
+
+    fn for_each_operand(&self, node: Expr, mut f: impl FnMut(ExprId)) {
+        match node {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => {}
             Expr::Not(a) | Expr::Cast(a) => f(a),
             Expr::Binary(_, a, b) | Expr::Compare(_, a, b) | Expr::Let(_, a, b) => {
@@ -340,30 +391,35 @@ impl Arena {
     fn intern(&mut self, expr: Expr, dtype: DType) -> ExprId {
         let key = (expr, dtype);
         let hash = hash_of(&self.hasher, &key);
-        if let Some(&i) = self.node_table.find(hash, |&i| self.nodes[i as usize] == key) {
-            return ExprId(i);
+        let place = Interned::place(hash);
+        let is_it = |x: &Interned| x.hash == hash && self.nodes[x.id as usize] == key;
+        if let Some(known) = self.node_table.find(place, is_it) {
+            return ExprId(known.id);
         }
         let id = self.nodes.len() as u32;
+        let mut vars = VarBits::default();
+        if let Expr::Var(v) = expr {
+            vars.add(v);
+        }
+        self.for_each_operand(expr, |c| vars.0 |= self.vars_inside[c.index()].0);
         self.nodes.push(key);
-        let (nodes, hasher) = (&self.nodes, &self.hasher);
-        self.node_table.insert_unique(hash, id, |&i| hash_of(hasher, &nodes[i as usize]));
+        self.vars_inside.push(vars);
+        self.node_table.insert_unique(place, Interned { hash, id }, |x| Interned::place(x.hash));
         ExprId(id)
     }
 
     /// The list of these items.
     pub fn new_list(&mut self, items: &[ExprId]) -> ExprList {
         let hash = hash_of(&self.hasher, &items);
-        if let Some(&i) = self.list_table.find(hash, |&i| self.list(ExprList(i)) == items) {
-            return ExprList(i);
+        let place = Interned::place(hash);
+        let is_it = |x: &Interned| x.hash == hash && self.list(ExprList(x.id)) == items;
+        if let Some(known) = self.list_table.find(place, is_it) {
+            return ExprList(known.id);
         }
         let id = self.lists.len() as u32;
         self.lists.push((self.list_items.len() as u32, items.len() as u32));
         self.list_items.extend_from_slice(items);
-        let Arena { list_table, list_items, lists, hasher, .. } = self;
-        list_table.insert_unique(hash, id, |&i| {
-            let (start, len) = lists[i as usize];
-            hash_of(hasher, &&list_items[start as usize..(start + len) as usize])
-        });
+        self.list_table.insert_unique(place, Interned { hash, id }, |x| Interned::place(x.hash));
         ExprList(id)
     }
 
@@ -715,7 +771,7 @@ impl Arena {
             let item = self.list(list)[i];
             items.push(f(self, item));
         }
-        self.new_list(&items)
+        if self.list(list) == &items[..] { list } else { self.new_list(&items) }
     }
 }
 

@@ -146,7 +146,7 @@ impl Func {
     /// The statements directly inside, without a block's init, whose statements no schedule touches.
     pub fn scheduled_children(&self, s: StmtId) -> SmallVec<[StmtId; 8]> {
         match self.stmts.get(s) {
-            Stmt::Block(b) => b.body.iter().copied().collect(),
+            Stmt::Block(b) => SmallVec::from_slice(&b.body),
             other => other.children(),
         }
     }

@@ -219,7 +219,10 @@ impl Stmt {
 
     /// The statements directly inside, in order.
     pub fn children(&self) -> SmallVec<[StmtId; 8]> {
-        self.bodies().into_iter().flatten().copied().collect()
+        match self {
+            Stmt::Loop(l) => SmallVec::from_slice(&l.body),
+            _ => self.bodies().into_iter().flatten().copied().collect(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! once per process and handled as `u32`s: copying a function copies no strings, and comparing names is one
 //! comparison. The set of names a process meets is small, so nothing is ever removed.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, RwLock};
 
@@ -51,7 +51,7 @@ impl Symbol {
 
     /// The symbol `self` followed by `suffix`.
     pub fn with_suffix(self, suffix: &str) -> Symbol {
-        Symbol::new(&format!("{}{suffix}", self.as_str()))
+        Symbol::new(&[self.as_str(), suffix].concat())
     }
 }
 

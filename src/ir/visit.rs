@@ -5,7 +5,7 @@
 //! [`Stmts`](super::stmt::Stmts), and copied by [`Func::copy_subtree`].
 
 use super::buffer::{Buffer, BufferId, BufferRegion};
-use super::expr::{Arena, Expr, ExprId, VarId};
+use super::expr::{Arena, Expr, ExprId, FxBuild, VarBits, VarId};
 use super::func::Func;
 use super::stmt::{Block, MatchBuffer, Stmt, StmtId};
 use hashbrown::HashMap;
@@ -119,16 +119,22 @@ fn rewrite_loaded<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, new: ExprI
 /// rewritten.
 #[derive(Default)]
 pub struct Substitution {
-    vars: HashMap<VarId, ExprId>,
-    buffers: HashMap<BufferId, BufferId>,
-    done: HashMap<ExprId, ExprId>,
+    vars: HashMap<VarId, ExprId, FxBuild>,
+    /// The variables of `vars`.
+    bits: VarBits,
+    buffers: HashMap<BufferId, BufferId, FxBuild>,
+    done: HashMap<ExprId, ExprId, FxBuild>,
     unfolded: bool,
 }
 
 impl Substitution {
     /// The substitution of these variables.
     pub fn of_vars(vars: impl IntoIterator<Item = (VarId, ExprId)>) -> Self {
-        Substitution { vars: vars.into_iter().collect(), ..Default::default() }
+        let mut substitution = Substitution::default();
+        for (var, value) in vars {
+            substitution.add_var(var, value);
+        }
+        substitution
     }
 
     /// The substitution of these buffers.
@@ -145,6 +151,7 @@ impl Substitution {
     /// Also replaces a variable.
     pub fn add_var(&mut self, var: VarId, value: ExprId) {
         self.vars.insert(var, value);
+        self.bits.add(var);
         self.done.clear();
     }
 
@@ -181,6 +188,10 @@ impl Rewriter for Substitution {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => return e,
             Expr::Var(v) => return self.vars.get(&v).copied().unwrap_or(e),
             _ => {}
+        }
+        // Of all that stands in a nest, few expressions mention the loop that is replaced.
+        if self.buffers.is_empty() && !arena.vars_inside(e).meets(self.bits) {
+            return e;
         }
         if let Some(&new) = self.done.get(&e) {
             return new;

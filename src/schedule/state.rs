@@ -21,6 +21,9 @@ pub struct BlockInfo {
     pub stage_pipeline: bool,
 }
 
+/// About as many expressions as a schedule of some dozens of instructions makes.
+const USUAL_EXPRS: usize = 800;
+
 /// A function with its block information.
 #[derive(Clone)]
 pub struct State {
@@ -32,7 +35,8 @@ pub struct State {
 
 impl State {
     /// The state of the function at position `index` of the module; analyses all blocks.
-    pub fn new(index: FuncIndex, func: Func) -> State {
+    pub fn new(index: FuncIndex, mut func: Func) -> State {
+        func.arena.reserve(USUAL_EXPRS);
         let mut state = State { func, index, info: Vec::new() };
         let root = state.func.root;
         super::analysis::update_scope_info(&mut state, root);

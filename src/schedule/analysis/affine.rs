@@ -9,7 +9,7 @@ use super::super::state::State;
 use super::linear::Linear;
 use super::tree;
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map, iter_map_simplify};
-use crate::ir::{Arena, BlockId, ExprId, Func, LoopId, Stmt, StmtId, VarId};
+use crate::ir::{Arena, BinOp, BlockId, Expr, ExprId, Func, LoopId, Stmt, StmtId, VarId};
 use smallvec::SmallVec;
 
 /// The values of a loop's variable.
@@ -171,8 +171,11 @@ fn mixed_radix(
     Some(sums)
 }
 
-/// A mixed-radix sum as an expression of `value`'s type.
+/// A mixed-radix sum as an expression of `value`'s type, which may be it already.
 fn sum_expr(arena: &mut Arena, value: ExprId, sum: &Linear) -> ExprId {
+    if is_written_so(arena, value, sum) {
+        return value;
+    }
     let dtype = arena.dtype(value);
     let mut result = arena.int(sum.constant, dtype);
     for &(var, coeff) in &sum.terms {
@@ -182,4 +185,21 @@ fn sum_expr(arena: &mut Arena, value: ExprId, sum: &Linear) -> ExprId {
         result = arena.add(result, term);
     }
     result
+}
+
+/// Is the value the sum as [`sum_expr`] writes it?
+fn is_written_so(arena: &Arena, value: ExprId, sum: &Linear) -> bool {
+    let Some((&first, others)) = sum.terms.split_first() else { return arena.is_int(value, sum.constant) };
+    let is_term = |e: ExprId, (var, coeff): (VarId, i64)| match arena.expr(e) {
+        Expr::Binary(BinOp::Mul, x, y) => coeff != 1 && arena.as_var(x) == Some(var) && arena.is_int(y, coeff),
+        other => coeff == 1 && other == Expr::Var(var),
+    };
+    let mut rest = value;
+    for &term in others.iter().rev() {
+        match arena.expr(rest) {
+            Expr::Binary(BinOp::Add, x, y) if is_term(y, term) => rest = x,
+            _ => return false,
+        }
+    }
+    sum.constant == 0 && is_term(rest, first)
 }

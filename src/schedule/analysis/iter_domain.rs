@@ -55,6 +55,9 @@ impl IterDomain {
         }
         let dom = simplify_set(a, analyzer, self.dom);
         let bound = simplify_set(a, analyzer, self.bound);
+        if lies_inside(a, analyzer, dom, bound) {
+            return IterDomain { dom, bound: IntSet::NOTHING };
+        }
         let common = int_set::intersect(a, &[dom, bound]);
         let common = simplify_set(a, analyzer, common);
         let mut same = |a: &mut Arena, x: End, y: End| match (x, y) {
@@ -72,6 +75,24 @@ impl IterDomain {
             IterDomain { dom, bound }
         }
     }
+}
+
+/// Is the first set one of integers between the constant ends of the second, by constant bounds? What is asked most, and
+/// answered without forming the intersection.
+fn lies_inside(a: &mut Arena, analyzer: &mut Analyzer, set: IntSet, bound: IntSet) -> bool {
+    let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
+    let constant = |e: Option<ExprId>| e.filter(|&e| a.dtype(e) == a.dtype(low)).and_then(|e| a.as_int(e));
+    let (Some(first), Some(last)) = (constant(bound.lower()), constant(bound.upper())) else { return false };
+    if a.dtype(low) != a.dtype(high)
+        || analyzer.const_int_bound(a, low).min < first
+        || analyzer.const_int_bound(a, high).max > last
+    {
+        return false;
+    }
+    // An intersection that may be empty is another matter.
+    let span = a.sub(high, low);
+    let span = analyzer.canonical_simplify(a, span);
+    analyzer.const_int_bound(a, span).min >= 0
 }
 
 fn simplify_set(a: &mut Arena, analyzer: &mut Analyzer, set: IntSet) -> IntSet {

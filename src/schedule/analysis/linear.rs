@@ -25,6 +25,26 @@ impl Linear {
         self.terms.iter().find(|(v, _)| *v == var).map_or(0, |(_, c)| *c)
     }
 
+    /// Is it the same sum, in whatever order?
+    pub fn is_same(&self, other: &Linear) -> bool {
+        let agrees = |linear: &Linear, &(var, coeff): &(VarId, i64)| linear.coeff(var) == coeff;
+        self.constant == other.constant
+            && self.terms.iter().all(|t| agrees(other, t))
+            && other.terms.iter().all(|t| agrees(self, t))
+    }
+
+    /// The least and the greatest value, with the variables anywhere in their `ranges` (both ends included); `None` if a
+    /// variable has none, or where a number gets too large.
+    pub fn bounds(&self, ranges: impl Fn(VarId) -> Option<(i64, i64)>) -> Option<(i128, i128)> {
+        let mut bounds = (self.constant as i128, self.constant as i128);
+        for &(var, coeff) in &self.terms {
+            let (min, max) = ranges(var)?;
+            let (p, q) = (coeff as i128 * min as i128, coeff as i128 * max as i128);
+            bounds = (bounds.0.checked_add(p.min(q))?, bounds.1.checked_add(p.max(q))?);
+        }
+        Some(bounds)
+    }
+
     fn add(&mut self, arena: &Arena, e: ExprId, scale: i64) -> Option<()> {
         match arena.expr(e) {
             Expr::Int(v) => self.constant = self.constant.checked_add(v.checked_mul(scale)?)?,

@@ -6,6 +6,7 @@
 //! * [`alloc_site`]: where a buffer comes from.
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
+//! * [`digit_bound`]: the box that sums of digits fill.
 //! * [`filled`]: does a block store all that it says it writes?
 //! * [`guard`]: when a block runs, by its predicate and the domains of its iteration variables.
 //! * [`index_map`]: functions of indices, their shapes and inverses.
@@ -28,6 +29,7 @@ pub mod affine;
 pub mod alloc_site;
 pub mod block_class;
 pub mod dependence;
+pub mod digit_bound;
 pub mod filled;
 pub mod guard;
 pub mod index_map;

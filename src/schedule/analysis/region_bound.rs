@@ -5,6 +5,7 @@
 //! `EstimateRegionStrictBound` and `EstimateRegionUpperBound`, `src/arith/int_set.cc`).
 
 use super::affine::domain;
+use super::digit_bound::digit_bound;
 use super::guard::with_domains;
 use super::tree;
 use crate::arith::int_set::{self, IntSet};
@@ -17,6 +18,16 @@ pub type Ranges = SmallVec<[(ExprId, ExprId); 4]>;
 
 /// The box that the ranges fill, taken over a domain where `predicate` holds; `None` if they need not fill one.
 pub fn strict_bound(
+    a: &mut Arena,
+    ranges: &[(ExprId, ExprId)],
+    domain: &[VarRange],
+    predicate: ExprId,
+) -> Option<Vec<IntSet>> {
+    digit_bound(a, ranges, domain, predicate).or_else(|| general_bound(a, ranges, domain, predicate))
+}
+
+/// [`strict_bound`] by iterator maps.
+pub(super) fn general_bound(
     a: &mut Arena,
     ranges: &[(ExprId, ExprId)],
     domain: &[VarRange],

@@ -9,9 +9,10 @@ use super::super::state::State;
 use super::dependence::{DepKind, Scope};
 use super::guard::with_domains;
 use super::iter_domain::NdSet;
+use super::linear::Linear;
 use super::region_bound::{self, strict_bound};
 use super::tree;
-use crate::arith::int_set::{IntSet, intersect, union_lower_bound};
+use crate::arith::int_set::{End, IntSet, intersect, union_lower_bound};
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution};
 use smallvec::SmallVec;
@@ -61,6 +62,11 @@ fn covers_at(func: &mut Func, place: StmtId, producers: &[BlockId], consumer: Bl
                 union_lower_bound(&mut func.arena, &parts)
             })
             .collect();
+        // Bounding what is read costs most, and whole buffers need no bound.
+        let shape = func.arena.list(func.arena.buffer(region.buffer).shape);
+        if produced.iter().zip(shape).all(|(&set, &extent)| is_whole(&func.arena, set, extent)) {
+            return true;
+        }
         let consumed = upper_bound(func, consumer, place, region);
         holds(&mut func.arena, region.buffer, &produced, &consumed)
     })
@@ -127,7 +133,7 @@ fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) ->
         if produced.is_nothing() {
             return false;
         }
-        if produced == consumed {
+        if is_same(a, produced, consumed) || is_whole(a, produced, extent) {
             return true;
         }
         let zero = a.int(0, a.dtype(extent));
@@ -138,6 +144,24 @@ fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) ->
         let (Some(p_low), Some(c_low), Some(p_high), Some(c_high)) = ends else { return consumed.is_nothing() };
         not_after(a, &mut analyzer, p_low, c_low) && not_after(a, &mut analyzer, c_high, p_high)
     })
+}
+
+/// Are the sets the same, their ends written in the same way or as sums of the same parts?
+fn is_same(a: &Arena, x: IntSet, y: IntSet) -> bool {
+    let same = |x: End, y: End| {
+        x == y
+            || x.value().zip(y.value()).is_some_and(|(x, y)| {
+                a.dtype(x) == a.dtype(y) && Linear::of(a, x).zip(Linear::of(a, y)).is_some_and(|(x, y)| x.is_same(&y))
+            })
+    };
+    same(x.min, y.min) && same(x.max, y.max)
+}
+
+/// Is that, by constants, all that there is in a dimension?
+fn is_whole(a: &Arena, set: IntSet, extent: ExprId) -> bool {
+    let constant = |e: Option<ExprId>| e.and_then(|e| a.as_int(e));
+    let ends = (constant(set.lower()), constant(set.upper()), a.as_int(extent));
+    matches!(ends, (Some(..=0), Some(last), Some(n)) if last >= n - 1)
 }
 
 fn not_after(a: &mut Arena, analyzer: &mut Analyzer, x: ExprId, y: ExprId) -> bool {
