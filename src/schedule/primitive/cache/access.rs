@@ -84,7 +84,10 @@ pub(in super::super) fn require_in_bounds(
     buffer: BufferId,
     indices: &[ExprId],
 ) -> Result<(), ScheduleError> {
-    match bounds_to_check(state, block, buffer, indices) {
+    let mut analyzer = bound_around(&mut state.func, block.stmt());
+    let a = &mut state.func.arena;
+    let list = a.new_list(indices);
+    match bounds_to_check(a, &mut analyzer, buffer, list) {
         None => Ok(()),
         Some(_) => Err(out_of_bounds(state, block, buffer)),
     }
@@ -109,14 +112,17 @@ pub(in super::super) fn require_readable(
     if loads { require_in_bounds(state, block, buffer, indices) } else { Ok(()) }
 }
 
-/// Those of the bounds of the buffer that the indices, over the domains of the block's iteration variables, are not
-/// known to keep.
-fn bounds_to_check(state: &mut State, block: BlockId, buffer: BufferId, indices: &[ExprId]) -> Option<ExprId> {
-    let mut analyzer = bound_around(&mut state.func, block.stmt());
-    let a = &mut state.func.arena;
+/// Those of the bounds of the buffer that the indices are not known to keep.
+pub(in super::super) fn bounds_to_check(
+    a: &mut Arena,
+    analyzer: &mut Analyzer,
+    buffer: BufferId,
+    indices: ExprList,
+) -> Option<ExprId> {
+    let indices = a.list(indices).to_vec();
     let shape = a.list(a.buffer(buffer).shape).to_vec();
     let mut left: Option<ExprId> = None;
-    for (&index, extent) in indices.iter().zip(shape) {
+    for (index, extent) in indices.into_iter().zip(shape) {
         let zero = a.int(0, a.dtype(index));
         let extent = a.cast(a.dtype(index), extent);
         for bound in [a.compare(CmpOp::Le, zero, index), a.lt(index, extent)] {

@@ -15,6 +15,7 @@
 //! * Otherwise a block behind the last store writes the padding alone.
 
 use super::super::super::analysis::index_map::{IndexMap, Indices, Inverse};
+use super::super::cache::access::bounds_to_check;
 use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
 use crate::ir::{
@@ -205,6 +206,7 @@ impl Padding {
             None => loops.clone(),
         };
         let params = &self.inverse.map.params;
+        let leaves_out = nest.block.as_ref().is_some_and(|(b, _)| may_leave_out(func, *b));
         let a = &mut func.arena;
         let mut analyzer = Analyzer::new();
         for (&(var, _), &extent) in vars.iter().chain(&loops).zip(self.shape.iter().chain(&self.shape)) {
@@ -234,7 +236,6 @@ impl Padding {
                 by.add_var(var, e);
             }
         }
-        let copies = nest.block.as_ref().is_some_and(|(b, _)| func.copied(func.block(*b)).is_some());
         let stores: Vec<StmtId> =
             body.iter().flat_map(|&s| func.subtree(s)).filter(|&s| stores_to(func, s, old)).collect();
         for &s in &body {
@@ -249,7 +250,7 @@ impl Padding {
         for s in stores {
             if let Stmt::Store { value, .. } = *func.get(s) {
                 let a = &mut func.arena;
-                let value = if copies { where_it_exists(a, &mut analyzer, value) } else { value };
+                let value = if leaves_out { where_it_exists(a, &mut analyzer, value) } else { value };
                 let value = a.if_then_else(padding, pad, value);
                 *func.stmt_mut(s) = Stmt::Store { buffer: new, indices, value };
             }
@@ -331,6 +332,19 @@ fn writes(func: &Func, scope: BlockId, buffer: BufferId) -> Vec<Write> {
     found
 }
 
+/// Does the block only copy, and may the source lie beyond its buffer?
+fn may_leave_out(func: &mut Func, block: BlockId) -> bool {
+    let node = func.block(block);
+    let Some((source, at)) = func.copied(node) else { return false };
+    let iters = node.iters.clone();
+    let a = &mut func.arena;
+    let mut analyzer = Analyzer::new();
+    for i in &iters {
+        analyzer.bind(a, i.var, i.min, i.extent);
+    }
+    bounds_to_check(a, &mut analyzer, source, at).is_some()
+}
+
 /// The element that a block copied, or zero beyond its buffer: with a choice around it, it is no plain copy any more, which
 /// would do nothing there.
 fn where_it_exists(a: &mut Arena, analyzer: &mut Analyzer, value: ExprId) -> ExprId {
@@ -339,16 +353,7 @@ fn where_it_exists(a: &mut Arena, analyzer: &mut Analyzer, value: ExprId) -> Exp
         load = inner;
     }
     let Expr::Load(source, at) = a.expr(load) else { return value };
-    let shape = a.list(a.buffer(source).shape).to_vec();
-    let mut exists = a.bool(true);
-    for (index, extent) in a.list(at).to_vec().into_iter().zip(shape) {
-        let (zero, extent) = (a.int(0, a.dtype(index)), a.cast(a.dtype(index), extent));
-        for bound in [a.compare(CmpOp::Ge, index, zero), a.lt(index, extent)] {
-            if !analyzer.can_prove(a, bound) {
-                exists = a.and(exists, bound);
-            }
-        }
-    }
+    let Some(exists) = bounds_to_check(a, analyzer, source, at) else { return value };
     let zero = a.constant(0, a.dtype(value));
     a.if_then_else(exists, value, zero)
 }
