@@ -62,6 +62,15 @@ def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), C: T.Buff
             C[vi] = A[vi] + T.float32(1)
 "#;
 
+const SCATTERED: &str = r#"
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((16, 16), "float32")):
+    for i, j in T.grid(16, 16):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi // 2, vj // 2] + T.float32(1)
+"#;
+
 const CHAIN: &str = r#"
 @T.prim_func
 def main(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
@@ -114,6 +123,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (PROGRAM, "", "sch.annotate_buffer_access(b, 0, 'read', lambda i, j: ((i, i + 1), (0, 16)))"),
     (PROGRAM, "", "sch.bind(b_loops[0], 'threadIdx.x')"),
     (PROGRAM, "", "sch.blockize(b_loops[1])"),
+    (SCATTERED, "", "sch.cache_index(c, 'global', 0)"),
     (SCALE, "", "sch.cache_inplace(c, 0, 'local')"),
     (PROGRAM, "", "sch.cache_read(c, 0, 'local')"),
     (PROGRAM, "", "sch.cache_write(c, 0, 'local')"),

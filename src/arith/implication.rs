@@ -92,8 +92,8 @@ mod tests {
         // A quotient bounds what is divided.
         let (three, twelve) = (a.int32(3), a.int32(12));
         let quotient = a.floor_div(sum, four);
-        let (given, wanted) = (a.lt(quotient, three), a.lt(swapped, twelve));
-        assert!(implies(&mut a, &mut analyzer, given, wanted));
+        let (limited, wanted) = (a.lt(quotient, three), a.lt(swapped, twelve));
+        assert!(implies(&mut a, &mut analyzer, limited, wanted));
         // What the ranges say needs no premise.
         let always = a.lt(sum, twenty);
         let nothing = a.bool(true);

@@ -254,6 +254,8 @@ mod tests {
                     let zero = f.arena.float(0.0, DType::Float32);
                     value = f.arena.if_then_else(inside, value, zero);
                 }
+                // Not a plain copy, which would leave out what is not there.
+                value = f.arena.add(value, value);
                 (None, store(f, y, v, value))
             });
             set_root(&mut f, &[body]);

@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn faults_name_the_statement() {
-        let shifted = |op: BinOp, by: i64| {
+        let shifted = |op: BinOp, by: i64, copies: bool| {
             let mut f = Func::new("main");
             let x = f.add_param("X", DType::Float32, &[8]);
             let y = f.add_param("Y", DType::Float32, &[8]);
@@ -444,17 +444,20 @@ mod tests {
                 let by = f.arena.int32(by);
                 let at = f.arena.binary_unfolded(op, v[0], by);
                 let value = f.arena.load(x, &[at]);
+                // Not a plain copy, which would leave out what is not there.
+                let value = if copies { value } else { f.arena.add(value, value) };
                 (None, store(f, y, v, value))
             });
             set_root(&mut f, &[body]);
             output(&f, &[&[8], &[8]], Options::default()).map(|_| ())
         };
-        assert_eq!(shifted(BinOp::Add, 0), Ok(()));
+        assert_eq!(shifted(BinOp::Add, 0, false), Ok(()));
         assert_eq!(
-            shifted(BinOp::Add, 1),
+            shifted(BinOp::Add, 1, false),
             Err("store to `Y[vi]`: access to `X` at [8] is out of bounds of its shape [8]".into())
         );
-        assert_eq!(shifted(BinOp::FloorMod, 0), Err("store to `Y[vi]`: integer division by zero".into()));
+        assert_eq!(shifted(BinOp::Add, 1, true), Ok(()));
+        assert_eq!(shifted(BinOp::FloorMod, 0, false), Err("store to `Y[vi]`: integer division by zero".into()));
     }
 
     #[test]

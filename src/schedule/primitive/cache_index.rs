@@ -292,7 +292,8 @@ def main(A: T.Buffer((64, 64)), C: T.Buffer((16, 32))):
         let (mut nests, mut reads) = (String::new(), "T.reads(A[0:64, 0:64]".to_string());
         for (n, (vars, index)) in indices.iter().enumerate() {
             let extents: Vec<&str> = vars.chars().map(|v| if v == 'i' { "16" } else { "32" }).collect();
-            nests += &format!("    index_var_{n} = T.alloc_buffer(({},), \"int32\")\n", extents.join(", "));
+            let strides = if extents.len() == 1 { ", strides=(1,)" } else { "" };
+            nests += &format!("    index_var_{n} = T.alloc_buffer(({},), \"int32\"{strides})\n", extents.join(", "));
             let used: Vec<String> = vars.chars().map(|v| format!("v{v}")).collect();
             reads += &format!(", index_var_{n}[{}]", used.join(", "));
             let axes: Vec<String> = (0..extents.len()).map(|d| format!("ax{d}")).collect();
