@@ -70,10 +70,8 @@ impl Layout {
 
     /// The number of elements from the start of the memory to the last element; `None` if that is no size.
     pub fn n_elements(&self) -> Option<usize> {
-        if self.shape.iter().any(|&n| n < 0) {
-            return None;
-        }
-        if self.shape.contains(&0) {
+        // An extent that is computed may come out negative, for instances that access nothing: then there is nothing.
+        if self.shape.iter().any(|&n| n <= 0) {
             return Some(0);
         }
         let mut last = self.offset;
