@@ -206,6 +206,7 @@ impl Search<'_> {
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::Cast(_)
+            | Expr::Reinterpret(_)
             | Expr::Select(..)
             | Expr::IfThenElse(..) => self.arena.ty(e) != Ty::INDEX && self.arena.ty(e) != Ty::BOOL,
         }

@@ -210,6 +210,10 @@ impl Widener {
                 let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
                 arena.cast(dtype, a)
             }
+            Expr::Reinterpret(a) => {
+                let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
+                arena.reinterpret(dtype, a)
+            }
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.wide(arena, c)?, self.wide(arena, t)?, self.wide(arena, o)?);
                 arena.select(c, t, o)
