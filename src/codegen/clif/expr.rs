@@ -8,7 +8,7 @@ use super::value::{Parts, Val, scalar_type};
 use crate::codegen::facts::{can_fail, is_speculable};
 use crate::codegen::runtime::functions::scalar_function;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
-use crate::loopir::{Expr, ExprId, Failure, Ty};
+use crate::loopir::{Expr, ExprId, ExprList, Failure, Ty};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 
@@ -70,17 +70,35 @@ impl Emitter<'_, '_> {
                 let x = self.expr(a);
                 self.cast(&x, ty.dtype)
             }
+            Expr::Reinterpret(a) => {
+                let x = self.expr(a);
+                self.reinterpret(&x, ty.dtype)
+            }
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.expr(c), self.expr(t), self.expr(o));
                 self.select(&c, &t, &o)
             }
             Expr::IfThenElse(c, t, o) => self.if_then_else(c, t, o),
             Expr::Load(buffer, index) => self.load(buffer, index, ty),
+            Expr::Call(function @ (Intrinsic::ShiftLeft | Intrinsic::ShiftRight), list)
+                if ty.lanes > 1 && ty.dtype.bytes() == 4 && self.constant_shift(list).is_some() =>
+            {
+                let by = self.constant_shift(list).unwrap_or(0);
+                let x = self.expr(arena.list(list)[0]);
+                self.zip(&x, &x, |e, a, _| match function {
+                    Intrinsic::ShiftLeft => e.b.ins().ishl_imm_u(a, by),
+                    _ if ty.dtype.is_int() => e.b.ins().sshr_imm_u(a, by),
+                    _ => e.b.ins().ushr_imm_u(a, by),
+                })
+            }
             Expr::Call(function, list) => {
                 let args: Vec<Val> = arena.list(list).iter().map(|&a| self.expr(a)).collect();
                 self.call(function, &args, ty)
             }
             Expr::Broadcast(a) => {
+                if let Some(part) = self.constant_part(a) {
+                    return Val::vector(ty, Parts::from_elem(part, super::value::n_parts(ty, ty.dtype.bytes() as u8)));
+                }
                 let x = self.expr(a);
                 self.broadcast(&x, ty.lanes)
             }
@@ -110,6 +128,19 @@ impl Emitter<'_, '_> {
                 self.reduce(op, &x)
             }
         }
+    }
+
+    /// A constant of 32 or 64 bits in every lane: from memory, where a scalar would have to be spread.
+    fn constant_part(&mut self, e: ExprId) -> Option<Value> {
+        let dtype = self.kernel.arena.dtype(e);
+        let (part, bits) = match (self.kernel.arena.expr(e), dtype) {
+            (Expr::Float(bits), DType::Float32) => (types::F32X4, i64::from((f64::from_bits(bits) as f32).to_bits())),
+            (Expr::Float(bits), DType::Float64) => (types::F64X2, bits as i64),
+            (Expr::Int(v), DType::Int32 | DType::UInt32) => (types::I32X4, v),
+            (Expr::Int(v), DType::Int64 | DType::UInt64) => (types::I64X2, v),
+            _ => return None,
+        };
+        Some(self.int_like(part, bits))
     }
 
     /// `stride * first, stride * (first + 1), …` in a part.
@@ -546,6 +577,15 @@ impl Emitter<'_, '_> {
                 self.by_lane_or_scalar(ty, &[x, &args[1]], |e, a| e.shift(function, dtype, a[0], a[1]))
             }
             _ => unreachable!("types were checked: {function} takes no integers"),
+        }
+    }
+
+    /// The count of a shift of 32-bit lanes, if it is the same constant in all of them and less than their width.
+    fn constant_shift(&self, args: ExprList) -> Option<i64> {
+        let arena = &self.kernel.arena;
+        match arena.as_const(arena.list(args)[1]) {
+            Some(Const::Int(by)) => Some(by).filter(|by| (0..32).contains(by)),
+            Some(Const::Float(_)) | None => None,
         }
     }
 
