@@ -91,7 +91,16 @@ pub(super) fn exp10(o: &mut Ops<'_>, x: ExprId) -> ExprId {
         limits: (-45.5, 38.75),
         per_step: 1.660964,
         step: (0.60206604, -6.048711e-6),
-        coefficients: [0.067106955, 0.21035601, 0.53962123, 1.1710837, 2.0346673, 2.6509514, 2.3025851, 1.0],
+        coefficients: [
+            0.067106955,
+            0.21035601,
+            0.53962123,
+            1.1710837,
+            2.0346673,
+            2.6509514,
+            std::f32::consts::LN_10,
+            1.0,
+        ],
     };
     power(o, &BASE, x)
 }
@@ -163,7 +172,7 @@ pub(super) fn erf(o: &mut Ops<'_>, x: ExprId) -> ExprId {
         0.019153064,
         -0.10277783,
         -0.6366194,
-        -1.1283792,
+        -std::f32::consts::FRAC_2_SQRT_PI,
     ];
     let magnitude = o.abs(x);
     let a = o.at_most(3.925, magnitude);

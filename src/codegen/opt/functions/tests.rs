@@ -8,6 +8,9 @@ use crate::loopir::eval::Memory;
 use crate::loopir::parse::parse;
 use rand_chacha::rand_core::Rng;
 
+/// A function in double precision.
+type Reference = fn(f64) -> f64;
+
 /// The largest error, in units in the last place.
 const BOUND: f64 = 4.0;
 
@@ -109,7 +112,7 @@ fn is_subnormal(x: f64) -> bool {
 }
 
 /// The error when subnormal numbers may count as zero.
-fn error_flushed(found: f32, x: f32, f: fn(f64) -> f64) -> f64 {
+fn error_flushed(found: f32, x: f32, f: Reference) -> f64 {
     let zero = if is_subnormal(f64::from(x)) { 0f64.copysign(f64::from(x)) } else { f64::from(x) };
     let of = |x: f64| {
         let reference = f(x);
@@ -197,7 +200,7 @@ fn powers() {
 
 #[test]
 fn errors_are_small_everywhere() {
-    let functions: &[(&str, fn(f64) -> f64)] = &[
+    let functions: &[(&str, Reference)] = &[
         ("exp", f64::exp),
         ("exp2", f64::exp2),
         ("exp10", |x| 10f64.powf(x)),
