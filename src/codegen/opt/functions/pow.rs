@@ -57,20 +57,23 @@ fn log2(o: &mut Ops<'_>, a: ExprId) -> Pair {
     let rest = o.fma(negated, d, f);
     let rest = o.fma(negated, d_low, rest);
     let s_low = o.mul(rest, inverse);
-    // The series.
-    let square = o.mul(s, s);
-    let square = o.named("q", square);
-    let series = o.horner(square, &COEFFICIENTS);
-    let cube = o.mul(square, s);
-    let series = o.mul(series, cube);
+    let s_low = o.named("l", s_low);
+    // Its square, and what the series adds to the first term.
+    let square = product(o, s, s);
+    let twice = o.add(s, s);
+    let square_low = o.fma(twice, s_low, square.low);
+    let series = o.horner(square.high, &COEFFICIENTS);
     let series = o.named("t", series);
+    let added = product(o, square.high, series);
+    let added_low = o.fma(square_low, series, added.low);
     let (scale, scale_low) = (o.c(SCALE.0), o.c(SCALE.1));
-    let first = product(o, s, scale);
-    let low = o.fma(s, scale_low, first.low);
-    let low = o.fma(s_low, scale, low);
-    let sum = fast_sum(o, first.high, series);
-    let low = o.add(sum.low, low);
-    let all = fast_sum(o, e, sum.high);
+    let factor = fast_sum(o, scale, added.high);
+    let rest = o.add(added_low, scale_low);
+    let factor_low = o.add(factor.low, rest);
+    let log = product(o, s, factor.high);
+    let low = o.fma(s, factor_low, log.low);
+    let low = o.fma(s_low, factor.high, low);
+    let all = fast_sum(o, e, log.high);
     Pair { high: all.high, low: o.add(all.low, low) }
 }
 
