@@ -143,6 +143,7 @@ fn expr_cost(kernel: &Kernel, e: crate::loopir::ExprId) -> f64 {
         },
         Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) => 0.2 * parts(kernel, e).max(1.0),
         Expr::IfThenElse(..) => 0.5,
+        Expr::Reinterpret(_) => 0.0,
         Expr::Cast(_) => 0.3 * parts(kernel, e),
         Expr::Load(..) => 0.25 * parts(kernel, e),
         Expr::Pack(_) => 0.4 * lanes,

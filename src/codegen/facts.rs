@@ -50,6 +50,7 @@ pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
             | Expr::Not(_)
             | Expr::Broadcast(_)
             | Expr::Ramp(..)
+            | Expr::Reinterpret(_)
             | Expr::Extract(..) => {}
         }
     });

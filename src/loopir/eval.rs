@@ -1,6 +1,6 @@
 //! Runs a kernel step by step: the definition of the loop IR, and the oracle of passes and back ends.
 
-use super::expr::{Expr, ExprId, int_to_float};
+use super::expr::{Expr, ExprId, bits_of_float, float_of_bits, int_to_float};
 use super::kernel::{BufferId, Kernel};
 use super::stmt::{Body, Failure, For, Stmt};
 use crate::ir::expr::fold_ints;
@@ -144,6 +144,10 @@ impl Machine<'_> {
                 let from = arena.dtype(a);
                 self.expr(a)?.into_iter().map(|v| cast(v, from, ty.dtype)).collect()
             }
+            Expr::Reinterpret(a) => {
+                let from = arena.dtype(a);
+                self.expr(a)?.into_iter().map(|v| reinterpret(v, from, ty.dtype)).collect()
+            }
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.expr(c)?, self.expr(t)?, self.expr(o)?);
                 (0..c.len()).map(|i| if int_of(c[i]) != 0 { t[i] } else { o[i] }).collect()
@@ -276,6 +280,14 @@ fn cast(v: Const, from: DType, to: DType) -> Const {
             _ => v as i64,
         }),
     }
+}
+
+fn reinterpret(v: Const, from: DType, to: DType) -> Const {
+    let bits = match v {
+        Const::Int(v) => v as u64,
+        Const::Float(v) => bits_of_float(v, from),
+    };
+    if to.is_float() { Const::Float(float_of_bits(bits, to)) } else { Const::Int(to.wrap(bits as i64)) }
 }
 
 /// An intrinsic of scalars whose arguments are of type `dtype`.

@@ -97,6 +97,8 @@ pub enum Expr {
     Not(ExprId),
     /// Conversion to the type of this node, lane by lane.
     Cast(ExprId),
+    /// The bits of each lane as a value of the type of this node, of equal size, 32 or 64 bits.
+    Reinterpret(ExprId),
     /// Both values are evaluated; the condition is `bool` with as many lanes as they have.
     Select(ExprId, ExprId, ExprId),
     /// Only one side is evaluated; the condition is a scalar, the sides may be vectors.
@@ -239,6 +241,7 @@ impl Arena {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => {}
             Expr::Not(a)
             | Expr::Cast(a)
+            | Expr::Reinterpret(a)
             | Expr::Load(_, a)
             | Expr::Broadcast(a)
             | Expr::Ramp(a, _)
@@ -541,6 +544,35 @@ impl Arena {
         }
     }
 
+    /// The bits of `a` as values of another type, lane by lane. Constants become constants, but for NaN, whose bits
+    /// would not last.
+    pub fn reinterpret(&mut self, dtype: DType, a: ExprId) -> ExprId {
+        let from = self.ty(a);
+        assert!(can_reinterpret(from.dtype, dtype), "the bits of {} are no {dtype}", from.dtype);
+        if from.dtype == dtype {
+            return a;
+        }
+        match self.expr(a) {
+            Expr::Int(v) if dtype.is_float() => {
+                let value = float_of_bits(v as u64, dtype);
+                if value.is_nan() {
+                    return self.intern(Expr::Reinterpret(a), from.with_dtype(dtype));
+                }
+                self.float(value, dtype)
+            }
+            Expr::Int(v) => self.int(v, dtype),
+            Expr::Float(bits) if !dtype.is_float() => {
+                self.int(bits_of_float(f64::from_bits(bits), from.dtype) as i64, dtype)
+            }
+            Expr::Reinterpret(b) if self.dtype(b) == dtype => b,
+            Expr::Broadcast(b) => {
+                let scalar = self.reinterpret(dtype, b);
+                self.broadcast(scalar, from.lanes)
+            }
+            _ => self.intern(Expr::Reinterpret(a), from.with_dtype(dtype)),
+        }
+    }
+
     /// A choice in each lane, both sides evaluated. A scalar condition chooses for all lanes.
     pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         let ty = self.ty(then);
@@ -657,6 +689,10 @@ impl Arena {
                 let (x, dtype) = (f(self, a), self.dtype(e));
                 if x == a { e } else { self.cast(dtype, x) }
             }
+            Expr::Reinterpret(a) => {
+                let (x, dtype) = (f(self, a), self.dtype(e));
+                if x == a { e } else { self.reinterpret(dtype, x) }
+            }
             Expr::Load(buffer, a) => {
                 let (x, ty) = (f(self, a), self.ty(e));
                 if x == a { e } else { self.load(buffer, x, ty) }
@@ -724,6 +760,21 @@ pub fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
         (false, true) => value as f64,
         (false, false) => value as f32 as f64,
     }
+}
+
+/// Are there values of type `to` with the bits of those of type `from`?
+pub fn can_reinterpret(from: DType, to: DType) -> bool {
+    from.bytes() == to.bytes() && matches!(to.bytes(), 4 | 8)
+}
+
+/// The number that bits of `float32` or `float64` stand for.
+pub(super) fn float_of_bits(bits: u64, dtype: DType) -> f64 {
+    if dtype == DType::Float32 { f32::from_bits(bits as u32) as f64 } else { f64::from_bits(bits) }
+}
+
+/// The bits of a number in `float32` or `float64`.
+pub(super) fn bits_of_float(value: f64, dtype: DType) -> u64 {
+    if dtype == DType::Float32 { (value as f32).to_bits() as u64 } else { value.to_bits() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Text to kernels: a recursive-descent reader of what [`super::print`] writes. For tests, so it stops at the first
 //! mistake and says where.
 
-use super::expr::{ExprId, LocalId, Ty, VarId};
+use super::expr::{ExprId, LocalId, Ty, VarId, can_reinterpret};
 use super::kernel::{Access, BufferId, Kernel, Placement};
 use super::print::{binary_name, binary_token};
 use super::stmt::{Body, Failure, For, Hints, Iterations, LoopKind, Stmt, StmtId};
@@ -482,6 +482,16 @@ impl Parser {
                 self.expect(",")?;
                 let e = self.expr(0)?;
                 return Ok(self.kernel.arena.cast(dtype, e));
+            }
+            "reinterpret" => {
+                let dtype = self.dtype()?;
+                self.expect(",")?;
+                let e = self.expr(0)?;
+                let from = self.kernel.arena.dtype(e);
+                if !can_reinterpret(from, dtype) {
+                    return self.error(format!("the bits of {from} are no {dtype}"));
+                }
+                return Ok(self.kernel.arena.reinterpret(dtype, e));
             }
             "splat" | "extract" => {
                 let e = self.expr(0)?;

@@ -280,6 +280,12 @@ impl Printer<'_> {
                 self.out.push(')');
                 Ok(())
             }
+            Expr::Reinterpret(a) => {
+                write!(self.out, "reinterpret({}, ", ty.dtype)?;
+                self.expr(a, 0)?;
+                self.out.push(')');
+                Ok(())
+            }
             Expr::Select(c, t, o) => {
                 self.out.push_str("select");
                 self.args(&[c, t, o])

@@ -208,6 +208,7 @@ impl Ranges {
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::Cast(_)
+            | Expr::Reinterpret(_)
             | Expr::Load(..)
             | Expr::Call(..)
             | Expr::Broadcast(_)

@@ -230,6 +230,7 @@ impl Verifier<'_> {
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::Cast(_)
+            | Expr::Reinterpret(_)
             | Expr::Select(..)
             | Expr::IfThenElse(..)
             | Expr::Call(..)

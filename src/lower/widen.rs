@@ -186,6 +186,7 @@ impl Widener<'_> {
             | Expr::Ramp(..)
             | Expr::Pack(_)
             | Expr::Extract(..)
+            | Expr::Reinterpret(_)
             | Expr::Reduce(..) => unreachable!("lowering makes no registers and vectors"),
         };
         self.memo.insert(e, done);

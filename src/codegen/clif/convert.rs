@@ -245,6 +245,14 @@ impl Emitter<'_, '_> {
         }
     }
 
+    /// The bits of `v` as another type of the same size.
+    pub(super) fn reinterpret(&mut self, v: &Val, to: DType) -> Val {
+        let (ty, lane_bytes) = (v.ty.with_dtype(to), v.lane_bytes);
+        let part = super::value::part_type(ty, lane_bytes);
+        let parts = v.parts.iter().map(|&p| self.recast(part, p)).collect();
+        Val { ty, lane_bytes, parts }
+    }
+
     fn nonzero_mask(&mut self, v: &Val) -> Val {
         let zero = self.zero(v.part_type());
         let parts = v

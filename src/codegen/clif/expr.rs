@@ -6,7 +6,6 @@
 use super::func::Emitter;
 use super::value::{Parts, Val, scalar_type};
 use crate::codegen::facts::{can_fail, is_speculable};
-use crate::codegen::runtime::functions::scalar_function;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Expr, ExprId, Failure, Ty};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -70,17 +69,35 @@ impl Emitter<'_, '_> {
                 let x = self.expr(a);
                 self.cast(&x, ty.dtype)
             }
+            Expr::Reinterpret(a) => {
+                let x = self.expr(a);
+                self.reinterpret(&x, ty.dtype)
+            }
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.expr(c), self.expr(t), self.expr(o));
                 self.select(&c, &t, &o)
             }
             Expr::IfThenElse(c, t, o) => self.if_then_else(c, t, o),
             Expr::Load(buffer, index) => self.load(buffer, index, ty),
+            Expr::Call(function @ (Intrinsic::ShiftLeft | Intrinsic::ShiftRight), list)
+                if ty.lanes > 1 && ty.dtype.bytes() == 4 && self.constant_shift(list).is_some() =>
+            {
+                let by = self.constant_shift(list).unwrap_or(0);
+                let x = self.expr(arena.list(list)[0]);
+                self.zip(&x, &x, |e, a, _| match function {
+                    Intrinsic::ShiftLeft => e.b.ins().ishl_imm_u(a, by),
+                    _ if ty.dtype.is_int() => e.b.ins().sshr_imm_u(a, by),
+                    _ => e.b.ins().ushr_imm_u(a, by),
+                })
+            }
             Expr::Call(function, list) => {
                 let args: Vec<Val> = arena.list(list).iter().map(|&a| self.expr(a)).collect();
                 self.call(function, &args, ty)
             }
             Expr::Broadcast(a) => {
+                if let Some(part) = self.constant_part(a) {
+                    return Val::vector(ty, Parts::from_elem(part, super::value::n_parts(ty, ty.dtype.bytes() as u8)));
+                }
                 let x = self.expr(a);
                 self.broadcast(&x, ty.lanes)
             }
@@ -110,6 +127,19 @@ impl Emitter<'_, '_> {
                 self.reduce(op, &x)
             }
         }
+    }
+
+    /// A constant of 32 or 64 bits in every lane: from memory, where a scalar would have to be spread.
+    fn constant_part(&mut self, e: ExprId) -> Option<Value> {
+        let dtype = self.kernel.arena.dtype(e);
+        let (part, bits) = match (self.kernel.arena.expr(e), dtype) {
+            (Expr::Float(bits), DType::Float32) => (types::F32X4, i64::from((f64::from_bits(bits) as f32).to_bits())),
+            (Expr::Float(bits), DType::Float64) => (types::F64X2, bits as i64),
+            (Expr::Int(v), DType::Int32 | DType::UInt32) => (types::I32X4, v),
+            (Expr::Int(v), DType::Int64 | DType::UInt64) => (types::I64X2, v),
+            _ => return None,
+        };
+        Some(self.int_like(part, bits))
     }
 
     /// `stride * first, stride * (first + 1), …` in a part.
@@ -220,7 +250,7 @@ impl Emitter<'_, '_> {
     // ---- arithmetic ----------------------------------------------------------------------------------------
 
     /// Applies `f` to each pair of parts.
-    fn zip(&mut self, x: &Val, y: &Val, mut f: impl FnMut(&mut Self, Value, Value) -> Value) -> Val {
+    pub(super) fn zip(&mut self, x: &Val, y: &Val, mut f: impl FnMut(&mut Self, Value, Value) -> Value) -> Val {
         let parts = x.parts.iter().zip(&y.parts).map(|(&a, &b)| f(self, a, b)).collect();
         Val { parts, ..x.clone() }
     }
@@ -268,7 +298,12 @@ impl Emitter<'_, '_> {
         }
     }
 
-    fn by_lane_or_scalar(&mut self, ty: Ty, args: &[&Val], mut f: impl FnMut(&mut Self, &[Value]) -> Value) -> Val {
+    pub(super) fn by_lane_or_scalar(
+        &mut self,
+        ty: Ty,
+        args: &[&Val],
+        mut f: impl FnMut(&mut Self, &[Value]) -> Value,
+    ) -> Val {
         if ty.lanes > 1 {
             return self.by_lane(ty, args, f);
         }
@@ -326,7 +361,7 @@ impl Emitter<'_, '_> {
     }
 
     /// A float result rounded to its type, where that is demanded after each operation.
-    fn rounded(&mut self, v: Val) -> Val {
+    pub(super) fn rounded(&mut self, v: Val) -> Val {
         let dtype = v.ty.dtype;
         if self.is_strict() && matches!(dtype, DType::Float16 | DType::BFloat16) {
             let parts = v.parts.iter().map(|&p| self.round_half(dtype, p)).collect();
@@ -440,137 +475,6 @@ impl Emitter<'_, '_> {
             }
         }
         scalars.swap_remove(0)
-    }
-
-    // ---- functions -----------------------------------------------------------------------------------------
-
-    fn call(&mut self, function: Intrinsic, args: &[Val], ty: Ty) -> Val {
-        let x = &args[0];
-        let dtype = x.ty.dtype;
-        if !dtype.is_float() {
-            return self.int_call(function, args, ty);
-        }
-        let map = |e: &mut Self, f: &mut dyn FnMut(&mut Self, Value) -> Value| {
-            let parts = x.parts.iter().map(|&p| f(e, p)).collect();
-            Val { parts, ..x.clone() }
-        };
-        let value = match function {
-            Intrinsic::Sqrt => map(self, &mut |e, p| e.b.ins().sqrt(p)),
-            Intrinsic::Rsqrt => {
-                let one = self.float_like(x, 1.0);
-                map(self, &mut |e, p| {
-                    let root = e.b.ins().sqrt(p);
-                    e.b.ins().fdiv(one, root)
-                })
-            }
-            Intrinsic::Abs => map(self, &mut |e, p| e.b.ins().fabs(p)),
-            Intrinsic::Floor => map(self, &mut |e, p| e.b.ins().floor(p)),
-            Intrinsic::Ceil => map(self, &mut |e, p| e.b.ins().ceil(p)),
-            Intrinsic::Trunc => map(self, &mut |e, p| e.b.ins().trunc(p)),
-            Intrinsic::Round | Intrinsic::NearbyInt => map(self, &mut |e, p| e.b.ins().nearest(p)),
-            Intrinsic::CopySign if ty.lanes == 1 => self.zip(x, &args[1], |e, a, b| e.b.ins().fcopysign(a, b)),
-            Intrinsic::CopySign => {
-                let sign = self.float_like(x, -0.0);
-                self.zip(x, &args[1], |e, a, b| e.b.ins().bitselect(sign, b, a))
-            }
-            Intrinsic::Fma => {
-                let parts = (0..x.parts.len())
-                    .map(|i| self.b.ins().fma(x.parts[i], args[1].parts[i], args[2].parts[i]))
-                    .collect();
-                Val { parts, ..x.clone() }
-            }
-            Intrinsic::IsNan => return self.compare_parts(x, |e, p| e.b.ins().fcmp(FloatCC::Unordered, p, p)),
-            Intrinsic::IsInf | Intrinsic::IsFinite => {
-                let infinity = self.float_like(x, f64::INFINITY);
-                let condition = if function == Intrinsic::IsInf { FloatCC::Equal } else { FloatCC::LessThan };
-                return self.compare_parts(x, |e, p| {
-                    let magnitude = e.b.ins().fabs(p);
-                    e.b.ins().fcmp(condition, magnitude, infinity)
-                });
-            }
-            _ => {
-                let f = scalar_function(function, dtype)
-                    .unwrap_or_else(|| unreachable!("types were checked: {function} takes no floats"));
-                let result = scalar_type(dtype);
-                let args: Vec<&Val> = args.iter().collect();
-                self.by_lane_or_scalar(ty, &args, |e, lanes| e.call_function(f, lanes, result))
-            }
-        };
-        self.rounded(value)
-    }
-
-    fn compare_parts(&mut self, x: &Val, mut f: impl FnMut(&mut Self, Value) -> Value) -> Val {
-        let parts: Parts = x.parts.iter().map(|&p| f(self, p)).collect();
-        if x.ty.lanes == 1 { Val::scalar(DType::Bool, parts[0]) } else { Val::mask(x.ty.lanes, x.lane_bytes, parts) }
-    }
-
-    /// A number of a float value's type, in a part.
-    fn float_like(&mut self, x: &Val, value: f64) -> Value {
-        let scalar = if x.ty.dtype == DType::Float64 {
-            self.b.ins().f64const(value)
-        } else {
-            self.b.ins().f32const(value as f32)
-        };
-        if x.ty.lanes == 1 { scalar } else { self.b.ins().splat(x.part_type(), scalar) }
-    }
-
-    fn int_call(&mut self, function: Intrinsic, args: &[Val], ty: Ty) -> Val {
-        let x = &args[0];
-        let dtype = x.ty.dtype;
-        let is_bool = dtype == DType::Bool;
-        match function {
-            Intrinsic::Likely | Intrinsic::Assume => x.clone(),
-            Intrinsic::Abs if dtype.is_int() && x.lane_bytes < 8 => self.zip(x, x, |e, a, _| e.b.ins().iabs(a)),
-            Intrinsic::Abs if dtype.is_int() => self.by_lane_or_scalar(ty, &[x], |e, a| e.b.ins().iabs(a[0])),
-            Intrinsic::Abs => x.clone(),
-            Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => {
-                let y = if is_bool && ty.lanes > 1 { self.mask_to(&args[1], x.lane_bytes) } else { args[1].clone() };
-                self.zip(x, &y, |e, a, b| match function {
-                    Intrinsic::BitAnd => e.b.ins().band(a, b),
-                    Intrinsic::BitOr => e.b.ins().bor(a, b),
-                    _ => e.b.ins().bxor(a, b),
-                })
-            }
-            Intrinsic::BitNot if is_bool && ty.lanes == 1 => Val::scalar(dtype, self.b.ins().bxor_imm_u(x.single(), 1)),
-            Intrinsic::BitNot => self.zip(x, x, |e, a, _| e.b.ins().bnot(a)),
-            Intrinsic::PopCount => self.by_lane_or_scalar(ty, &[x], |e, a| e.b.ins().popcnt(a[0])),
-            Intrinsic::Clz => self.by_lane_or_scalar(ty, &[x], |e, a| {
-                let zeros = e.b.ins().clz(a[0]);
-                match e.b.func.dfg.value_type(zeros) {
-                    types::I32 => zeros,
-                    types::I64 => e.b.ins().ireduce(types::I32, zeros),
-                    _ => e.b.ins().uextend(types::I32, zeros),
-                }
-            }),
-            Intrinsic::ShiftLeft | Intrinsic::ShiftRight => {
-                self.by_lane_or_scalar(ty, &[x, &args[1]], |e, a| e.shift(function, dtype, a[0], a[1]))
-            }
-            _ => unreachable!("types were checked: {function} takes no integers"),
-        }
-    }
-
-    /// A shift of scalars whose count may lie outside of the width.
-    fn shift(&mut self, function: Intrinsic, dtype: DType, a: Value, count: Value) -> Value {
-        let ty = scalar_type(dtype);
-        let width = ty.bits() as i64;
-        let limit = self.int_like(ty, width);
-        let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, count, limit);
-        let zero = self.zero(ty);
-        if function == Intrinsic::ShiftLeft {
-            let mut shifted = self.b.ins().ishl(a, count);
-            if dtype == DType::Bool {
-                shifted = self.is_nonzero(shifted);
-            }
-            return self.b.ins().select(inside, shifted, zero);
-        }
-        if dtype.is_int() {
-            // Beyond the width, all bits are the sign.
-            let most = self.int_like(ty, width - 1);
-            let count = self.b.ins().select(inside, count, most);
-            return self.b.ins().sshr(a, count);
-        }
-        let shifted = self.b.ins().ushr(a, count);
-        self.b.ins().select(inside, shifted, zero)
     }
 }
 

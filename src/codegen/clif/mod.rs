@@ -7,6 +7,7 @@
 //! A kernel becomes one function of a frame ([`crate::codegen::runtime::frame`]) and one for the body of each parallel
 //! loop. Both set the floating-point state they need and restore what they found.
 
+mod call;
 mod convert;
 mod expr;
 mod fp_state;

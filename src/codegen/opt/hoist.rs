@@ -201,11 +201,14 @@ impl Search<'_> {
     fn is_worth(&self, e: ExprId) -> bool {
         match self.arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Ramp(..) | Expr::Extract(..) => false,
-            Expr::Load(..) | Expr::Broadcast(_) | Expr::Call(..) | Expr::Reduce(..) | Expr::Pack(_) => true,
+            // A constant is in reach everywhere; as a name from outside it would keep the loop from being a region.
+            Expr::Broadcast(_) => self.arena.as_const(e).is_none(),
+            Expr::Load(..) | Expr::Call(..) | Expr::Reduce(..) | Expr::Pack(_) => true,
             Expr::Binary(..)
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::Cast(_)
+            | Expr::Reinterpret(_)
             | Expr::Select(..)
             | Expr::IfThenElse(..) => self.arena.ty(e) != Ty::INDEX && self.arena.ty(e) != Ty::BOOL,
         }

@@ -11,6 +11,8 @@ pub(super) struct Machine {
     pub vector_bytes: usize,
     /// Vector registers.
     pub registers: usize,
+    /// Is fused multiply-add an instruction?
+    pub has_fma: bool,
     /// May multiplication and addition become one operation with one rounding?
     pub contracts: bool,
     /// May sums of floats be computed in another order?
@@ -27,6 +29,7 @@ impl Machine {
         Machine {
             vector_bytes: options.isa.vector_bits() as usize / 8,
             registers,
+            has_fma: isa::has_fma(),
             contracts: !options.strict_fp && isa::has_fma(),
             reassociates: !options.strict_fp,
         }

@@ -6,6 +6,7 @@
 mod accumulate;
 mod contract;
 mod forward;
+mod functions;
 mod hoist;
 mod machine;
 mod nest;
@@ -66,6 +67,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },
     Pass { name: "contract", run: Plain(contract::contract) },
+    Pass { name: "functions", run: Plain(functions::functions) },
     Pass { name: "cut_long_loops", run: Plain(|k, _| cut_long_loops(k)) },
 ];
 

@@ -19,6 +19,7 @@
 //!     for k in 4: s = s + X[i * 64 + k * 16; 16]
 //!     C[i] = C[i] + reduce(add, s)
 
+use super::functions::pressure;
 use super::machine::{Machine, ROW};
 use super::widen::Widener;
 use crate::ir::expr::FxBuild;
@@ -53,7 +54,7 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
 }
 
 fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut Vec<StmtId>) {
-    let shape = Shape::of(kernel, &l);
+    let shape = Shape::of(kernel, &l, machine);
     let wanted = l.kind == LoopKind::Vector
         || l.kind == LoopKind::Serial && l.iterations == Iterations::Independent && shape.pays;
     if wanted && shape.is_safe(kernel, &l) && vectors(kernel, &l, &shape, machine, out) {
@@ -85,7 +86,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(kernel: &Kernel, l: &For) -> Shape {
+    fn of(kernel: &Kernel, l: &For, machine: &Machine) -> Shape {
         let arena = &kernel.arena;
         let mut shape =
             Shape { pays: true, dtype: DType::Bool, narrowest: 16, pressure: 1, stores: Vec::new(), loads: Vec::new() };
@@ -120,7 +121,8 @@ impl Shape {
                                 _ => shape.pays = false,
                             }
                         }
-                        Expr::Select(..) | Expr::Call(..) => shape.pressure += 1,
+                        Expr::Select(..) => shape.pressure += 1,
+                        Expr::Call(f, _) => shape.pressure += 1 + pressure(f, arena.dtype(e), machine),
                         Expr::Int(_)
                         | Expr::Float(_)
                         | Expr::Var(_)
@@ -129,6 +131,7 @@ impl Shape {
                         | Expr::Compare(..)
                         | Expr::Not(_)
                         | Expr::Cast(_)
+                        | Expr::Reinterpret(_)
                         | Expr::IfThenElse(..)
                         | Expr::Broadcast(_)
                         | Expr::Ramp(..)
@@ -279,7 +282,9 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     // Contiguous operands, at least one.
     let mut contiguous = 0;
     let mut fits = true;
+    let mut is_busy = false;
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
+        Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
         Expr::Load(b, _) if b == buffer => fits = false,
         Expr::Load(_, i) => match stride(arena, i, l.var) {
             Some(0) => {}
@@ -294,7 +299,9 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         return false;
     }
     let Some(neutral) = neutral(&mut kernel.arena, op, dtype) else { return false };
-    let row = largest_power((n / lanes).min(PARTIAL)) * lanes;
+    // Functions keep the machine busy, and need the registers.
+    let partial = if is_busy { 1 } else { PARTIAL };
+    let row = largest_power((n / lanes).min(partial)) * lanes;
     let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let base = kernel.arena.mul_const(e, row);
     let mut widener = Widener::new(l.var, base, row as u16);

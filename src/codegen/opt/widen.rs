@@ -2,7 +2,7 @@
 
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{ExprMap, Substitution, mentions_var, reads_memory};
+use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var};
 use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, VarId};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -189,8 +189,8 @@ impl Widener {
                 }
             }
             // The right side is only safe to evaluate where the left one lets it be.
-            Expr::Binary(crate::ir::BinOp::And | crate::ir::BinOp::Or, _, b)
-                if reads_memory(arena, b) || fails(arena, b) =>
+            Expr::Binary(crate::ir::BinOp::And | crate::ir::BinOp::Or, a, b)
+                if reads_beyond(arena, b, a) || fails(arena, b) =>
             {
                 self.pack(arena, e)?
             }
@@ -209,6 +209,10 @@ impl Widener {
             Expr::Cast(a) => {
                 let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
                 arena.cast(dtype, a)
+            }
+            Expr::Reinterpret(a) => {
+                let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
+                arena.reinterpret(dtype, a)
             }
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.wide(arena, c)?, self.wide(arena, t)?, self.wide(arena, o)?);
@@ -244,4 +248,21 @@ impl Widener {
         let items: SmallVec<[ExprId; 16]> = (0..self.lanes).map(|lane| self.in_lane(arena, e, lane)).collect();
         Some(arena.pack(&items))
     }
+}
+
+/// Does `e` read memory that `other` does not?
+fn reads_beyond(arena: &Arena, e: ExprId, other: ExprId) -> bool {
+    let loads = |e| {
+        let mut found = SmallVec::<[ExprId; 4]>::new();
+        for_each_expr(arena, e, &mut |e| {
+            if matches!(arena.expr(e), Expr::Load(..)) {
+                found.push(e);
+            }
+        });
+        found
+    };
+    // Most conditions read nothing.
+    let mine = loads(e);
+    let others = if mine.is_empty() { SmallVec::new() } else { loads(other) };
+    mine.iter().any(|l| !others.contains(l))
 }

@@ -10,6 +10,8 @@
 //! ```
 //! Register numbers in the prefixes are inverted.
 
+use super::code::Elem;
+
 /// Which table an opcode is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Map {
@@ -60,6 +62,8 @@ pub(super) enum Rm {
     Reg(u8),
     /// Base, displacement, and what EVEX scales short displacements by: the bytes accessed.
     Mem(Gpr, i32, u8),
+    /// A constant behind the code; see [`Asm::place_constants`].
+    Constant(u64, Elem),
 }
 
 /// Bytes so far.
@@ -67,20 +71,29 @@ pub(super) struct Asm {
     pub bytes: Vec<u8>,
     /// Are vector instructions encoded with EVEX?
     pub evex: bool,
+    /// Displacements to fill in: where they are, and of which constant.
+    pub constants: Vec<(usize, u64, Elem)>,
 }
 
 impl Asm {
     /// A vector instruction: `reg`, `vvvv` (0 where there is none) and `rm`.
     pub fn vector(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm, imm: Option<u8>) {
+        self.masked(op, length, reg, vvvv, rm, imm, 0);
+    }
+
+    /// The same under a mask register, with EVEX; 0 is none.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of an instruction")]
+    pub fn masked(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm, imm: Option<u8>, mask: u8) {
         let v = vvvv.unwrap_or(0);
         let (rm_low, rm_high) = match rm {
             Rm::Reg(r) => (r >> 3 & 1, r >> 4 & 1),
             Rm::Mem(base, ..) => (base.0 >> 3 & 1, 0),
+            Rm::Constant(..) => (0, 0),
         };
         if self.evex {
             let p0 = inverted(reg >> 3, 7) | inverted(rm_high, 6) | inverted(rm_low, 5) | inverted(reg >> 4, 4);
             let p1 = (u8::from(op.w) << 7) | ((!v & 15) << 3) | 4 | op.pp as u8;
-            let p2 = ((length as u8) << 5) | inverted(v >> 4, 3);
+            let p2 = ((length as u8) << 5) | inverted(v >> 4, 3) | mask;
             self.bytes.extend([0x62, p0 | op.map as u8, p1, p2]);
         } else {
             let p0 = inverted(reg >> 3, 7) | inverted(0, 6) | inverted(rm_low, 5) | op.map as u8;
@@ -100,6 +113,12 @@ impl Asm {
                 let unit = if self.evex { i32::from(scale) } else { 1 };
                 let short = (disp % unit == 0).then(|| i8::try_from(disp / unit).ok()).flatten();
                 self.address(reg, base, disp, short);
+            }
+            Rm::Constant(bits, elem) => {
+                // Relative to the end of the instruction; none that has an immediate operand reads constants.
+                self.bytes.push(0x05 | reg);
+                self.constants.push((self.bytes.len(), bits, elem));
+                self.bytes.extend([0; 4]);
             }
         }
     }
@@ -121,6 +140,32 @@ impl Asm {
             (0x40, Some(d)) => self.bytes.push(d as u8),
             (0x80, _) => self.bytes.extend(disp.to_le_bytes()),
             _ => {}
+        }
+    }
+
+    /// An instruction of two mask registers and a third, or of one with `a` missing: 16 bits.
+    pub fn mask(&mut self, opcode: u8, dst: u8, a: Option<u8>, b: u8) {
+        let two = u8::from(a.is_some());
+        let p1 = ((!a.unwrap_or(0) & 15) << 3) | (two << 2);
+        self.bytes.extend([0xC4, 0xE1, p1, opcode, 0xC0 | (dst << 3) | b]);
+    }
+
+    /// Puts the constants behind the code, each once, and fills in where they are.
+    pub fn place_constants(&mut self) {
+        let mut places: Vec<(u64, Elem, usize)> = Vec::new();
+        for (at, bits, elem) in std::mem::take(&mut self.constants) {
+            let known = places.iter().find(|p| (p.0, p.1.bytes()) == (bits, elem.bytes())).map(|p| p.2);
+            let place = known.unwrap_or_else(|| {
+                while !self.bytes.len().is_multiple_of(elem.bytes()) {
+                    self.bytes.push(0xCC);
+                }
+                let place = self.bytes.len();
+                self.bytes.extend(&bits.to_le_bytes()[..elem.bytes()]);
+                places.push((bits, elem, place));
+                place
+            });
+            let distance = place as i32 - (at as i32 + 4);
+            self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
         }
     }
 

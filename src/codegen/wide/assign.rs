@@ -1,38 +1,81 @@
-//! Registers for virtual registers: linear scan without spilling. Code that needs more registers than there are is not for
-//! a region.
+//! Registers for virtual registers: linear scan without spilling.
+//!
+//! Where there are too few, constants give theirs up, those that are used least first: they are loaded where they are
+//! needed. Code that still needs more is not for a region.
 
-use super::code::{Code, Inst, LoopId, VReg};
+use super::code::{Class, Code, Inst, LoopId, VReg};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+/// How many registers of each class there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registers {
+    pub vectors: u8,
+    /// The first cannot mask: it means that there is no mask.
+    pub masks: u8,
+}
+
 /// The machine register of each virtual register, by number; `None` if there are not enough.
-pub(super) fn assign(code: &Code, n_registers: usize) -> Option<Vec<u8>> {
+pub(super) fn assign(code: &mut Code, registers: Registers) -> Option<Vec<u8>> {
+    loop {
+        match scan(code, registers) {
+            Ok(assigned) => return Some(assigned),
+            Err(missing) => {
+                if !rematerialize(code, missing) {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Assigns registers, or says how many more vector registers would be needed.
+fn scan(code: &Code, registers: Registers) -> Result<Vec<u8>, usize> {
     let live = intervals(code);
-    let mut order: Vec<u32> = (0..code.n_vregs).filter(|&v| live[v as usize].0 != usize::MAX).collect();
+    let mut order: Vec<u32> = (0..code.classes.len() as u32).filter(|&v| live[v as usize].0 != usize::MAX).collect();
     order.sort_by_key(|&v| live[v as usize].0);
-    let mut assigned = vec![0u8; code.n_vregs as usize];
-    let mut free: Vec<u8> = (0..n_registers as u8).rev().collect();
-    let mut active: Vec<(usize, u8)> = Vec::new();
+    let mut assigned = vec![0u8; code.classes.len()];
+    let mut free: Vec<u8> = (0..registers.vectors).rev().collect();
+    let mut free_masks: Vec<u8> = (1..registers.masks).rev().collect();
+    let mut active: Vec<(usize, u8, Class)> = Vec::new();
+    let (mut missing, mut excess) = (0usize, 0usize);
     for v in order {
         let (start, end) = live[v as usize];
-        active.retain(|&(until, register)| {
+        active.retain(|&(until, register, class)| {
             // What ends where this begins is read before this is written.
             let ends = until <= start;
             if ends {
-                free.push(register);
+                match class {
+                    Class::Vector if register == NONE => excess -= 1,
+                    Class::Vector => free.push(register),
+                    Class::Mask => free_masks.push(register),
+                }
             }
             !ends
         });
-        let register = free.pop()?;
+        let class = code.classes[v as usize];
+        let register = match class {
+            Class::Vector => free.pop().unwrap_or_else(|| {
+                excess += 1;
+                missing = missing.max(excess);
+                NONE
+            }),
+            // There is nothing to give up for a mask.
+            Class::Mask => free_masks.pop().ok_or(usize::MAX)?,
+        };
         assigned[v as usize] = register;
-        active.push((end, register));
+        active.push((end, register, class));
     }
-    Some(assigned)
+    if missing == 0 { Ok(assigned) } else { Err(missing) }
 }
+
+/// A register that is missing.
+const NONE: u8 = u8::MAX;
 
 /// First and last position at which each virtual register is needed. A register that was set before a loop and is used
 /// in it lives through all of it.
 fn intervals(code: &Code) -> Vec<(usize, usize)> {
-    let mut live = vec![(usize::MAX, 0usize); code.n_vregs as usize];
+    let mut live = vec![(usize::MAX, 0usize); code.classes.len()];
     let mut loops: SmallVec<[(LoopId, usize, Vec<VReg>); 4]> = SmallVec::new();
     for (at, inst) in code.prologue.iter().chain(&code.insts).enumerate() {
         match inst {
@@ -65,4 +108,62 @@ fn intervals(code: &Code) -> Vec<(usize, usize)> {
         }
     }
     live
+}
+
+/// Instructions for which a constant that was loaded stays in its register.
+const KEPT: usize = 6;
+
+/// Lets `n` constants be loaded where they are used; `false` if there are none left.
+fn rematerialize(code: &mut Code, n: usize) -> bool {
+    let mut uses: HashMap<VReg, usize> = HashMap::new();
+    for inst in &code.insts {
+        for v in inst.uses() {
+            *uses.entry(v).or_default() += 1;
+        }
+    }
+    let is_const = |inst: &Inst| match *inst {
+        Inst::Const { dst, .. } => Some(dst),
+        _ => None,
+    };
+    let mut constants: Vec<VReg> = code.prologue.iter().filter_map(is_const).collect();
+    constants.sort_by_key(|v| (uses.get(v).copied().unwrap_or(0), *v));
+    constants.truncate(n);
+    if constants.is_empty() {
+        return false;
+    }
+    let mut given_up = HashMap::new();
+    code.prologue.retain(|inst| match *inst {
+        Inst::Const { dst, bits, elem } if constants.contains(&dst) => {
+            given_up.insert(dst, (bits, elem));
+            false
+        }
+        _ => true,
+    });
+    let old = std::mem::take(&mut code.insts);
+    // Where a constant was loaded to, and when.
+    let mut loaded: HashMap<VReg, (VReg, usize)> = HashMap::new();
+    for (at, mut inst) in old.into_iter().enumerate() {
+        if matches!(inst, Inst::Begin { .. } | Inst::End { .. }) {
+            loaded.clear();
+        }
+        for v in inst.uses() {
+            let Some(&(bits, elem)) = given_up.get(&v) else { continue };
+            if let Inst::Move { dst, .. } = inst {
+                inst = Inst::LoadConst { dst, bits, elem };
+                break;
+            }
+            let copy = match loaded.get(&v) {
+                Some(&(copy, then)) if at - then <= KEPT => copy,
+                _ => {
+                    let copy = code.fresh(Class::Vector);
+                    code.insts.push(Inst::LoadConst { dst: copy, bits, elem });
+                    loaded.insert(v, (copy, at));
+                    copy
+                }
+            };
+            inst.replace_use(v, copy);
+        }
+        code.insts.push(inst);
+    }
+    true
 }

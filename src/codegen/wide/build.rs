@@ -1,24 +1,30 @@
 //! From statements of the loop IR to vector code.
 
 use super::RegionArg;
-use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Op1, Op2, Stream, StreamId, VReg, Width};
 use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, Intrinsic};
+use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
 use crate::loopir::{Affine, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 /// A value in pieces of at most a register.
-type Pieces = SmallVec<[VReg; 4]>;
+pub(super) type Pieces = SmallVec<[VReg; 4]>;
 
 /// Vector code for statements that run one after the other, and the arguments it needs; `None` if something in them is
 /// not for region code.
-pub(super) fn build(kernel: &mut Kernel, stmts: &[StmtId], vector_bytes: usize) -> Option<(Code, Vec<RegionArg>)> {
+pub(super) fn build(
+    kernel: &mut Kernel,
+    stmts: &[StmtId],
+    vector_bytes: usize,
+    has_masks: bool,
+) -> Option<(Code, Vec<RegionArg>)> {
     let mut builder = Builder {
         kernel,
         vector_bytes,
+        has_masks,
         code: Code::default(),
         args: Vec::new(),
         arg_table: HashMap::default(),
@@ -37,9 +43,11 @@ pub(super) fn build(kernel: &mut Kernel, stmts: &[StmtId], vector_bytes: usize) 
     Some((builder.code, builder.args))
 }
 
-struct Builder<'a> {
-    kernel: &'a mut Kernel,
+pub(super) struct Builder<'a> {
+    pub kernel: &'a mut Kernel,
     vector_bytes: usize,
+    /// Are there mask registers?
+    pub has_masks: bool,
     code: Code,
     args: Vec<RegionArg>,
     /// Slots by buffer and index of the origin, or by value.
@@ -59,14 +67,15 @@ struct Builder<'a> {
 }
 
 /// The pieces of a type.
-struct Shape {
-    elem: Elem,
-    width: Width,
-    n: usize,
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub elem: Elem,
+    pub width: Width,
+    pub n: usize,
 }
 
 impl Builder<'_> {
-    fn shape(&self, e: ExprId) -> Option<Shape> {
+    pub fn shape(&self, e: ExprId) -> Option<Shape> {
         let ty = self.kernel.arena.ty(e);
         let elem = Elem::of(ty.dtype)?;
         if ty.lanes == 1 {
@@ -82,12 +91,15 @@ impl Builder<'_> {
         Some(Shape { elem, width: Width::of_bytes(self.vector_bytes)?, n: bytes / self.vector_bytes })
     }
 
-    fn fresh(&mut self) -> VReg {
-        self.code.n_vregs += 1;
-        VReg(self.code.n_vregs - 1)
+    pub fn fresh(&mut self) -> VReg {
+        self.code.fresh(Class::Vector)
     }
 
-    fn push(&mut self, inst: Inst) {
+    pub fn fresh_mask(&mut self) -> VReg {
+        self.code.fresh(if self.has_masks { Class::Mask } else { Class::Vector })
+    }
+
+    pub fn push(&mut self, inst: Inst) {
         self.code.insts.push(inst);
     }
 
@@ -144,6 +156,7 @@ impl Builder<'_> {
             }
             Stmt::Let { var, value } => {
                 let pieces = self.expr(value)?;
+                let pieces = pieces.into_iter().map(|v| self.own_copy(v)).collect();
                 self.vars.insert(var, pieces);
                 Some(())
             }
@@ -180,6 +193,16 @@ impl Builder<'_> {
         Some(())
     }
 
+    /// The register, or a copy of one that may be set again.
+    fn own_copy(&mut self, src: VReg) -> VReg {
+        if !self.locals.values().any(|pieces| pieces.contains(&src)) {
+            return src;
+        }
+        let dst = self.fresh();
+        self.push(Inst::Move { dst, src });
+        dst
+    }
+
     fn mentions_local(&self, e: ExprId, local: LocalId) -> bool {
         let mut found = false;
         crate::loopir::rewrite::for_each_expr(&self.kernel.arena, e, &mut |e| {
@@ -211,6 +234,28 @@ impl Builder<'_> {
             self.push(Inst::Fma { acc, a, b, elem, width });
         }
         Some(())
+    }
+
+    /// `a * b + c`.
+    pub fn mul_add(&mut self, a: ExprId, b: ExprId, c: ExprId, shape: &Shape) -> Option<Pieces> {
+        let (elem, width) = (shape.elem, shape.width);
+        let sums = self.expr(c)?;
+        if width != Width::Half && (self.is_single_load(a) || self.is_single_load(b)) {
+            let accs: Pieces = sums.iter().map(|_| self.fresh()).collect();
+            for (&dst, &src) in accs.iter().zip(&sums) {
+                self.push(Inst::Move { dst, src });
+            }
+            self.accumulate(&accs, a, b, shape)?;
+            return Some(accs);
+        }
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        let mut out = Pieces::new();
+        for ((&a, &b), &c) in a.iter().zip(&b).zip(&sums) {
+            let dst = self.fresh();
+            self.push(Inst::MulAdd { dst, a, b, c, elem, width });
+            out.push(dst);
+        }
+        Some(out)
     }
 
     fn is_single_load(&self, e: ExprId) -> bool {
@@ -307,7 +352,7 @@ impl Builder<'_> {
 
     // ---- expressions ---------------------------------------------------------------------------------------
 
-    fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
+    pub fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
         if let Some(&v) = self.constants.get(&(bits, elem as u8)) {
             return v;
         }
@@ -317,12 +362,16 @@ impl Builder<'_> {
         dst
     }
 
-    fn expr(&mut self, e: ExprId) -> Option<Pieces> {
+    pub fn expr(&mut self, e: ExprId) -> Option<Pieces> {
         if let Some(known) = self.memo.get(&e) {
             return Some(known.clone());
         }
-        let shape = self.shape(e)?;
-        let pieces = self.node(e, &shape)?;
+        let pieces = if self.kernel.arena.dtype(e) == DType::Bool {
+            self.condition(e)?
+        } else {
+            let shape = self.shape(e)?;
+            self.node(e, &shape)?
+        };
         // Registers are read where they are used.
         if !matches!(self.kernel.arena.expr(e), Expr::Local(_) | Expr::Var(_)) {
             self.memo.insert(e, pieces.clone());
@@ -402,10 +451,7 @@ impl Builder<'_> {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 Some(self.binary(op, &a, &b, elem, width))
             }
-            Expr::Call(f, list) => {
-                let args: SmallVec<[ExprId; 3]> = self.kernel.arena.list(list).into();
-                self.call(f, &args, shape)
-            }
+            Expr::Call(..) => self.call(e, shape),
             Expr::Cast(a) => {
                 if elem != Elem::F32 || Elem::of(self.kernel.arena.dtype(a)) != Some(Elem::I32) {
                     return None;
@@ -414,9 +460,10 @@ impl Builder<'_> {
                 Some(self.unary(Op1::Convert, &a, elem, width))
             }
             Expr::Reduce(op, a) => self.reduce(op, a),
+            Expr::Reinterpret(a) => self.expr(a),
+            Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::Compare(..)
             | Expr::Not(_)
-            | Expr::Select(..)
             | Expr::IfThenElse(..)
             | Expr::Ramp(..)
             | Expr::Pack(_)
@@ -434,7 +481,7 @@ impl Builder<'_> {
         Some(self.constant(bits, elem))
     }
 
-    fn binary(&mut self, op: Op2, a: &[VReg], b: &[VReg], elem: Elem, width: Width) -> Pieces {
+    pub fn binary(&mut self, op: Op2, a: &[VReg], b: &[VReg], elem: Elem, width: Width) -> Pieces {
         let mut out = Pieces::new();
         for (&a, &b) in a.iter().zip(b) {
             let dst = self.fresh();
@@ -444,7 +491,7 @@ impl Builder<'_> {
         out
     }
 
-    fn unary(&mut self, op: Op1, a: &[VReg], elem: Elem, width: Width) -> Pieces {
+    pub fn unary(&mut self, op: Op1, a: &[VReg], elem: Elem, width: Width) -> Pieces {
         let mut out = Pieces::new();
         for &a in a {
             let dst = self.fresh();
@@ -452,31 +499,6 @@ impl Builder<'_> {
             out.push(dst);
         }
         out
-    }
-
-    fn call(&mut self, f: Intrinsic, args: &[ExprId], shape: &Shape) -> Option<Pieces> {
-        let Shape { elem, width, .. } = *shape;
-        match f {
-            Intrinsic::Fma if elem != Elem::I32 => {
-                let c = self.expr(args[2])?;
-                let accs: Pieces = c
-                    .iter()
-                    .map(|&src| {
-                        let dst = self.fresh();
-                        self.push(Inst::Move { dst, src });
-                        dst
-                    })
-                    .collect();
-                self.accumulate(&accs, args[0], args[1], shape)?;
-                Some(accs)
-            }
-            Intrinsic::Sqrt if elem != Elem::I32 => {
-                let a = self.expr(args[0])?;
-                Some(self.unary(Op1::Sqrt, &a, elem, width))
-            }
-            // Nothing else yet: the statement goes through the other back end.
-            _ => None,
-        }
     }
 
     /// All lanes combined, half of them at a time.

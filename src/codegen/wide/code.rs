@@ -1,6 +1,6 @@
 //! Vector code of a region: instructions over virtual registers, in the order in which they run.
 
-use crate::ir::DType;
+use crate::ir::{CmpOp, DType};
 use smallvec::SmallVec;
 
 /// A virtual vector register. It holds one value at a time, but may be set more than once.
@@ -99,6 +99,15 @@ pub(super) struct Mem {
     pub disp: i32,
 }
 
+/// What registers hold values of a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// Vector registers.
+    Vector,
+    /// Mask registers, a bit for each lane.
+    Mask,
+}
+
 /// An operation on two values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op2 {
@@ -110,18 +119,33 @@ pub(super) enum Op2 {
     Min,
     /// `a > b ? a : b`.
     Max,
+    /// Of the bits, as the next two.
+    And,
+    Or,
+    Xor,
 }
 
 /// An operation on one value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op1 {
     Sqrt,
+    Round(Rounding),
     /// int32 to float32.
     Convert,
     /// The scalar in the lowest lane, in every lane.
     Broadcast,
     /// The upper half of the source in the lower half.
     UpperHalf,
+}
+
+/// To which integer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rounding {
+    /// Of two equally near ones, the even one.
+    Nearest = 0,
+    Down = 1,
+    Up = 2,
+    Truncate = 3,
 }
 
 /// An instruction.
@@ -150,6 +174,12 @@ pub(super) enum Inst {
     },
     /// A constant in every lane, by its bits.
     Const {
+        dst: VReg,
+        bits: u64,
+        elem: Elem,
+    },
+    /// The same from the region's own data, where it is needed.
+    LoadConst {
         dst: VReg,
         bits: u64,
         elem: Elem,
@@ -197,6 +227,53 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
+    /// `dst = a * b + c`.
+    MulAdd {
+        dst: VReg,
+        a: VReg,
+        b: VReg,
+        c: VReg,
+        elem: Elem,
+        width: Width,
+    },
+    /// Of 32-bit lanes; copies of the sign come in from the left.
+    Shift {
+        dst: VReg,
+        a: VReg,
+        left: bool,
+        by: u8,
+        width: Width,
+    },
+    /// The mask of the lanes where it holds: a mask register with EVEX, else lanes of all ones or zeros. Without EVEX,
+    /// of integers there are `Eq`, `Lt` and `Gt` only.
+    Compare {
+        op: CmpOp,
+        dst: VReg,
+        a: VReg,
+        b: VReg,
+        elem: Elem,
+        width: Width,
+    },
+    /// Of mask registers.
+    MaskBinary {
+        op: Op2,
+        dst: VReg,
+        a: VReg,
+        b: VReg,
+    },
+    MaskNot {
+        dst: VReg,
+        a: VReg,
+    },
+    /// Lanes of `then` where the mask is set, of `otherwise` elsewhere.
+    Select {
+        dst: VReg,
+        mask: VReg,
+        then: VReg,
+        otherwise: VReg,
+        elem: Elem,
+        width: Width,
+    },
     Move {
         dst: VReg,
         src: VReg,
@@ -212,10 +289,15 @@ impl Inst {
             | Inst::Load { .. }
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
+            | Inst::LoadConst { .. }
             | Inst::Arg { .. } => SmallVec::new(),
             Inst::Store { src, .. } | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
-            Inst::Unary { a, .. } => SmallVec::from_slice(&[a]),
-            Inst::Binary { a, b, .. } => SmallVec::from_slice(&[a, b]),
+            Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::MaskNot { a, .. } => SmallVec::from_slice(&[a]),
+            Inst::Binary { a, b, .. } | Inst::Compare { a, b, .. } | Inst::MaskBinary { a, b, .. } => {
+                SmallVec::from_slice(&[a, b])
+            }
+            Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
+            Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
             Inst::Fma { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
             Inst::FmaMem { acc, a, .. } => SmallVec::from_slice(&[acc, a]),
         }
@@ -228,11 +310,54 @@ impl Inst {
             Inst::Load { dst, .. }
             | Inst::LoadAll { dst, .. }
             | Inst::Const { dst, .. }
+            | Inst::LoadConst { dst, .. }
+            | Inst::MulAdd { dst, .. }
+            | Inst::Shift { dst, .. }
+            | Inst::Compare { dst, .. }
+            | Inst::MaskBinary { dst, .. }
+            | Inst::MaskNot { dst, .. }
+            | Inst::Select { dst, .. }
             | Inst::Arg { dst, .. }
             | Inst::Unary { dst, .. }
             | Inst::Binary { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
             Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } => Some(acc),
+        }
+    }
+
+    /// Replaces a register that it reads and does not set.
+    pub fn replace_use(&mut self, old: VReg, new: VReg) {
+        let replace = |v: &mut VReg| {
+            if *v == old {
+                *v = new;
+            }
+        };
+        match self {
+            Inst::Begin { .. }
+            | Inst::End { .. }
+            | Inst::Load { .. }
+            | Inst::LoadAll { .. }
+            | Inst::Const { .. }
+            | Inst::LoadConst { .. }
+            | Inst::Arg { .. } => {}
+            Inst::Store { src: a, .. }
+            | Inst::Move { src: a, .. }
+            | Inst::Unary { a, .. }
+            | Inst::Shift { a, .. }
+            | Inst::MaskNot { a, .. }
+            | Inst::FmaMem { a, .. } => replace(a),
+            Inst::Binary { a, b, .. }
+            | Inst::Compare { a, b, .. }
+            | Inst::MaskBinary { a, b, .. }
+            | Inst::Fma { a, b, .. } => {
+                replace(a);
+                replace(b);
+            }
+            Inst::MulAdd { a, b, c, .. } | Inst::Select { mask: a, then: b, otherwise: c, .. } => {
+                replace(a);
+                replace(b);
+                replace(c);
+            }
         }
     }
 }
@@ -252,6 +377,15 @@ pub(super) struct Code {
     /// Constants and arguments first.
     pub prologue: Vec<Inst>,
     pub insts: Vec<Inst>,
-    pub n_vregs: u32,
+    /// By virtual register.
+    pub classes: Vec<Class>,
     pub streams: Vec<Stream>,
+}
+
+impl Code {
+    /// A new virtual register.
+    pub fn fresh(&mut self, class: Class) -> VReg {
+        self.classes.push(class);
+        VReg(self.classes.len() as u32 - 1)
+    }
 }

@@ -5,6 +5,7 @@
 
 use super::asm::{Asm, Gpr, Length, Map, Opcode, Pp, RAX, RDI, Rm};
 use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, StreamId, VReg, Width};
+use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
 /// General registers in the order in which they are given out. The last six belong to the caller.
@@ -28,7 +29,7 @@ pub(super) fn encode(code: &Code, registers: &[u8], evex: bool, vector_bytes: us
         _ => Length::L128,
     };
     let mut encoder = Encoder {
-        asm: Asm { bytes: Vec::with_capacity(64 + code.insts.len() * 8), evex },
+        asm: Asm { bytes: Vec::with_capacity(64 + code.insts.len() * 8), evex, constants: Vec::new() },
         code,
         registers,
         whole,
@@ -44,6 +45,7 @@ pub(super) fn encode(code: &Code, registers: &[u8], evex: bool, vector_bytes: us
     code.insts.iter().try_for_each(|inst| encoder.inst(inst))?;
     saved.iter().rev().for_each(|&r| encoder.asm.pop(r));
     encoder.asm.leave();
+    encoder.asm.place_constants();
     Some(encoder.asm.bytes)
 }
 
@@ -150,9 +152,16 @@ impl Encoder<'_> {
                 self.broadcast(self.reg(dst), rm, elem, self.whole);
             }
             Inst::Const { dst, bits, elem } => self.constant(self.reg(dst), bits, elem),
+            Inst::LoadConst { dst, bits: 0, .. } => self.zero(self.reg(dst)),
+            Inst::LoadConst { dst, bits, elem } => {
+                self.broadcast(self.reg(dst), Rm::Constant(bits, elem), elem, self.whole);
+            }
             Inst::Unary { op, dst, a, elem, width } => self.unary(op, dst, a, elem, width),
             Inst::Binary { op: o, dst, a, b, elem, width } => {
                 let opcode = match (elem, o) {
+                    (_, Op2::And) => op(Map::M0F, Pp::P66, 0xDB, false),
+                    (_, Op2::Or) => op(Map::M0F, Pp::P66, 0xEB, false),
+                    (_, Op2::Xor) => op(Map::M0F, Pp::P66, 0xEF, false),
                     (Elem::I32, Op2::Add) => op(Map::M0F, Pp::P66, 0xFE, false),
                     (Elem::I32, Op2::Sub) => op(Map::M0F, Pp::P66, 0xFA, false),
                     (Elem::I32, Op2::Mul) => op(Map::M0F38, Pp::P66, 0x40, false),
@@ -171,18 +180,101 @@ impl Encoder<'_> {
             }
             Inst::Fma { acc, a, b, elem, width } => {
                 let rm = Rm::Reg(self.reg(b));
-                self.asm.vector(fma(elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+                self.asm.vector(fma(ACC, elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
             }
             Inst::FmaMem { acc, a, b, elem, width } => {
                 let rm = self.mem(b, bytes(elem, width));
-                self.asm.vector(fma(elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+                self.asm.vector(fma(ACC, elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
             }
-            Inst::Move { dst, src } => {
-                if self.reg(dst) != self.reg(src) {
-                    let opcode = op(Map::M0F, Pp::None, 0x28, false);
-                    self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Reg(self.reg(src)), None);
+            Inst::MulAdd { dst, a, b, c, elem, width } => {
+                let [dst, a, b, c] = [dst, a, b, c].map(|v| self.reg(v));
+                // In the register of the sum or of a factor, whichever it shares.
+                let (form, x, y) = match dst {
+                    _ if dst == c => (ACC, a, b),
+                    _ if dst == a => (FACTOR, b, c),
+                    _ if dst == b => (FACTOR, a, c),
+                    _ => {
+                        self.copy(dst, c);
+                        (ACC, a, b)
+                    }
+                };
+                self.asm.vector(fma(form, elem, width), length(width), dst, Some(x), Rm::Reg(y), None);
+            }
+            Inst::Shift { dst, a, left, by, width } => {
+                let opcode = op(Map::M0F, Pp::P66, 0x72, false);
+                let form = if left { 6 } else { 4 };
+                let rm = Rm::Reg(self.reg(a));
+                self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(by));
+            }
+            Inst::Compare { op, dst, a, b, elem, width } => {
+                self.compare(op, self.reg(dst), self.reg(a), self.reg(b), elem, length(width))?;
+            }
+            Inst::MaskBinary { op: o, dst, a, b } => {
+                let opcode = match o {
+                    Op2::And => 0x41,
+                    Op2::Or => 0x45,
+                    Op2::Xor => 0x47,
+                    Op2::Add | Op2::Sub | Op2::Mul | Op2::Div | Op2::Min | Op2::Max => return None,
+                };
+                self.asm.mask(opcode, self.reg(dst), Some(self.reg(a)), self.reg(b));
+            }
+            Inst::MaskNot { dst, a } => self.asm.mask(0x44, self.reg(dst), None, self.reg(a)),
+            Inst::Select { dst, mask, then, otherwise, elem, width } => {
+                let (dst, otherwise, rm) = (self.reg(dst), Some(self.reg(otherwise)), Rm::Reg(self.reg(then)));
+                let (mask, is_double) = (self.reg(mask), elem == Elem::F64);
+                if self.asm.evex {
+                    let opcode = op(Map::M0F38, Pp::P66, 0x65, is_double);
+                    self.asm.masked(opcode, length(width), dst, otherwise, rm, None, mask);
+                } else {
+                    let opcode = op(Map::M0F3A, Pp::P66, if is_double { 0x4B } else { 0x4A }, false);
+                    self.asm.vector(opcode, length(width), dst, otherwise, rm, Some(mask << 4));
                 }
             }
+            Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
+        }
+        Some(())
+    }
+
+    fn copy(&mut self, dst: u8, src: u8) {
+        if dst != src {
+            let opcode = op(Map::M0F, Pp::None, 0x28, false);
+            self.asm.vector(opcode, self.whole, dst, None, Rm::Reg(src), None);
+        }
+    }
+
+    /// A mask; lanes that a vector does not have may have any.
+    fn compare(&mut self, o: CmpOp, dst: u8, a: u8, b: u8, elem: Elem, length: Length) -> Option<()> {
+        if elem != Elem::I32 {
+            // Ordered and quiet, but for `Ne`, which holds for NaN.
+            let predicate = match o {
+                CmpOp::Eq => 0x00,
+                CmpOp::Ne => 0x04,
+                CmpOp::Lt => 0x11,
+                CmpOp::Le => 0x12,
+                CmpOp::Gt => 0x1E,
+                CmpOp::Ge => 0x1D,
+            };
+            let opcode = arithmetic(0xC2, elem, Width::X);
+            self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), Some(predicate));
+        } else if self.asm.evex {
+            let predicate = match o {
+                CmpOp::Eq => 0,
+                CmpOp::Lt => 1,
+                CmpOp::Le => 2,
+                CmpOp::Ne => 4,
+                CmpOp::Ge => 5,
+                CmpOp::Gt => 6,
+            };
+            let opcode = op(Map::M0F3A, Pp::P66, 0x1F, false);
+            self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), Some(predicate));
+        } else {
+            let (byte, a, b) = match o {
+                CmpOp::Eq => (0x76, a, b),
+                CmpOp::Gt => (0x66, a, b),
+                CmpOp::Lt => (0x66, b, a),
+                CmpOp::Ne | CmpOp::Le | CmpOp::Ge => return None,
+            };
+            self.asm.vector(op(Map::M0F, Pp::P66, byte, false), length, dst, Some(a), Rm::Reg(b), None);
         }
         Some(())
     }
@@ -222,7 +314,7 @@ impl Encoder<'_> {
                 // movddup: of two lanes there is no broadcast.
                 let rm = match rm {
                     Rm::Mem(base, disp, _) => Rm::Mem(base, disp, 8),
-                    reg => reg,
+                    other => other,
                 };
                 self.asm.vector(op(Map::M0F, Pp::F2, 0x12, true), length, dst, None, rm, None);
             }
@@ -234,10 +326,7 @@ impl Encoder<'_> {
     fn constant(&mut self, dst: u8, bits: u64, elem: Elem) {
         let is_wide = elem == Elem::F64;
         if bits == 0 {
-            // Exclusive or with itself; a short one clears the whole register.
-            let opcode = op(Map::M0F, Pp::P66, 0xEF, false);
-            self.asm.vector(opcode, Length::L128, dst, Some(dst), Rm::Reg(dst), None);
-            return;
+            return self.zero(dst);
         }
         self.asm.set(RAX, bits);
         if self.asm.evex {
@@ -250,12 +339,23 @@ impl Encoder<'_> {
         }
     }
 
+    /// Exclusive or with itself; a short one clears the whole register.
+    fn zero(&mut self, dst: u8) {
+        let opcode = op(Map::M0F, Pp::P66, 0xEF, false);
+        self.asm.vector(opcode, Length::L128, dst, Some(dst), Rm::Reg(dst), None);
+    }
+
     fn unary(&mut self, o: Op1, dst: VReg, a: VReg, elem: Elem, width: Width) {
         let (dst, a) = (self.reg(dst), self.reg(a));
         match o {
             Op1::Sqrt => {
                 let source = (width == Width::Scalar).then_some(a);
                 self.asm.vector(arithmetic(0x51, elem, width), length(width), dst, source, Rm::Reg(a), None);
+            }
+            Op1::Round(to) => {
+                let is_double = elem == Elem::F64;
+                let opcode = op(Map::M0F3A, Pp::P66, if is_double { 0x09 } else { 0x08 }, is_double);
+                self.asm.vector(opcode, length(width), dst, None, Rm::Reg(a), Some(to as u8));
             }
             Op1::Convert => {
                 self.asm.vector(op(Map::M0F, Pp::None, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
@@ -283,8 +383,13 @@ impl Encoder<'_> {
     }
 }
 
-fn fma(elem: Elem, width: Width) -> Opcode {
-    let byte = if width == Width::Scalar { 0xB9 } else { 0xB8 };
+/// Multiplication and addition into the register of the sum: `dst += a * b`.
+const ACC: u8 = 0xB8;
+/// Into that of a factor: `dst = dst * a + b`.
+const FACTOR: u8 = 0xA8;
+
+fn fma(form: u8, elem: Elem, width: Width) -> Opcode {
+    let byte = form + u8::from(width == Width::Scalar);
     let w = elem == Elem::F64;
     Opcode { map: Map::M0F38, pp: Pp::P66, byte, w, vex_w: w }
 }

@@ -1,12 +1,13 @@
 //! The wide-vector back end: inner nests of a kernel as functions of their own, in vectors wider than Cranelift's.
 //!
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
-//! but memory and registers of their own: no condition, no check, no parallel loop, nothing that must look at the stop
+//! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions), [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
-//! Regions are leaf functions, free of data and of addresses, so equal ones could be shared and kept.
+//! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
+//! shared and kept.
 //!
 //! What comes before: loop optimisation for vectors of this width. What comes after: [`clif`](super::clif), which emits
 //! the calls. Start reading at [`plan`].
@@ -16,14 +17,16 @@ mod assign;
 mod build;
 mod code;
 mod encode;
+mod lanes;
 
 use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
+use crate::ir::DType;
 use crate::ir::expr::FxBuild;
-use crate::ir::{DType, Intrinsic};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
+use assign::Registers;
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
 
@@ -137,8 +140,9 @@ impl Planner<'_> {
     fn compile(&mut self, run: &[StmtId]) -> bool {
         let vector_bytes = self.options.isa.vector_bits() as usize / 8;
         let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
-        let Some((code, args)) = build::build(self.kernel, run, vector_bytes) else { return false };
-        let Some(registers) = assign::assign(&code, if evex { 32 } else { 16 }) else { return false };
+        let Some((mut code, args)) = build::build(self.kernel, run, vector_bytes, evex) else { return false };
+        let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
+        let Some(registers) = assign::assign(&mut code, available) else { return false };
         let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
         self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
         true
@@ -203,7 +207,11 @@ impl Planner<'_> {
         let arena = &self.kernel.arena;
         let mut fine = true;
         values(arena, e, &mut |e| {
-            fine &= Elem::of(arena.dtype(e)).is_some()
+            fine &= match arena.dtype(e) {
+                DType::Bool => lanes::compared(arena, e).is_some(),
+                dtype => Elem::of(dtype).is_some(),
+            };
+            fine = fine
                 && match arena.expr(e) {
                     Expr::Int(_)
                     | Expr::Float(_)
@@ -213,27 +221,28 @@ impl Planner<'_> {
                     | Expr::Load(..)
                     | Expr::Broadcast(_)
                     | Expr::Reduce(..) => true,
-                    Expr::Call(f, _) => matches!(f, Intrinsic::Fma | Intrinsic::Sqrt),
+                    Expr::Call(..) => lanes::is_call(arena, e),
+                    Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Reinterpret(_) => true,
                     Expr::Cast(a) => arena.dtype(a) == DType::Int32 && arena.dtype(e) == DType::Float32,
-                    Expr::Compare(..)
-                    | Expr::Not(_)
-                    | Expr::Select(..)
-                    | Expr::IfThenElse(..)
-                    | Expr::Ramp(..)
-                    | Expr::Pack(_)
-                    | Expr::Extract(..) => false,
+                    Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) => false,
                 };
         });
         fine
     }
 }
 
-/// Calls `f` with the nodes of a value, without the indices of its loads.
+/// Calls `f` with the nodes of a value, each once, without the indices of its loads.
 fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
-    f(e);
-    if !matches!(arena.expr(e), Expr::Load(..)) {
-        arena.for_each_child(e, |c| values(arena, c, f));
+    fn walk(arena: &Arena, e: ExprId, seen: &mut HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
+        if !seen.insert(e) {
+            return;
+        }
+        f(e);
+        if !matches!(arena.expr(e), Expr::Load(..)) {
+            arena.for_each_child(e, |c| walk(arena, c, seen, f));
+        }
     }
+    walk(arena, e, &mut HashSet::default(), f);
 }
 
 /// Calls `f` with a statement and those inside.
@@ -283,5 +292,7 @@ fn mentions(arena: &Arena, stmt: Stmt, f: &mut impl FnMut(LocalId)) {
     });
 }
 
+#[cfg(test)]
+mod encode_tests;
 #[cfg(test)]
 mod tests;

@@ -80,6 +80,42 @@ fn elementwise_operations_of_all_row_lengths() {
 }
 
 #[test]
+fn conditions_and_functions_of_all_row_lengths() {
+    for n in (1..=34).chain([64, 99]) {
+        for (dtype, value) in [
+            ("float32", "select(X[i] < Z[0] && X[i] > -0.5 || X[i] >= 0.75, X[i] * 2.0, Z[0])"),
+            ("float32", "select(!(X[i] <= 0.25) && X[i] != 0.5, abs(X[i]), copysign(Z[0], X[i]))"),
+            ("float32", "floor(X[i] * 9.0) + ceil(X[i] * 7.0) + trunc(X[i] * 5.0) + nearbyint(X[i] * 3.0)"),
+            ("float32", "select(isnan(X[i] / (X[i] - X[i])), Z[0], X[i])"),
+            ("float32", "reinterpret(float32, bitwise_and(reinterpret(int32, X[i]), int32(-4096)))"),
+            ("float64", "select(X[i] == Z[0] || !(X[i] > float64(0.5)), X[i], floor(X[i] * float64(8.0)))"),
+            ("float64", "select(X[i] < Z[0] && X[i] > float64(-0.5), abs(X[i]), copysign(Z[0], X[i]))"),
+            ("int32", "select(X[i] <= Z[0] && X[i] >= int32(-5) || X[i] == int32(7), X[i], int32(3) - X[i])"),
+            (
+                "int32",
+                "select(X[i] != Z[0] && !(X[i] < int32(2)), X[i], shift_right(shift_left(X[i], int32(7)), int32(5)))",
+            ),
+            ("int32", "select(X[i] > Z[0], bitwise_or(X[i], int32(9)), bitwise_xor(X[i], int32(5)))"),
+        ] {
+            let text = format!(
+                "kernel @f(X: in {dtype}[{n}], Z: in {dtype}[1], Y: out {dtype}[{n}]) {{
+  for i in {n} independent vector {{
+    Y[i] = {value}
+  }}
+}}
+"
+            );
+            check_text(&text, n, Closeness::Exact);
+        }
+    }
+    let text = "kernel @f(X: in float32[256], Y: out float32[256]) {
+  for i in 256 independent { Y[i] = select(X[i] > 0.0 && X[i] < 0.5, tanh(X[i]), floor(X[i])) }
+}
+";
+    assert!(wide_sets().is_empty() || check_text(text, 1, Closeness::Ulps(4.0)) == wide_sets().len(), "no region");
+}
+
+#[test]
 fn reductions_of_all_row_lengths() {
     for n in (1..=70).chain([128, 255]) {
         for (dtype, start, value) in [

@@ -1,0 +1,187 @@
+//! Exponentials, and what is computed from them.
+
+use super::ops::Ops;
+use crate::ir::CmpOp;
+use crate::loopir::ExprId;
+
+/// Adding it to a small number leaves the nearest integer in the low bits; 127 more is the bias of exponents, so that
+/// shifted by [`FRACTION`] they are the power of two. Taking it away again leaves the integer as a float.
+const ROUND: f32 = 12_582_912.0 + 127.0;
+
+/// Bits of the fraction.
+const FRACTION: i32 = 23;
+
+/// A base, whose powers are computed as `p(r) * 2^m * 2^m` with `x = m * step + r` and `|r| <= step / 2`.
+///
+/// The step is that of two powers of two, and the result is scaled twice: so it overflows to infinity and underflows
+/// through the subnormal numbers to zero with one rounding, while both factors are normal.
+pub(super) struct Base {
+    /// Below, the result rounds to zero; above, to infinity; `m` stays within ±127.
+    limits: (f32, f32),
+    per_step: f32,
+    /// The step in two parts. The first has so few bits that multiples of it are exact.
+    step: (f32, f32),
+    /// Of `p`, the highest power first.
+    coefficients: [f32; 8],
+}
+
+fn power(o: &mut Ops<'_>, base: &Base, x: ExprId) -> ExprId {
+    power_of(o, base, x, None)
+}
+
+/// The power of `x + low`, where `low` is far smaller.
+pub(super) fn power_of_sum(o: &mut Ops<'_>, base: &Base, x: ExprId, low: ExprId) -> ExprId {
+    power_of(o, base, x, Some(low))
+}
+
+fn power_of(o: &mut Ops<'_>, base: &Base, x: ExprId, rest: Option<ExprId>) -> ExprId {
+    let x = o.at_least(base.limits.0, x);
+    let x = o.at_most(base.limits.1, x);
+    let x = o.named("x", x);
+    let per_step = o.c(base.per_step);
+    let t = o.fma_c(x, per_step, ROUND);
+    let t = o.named("t", t);
+    let round = o.c(ROUND);
+    let m = o.sub(t, round);
+    let m = o.named("m", m);
+    let (high, low) = (o.c(-base.step.0), o.c(-base.step.1));
+    let r = o.fma(m, high, x);
+    let r = if base.step.1 == 0.0 { r } else { o.fma(m, low, r) };
+    let r = match rest {
+        Some(rest) => o.add(r, rest),
+        None => r,
+    };
+    let r = o.named("r", r);
+    let p = o.horner(r, &base.coefficients);
+    let bits = o.bits(t);
+    let bits = o.shift_left(bits, FRACTION);
+    let scale = o.float(bits);
+    let scale = o.named("s", scale);
+    let scaled = o.mul(p, scale);
+    o.mul(scaled, scale)
+}
+
+/// `e^x`.
+pub(super) fn exp(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    const BASE: Base = Base {
+        limits: (-104.0, 89.0),
+        per_step: 0.7213475,
+        step: (1.3862915, 2.8572135e-6),
+        coefficients: [0.00020107703, 0.0014129006, 0.008332572, 0.041659802, 0.16666673, 0.50000054, 1.0, 1.0],
+    };
+    power(o, &BASE, x)
+}
+
+/// Powers of two.
+pub(super) const TWO: Base = Base {
+    limits: (-151.0, 129.0),
+    per_step: 0.5,
+    step: (2.0, 0.0),
+    coefficients: [1.5031205e-5, 0.00015653636, 0.0013339478, 0.0096167205, 0.055503797, 0.24022673, 0.69314724, 1.0],
+};
+
+/// `2^x`.
+pub(super) fn exp2(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    power(o, &TWO, x)
+}
+
+/// `10^x`.
+pub(super) fn exp10(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    const BASE: Base = Base {
+        limits: (-45.5, 38.75),
+        per_step: 1.660964,
+        step: (0.60206604, -6.048711e-6),
+        coefficients: [
+            0.067106955,
+            0.21035601,
+            0.53962123,
+            1.1710837,
+            2.0346673,
+            2.6509514,
+            std::f32::consts::LN_10,
+            1.0,
+        ],
+    };
+    power(o, &BASE, x)
+}
+
+/// `1 / (1 + e^-x)`, as `e^x / (1 + e^x)` for negative `x`: the exponential never overflows.
+pub(super) fn sigmoid(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    let (zero, one) = (o.c(0.0), o.c(1.0));
+    let magnitude = o.abs(x);
+    let negated = o.sub(zero, magnitude);
+    let e = exp(o, negated);
+    let e = o.named("e", e);
+    let is_negative = o.compare(CmpOp::Lt, x, zero);
+    let numerator = o.select(is_negative, e, one);
+    let denominator = o.add(e, one);
+    o.div(numerator, denominator)
+}
+
+/// `e^x - 1` with a small relative error everywhere in -18.5 … 18.5, as `(e^r - 1) * 2^n + (2^n - 1)`.
+fn exp_minus_1(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    /// ln 2, the first part of few bits.
+    const STEP: (f32, f32) = (0.69314575, 1.4286068e-6);
+    /// Of `(e^r - 1 - r) / r²`.
+    const COEFFICIENTS: [f32; 5] = [0.0013946416, 0.008366564, 0.041666284, 0.16666543, 0.5];
+    let per_step = o.c(std::f32::consts::LOG2_E);
+    let t = o.fma_c(x, per_step, ROUND);
+    let t = o.named("t", t);
+    let round = o.c(ROUND);
+    let n = o.sub(t, round);
+    let n = o.named("n", n);
+    let (high, low) = (o.c(-STEP.0), o.c(-STEP.1));
+    let r = o.fma(n, high, x);
+    let r = o.fma(n, low, r);
+    let r = o.named("r", r);
+    let p = o.horner(r, &COEFFICIENTS);
+    let square = o.mul(r, r);
+    let p = o.fma(p, square, r);
+    let bits = o.bits(t);
+    let bits = o.shift_left(bits, FRACTION);
+    let scale = o.float(bits);
+    let scale = o.named("s", scale);
+    let one = o.c(1.0);
+    let rest = o.sub(scale, one);
+    o.fma(p, scale, rest)
+}
+
+/// `tanh x = (e^2x - 1) / (e^2x + 1)` of the magnitude, which is 1 from 9.01 on.
+pub(super) fn tanh(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    let magnitude = o.abs(x);
+    let twice = o.add(magnitude, magnitude);
+    let y = o.at_most(18.25, twice);
+    let y = o.named("y", y);
+    let e = exp_minus_1(o, y);
+    let e = o.named("e", e);
+    let two = o.c(2.0);
+    let denominator = o.add(e, two);
+    let quotient = o.div(e, denominator);
+    o.with_sign(quotient, x)
+}
+
+/// `erf x = 1 - e^-q(x)` of the magnitude, where `q = -ln(1 - erf)` is as smooth as a polynomial; 1 from 3.925 on.
+pub(super) fn erf(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    /// Of `-q(x) / x`.
+    const COEFFICIENTS: [f32; 9] = [
+        9.256262e-6,
+        -0.00011764125,
+        0.0006328368,
+        -0.0016670274,
+        0.00016039601,
+        0.019153064,
+        -0.10277783,
+        -0.6366194,
+        -std::f32::consts::FRAC_2_SQRT_PI,
+    ];
+    let magnitude = o.abs(x);
+    let a = o.at_most(3.925, magnitude);
+    let a = o.named("a", a);
+    let q = o.horner(a, &COEFFICIENTS);
+    let y = o.mul(q, a);
+    let y = o.named("y", y);
+    let e = exp_minus_1(o, y);
+    // Its sign is set already unless it is zero; the other one is that of `x`.
+    let magnitude = o.abs(e);
+    o.with_sign(magnitude, x)
+}

@@ -1,0 +1,126 @@
+//! Functions in terms of operations that vectors have.
+//!
+//!     Y[i; 16] = exp(X[i; 16])
+//!     // becomes
+//!     let x: float32x16 = X[i; 16]
+//!     let t: float32x16 = …
+//!     Y[i; 16] = fma(…)
+//!
+//! Both back ends then compute functions without calls, and each lane gets the bits that the scalar of a remainder gets:
+//! the operations are the same, and no later pass contracts or reorders them. Expanded is what is computed in `float32`,
+//! half precision through it; the rest stays a call of [`crate::codegen::runtime::functions`].
+//!
+//! Errors are at most 4 units in the last place over the whole range, without selecting lanes where that is possible:
+//! infinity, zero and NaN come out of the arithmetic. Subnormal numbers count as the floating-point state has it: flushed
+//! to zero unless floats are strict. The coefficients minimise the largest error of the result on the interval (Remez'
+//! algorithm in double precision, then rounded).
+//!
+//! What is used several times is named, unless it stands where it might not be evaluated: naming it would evaluate it.
+
+mod exp;
+mod log;
+mod ops;
+mod pow;
+#[cfg(test)]
+mod tests;
+
+use super::machine::Machine;
+use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, DType, Intrinsic};
+use crate::loopir::rewrite::map_operands;
+use crate::loopir::{Arena, Expr, ExprId, Kernel};
+use hashbrown::HashMap;
+use ops::Ops;
+use smallvec::SmallVec;
+
+/// Expands the functions of the kernel.
+pub fn functions(kernel: &mut Kernel, machine: &Machine) {
+    let body = kernel.body;
+    kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
+        let mut expander = Expander { machine, memo: HashMap::default(), named: Vec::new() };
+        let new = map_operands(stmt, |e| expander.expr(&mut kernel.arena, e, true));
+        for let_ in expander.named {
+            out.push(kernel.stmts.push(let_));
+        }
+        out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+    });
+}
+
+/// Vector registers that a function occupies while it is computed, beside its operands; none if it stays a call.
+pub(super) fn pressure(function: Intrinsic, dtype: DType, machine: &Machine) -> usize {
+    match expansion(function, dtype, machine) {
+        None => 0,
+        Some(_) if function == Intrinsic::Pow => 12,
+        Some(_) => 5,
+    }
+}
+
+/// Builds a function from its operands.
+type Expansion = fn(&mut Ops<'_>, &[ExprId]) -> ExprId;
+
+/// How a function is computed; nothing for those that are operations themselves, or too rare.
+fn expansion(function: Intrinsic, dtype: DType, machine: &Machine) -> Option<Expansion> {
+    if !matches!(dtype, DType::Float32 | DType::Float16 | DType::BFloat16) {
+        return None;
+    }
+    Some(match function {
+        Intrinsic::Exp => |o, a| exp::exp(o, a[0]),
+        Intrinsic::Exp2 => |o, a| exp::exp2(o, a[0]),
+        Intrinsic::Exp10 => |o, a| exp::exp10(o, a[0]),
+        Intrinsic::Sigmoid => |o, a| exp::sigmoid(o, a[0]),
+        Intrinsic::Tanh => |o, a| exp::tanh(o, a[0]),
+        Intrinsic::Erf => |o, a| exp::erf(o, a[0]),
+        Intrinsic::Log => |o, a| log::log(o, a[0]),
+        Intrinsic::Log2 => |o, a| log::log2(o, a[0]),
+        Intrinsic::Log10 => |o, a| log::log10(o, a[0]),
+        Intrinsic::Log1p => |o, a| log::log1p(o, a[0]),
+        Intrinsic::Pow if machine.has_fma => |o, a| pow::pow(o, a[0], a[1]),
+        Intrinsic::Rsqrt => |o, a| {
+            let (one, root) = (o.c(1.0), o.sqrt(a[0]));
+            o.div(one, root)
+        },
+        _ => return None,
+    })
+}
+
+struct Expander<'a> {
+    machine: &'a Machine,
+    /// By expression, and whether it is certain to be evaluated.
+    memo: HashMap<(ExprId, bool), ExprId, FxBuild>,
+    /// Statements that name values, to stand before the one that is rewritten.
+    named: Vec<crate::loopir::Stmt>,
+}
+
+impl Expander<'_> {
+    fn expr(&mut self, arena: &mut Arena, e: ExprId, certain: bool) -> ExprId {
+        if let Some(&done) = self.memo.get(&(e, true)).or_else(|| self.memo.get(&(e, certain))) {
+            return done;
+        }
+        let lazy = match arena.expr(e) {
+            Expr::IfThenElse(..) => true,
+            Expr::Binary(BinOp::And | BinOp::Or, ..) => arena.lanes(e) == 1,
+            _ => false,
+        };
+        let mut operands = 0;
+        let rebuilt = arena.map_children(e, |arena, c| {
+            operands += 1;
+            self.expr(arena, c, certain && (!lazy || operands == 1))
+        });
+        let result = self.call(arena, rebuilt, certain).unwrap_or(rebuilt);
+        self.memo.insert((e, certain), result);
+        result
+    }
+
+    fn call(&mut self, arena: &mut Arena, e: ExprId, certain: bool) -> Option<ExprId> {
+        let Expr::Call(function, list) = arena.expr(e) else { return None };
+        let ty = arena.ty(e);
+        let expand = expansion(function, ty.dtype, self.machine)?;
+        let args: SmallVec<[ExprId; 2]> = arena.list(list).into();
+        let args: SmallVec<[ExprId; 2]> = args.into_iter().map(|a| arena.cast(DType::Float32, a)).collect();
+        let named = certain.then_some(&mut self.named);
+        let mut ops = Ops::new(arena, ty.lanes, self.machine, named);
+        let args: SmallVec<[ExprId; 2]> = args.into_iter().map(|a| ops.named("x", a)).collect();
+        let result = expand(&mut ops, &args);
+        Some(arena.cast(ty.dtype, result))
+    }
+}

@@ -1,0 +1,252 @@
+//! Every function over all exponents, through machine code of every instruction set at hand.
+
+use crate::codegen::testing::memory::Flush;
+use crate::codegen::testing::{rng, run_compiled, wide_sets};
+use crate::codegen::{CodegenOptions, RunContext, compile};
+use crate::ir::Const;
+use crate::loopir::eval::Memory;
+use crate::loopir::parse::parse;
+use rand_chacha::rand_core::Rng;
+
+/// A function in double precision.
+type Reference = fn(f64) -> f64;
+
+/// The largest error, in units in the last place.
+const BOUND: f64 = 4.0;
+
+/// Numbers where functions do something special.
+const SPECIAL: &[f32] = &[
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
+    f32::MIN_POSITIVE,
+    -f32::MIN_POSITIVE,
+    f32::MAX,
+    f32::MIN,
+    88.722_83,
+    88.722_84,
+    -87.336_54,
+    -87.336_55,
+    -103.972_08,
+    -103.972_09,
+    std::f32::consts::LN_2,
+    std::f32::consts::SQRT_2,
+    std::f32::consts::FRAC_1_SQRT_2,
+    127.999_99,
+    128.0,
+    -126.0,
+    -149.0,
+    -150.0,
+    38.531_84,
+    -37.929_78,
+    9.010_913,
+    3.919_206,
+];
+
+/// All exponents with random fractions, many numbers of ordinary size, and the special ones.
+fn inputs() -> Vec<f32> {
+    let mut rng = rng(17);
+    let mut all = SPECIAL.to_vec();
+    for exponent in 0..=255u32 {
+        for n in 0..12 {
+            let fraction = match n {
+                0 => 0,
+                1 => (1 << 23) - 1,
+                _ => rng.next_u64() as u32 & ((1 << 23) - 1),
+            };
+            let bits = exponent << 23 | fraction;
+            all.extend([f32::from_bits(bits), f32::from_bits(bits | 1 << 31)]);
+        }
+    }
+    for scale in [0.1f64, 1.0, 10.0, 100.0, 1000.0] {
+        for _ in 0..3000 {
+            let unit = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            all.push(((unit * 2.0 - 1.0) * scale) as f32);
+        }
+    }
+    for _ in 0..3000 {
+        // Around 1, where logarithms vanish.
+        all.push(1.0 + (rng.next_u64() as i32 as f32) / 2f32.powi(33));
+    }
+    // An odd number, so that there are remainders of all kinds.
+    all.push(1.5);
+    all
+}
+
+/// Portable and wide code, with and without strict floats.
+fn all_options() -> Vec<CodegenOptions> {
+    let mut all = vec![CodegenOptions::default()];
+    all.extend(wide_sets());
+    let strict: Vec<_> = all.iter().map(|&o| CodegenOptions { strict_fp: true, ..o }).collect();
+    all.extend(strict);
+    all
+}
+
+/// How far a result is from the true value, in units in the last place.
+fn error(found: f32, reference: f64) -> f64 {
+    let rounded = reference as f32;
+    if reference.is_nan() || found.is_nan() {
+        return if reference.is_nan() && found.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    if found == rounded {
+        return if rounded.is_infinite() { 0.0 } else { (f64::from(found) - reference).abs() / unit(reference) };
+    }
+    let clamped = |x: f64| x.clamp(-2f64.powi(128), 2f64.powi(128));
+    (clamped(f64::from(found)) - clamped(reference)).abs() / unit(reference)
+}
+
+fn unit(x: f64) -> f64 {
+    let exponent = if x == 0.0 { -126.0 } else { x.abs().log2().floor().clamp(-126.0, 127.0) };
+    (exponent - 23.0).exp2()
+}
+
+fn is_subnormal(x: f64) -> bool {
+    x != 0.0 && x.abs() < f64::from(f32::MIN_POSITIVE)
+}
+
+/// The error when subnormal numbers may count as zero.
+fn error_flushed(found: f32, x: f32, f: Reference) -> f64 {
+    let zero = if is_subnormal(f64::from(x)) { 0f64.copysign(f64::from(x)) } else { f64::from(x) };
+    let of = |x: f64| {
+        let reference = f(x);
+        let is_flushed = found == 0.0 && reference.abs() < f64::from(f32::MIN_POSITIVE) * 1.000_000_5;
+        if is_flushed { 0.0 } else { error(found, reference) }
+    };
+    of(f64::from(x)).min(of(zero))
+}
+
+fn run(text: &str, options: &CodegenOptions, params: &[Memory]) -> Vec<f32> {
+    let kernel = parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let compiled = compile(&kernel, options).unwrap_or_else(|e| panic!("{e}"));
+    let found = run_compiled(&compiled, params, Flush::Start, &mut RunContext::serial()).expect("it runs");
+    let number = |v: &Option<Const>| match v {
+        Some(Const::Float(v)) => *v as f32,
+        _ => unreachable!("results are floats"),
+    };
+    found.last().map(|y| y.iter().map(number).collect()).unwrap_or_default()
+}
+
+fn memory(values: &[f32]) -> Memory {
+    values.iter().map(|&v| Some(Const::Float(f64::from(v)))).collect()
+}
+
+#[test]
+fn powers() {
+    let numbers = inputs();
+    let mut rng = rng(23);
+    let mut pick = |from: &[f32]| from[(rng.next_u64() % from.len() as u64) as usize];
+    let mut pairs: Vec<(f32, f32)> = Vec::new();
+    let exponents = [0.0, -0.0, 1.0, -1.0, 2.0, 3.0, -3.0, 0.5, 1.5, -2.5, 1e10, 16_777_215.0, f32::NAN];
+    let exponents = exponents.iter().chain(&[f32::INFINITY, f32::NEG_INFINITY, 1e-30, -7.0, 1.0 / 3.0]);
+    for &y in exponents {
+        pairs.extend(SPECIAL.iter().map(|&x| (x, y)));
+        pairs.extend((0..200).map(|_| (pick(&numbers), y)));
+    }
+    pairs.extend((0..20_000).map(|_| (pick(&numbers), pick(&numbers))));
+    for _ in 0..40_000 {
+        // Results all over the range.
+        let x = pick(&numbers).abs();
+        let z = pick(&numbers).rem_euclid(300.0) - 150.0;
+        pairs.push((x, (f64::from(z) / f64::from(x).log2()) as f32));
+    }
+    let n = pairs.len();
+    let text = format!(
+        "kernel @f(A: in float32[{n}], B: in float32[{n}], Y: out float32[{n}]) {{
+           for i in {n} independent {{ Y[i] = pow(A[i], B[i]) }}
+         }}"
+    );
+    let (a, b): (Vec<f32>, Vec<f32>) = pairs.iter().copied().unzip();
+    let mut failures = Vec::new();
+    for options in all_options() {
+        let found = run(&text, &options, &[memory(&a), memory(&b), memory(&vec![0.0; n])]);
+        let mut worst = (0.0, 0.0, 0.0, 0.0);
+        for (&(x, y), &r) in pairs.iter().zip(&found) {
+            let of = |x: f32, y: f32| {
+                let reference = f64::from(x).powf(f64::from(y));
+                let smallest = f64::from(f32::MIN_POSITIVE) * 1.000_000_5;
+                let is_flushed = !options.strict_fp && r == 0.0 && reference.abs() < smallest;
+                let same_sign = r.is_nan() || r.is_sign_negative() == reference.is_sign_negative();
+                if !same_sign {
+                    f64::INFINITY
+                } else if is_flushed {
+                    0.0
+                } else {
+                    error(r, reference)
+                }
+            };
+            let flush = |x: f32| if is_subnormal(f64::from(x)) { 0f32.copysign(x) } else { x };
+            let mut e = of(x, y);
+            if !options.strict_fp {
+                e = e.min(of(flush(x), y)).min(of(x, flush(y))).min(of(flush(x), flush(y)));
+            }
+            if e > worst.0 {
+                worst = (e, x, y, r);
+            }
+        }
+        eprintln!("pow {:>10?} {:5} {:6.3} at {:e}, {:e}", options.isa, options.strict_fp, worst.0, worst.1, worst.2);
+        if worst.0 > BOUND {
+            failures.push(format!("pow({:e}, {:e}) = {:e}, {} off, {options:?}", worst.1, worst.2, worst.3, worst.0));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn errors_are_small_everywhere() {
+    let functions: &[(&str, Reference)] = &[
+        ("exp", f64::exp),
+        ("exp2", f64::exp2),
+        ("exp10", |x| 10f64.powf(x)),
+        ("sigmoid", |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }),
+        ("tanh", f64::tanh),
+        ("erf", crate::ir::math::erf),
+        ("log", f64::ln),
+        ("log2", f64::log2),
+        ("log10", f64::log10),
+        ("log1p", f64::ln_1p),
+        ("sqrt", f64::sqrt),
+        ("rsqrt", |x| 1.0 / x.sqrt()),
+    ];
+    let inputs = inputs();
+    let n = inputs.len();
+    let mut failures = Vec::new();
+    for (name, f) in functions {
+        let text = format!(
+            "kernel @f(X: in float32[{n}], Y: out float32[{n}]) {{
+               for i in {n} independent {{ Y[i] = {name}(X[i]) }}
+             }}"
+        );
+        let mut bits: Vec<(bool, Vec<u32>)> = Vec::new();
+        for options in all_options() {
+            let found = run(&text, &options, &[memory(&inputs), memory(&vec![0.0; n])]);
+            let mut worst = (0.0, 0.0, 0.0);
+            for (&x, &y) in inputs.iter().zip(&found) {
+                let e = if options.strict_fp { error(y, f(f64::from(x))) } else { error_flushed(y, x, *f) };
+                if e > worst.0 {
+                    worst = (e, x, y);
+                }
+            }
+            eprintln!("{name:>8} {:>10?} {:5} {:6.3} at {:e}", options.isa, options.strict_fp, worst.0, worst.1);
+            if worst.0 > BOUND {
+                failures.push(format!("{name}({:e}) = {:e}, {} off, {options:?}", worst.1, worst.2, worst.0));
+            }
+            bits.push((options.strict_fp, found.iter().map(|y| y.to_bits()).collect()));
+        }
+        // The same bits in every width.
+        for (strict, found) in &bits {
+            let first = bits.iter().find(|b| b.0 == *strict).expect("the one at hand");
+            let differs = |i: &usize| first.1[*i] != found[*i] && !f32::from_bits(found[*i]).is_nan();
+            if let Some(i) = (0..n).find(differs) {
+                failures.push(format!("{name}({:e}) is {:x} and {:x}", inputs[i], first.1[i], found[i]));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}

@@ -1,0 +1,95 @@
+//! Bytes of single instructions, as GNU `as` has them.
+
+use super::code::{Class, Code, Elem, Inst, Op1, Op2, Rounding, VReg, Width};
+use super::encode::encode;
+use crate::ir::CmpOp;
+
+/// Checks the bytes of an instruction whose registers have the numbers given, in the order of [`VReg`]s.
+fn check(evex: bool, inst: Inst, registers: &[u8], expected: &str) {
+    let classes = vec![Class::Vector; registers.len()];
+    let code = Code { insts: vec![inst], classes, ..Code::default() };
+    let bytes = encode(&code, registers, evex, if evex { 64 } else { 32 }).expect("it can be encoded");
+    let hex: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    // Every function ends with `vzeroupper; ret`.
+    assert_eq!(hex.join(" "), format!("{expected} c5 f8 77 c3"), "{inst:?}");
+}
+
+const D: VReg = VReg(0);
+const A: VReg = VReg(1);
+const B: VReg = VReg(2);
+const C: VReg = VReg(3);
+
+#[test]
+fn evex_instructions() {
+    let (f32, f64, i32) = (Elem::F32, Elem::F64, Elem::I32);
+    let (x, y, z) = (Width::X, Width::Y, Width::Z);
+    let compare = |op, elem, width| Inst::Compare { op, dst: D, a: A, b: B, elem, width };
+    check(true, compare(CmpOp::Lt, f32, z), &[3, 17, 2], "62 f1 74 40 c2 da 11");
+    check(true, compare(CmpOp::Ne, f64, y), &[7, 30, 9], "62 d1 8d 20 c2 f9 04");
+    check(true, compare(CmpOp::Gt, i32, z), &[1, 4, 29], "62 93 5d 48 1f cd 06");
+    let select = |elem, width| Inst::Select { dst: D, mask: A, then: B, otherwise: C, elem, width };
+    check(true, select(f32, z), &[20, 5, 31, 1], "62 82 75 4d 65 e7");
+    check(true, select(f64, y), &[3, 2, 4, 19], "62 f2 e5 22 65 dc");
+    check(true, Inst::MaskBinary { op: Op2::And, dst: D, a: A, b: B }, &[1, 2, 7], "c4 e1 6c 41 cf");
+    check(true, Inst::MaskBinary { op: Op2::Or, dst: D, a: A, b: B }, &[6, 5, 4], "c4 e1 54 45 f4");
+    check(true, Inst::MaskNot { dst: D, a: A }, &[3, 1], "c4 e1 78 44 d9");
+    let shift = |left, by, width| Inst::Shift { dst: D, a: A, left, by, width };
+    check(true, shift(true, 23, z), &[18, 25], "62 91 6d 40 72 f1 17");
+    check(true, shift(false, 23, x), &[7, 30], "62 91 45 08 72 e6 17");
+    let round = |to, elem, width| Inst::Unary { op: Op1::Round(to), dst: D, a: A, elem, width };
+    check(true, round(Rounding::Down, f32, z), &[21, 13], "62 c3 7d 48 08 ed 01");
+    check(true, round(Rounding::Truncate, f64, y), &[2, 22], "62 b3 fd 28 09 d6 03");
+    let binary = |op, width| Inst::Binary { op, dst: D, a: A, b: B, elem: i32, width };
+    check(true, binary(Op2::And, z), &[16, 2, 31], "62 81 6d 48 db c7");
+    check(true, binary(Op2::Or, y), &[1, 17, 3], "62 f1 75 20 eb cb");
+    let mul_add = |elem, width| Inst::MulAdd { dst: D, a: A, b: B, c: C, elem, width };
+    check(true, mul_add(f32, z), &[8, 8, 24, 1], "62 72 3d 40 a8 c1");
+    check(true, mul_add(f64, Width::Scalar), &[1, 2, 1, 19], "62 b2 ed 08 a9 cb");
+}
+
+#[test]
+fn vex_instructions() {
+    let (f32, f64, i32) = (Elem::F32, Elem::F64, Elem::I32);
+    let (x, y) = (Width::X, Width::Y);
+    let compare = |op, elem, width| Inst::Compare { op, dst: D, a: A, b: B, elem, width };
+    check(false, compare(CmpOp::Gt, f32, y), &[3, 12, 2], "c4 e1 1c c2 da 1e");
+    check(false, compare(CmpOp::Eq, i32, x), &[9, 1, 15], "c4 41 71 76 cf");
+    check(false, compare(CmpOp::Lt, i32, y), &[2, 4, 3], "c4 e1 65 66 d4");
+    let select = |elem| Inst::Select { dst: D, mask: A, then: B, otherwise: C, elem, width: y };
+    check(false, select(f32), &[1, 14, 13, 2], "c4 c3 6d 4a cd e0");
+    check(false, select(f64), &[8, 4, 3, 2], "c4 63 6d 4b c3 40");
+    let shift = |left, by, width| Inst::Shift { dst: D, a: A, left, by, width };
+    check(false, shift(true, 23, y), &[8, 11], "c4 c1 3d 72 f3 17");
+    check(false, shift(false, 5, y), &[1, 2], "c4 e1 75 72 e2 05");
+    let round = Inst::Unary { op: Op1::Round(Rounding::Up), dst: D, a: A, elem: f32, width: y };
+    check(false, round, &[4, 12], "c4 c3 7d 08 e4 02");
+    let xor = Inst::Binary { op: Op2::Xor, dst: D, a: A, b: B, elem: i32, width: y };
+    check(false, xor, &[1, 8, 9], "c4 c1 3d ef c9");
+    let mul_add = Inst::MulAdd { dst: D, a: A, b: B, c: C, elem: f32, width: y };
+    check(false, mul_add, &[8, 4, 8, 1], "c4 62 5d a8 c1");
+}
+
+#[test]
+fn constants_lie_behind_the_code() {
+    let load = |dst, bits, elem| Inst::LoadConst { dst, bits, elem };
+    let code = Code {
+        insts: vec![
+            load(A, 0x3f80_0000, Elem::F32),
+            load(B, 0x4000_0000_0000_0000, Elem::F64),
+            load(C, 0x3f80_0000, Elem::F32),
+        ],
+        classes: vec![Class::Vector; 4],
+        ..Code::default()
+    };
+    let bytes = encode(&code, &[0, 5, 9, 3], false, 32).expect("it can be encoded");
+    let expected = [
+        0xC4, 0xE2, 0x7D, 0x18, 0x2D, 0x17, 0, 0, 0, // vbroadcastss ymm5, [rip + 0x17]
+        0xC4, 0x62, 0x7D, 0x19, 0x0D, 0x16, 0, 0, 0, // vbroadcastsd ymm9, [rip + 0x16]
+        0xC4, 0xE2, 0x7D, 0x18, 0x1D, 0x05, 0, 0, 0, // vbroadcastss ymm3, [rip + 0x5]
+        0xC5, 0xF8, 0x77, 0xC3, 0xCC, // vzeroupper; ret; padding
+    ];
+    assert_eq!(bytes[..32], expected);
+    // 32: the float; 40: the double.
+    assert_eq!(bytes[32..36], [0x00, 0x00, 0x80, 0x3F]);
+    assert_eq!(bytes[40..48], 2f64.to_le_bytes());
+}

@@ -1,0 +1,218 @@
+//! Functions, conditions and choices lane by lane: the part of [`super::build`] that knows about masks.
+
+use super::build::{Builder, Pieces, Shape};
+use super::code::{Elem, Inst, Op1, Op2, Rounding, VReg};
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
+use crate::loopir::{Arena, Expr, ExprId};
+
+/// Is a call something that region code computes, given operands that it knows?
+pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
+    let Expr::Call(f, list) = arena.expr(e) else { return false };
+    let args = arena.list(list);
+    let dtype = arena.dtype(args[0]);
+    match f {
+        Intrinsic::Fma
+        | Intrinsic::Sqrt
+        | Intrinsic::Abs
+        | Intrinsic::Floor
+        | Intrinsic::Ceil
+        | Intrinsic::Trunc
+        | Intrinsic::Round
+        | Intrinsic::NearbyInt
+        | Intrinsic::CopySign
+        | Intrinsic::IsNan => dtype.is_float(),
+        Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => dtype == DType::Int32,
+        Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32 && count(arena, args[1]).is_some(),
+        _ => false,
+    }
+}
+
+/// The count of a shift, where it is a constant less than the width.
+fn count(arena: &Arena, e: ExprId) -> Option<u8> {
+    match arena.as_const(e) {
+        Some(Const::Int(n)) => u8::try_from(n).ok().filter(|&n| n < 32),
+        Some(Const::Float(_)) | None => None,
+    }
+}
+
+/// The type of the lanes that a condition comes from.
+pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
+    match arena.expr(e) {
+        Expr::Compare(_, a, _) => Some(a),
+        Expr::Not(a) => compared(arena, a),
+        Expr::Binary(BinOp::And | BinOp::Or, a, b) => {
+            let (a, b) = (compared(arena, a)?, compared(arena, b)?);
+            (Elem::of(arena.dtype(a))?.bytes() == Elem::of(arena.dtype(b))?.bytes()).then_some(a)
+        }
+        Expr::Call(Intrinsic::IsNan, list) => Some(arena.list(list)[0]),
+        _ => None,
+    }
+}
+
+impl Builder<'_> {
+    /// A function of values.
+    pub fn call(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, .. } = *shape;
+        let arena = &self.kernel.arena;
+        let Expr::Call(f, list) = arena.expr(e) else { return None };
+        if !is_call(arena, e) {
+            return None;
+        }
+        let args: Pieces3 = arena.list(list).into();
+        let round = |to| Some(Op1::Round(to));
+        let op = match f {
+            Intrinsic::Sqrt => Some(Op1::Sqrt),
+            Intrinsic::Floor => round(Rounding::Down),
+            Intrinsic::Ceil => round(Rounding::Up),
+            Intrinsic::Trunc => round(Rounding::Truncate),
+            Intrinsic::Round | Intrinsic::NearbyInt => round(Rounding::Nearest),
+            _ => None,
+        };
+        if let Some(op) = op {
+            let a = self.expr(args[0])?;
+            return Some(self.unary(op, &a, elem, width));
+        }
+        match f {
+            Intrinsic::Fma => self.mul_add(args[0], args[1], args[2], shape),
+            Intrinsic::Abs => {
+                let a = self.expr(args[0])?;
+                let magnitude = self.all_but_sign(elem);
+                Some(self.with_all(Op2::And, &a, magnitude, shape))
+            }
+            Intrinsic::CopySign => {
+                let (a, b) = (self.expr(args[0])?, self.expr(args[1])?);
+                let (magnitude, sign) = (self.all_but_sign(elem), self.sign(elem));
+                let a = self.with_all(Op2::And, &a, magnitude, shape);
+                let b = self.with_all(Op2::And, &b, sign, shape);
+                Some(self.binary(Op2::Or, &a, &b, elem, width))
+            }
+            Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => {
+                let op = match f {
+                    Intrinsic::BitAnd => Op2::And,
+                    Intrinsic::BitOr => Op2::Or,
+                    _ => Op2::Xor,
+                };
+                let (a, b) = (self.expr(args[0])?, self.expr(args[1])?);
+                Some(self.binary(op, &a, &b, elem, width))
+            }
+            Intrinsic::ShiftLeft | Intrinsic::ShiftRight => {
+                let by = count(&self.kernel.arena, args[1])?;
+                let left = f == Intrinsic::ShiftLeft;
+                let mut out = Pieces::new();
+                for a in self.expr(args[0])? {
+                    let dst = self.fresh();
+                    self.push(Inst::Shift { dst, a, left, by, width });
+                    out.push(dst);
+                }
+                Some(out)
+            }
+            _ => None,
+        }
+    }
+
+    fn all_but_sign(&mut self, elem: Elem) -> VReg {
+        self.constant(if elem == Elem::F64 { u64::MAX >> 1 } else { u64::from(u32::MAX >> 1) }, elem)
+    }
+
+    fn sign(&mut self, elem: Elem) -> VReg {
+        self.constant(1 << (elem.bytes() * 8 - 1), elem)
+    }
+
+    fn with_all(&mut self, op: Op2, pieces: &[VReg], all: VReg, shape: &Shape) -> Pieces {
+        let all = Pieces::from_elem(all, pieces.len());
+        self.binary(op, pieces, &all, shape.elem, shape.width)
+    }
+
+    /// Lanes of one value or the other.
+    pub fn select(&mut self, c: ExprId, t: ExprId, o: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, n } = *shape;
+        let source = compared(&self.kernel.arena, c)?;
+        let from = self.shape(source)?;
+        if from.elem.bytes() != elem.bytes() || from.n != n {
+            return None;
+        }
+        let (masks, t, o) = (self.expr(c)?, self.expr(t)?, self.expr(o)?);
+        let mut out = Pieces::new();
+        for i in 0..n {
+            let dst = self.fresh();
+            self.push(Inst::Select { dst, mask: masks[i], then: t[i], otherwise: o[i], elem, width });
+            out.push(dst);
+        }
+        Some(out)
+    }
+
+    /// A condition as masks.
+    pub fn condition(&mut self, e: ExprId) -> Option<Pieces> {
+        let source = compared(&self.kernel.arena, e)?;
+        let shape = self.shape(source)?;
+        match self.kernel.arena.expr(e) {
+            Expr::Compare(op, a, b) => {
+                // Without masks there are few comparisons of integers.
+                let negated = !self.has_masks && shape.elem == Elem::I32;
+                match op {
+                    CmpOp::Ne if negated => self.negated_compare(CmpOp::Eq, a, b, &shape),
+                    CmpOp::Le if negated => self.negated_compare(CmpOp::Gt, a, b, &shape),
+                    CmpOp::Ge if negated => self.negated_compare(CmpOp::Lt, a, b, &shape),
+                    _ => self.compare(op, a, b, &shape),
+                }
+            }
+            Expr::Call(Intrinsic::IsNan, list) => {
+                let a = self.kernel.arena.list(list)[0];
+                self.compare(CmpOp::Ne, a, a, &shape)
+            }
+            Expr::Not(a) => {
+                let masks = self.expr(a)?;
+                Some(self.negated(&masks, &shape))
+            }
+            Expr::Binary(op, a, b) => {
+                let op = if op == BinOp::And { Op2::And } else { Op2::Or };
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                if !self.has_masks {
+                    return Some(self.binary(op, &a, &b, shape.elem, shape.width));
+                }
+                let mut out = Pieces::new();
+                for (&a, &b) in a.iter().zip(&b) {
+                    let dst = self.fresh_mask();
+                    self.push(Inst::MaskBinary { op, dst, a, b });
+                    out.push(dst);
+                }
+                Some(out)
+            }
+            _ => None,
+        }
+    }
+
+    fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        let mut out = Pieces::new();
+        for (&a, &b) in a.iter().zip(&b) {
+            let dst = self.fresh_mask();
+            self.push(Inst::Compare { op, dst, a, b, elem: shape.elem, width: shape.width });
+            out.push(dst);
+        }
+        Some(out)
+    }
+
+    fn negated_compare(&mut self, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
+        let masks = self.compare(op, a, b, shape)?;
+        Some(self.negated(&masks, shape))
+    }
+
+    fn negated(&mut self, masks: &[VReg], shape: &Shape) -> Pieces {
+        if !self.has_masks {
+            let bits = if shape.elem == Elem::F64 { u64::MAX } else { u64::from(u32::MAX) };
+            let ones = self.constant(bits, shape.elem);
+            return self.with_all(Op2::Xor, masks, ones, shape);
+        }
+        let mut out = Pieces::new();
+        for &a in masks {
+            let dst = self.fresh_mask();
+            self.push(Inst::MaskNot { dst, a });
+            out.push(dst);
+        }
+        out
+    }
+}
+
+/// Operands of a call.
+type Pieces3 = smallvec::SmallVec<[ExprId; 3]>;
