@@ -102,6 +102,18 @@ impl CmpOp {
         }
     }
 
+    /// The comparison that holds where this one does not.
+    pub fn negated(self) -> CmpOp {
+        match self {
+            CmpOp::Eq => CmpOp::Ne,
+            CmpOp::Ne => CmpOp::Eq,
+            CmpOp::Lt => CmpOp::Ge,
+            CmpOp::Le => CmpOp::Gt,
+            CmpOp::Gt => CmpOp::Le,
+            CmpOp::Ge => CmpOp::Lt,
+        }
+    }
+
     /// Does the comparison hold between values ordered so?
     pub fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
         match self {

@@ -421,18 +421,8 @@ impl Lowerer<'_> {
         let Lowerer { draft: Draft { kernel, ranges, .. }, facts, .. } = self;
         let arena = &mut kernel.arena;
         let from_min = arena.sub(value, min);
-        let zero = arena.index(0);
-        let mut condition = arena.bool(true);
-        if facts.range_of(arena, ranges, from_min).lo < 0 {
-            condition = arena.compare(ir::CmpOp::Ge, from_min, zero);
-            facts.learn(arena, ranges, condition, true);
-        }
-        let past_end = arena.sub(from_min, extent);
-        if facts.range_of(arena, ranges, past_end).hi >= 0 {
-            let below = arena.compare(ir::CmpOp::Lt, from_min, extent);
-            facts.learn(arena, ranges, below, true);
-            condition = arena.and(condition, below);
-        }
+        let condition = facts.unproved_bounds(arena, ranges, from_min, extent);
+        facts.learn(arena, ranges, condition, true);
         Ok(condition)
     }
 
@@ -444,16 +434,9 @@ impl Lowerer<'_> {
             let index = self.index(e)?;
             let Lowerer { draft: Draft { kernel, ranges, .. }, facts, .. } = self;
             let arena = &mut kernel.arena;
-            let range = facts.range_of(arena, ranges, index);
-            let (zero, end) = (arena.index(0), arena.index(extent));
-            if range.lo < 0 {
-                let starts = arena.compare(ir::CmpOp::Ge, index, zero);
-                condition = arena.and(condition, starts);
-            }
-            if range.hi >= extent {
-                let ends = arena.compare(ir::CmpOp::Lt, index, end);
-                condition = arena.and(condition, ends);
-            }
+            let extent = arena.index(extent);
+            let inside = facts.unproved_bounds(arena, ranges, index, extent);
+            condition = arena.and(condition, inside);
         }
         Ok(condition)
     }

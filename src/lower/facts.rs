@@ -48,7 +48,7 @@ impl Facts {
                 let c = std::mem::take(&mut sum.constant);
                 let whole = ranges.of_affine(arena, &sum);
                 let Some(limit) = c.checked_neg() else { return };
-                let op = if holds { op } else { negation(op) };
+                let op = if holds { op } else { op.negated() };
                 // sum + c op 0, which is sum op limit
                 let range = match op {
                     CmpOp::Lt => Range { hi: limit.saturating_sub(1), ..whole },
@@ -84,15 +84,19 @@ impl Facts {
         }
         range
     }
-}
 
-fn negation(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
-        CmpOp::Ge => CmpOp::Lt,
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
+    /// That `0 <= index < extent`, as far as it does not follow from what holds here.
+    pub fn unproved_bounds(&self, arena: &mut Arena, ranges: &mut Ranges, index: ExprId, extent: ExprId) -> ExprId {
+        let mut condition = arena.bool(true);
+        if self.range_of(arena, ranges, index).lo < 0 {
+            let zero = arena.index(0);
+            condition = arena.compare(CmpOp::Ge, index, zero);
+        }
+        let past_end = arena.sub(index, extent);
+        if self.range_of(arena, ranges, past_end).hi >= 0 {
+            let below = arena.compare(CmpOp::Lt, index, extent);
+            condition = arena.and(condition, below);
+        }
+        condition
     }
 }

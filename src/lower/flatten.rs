@@ -5,10 +5,10 @@ use super::blocks::Draft;
 use super::facts::Facts;
 use super::place::Layout;
 use super::view::{Digit, digit};
+use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, CmpOp};
 use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
-use crate::loopir::{Affine, Body, Expr, ExprId, Failure, For, Kernel, Range, Stmt, StmtId};
+use crate::loopir::{Affine, Body, Expr, ExprId, Failure, For, Kernel, Stmt, StmtId};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -210,19 +210,11 @@ impl Flattener<'_> {
             }
             let extent = layout.extents[d];
             let index = self.expr(index);
-            let range = self.facts.range_of(&self.draft.kernel.arena, &mut self.draft.ranges, index);
-            if range.within(Range { lo: 0, hi: extent - 1 }) {
-                continue;
-            }
             let arena = &mut self.draft.kernel.arena;
-            let (zero, end) = (arena.index(0), arena.index(extent));
-            let mut inside = arena.bool(true);
-            if range.lo < 0 {
-                inside = arena.compare(CmpOp::Ge, index, zero);
-            }
-            if range.hi >= extent {
-                let below = arena.compare(CmpOp::Lt, index, end);
-                inside = arena.and(inside, below);
+            let extent = arena.index(extent);
+            let inside = self.facts.unproved_bounds(arena, &mut self.draft.ranges, index, extent);
+            if arena.as_int(inside) == Some(1) {
+                continue;
             }
             let condition = if arena.as_int(path) == Some(1) {
                 inside

@@ -18,6 +18,7 @@
 
 use super::machine::Machine;
 use super::nest::{Fill, Init, Level, Nest, Role};
+use super::walk::replace_loops;
 use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
 
@@ -27,30 +28,16 @@ pub fn accumulate(kernel: &mut Kernel, machine: &Machine) {
 }
 
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
-    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
-    for i in 0..old.len() {
-        let s = kernel.stmts.list(old)[i];
-        match kernel.stmts.get(s) {
-            Stmt::For(l) => {
-                if let Some(nest) = Nest::of(kernel, l)
-                    && nest.n_reductions() > 0
-                {
-                    arrange(kernel, nest, machine, &mut out);
-                    continue;
-                }
-                let inner = body(kernel, l.body, machine);
-                out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
-            }
-            Stmt::If { condition, then, otherwise } => {
-                let (yes, no) = (body(kernel, then, machine), body(kernel, otherwise, machine));
-                let same = (yes, no) == (then, otherwise);
-                let new = Stmt::If { condition, then: yes, otherwise: no };
-                out.push(if same { s } else { kernel.stmts.push(new) });
-            }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
+    replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        if let Some(nest) = Nest::of(kernel, l)
+            && nest.n_reductions() > 0
+        {
+            arrange(kernel, nest, machine, out);
+            return;
         }
-    }
-    if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+        let inner = body(kernel, l.body, machine);
+        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+    })
 }
 
 fn arrange(kernel: &mut Kernel, mut nest: Nest, machine: &Machine, out: &mut Vec<StmtId>) {

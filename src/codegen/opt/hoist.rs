@@ -10,6 +10,7 @@
 //! There is a limit to the registers this takes.
 
 use super::machine::Machine;
+use super::walk::replace_loops;
 use crate::codegen::facts::{fails, is_speculable};
 use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
@@ -24,21 +25,7 @@ pub fn hoist(kernel: &mut Kernel, machine: &Machine) {
 
 /// `free` is the number of vector registers that what is hoisted may take.
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
-    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
-    for i in 0..old.len() {
-        let s = kernel.stmts.list(old)[i];
-        match kernel.stmts.get(s) {
-            Stmt::For(l) => for_loop(kernel, s, l, machine, free, &mut out),
-            Stmt::If { condition, then, otherwise } => {
-                let (yes, no) = (body(kernel, then, machine, free), body(kernel, otherwise, machine, free));
-                let same = (yes, no) == (then, otherwise);
-                let new = Stmt::If { condition, then: yes, otherwise: no };
-                out.push(if same { s } else { kernel.stmts.push(new) });
-            }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
-        }
-    }
-    if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+    replace_loops(kernel, old, &mut |kernel, s, l, out| for_loop(kernel, s, l, machine, free, out))
 }
 
 fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usize, out: &mut Vec<StmtId>) {

@@ -17,6 +17,7 @@ mod simplify;
 mod unfuse;
 mod unroll;
 mod vectorize;
+mod walk;
 mod widen;
 
 pub use pieces::cut_long_loops;

@@ -10,6 +10,7 @@
 //! the order of the loop. What is copied is kept small.
 
 use super::nest::conjuncts;
+use super::walk::replace_loops;
 use crate::codegen::facts::is_speculable;
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
@@ -67,21 +68,7 @@ struct Partition {
 
 impl Partition {
     fn body(&mut self, kernel: &mut Kernel, old: Body) -> Body {
-        let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
-        for i in 0..old.len() {
-            let s = kernel.stmts.list(old)[i];
-            match kernel.stmts.get(s) {
-                Stmt::For(l) => self.for_loop(kernel, s, l, &mut out),
-                Stmt::If { condition, then, otherwise } => {
-                    let (yes, no) = (self.body(kernel, then), self.body(kernel, otherwise));
-                    let same = (yes, no) == (then, otherwise);
-                    let new = Stmt::If { condition, then: yes, otherwise: no };
-                    out.push(if same { s } else { kernel.stmts.push(new) });
-                }
-                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
-            }
-        }
-        if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+        replace_loops(kernel, old, &mut |kernel, s, l, out| self.for_loop(kernel, s, l, out))
     }
 
     fn for_loop(&mut self, kernel: &mut Kernel, s: StmtId, l: For, out: &mut Vec<StmtId>) {

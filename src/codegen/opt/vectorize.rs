@@ -21,6 +21,7 @@
 
 use super::functions::pressure;
 use super::machine::{Machine, ROW};
+use super::walk::replace_loops;
 use super::widen::Widener;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
@@ -36,21 +37,7 @@ pub fn vectorize(kernel: &mut Kernel, machine: &Machine) {
 }
 
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
-    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
-    for i in 0..old.len() {
-        let s = kernel.stmts.list(old)[i];
-        match kernel.stmts.get(s) {
-            Stmt::For(l) => for_loop(kernel, s, l, machine, &mut out),
-            Stmt::If { condition, then, otherwise } => {
-                let (yes, no) = (body(kernel, then, machine), body(kernel, otherwise, machine));
-                let same = (yes, no) == (then, otherwise);
-                let new = Stmt::If { condition, then: yes, otherwise: no };
-                out.push(if same { s } else { kernel.stmts.push(new) });
-            }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
-        }
-    }
-    if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+    replace_loops(kernel, old, &mut |kernel, s, l, out| for_loop(kernel, s, l, machine, out))
 }
 
 fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut Vec<StmtId>) {

@@ -170,7 +170,7 @@ impl Ranges {
                 self.assume(arena, b, false);
             }
             Expr::Compare(op, a, b) => {
-                let op = if holds { op } else { negated(op) };
+                let op = if holds { op } else { op.negated() };
                 let narrowed = match (arena.as_var(a), arena.as_int(b), arena.as_int(a), arena.as_var(b)) {
                     (Some(v), Some(c), _, _) => self.narrow(v, op, c),
                     (_, _, Some(c), Some(v)) => self.narrow(v, op.swapped(), c),
@@ -200,17 +200,6 @@ impl Ranges {
         }
         self.set(v, Some(Range::dense(lo, hi)));
         Some(())
-    }
-}
-
-fn negated(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
-        CmpOp::Ge => CmpOp::Lt,
     }
 }
 

@@ -29,13 +29,12 @@
 use super::super::analysis::alloc_site::require_storage_scope;
 use super::super::analysis::region_bound::{Ranges, relax_region};
 use super::super::analysis::tree::require_scope;
-use super::super::arg::RvValue;
 use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use super::cache::site::{Site, require_behind, require_no_store, touches};
-use super::cache::stage::{Stage, Way, require_only_writer};
+use super::cache::stage::{self, Stage, Way, require_only_writer};
 use crate::ir::{BlockId, BufferId, BufferRegion, StmtId, Symbol};
 
 /// `cache_read(block, read_buffer_index, storage_scope, consumer_blocks=None)`.
@@ -56,14 +55,7 @@ pub static CACHE_READ: Kind = Kind {
 };
 
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
-    let (func, block) = call.block(0)?;
-    let index = call.buffer_index(1, func, block, Access::Read)?;
-    let storage = call.str(2)?;
-    let consumers = call.blocks_in(3, func)?;
-    let state = call.state(func);
-    let stage = check(state, block, index, storage, &consumers)?;
-    let copy = stage.apply(state);
-    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+    stage::run(call, Access::Read, check)
 }
 
 fn check(

@@ -38,14 +38,13 @@ use super::super::analysis::alloc_site::require_storage_scope;
 use super::super::analysis::filled::fills_its_region;
 use super::super::analysis::region_bound::relax_region;
 use super::super::analysis::tree::require_scope;
-use super::super::arg::RvValue;
 use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use super::cache::access::bound_around;
 use super::cache::output::{Output, check_output, runs_in_parallel};
-use super::cache::stage::{Stage, Way};
+use super::cache::stage::{self, Stage, Way};
 use crate::ir::{BlockId, CmpOp, Symbol};
 
 /// `cache_write(block, write_buffer_index, storage_scope, consumer_blocks=None)`.
@@ -66,14 +65,7 @@ pub static CACHE_WRITE: Kind = Kind {
 };
 
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
-    let (func, block) = call.block(0)?;
-    let index = call.buffer_index(1, func, block, Access::Write)?;
-    let storage = call.str(2)?;
-    let consumers = call.blocks_in(3, func)?;
-    let state = call.state(func);
-    let stage = check(state, block, index, storage, &consumers)?;
-    let copy = stage.apply(state);
-    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+    stage::run(call, Access::Write, check)
 }
 
 fn check(

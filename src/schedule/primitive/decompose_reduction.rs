@@ -32,7 +32,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use crate::arith::VarRange;
 use crate::arith::implication::implies;
-use crate::ir::visit::uses_var;
+use crate::ir::visit::{for_each_subexpr, uses_var};
 use crate::ir::{
     Arena, BinOp, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, Expr, ExprId, Func, IterKind, Loop, LoopId,
     Stmt, Substitution, VarId,
@@ -121,13 +121,11 @@ fn written_before_init(func: &Func, block: BlockId, at: LoopId) -> Option<Buffer
     let mut read: Vec<BufferId> = Vec::new();
     for s in func.block(block).init.iter().flatten().flat_map(|&s| func.subtree(s)) {
         if let Stmt::Store { value, .. } = func.get(s) {
-            let mut open = vec![*value];
-            while let Some(e) = open.pop() {
+            for_each_subexpr(&func.arena, *value, &mut |e| {
                 if let Expr::Load(b, _) = func.arena.expr(e) {
                     read.push(b);
                 }
-                func.arena.for_each_child(e, |c| open.push(c));
-            }
+            });
         }
     }
     let others = func.child_blocks(at.stmt()).into_iter().filter(|&b| b != block);

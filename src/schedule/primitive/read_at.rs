@@ -123,9 +123,6 @@ fn check(
                 return fail(state, problem);
             }
             if touches(b, access) {
-                if access == Access::Write && !predicate_follows(&mut state.func.clone(), b) {
-                    return fail(state, "a writer under the loop has a predicate");
-                }
                 users.push(b);
                 positions.push(position);
             }
@@ -133,6 +130,9 @@ fn check(
     }
     let mut sets: Vec<Vec<int_set::IntSet>> = Vec::new();
     for &b in &users {
+        if access == Access::Write && !predicate_follows(&mut state.func, b) {
+            return fail(state, "a writer under the loop has a predicate");
+        }
         let regions: Vec<BufferRegion> =
             access.regions(state.func.block(b)).iter().filter(|r| r.buffer == buffer).copied().collect();
         for region in regions {

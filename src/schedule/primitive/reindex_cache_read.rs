@@ -25,12 +25,12 @@
 
 use super::super::analysis::alloc_site::require_storage_scope;
 use super::super::analysis::tree::require_scope;
-use super::super::arg::{Lambda, RvValue};
+use super::super::arg::Lambda;
 use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::reindexed::{Layout, require_single_point};
+use super::cache::reindexed::{self, Layout, Planned, require_single_point};
 use super::cache::site::{Site, require_behind, require_no_store};
 use super::cache::stage::{Way, require_only_writer};
 use crate::ir::{BlockId, Symbol};
@@ -53,14 +53,7 @@ pub static REINDEX_CACHE_READ: Kind = Kind {
 };
 
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
-    let (func, block) = call.block(0)?;
-    let index = call.buffer_index(1, func, block, Access::Read)?;
-    let storage = call.str(2)?;
-    let map = call.lambda(3)?;
-    let state = call.state(func);
-    let (scope, site, layout) = check(state, block, index, storage, &map)?;
-    let copy = layout.apply(state, scope, site, storage, Way::In);
-    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+    reindexed::run(call, Access::Read, Way::In, check)
 }
 
 fn check(
@@ -69,7 +62,7 @@ fn check(
     index: usize,
     storage: Symbol,
     map: &Lambda,
-) -> Result<(BlockId, Site, Layout), ScheduleError> {
+) -> Result<Planned, ScheduleError> {
     require_storage_scope(storage)?;
     let scope = require_scope(state, block, true)?;
     let node = state.func.block(block);

@@ -26,14 +26,13 @@
 use super::super::analysis::alloc_site::require_storage_scope;
 use super::super::analysis::filled::fills_its_region;
 use super::super::analysis::tree::require_scope;
-use super::super::arg::{Lambda, RvValue};
+use super::super::arg::Lambda;
 use super::super::call::{Access, Call};
 use super::super::error::ScheduleError;
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use super::cache::output::{Output, check_output};
-use super::cache::reindexed::Layout;
-use super::cache::site::Site;
+use super::cache::reindexed::{self, Layout, Planned};
 use super::cache::stage::{Way, require_only_writer};
 use crate::ir::{BlockId, Symbol};
 
@@ -55,14 +54,7 @@ pub static REINDEX_CACHE_WRITE: Kind = Kind {
 };
 
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
-    let (func, block) = call.block(0)?;
-    let index = call.buffer_index(1, func, block, Access::Write)?;
-    let storage = call.str(2)?;
-    let map = call.lambda(3)?;
-    let state = call.state(func);
-    let (scope, site, layout) = check(state, block, index, storage, &map)?;
-    let copy = layout.apply(state, scope, site, storage, Way::Out);
-    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
+    reindexed::run(call, Access::Write, Way::Out, check)
 }
 
 fn check(
@@ -71,7 +63,7 @@ fn check(
     index: usize,
     storage: Symbol,
     map: &Lambda,
-) -> Result<(BlockId, Site, Layout), ScheduleError> {
+) -> Result<Planned, ScheduleError> {
     require_storage_scope(storage)?;
     let scope = require_scope(state, block, true)?;
     let region = state.func.block(block).writes[index];

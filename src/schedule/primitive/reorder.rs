@@ -97,35 +97,34 @@ fn require_first_steps(state: &State, old: &[LoopId], new: &[LoopId]) -> Result<
         if node.init.is_none() {
             continue;
         }
-        let drives = |l: LoopId, kind: IterKind| {
-            let loop_ = func.loop_(l);
-            let mentions = |e| uses_var(&func.arena, e, &mut |v| v == loop_.var);
-            !func.arena.is_int(loop_.extent, 1) && node.iters.iter().any(|i| i.kind == kind && mentions(i.value))
+        let repeats = |l: LoopId| !func.arena.is_int(func.loop_(l).extent, 1);
+        let driven = |l: LoopId| {
+            let var = func.loop_(l).var;
+            node.iters.iter().filter(move |i| uses_var(&func.arena, i.value, &mut |v| v == var))
         };
-        let idle = |l: LoopId| {
-            let loop_ = func.loop_(l);
-            let mentions = |e| uses_var(&func.arena, e, &mut |v| v == loop_.var);
-            !func.arena.is_int(loop_.extent, 1) && !node.iters.iter().any(|i| mentions(i.value))
-        };
+        let drives = |l: LoopId, kind: IterKind| repeats(l) && driven(l).any(|i| i.kind == kind);
+        let idle = |l: LoopId| repeats(l) && driven(l).next().is_none();
         let order = |loops: &[LoopId]| -> Chain {
             loops.iter().copied().filter(|&l| drives(l, IterKind::Reduce) || idle(l)).collect()
         };
         let (before, after) = (order(old), order(new));
+        let refused = |l: LoopId| {
+            let loop_name = func.arena.var(func.loop_(l).var).name;
+            Err(state.error(ErrorKind::ReductionOutOfOrder { block: node.name, loop_name }, l))
+        };
         // A loop that drives nothing repeats the reduction, each time from its start, or each of its steps.
         let kinds = |loops: &Chain| loops.iter().map(|&l| idle(l)).collect::<SmallVec<[bool; 12]>>();
         if kinds(&before) != kinds(&after)
             && let Some(&l) = before.iter().find(|&&l| idle(l))
         {
-            let loop_name = func.arena.var(func.loop_(l).var).name;
-            return Err(state.error(ErrorKind::ReductionOutOfOrder { block: node.name, loop_name }, l));
+            return refused(l);
         }
         // One such loop keeps the others apart: for each element, it has a first iteration of its own.
         let mixed: Chain = before.iter().copied().filter(|&l| drives(l, IterKind::Spatial)).collect();
         if before != after
             && let [l, _, ..] = mixed[..]
         {
-            let loop_name = func.arena.var(func.loop_(l).var).name;
-            return Err(state.error(ErrorKind::ReductionOutOfOrder { block: node.name, loop_name }, l));
+            return refused(l);
         }
     }
     Ok(())

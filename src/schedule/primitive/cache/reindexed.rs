@@ -3,9 +3,10 @@
 
 use super::super::super::analysis::guard::beyond_domains;
 use super::super::super::analysis::index_map::{IndexMap, Indices};
-use super::super::super::arg::Lambda;
-use super::super::super::call::Access;
+use super::super::super::arg::{Lambda, RvValue};
+use super::super::super::call::{Access, Call};
 use super::super::super::error::{ErrorKind, ScheduleError};
+use super::super::super::kind::Outcome;
 use super::super::super::state::State;
 use super::access::{Redirected, redirect_to, require_in_bounds, require_readable, the_indices};
 use super::site::Site;
@@ -293,4 +294,28 @@ pub(in super::super) fn require_single_point(
     }
     let kind = ErrorKind::NotSinglePointAccess { buffer: a.buffer(region.buffer).name, access: access.verb() };
     Err(state.error(kind, block))
+}
+
+/// The scope, the place of the copy, and the layout.
+pub(in super::super) type Planned = (BlockId, Site, Layout);
+
+/// Checks that a buffer of a block, as argument 1, can be cached in the scope that is argument 2, in the layout that is
+/// argument 3.
+type Check = fn(&mut State, BlockId, usize, Symbol, &Lambda) -> Result<Planned, ScheduleError>;
+
+/// Carries out `reindex_cache_read` or `reindex_cache_write`.
+pub(in super::super) fn run(
+    call: &mut Call<'_>,
+    access: Access,
+    way: Way,
+    check: Check,
+) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let index = call.buffer_index(1, func, block, access)?;
+    let storage = call.str(2)?;
+    let map = call.lambda(3)?;
+    let state = call.state(func);
+    let (scope, site, layout) = check(state, block, index, storage, &map)?;
+    let copy = layout.apply(state, scope, site, storage, way);
+    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
 }

@@ -3,7 +3,10 @@
 use super::super::super::analysis::affine::is_affine_binding;
 use super::super::super::analysis::dependence::Scope;
 use super::super::super::analysis::region_bound::Ranges;
+use super::super::super::arg::RvValue;
+use super::super::super::call::{Access, Call};
 use super::super::super::error::{ErrorKind, ScheduleError};
+use super::super::super::kind::Outcome;
 use super::super::super::state::{BlockInfo, State};
 use super::access::bound_around;
 use super::nest::{CopyBox, copy_nest};
@@ -151,4 +154,20 @@ pub(in super::super) fn require_only_writer(
             Err(state.error(ErrorKind::NotSingleWriteBlock { buffer, count: writers.len() }, scope))
         }
     }
+}
+
+/// Checks that a buffer of a block, as argument 1, can be cached in the scope that is argument 2, for the blocks of
+/// argument 3.
+type Check = fn(&mut State, BlockId, usize, Symbol, &[BlockId]) -> Result<Stage, ScheduleError>;
+
+/// Carries out `cache_read` or `cache_write`.
+pub(in super::super) fn run(call: &mut Call<'_>, access: Access, check: Check) -> Result<Outcome, ScheduleError> {
+    let (func, block) = call.block(0)?;
+    let index = call.buffer_index(1, func, block, access)?;
+    let storage = call.str(2)?;
+    let consumers = call.blocks_in(3, func)?;
+    let state = call.state(func);
+    let stage = check(state, block, index, storage, &consumers)?;
+    let copy = stage.apply(state);
+    Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
 }
