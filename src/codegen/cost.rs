@@ -145,6 +145,7 @@ fn expr_cost(kernel: &Kernel, e: crate::loopir::ExprId) -> f64 {
         Expr::IfThenElse(..) => 0.5,
         Expr::Reinterpret(_) => 0.0,
         Expr::Cast(_) => 0.3 * parts(kernel, e),
+        Expr::Dot4(..) => 0.25 * parts(kernel, e),
         Expr::Load(..) => 0.25 * parts(kernel, e),
         Expr::Pack(_) => 0.4 * lanes,
         Expr::Extract(..) => 0.4,

@@ -71,7 +71,12 @@ impl Native {
         interrupt.also_stop(Arc::new(stop.clone()));
         let clock = RealTimer::new(Arc::new(StopFlag::new()))?;
         Ok(Native {
-            options: CodegenOptions { isa: setting.isa, strict_fp: setting.strict_fp, threads: setting.threads },
+            options: CodegenOptions {
+                isa: setting.isa,
+                strict_fp: setting.strict_fp,
+                dot_products: true,
+                threads: setting.threads,
+            },
             runner: RunnerOptions::default(),
             setting: setting.clone(),
             context: Arc::new(Mutex::new(context)),

@@ -5,6 +5,7 @@
 
 mod accumulate;
 mod contract;
+mod dot;
 mod forward;
 mod functions;
 mod hoist;
@@ -57,6 +58,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },

@@ -19,12 +19,12 @@ pub(super) fn build(
     kernel: &mut Kernel,
     stmts: &[StmtId],
     vector_bytes: usize,
-    has_masks: bool,
+    features: Features,
 ) -> Option<(Code, Vec<RegionArg>)> {
     let mut builder = Builder {
         kernel,
         vector_bytes,
-        has_masks,
+        features,
         code: Code::default(),
         args: Vec::new(),
         arg_table: HashMap::default(),
@@ -43,11 +43,19 @@ pub(super) fn build(
     Some((builder.code, builder.args))
 }
 
+/// What the machine has beside vectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Features {
+    /// Mask registers.
+    pub masks: bool,
+    /// Dot products of bytes.
+    pub dots: bool,
+}
+
 pub(super) struct Builder<'a> {
     pub kernel: &'a mut Kernel,
     vector_bytes: usize,
-    /// Are there mask registers?
-    pub has_masks: bool,
+    pub features: Features,
     code: Code,
     args: Vec<RegionArg>,
     /// Slots by buffer and index of the origin, or by value.
@@ -96,7 +104,7 @@ impl Builder<'_> {
     }
 
     pub fn fresh_mask(&mut self) -> VReg {
-        self.code.fresh(if self.has_masks { Class::Mask } else { Class::Vector })
+        self.code.fresh(if self.features.masks { Class::Mask } else { Class::Vector })
     }
 
     pub fn push(&mut self, inst: Inst) {
@@ -144,6 +152,7 @@ impl Builder<'_> {
                 Some(())
             }
             Stmt::Store { buffer, index, value } => {
+                let value = super::stored(&self.kernel.arena, value);
                 let shape = self.shape(value)?;
                 let pieces = self.expr(value)?;
                 let at = self.address(buffer, index)?;
@@ -177,6 +186,15 @@ impl Builder<'_> {
             && !self.mentions_local(b, local)
         {
             self.accumulate(&accs, a, b, &shape)?;
+        } else if let Expr::Dot4(acc, a, b) = self.kernel.arena.expr(value)
+            && acc == own
+            && self.features.dots
+            && let Some(accs) = self.locals.get(&local).cloned()
+            && !self.mentions_local(a, local)
+            && !self.mentions_local(b, local)
+        {
+            let (a, b) = (self.expr(a)?, self.expr(b)?);
+            self.add_dots(&accs, &a, &b, shape.width);
         } else {
             let pieces = self.expr(value)?;
             let old = self.locals.get(&local).cloned();
@@ -406,22 +424,14 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(dst, 1))
             }
             Expr::Local(l) => self.locals.get(&l).cloned(),
-            Expr::Load(buffer, index) => {
-                let at = self.address(buffer, index)?;
-                (0..n)
-                    .map(|i| {
-                        let (dst, mem) = (self.fresh(), self.piece(at, i)?);
-                        self.push(Inst::Load { dst, mem, elem, width });
-                        Some(dst)
-                    })
-                    .collect()
-            }
+            Expr::Load(buffer, index) => self.load(buffer, index, shape),
             Expr::Broadcast(a) => {
                 let one = match self.kernel.arena.expr(a) {
                     Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
                     // Arguments are in every lane.
                     Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
-                    Expr::Load(buffer, index) if !self.memo.contains_key(&a) => {
+                    _ if !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
+                        let (buffer, index) = self.in_memory(a)?;
                         let mem = self.address(buffer, index)?;
                         let dst = self.fresh();
                         self.push(Inst::LoadAll { dst, mem, elem, width });
@@ -460,7 +470,11 @@ impl Builder<'_> {
                 Some(self.unary(Op1::Convert, &a, elem, width))
             }
             Expr::Reduce(op, a) => self.reduce(op, a),
-            Expr::Reinterpret(a) => self.expr(a),
+            Expr::Reinterpret(a) => match super::word(&self.kernel.arena, e) {
+                Some((buffer, index)) => self.load(buffer, index, shape),
+                None => self.expr(a),
+            },
+            Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::Compare(..)
             | Expr::Not(_)
@@ -469,6 +483,26 @@ impl Builder<'_> {
             | Expr::Pack(_)
             | Expr::Extract(..) => None,
         }
+    }
+
+    /// Where a value is in memory as it is in registers.
+    fn in_memory(&self, e: ExprId) -> Option<(BufferId, ExprId)> {
+        match self.kernel.arena.expr(e) {
+            Expr::Load(buffer, index) => Some((buffer, index)),
+            _ => super::word(&self.kernel.arena, e),
+        }
+    }
+
+    fn load(&mut self, buffer: BufferId, index: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, n } = *shape;
+        let at = self.address(buffer, index)?;
+        (0..n)
+            .map(|i| {
+                let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+                self.push(Inst::Load { dst, mem, elem, width });
+                Some(dst)
+            })
+            .collect()
     }
 
     fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {

@@ -123,6 +123,18 @@ pub(super) enum Op2 {
     And,
     Or,
     Xor,
+    /// Products of signed 16-bit lanes, two neighbours added.
+    MulPairs,
+}
+
+/// Shifts of 16-bit lanes by eight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shift16 {
+    Left,
+    /// Zeros come in.
+    Right,
+    /// Copies of the sign come in.
+    Signed,
 }
 
 /// An operation on one value.
@@ -227,6 +239,13 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
+    /// `acc = acc + Σ a[q] * b[q]` over the bytes of each 32-bit lane, those of `a` unsigned, those of `b` signed.
+    Dot4 {
+        acc: VReg,
+        a: VReg,
+        b: VReg,
+        width: Width,
+    },
     /// `dst = a * b + c`.
     MulAdd {
         dst: VReg,
@@ -242,6 +261,13 @@ pub(super) enum Inst {
         a: VReg,
         left: bool,
         by: u8,
+        width: Width,
+    },
+    /// Of 16-bit lanes, by eight.
+    ShiftByte {
+        dst: VReg,
+        a: VReg,
+        kind: Shift16,
         width: Width,
     },
     /// The mask of the lanes where it holds: a mask register with EVEX, else lanes of all ones or zeros. Without EVEX,
@@ -292,13 +318,15 @@ impl Inst {
             | Inst::LoadConst { .. }
             | Inst::Arg { .. } => SmallVec::new(),
             Inst::Store { src, .. } | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
-            Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::MaskNot { a, .. } => SmallVec::from_slice(&[a]),
+            Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::ShiftByte { a, .. } | Inst::MaskNot { a, .. } => {
+                SmallVec::from_slice(&[a])
+            }
             Inst::Binary { a, b, .. } | Inst::Compare { a, b, .. } | Inst::MaskBinary { a, b, .. } => {
                 SmallVec::from_slice(&[a, b])
             }
             Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
-            Inst::Fma { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
+            Inst::Fma { acc, a, b, .. } | Inst::Dot4 { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
             Inst::FmaMem { acc, a, .. } => SmallVec::from_slice(&[acc, a]),
         }
     }
@@ -313,6 +341,7 @@ impl Inst {
             | Inst::LoadConst { dst, .. }
             | Inst::MulAdd { dst, .. }
             | Inst::Shift { dst, .. }
+            | Inst::ShiftByte { dst, .. }
             | Inst::Compare { dst, .. }
             | Inst::MaskBinary { dst, .. }
             | Inst::MaskNot { dst, .. }
@@ -321,7 +350,7 @@ impl Inst {
             | Inst::Unary { dst, .. }
             | Inst::Binary { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
-            Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } => Some(acc),
+            Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } | Inst::Dot4 { acc, .. } => Some(acc),
         }
     }
 
@@ -344,11 +373,13 @@ impl Inst {
             | Inst::Move { src: a, .. }
             | Inst::Unary { a, .. }
             | Inst::Shift { a, .. }
+            | Inst::ShiftByte { a, .. }
             | Inst::MaskNot { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
             Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }
+            | Inst::Dot4 { a, b, .. }
             | Inst::Fma { a, b, .. } => {
                 replace(a);
                 replace(b);

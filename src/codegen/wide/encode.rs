@@ -4,7 +4,7 @@
 //! in general registers which the loops advance, one counter per loop that is running, and touches nothing else.
 
 use super::asm::{Asm, Gpr, Length, Map, Opcode, Pp, RAX, RDI, Rm};
-use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, StreamId, VReg, Width};
+use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, Shift16, StreamId, VReg, Width};
 use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
@@ -167,6 +167,7 @@ impl Encoder<'_> {
                     (Elem::I32, Op2::Mul) => op(Map::M0F38, Pp::P66, 0x40, false),
                     (Elem::I32, Op2::Min) => op(Map::M0F38, Pp::P66, 0x39, false),
                     (Elem::I32, Op2::Max) => op(Map::M0F38, Pp::P66, 0x3D, false),
+                    (_, Op2::MulPairs) => op(Map::M0F, Pp::P66, 0xF5, false),
                     (Elem::I32, Op2::Div) => return None,
                     (_, Op2::Add) => arithmetic(0x58, elem, width),
                     (_, Op2::Mul) => arithmetic(0x59, elem, width),
@@ -206,6 +207,19 @@ impl Encoder<'_> {
                 let rm = Rm::Reg(self.reg(a));
                 self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(by));
             }
+            Inst::Dot4 { acc, a, b, width } => {
+                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x50, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+            }
+            Inst::ShiftByte { dst, a, kind, width } => {
+                let form = match kind {
+                    Shift16::Right => 2,
+                    Shift16::Signed => 4,
+                    Shift16::Left => 6,
+                };
+                let (opcode, rm) = (op(Map::M0F, Pp::P66, 0x71, false), Rm::Reg(self.reg(a)));
+                self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(8));
+            }
             Inst::Compare { op, dst, a, b, elem, width } => {
                 self.compare(op, self.reg(dst), self.reg(a), self.reg(b), elem, length(width))?;
             }
@@ -214,7 +228,7 @@ impl Encoder<'_> {
                     Op2::And => 0x41,
                     Op2::Or => 0x45,
                     Op2::Xor => 0x47,
-                    Op2::Add | Op2::Sub | Op2::Mul | Op2::Div | Op2::Min | Op2::Max => return None,
+                    Op2::Add | Op2::Sub | Op2::Mul | Op2::Div | Op2::Min | Op2::Max | Op2::MulPairs => return None,
                 };
                 self.asm.mask(opcode, self.reg(dst), Some(self.reg(a)), self.reg(b));
             }

@@ -19,14 +19,15 @@ mod code;
 mod encode;
 mod lanes;
 
-use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
+use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
 use assign::Registers;
+use build::Features;
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
 
@@ -140,7 +141,8 @@ impl Planner<'_> {
     fn compile(&mut self, run: &[StmtId]) -> bool {
         let vector_bytes = self.options.isa.vector_bits() as usize / 8;
         let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
-        let Some((mut code, args)) = build::build(self.kernel, run, vector_bytes, evex) else { return false };
+        let features = Features { masks: evex, dots: self.options.dot_products && isa::has_dot_products(evex) };
+        let Some((mut code, args)) = build::build(self.kernel, run, vector_bytes, features) else { return false };
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
         let Some(registers) = assign::assign(&mut code, available) else { return false };
         let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
@@ -197,7 +199,8 @@ impl Planner<'_> {
                     && self.kernel.stmts.list(l.body).to_vec().into_iter().all(|s| self.is_suited(s))
             }
             Stmt::If { .. } | Stmt::Check { .. } => false,
-            Stmt::Store { value, .. } | Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
+            Stmt::Store { value, .. } => self.is_vector_code(stored(&self.kernel.arena, value)),
+            Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
         };
         self.suited.insert(s, suited);
         suited
@@ -222,7 +225,8 @@ impl Planner<'_> {
                     | Expr::Broadcast(_)
                     | Expr::Reduce(..) => true,
                     Expr::Call(..) => lanes::is_call(arena, e),
-                    Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Reinterpret(_) => true,
+                    Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
+                    Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
                     Expr::Cast(a) => arena.dtype(a) == DType::Int32 && arena.dtype(e) == DType::Float32,
                     Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) => false,
                 };
@@ -238,11 +242,26 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
             return;
         }
         f(e);
-        if !matches!(arena.expr(e), Expr::Load(..)) {
+        if !matches!(arena.expr(e), Expr::Load(..)) && word(arena, e).is_none() {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }
     walk(arena, e, &mut HashSet::default(), f);
+}
+
+/// The place of bytes that are loaded as lanes of 32 bits.
+fn word(arena: &Arena, e: ExprId) -> Option<(BufferId, ExprId)> {
+    let Expr::Reinterpret(bytes) = arena.expr(e) else { return None };
+    let Expr::Load(buffer, index) = arena.expr(bytes) else { return None };
+    (arena.dtype(e) == DType::Int32 && arena.dtype(bytes).bytes() < 4).then_some((buffer, index))
+}
+
+/// What a store writes: lanes of 32 bits instead of their bytes.
+fn stored(arena: &Arena, value: ExprId) -> ExprId {
+    match arena.expr(value) {
+        Expr::Reinterpret(a) if arena.dtype(a) == DType::Int32 && arena.dtype(value).bytes() < 4 => a,
+        _ => value,
+    }
 }
 
 /// Calls `f` with a statement and those inside.
