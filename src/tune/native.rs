@@ -115,6 +115,7 @@ impl Native {
             .filter(|t| t.is_float())
             .collect();
         let dtype = match (types.is_empty(), types.contains(&DType::Float64)) {
+            (true, _) if flops::multiplies_bytes(func) => DType::Int8,
             (true, _) => return None,
             (_, true) => DType::Float64,
             // Half-precision is computed in float32.
