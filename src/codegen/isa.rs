@@ -48,6 +48,18 @@ pub(super) fn has_dot_products(evex: bool) -> bool {
     }
 }
 
+/// Is conversion of float16 an instruction here?
+pub(super) fn has_half_conversion() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("f16c")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
 /// Is fused multiply-add an instruction here? Elsewhere it is a call, slower than two operations.
 pub(super) fn has_fma() -> bool {
     #[cfg(target_arch = "x86_64")]

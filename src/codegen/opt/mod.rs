@@ -20,6 +20,7 @@ mod unroll;
 mod vectorize;
 mod walk;
 mod widen;
+mod words;
 
 pub use pieces::cut_long_loops;
 
@@ -58,6 +59,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },

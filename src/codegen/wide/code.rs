@@ -27,21 +27,10 @@ impl Elem {
     /// The lane type that values of a data type are computed in; `None` if region code does not know it.
     pub fn of(dtype: DType) -> Option<Elem> {
         match dtype {
-            DType::Float32 => Some(Elem::F32),
+            DType::Float32 | DType::Float16 | DType::BFloat16 => Some(Elem::F32),
             DType::Float64 => Some(Elem::F64),
-            DType::Int32 => Some(Elem::I32),
-            DType::Float16
-            | DType::BFloat16
-            | DType::Int8
-            | DType::Int16
-            | DType::Int64
-            | DType::UInt8
-            | DType::UInt16
-            | DType::UInt32
-            | DType::UInt64
-            | DType::Bool
-            | DType::Handle
-            | DType::Str => None,
+            DType::Int32 | DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 => Some(Elem::I32),
+            DType::Int64 | DType::UInt32 | DType::UInt64 | DType::Bool | DType::Handle | DType::Str => None,
         }
     }
 
@@ -50,6 +39,48 @@ impl Elem {
         match self {
             Elem::F32 | Elem::I32 => 4,
             Elem::F64 => 8,
+        }
+    }
+}
+
+/// Elements in memory of which region code makes lanes of 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Memory {
+    U8,
+    I8,
+    U16,
+    I16,
+    F16,
+    BF16,
+}
+
+impl Memory {
+    /// That of a data type; `None` if it is as wide in registers.
+    pub fn of(dtype: DType) -> Option<Memory> {
+        match dtype {
+            DType::UInt8 => Some(Memory::U8),
+            DType::Int8 => Some(Memory::I8),
+            DType::UInt16 => Some(Memory::U16),
+            DType::Int16 => Some(Memory::I16),
+            DType::Float16 => Some(Memory::F16),
+            DType::BFloat16 => Some(Memory::BF16),
+            DType::Float32
+            | DType::Float64
+            | DType::Int32
+            | DType::Int64
+            | DType::UInt32
+            | DType::UInt64
+            | DType::Bool
+            | DType::Handle
+            | DType::Str => None,
+        }
+    }
+
+    /// Size of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Memory::U8 | Memory::I8 => 1,
+            Memory::U16 | Memory::I16 | Memory::F16 | Memory::BF16 => 2,
         }
     }
 }
@@ -125,6 +156,10 @@ pub(super) enum Op2 {
     Xor,
     /// Products of signed 16-bit lanes, two neighbours added.
     MulPairs,
+    /// Both as 16-bit lanes, of 32-bit ones that fit.
+    Pack32,
+    /// Both as 8-bit lanes, of 16-bit ones that fit.
+    Pack16,
 }
 
 /// Shifts of 16-bit lanes by eight.
@@ -144,6 +179,12 @@ pub(super) enum Op1 {
     Round(Rounding),
     /// int32 to float32.
     Convert,
+    /// float32 to int32; the smallest one where it does not fit, and for NaN.
+    Truncate,
+    /// float32 to the bits of float16, in half as many bytes.
+    ToF16,
+    /// Back.
+    OfF16,
     /// The scalar in the lowest lane, in every lane.
     Broadcast,
     /// The upper half of the source in the lower half.
@@ -176,6 +217,26 @@ pub(super) enum Inst {
         mem: Mem,
         elem: Elem,
         width: Width,
+    },
+    /// Narrower elements as lanes of 32 bits.
+    LoadNarrow {
+        dst: VReg,
+        mem: Mem,
+        memory: Memory,
+        width: Width,
+    },
+    /// Lanes of 32 bits as narrower elements: with EVEX, or of float16; at least 128 bits of them.
+    StoreNarrow {
+        src: VReg,
+        mem: Mem,
+        memory: Memory,
+        width: Width,
+    },
+    /// The first bytes of a register: 1, 2, 4, 8 or 16.
+    StoreLow {
+        src: VReg,
+        mem: Mem,
+        bytes: u8,
     },
     /// One element in every lane.
     LoadAll {
@@ -313,11 +374,15 @@ impl Inst {
             Inst::Begin { .. }
             | Inst::End { .. }
             | Inst::Load { .. }
+            | Inst::LoadNarrow { .. }
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::Arg { .. } => SmallVec::new(),
-            Inst::Store { src, .. } | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
+            Inst::Store { src, .. }
+            | Inst::StoreNarrow { src, .. }
+            | Inst::StoreLow { src, .. }
+            | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
             Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::ShiftByte { a, .. } | Inst::MaskNot { a, .. } => {
                 SmallVec::from_slice(&[a])
             }
@@ -334,8 +399,13 @@ impl Inst {
     /// The register it sets.
     pub fn sets(&self) -> Option<VReg> {
         match *self {
-            Inst::Begin { .. } | Inst::End { .. } | Inst::Store { .. } => None,
+            Inst::Begin { .. }
+            | Inst::End { .. }
+            | Inst::Store { .. }
+            | Inst::StoreNarrow { .. }
+            | Inst::StoreLow { .. } => None,
             Inst::Load { dst, .. }
+            | Inst::LoadNarrow { dst, .. }
             | Inst::LoadAll { dst, .. }
             | Inst::Const { dst, .. }
             | Inst::LoadConst { dst, .. }
@@ -365,11 +435,14 @@ impl Inst {
             Inst::Begin { .. }
             | Inst::End { .. }
             | Inst::Load { .. }
+            | Inst::LoadNarrow { .. }
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }
+            | Inst::StoreNarrow { src: a, .. }
+            | Inst::StoreLow { src: a, .. }
             | Inst::Move { src: a, .. }
             | Inst::Unary { a, .. }
             | Inst::Shift { a, .. }

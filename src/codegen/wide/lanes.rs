@@ -160,7 +160,7 @@ impl Builder<'_> {
         self.constant(1 << (elem.bytes() * 8 - 1), elem)
     }
 
-    fn with_all(&mut self, op: Op2, pieces: &[VReg], all: VReg, shape: &Shape) -> Pieces {
+    pub fn with_all(&mut self, op: Op2, pieces: &[VReg], all: VReg, shape: &Shape) -> Pieces {
         let all = Pieces::from_elem(all, pieces.len());
         self.binary(op, pieces, &all, shape.elem, shape.width)
     }

@@ -18,6 +18,7 @@ mod build;
 mod code;
 mod encode;
 mod lanes;
+mod narrow;
 
 use super::cost::{Costs, UNPOLLED};
 use super::{CodegenOptions, isa};
@@ -141,7 +142,8 @@ impl Planner<'_> {
     fn compile(&mut self, run: &[StmtId]) -> bool {
         let vector_bytes = self.options.isa.vector_bits() as usize / 8;
         let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
-        let features = Features { masks: evex, dots: self.options.dot_products && isa::has_dot_products(evex) };
+        let dots = self.options.dot_products && isa::has_dot_products(evex);
+        let features = Features { masks: evex, dots, halves: isa::has_half_conversion() };
         let Some((mut code, args)) = build::build(self.kernel, run, vector_bytes, features) else { return false };
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
         let Some(registers) = assign::assign(&mut code, available) else { return false };
@@ -209,9 +211,14 @@ impl Planner<'_> {
     fn is_vector_code(&self, e: ExprId) -> bool {
         let arena = &self.kernel.arena;
         let mut fine = true;
+        let strict = self.options.strict_fp;
         values(arena, e, &mut |e| {
             fine &= match arena.dtype(e) {
                 DType::Bool => lanes::compared(arena, e).is_some(),
+                // Each operation of strict floats would have to round its result.
+                DType::Float16 | DType::BFloat16 if strict => {
+                    matches!(arena.expr(e), Expr::Float(_) | Expr::Load(..) | Expr::Broadcast(_) | Expr::Cast(_))
+                }
                 dtype => Elem::of(dtype).is_some(),
             };
             fine = fine
@@ -227,7 +234,7 @@ impl Planner<'_> {
                     Expr::Call(..) => lanes::is_call(arena, e),
                     Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
                     Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
-                    Expr::Cast(a) => arena.dtype(a) == DType::Int32 && arena.dtype(e) == DType::Float32,
+                    Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
                     Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) => false,
                 };
         });
