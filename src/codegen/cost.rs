@@ -4,7 +4,7 @@
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{Body, Expr, Kernel, LoopKind, Stmt, StmtId};
+use crate::loopir::{Body, Expr, For, Kernel, LoopKind, Stmt, StmtId};
 use hashbrown::{HashMap, HashSet};
 
 /// Nanoseconds that a kernel may run without looking at the stop flag, as guessed.
@@ -55,6 +55,13 @@ impl Costs {
         let mut costs = Costs { loops: HashMap::default(), order: Vec::new() };
         costs.body(kernel, kernel.body);
         costs
+    }
+
+    /// Nanoseconds that all iterations of a loop take.
+    pub fn total(kernel: &Kernel, l: &For) -> f64 {
+        let mut costs = Costs { loops: HashMap::default(), order: Vec::new() };
+        let n = kernel.arena.as_int(l.extent).map_or(UNKNOWN_EXTENT, |n| n.max(0) as f64);
+        costs.body(kernel, l.body).0 * n
     }
 
     /// Does no loop need to be cut into pieces?

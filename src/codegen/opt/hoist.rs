@@ -34,7 +34,13 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     let mut left = free.min(machine.registers.saturating_sub(sums + KEPT));
     if l.kind != LoopKind::Parallel {
         let mut names = ExprMap::default();
-        for e in invariants(kernel, &l) {
+        let found = invariants(kernel, &l);
+        let has_vectors = found.iter().any(|&e| kernel.arena.lanes(e) > 1);
+        let keeps_vectors = has_vectors && machine.keeps_vectors(kernel, &l);
+        for e in found {
+            if kernel.arena.lanes(e) > 1 && !keeps_vectors {
+                continue;
+            }
             // A constant is made again faster than it is spilled around the loops inside.
             if !is_innermost && kernel.arena.as_const(e).is_some() {
                 continue;

@@ -1,7 +1,9 @@
 //! What the passes need to know of the machine they optimise for.
 
+use crate::codegen::cost::{Costs, UNPOLLED};
 use crate::codegen::{CodegenOptions, isa};
 use crate::ir::DType;
+use crate::loopir::{For, Kernel};
 use crate::target::Isa;
 
 /// The machine, and what may be done to floats on it.
@@ -11,6 +13,8 @@ pub(super) struct Machine {
     pub vector_bytes: usize,
     /// Vector registers.
     pub registers: usize,
+    /// Is vector code compiled in regions, which vectors cannot enter or leave in registers?
+    pub has_regions: bool,
     /// Is fused multiply-add an instruction?
     pub has_fma: bool,
     /// May multiplication and addition become one operation with one rounding?
@@ -29,10 +33,17 @@ impl Machine {
         Machine {
             vector_bytes: options.isa.vector_bits() as usize / 8,
             registers,
+            has_regions: options.isa != Isa::Portable,
             has_fma: isa::has_fma(),
             contracts: !options.strict_fp && isa::has_fma(),
             reassociates: !options.strict_fp,
         }
+    }
+
+    /// May a vector stay in a register all through a loop? Not if the loop is too long for a region, as those inside could
+    /// not be regions either.
+    pub fn keeps_vectors(&self, kernel: &Kernel, l: &For) -> bool {
+        !self.has_regions || Costs::total(kernel, l) <= UNPOLLED
     }
 
     /// Lanes of a vector register.
