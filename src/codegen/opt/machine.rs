@@ -11,6 +11,8 @@ pub(super) struct Machine {
     pub vector_bytes: usize,
     /// Vector registers.
     pub registers: usize,
+    /// Do inner nests become region code, which can load and store vectors in part, and allocates registers well?
+    pub has_regions: bool,
     /// Is fused multiply-add an instruction?
     pub has_fma: bool,
     /// May multiplication and addition become one operation with one rounding?
@@ -29,6 +31,7 @@ impl Machine {
         Machine {
             vector_bytes: options.isa.vector_bits() as usize / 8,
             registers,
+            has_regions: options.isa != Isa::Portable,
             has_fma: isa::has_fma(),
             contracts: !options.strict_fp && isa::has_fma(),
             reassociates: !options.strict_fp,

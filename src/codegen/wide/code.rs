@@ -81,6 +81,17 @@ impl Width {
         }
     }
 
+    /// Bytes of a register of this width; `None` of a single lane.
+    pub fn bytes(self) -> Option<usize> {
+        match self {
+            Width::Scalar => None,
+            Width::Half => Some(8),
+            Width::X => Some(16),
+            Width::Y => Some(32),
+            Width::Z => Some(64),
+        }
+    }
+
     /// The next narrower width of several lanes.
     pub fn half(self) -> Width {
         match self {
@@ -165,6 +176,14 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
+    /// Of the lanes where the mask is set; others are zero, and their memory is not touched.
+    LoadMasked {
+        dst: VReg,
+        mask: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
     /// One element in every lane.
     LoadAll {
         dst: VReg,
@@ -195,6 +214,20 @@ pub(super) enum Inst {
         mem: Mem,
         elem: Elem,
         width: Width,
+    },
+    /// Of the lanes where the mask is set.
+    StoreMasked {
+        src: VReg,
+        mask: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    /// The mask of the first lanes, in the form that comparisons make.
+    FirstLanes {
+        dst: VReg,
+        lanes: u8,
+        elem: Elem,
     },
     Unary {
         op: Op1,
@@ -290,7 +323,10 @@ impl Inst {
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
+            | Inst::FirstLanes { .. }
             | Inst::Arg { .. } => SmallVec::new(),
+            Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
+            Inst::StoreMasked { src, mask, .. } => SmallVec::from_slice(&[src, mask]),
             Inst::Store { src, .. } | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
             Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::MaskNot { a, .. } => SmallVec::from_slice(&[a]),
             Inst::Binary { a, b, .. } | Inst::Compare { a, b, .. } | Inst::MaskBinary { a, b, .. } => {
@@ -306,8 +342,10 @@ impl Inst {
     /// The register it sets.
     pub fn sets(&self) -> Option<VReg> {
         match *self {
-            Inst::Begin { .. } | Inst::End { .. } | Inst::Store { .. } => None,
+            Inst::Begin { .. } | Inst::End { .. } | Inst::Store { .. } | Inst::StoreMasked { .. } => None,
             Inst::Load { dst, .. }
+            | Inst::LoadMasked { dst, .. }
+            | Inst::FirstLanes { dst, .. }
             | Inst::LoadAll { dst, .. }
             | Inst::Const { dst, .. }
             | Inst::LoadConst { dst, .. }
@@ -339,14 +377,17 @@ impl Inst {
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
+            | Inst::FirstLanes { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }
+            | Inst::LoadMasked { mask: a, .. }
             | Inst::Move { src: a, .. }
             | Inst::Unary { a, .. }
             | Inst::Shift { a, .. }
             | Inst::MaskNot { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
-            Inst::Binary { a, b, .. }
+            Inst::StoreMasked { src: a, mask: b, .. }
+            | Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }
             | Inst::Fma { a, b, .. } => {

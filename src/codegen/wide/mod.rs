@@ -67,6 +67,14 @@ impl Regions {
     }
 }
 
+impl std::fmt::Display for Regions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut bytes: Vec<usize> = self.regions.values().map(|r| r.bytes.len()).collect();
+        bytes.sort_unstable();
+        write!(f, "{} regions, bytes of code: {bytes:?}", bytes.len())
+    }
+}
+
 /// Can region code for this instruction set run here?
 fn is_supported(isa: Isa) -> bool {
     isa != Isa::Portable && cfg!(all(target_arch = "x86_64", unix))
