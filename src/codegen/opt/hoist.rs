@@ -34,13 +34,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     let mut left = free.min(machine.registers.saturating_sub(sums + KEPT));
     if l.kind != LoopKind::Parallel {
         let mut names = ExprMap::default();
-        let found = invariants(kernel, &l);
-        let has_vectors = found.iter().any(|&e| kernel.arena.lanes(e) > 1);
-        let keeps_vectors = has_vectors && machine.keeps_vectors(kernel, &l);
-        for e in found {
-            if kernel.arena.lanes(e) > 1 && !keeps_vectors {
-                continue;
-            }
+        for e in invariants(kernel, &l) {
             // A constant is made again faster than it is spilled around the loops inside.
             if !is_innermost && kernel.arena.as_const(e).is_some() {
                 continue;

@@ -13,7 +13,7 @@ pub(super) struct Machine {
     pub vector_bytes: usize,
     /// Vector registers.
     pub registers: usize,
-    /// Is vector code compiled in regions, which vectors cannot enter or leave in registers?
+    /// Do inner nests become region code, which can load and store vectors in part, and allocates registers well?
     pub has_regions: bool,
     /// Is fused multiply-add an instruction?
     pub has_fma: bool,

@@ -65,10 +65,12 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
-    Pass { name: "unroll", run: Plain(|k, _| unroll::unroll(k)) },
+    Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
     // How it is computed: in registers, and nothing twice.
     Pass { name: "promote", run: Plain(promote::promote) },
+    Pass { name: "unroll_reductions", run: Plain(unroll::unroll_reductions) },
+    Pass { name: "simplify_iterations", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },
     Pass { name: "contract", run: Plain(contract::contract) },

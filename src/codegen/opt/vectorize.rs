@@ -23,6 +23,7 @@ use super::functions::pressure;
 use super::machine::{Machine, ROW};
 use super::walk::replace_loops;
 use super::widen::Widener;
+use crate::codegen::facts::neutral;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
@@ -78,7 +79,6 @@ impl Shape {
         let mut shape =
             Shape { pays: true, dtype: DType::Bool, narrowest: 16, pressure: 1, stores: Vec::new(), loads: Vec::new() };
         let mut seen = HashSet::<ExprId, FxBuild>::default();
-        let mut n_contiguous = 0;
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
             match stmt {
                 Stmt::Store { buffer, index, value } => {
@@ -100,12 +100,12 @@ impl Shape {
                         Expr::Load(buffer, index) => {
                             shape.loads.push((buffer, index));
                             shape.widest(arena.ty(e));
+                            // A sum is in the register that its new value goes to.
+                            let is_sum = |stmt| matches!(stmt, Stmt::Store { buffer: b, index: i, .. } if (b, i) == (buffer, index));
+                            let own = i64::from(arena.lanes(e));
                             match stride(arena, index, l.var) {
                                 Some(0) => {}
-                                Some(n) if n == i64::from(arena.lanes(e)) => {
-                                    n_contiguous += 1;
-                                    shape.pressure += 1;
-                                }
+                                Some(n) if n == own => shape.pressure += usize::from(!is_sum(stmt)),
                                 _ => shape.pays = false,
                             }
                         }
@@ -143,9 +143,12 @@ impl Shape {
         self.narrowest = self.narrowest.min(ty.bytes());
     }
 
-    /// The largest number of lanes up to `most` that can be loaded and stored: each access is of whole registers, or of
-    /// what a scalar register holds.
-    fn width(&self, most: i64) -> i64 {
+    /// The largest number of lanes up to `most` that can be loaded and stored: under a mask any, otherwise each access is
+    /// of whole registers, or of what a scalar register holds.
+    fn width(&self, most: i64, machine: &Machine) -> i64 {
+        if machine.has_regions && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
+            return most;
+        }
         let bytes = most * self.narrowest as i64;
         let whole = bytes / MEMORY_BYTES * MEMORY_BYTES / self.narrowest as i64;
         whole.max(largest_power(most))
@@ -222,7 +225,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: 
     let mut done = 0;
     while done < n {
         // A row of registers, or the most that is left.
-        let width = shape.width((n - done).min(lanes * parts));
+        let width = shape.width((n - done).min(lanes * parts), machine);
         let pieces = (n - done) / width;
         let start = kernel.arena.index(done);
         if width == 1 {
@@ -248,6 +251,11 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: 
     }
     out.extend(made);
     true
+}
+
+/// Can lanes of the type be loaded and stored under a mask?
+fn is_masked(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32)
 }
 
 /// The largest power of two up to `n`.
@@ -276,14 +284,19 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let mut contiguous = 0;
     let mut fits = true;
     let mut is_busy = false;
+    // Can what is left at the end be read under a mask?
+    let mut has_short = machine.has_regions && is_masked(dtype);
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
         Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
         Expr::Load(b, _) if b == buffer => fits = false,
-        Expr::Load(_, i) => match stride(arena, i, l.var) {
-            Some(0) => {}
-            Some(n) if n == i64::from(arena.lanes(e)) => contiguous += 1,
-            _ => fits = false,
-        },
+        Expr::Load(b, i) => {
+            has_short &= kernel.buffer(b).dtype == dtype;
+            match stride(arena, i, l.var) {
+                Some(0) => {}
+                Some(n) if n == i64::from(arena.lanes(e)) => contiguous += 1,
+                _ => fits = false,
+            }
+        }
         Expr::Local(_) => fits = false,
         _ => {}
     });
@@ -297,8 +310,8 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let row = largest_power((n / lanes).min(partial)) * lanes;
     let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let base = kernel.arena.mul_const(e, row);
-    let mut widener = Widener::new(l.var, base, row as u16);
-    let Some(term) = widener.value(&mut kernel.arena, term) else { return false };
+    let scalar = term;
+    let Some(term) = Widener::new(l.var, base, row as u16).value(&mut kernel.arena, scalar) else { return false };
     let name = kernel.buffer(buffer).name;
     let sum = kernel.arena.new_local(name, Ty::vector(dtype, row as u16));
     let start = kernel.arena.broadcast(neutral, row as u16);
@@ -312,16 +325,26 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let body = kernel.stmts.single(Stmt::Set { local: sum, value: new });
     let extent = kernel.arena.index(n / row);
     out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
-    let all = kernel.arena.reduce(op, old);
-    let ty = Ty::scalar(dtype);
-    let element = kernel.arena.load(buffer, index, ty);
-    let value = kernel.arena.binary(op, element, all);
-    out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
-    if n % row > 0 {
+    let element = kernel.arena.load(buffer, index, Ty::scalar(dtype));
+    let add = |kernel: &mut Kernel, all| {
+        let all = kernel.arena.reduce(op, all);
+        let value = kernel.arena.binary(op, element, all);
+        kernel.stmts.push(Stmt::Store { buffer, index, value })
+    };
+    out.push(add(kernel, old));
+    let left = n % row;
+    if left > 1 && has_short {
+        let at = kernel.arena.index(n - left);
+        if let Some(term) = Widener::new(l.var, at, left as u16).value(&mut kernel.arena, scalar) {
+            out.push(add(kernel, term));
+            return true;
+        }
+    }
+    if left > 0 {
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
-        let at = kernel.arena.add_const(e, n / row * row);
+        let at = kernel.arena.add_const(e, n - left);
         let body = Substitution::of(l.var, at).copy(kernel, l.body);
-        let extent = kernel.arena.index(n % row);
+        let extent = kernel.arena.index(left);
         let rest = For { var, extent, body, kind: LoopKind::Serial, ..*l };
         // What is left may still fill a vector.
         if !horizontal(kernel, &rest, machine, out) {
@@ -355,20 +378,4 @@ fn combined(arena: &mut Arena, buffer: BufferId, index: ExprId, value: ExprId) -
         }
         BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => None,
     }
-}
-
-/// What changes nothing under the operator.
-fn neutral(arena: &mut Arena, op: BinOp, dtype: DType) -> Option<ExprId> {
-    let float = dtype.is_float();
-    Some(match op {
-        BinOp::Add => arena.constant(0, Ty::scalar(dtype)),
-        BinOp::Mul => arena.constant(1, Ty::scalar(dtype)),
-        BinOp::Min if float => arena.float(f64::INFINITY, dtype),
-        BinOp::Max if float => arena.float(f64::NEG_INFINITY, dtype),
-        BinOp::Min => arena.int(dtype.max_value().ok()?, dtype),
-        BinOp::Max => arena.int(dtype.min_value().ok()?, dtype),
-        BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => {
-            return None;
-        }
-    })
 }

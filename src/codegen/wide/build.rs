@@ -3,7 +3,7 @@
 use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
 use super::narrow::is_narrow;
-use crate::codegen::facts::{Reads, ReadsOf};
+use crate::codegen::facts::{Reads, ReadsOf, neutral};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
@@ -35,6 +35,7 @@ pub(super) fn build(
         locals: HashMap::default(),
         vars: HashMap::default(),
         constants: HashMap::default(),
+        lane_masks: HashMap::default(),
         memo: HashMap::default(),
         order: Vec::new(),
         reads: ReadsOf::default(),
@@ -69,6 +70,8 @@ pub(super) struct Builder<'a> {
     locals: HashMap<LocalId, Pieces, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
     constants: HashMap<(u64, u8), VReg, FxBuild>,
+    /// Masks of the first lanes, by their number and the bytes of each.
+    lane_masks: HashMap<(u8, u8), VReg, FxBuild>,
     memo: HashMap<ExprId, Pieces, FxBuild>,
     /// Keys of `memo` in the order of insertion, to forget those of a loop at its end.
     order: Vec<ExprId>,
@@ -83,6 +86,8 @@ pub(super) struct Shape {
     pub elem: Elem,
     pub width: Width,
     pub n: usize,
+    /// Lanes of the last piece, if it has fewer than its register; what others hold is nobody's business.
+    pub last: Option<u8>,
 }
 
 impl Builder<'_> {
@@ -90,16 +95,39 @@ impl Builder<'_> {
         let ty = self.kernel.arena.ty(e);
         let elem = Elem::of(ty.dtype)?;
         if ty.lanes == 1 {
-            return Some(Shape { elem, width: Width::Scalar, n: 1 });
+            return Some(Shape { elem, width: Width::Scalar, n: 1, last: None });
         }
         let bytes = ty.lanes as usize * elem.bytes();
-        if bytes <= self.vector_bytes {
-            return Some(Shape { elem, width: Width::of_bytes(bytes)?, n: 1 });
+        let register = bytes.next_power_of_two().min(self.vector_bytes);
+        let left = bytes % register;
+        let last = if left == 0 { None } else { Some((left / elem.bytes()) as u8) };
+        Some(Shape { elem, width: Width::of_bytes(register)?, n: bytes.div_ceil(register), last })
+    }
+
+    /// The mask of the lanes of a last piece.
+    fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
+        let key = (lanes, elem.bytes() as u8);
+        if let Some(&mask) = self.lane_masks.get(&key) {
+            return mask;
         }
-        if !bytes.is_multiple_of(self.vector_bytes) {
-            return None;
+        let dst = self.fresh_mask();
+        self.code.prologue.push(Inst::FirstLanes { dst, lanes, elem });
+        self.lane_masks.insert(key, dst);
+        dst
+    }
+
+    /// Loads the i-th piece of what is at a place.
+    fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
+        let Shape { elem, width, n, last } = *shape;
+        let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+        match last.filter(|_| i + 1 == n) {
+            None => self.push(Inst::Load { dst, mem, elem, width }),
+            Some(lanes) => {
+                let mask = self.first_lanes(lanes, elem);
+                self.push(Inst::LoadMasked { dst, mask, mem, elem, width });
+            }
         }
-        Some(Shape { elem, width: Width::of_bytes(self.vector_bytes)?, n: bytes / self.vector_bytes })
+        Some(dst)
     }
 
     pub fn fresh(&mut self) -> VReg {
@@ -163,13 +191,20 @@ impl Builder<'_> {
                 let pieces = self.expr(value)?;
                 let at = self.address(buffer, index)?;
                 if let Some(memory) = narrow {
-                    self.store_narrow(at, &pieces, memory, shape.width)?;
+                    self.store_narrow(at, &pieces, memory, &shape)?;
                     self.forget_buffer(buffer);
                     return Some(());
                 }
                 for (i, &src) in pieces.iter().enumerate() {
                     let mem = self.piece(at, i)?;
-                    self.push(Inst::Store { src, mem, elem: shape.elem, width: shape.width });
+                    let Shape { elem, width, n, last } = shape;
+                    match last.filter(|_| i + 1 == n) {
+                        None => self.push(Inst::Store { src, mem, elem, width }),
+                        Some(lanes) => {
+                            let mask = self.first_lanes(lanes, elem);
+                            self.push(Inst::StoreMasked { src, mask, mem, elem, width });
+                        }
+                    }
                 }
                 self.forget_buffer(buffer);
                 Some(())
@@ -206,6 +241,20 @@ impl Builder<'_> {
         {
             let (a, b) = (self.expr(a)?, self.expr(b)?);
             self.add_dots(&accs, &a, &b, shape.width);
+        } else if let Expr::Binary(BinOp::Add, sum, product) = self.kernel.arena.expr(value)
+            && let Expr::Binary(BinOp::Mul, a, b) = self.kernel.arena.expr(product)
+            && sum == own
+            && let Some(accs) = self.locals.get(&local).cloned()
+            && !self.mentions_local(product, local)
+        {
+            let Shape { elem, width, .. } = shape;
+            let (a, b) = (self.expr(a)?, self.expr(b)?);
+            // Piece by piece, so that one product is there at a time.
+            for ((&acc, &a), &b) in accs.iter().zip(&a).zip(&b) {
+                let product = self.fresh();
+                self.push(Inst::Binary { op: Op2::Mul, dst: product, a, b, elem, width });
+                self.push(Inst::Binary { op: Op2::Add, dst: acc, a: acc, b: product, elem, width });
+            }
         } else {
             let pieces = self.expr(value)?;
             let old = self.locals.get(&local).cloned();
@@ -253,8 +302,13 @@ impl Builder<'_> {
             let a = self.expr(a)?;
             let at = self.address(buffer, index)?;
             for (i, (&acc, &a)) in accs.iter().zip(&a).enumerate() {
-                let b = self.piece(at, i)?;
-                self.push(Inst::FmaMem { acc, a, b, elem, width });
+                if shape.last.is_some() && i + 1 == shape.n {
+                    let b = self.load_piece(at, i, shape)?;
+                    self.push(Inst::Fma { acc, a, b, elem, width });
+                } else {
+                    let b = self.piece(at, i)?;
+                    self.push(Inst::FmaMem { acc, a, b, elem, width });
+                }
             }
             return Some(());
         }
@@ -411,7 +465,7 @@ impl Builder<'_> {
     }
 
     fn node(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
-        let Shape { elem, width, n } = *shape;
+        let Shape { elem, width, n, .. } = *shape;
         match self.kernel.arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) => Some(SmallVec::from_elem(self.bits_of(e, elem)?, 1)),
             Expr::Var(v) => {
@@ -518,15 +572,8 @@ impl Builder<'_> {
     }
 
     fn load(&mut self, buffer: BufferId, index: ExprId, shape: &Shape) -> Option<Pieces> {
-        let Shape { elem, width, n } = *shape;
         let at = self.address(buffer, index)?;
-        (0..n)
-            .map(|i| {
-                let (dst, mem) = (self.fresh(), self.piece(at, i)?);
-                self.push(Inst::Load { dst, mem, elem, width });
-                Some(dst)
-            })
-            .collect()
+        (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
     }
 
     fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
@@ -556,7 +603,9 @@ impl Builder<'_> {
 
     /// All lanes combined, half of them at a time.
     fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
-        let Shape { elem, mut width, n } = self.shape(a)?;
+        let Shape { elem, mut width, n, last } = self.shape(a)?;
+        let dtype = self.kernel.arena.dtype(a);
+        let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
         let op = match op {
             BinOp::Add => Op2::Add,
             BinOp::Mul => Op2::Mul,
@@ -565,6 +614,12 @@ impl Builder<'_> {
             _ => return None,
         };
         let mut pieces = self.expr(a)?;
+        if let Some(lanes) = last {
+            let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
+            let (dst, then) = (self.fresh(), pieces[n - 1]);
+            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
+            pieces[n - 1] = dst;
+        }
         let mut left = n;
         while left > 1 {
             let half = left / 2;
@@ -573,7 +628,7 @@ impl Builder<'_> {
             pieces = merged.into_iter().chain(middle).collect();
             left = pieces.len();
         }
-        let mut lanes = self.kernel.arena.lanes(a) as usize / n;
+        let mut lanes = width.bytes()? / elem.bytes();
         let mut one = pieces[0];
         while lanes > 1 {
             let upper = self.fresh();

@@ -112,6 +112,17 @@ impl Width {
         }
     }
 
+    /// Bytes of a register of this width; `None` of a single lane.
+    pub fn bytes(self) -> Option<usize> {
+        match self {
+            Width::Scalar => None,
+            Width::Half => Some(8),
+            Width::X => Some(16),
+            Width::Y => Some(32),
+            Width::Z => Some(64),
+        }
+    }
+
     /// The next narrower width of several lanes.
     pub fn half(self) -> Width {
         match self {
@@ -238,6 +249,14 @@ pub(super) enum Inst {
         mem: Mem,
         bytes: u8,
     },
+    /// Of the lanes where the mask is set; others are zero, and their memory is not touched.
+    LoadMasked {
+        dst: VReg,
+        mask: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
     /// One element in every lane.
     LoadAll {
         dst: VReg,
@@ -268,6 +287,20 @@ pub(super) enum Inst {
         mem: Mem,
         elem: Elem,
         width: Width,
+    },
+    /// Of the lanes where the mask is set.
+    StoreMasked {
+        src: VReg,
+        mask: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    /// The mask of the first lanes, in the form that comparisons make.
+    FirstLanes {
+        dst: VReg,
+        lanes: u8,
+        elem: Elem,
     },
     Unary {
         op: Op1,
@@ -378,7 +411,10 @@ impl Inst {
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
+            | Inst::FirstLanes { .. }
             | Inst::Arg { .. } => SmallVec::new(),
+            Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
+            Inst::StoreMasked { src, mask, .. } => SmallVec::from_slice(&[src, mask]),
             Inst::Store { src, .. }
             | Inst::StoreNarrow { src, .. }
             | Inst::StoreLow { src, .. }
@@ -402,10 +438,13 @@ impl Inst {
             Inst::Begin { .. }
             | Inst::End { .. }
             | Inst::Store { .. }
+            | Inst::StoreMasked { .. }
             | Inst::StoreNarrow { .. }
             | Inst::StoreLow { .. } => None,
             Inst::Load { dst, .. }
             | Inst::LoadNarrow { dst, .. }
+            | Inst::LoadMasked { dst, .. }
+            | Inst::FirstLanes { dst, .. }
             | Inst::LoadAll { dst, .. }
             | Inst::Const { dst, .. }
             | Inst::LoadConst { dst, .. }
@@ -439,17 +478,20 @@ impl Inst {
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
+            | Inst::FirstLanes { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }
             | Inst::StoreNarrow { src: a, .. }
             | Inst::StoreLow { src: a, .. }
+            | Inst::LoadMasked { mask: a, .. }
             | Inst::Move { src: a, .. }
             | Inst::Unary { a, .. }
             | Inst::Shift { a, .. }
             | Inst::ShiftByte { a, .. }
             | Inst::MaskNot { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
-            Inst::Binary { a, b, .. }
+            Inst::StoreMasked { src: a, mask: b, .. }
+            | Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }
             | Inst::Dot4 { a, b, .. }

@@ -3,7 +3,7 @@
 //! A region is a function of one pointer, to its arguments: 8 bytes each, pointers first come first served. It keeps them
 //! in general registers which the loops advance, one counter per loop that is running, and touches nothing else.
 
-use super::asm::{Asm, Gpr, Length, Map, Opcode, Pp, RAX, RDI, Rm};
+use super::asm::{Asm, Gpr, Length, Map, Mask, Opcode, Pp, RAX, RDI, Rm};
 use super::code::{Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Shift16, StreamId, VReg, Width};
 use crate::ir::CmpOp;
 use hashbrown::HashMap;
@@ -99,13 +99,7 @@ fn length(width: Width) -> Length {
 
 /// Bytes accessed.
 fn bytes(elem: Elem, width: Width) -> u8 {
-    match width {
-        Width::Scalar => elem.bytes() as u8,
-        Width::Half => 8,
-        Width::X => 16,
-        Width::Y => 32,
-        Width::Z => 64,
-    }
+    width.bytes().unwrap_or(elem.bytes()) as u8
 }
 
 impl Encoder<'_> {
@@ -146,6 +140,13 @@ impl Encoder<'_> {
             Inst::LoadNarrow { dst, mem, memory, width } => self.load_narrow(self.reg(dst), mem, memory, width),
             Inst::StoreNarrow { src, mem, memory, width } => self.store_narrow(self.reg(src), mem, memory, width),
             Inst::StoreLow { src, mem, bytes } => self.store_low(self.reg(src), mem, bytes),
+            Inst::LoadMasked { dst, mask, mem, elem, width } => {
+                self.masked_move(self.reg(dst), mask, mem, elem, width, false);
+            }
+            Inst::StoreMasked { src, mask, mem, elem, width } => {
+                self.masked_move(self.reg(src), mask, mem, elem, width, true);
+            }
+            Inst::FirstLanes { dst, lanes, elem } => self.first_lanes(self.reg(dst), lanes, elem),
             Inst::LoadAll { dst, mem, elem, width } => {
                 let rm = self.mem(mem, elem.bytes() as u8);
                 self.broadcast(self.reg(dst), rm, elem, length(width));
@@ -251,6 +252,7 @@ impl Encoder<'_> {
                 let (mask, is_double) = (self.reg(mask), elem == Elem::F64);
                 if self.asm.evex {
                     let opcode = op(Map::M0F38, Pp::P66, 0x65, is_double);
+                    let mask = Mask { register: mask, zeroing: false };
                     self.asm.masked(opcode, length(width), dst, otherwise, rm, None, mask);
                 } else {
                     let opcode = op(Map::M0F3A, Pp::P66, if is_double { 0x4B } else { 0x4A }, false);
@@ -260,6 +262,35 @@ impl Encoder<'_> {
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
         }
         Some(())
+    }
+
+    /// A load or a store of the lanes where a mask is set.
+    fn masked_move(&mut self, reg: u8, mask: VReg, mem: Mem, elem: Elem, width: Width, is_store: bool) {
+        let (is_double, mask) = (elem == Elem::F64, self.reg(mask));
+        let rm = self.mem(mem, bytes(elem, width));
+        if self.asm.evex {
+            let pp = if is_double { Pp::P66 } else { Pp::None };
+            let opcode = op(Map::M0F, pp, if is_store { 0x11 } else { 0x10 }, is_double);
+            let zeroing = !is_store;
+            self.asm.masked(opcode, length(width), reg, None, rm, None, Mask { register: mask, zeroing });
+        } else {
+            let byte = 0x2C + u8::from(is_double) + 2 * u8::from(is_store);
+            self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), length(width), reg, Some(mask), rm, None);
+        }
+    }
+
+    /// The mask of the first lanes: a mask register, or lanes of all ones.
+    fn first_lanes(&mut self, dst: u8, lanes: u8, elem: Elem) {
+        if self.asm.evex {
+            self.asm.set(RAX, (1 << lanes) - 1);
+            self.asm.to_mask(dst, RAX);
+        } else {
+            // A byte for each lane, extended with its sign.
+            let bits = (1u64 << (8 * lanes)) - 1;
+            let byte = if elem == Elem::F64 { 0x22 } else { 0x21 };
+            let rm = Rm::Constant(bits, Elem::F64);
+            self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), Length::L256, dst, None, rm, None);
+        }
     }
 
     fn copy(&mut self, dst: u8, src: u8) {

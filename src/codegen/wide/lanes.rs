@@ -167,7 +167,7 @@ impl Builder<'_> {
 
     /// Lanes of one value or the other.
     pub fn select(&mut self, c: ExprId, t: ExprId, o: ExprId, shape: &Shape) -> Option<Pieces> {
-        let Shape { elem, width, n } = *shape;
+        let Shape { elem, width, n, .. } = *shape;
         let source = compared(&self.kernel.arena, c)?;
         let from = self.shape(source)?;
         if from.elem.bytes() != elem.bytes() || from.n != n {

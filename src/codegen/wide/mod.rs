@@ -69,6 +69,14 @@ impl Regions {
     }
 }
 
+impl std::fmt::Display for Regions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut bytes: Vec<usize> = self.regions.values().map(|r| r.bytes.len()).collect();
+        bytes.sort_unstable();
+        write!(f, "{} regions, bytes of code: {bytes:?}", bytes.len())
+    }
+}
+
 /// Can region code for this instruction set run here?
 fn is_supported(isa: Isa) -> bool {
     isa != Isa::Portable && cfg!(all(target_arch = "x86_64", unix))
@@ -131,6 +139,12 @@ impl Planner<'_> {
         if self.is_closed(run) && self.compile(run) {
             return;
         }
+        // Names that are for what follows need not be given here.
+        let is_name = |&s: &StmtId| matches!(self.kernel.stmts.get(s), Stmt::Let { .. });
+        let n_names = run.iter().rev().take_while(|s| is_name(s)).count();
+        if n_names > 0 {
+            return self.run(&run[..run.len() - n_names]);
+        }
         // One of them may be at fault.
         for &s in run {
             if run.len() == 1 || !(self.is_closed(&[s]) && self.pays(&[s]) && self.compile(&[s])) {
@@ -142,13 +156,92 @@ impl Planner<'_> {
     fn compile(&mut self, run: &[StmtId]) -> bool {
         let vector_bytes = self.options.isa.vector_bits() as usize / 8;
         let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
+        let Some(mut stmts) = self.outer_vectors(run) else { return false };
+        stmts.extend_from_slice(run);
         let dots = self.options.dot_products && isa::has_dot_products(evex);
         let features = Features { masks: evex, dots, halves: isa::has_half_conversion() };
-        let Some((mut code, args)) = build::build(self.kernel, run, vector_bytes, features) else { return false };
+        let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else { return false };
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
         let Some(registers) = assign::assign(&mut code, available) else { return false };
         let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
         self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
+        true
+    }
+
+    /// The statements before the run that name vectors which it uses: scalars are handed over, vectors computed once more,
+    /// where that gives the same. `None` if it may not.
+    fn outer_vectors(&self, run: &[StmtId]) -> Option<Vec<StmtId>> {
+        let arena = &self.kernel.arena;
+        let mut needed = HashSet::<VarId, FxBuild>::default();
+        let mut inside = HashSet::<VarId, FxBuild>::default();
+        for &s in run {
+            each(self.kernel, s, &mut |stmt| {
+                if let Stmt::Let { var, .. } = stmt {
+                    inside.insert(var);
+                }
+                for_each_operand(stmt, |e| {
+                    vector_names(arena, e, &mut |v| {
+                        needed.insert(v);
+                    })
+                });
+            });
+        }
+        needed.retain(|v| !inside.contains(v));
+        let mut found = Vec::new();
+        if needed.is_empty() || self.definitions(self.kernel.body, run[0], &mut needed, &mut found) && needed.is_empty()
+        {
+            found.reverse();
+            return Some(found);
+        }
+        None
+    }
+
+    /// Walks back from `to`, which is in the body, and collects the definitions of `needed` names that hold there, the last
+    /// first; returns whether it was found. Names are left in `needed` whose value may have changed since.
+    fn definitions(
+        &self,
+        body: Body,
+        to: StmtId,
+        needed: &mut HashSet<VarId, FxBuild>,
+        found: &mut Vec<StmtId>,
+    ) -> bool {
+        let list = self.kernel.stmts.list(body);
+        let is_inside = |&s: &StmtId| s == to || contains(self.kernel, s, to);
+        let Some(at) = list.iter().position(is_inside) else { return false };
+        let mut written = HashSet::<BufferId, FxBuild>::default();
+        match self.kernel.stmts.get(list[at]) {
+            _ if list[at] == to => {}
+            Stmt::For(l) => drop(self.definitions(l.body, to, needed, found)),
+            Stmt::If { then, otherwise, .. } => {
+                let _ = self.definitions(then, to, needed, found) || self.definitions(otherwise, to, needed, found);
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        }
+        if list[at] != to {
+            // What follows `to` in a loop comes before it in the next iteration.
+            note_stores(self.kernel, list[at], &mut written);
+        }
+        for &s in list[..at].iter().rev() {
+            if let Stmt::Let { var, value } = self.kernel.stmts.get(s)
+                && needed.contains(&var)
+            {
+                let arena = &self.kernel.arena;
+                let mut same = true;
+                for_each_expr(arena, value, &mut |e| match arena.expr(e) {
+                    Expr::Load(buffer, _) => same &= !written.contains(&buffer),
+                    Expr::Local(_) => same = false,
+                    _ => {}
+                });
+                if same {
+                    needed.remove(&var);
+                    vector_names(arena, value, &mut |v| {
+                        needed.insert(v);
+                    });
+                    found.push(s);
+                }
+            }
+            note_stores(self.kernel, s, &mut written);
+        }
         true
     }
 
@@ -269,6 +362,39 @@ fn stored(arena: &Arena, value: ExprId) -> ExprId {
         Expr::Reinterpret(a) if arena.dtype(a) == DType::Int32 && arena.dtype(value).bytes() < 4 => a,
         _ => value,
     }
+}
+
+/// Calls `f` with the names of vectors that an expression uses.
+fn vector_names(arena: &Arena, e: ExprId, f: &mut impl FnMut(VarId)) {
+    for_each_expr(arena, e, &mut |e| {
+        if let Some(v) = arena.as_var(e).filter(|_| arena.lanes(e) > 1) {
+            f(v);
+        }
+    });
+}
+
+/// Adds the buffers that a statement writes.
+fn note_stores(kernel: &Kernel, s: StmtId, written: &mut HashSet<BufferId, FxBuild>) {
+    each(kernel, s, &mut |stmt| {
+        if let Stmt::Store { buffer, .. } = stmt {
+            written.insert(buffer);
+        }
+    });
+}
+
+/// Is a statement inside of another?
+fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
+    let mut found = false;
+    let mut look = |body| kernel.for_each_stmt(body, &mut |s, _| found |= s == inner);
+    match kernel.stmts.get(outer) {
+        Stmt::For(l) => look(l.body),
+        Stmt::If { then, otherwise, .. } => {
+            look(then);
+            look(otherwise);
+        }
+        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    }
+    found
 }
 
 /// Calls `f` with a statement and those inside.

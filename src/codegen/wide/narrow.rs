@@ -23,7 +23,7 @@ pub(super) fn is_conversion(from: DType, to: DType) -> bool {
 impl Builder<'_> {
     /// Loads elements that are narrower in memory.
     pub fn load_narrow(&mut self, buffer: BufferId, index: ExprId, memory: Memory, shape: &Shape) -> Option<Pieces> {
-        self.has(memory)?;
+        self.has(memory, shape)?;
         let at = self.address(buffer, index)?;
         let mut out = Pieces::new();
         for i in 0..shape.n {
@@ -34,9 +34,10 @@ impl Builder<'_> {
         Some(out)
     }
 
-    /// Are there instructions for the elements?
-    fn has(&self, memory: Memory) -> Option<()> {
-        (memory != Memory::F16 || self.features.halves).then_some(())
+    /// Are there instructions for so many elements?
+    fn has(&self, memory: Memory, shape: &Shape) -> Option<()> {
+        let converts = memory != Memory::F16 || self.features.halves;
+        (converts && shape.last.is_none()).then_some(())
     }
 
     fn narrow_piece(&self, at: Mem, i: usize, memory: Memory) -> Option<Mem> {
@@ -45,8 +46,9 @@ impl Builder<'_> {
     }
 
     /// Stores lanes of 32 bits to narrower elements.
-    pub fn store_narrow(&mut self, at: Mem, pieces: &[VReg], memory: Memory, width: Width) -> Option<()> {
-        self.has(memory)?;
+    pub fn store_narrow(&mut self, at: Mem, pieces: &[VReg], memory: Memory, shape: &Shape) -> Option<()> {
+        self.has(memory, shape)?;
+        let width = shape.width;
         for (i, &src) in pieces.iter().enumerate() {
             let mem = self.narrow_piece(at, i, memory)?;
             let (mut src, mut memory) = (src, memory);
@@ -125,7 +127,7 @@ impl Builder<'_> {
             return None;
         }
         if let Some(memory) = Memory::of(to) {
-            self.has(memory)?;
+            self.has(memory, shape)?;
         }
         let width = shape.width;
         let value = self.expr(a)?;
