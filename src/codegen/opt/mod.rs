@@ -14,6 +14,7 @@ mod nest;
 mod partition;
 mod pieces;
 mod promote;
+mod roll;
 mod simplify;
 mod unfuse;
 mod unroll;
@@ -59,6 +60,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
     Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     // What it becomes: tiles, vectors, straight code.
