@@ -7,6 +7,8 @@ use crate::target::Isa;
 /// The machine, and what may be done to floats on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
+    /// The instruction set.
+    pub isa: Isa,
     /// Bytes of a vector register.
     pub vector_bytes: usize,
     /// Vector registers.
@@ -29,6 +31,7 @@ impl Machine {
             Isa::Avx512Ymm | Isa::Avx512 => 32,
         };
         Machine {
+            isa: options.isa,
             vector_bytes: options.isa.vector_bits() as usize / 8,
             registers,
             has_regions: options.isa != Isa::Portable,

@@ -85,7 +85,7 @@ pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
     if !is_supported(options.isa) {
         return Regions::default();
     }
-    let costs = Costs::new(kernel);
+    let costs = Costs::new(kernel, options.isa);
     let polls = costs.polls();
     let mut planner =
         Planner { kernel, options, costs, polls, suited: HashMap::default(), regions: Regions::default() };
