@@ -4,7 +4,7 @@
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{Body, Expr, ExprId, Kernel, LoopKind, Stmt, StmtId};
+use crate::loopir::{Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId};
 use crate::target::Isa;
 use hashbrown::{HashMap, HashSet};
 
@@ -55,10 +55,20 @@ impl LoopCost {
 impl Costs {
     /// Guesses for all loops of a kernel, on a machine with such vectors.
     pub fn new(kernel: &Kernel, isa: Isa) -> Costs {
-        let register = isa.vector_bits() as f64 / 8.0;
-        let mut costs = Costs { register, loops: HashMap::default(), order: Vec::new() };
+        let mut costs = Costs::empty(isa);
         costs.body(kernel, kernel.body);
         costs
+    }
+
+    fn empty(isa: Isa) -> Costs {
+        Costs { register: isa.vector_bits() as f64 / 8.0, loops: HashMap::default(), order: Vec::new() }
+    }
+
+    /// Nanoseconds that all iterations of a loop take.
+    pub fn total(kernel: &Kernel, isa: Isa, l: &For) -> f64 {
+        let mut costs = Costs::empty(isa);
+        let n = kernel.arena.as_int(l.extent).map_or(UNKNOWN_EXTENT, |n| n.max(0) as f64);
+        costs.body(kernel, l.body).0 * n
     }
 
     /// Does no loop need to be cut into pieces?
@@ -149,6 +159,7 @@ impl Costs {
             Expr::IfThenElse(..) => 0.5,
             Expr::Reinterpret(_) => 0.0,
             Expr::Cast(_) => 0.3 * registers,
+            Expr::Dot4(..) => 0.15 * registers,
             Expr::Load(..) => 0.15 * registers,
             Expr::Pack(_) => 0.4 * lanes,
             Expr::Extract(..) => 0.4,

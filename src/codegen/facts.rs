@@ -41,6 +41,7 @@ pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
             | Expr::Cast(_)
             | Expr::Select(..)
             | Expr::IfThenElse(..)
+            | Expr::Dot4(..)
             | Expr::Pack(_)
             | Expr::Reduce(..) => cost += 1,
             Expr::Int(_)

@@ -1,7 +1,9 @@
 //! What the passes need to know of the machine they optimise for.
 
+use crate::codegen::cost::{Costs, UNPOLLED};
 use crate::codegen::{CodegenOptions, isa};
 use crate::ir::DType;
+use crate::loopir::{For, Kernel};
 use crate::target::Isa;
 
 /// The machine, and what may be done to floats on it.
@@ -39,6 +41,12 @@ impl Machine {
             contracts: !options.strict_fp && isa::has_fma(),
             reassociates: !options.strict_fp,
         }
+    }
+
+    /// May a vector stay in a register all through a loop? Not if the loop is too long for a region, as those inside could
+    /// not be regions either.
+    pub fn keeps_vectors(&self, kernel: &Kernel, l: &For) -> bool {
+        !self.has_regions || Costs::total(kernel, self.isa, l) <= UNPOLLED
     }
 
     /// Lanes of a vector register.

@@ -5,6 +5,7 @@
 
 mod accumulate;
 mod contract;
+mod dot;
 mod forward;
 mod functions;
 mod hoist;
@@ -13,12 +14,14 @@ mod nest;
 mod partition;
 mod pieces;
 mod promote;
+mod roll;
 mod simplify;
 mod unfuse;
 mod unroll;
 mod vectorize;
 mod walk;
 mod widen;
+mod words;
 
 pub use pieces::cut_long_loops;
 
@@ -57,6 +60,9 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
+    Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
+    Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },

@@ -63,7 +63,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut
 struct Shape {
     /// Would vectors be faster?
     pays: bool,
-    /// The widest type that is loaded or stored.
+    /// The widest type that is loaded or stored in an iteration; of four bytes, `int32`.
     dtype: DType,
     /// Bytes of the narrowest.
     narrowest: usize,
@@ -81,10 +81,11 @@ impl Shape {
         let mut seen = HashSet::<ExprId, FxBuild>::default();
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
             match stmt {
-                Stmt::Store { buffer, index, .. } => {
+                Stmt::Store { buffer, index, value } => {
                     shape.stores.push((buffer, index));
-                    shape.widest(kernel.buffer(buffer).dtype);
-                    shape.pays &= stride(arena, index, l.var) == Some(1);
+                    let ty = arena.ty(value);
+                    shape.widest(ty);
+                    shape.pays &= stride(arena, index, l.var) == Some(i64::from(ty.lanes));
                 }
                 // Only innermost loops are vectorised unasked.
                 Stmt::For(_) => shape.pays = false,
@@ -98,12 +99,13 @@ impl Shape {
                     match arena.expr(e) {
                         Expr::Load(buffer, index) => {
                             shape.loads.push((buffer, index));
-                            shape.widest(kernel.buffer(buffer).dtype);
+                            shape.widest(arena.ty(e));
                             // A sum is in the register that its new value goes to.
                             let is_sum = |stmt| matches!(stmt, Stmt::Store { buffer: b, index: i, .. } if (b, i) == (buffer, index));
+                            let own = i64::from(arena.lanes(e));
                             match stride(arena, index, l.var) {
-                                Some(1) if !is_sum(stmt) => shape.pressure += 1,
-                                Some(0 | 1) => {}
+                                Some(0) => {}
+                                Some(n) if n == own => shape.pressure += usize::from(!is_sum(stmt)),
                                 _ => shape.pays = false,
                             }
                         }
@@ -118,6 +120,7 @@ impl Shape {
                         | Expr::Not(_)
                         | Expr::Cast(_)
                         | Expr::Reinterpret(_)
+                        | Expr::Dot4(..)
                         | Expr::IfThenElse(..)
                         | Expr::Broadcast(_)
                         | Expr::Ramp(..)
@@ -132,11 +135,12 @@ impl Shape {
         shape
     }
 
-    fn widest(&mut self, dtype: DType) {
+    fn widest(&mut self, ty: Ty) {
+        let dtype = if ty.bytes() == 4 { DType::Int32 } else { ty.dtype };
         if dtype.bytes() > self.dtype.bytes() {
             self.dtype = dtype;
         }
-        self.narrowest = self.narrowest.min(dtype.bytes());
+        self.narrowest = self.narrowest.min(ty.bytes());
     }
 
     /// The largest number of lanes up to `most` that can be loaded and stored: under a mask any, otherwise each access is
@@ -165,20 +169,22 @@ impl Shape {
                 continue;
             }
             let Some(n) = arena.as_int(l.extent) else { return false };
+            // Elements of one iteration.
+            let Some(own @ 1..) = stride(arena, first, l.var) else { return false };
             let others = self.stores.iter().chain(&self.loads).filter(|a| a.0 == buffer);
             let mut step = 0u64;
             for &(_, index) in others {
-                if stride(arena, index, l.var) != Some(1) {
+                if stride(arena, index, l.var) != Some(own) {
                     return false;
                 }
                 let affine = Affine::of(arena, index);
                 let between = affine.minus(&Affine::of(arena, first));
-                let own = affine.terms.iter().filter(|t| mentions_var(arena, t.0, &mut |v| inner.contains(&v)));
-                for c in between.terms.iter().chain(own).map(|t| t.1).chain([between.constant]) {
+                let inside = affine.terms.iter().filter(|t| mentions_var(arena, t.0, &mut |v| inner.contains(&v)));
+                for c in between.terms.iter().chain(inside).map(|t| t.1).chain([between.constant]) {
                     step = gcd(step, c.unsigned_abs());
                 }
             }
-            if step != 0 && step < n as u64 {
+            if step != 0 && step < (n.max(0) as u64).saturating_mul(own as u64) {
                 return false;
             }
         }
@@ -268,7 +274,8 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return false };
     let arena = &kernel.arena;
     let (Some(n), Some(0)) = (arena.as_int(l.extent), stride(arena, index, l.var)) else { return false };
-    let Some((op, term)) = combined(arena, buffer, index, value) else { return false };
+    let Some((op, term)) = combined(&mut kernel.arena, buffer, index, value) else { return false };
+    let arena = &kernel.arena;
     let dtype = arena.dtype(value);
     if dtype.is_float() && !machine.reassociates || dtype == DType::Bool {
         return false;
@@ -286,7 +293,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
             has_short &= kernel.buffer(b).dtype == dtype;
             match stride(arena, i, l.var) {
                 Some(0) => {}
-                Some(1) => contiguous += 1,
+                Some(n) if n == i64::from(arena.lanes(e)) => contiguous += 1,
                 _ => fits = false,
             }
         }
@@ -310,7 +317,11 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let start = kernel.arena.broadcast(neutral, row as u16);
     out.push(kernel.stmts.push(Stmt::Set { local: sum, value: start }));
     let old = kernel.arena.local_expr(sum);
-    let new = kernel.arena.binary(op, old, term);
+    let new = match kernel.arena.expr(term) {
+        // A dot product adds by itself.
+        Expr::Dot4(zero, a, b) if op == BinOp::Add && kernel.arena.is_number(zero, 0) => kernel.arena.dot4(old, a, b),
+        _ => kernel.arena.binary(op, old, term),
+    };
     let body = kernel.stmts.single(Stmt::Set { local: sum, value: new });
     let extent = kernel.arena.index(n / row);
     out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
@@ -344,16 +355,22 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
 }
 
 /// The operator and the other operand of `buffer[index] op term`, if its order does not matter.
-fn combined(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(BinOp, ExprId)> {
+fn combined(arena: &mut Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(BinOp, ExprId)> {
+    let is_old = |arena: &Arena, e| matches!(arena.expr(e), Expr::Load(b, i) if b == buffer && i == index);
+    if let Expr::Dot4(acc, a, b) = arena.expr(value)
+        && is_old(arena, acc)
+    {
+        let zero = arena.int(0, DType::Int32);
+        return Some((BinOp::Add, arena.dot4(zero, a, b)));
+    }
     let Expr::Binary(op, a, b) = arena.expr(value) else { return None };
-    let is_old = |e| matches!(arena.expr(e), Expr::Load(b, i) if b == buffer && i == index);
     match op {
         BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max => {
             // Of two values that are not ordered, minimum and maximum take the second: only the order of the program
             // decides which NaN is dropped, and that is not kept for floats that may be reassociated.
-            if is_old(a) {
+            if is_old(arena, a) {
                 Some((op, b))
-            } else if is_old(b) {
+            } else if is_old(arena, b) {
                 Some((op, a))
             } else {
                 None

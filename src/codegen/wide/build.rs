@@ -1,7 +1,8 @@
 //! From statements of the loop IR to vector code.
 
 use super::RegionArg;
-use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::narrow::is_narrow;
 use crate::codegen::facts::{Reads, ReadsOf, neutral};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType, Intrinsic};
@@ -19,12 +20,12 @@ pub(super) fn build(
     kernel: &mut Kernel,
     stmts: &[StmtId],
     vector_bytes: usize,
-    has_masks: bool,
+    features: Features,
 ) -> Option<(Code, Vec<RegionArg>)> {
     let mut builder = Builder {
         kernel,
         vector_bytes,
-        has_masks,
+        features,
         code: Code::default(),
         args: Vec::new(),
         arg_table: HashMap::default(),
@@ -44,11 +45,21 @@ pub(super) fn build(
     Some((builder.code, builder.args))
 }
 
+/// What the machine has beside vectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Features {
+    /// Mask registers.
+    pub masks: bool,
+    /// Dot products of bytes.
+    pub dots: bool,
+    /// Conversion of float16.
+    pub halves: bool,
+}
+
 pub(super) struct Builder<'a> {
     pub kernel: &'a mut Kernel,
-    vector_bytes: usize,
-    /// Are there mask registers?
-    pub has_masks: bool,
+    pub vector_bytes: usize,
+    pub features: Features,
     code: Code,
     args: Vec<RegionArg>,
     /// Slots by buffer and index of the origin, or by value.
@@ -86,7 +97,7 @@ impl Builder<'_> {
         if ty.lanes == 1 {
             return Some(Shape { elem, width: Width::Scalar, n: 1, last: None });
         }
-        let bytes = ty.bytes();
+        let bytes = ty.lanes as usize * elem.bytes();
         let register = bytes.next_power_of_two().min(self.vector_bytes);
         let left = bytes % register;
         let last = if left == 0 { None } else { Some((left / elem.bytes()) as u8) };
@@ -124,7 +135,7 @@ impl Builder<'_> {
     }
 
     pub fn fresh_mask(&mut self) -> VReg {
-        self.code.fresh(if self.has_masks { Class::Mask } else { Class::Vector })
+        self.code.fresh(if self.features.masks { Class::Mask } else { Class::Vector })
     }
 
     pub fn push(&mut self, inst: Inst) {
@@ -172,9 +183,18 @@ impl Builder<'_> {
                 Some(())
             }
             Stmt::Store { buffer, index, value } => {
+                let narrow = Memory::of(self.kernel.buffer(buffer).dtype);
+                let bytes = super::stored(&self.kernel.arena, value);
+                let narrow = narrow.filter(|_| bytes == value);
+                let value = if narrow.is_some() { self.low_bits(value) } else { bytes };
                 let shape = self.shape(value)?;
                 let pieces = self.expr(value)?;
                 let at = self.address(buffer, index)?;
+                if let Some(memory) = narrow {
+                    self.store_narrow(at, &pieces, memory, &shape)?;
+                    self.forget_buffer(buffer);
+                    return Some(());
+                }
                 for (i, &src) in pieces.iter().enumerate() {
                     let mem = self.piece(at, i)?;
                     let Shape { elem, width, n, last } = shape;
@@ -212,6 +232,15 @@ impl Builder<'_> {
             && !self.mentions_local(b, local)
         {
             self.accumulate(&accs, a, b, &shape)?;
+        } else if let Expr::Dot4(acc, a, b) = self.kernel.arena.expr(value)
+            && acc == own
+            && self.features.dots
+            && let Some(accs) = self.locals.get(&local).cloned()
+            && !self.mentions_local(a, local)
+            && !self.mentions_local(b, local)
+        {
+            let (a, b) = (self.expr(a)?, self.expr(b)?);
+            self.add_dots(&accs, &a, &b, shape.width);
         } else if let Expr::Binary(BinOp::Add, sum, product) = self.kernel.arena.expr(value)
             && let Expr::Binary(BinOp::Mul, a, b) = self.kernel.arena.expr(product)
             && sum == own
@@ -314,6 +343,7 @@ impl Builder<'_> {
 
     fn is_single_load(&self, e: ExprId) -> bool {
         matches!(self.kernel.arena.expr(e), Expr::Load(..))
+            && !is_narrow(self.kernel.arena.dtype(e))
             && self.uses.get(&e) == Some(&1)
             && !self.memo.contains_key(&e)
     }
@@ -361,7 +391,7 @@ impl Builder<'_> {
         })
     }
 
-    fn address(&mut self, buffer: BufferId, index: ExprId) -> Option<Mem> {
+    pub fn address(&mut self, buffer: BufferId, index: ExprId) -> Option<Mem> {
         let bytes = self.kernel.buffer(buffer).dtype.bytes() as i64;
         let sum = Affine::of(&self.kernel.arena, index);
         let mut outer = Affine::default();
@@ -442,8 +472,12 @@ impl Builder<'_> {
                 if let Some(pieces) = self.vars.get(&v) {
                     return Some(pieces.clone());
                 }
-                // From outside; only scalars are handed over.
-                if width != Width::Scalar || self.loops.iter().any(|l| l.0 == v) {
+                // From outside; only scalars are handed over, by their bits.
+                let dtype = self.kernel.arena.dtype(e);
+                if width != Width::Scalar
+                    || is_narrow(dtype) && !dtype.is_float()
+                    || self.loops.iter().any(|l| l.0 == v)
+                {
                     return None;
                 }
                 let known = self.arg_table.contains_key(&(None, e));
@@ -460,16 +494,17 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(dst, 1))
             }
             Expr::Local(l) => self.locals.get(&l).cloned(),
-            Expr::Load(buffer, index) => {
-                let at = self.address(buffer, index)?;
-                (0..n).map(|i| self.load_piece(at, i, shape)).collect()
-            }
+            Expr::Load(buffer, index) => match Memory::of(self.kernel.arena.dtype(e)) {
+                Some(memory) => self.load_narrow(buffer, index, memory, shape),
+                None => self.load(buffer, index, shape),
+            },
             Expr::Broadcast(a) => {
                 let one = match self.kernel.arena.expr(a) {
                     Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
                     // Arguments are in every lane.
                     Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
-                    Expr::Load(buffer, index) if !self.memo.contains_key(&a) => {
+                    _ if !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
+                        let (buffer, index) = self.in_memory(a)?;
                         let mem = self.address(buffer, index)?;
                         let dst = self.fresh();
                         self.push(Inst::LoadAll { dst, mem, elem, width });
@@ -497,18 +532,27 @@ impl Builder<'_> {
                     }
                 };
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
-                Some(self.binary(op, &a, &b, elem, width))
+                let value = self.binary(op, &a, &b, elem, width);
+                let dtype = self.kernel.arena.dtype(e);
+                let leaves_range = is_narrow(dtype) && matches!(op, Op2::Add | Op2::Sub | Op2::Mul);
+                if leaves_range && !dtype.is_float() {
+                    return Some(self.wrapped(value, DType::Int32, dtype, width));
+                }
+                Some(value)
             }
             Expr::Call(..) => self.call(e, shape),
-            Expr::Cast(a) => {
-                if elem != Elem::F32 || Elem::of(self.kernel.arena.dtype(a)) != Some(Elem::I32) {
-                    return None;
-                }
-                let a = self.expr(a)?;
-                Some(self.unary(Op1::Convert, &a, elem, width))
+            Expr::Cast(a) => self.convert(a, self.kernel.arena.dtype(e), shape),
+            Expr::Reduce(op, a) => {
+                let value = self.reduce(op, a)?;
+                let dtype = self.kernel.arena.dtype(e);
+                let is_int = is_narrow(dtype) && !dtype.is_float();
+                Some(if is_int { self.wrapped(value, DType::Int32, dtype, Width::Scalar) } else { value })
             }
-            Expr::Reduce(op, a) => self.reduce(op, a),
-            Expr::Reinterpret(a) => self.expr(a),
+            Expr::Reinterpret(a) => match super::word(&self.kernel.arena, e) {
+                Some((buffer, index)) => self.load(buffer, index, shape),
+                None => self.expr(a),
+            },
+            Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::Compare(..)
             | Expr::Not(_)
@@ -519,13 +563,21 @@ impl Builder<'_> {
         }
     }
 
+    /// Where a value is in memory as it is in registers.
+    fn in_memory(&self, e: ExprId) -> Option<(BufferId, ExprId)> {
+        match self.kernel.arena.expr(e) {
+            Expr::Load(buffer, index) if !is_narrow(self.kernel.arena.dtype(e)) => Some((buffer, index)),
+            _ => super::word(&self.kernel.arena, e),
+        }
+    }
+
+    fn load(&mut self, buffer: BufferId, index: ExprId, shape: &Shape) -> Option<Pieces> {
+        let at = self.address(buffer, index)?;
+        (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
+    }
+
     fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
-        let bits = match (self.kernel.arena.expr(e), elem) {
-            (Expr::Float(bits), Elem::F32) => u64::from((f64::from_bits(bits) as f32).to_bits()),
-            (Expr::Float(bits), Elem::F64) => bits,
-            (Expr::Int(v), Elem::I32) => u64::from(v as i32 as u32),
-            _ => return None,
-        };
+        let bits = self.constant_bits(e, elem)?;
         Some(self.constant(bits, elem))
     }
 

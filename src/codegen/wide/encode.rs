@@ -4,7 +4,7 @@
 //! in general registers which the loops advance, one counter per loop that is running, and touches nothing else.
 
 use super::asm::{Asm, Gpr, Length, Map, Mask, Opcode, Pp, RAX, RDI, Rm};
-use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, StreamId, VReg, Width};
+use super::code::{Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Shift16, StreamId, VReg, Width};
 use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
@@ -137,6 +137,9 @@ impl Encoder<'_> {
                 let rm = self.mem(mem, bytes(elem, width));
                 self.asm.vector(self.move_op(elem, width, 0x11), length(width), self.reg(src), None, rm, None);
             }
+            Inst::LoadNarrow { dst, mem, memory, width } => self.load_narrow(self.reg(dst), mem, memory, width),
+            Inst::StoreNarrow { src, mem, memory, width } => self.store_narrow(self.reg(src), mem, memory, width),
+            Inst::StoreLow { src, mem, bytes } => self.store_low(self.reg(src), mem, bytes),
             Inst::LoadMasked { dst, mask, mem, elem, width } => {
                 self.masked_move(self.reg(dst), mask, mem, elem, width, false);
             }
@@ -168,6 +171,9 @@ impl Encoder<'_> {
                     (Elem::I32, Op2::Mul) => op(Map::M0F38, Pp::P66, 0x40, false),
                     (Elem::I32, Op2::Min) => op(Map::M0F38, Pp::P66, 0x39, false),
                     (Elem::I32, Op2::Max) => op(Map::M0F38, Pp::P66, 0x3D, false),
+                    (_, Op2::Pack32) => op(Map::M0F38, Pp::P66, 0x2B, false),
+                    (_, Op2::Pack16) => op(Map::M0F, Pp::P66, 0x67, false),
+                    (_, Op2::MulPairs) => op(Map::M0F, Pp::P66, 0xF5, false),
                     (Elem::I32, Op2::Div) => return None,
                     (_, Op2::Add) => arithmetic(0x58, elem, width),
                     (_, Op2::Mul) => arithmetic(0x59, elem, width),
@@ -207,6 +213,19 @@ impl Encoder<'_> {
                 let rm = Rm::Reg(self.reg(a));
                 self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(by));
             }
+            Inst::Dot4 { acc, a, b, width } => {
+                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x50, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+            }
+            Inst::ShiftByte { dst, a, kind, width } => {
+                let form = match kind {
+                    Shift16::Right => 2,
+                    Shift16::Signed => 4,
+                    Shift16::Left => 6,
+                };
+                let (opcode, rm) = (op(Map::M0F, Pp::P66, 0x71, false), Rm::Reg(self.reg(a)));
+                self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(8));
+            }
             Inst::Compare { op, dst, a, b, elem, width } => {
                 self.compare(op, self.reg(dst), self.reg(a), self.reg(b), elem, length(width))?;
             }
@@ -215,7 +234,15 @@ impl Encoder<'_> {
                     Op2::And => 0x41,
                     Op2::Or => 0x45,
                     Op2::Xor => 0x47,
-                    Op2::Add | Op2::Sub | Op2::Mul | Op2::Div | Op2::Min | Op2::Max => return None,
+                    Op2::Add
+                    | Op2::Sub
+                    | Op2::Mul
+                    | Op2::Div
+                    | Op2::Min
+                    | Op2::Max
+                    | Op2::MulPairs
+                    | Op2::Pack32
+                    | Op2::Pack16 => return None,
                 };
                 self.asm.mask(opcode, self.reg(dst), Some(self.reg(a)), self.reg(b));
             }
@@ -310,6 +337,67 @@ impl Encoder<'_> {
         Some(())
     }
 
+    fn load_narrow(&mut self, dst: u8, mem: Mem, memory: Memory, width: Width) {
+        let (lanes, length) = (bytes(Elem::I32, width) as usize / 4, length(width));
+        let n = (lanes * memory.bytes()) as u8;
+        let mut source = self.mem(mem, n);
+        if matches!(width, Width::Half | Width::Scalar) {
+            // No more may be read than there is: it goes to a register first.
+            self.load_low(dst, mem, n);
+            source = Rm::Reg(dst);
+        }
+        let widen = match memory {
+            Memory::U8 => op(Map::M0F38, Pp::P66, 0x31, false),
+            Memory::I8 => op(Map::M0F38, Pp::P66, 0x21, false),
+            Memory::U16 | Memory::BF16 => op(Map::M0F38, Pp::P66, 0x33, false),
+            Memory::I16 => op(Map::M0F38, Pp::P66, 0x23, false),
+            Memory::F16 => OF_F16,
+        };
+        self.asm.vector(widen, length, dst, None, source, None);
+        if memory == Memory::BF16 {
+            self.asm.vector(op(Map::M0F, Pp::P66, 0x72, false), length, 6, Some(dst), Rm::Reg(dst), Some(16));
+        }
+    }
+
+    /// One, two or four bytes into the beginning of a register.
+    fn load_low(&mut self, dst: u8, mem: Mem, n: u8) {
+        let rm = self.mem(mem, n);
+        match n {
+            1 => {
+                self.zero(dst);
+                self.asm.vector(op(Map::M0F3A, Pp::P66, 0x20, false), Length::L128, dst, Some(dst), rm, Some(0));
+            }
+            2 => {
+                self.zero(dst);
+                self.asm.vector(op(Map::M0F, Pp::P66, 0xC4, false), Length::L128, dst, Some(dst), rm, Some(0));
+            }
+            _ => self.asm.vector(op(Map::M0F, Pp::P66, 0x6E, false), Length::L128, dst, None, rm, None),
+        }
+    }
+
+    fn store_narrow(&mut self, src: u8, mem: Mem, memory: Memory, width: Width) {
+        let lanes = bytes(Elem::I32, width) as usize / 4;
+        let rm = self.mem(mem, (lanes * memory.bytes()) as u8);
+        let (opcode, imm) = match memory {
+            Memory::U8 | Memory::I8 => (op(Map::M0F38, Pp::F3, 0x31, false), None),
+            Memory::U16 | Memory::I16 | Memory::BF16 => (op(Map::M0F38, Pp::F3, 0x33, false), None),
+            Memory::F16 => (op(Map::M0F3A, Pp::P66, 0x1D, false), Some(NEAREST)),
+        };
+        self.asm.vector(opcode, length(width), src, None, rm, imm);
+    }
+
+    fn store_low(&mut self, src: u8, mem: Mem, n: u8) {
+        let rm = self.mem(mem, n);
+        let (opcode, imm) = match n {
+            1 => (op(Map::M0F3A, Pp::P66, 0x14, false), Some(0)),
+            2 => (op(Map::M0F3A, Pp::P66, 0x15, false), Some(0)),
+            4 => (self.move_op(Elem::I32, Width::Scalar, 0x11), None),
+            8 => (self.move_op(Elem::I32, Width::Half, 0x11), None),
+            _ => (self.move_op(Elem::I32, Width::X, 0x11), None),
+        };
+        self.asm.vector(opcode, Length::L128, src, None, rm, imm);
+    }
+
     /// The end of a loop: pointers advance, and after the last iteration go back to where they were.
     fn end(&mut self, l: LoopId) -> Option<()> {
         let (_, start) = self.loops.pop()?;
@@ -391,6 +479,15 @@ impl Encoder<'_> {
             Op1::Convert => {
                 self.asm.vector(op(Map::M0F, Pp::None, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
             }
+            Op1::Truncate => {
+                self.asm.vector(op(Map::M0F, Pp::F3, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
+            }
+            Op1::ToF16 => {
+                // The source is the operand that others write.
+                let opcode = op(Map::M0F3A, Pp::P66, 0x1D, false);
+                self.asm.vector(opcode, length(width), a, None, Rm::Reg(dst), Some(NEAREST));
+            }
+            Op1::OfF16 => self.asm.vector(OF_F16, length(width), dst, None, Rm::Reg(a), None),
             Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
             Op1::UpperHalf => match width {
                 Width::Z => {
@@ -413,6 +510,11 @@ impl Encoder<'_> {
         }
     }
 }
+
+/// float16 to float32.
+const OF_F16: Opcode = Opcode { map: Map::M0F38, pp: Pp::P66, byte: 0x13, w: false, vex_w: false };
+/// Rounding to nearest, of two the even one.
+const NEAREST: u8 = 0;
 
 /// Multiplication and addition into the register of the sum: `dst += a * b`.
 const ACC: u8 = 0xB8;

@@ -18,15 +18,17 @@ mod build;
 mod code;
 mod encode;
 mod lanes;
+mod narrow;
 
-use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
+use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
 use assign::Registers;
+use build::Features;
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
 
@@ -94,6 +96,9 @@ pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
     planner.regions
 }
 
+/// Nanoseconds, as guessed, that Cranelift's code must take for the call of a region to be faster.
+const CALL: f64 = 20.0;
+
 struct Planner<'a> {
     kernel: &'a mut Kernel,
     options: &'a CodegenOptions,
@@ -137,6 +142,12 @@ impl Planner<'_> {
         if self.is_closed(run) && self.compile(run) {
             return;
         }
+        // Names that are for what follows need not be given here.
+        let is_name = |&s: &StmtId| matches!(self.kernel.stmts.get(s), Stmt::Let { .. });
+        let n_names = run.iter().rev().take_while(|s| is_name(s)).count();
+        if n_names > 0 {
+            return self.run(&run[..run.len() - n_names]);
+        }
         // One of them may be at fault.
         for &s in run {
             if run.len() == 1 || !(self.is_closed(&[s]) && self.pays(&[s]) && self.compile(&[s])) {
@@ -150,7 +161,9 @@ impl Planner<'_> {
         let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
         let Some(mut stmts) = self.outer_vectors(run) else { return false };
         stmts.extend_from_slice(run);
-        let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, evex) else { return false };
+        let dots = self.options.dot_products && isa::has_dot_products(evex);
+        let features = Features { masks: evex, dots, halves: isa::has_half_conversion() };
+        let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else { return false };
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
         let Some(registers) = assign::assign(&mut code, available) else { return false };
         let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
@@ -235,10 +248,11 @@ impl Planner<'_> {
         true
     }
 
-    /// Is there enough to do for a call?
+    /// Is there enough to do for a call? Outside of a region it would take as many times longer as vectors are shorter.
     fn pays(&self, run: &[StmtId]) -> bool {
+        let narrower = f64::from(self.options.isa.vector_bits()) / f64::from(Isa::Portable.vector_bits());
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
-            Stmt::For(_) => self.costs.of(s).total > 20.0,
+            Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
             Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
         })
     }
@@ -284,7 +298,8 @@ impl Planner<'_> {
                     && self.kernel.stmts.list(l.body).to_vec().into_iter().all(|s| self.is_suited(s))
             }
             Stmt::If { .. } | Stmt::Check { .. } => false,
-            Stmt::Store { value, .. } | Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
+            Stmt::Store { value, .. } => self.is_vector_code(stored(&self.kernel.arena, value)),
+            Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
         };
         self.suited.insert(s, suited);
         suited
@@ -293,9 +308,14 @@ impl Planner<'_> {
     fn is_vector_code(&self, e: ExprId) -> bool {
         let arena = &self.kernel.arena;
         let mut fine = true;
+        let strict = self.options.strict_fp;
         values(arena, e, &mut |e| {
             fine &= match arena.dtype(e) {
                 DType::Bool => lanes::compared(arena, e).is_some(),
+                // Each operation of strict floats would have to round its result.
+                DType::Float16 | DType::BFloat16 if strict => {
+                    matches!(arena.expr(e), Expr::Float(_) | Expr::Load(..) | Expr::Broadcast(_) | Expr::Cast(_))
+                }
                 dtype => Elem::of(dtype).is_some(),
             };
             fine = fine
@@ -309,8 +329,9 @@ impl Planner<'_> {
                     | Expr::Broadcast(_)
                     | Expr::Reduce(..) => true,
                     Expr::Call(..) => lanes::is_call(arena, e),
-                    Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Reinterpret(_) => true,
-                    Expr::Cast(a) => arena.dtype(a) == DType::Int32 && arena.dtype(e) == DType::Float32,
+                    Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
+                    Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
+                    Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
                     Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) => false,
                 };
         });
@@ -325,11 +346,26 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
             return;
         }
         f(e);
-        if !matches!(arena.expr(e), Expr::Load(..)) {
+        if !matches!(arena.expr(e), Expr::Load(..)) && word(arena, e).is_none() {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }
     walk(arena, e, &mut HashSet::default(), f);
+}
+
+/// The place of bytes that are loaded as lanes of 32 bits.
+fn word(arena: &Arena, e: ExprId) -> Option<(BufferId, ExprId)> {
+    let Expr::Reinterpret(bytes) = arena.expr(e) else { return None };
+    let Expr::Load(buffer, index) = arena.expr(bytes) else { return None };
+    (arena.dtype(e) == DType::Int32 && arena.dtype(bytes).bytes() < 4).then_some((buffer, index))
+}
+
+/// What a store writes: lanes of 32 bits instead of their bytes.
+fn stored(arena: &Arena, value: ExprId) -> ExprId {
+    match arena.expr(value) {
+        Expr::Reinterpret(a) if arena.dtype(a) == DType::Int32 && arena.dtype(value).bytes() < 4 => a,
+        _ => value,
+    }
 }
 
 /// Calls `f` with the names of vectors that an expression uses.
