@@ -13,6 +13,7 @@ use crate::tune::backend::Seconds;
 use crate::tune::bench::{self, BenchError, BenchReport};
 use crate::tune::config::Setting;
 use crate::tune::native::{Native, reference_dir};
+use crate::tune::roofline::{FunctionRate, Roofline};
 use crate::tune::workload::Workload;
 use serde_json::json;
 use std::fmt::Write;
@@ -169,11 +170,40 @@ fn human(r: &BenchReport) -> String {
         let _ = writeln!(text, "  {fraction:.2} of this machine's peak of {peak:.1} GFLOP/s");
     }
     if let Some(roofline) = r.roofline_fraction {
-        let _ = writeln!(text, "  {roofline:.2} of what its operations and bytes allow");
+        let _ = writeln!(text, "  {roofline:.2} of the roofline: {}", bounds(&r.roofline));
     }
     let checked = if r.checked { "result checked" } else { "result NOT checked" };
     let s = if r.threads == 1 { "" } else { "s" };
     let compiled = Seconds(r.compile_us * 1e-6);
     let _ = writeln!(text, "  compiled in {compiled} for {}, {} thread{s}; {checked}", r.isa, r.threads);
     text
+}
+
+/// The bound that counts, and the other one.
+fn bounds(r: &Roofline) -> String {
+    let us = |us: f64| Seconds(us * 1e-6);
+    let traffic = format!("{} from {} at {:.1} GB/s", Bytes(r.bytes), r.level, r.level_gbs);
+    let Some(operations_us) = r.operations_us else { return format!("{} for {traffic}", us(r.traffic_us)) };
+    let calls = |f: &FunctionRate| format!("{} at {:.2} G/s", f.name, f.gcalls);
+    let functions: Vec<String> = r.functions.iter().map(calls).collect();
+    let functions = if functions.is_empty() { String::new() } else { format!(" ({})", functions.join(", ")) };
+    let operations = format!("operations{functions}");
+    if operations_us > r.traffic_us {
+        format!("{} for {operations}; {} for {traffic}", us(operations_us), us(r.traffic_us))
+    } else {
+        format!("{} for {traffic}; {} for {operations}", us(r.traffic_us), us(operations_us))
+    }
+}
+
+/// A number of bytes in the unit that suits it.
+struct Bytes(u64);
+
+impl std::fmt::Display for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            b if b < 1 << 10 => write!(f, "{b} B"),
+            b if b < 1 << 20 => write!(f, "{:.1} KiB", b as f64 / 1024.0),
+            b => write!(f, "{:.1} MiB", b as f64 / 1024.0 / 1024.0),
+        }
+    }
 }

@@ -131,7 +131,7 @@ impl Request<'_> {
                     (Some(t.render_error(&e, &name, &schedule, dialect, color)), is_unknown(&e.error))
                 }
             },
-            ScheduleText::Function(f) => match f.apply(&mut schedule) {
+            ScheduleText::Function(f) => match f.apply_as_recorded(&mut schedule) {
                 Ok(()) => (None, false),
                 Err(e) => {
                     let unknown = e.refused.as_deref().is_some_and(is_unknown);

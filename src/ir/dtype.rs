@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The type of a scalar expression or of a buffer's elements (DESIGN §2). Vectors are no types of this IR: a
 /// `T.vectorized` loop is a loop until code generation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "each variant is the type it names")]
 pub enum DType {
     Float16,

@@ -154,7 +154,7 @@ pub enum Domain {
 macro_rules! intrinsics {
     ($($(#[$doc:meta])* $variant:ident $name:literal $arity:literal $domain:ident $result:ident;)*) => {
         /// A function of scalars, called by name as `T.<name>(…)`.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Intrinsic { $($(#[$doc])* $variant,)* }
 
         impl Intrinsic {

@@ -6,12 +6,13 @@
 
 mod kernels;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, ParamSpec};
 use super::executable::{Executable, RunFailure};
 use super::stats::median;
 use super::timer::Timer;
 use super::timing::{batch, calibrate};
 use crate::ir::DType;
+use crate::loopir::Access;
 use crate::target::{Isa, Target};
 use std::hint::black_box;
 use std::time::Duration;
@@ -143,14 +144,24 @@ impl Level {
     /// From the nearest to the farthest.
     pub const ALL: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::Memory];
 
-    /// The level that so many bytes fit, with room for something else.
+    /// The level that so many bytes fit.
     pub fn of(bytes: u64, target: &Target) -> Level {
         let l3 = target.l3.map_or(0, |c| c.bytes);
         match bytes {
-            b if b <= target.l1d.bytes * 3 / 4 => Level::L1,
-            b if b <= target.l2.bytes * 3 / 4 => Level::L2,
-            b if b <= l3 * 3 / 4 => Level::L3,
+            b if b <= target.l1d.bytes => Level::L1,
+            b if b <= target.l2.bytes => Level::L2,
+            b if b <= l3 => Level::L3,
             _ => Level::Memory,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::L1 => "L1",
+            Level::L2 => "L2",
+            Level::L3 => "L3",
+            Level::Memory => "memory",
         }
     }
 
@@ -187,12 +198,6 @@ impl Bandwidth {
     pub fn measure(target: &Target, timer: &dyn Timer) -> Bandwidth {
         let of = |level: Level| level.sample(target).map_or(0.0, |bytes| read_bandwidth(bytes as usize, timer));
         Bandwidth { l1: of(Level::L1), l2: of(Level::L2), l3: of(Level::L3), memory: of(Level::Memory) }
-    }
-
-    /// Measures the level that so many bytes fit, and no other.
-    pub fn of_working_set(bytes: u64, target: &Target, timer: &dyn Timer) -> f64 {
-        let level = Level::of(bytes, target);
-        level.sample(target).map_or(0.0, |sample| read_bandwidth(sample as usize, timer))
     }
 
     /// Of a level; of the next farther one where there is no such.
@@ -233,22 +238,61 @@ impl Peaks {
     }
 }
 
-/// Bytes per second when so many are read over and over.
+/// Bytes per second at which one core moves so many over and over: the higher of reading all of them, and of copying one
+/// half to the other.
+pub fn bandwidth(bytes: u64, target: &Target, timer: &dyn Timer) -> f64 {
+    // Of what no cache holds, a part says as much.
+    let most = Level::Memory.sample(target).unwrap_or(bytes);
+    let bytes = bytes.clamp(LEAST_BYTES, most) as usize;
+    read_bandwidth(bytes, timer).max(copy_bandwidth(bytes, timer))
+}
+
+/// Fewer bytes would show the cost of starting a loop.
+const LEAST_BYTES: u64 = 4096;
+
+/// Bytes per second when so many are read over and over; 0 where there is no memory for them.
 fn read_bandwidth(bytes: usize, timer: &dyn Timer) -> f64 {
-    let data = vec![1u8; bytes.next_multiple_of(1024)];
+    let Some(mut data) = sample(bytes) else { return 0.0 };
+    let data = data.bytes_mut(0);
+    rate(data.len(), timer, || {
+        black_box(kernels::read(black_box(data)));
+    })
+}
+
+/// Bytes per second, read and written, when half of so many are copied over and over; 0 where there is no memory for them.
+fn copy_bandwidth(bytes: usize, timer: &dyn Timer) -> f64 {
+    let Some(mut data) = sample(bytes) else { return 0.0 };
+    let data = data.bytes_mut(0);
+    let n = data.len();
+    let (from, to) = data.split_at_mut(n / 2);
+    rate(n, timer, || black_box(&mut *to).copy_from_slice(black_box(from)))
+}
+
+/// Bytes where a function's arguments would lie: what large pages bring is part of the bandwidth.
+fn sample(bytes: usize) -> Option<Arguments> {
+    let len = i64::try_from(bytes.next_multiple_of(1024)).ok()?;
+    let spec = ParamSpec::new("sample", DType::UInt8, &[len], Access::Out);
+    let mut data = Arguments::new(&[spec], 0).ok()?;
+    // Pages that nothing was written to are all one.
+    data.bytes_mut(0).fill(1);
+    Some(data)
+}
+
+/// Bytes per second of a pass over so many: the median of several batches.
+fn rate(bytes: usize, timer: &dyn Timer, mut pass: impl FnMut()) -> f64 {
     // Long against the clock, and at least a pass.
-    let passes = (1_000_000 / data.len()).max(1);
-    let samples = if data.len() > 8 << 20 { 4 } else { PAIRS };
+    let passes = (1_000_000 / bytes).max(1);
+    let samples = if bytes > 8 << 20 { 4 } else { PAIRS };
     let mut rates = Vec::new();
     // The first brings the data to where it fits.
     for sample in 0..=samples {
         let start = timer.now();
         for _ in 0..passes {
-            black_box(kernels::read(black_box(&data)));
+            pass();
         }
         let secs = (timer.now() - start).as_secs_f64().max(1e-9);
         if sample > 0 {
-            rates.push((passes * data.len()) as f64 / secs);
+            rates.push((passes * bytes) as f64 / secs);
         }
     }
     median(&rates)

@@ -4,10 +4,11 @@ use super::backend::{Backend, Compiled, Lab, LabError, failure_of};
 use super::flops::{self, Work};
 use super::native::Native;
 use super::params;
+use super::roofline::Roofline;
 use super::workload::Workload;
 use crate::database::{Failure, FailureKind};
 use crate::ir::Func;
-use crate::measure::{Bandwidth, Level, RunFailure, Verdict};
+use crate::measure::{RunFailure, Verdict};
 use serde::Serialize;
 
 /// What a benchmark reports. Field names are interface (docs/tuning.md).
@@ -29,6 +30,9 @@ pub struct BenchReport {
     pub peak_fraction: Option<f64>,
     /// The least time that operations and bytes allow on this machine, over the median.
     pub roofline_fraction: Option<f64>,
+    /// That time, and what it comes from.
+    #[serde(flatten)]
+    pub roofline: Roofline,
     /// Microseconds that lowering and compiling took.
     pub compile_us: f64,
     /// Was the result compared with the reference?
@@ -75,11 +79,7 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
     let secs = bench.summary.median;
     let peak = share.filter(|s| *s > 0.0).map(|share| flops / secs / share);
     let threads = native.setting().threads;
-    let (target, level) = (native.machine(), Level::of(bytes, native.machine()));
-    let bandwidth = Bandwidth::of_working_set(bytes, target, native.clock());
-    // Bandwidth of caches grows with the threads, that of memory does not.
-    let cores = if level == Level::Memory { 1.0 } else { f64::from(threads.max(1)) };
-    let bound = (bytes as f64 / (bandwidth * cores)).max(peak.map_or(0.0, |peak| flops / peak));
+    let roofline = Roofline::measure(native, workload.func(), bytes, peak);
     Ok(BenchReport {
         func: workload.name.as_str().to_owned(),
         us: secs * 1e6,
@@ -88,7 +88,8 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
         gbs: bytes as f64 / secs / 1e9,
         peak_gflops: peak.map(|p| p / 1e9),
         peak_fraction: share,
-        roofline_fraction: Some(bound / secs).filter(|f| f.is_finite() && *f > 0.0),
+        roofline_fraction: Some(roofline.bound_us / 1e6 / secs).filter(|f| f.is_finite() && *f > 0.0),
+        roofline,
         compile_us: compile_secs * 1e6,
         checked: verdict == Verdict::Right,
         isa: native.setting().isa.name().to_owned(),

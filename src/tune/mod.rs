@@ -22,7 +22,7 @@
 //! | [`reference`], [`params`] | right results, and arguments |
 //! | [`best`], [`bench`] | what later commands need |
 //! | [`equivalence`], [`relayout`] | does a scheduled program give the results of the one as written? |
-//! | [`flops`] | how much work a program is |
+//! | [`flops`], [`needed`], [`roofline`] | how much work a program is, and how long that takes at least |
 
 pub mod backend;
 pub mod bench;
@@ -37,9 +37,11 @@ mod finals;
 pub mod flops;
 mod interrupt;
 pub mod native;
+pub mod needed;
 mod params;
 mod reference;
 pub mod relayout;
+pub mod roofline;
 mod round;
 mod share;
 pub mod summary;

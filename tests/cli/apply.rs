@@ -348,3 +348,43 @@ fn refused_instructions_show_trace_and_program() {
     let both = "def f(sch):\n    sch.fuse(*sch.get_loops(sch.get_block(\"D\", \"main\")))\n";
     fails(&["apply", &renamed, "--trace", &write("both.py", both)], 2, "has no block `D`");
 }
+
+// ---- recorded decisions ----------------------------------------------------------------------------------------
+
+/// A split whose factors are recorded.
+fn tiled(decisions: &str) -> String {
+    format!(
+        "# decisions: {decisions}\ndef f(sch):\n    i, j = sch.get_loops(\"B\")\n    sch.split(j, sch.sample_perfect_tile(j, n=2))\n"
+    )
+}
+
+#[test]
+fn recorded_decisions_are_applied_and_timed_but_not_searched() {
+    let files = Files::new(&[("chain.tir", CHAIN), ("tiled.py", &tiled("[[2, 5]]"))]);
+    let (program, schedule, db) = (files.path("chain.tir"), files.path("tiled.py"), files.path("db"));
+    for seed in ["0", "1", "2"] {
+        let r = succeeds(&["apply", &program, "--trace", &schedule, "--seed", seed]);
+        assert!(r.out.contains("T.grid(6, 2, 5)"), "{}", r.out);
+    }
+    succeeds(&["bench", &program, "--trace", &schedule]);
+    let r = succeeds(&["tune", &program, "--space", &schedule, "--work-dir", &db]);
+    assert!(r.err.contains("4 of 4 distinct programs"), "{}", r.err);
+}
+
+#[test]
+fn recorded_decisions_that_do_not_fit_are_told() {
+    for (decisions, message) in [
+        ("[[2, 5]", "expected `,` or `]`, found the end of the line"),
+        ("[]", "expected a decision for every sampling instruction, found 0"),
+        ("[[2, 5], 0]", "expected 1 decision, one for each sampling instruction, found 2"),
+        ("[[2, 4]]", "expected tile sizes with the product 10, found 8"),
+        ("[1]", "expected a list of tile sizes as the decision, found one number"),
+    ] {
+        let files = Files::new(&[("chain.tir", CHAIN), ("tiled.py", &tiled(decisions))]);
+        let (program, schedule) = (files.path("chain.tir"), files.path("tiled.py"));
+        for command in ["apply", "bench"] {
+            let r = fails(&[command, &program, "--trace", &schedule], 2, message);
+            assert!(r.err.contains("tiled.py:1:") && r.err.contains("help: "), "{}", r.err);
+        }
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! The head names a program of `schedule/programs` with `program NAME`; else the text before the line `# schedule:`
 //! (or `# trace:`) is the program. `seed N` seeds what is drawn. The output of an accepted function is the program and
-//! the trace that it gives, of a `space-function` the trace alone; every trace must read back, in both forms, and give
-//! the same program again.
+//! the trace that it gives with the decisions that it records, of a `space-function` the trace alone, drawn as in a
+//! search; every trace must read back, in both forms, and give the same program again.
 
 use super::{Case, Outcome, root};
 use tvmr::diagnostic::{Diagnostics, Source};
@@ -57,7 +57,8 @@ fn apply(case: &Case, show_program: bool) -> Outcome {
     };
     let module = module(&program);
     let mut schedule = Schedule::new(&module, case.options.seed);
-    if let Err(error) = function.apply(&mut schedule) {
+    let applied = if show_program { function.apply_as_recorded(&mut schedule) } else { function.apply(&mut schedule) };
+    if let Err(error) = applied {
         let output = function.render_error(&error, &schedule, dialect, false);
         if let Some(refused) = &error.refused {
             check_place(&refused.kind, &output);

@@ -9,6 +9,8 @@ use crate::target::Isa;
 /// The machine, and what may be done to floats on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
+    /// The instruction set.
+    pub isa: Isa,
     /// Bytes of a vector register.
     pub vector_bytes: usize,
     /// Vector registers.
@@ -31,6 +33,7 @@ impl Machine {
             Isa::Avx512Ymm | Isa::Avx512 => 32,
         };
         Machine {
+            isa: options.isa,
             vector_bytes: options.isa.vector_bits() as usize / 8,
             registers,
             has_regions: options.isa != Isa::Portable,
@@ -43,7 +46,7 @@ impl Machine {
     /// May a vector stay in a register all through a loop? Not if the loop is too long for a region, as those inside could
     /// not be regions either.
     pub fn keeps_vectors(&self, kernel: &Kernel, l: &For) -> bool {
-        !self.has_regions || Costs::total(kernel, l) <= UNPOLLED
+        !self.has_regions || Costs::total(kernel, self.isa, l) <= UNPOLLED
     }
 
     /// Lanes of a vector register.

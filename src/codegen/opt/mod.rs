@@ -79,7 +79,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "hoist", run: Plain(hoist::hoist) },
     Pass { name: "contract", run: Plain(contract::contract) },
     Pass { name: "functions", run: Plain(functions::functions) },
-    Pass { name: "cut_long_loops", run: Plain(|k, _| cut_long_loops(k)) },
+    Pass { name: "cut_long_loops", run: Plain(|k, m| cut_long_loops(k, m.isa)) },
 ];
 
 impl Pass {

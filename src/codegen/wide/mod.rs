@@ -87,7 +87,7 @@ pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
     if !is_supported(options.isa) {
         return Regions::default();
     }
-    let costs = Costs::new(kernel);
+    let costs = Costs::new(kernel, options.isa);
     let polls = costs.polls();
     let mut planner =
         Planner { kernel, options, costs, polls, suited: HashMap::default(), regions: Regions::default() };
@@ -95,6 +95,9 @@ pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
     planner.body(body);
     planner.regions
 }
+
+/// Nanoseconds, as guessed, that Cranelift's code must take for the call of a region to be faster.
+const CALL: f64 = 20.0;
 
 struct Planner<'a> {
     kernel: &'a mut Kernel,
@@ -245,10 +248,11 @@ impl Planner<'_> {
         true
     }
 
-    /// Is there enough to do for a call?
+    /// Is there enough to do for a call? Outside of a region it would take as many times longer as vectors are shorter.
     fn pays(&self, run: &[StmtId]) -> bool {
+        let narrower = f64::from(self.options.isa.vector_bits()) / f64::from(Isa::Portable.vector_bits());
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
-            Stmt::For(_) => self.costs.of(s).total > 20.0,
+            Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
             Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
         })
     }

@@ -113,7 +113,16 @@ impl<'a> Run<'a> {
             let message = format!("gave up after {MAX_INSTRUCTIONS} instructions");
             FunctionError::from(Diagnostic::error_at("limit", span, message))
         })?;
-        self.schedule.execute(kind, args, decision).map_err(|e| refused(span, e))
+        let recorded = match &mut self.decisions {
+            Some(decisions) if kind.samples && decision.is_none() => decisions,
+            _ => return self.schedule.execute(kind, args, decision).map_err(|e| refused(span, e)),
+        };
+        let decision = recorded.take(span)?;
+        let outputs =
+            self.schedule.execute(kind, args, Some(decision)).map_err(|e| recorded.blame(refused(span, e), span))?;
+        let used = self.schedule.trace().insts.last().and_then(|inst| inst.decision.as_ref());
+        recorded.check_used(used, span)?;
+        Ok(outputs)
     }
 
     /// Arguments with starred ones spread, each with the place it comes from.

@@ -20,6 +20,10 @@
 //! is needed to go on (a comparison, an `if`, an index, the bound of a `range`, an f-string, `sch.get`), the value that
 //! it has now is taken, and the trace holds the instructions of the path that was taken.
 //!
+//! # Recorded decisions
+//! `bench` and `apply` give sampling instructions the decisions of a `# decisions:` comment line, if the text has one;
+//! searches draw their own.
+//!
 //! # Stages
 //! [`python`] parses, `compile` and `compile_expr` resolve names and calls and find every mistake that can be seen
 //! without a program, `run`, `eval` and `invoke` carry out. Steps, instructions, nesting and the length of lists and
@@ -30,6 +34,7 @@ mod builtin;
 mod code;
 mod compile;
 mod compile_expr;
+mod decisions;
 mod eval;
 mod failure;
 pub(super) mod invoke;
@@ -46,6 +51,7 @@ use super::Schedule;
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
 use crate::script::python;
 use code::Function;
+use decisions::Decisions;
 use run::Run;
 use std::sync::Arc;
 use value::Value;
@@ -106,7 +112,20 @@ impl ScheduleFunction {
     /// # Errors
     /// The first instruction that is refused, or any other mistake; what was carried out before stays.
     pub fn apply(&self, schedule: &mut Schedule) -> Result<(), FunctionError> {
-        let mut run = Run::new(schedule, &self.functions, &self.module);
+        self.run(schedule, None)
+    }
+
+    /// Carries out the function on a schedule, with the decisions of the text's `# decisions:` line if it has one; see
+    /// the head of `decisions.rs`.
+    ///
+    /// # Errors
+    /// As [`ScheduleFunction::apply`], and if the line is malformed or does not fit.
+    pub fn apply_as_recorded(&self, schedule: &mut Schedule) -> Result<(), FunctionError> {
+        self.run(schedule, Decisions::read(&self.text)?)
+    }
+
+    fn run(&self, schedule: &mut Schedule, decisions: Option<Decisions>) -> Result<(), FunctionError> {
+        let mut run = Run::new(schedule, &self.functions, &self.module, decisions);
         run.body()?;
         run.globals = std::mem::take(&mut run.locals);
         let main = &self.functions[self.main];
@@ -131,6 +150,6 @@ impl ScheduleFunction {
             let message = format!("expected `{}` to return the schedule or nothing, found {found}", main.name);
             return Err(Diagnostic::error_at("return", main.span, message).into());
         }
-        Ok(())
+        run.decisions.as_ref().map_or(Ok(()), Decisions::check_all_taken)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::builtin::Builtin;
 use super::code::{Function, Stmt, StmtKind, Target, TargetKind};
+use super::decisions::Decisions;
 use super::failure::{FunctionError, type_error};
 use super::value::{Value, range_items, range_len};
 use crate::diagnostic::{Diagnostic, Span};
@@ -38,6 +39,8 @@ pub(super) struct Run<'a> {
     pub steps: usize,
     /// Instructions that are left.
     pub instructions: usize,
+    /// Recorded decisions, for sampling instructions without their own.
+    pub decisions: Option<Decisions>,
     /// Calls that are open.
     depth: usize,
     /// Expressions and bodies that are open: what the machine's stack has to bear.
@@ -54,7 +57,12 @@ enum Flow {
 
 impl<'a> Run<'a> {
     /// A run of `function` without variables.
-    pub fn new(schedule: &'a mut Schedule, functions: &'a [Function], function: &'a Function) -> Run<'a> {
+    pub fn new(
+        schedule: &'a mut Schedule,
+        functions: &'a [Function],
+        function: &'a Function,
+        decisions: Option<Decisions>,
+    ) -> Run<'a> {
         Run {
             schedule,
             functions,
@@ -63,6 +71,7 @@ impl<'a> Run<'a> {
             function,
             steps: MAX_STEPS,
             instructions: MAX_INSTRUCTIONS,
+            decisions,
             depth: 0,
             nesting: 0,
         }

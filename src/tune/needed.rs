@@ -1,0 +1,159 @@
+//! The operations that a function cannot do without: each value once, however many loops compute it over and over.
+//!
+//! Unlike [`flops`](super::flops), which counts a program as written so that all its schedules are compared by one number,
+//! this is for a bound. In `Y[i, j] = X[i, j] / sqrt(V[i])` the root is needed once for each `i`: a value is counted for
+//! the loops that it depends on, directly or through the variables of its block.
+
+use crate::ir::expr::{Expr, ExprId, VarId};
+use crate::ir::op::{BinOp, Intrinsic};
+use crate::ir::stmt::{Stmt, StmtId};
+use crate::ir::visit::vars_of;
+use crate::ir::{DType, Func};
+use std::collections::BTreeMap;
+
+/// Operations, and the calls of functions of scalars among them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Needed {
+    /// All of them.
+    pub ops: f64,
+    /// Calls, by function and the type that it is computed in.
+    pub calls: BTreeMap<(Intrinsic, DType), f64>,
+}
+
+impl Needed {
+    /// The operations that a function needs; none in loops of symbolic extent.
+    pub fn of(func: &Func) -> Needed {
+        let mut count = Count { func, loops: Vec::new(), meaning: BTreeMap::new() };
+        count.stmt(func.root.stmt())
+    }
+
+    fn and(mut self, other: Needed) -> Needed {
+        self.ops += other.ops;
+        for (key, n) in other.calls {
+            *self.calls.entry(key).or_default() += n;
+        }
+        self
+    }
+
+    fn or(self, other: Needed) -> Needed {
+        if other.ops > self.ops { other } else { self }
+    }
+}
+
+struct Count<'a> {
+    func: &'a Func,
+    /// The loops around.
+    loops: Vec<(VarId, f64)>,
+    /// The variables of loops that a variable of a block or a `let` stands for.
+    meaning: BTreeMap<VarId, Vec<VarId>>,
+}
+
+impl Count<'_> {
+    fn all(&mut self, body: &[StmtId]) -> Needed {
+        body.iter().fold(Needed::default(), |sum, &s| sum.and(self.stmt(s)))
+    }
+
+    fn stmt(&mut self, s: StmtId) -> Needed {
+        let func = self.func;
+        match func.get(s) {
+            Stmt::Loop(l) => {
+                self.loops.push((l.var, func.arena.as_int(l.extent).map_or(0.0, |n| n.max(0) as f64)));
+                let inside = self.all(&l.body);
+                self.loops.pop();
+                inside
+            }
+            Stmt::Block(b) => {
+                for iter in &b.iters {
+                    self.define(iter.var, iter.value);
+                }
+                // An initial value is a constant nearly always.
+                self.all(&b.body)
+            }
+            Stmt::Store { value, .. } | Stmt::Evaluate(value) => self.expr(*value, &mut Vec::new()),
+            Stmt::If { then, otherwise, .. } => self.all(then).or(self.all(otherwise)),
+            Stmt::Let { var, value, body } => {
+                let needed = self.expr(*value, &mut Vec::new());
+                self.define(*var, *value);
+                needed.and(self.all(body))
+            }
+        }
+    }
+
+    fn define(&mut self, var: VarId, value: ExprId) {
+        let vars = self.loop_vars(value);
+        self.meaning.insert(var, vars);
+    }
+
+    /// The variables of loops that an expression depends on.
+    fn loop_vars(&self, e: ExprId) -> Vec<VarId> {
+        let mut vars = Vec::new();
+        for v in vars_of(&self.func.arena, e) {
+            match self.meaning.get(&v) {
+                Some(meaning) => vars.extend(meaning),
+                None => vars.push(v),
+            }
+        }
+        vars
+    }
+
+    /// How often an expression has to be computed.
+    fn times(&self, e: ExprId) -> f64 {
+        let vars = self.loop_vars(e);
+        self.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product()
+    }
+
+    fn expr(&self, e: ExprId, seen: &mut Vec<ExprId>) -> Needed {
+        let mut needed = Needed::default();
+        if seen.contains(&e) {
+            return needed;
+        }
+        seen.push(e);
+        match self.func.arena.expr(e) {
+            // Indices are not counted.
+            Expr::Load(..) => return needed,
+            Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => {
+                return self.expr(a, &mut seen.clone()).or(self.expr(b, seen));
+            }
+            Expr::Binary(BinOp::And | BinOp::Or, ..) => {}
+            Expr::Binary(..) => needed.ops = self.times(e),
+            Expr::Call(function, _) => {
+                needed.ops = self.times(e);
+                needed.calls.insert((function, self.func.arena.dtype(e)), needed.ops);
+            }
+            Expr::Int(_)
+            | Expr::Float(_)
+            | Expr::Str(_)
+            | Expr::Var(_)
+            | Expr::Compare(..)
+            | Expr::Not(_)
+            | Expr::Cast(_)
+            | Expr::Let(..) => {}
+        }
+        self.func.arena.for_each_child(e, |c| needed = std::mem::take(&mut needed).and(self.expr(c, seen)));
+        needed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{ParseOptions, parse};
+
+    fn needed(workload: &str) -> (f64, Vec<(&'static str, f64)>) {
+        let path = format!("{}/workloads/{workload}.tir", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let module = parse(&text, workload, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+        let Needed { ops, calls } = Needed::of(&module.funcs[0]);
+        (ops, calls.iter().map(|((f, _), n)| (f.name(), *n)).collect())
+    }
+
+    #[test]
+    fn known_programs() {
+        assert_eq!(needed("matmul"), (2.0 * 128.0 * 128.0 * 128.0, vec![]));
+        let n = 256.0 * 1024.0;
+        assert_eq!(needed("softmax"), (5.0 * n, vec![("exp", n)]));
+        // Two sums, a product for one of them; subtraction, division, gain and bias; mean, variance and root by row.
+        let (rows, n) = (128.0, 128.0 * 768.0);
+        assert_eq!(needed("layer_norm"), (7.0 * n + 6.0 * rows, vec![("sqrt", rows)]));
+    }
+}
