@@ -24,7 +24,7 @@ use super::cost::{Costs, UNPOLLED};
 use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::rewrite::{for_each_expr, for_each_operand, for_each_value};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
 use assign::Registers;
@@ -309,7 +309,7 @@ impl Planner<'_> {
         let arena = &self.kernel.arena;
         let mut fine = true;
         let strict = self.options.strict_fp;
-        values(arena, e, &mut |e| {
+        for_each_value(arena, e, &mut |e| {
             fine &= match arena.dtype(e) {
                 DType::Bool => lanes::compared(arena, e).is_some(),
                 // Each operation of strict floats would have to round its result.
@@ -337,20 +337,6 @@ impl Planner<'_> {
         });
         fine
     }
-}
-
-/// Calls `f` with the nodes of a value, each once, without the indices of its loads.
-fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
-    fn walk(arena: &Arena, e: ExprId, seen: &mut HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
-        if !seen.insert(e) {
-            return;
-        }
-        f(e);
-        if !matches!(arena.expr(e), Expr::Load(..)) && word(arena, e).is_none() {
-            arena.for_each_child(e, |c| walk(arena, c, seen, f));
-        }
-    }
-    walk(arena, e, &mut HashSet::default(), f);
 }
 
 /// The place of bytes that are loaded as lanes of 32 bits.
