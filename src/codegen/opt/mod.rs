@@ -13,6 +13,7 @@ mod nest;
 mod partition;
 mod pieces;
 mod promote;
+mod reciprocal;
 mod simplify;
 mod unfuse;
 mod unroll;
@@ -60,6 +61,7 @@ const PIPELINE: &[Pass] = &[
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
+    Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
     Pass { name: "unroll", run: Plain(|k, _| unroll::unroll(k)) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
