@@ -15,6 +15,7 @@ mod pieces;
 mod promote;
 mod reciprocal;
 mod simplify;
+mod transpose;
 mod unfuse;
 mod unroll;
 mod vectorize;
@@ -62,6 +63,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
+    Pass { name: "transpose", run: Plain(transpose::transpose) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
     Pass { name: "unroll", run: Plain(|k, _| unroll::unroll(k)) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },

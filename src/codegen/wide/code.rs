@@ -123,6 +123,14 @@ pub(super) enum Op2 {
     And,
     Or,
     Xor,
+    /// Lanes of `a` and `b` by turns, from the lower halves of each 128 bits; of whole registers, as the next three.
+    LowLanes,
+    /// From the upper halves.
+    HighLanes,
+    /// The first, third, … 128 bits of `a`, then those of `b`.
+    EvenChunks,
+    /// The second, fourth, ….
+    OddChunks,
 }
 
 /// An operation on one value.

@@ -3,7 +3,7 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
 //! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions), [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions, [`transpose`] for shuffles), [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
 //! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
@@ -18,6 +18,7 @@ mod build;
 mod code;
 mod encode;
 mod lanes;
+mod transpose;
 
 use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
@@ -152,7 +153,9 @@ impl Planner<'_> {
     fn pays(&self, run: &[StmtId]) -> bool {
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
             Stmt::For(_) => self.costs.of(s).total > 20.0,
-            Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
+            // Cranelift would take a transposed square apart, lane by lane.
+            Stmt::Store { value, .. } => transpose::row_of(&self.kernel.arena, value).is_some(),
+            Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
         })
     }
 
@@ -224,7 +227,8 @@ impl Planner<'_> {
                     Expr::Call(..) => lanes::is_call(arena, e),
                     Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Reinterpret(_) => true,
                     Expr::Cast(a) => arena.dtype(a) == DType::Int32 && arena.dtype(e) == DType::Float32,
-                    Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) => false,
+                    Expr::Pack(_) => transpose::row_of(arena, e).is_some(),
+                    Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => false,
                 };
         });
         fine
@@ -238,7 +242,10 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
             return;
         }
         f(e);
-        if !matches!(arena.expr(e), Expr::Load(..)) {
+        if let Some((square, _)) = transpose::row_of(arena, e) {
+            // Lanes are taken from vectors by the row as a whole.
+            square.iter().for_each(|&c| walk(arena, c, seen, f));
+        } else if !matches!(arena.expr(e), Expr::Load(..)) {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }
