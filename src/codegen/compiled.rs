@@ -77,7 +77,9 @@ pub(super) fn assemble(
     options: &CodegenOptions,
     want_listing: bool,
 ) -> Result<(CompiledKernel, String), CodegenError> {
+    tracing::trace!("optimised loops:\n{}", crate::loopir::print::print(kernel));
     let regions = wide::plan(kernel, options);
+    tracing::trace!("{regions}");
     let mut builder = JITBuilder::with_isa(isa::host()?, cranelift_module::default_libcall_names());
     builder.symbol_lookup_fn(Box::new(functions::address_of));
     let mut module = JITModule::new(builder);

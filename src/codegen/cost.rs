@@ -4,7 +4,8 @@
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{Body, Expr, Kernel, LoopKind, Stmt, StmtId};
+use crate::loopir::{Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId};
+use crate::target::Isa;
 use hashbrown::{HashMap, HashSet};
 
 /// Nanoseconds that a kernel may run without looking at the stop flag, as guessed.
@@ -21,6 +22,8 @@ const UNKNOWN_EXTENT: f64 = 1e6;
 
 /// Guesses for the loops of a kernel.
 pub(super) struct Costs {
+    /// Bytes of a vector register.
+    register: f64,
     loops: HashMap<StmtId, LoopCost, FxBuild>,
     /// In text order.
     order: Vec<StmtId>,
@@ -50,11 +53,22 @@ impl LoopCost {
 }
 
 impl Costs {
-    /// Guesses for all loops of a kernel.
-    pub fn new(kernel: &Kernel) -> Costs {
-        let mut costs = Costs { loops: HashMap::default(), order: Vec::new() };
+    /// Guesses for all loops of a kernel, on a machine with such vectors.
+    pub fn new(kernel: &Kernel, isa: Isa) -> Costs {
+        let mut costs = Costs::empty(isa);
         costs.body(kernel, kernel.body);
         costs
+    }
+
+    fn empty(isa: Isa) -> Costs {
+        Costs { register: isa.vector_bits() as f64 / 8.0, loops: HashMap::default(), order: Vec::new() }
+    }
+
+    /// Nanoseconds that all iterations of a loop take.
+    pub fn total(kernel: &Kernel, isa: Isa, l: &For) -> f64 {
+        let mut costs = Costs::empty(isa);
+        let n = kernel.arena.as_int(l.extent).map_or(UNKNOWN_EXTENT, |n| n.max(0) as f64);
+        costs.body(kernel, l.body).0 * n
     }
 
     /// Does no loop need to be cut into pieces?
@@ -85,7 +99,7 @@ impl Costs {
         for &s in kernel.stmts.list(body) {
             let stmt = kernel.stmts.get(s);
             for_each_operand(stmt, |e| {
-                for_each_expr(&kernel.arena, e, &mut |e| sum += expr_cost(kernel, e));
+                for_each_expr(&kernel.arena, e, &mut |e| sum += self.expr(kernel, e));
             });
             match stmt {
                 Stmt::For(l) => {
@@ -107,93 +121,95 @@ impl Costs {
                     sum += a.max(b);
                     polled |= p || q;
                 }
-                Stmt::Store { value, .. } => sum += 0.3 * parts(kernel, value),
+                Stmt::Store { value, .. } => sum += 0.3 * self.registers(kernel, value),
                 Stmt::Let { .. } | Stmt::Set { .. } => {}
                 Stmt::Check { .. } => sum += 0.3,
             }
         }
         (sum, polled)
     }
-}
 
-/// 128-bit vectors in a value.
-fn parts(kernel: &Kernel, e: crate::loopir::ExprId) -> f64 {
-    (kernel.arena.ty(e).bytes() as f64 / 16.0).ceil()
-}
+    /// Vector registers in a value.
+    fn registers(&self, kernel: &Kernel, e: ExprId) -> f64 {
+        (kernel.arena.ty(e).bytes() as f64 / self.register).ceil()
+    }
 
-/// Nanoseconds for one node without its operands.
-fn expr_cost(kernel: &Kernel, e: crate::loopir::ExprId) -> f64 {
-    let arena = &kernel.arena;
-    let lanes = arena.lanes(e) as f64;
-    match arena.expr(e) {
-        Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Broadcast(_) | Expr::Ramp(..) => 0.0,
-        Expr::Binary(op, _, b) => match op {
-            BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod => {
-                if arena.dtype(e).is_float() {
-                    1.5 * parts(kernel, e)
-                } else if arena.as_int(b).is_some_and(|d| d > 0 && (d as u64).is_power_of_two()) {
-                    0.2 * lanes
-                } else {
-                    6.0 * lanes
+    /// Nanoseconds for one node without its operands.
+    fn expr(&self, kernel: &Kernel, e: ExprId) -> f64 {
+        let registers = self.registers(kernel, e);
+        let arena = &kernel.arena;
+        let lanes = arena.lanes(e) as f64;
+        match arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Broadcast(_) | Expr::Ramp(..) => 0.0,
+            Expr::Binary(op, _, b) => match op {
+                BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod => {
+                    if arena.dtype(e).is_float() {
+                        1.5 * registers
+                    } else if arena.as_int(b).is_some_and(|d| d > 0 && (d as u64).is_power_of_two()) {
+                        0.2 * lanes
+                    } else {
+                        6.0 * lanes
+                    }
                 }
-            }
-            BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or => {
-                0.2 * parts(kernel, e)
-            }
-        },
-        Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) => 0.2 * parts(kernel, e).max(1.0),
-        Expr::IfThenElse(..) => 0.5,
-        Expr::Reinterpret(_) => 0.0,
-        Expr::Cast(_) => 0.3 * parts(kernel, e),
-        Expr::Load(..) => 0.25 * parts(kernel, e),
-        Expr::Pack(_) => 0.4 * lanes,
-        Expr::Extract(..) => 0.4,
-        Expr::Reduce(_, a) => 0.5 * arena.lanes(a) as f64,
-        Expr::Call(f, _) => match f {
-            Intrinsic::Fma | Intrinsic::Abs | Intrinsic::Likely | Intrinsic::Assume => 0.25 * parts(kernel, e),
-            Intrinsic::Sqrt | Intrinsic::Rsqrt => 3.0 * parts(kernel, e),
-            Intrinsic::Floor
-            | Intrinsic::Ceil
-            | Intrinsic::Trunc
-            | Intrinsic::Round
-            | Intrinsic::NearbyInt
-            | Intrinsic::CopySign
-            | Intrinsic::IsNan
-            | Intrinsic::IsInf
-            | Intrinsic::IsFinite => 0.5 * parts(kernel, e),
-            Intrinsic::PopCount
-            | Intrinsic::Clz
-            | Intrinsic::BitAnd
-            | Intrinsic::BitOr
-            | Intrinsic::BitXor
-            | Intrinsic::BitNot
-            | Intrinsic::ShiftLeft
-            | Intrinsic::ShiftRight => 0.3 * lanes,
-            Intrinsic::Exp
-            | Intrinsic::Exp2
-            | Intrinsic::Log
-            | Intrinsic::Log2
-            | Intrinsic::Sigmoid
-            | Intrinsic::Exp10
-            | Intrinsic::Log10
-            | Intrinsic::Log1p
-            | Intrinsic::Tanh
-            | Intrinsic::Sin
-            | Intrinsic::Cos
-            | Intrinsic::Tan
-            | Intrinsic::Asin
-            | Intrinsic::Acos
-            | Intrinsic::Atan
-            | Intrinsic::Sinh
-            | Intrinsic::Cosh
-            | Intrinsic::Asinh
-            | Intrinsic::Acosh
-            | Intrinsic::Atanh
-            | Intrinsic::Atan2
-            | Intrinsic::Erf
-            | Intrinsic::Pow
-            | Intrinsic::Fmod
-            | Intrinsic::Hypot => 8.0 * lanes,
-        },
+                BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or => {
+                    0.2 * registers
+                }
+            },
+            Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) => 0.2 * registers,
+            Expr::IfThenElse(..) => 0.5,
+            Expr::Reinterpret(_) => 0.0,
+            Expr::Cast(_) => 0.3 * registers,
+            Expr::Dot4(..) => 0.15 * registers,
+            Expr::Load(..) => 0.15 * registers,
+            Expr::Pack(_) => 0.4 * lanes,
+            Expr::Extract(..) => 0.4,
+            Expr::Reduce(_, a) => 4.0 + 0.2 * self.registers(kernel, a),
+            Expr::Call(f, _) => match f {
+                Intrinsic::Fma | Intrinsic::Abs | Intrinsic::Likely | Intrinsic::Assume => 0.15 * registers,
+                Intrinsic::Sqrt | Intrinsic::Rsqrt => 3.0 * registers,
+                Intrinsic::Floor
+                | Intrinsic::Ceil
+                | Intrinsic::Trunc
+                | Intrinsic::Round
+                | Intrinsic::NearbyInt
+                | Intrinsic::CopySign
+                | Intrinsic::IsNan
+                | Intrinsic::IsInf
+                | Intrinsic::IsFinite => 0.5 * registers,
+                Intrinsic::PopCount
+                | Intrinsic::Clz
+                | Intrinsic::BitAnd
+                | Intrinsic::BitOr
+                | Intrinsic::BitXor
+                | Intrinsic::BitNot
+                | Intrinsic::ShiftLeft
+                | Intrinsic::ShiftRight => 0.3 * registers,
+                Intrinsic::Exp
+                | Intrinsic::Exp2
+                | Intrinsic::Log
+                | Intrinsic::Log2
+                | Intrinsic::Sigmoid
+                | Intrinsic::Exp10
+                | Intrinsic::Log10
+                | Intrinsic::Log1p
+                | Intrinsic::Tanh
+                | Intrinsic::Sin
+                | Intrinsic::Cos
+                | Intrinsic::Tan
+                | Intrinsic::Asin
+                | Intrinsic::Acos
+                | Intrinsic::Atan
+                | Intrinsic::Sinh
+                | Intrinsic::Cosh
+                | Intrinsic::Asinh
+                | Intrinsic::Acosh
+                | Intrinsic::Atanh
+                | Intrinsic::Atan2
+                | Intrinsic::Erf
+                | Intrinsic::Pow
+                | Intrinsic::Fmod
+                | Intrinsic::Hypot => 8.0 * lanes,
+            },
+        }
     }
 }

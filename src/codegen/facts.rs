@@ -1,8 +1,8 @@
 //! What can be told of expressions without running them.
 
-use crate::ir::BinOp;
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::for_each_expr;
-use crate::loopir::{Arena, BufferId, Expr, ExprId, LocalId};
+use crate::loopir::{Arena, BufferId, Expr, ExprId, LocalId, Ty};
 
 /// Can the operation of this node (not its operands) stop the kernel? Only integer division can, by a divisor that is
 /// not a constant other than 0 and -1.
@@ -41,6 +41,7 @@ pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
             | Expr::Cast(_)
             | Expr::Select(..)
             | Expr::IfThenElse(..)
+            | Expr::Dot4(..)
             | Expr::Pack(_)
             | Expr::Reduce(..) => cost += 1,
             Expr::Int(_)
@@ -109,4 +110,20 @@ impl ReadsOf {
         self.known[e.index()] = Some(reads);
         reads
     }
+}
+
+/// What changes nothing under the operator.
+pub(super) fn neutral(arena: &mut Arena, op: BinOp, dtype: DType) -> Option<ExprId> {
+    let float = dtype.is_float();
+    Some(match op {
+        BinOp::Add => arena.constant(0, Ty::scalar(dtype)),
+        BinOp::Mul => arena.constant(1, Ty::scalar(dtype)),
+        BinOp::Min if float => arena.float(f64::INFINITY, dtype),
+        BinOp::Max if float => arena.float(f64::NEG_INFINITY, dtype),
+        BinOp::Min => arena.int(dtype.max_value().ok()?, dtype),
+        BinOp::Max => arena.int(dtype.min_value().ok()?, dtype),
+        BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => {
+            return None;
+        }
+    })
 }

@@ -31,6 +31,35 @@ fn build(is_pic: bool) -> Result<OwnedTargetIsa, CodegenError> {
     builder.finish(settings::Flags::new(flags)).map_err(|e| CodegenError::Machine(e.to_string()))
 }
 
+/// Are dot products of four bytes an instruction here, with EVEX or with VEX?
+pub(super) fn has_dot_products(evex: bool) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if evex {
+            std::arch::is_x86_feature_detected!("avx512vnni")
+        } else {
+            std::arch::is_x86_feature_detected!("avxvnni")
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = evex;
+        false
+    }
+}
+
+/// Is conversion of float16 an instruction here?
+pub(super) fn has_half_conversion() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("f16c")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
 /// Is fused multiply-add an instruction here? Elsewhere it is a call, slower than two operations.
 pub(super) fn has_fma() -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -10,6 +10,9 @@ pub struct CodegenOptions {
     /// Compute floats exactly as the program is written: no contraction to fused multiply-add, no reassociation,
     /// subnormal numbers kept, half-precision operations rounded one by one.
     pub strict_fp: bool,
+    /// Use the instruction for dot products of bytes, where the machine has it; otherwise they are made of
+    /// multiplications, with the same results.
+    pub dot_products: bool,
     /// Threads that parallel loops are written for; with 1 they are serial.
     pub threads: u32,
 }
@@ -17,7 +20,7 @@ pub struct CodegenOptions {
 impl Default for CodegenOptions {
     /// Cranelift alone, fast floats, one thread.
     fn default() -> CodegenOptions {
-        CodegenOptions { isa: Isa::Portable, strict_fp: false, threads: 1 }
+        CodegenOptions { isa: Isa::Portable, strict_fp: false, dot_products: true, threads: 1 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs a kernel step by step: the definition of the loop IR, and the oracle of passes and back ends.
 
-use super::expr::{Expr, ExprId, bits_of_float, float_of_bits, int_to_float};
+use super::expr::{Expr, ExprId, bits_of_float, dot4, float_of_bits, int_to_float};
 use super::kernel::{BufferId, Kernel};
 use super::stmt::{Body, Failure, For, Stmt};
 use crate::ir::expr::fold_ints;
@@ -146,7 +146,17 @@ impl Machine<'_> {
             }
             Expr::Reinterpret(a) => {
                 let from = arena.dtype(a);
-                self.expr(a)?.into_iter().map(|v| reinterpret(v, from, ty.dtype)).collect()
+                let lanes = self.expr(a)?;
+                if from.bytes() == ty.dtype.bytes() {
+                    lanes.into_iter().map(|v| reinterpret(v, from, ty.dtype)).collect()
+                } else {
+                    regroup(&lanes, from, ty.dtype)
+                }
+            }
+            Expr::Dot4(acc, a, b) => {
+                let (acc, a, b) = (self.expr(acc)?, self.expr(a)?, self.expr(b)?);
+                let lane = |i: usize| Const::Int(dot4(int_of(acc[i]), int_of(a[i]), int_of(b[i])));
+                (0..acc.len()).map(lane).collect()
             }
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.expr(c)?, self.expr(t)?, self.expr(o)?);
@@ -288,6 +298,13 @@ fn reinterpret(v: Const, from: DType, to: DType) -> Const {
         Const::Float(v) => bits_of_float(v, from),
     };
     if to.is_float() { Const::Float(float_of_bits(bits, to)) } else { Const::Int(to.wrap(bits as i64)) }
+}
+
+/// The bytes of integers as integers of another size.
+fn regroup(lanes: &[Const], from: DType, to: DType) -> Lanes {
+    let bytes: Vec<u8> = lanes.iter().flat_map(|&v| int_of(v).to_le_bytes().into_iter().take(from.bytes())).collect();
+    let value = |lane: &[u8]| lane.iter().rev().fold(0, |v, &byte| v << 8 | i64::from(byte));
+    bytes.chunks(to.bytes()).map(|lane| Const::Int(to.wrap(value(lane)))).collect()
 }
 
 /// An intrinsic of scalars whose arguments are of type `dtype`.

@@ -97,8 +97,12 @@ pub enum Expr {
     Not(ExprId),
     /// Conversion to the type of this node, lane by lane.
     Cast(ExprId),
-    /// The bits of each lane as a value of the type of this node, of equal size, 32 or 64 bits.
+    /// The bits of the operand as lanes of the type of this node, the first lane first and its low byte first: as many
+    /// lanes of equal size, 32 or 64 bits, or integers of another size, such as the four bytes of an `int32`.
     Reinterpret(ExprId),
+    /// `acc + Σ a[q] * b[q]` over the four bytes of each lane, those of `a` unsigned, those of `b` signed. All three and
+    /// the result are `int32` of equally many lanes; the sum wraps around.
+    Dot4(ExprId, ExprId, ExprId),
     /// Both values are evaluated; the condition is `bool` with as many lanes as they have.
     Select(ExprId, ExprId, ExprId),
     /// Only one side is evaluated; the condition is a scalar, the sides may be vectors.
@@ -251,7 +255,7 @@ impl Arena {
                 f(a);
                 f(b);
             }
-            Expr::Select(a, b, c) | Expr::IfThenElse(a, b, c) => {
+            Expr::Select(a, b, c) | Expr::IfThenElse(a, b, c) | Expr::Dot4(a, b, c) => {
                 f(a);
                 f(b);
                 f(c);
@@ -544,13 +548,22 @@ impl Arena {
         }
     }
 
-    /// The bits of `a` as values of another type, lane by lane. Constants become constants, but for NaN, whose bits
-    /// would not last.
+    /// The bits of `a` as lanes of another type, as many as they make. Constants of equal size become constants, but for
+    /// NaN, whose bits would not last.
     pub fn reinterpret(&mut self, dtype: DType, a: ExprId) -> ExprId {
         let from = self.ty(a);
-        assert!(can_reinterpret(from.dtype, dtype), "the bits of {} are no {dtype}", from.dtype);
         if from.dtype == dtype {
             return a;
+        }
+        assert!(can_reinterpret(from, dtype), "the bits of {from} are no {dtype}");
+        if from.dtype.bytes() != dtype.bytes() {
+            return match self.expr(a) {
+                Expr::Reinterpret(b) if self.dtype(b) == dtype => b,
+                _ => {
+                    let lanes = (from.bytes() / dtype.bytes()) as u16;
+                    self.intern(Expr::Reinterpret(a), Ty::vector(dtype, lanes))
+                }
+            };
         }
         match self.expr(a) {
             Expr::Int(v) if dtype.is_float() => {
@@ -571,6 +584,13 @@ impl Arena {
             }
             _ => self.intern(Expr::Reinterpret(a), from.with_dtype(dtype)),
         }
+    }
+
+    /// `acc` with the dot products of the bytes of `a` and `b`.
+    pub fn dot4(&mut self, acc: ExprId, a: ExprId, b: ExprId) -> ExprId {
+        let ty = self.ty(acc);
+        assert!(ty.dtype == DType::Int32 && self.ty(a) == ty && self.ty(b) == ty, "dot products are of int32 lanes");
+        self.intern(Expr::Dot4(acc, a, b), ty)
     }
 
     /// A choice in each lane, both sides evaluated. A scalar condition chooses for all lanes.
@@ -729,6 +749,10 @@ impl Arena {
                 let (x, y, z) = (f(self, c), f(self, t), f(self, o));
                 if (x, y, z) == (c, t, o) { e } else { self.if_then_else(x, y, z) }
             }
+            Expr::Dot4(acc, a, b) => {
+                let (x, y, z) = (f(self, acc), f(self, a), f(self, b));
+                if (x, y, z) == (acc, a, b) { e } else { self.dot4(x, y, z) }
+            }
             Expr::Call(function, list) => match self.map_list(list, f) {
                 None => e,
                 Some(args) => self.call(function, &args),
@@ -762,9 +786,19 @@ pub fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
     }
 }
 
-/// Are there values of type `to` with the bits of those of type `from`?
-pub fn can_reinterpret(from: DType, to: DType) -> bool {
-    from.bytes() == to.bytes() && matches!(to.bytes(), 4 | 8)
+/// Are there lanes of type `to` with the bits of a value of type `from`?
+pub fn can_reinterpret(from: Ty, to: DType) -> bool {
+    if from.dtype.bytes() == to.bytes() {
+        return matches!(to.bytes(), 4 | 8);
+    }
+    from.dtype.is_integer() && to.is_integer() && from.bytes().is_multiple_of(to.bytes())
+}
+
+/// `acc` with the products of the four bytes of `a`, unsigned, and of `b`, signed.
+pub fn dot4(acc: i64, a: i64, b: i64) -> i64 {
+    let bytes = |v: i64| (v as u32).to_le_bytes();
+    let products = bytes(a).into_iter().zip(bytes(b)).map(|(x, y)| i32::from(x) * i32::from(y as i8));
+    i64::from((acc as i32).wrapping_add(products.sum()))
 }
 
 /// The number that bits of `float32` or `float64` stand for.

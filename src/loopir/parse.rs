@@ -487,8 +487,8 @@ impl Parser {
                 let dtype = self.dtype()?;
                 self.expect(",")?;
                 let e = self.expr(0)?;
-                let from = self.kernel.arena.dtype(e);
-                if !can_reinterpret(from, dtype) {
+                let from = self.kernel.arena.ty(e);
+                if from.dtype != dtype && !can_reinterpret(from, dtype) {
                     return self.error(format!("the bits of {from} are no {dtype}"));
                 }
                 return Ok(self.kernel.arena.reinterpret(dtype, e));
@@ -531,6 +531,13 @@ impl Parser {
             ("mod", &[a, b]) => Ok(arena.binary(BinOp::Mod, a, b)),
             ("select", &[c, t, o]) => Ok(arena.select(c, t, o)),
             ("if_then_else", &[c, t, o]) => Ok(arena.if_then_else(c, t, o)),
+            ("dot4", &[acc, a, b]) => {
+                let ty = arena.ty(acc).with_dtype(DType::Int32);
+                for e in [acc, a, b] {
+                    self.typed(e, ty)?;
+                }
+                Ok(self.kernel.arena.dot4(acc, a, b))
+            }
             ("pack", items) => Ok(arena.pack(items)),
             _ => match Intrinsic::from_name(name) {
                 Some(f) if f.arity() == args.len() => Ok(arena.call(f, &args)),

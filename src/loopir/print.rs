@@ -294,6 +294,10 @@ impl Printer<'_> {
                 self.out.push_str("if_then_else");
                 self.args(&[c, t, o])
             }
+            Expr::Dot4(acc, a, b) => {
+                self.out.push_str("dot4");
+                self.args(&[acc, a, b])
+            }
             Expr::Load(buffer, index) => self.element(buffer, index, ty.lanes),
             Expr::Call(function, list) => {
                 self.out.push_str(function.name());

@@ -209,6 +209,7 @@ impl Ranges {
             | Expr::Not(_)
             | Expr::Cast(_)
             | Expr::Reinterpret(_)
+            | Expr::Dot4(..)
             | Expr::Load(..)
             | Expr::Call(..)
             | Expr::Broadcast(_)

@@ -231,6 +231,7 @@ impl Verifier<'_> {
             | Expr::Not(_)
             | Expr::Cast(_)
             | Expr::Reinterpret(_)
+            | Expr::Dot4(..)
             | Expr::Select(..)
             | Expr::IfThenElse(..)
             | Expr::Call(..)

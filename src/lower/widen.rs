@@ -187,6 +187,7 @@ impl Widener<'_> {
             | Expr::Pack(_)
             | Expr::Extract(..)
             | Expr::Reinterpret(_)
+            | Expr::Dot4(..)
             | Expr::Reduce(..) => unreachable!("lowering makes no registers and vectors"),
         };
         self.memo.insert(e, done);

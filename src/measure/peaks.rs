@@ -4,6 +4,8 @@
 //! more than kernels differ ([`share_of_peak`]). The loops are a few instructions each, written with intrinsics, so that
 //! what runs can be seen in the disassembly of [`kernels`].
 
+mod kernels;
+
 use super::arguments::{Arguments, ParamSpec};
 use super::executable::{Executable, RunFailure};
 use super::stats::median;
@@ -15,7 +17,7 @@ use crate::target::{Isa, Target};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// A loop of nothing but independent multiply-adds.
+/// A loop of nothing but independent multiply-adds, of `int8` dot products of four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeakLoop {
     isa: Isa,
@@ -39,19 +41,19 @@ const PAIRS_TIME: Duration = Duration::from_millis(250);
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl PeakLoop {
-    /// The loop for an instruction set and `float32` or `float64`; `None` for other types, or where the machine at hand
-    /// does not have the instructions.
+    /// The loop for an instruction set and `float32`, `float64` or `int8`, which stands for bytes of any sign added up in
+    /// `int32`; `None` for other types, or where the machine at hand does not have the instructions.
     pub fn new(isa: Isa, dtype: DType, threads: u32) -> Option<PeakLoop> {
         let rounds = if threads > 1 { PARALLEL_ROUNDS } else { ROUNDS };
-        (matches!(dtype, DType::Float32 | DType::Float64) && kernels::has(isa)).then_some(PeakLoop {
-            isa,
-            dtype,
-            threads,
-            rounds,
-        })
+        let available = match dtype {
+            DType::Float32 | DType::Float64 => kernels::has(isa),
+            DType::Int8 => kernels::has_dots(isa),
+            _ => false,
+        };
+        available.then_some(PeakLoop { isa, dtype, threads, rounds })
     }
 
-    /// Floating-point operations of a call: two for each multiply-add.
+    /// Operations of a call: two for each multiply-add.
     pub fn flops(&self) -> f64 {
         let lanes = f64::from(self.isa.vector_bits()) / f64::from(self.dtype.bits());
         self.rounds as f64 * kernels::ACCUMULATORS as f64 * lanes * 2.0 * f64::from(self.threads)
@@ -60,6 +62,7 @@ impl PeakLoop {
     fn run_here(&self) {
         match self.dtype {
             DType::Float64 => black_box(kernels::fma_f64(self.isa, black_box(self.rounds))),
+            DType::Int8 => black_box(f64::from(kernels::dots(self.isa, black_box(self.rounds)))),
             _ => black_box(f64::from(kernels::fma_f32(self.isa, black_box(self.rounds)))),
         };
     }
@@ -297,189 +300,6 @@ fn rate(bytes: usize, timer: &dyn Timer, mut pass: impl FnMut()) -> f64 {
     median(&rates)
 }
 
-/// The loops themselves.
-mod kernels {
-    use crate::target::Isa;
-
-    /// Independent chains: two multiply-adds a cycle, each of which takes four or five, need ten.
-    pub(super) const ACCUMULATORS: usize = 12;
-
-    #[cfg(target_arch = "x86_64")]
-    mod x86 {
-        use super::ACCUMULATORS;
-        use std::arch::x86_64::*;
-
-        macro_rules! fma {
-            ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $fma:ident, $store:ident) => {
-                /// `a = a * x + y` in each accumulator, again and again; they stay between 0 and 1.
-                #[target_feature(enable = $features)]
-                pub(super) fn $name(rounds: u64) -> $scalar {
-                    let (x, y) = ($set1(0.5), $set1(0.25));
-                    let mut a: [$vector; ACCUMULATORS] = [$set1(0.125); ACCUMULATORS];
-                    for _ in 0..rounds {
-                        for a in &mut a {
-                            *a = $fma(*a, x, y);
-                        }
-                    }
-                    let mut sum = 0.0;
-                    for a in a {
-                        let mut lanes = [0.0; $lanes];
-                        // SAFETY: the array has the size of the vector.
-                        unsafe { $store(lanes.as_mut_ptr(), a) };
-                        sum += lanes.iter().sum::<$scalar>();
-                    }
-                    sum
-                }
-            };
-        }
-
-        fma!(f32_128, "fma", __m128, f32, 4, _mm_set1_ps, _mm_fmadd_ps, _mm_storeu_ps);
-        fma!(f64_128, "fma", __m128d, f64, 2, _mm_set1_pd, _mm_fmadd_pd, _mm_storeu_pd);
-        fma!(f32_256, "avx2,fma", __m256, f32, 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps);
-        fma!(f64_256, "avx2,fma", __m256d, f64, 4, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_storeu_pd);
-        fma!(f32_512, "avx512f", __m512, f32, 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps);
-        fma!(f64_512, "avx512f", __m512d, f64, 8, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_storeu_pd);
-
-        macro_rules! read {
-            ($name:ident, $features:literal, $block:literal, $zero:ident, $load:ident, $xor:ident, $step:literal) => {
-                /// Reads all blocks, with eight loads in flight.
-                #[target_feature(enable = $features)]
-                pub(super) fn $name(data: &[u8]) -> u8 {
-                    let mut a = [$zero(); 8];
-                    for block in data.as_chunks::<$block>().0 {
-                        for (i, a) in a.iter_mut().enumerate() {
-                            // SAFETY: eight vectors fill the block.
-                            *a = $xor(*a, unsafe { $load(block.as_ptr().add(i * $step).cast()) });
-                        }
-                    }
-                    let all = a.into_iter().fold($zero(), |x, y| $xor(x, y));
-                    // SAFETY: any bytes are bytes.
-                    let bytes: [u8; $step] = unsafe { std::mem::transmute(all) };
-                    bytes.into_iter().fold(0, |x, y| x ^ y)
-                }
-            };
-        }
-
-        read!(read_256, "avx2", 256, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_xor_si256, 32);
-        read!(read_512, "avx512f", 512, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_xor_si512, 64);
-    }
-
-    /// Does the machine at hand have the instructions?
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn has(isa: Isa) -> bool {
-        match isa {
-            Isa::Portable => is_x86_feature_detected!("fma"),
-            Isa::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-            Isa::Avx512Ymm => is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("fma"),
-            Isa::Avx512 => is_x86_feature_detected!("avx512f"),
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn fma_f32(isa: Isa, rounds: u64) -> f32 {
-        assert!(has(isa), "a peak loop is made for instructions that are there");
-        // SAFETY: just seen to be there.
-        unsafe {
-            match isa {
-                Isa::Portable => x86::f32_128(rounds),
-                Isa::Avx2 | Isa::Avx512Ymm => x86::f32_256(rounds),
-                Isa::Avx512 => x86::f32_512(rounds),
-            }
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn fma_f64(isa: Isa, rounds: u64) -> f64 {
-        assert!(has(isa), "a peak loop is made for instructions that are there");
-        // SAFETY: just seen to be there.
-        unsafe {
-            match isa {
-                Isa::Portable => x86::f64_128(rounds),
-                Isa::Avx2 | Isa::Avx512Ymm => x86::f64_256(rounds),
-                Isa::Avx512 => x86::f64_512(rounds),
-            }
-        }
-    }
-
-    /// Reads bytes with the widest loads there are.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn read(data: &[u8]) -> u8 {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: just seen to be there.
-            unsafe { x86::read_512(data) }
-        } else if is_x86_feature_detected!("avx2") {
-            // SAFETY: just seen to be there.
-            unsafe { x86::read_256(data) }
-        } else {
-            read_plainly(data)
-        }
-    }
-
-    /// Does the machine at hand have the instructions?
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn has(isa: Isa) -> bool {
-        isa == Isa::Portable
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn fma_f32(_isa: Isa, rounds: u64) -> f32 {
-        let mut a = [[0.125f32; 4]; ACCUMULATORS];
-        for _ in 0..rounds {
-            a.as_flattened_mut().iter_mut().for_each(|a| *a = a.mul_add(0.5, 0.25));
-        }
-        a.as_flattened().iter().sum()
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn fma_f64(_isa: Isa, rounds: u64) -> f64 {
-        let mut a = [[0.125f64; 2]; ACCUMULATORS];
-        for _ in 0..rounds {
-            a.as_flattened_mut().iter_mut().for_each(|a| *a = a.mul_add(0.5, 0.25));
-        }
-        a.as_flattened().iter().sum()
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn read(data: &[u8]) -> u8 {
-        read_plainly(data)
-    }
-
-    fn read_plainly(data: &[u8]) -> u8 {
-        let mut a = [0u64; 16];
-        for block in data.as_chunks::<128>().0 {
-            for (a, word) in a.iter_mut().zip(block.as_chunks::<8>().0) {
-                *a ^= u64::from_le_bytes(*word);
-            }
-        }
-        a.iter().flat_map(|w| w.to_le_bytes()).fold(0, |x, y| x ^ y)
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn loops_do_what_they_count() {
-            for isa in Isa::ALL.into_iter().filter(|&isa| has(isa)) {
-                // 0.125 * 0.5 + 0.25 in every lane of every accumulator, then towards 0.5.
-                let lanes = isa.vector_bits() as usize / 32 * ACCUMULATORS;
-                assert_eq!(fma_f32(isa, 1), 0.3125 * lanes as f32);
-                assert_eq!(fma_f64(isa, 1), 0.3125 * (lanes / 2) as f64);
-                assert_eq!(fma_f32(isa, 1000), 0.5 * lanes as f32);
-            }
-        }
-
-        #[test]
-        fn reading_reads_everything() {
-            for position in [0, 100, 511, 512, 5000, 8191] {
-                let mut data = vec![0u8; 8192];
-                data[position] = 0x5a;
-                assert_eq!((read(&data), read_plainly(&data)), (0x5a, 0x5a), "{position}");
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fakes::{Fake, args};
@@ -511,7 +331,7 @@ mod tests {
             let rate = peak.flops_per_second(&timer);
             assert!(rate > 1e9, "{isa}: {rate:.3e}");
         }
-        assert_eq!(PeakLoop::new(Isa::Portable, DType::Int8, 1), None);
+        assert_eq!(PeakLoop::new(Isa::Portable, DType::Int16, 1), None);
     }
 
     #[test]

@@ -66,6 +66,28 @@ fn of_stmt(func: &Func, s: StmtId) -> f64 {
     }
 }
 
+/// Does a function multiply 8-bit integers, as numbers of 32 bits?
+pub fn multiplies_bytes(func: &Func) -> bool {
+    let mut found = Products(false);
+    found.visit_stmt(func, func.root.stmt());
+    found.0
+}
+
+struct Products(bool);
+
+impl Visitor for Products {
+    fn visit_expr(&mut self, func: &Func, e: ExprId) {
+        let is_byte = |e| match func.arena.expr(e) {
+            Expr::Cast(a) => func.arena.dtype(a).is_integer() && func.arena.dtype(a).bytes() == 1,
+            _ => false,
+        };
+        if let Expr::Binary(BinOp::Mul, a, b) = func.arena.expr(e) {
+            self.0 |= is_byte(a) && is_byte(b) && func.arena.dtype(e).bytes() == 4;
+        }
+        walk_expr(self, func, e);
+    }
+}
+
 fn of_expr(func: &Func, e: ExprId) -> f64 {
     let here = match func.arena.expr(e) {
         Expr::Binary(op, ..) => match op {

@@ -71,7 +71,12 @@ impl Native {
         interrupt.also_stop(Arc::new(stop.clone()));
         let clock = RealTimer::new(Arc::new(StopFlag::new()))?;
         Ok(Native {
-            options: CodegenOptions { isa: setting.isa, strict_fp: setting.strict_fp, threads: setting.threads },
+            options: CodegenOptions {
+                isa: setting.isa,
+                strict_fp: setting.strict_fp,
+                dot_products: true,
+                threads: setting.threads,
+            },
             runner: RunnerOptions::default(),
             setting: setting.clone(),
             context: Arc::new(Mutex::new(context)),
@@ -110,6 +115,7 @@ impl Native {
             .filter(|t| t.is_float())
             .collect();
         let dtype = match (types.is_empty(), types.contains(&DType::Float64)) {
+            (true, _) if flops::multiplies_bytes(func) => DType::Int8,
             (true, _) => return None,
             (_, true) => DType::Float64,
             // Half-precision is computed in float32.

@@ -85,7 +85,7 @@ impl Job {
     /// Computes the reference, and keeps it if `worth` says so.
     pub fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
         let args = Arguments::new(&self.specs, self.seed)?;
-        let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, threads: 1 };
+        let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1 };
         let compiled = isolated(|| codegen::compile(&self.kernel, &options).map_err(|e| e.to_string()));
         let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;
         let loaded = Loaded::new(compiled, self.context.clone(), 1);

@@ -245,12 +245,59 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The bits of `v` as another type of the same size.
-    pub(super) fn reinterpret(&mut self, v: &Val, to: DType) -> Val {
-        let (ty, lane_bytes) = (v.ty.with_dtype(to), v.lane_bytes);
+    /// The bits of `v` as lanes of another type.
+    pub(super) fn reinterpret(&mut self, v: &Val, ty: Ty) -> Val {
+        let lane_bytes = ty.dtype.bytes() as u8;
+        if v.ty.lanes == 1 && ty.lanes > 1 {
+            let vector = self.vector_of(v.part_type(), v.single());
+            return Val::vector(ty, Parts::from_elem(self.recast(int_vector(lane_bytes), vector), 1));
+        }
+        if v.ty.lanes > 1 && ty.lanes == 1 {
+            let vector = self.recast(int_vector(lane_bytes), v.parts[0]);
+            return Val::scalar(ty.dtype, self.b.ins().extractlane(vector, 0));
+        }
         let part = super::value::part_type(ty, lane_bytes);
         let parts = v.parts.iter().map(|&p| self.recast(part, p)).collect();
         Val { ty, lane_bytes, parts }
+    }
+
+    /// Dot products of four bytes each, by way of 16 bits: neither a product of an unsigned and a signed byte nor the sum
+    /// of two of them needs more than 17, so that nothing saturates.
+    pub(super) fn dot4(&mut self, acc: &Val, a: &Val, b: &Val) -> Val {
+        if acc.ty.lanes == 1 {
+            let [x, y, z] = [acc, a, b].map(|v| self.vector_of_word(v.single()));
+            let sum = self.dot4_part(x, y, z);
+            return Val::scalar(DType::Int32, self.b.ins().extractlane(sum, 0));
+        }
+        let parts = (0..acc.parts.len()).map(|i| self.dot4_part(acc.parts[i], a.parts[i], b.parts[i])).collect();
+        Val::vector(acc.ty, parts)
+    }
+
+    fn vector_of_word(&mut self, v: Value) -> Value {
+        self.b.ins().scalar_to_vector(types::I32X4, v)
+    }
+
+    fn dot4_part(&mut self, acc: Value, a: Value, b: Value) -> Value {
+        let (a, b) = (self.recast(types::I16X8, a), self.recast(types::I16X8, b));
+        let low = self.int_like(types::I16X8, 0xff);
+        let even_a = self.b.ins().band(a, low);
+        let odd_a = self.b.ins().ushr_imm_u(a, 8);
+        let even_b = self.b.ins().ishl_imm_u(b, 8);
+        let even_b = self.b.ins().sshr_imm_u(even_b, 8);
+        let odd_b = self.b.ins().sshr_imm_u(b, 8);
+        let even = self.pairs_of_products(even_a, even_b);
+        let odd = self.pairs_of_products(odd_a, odd_b);
+        let sum = self.b.ins().iadd(even, odd);
+        self.b.ins().iadd(acc, sum)
+    }
+
+    /// Products of 16-bit lanes, two neighbours added: one instruction where the machine has it.
+    fn pairs_of_products(&mut self, a: Value, b: Value) -> Value {
+        let (a_low, b_low) = (self.b.ins().swiden_low(a), self.b.ins().swiden_low(b));
+        let (a_high, b_high) = (self.b.ins().swiden_high(a), self.b.ins().swiden_high(b));
+        let low = self.b.ins().imul(a_low, b_low);
+        let high = self.b.ins().imul(a_high, b_high);
+        self.b.ins().iadd_pairwise(low, high)
     }
 
     fn nonzero_mask(&mut self, v: &Val) -> Val {

@@ -71,7 +71,11 @@ impl Emitter<'_, '_> {
             }
             Expr::Reinterpret(a) => {
                 let x = self.expr(a);
-                self.reinterpret(&x, ty.dtype)
+                self.reinterpret(&x, ty)
+            }
+            Expr::Dot4(acc, a, b) => {
+                let (acc, a, b) = (self.expr(acc), self.expr(a), self.expr(b));
+                self.dot4(&acc, &a, &b)
             }
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.expr(c), self.expr(t), self.expr(o));

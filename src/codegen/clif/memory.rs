@@ -282,9 +282,8 @@ impl Emitter<'_, '_> {
             raw.push(if left >= PART {
                 self.b.ins().load(memory, flags, pointer, at)
             } else {
-                let word = self.b.ins().load(int_scalar(left), flags, pointer, at);
-                let vector = self.vector_of(int_vector(left as u8), word);
-                self.recast(memory, vector)
+                let part = self.load_short(pointer, at, left);
+                self.recast(memory, part)
             });
         }
         match ty.dtype {
@@ -337,11 +336,30 @@ impl Emitter<'_, '_> {
             if left >= PART {
                 self.b.ins().store(flags, part, pointer, at);
             } else {
-                let vector = self.recast(int_vector(left as u8), part);
-                let word = self.b.ins().extractlane(vector, 0);
-                self.b.ins().store(flags, word, pointer, at);
+                for (from, size) in words(left) {
+                    let vector = self.recast(int_vector(size as u8), part);
+                    let word = self.b.ins().extractlane(vector, (from / size) as u8);
+                    self.b.ins().store(flags, word, pointer, at + from as i32);
+                }
             }
         }
+    }
+
+    /// The first bytes of a part, fewer than it has; the others are anything.
+    fn load_short(&mut self, pointer: Value, at: i32, bytes: usize) -> Value {
+        let mut part = None;
+        for (from, size) in words(bytes) {
+            let word = self.b.ins().load(int_scalar(size), FLAGS, pointer, at + from as i32);
+            let vector = int_vector(size as u8);
+            part = Some(match part {
+                None => self.vector_of(vector, word),
+                Some(part) => {
+                    let part = self.recast(vector, part);
+                    self.b.ins().insertlane(part, word, (from / size) as u8)
+                }
+            });
+        }
+        part.unwrap_or_else(|| self.zero(types::I8X16))
     }
 
     /// How many parts a register of the type has, and their type.
@@ -349,6 +367,15 @@ impl Emitter<'_, '_> {
         let bytes = local_lane_bytes(ty);
         (n_parts(ty, bytes), part_type(ty, bytes))
     }
+}
+
+/// Words that make up fewer bytes than a part has, the longest first: where each begins, and its bytes.
+fn words(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut from = 0;
+    [8, 4, 2, 1].into_iter().filter(move |size| bytes & size != 0).map(move |size| {
+        from += size;
+        (from - size, size)
+    })
 }
 
 /// Bytes of a lane in a register; masks are kept at one width.

@@ -102,7 +102,7 @@ pub(super) fn emit(
     want_listing: bool,
 ) -> Result<Emitted, CodegenError> {
     let call_conv = module.target_config().default_call_conv;
-    let costs = Costs::new(kernel);
+    let costs = Costs::new(kernel, options.isa);
     let (fp_enter, fp_leave) = fp_state::define(module, options)?;
     let mut shared = Shared {
         options: *options,

@@ -201,8 +201,14 @@ fn accesses(kernel: &Kernel, nest: &Nest) -> Vec<Operand> {
         let affine = Affine::of(arena, index);
         let is_affine =
             affine.terms.iter().all(|t| arena.as_var(t.0).is_some() || !mentions_var(arena, t.0, &mut |v| is_loop(v)));
-        let strides = nest.levels.iter().map(|l| affine.coefficient_of(arena, l.l.var)).collect();
-        operands.push(Operand { strides, bytes: kernel.buffer(buffer).dtype.bytes() as i64, is_affine });
+        // Bytes that are taken together count as one element.
+        let lanes = i64::from(arena.lanes(e));
+        let stride = |var| match affine.coefficient_of(arena, var) {
+            s if s % lanes == 0 => s / lanes,
+            _ => i64::MAX,
+        };
+        let strides = nest.levels.iter().map(|l| stride(l.l.var)).collect();
+        operands.push(Operand { strides, bytes: arena.ty(e).bytes() as i64, is_affine });
     });
     operands
 }

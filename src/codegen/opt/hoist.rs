@@ -197,6 +197,7 @@ impl Search<'_> {
             | Expr::Cast(_)
             | Expr::Reinterpret(_)
             | Expr::Select(..)
+            | Expr::Dot4(..)
             | Expr::IfThenElse(..) => self.arena.ty(e) != Ty::INDEX && self.arena.ty(e) != Ty::BOOL,
         }
     }

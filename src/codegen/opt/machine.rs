@@ -1,16 +1,22 @@
 //! What the passes need to know of the machine they optimise for.
 
+use crate::codegen::cost::{Costs, UNPOLLED};
 use crate::codegen::{CodegenOptions, isa};
 use crate::ir::DType;
+use crate::loopir::{For, Kernel};
 use crate::target::Isa;
 
 /// The machine, and what may be done to floats on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
+    /// The instruction set.
+    pub isa: Isa,
     /// Bytes of a vector register.
     pub vector_bytes: usize,
     /// Vector registers.
     pub registers: usize,
+    /// Do inner nests become region code, which can load and store vectors in part, and allocates registers well?
+    pub has_regions: bool,
     /// Is fused multiply-add an instruction?
     pub has_fma: bool,
     /// May multiplication and addition become one operation with one rounding?
@@ -27,12 +33,20 @@ impl Machine {
             Isa::Avx512Ymm | Isa::Avx512 => 32,
         };
         Machine {
+            isa: options.isa,
             vector_bytes: options.isa.vector_bits() as usize / 8,
             registers,
+            has_regions: options.isa != Isa::Portable,
             has_fma: isa::has_fma(),
             contracts: !options.strict_fp && isa::has_fma(),
             reassociates: !options.strict_fp,
         }
+    }
+
+    /// May a vector stay in a register all through a loop? Not if the loop is too long for a region, as those inside could
+    /// not be regions either.
+    pub fn keeps_vectors(&self, kernel: &Kernel, l: &For) -> bool {
+        !self.has_regions || Costs::total(kernel, self.isa, l) <= UNPOLLED
     }
 
     /// Lanes of a vector register.

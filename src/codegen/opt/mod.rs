@@ -5,6 +5,7 @@
 
 mod accumulate;
 mod contract;
+mod dot;
 mod forward;
 mod functions;
 mod hoist;
@@ -14,6 +15,7 @@ mod partition;
 mod pieces;
 mod promote;
 mod reciprocal;
+mod roll;
 mod simplify;
 mod transpose;
 mod unfuse;
@@ -21,6 +23,7 @@ mod unroll;
 mod vectorize;
 mod walk;
 mod widen;
+mod words;
 
 pub use pieces::cut_long_loops;
 
@@ -59,21 +62,26 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
+    Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
+    Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "transpose", run: Plain(transpose::transpose) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
-    Pass { name: "unroll", run: Plain(|k, _| unroll::unroll(k)) },
+    Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
     // How it is computed: in registers, and nothing twice.
     Pass { name: "promote", run: Plain(promote::promote) },
+    Pass { name: "unroll_reductions", run: Plain(unroll::unroll_reductions) },
+    Pass { name: "simplify_iterations", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },
     Pass { name: "contract", run: Plain(contract::contract) },
     Pass { name: "functions", run: Plain(functions::functions) },
-    Pass { name: "cut_long_loops", run: Plain(|k, _| cut_long_loops(k)) },
+    Pass { name: "cut_long_loops", run: Plain(|k, m| cut_long_loops(k, m.isa)) },
 ];
 
 impl Pass {

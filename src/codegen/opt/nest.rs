@@ -209,7 +209,7 @@ pub(super) fn conjuncts(arena: &Arena, condition: ExprId, f: &mut impl FnMut(Exp
 }
 
 /// The variables that a condition says are all 0: `v == 0`, or a sum of loop variables with positive factors.
-fn zero_vars(arena: &Arena, condition: ExprId) -> Option<Vec<VarId>> {
+pub(super) fn zero_vars(arena: &Arena, condition: ExprId) -> Option<Vec<VarId>> {
     let Expr::Compare(CmpOp::Eq, a, b) = arena.expr(condition) else { return None };
     if arena.ty(a) != crate::loopir::Ty::INDEX {
         return None;

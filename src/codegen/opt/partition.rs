@@ -228,8 +228,8 @@ fn ceil_div(a: i64, b: i64) -> Option<i64> {
     Some(a.checked_add(b - 1)?.div_euclid(b))
 }
 
-/// May a loop be copied so often? With reductions inside, only where it is contiguous, or has no other loops than those:
-/// each copy becomes a register tile that is written out.
+/// May a loop be copied so often? With reductions inside, each copy becomes a register tile that is written out: around
+/// further spatial loops, which may be cut themselves, there is a second one for what is left at the end, and no third.
 fn may_copy(kernel: &Kernel, l: &For, times: usize) -> bool {
     let (mut stores, mut sums, mut space) = (0, l.iterations == Iterations::Reduction, false);
     kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
@@ -239,7 +239,7 @@ fn may_copy(kernel: &Kernel, l: &For, times: usize) -> bool {
         Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
     });
     if sums {
-        stores * times <= MAX_SUMS && (!space || l.kind == LoopKind::Vector)
+        stores * times <= MAX_SUMS && (!space || times == 2 || l.kind == LoopKind::Vector)
     } else {
         stores * times <= MAX_STORES
     }

@@ -14,13 +14,14 @@ use crate::codegen::cost::{Costs, LoopCost};
 use crate::ir::BinOp;
 use crate::loopir::rewrite::Substitution;
 use crate::loopir::{ExprId, For, Kernel, Stmt, StmtId};
+use crate::target::Isa;
 
 /// Nanoseconds that a piece should take, as guessed.
 const PIECE: f64 = 10_000.0;
 
 /// Cuts all loops of the kernel that need it.
-pub fn cut_long_loops(kernel: &mut Kernel) {
-    let costs = Costs::new(kernel);
+pub fn cut_long_loops(kernel: &mut Kernel, isa: Isa) {
+    let costs = Costs::new(kernel, isa);
     if costs.all_short_enough() {
         return;
     }

@@ -103,6 +103,9 @@ fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Ve
             }
         }
     }
+    if chosen.iter().any(|e| e.ty.is_vector()) && !machine.keeps_vectors(kernel, l) {
+        return Vec::new();
+    }
     let needed: usize = chosen.iter().map(|e| registers(machine, e.ty)).sum();
     if needed > *free {
         return Vec::new();

@@ -8,6 +8,7 @@
 //! Loops marked `Unroll`, and loops inside a hint that their statements allow, while the code stays small: what is written
 //! out costs compile time, and beyond a few hundred operations nothing is won.
 
+use super::machine::Machine;
 use crate::loopir::rewrite::{Substitution, for_each_operand};
 use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty};
 
@@ -17,9 +18,22 @@ const MAX_OPERATIONS: i64 = 400;
 /// Operations that a hinted loop may become.
 const MAX_HINTED: i64 = 96;
 
-/// Writes out the loops of the kernel.
-pub fn unroll(kernel: &mut Kernel) {
-    kernel.body = body(kernel, kernel.body, 0).0;
+/// Writes out the loops of the kernel but for its reductions.
+pub fn unroll(kernel: &mut Kernel, machine: &Machine) {
+    kernel.body = body(kernel, kernel.body, &Unroll { machine, reductions: false }, 0).0;
+}
+
+/// Writes out some iterations of innermost reductions together. What they add to is in registers by then: a sum stays in
+/// them even if no loop is left.
+pub fn unroll_reductions(kernel: &mut Kernel, machine: &Machine) {
+    kernel.body = body(kernel, kernel.body, &Unroll { machine, reductions: true }, 0).0;
+}
+
+/// What is written out, and for what.
+struct Unroll<'a> {
+    machine: &'a Machine,
+    /// Reductions, or everything else?
+    reductions: bool,
 }
 
 /// What a body consists of, as it is after unrolling.
@@ -31,7 +45,7 @@ struct Size {
     operations: i64,
 }
 
-fn body(kernel: &mut Kernel, old: Body, hint: u32) -> (Body, Size) {
+fn body(kernel: &mut Kernel, old: Body, how: &Unroll<'_>, hint: u32) -> (Body, Size) {
     let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
     let mut size = Size::default();
     for i in 0..old.len() {
@@ -41,14 +55,14 @@ fn body(kernel: &mut Kernel, old: Body, hint: u32) -> (Body, Size) {
         match stmt {
             Stmt::For(l) => {
                 let hint = if l.hints.unroll > 0 { l.hints.unroll } else { hint };
-                let (inner, of_inner) = body(kernel, l.body, hint);
-                let of_loop = for_loop(kernel, s, For { body: inner, ..l }, of_inner, hint, &mut out);
+                let (inner, of_inner) = body(kernel, l.body, how, hint);
+                let of_loop = for_loop(kernel, s, For { body: inner, ..l }, of_inner, how, hint, &mut out);
                 size.statements += of_loop.statements;
                 size.operations += of_loop.operations;
             }
             Stmt::If { condition, then, otherwise } => {
-                let (yes, a) = body(kernel, then, hint);
-                let (no, b) = body(kernel, otherwise, hint);
+                let (yes, a) = body(kernel, then, how, hint);
+                let (no, b) = body(kernel, otherwise, how, hint);
                 size.statements += a.statements + b.statements;
                 size.operations += a.operations + b.operations;
                 let same = (yes, no) == (then, otherwise);
@@ -73,15 +87,26 @@ fn operations(arena: &Arena, e: ExprId) -> i64 {
     n
 }
 
-fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, inner: Size, hint: u32, out: &mut Vec<StmtId>) -> Size {
+fn for_loop(
+    kernel: &mut Kernel,
+    s: StmtId,
+    l: For,
+    inner: Size,
+    how: &Unroll<'_>,
+    hint: u32,
+    out: &mut Vec<StmtId>,
+) -> Size {
     let n = kernel.arena.as_int(l.extent).unwrap_or(i64::MAX);
     let size = Size { statements: inner.statements.saturating_mul(n), operations: inner.operations.saturating_mul(n) };
     let wanted = match l.kind {
+        _ if how.reductions => false,
         LoopKind::Unroll => size.operations <= MAX_OPERATIONS,
         LoopKind::Serial => size.statements <= hint as i64 && size.operations <= MAX_HINTED,
         LoopKind::Parallel | LoopKind::Vector => false,
     };
-    if !wanted && let Some(by) = partial(kernel, &l, n, inner) {
+    if how.reductions
+        && let Some(by) = partial(kernel, &l, n, inner, how.machine)
+    {
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
         let start = kernel.arena.mul_const(e, by);
         let mut written = Vec::new();
@@ -127,10 +152,23 @@ const TOGETHER: i64 = 4;
 /// Statements of a body that is long enough by itself: more than any register tile has, so several iterations of one.
 const MAX_TOGETHER: i64 = 12;
 
+/// Registers of results in a body of region code beside which counting the iterations does not show.
+const BUSY: i64 = 4;
+
 /// How many iterations of a loop to write out together, if any: of an innermost reduction that is long enough.
-fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size) -> Option<i64> {
+fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size, machine: &Machine) -> Option<i64> {
     let mut innermost = true;
-    kernel.for_each_stmt(l.body, &mut |_, stmt| innermost &= matches!(stmt, Stmt::Store { .. } | Stmt::Set { .. }));
+    let mut registers = 0;
+    kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+        Stmt::Store { value, .. } | Stmt::Set { value, .. } => {
+            let ty = kernel.arena.ty(value);
+            registers += i64::from(ty.lanes) / machine.lanes(ty.dtype);
+        }
+        _ => innermost = false,
+    });
+    if machine.has_regions && registers >= BUSY {
+        return None;
+    }
     let wanted = l.iterations == Iterations::Reduction && l.kind == LoopKind::Serial && innermost;
     let most = MAX_OPERATIONS / inner.operations.max(1);
     if !wanted || n == i64::MAX || most < 2 || inner.statements > MAX_TOGETHER {

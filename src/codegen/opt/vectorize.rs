@@ -23,6 +23,7 @@ use super::functions::pressure;
 use super::machine::{Machine, ROW};
 use super::walk::replace_loops;
 use super::widen::Widener;
+use crate::codegen::facts::neutral;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
@@ -62,7 +63,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut
 struct Shape {
     /// Would vectors be faster?
     pays: bool,
-    /// The widest type that is loaded or stored.
+    /// The widest type that is loaded or stored in an iteration; of four bytes, `int32`.
     dtype: DType,
     /// Bytes of the narrowest.
     narrowest: usize,
@@ -78,13 +79,13 @@ impl Shape {
         let mut shape =
             Shape { pays: true, dtype: DType::Bool, narrowest: 16, pressure: 1, stores: Vec::new(), loads: Vec::new() };
         let mut seen = HashSet::<ExprId, FxBuild>::default();
-        let mut n_contiguous = 0;
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
             match stmt {
-                Stmt::Store { buffer, index, .. } => {
+                Stmt::Store { buffer, index, value } => {
                     shape.stores.push((buffer, index));
-                    shape.widest(kernel.buffer(buffer).dtype);
-                    shape.pays &= stride(arena, index, l.var) == Some(1);
+                    let ty = arena.ty(value);
+                    shape.widest(ty);
+                    shape.pays &= stride(arena, index, l.var) == Some(i64::from(ty.lanes));
                 }
                 // Only innermost loops are vectorised unasked.
                 Stmt::For(_) => shape.pays = false,
@@ -98,13 +99,13 @@ impl Shape {
                     match arena.expr(e) {
                         Expr::Load(buffer, index) => {
                             shape.loads.push((buffer, index));
-                            shape.widest(kernel.buffer(buffer).dtype);
+                            shape.widest(arena.ty(e));
+                            // A sum is in the register that its new value goes to.
+                            let is_sum = |stmt| matches!(stmt, Stmt::Store { buffer: b, index: i, .. } if (b, i) == (buffer, index));
+                            let own = i64::from(arena.lanes(e));
                             match stride(arena, index, l.var) {
                                 Some(0) => {}
-                                Some(1) => {
-                                    n_contiguous += 1;
-                                    shape.pressure += 1;
-                                }
+                                Some(n) if n == own => shape.pressure += usize::from(!is_sum(stmt)),
                                 _ => shape.pays = false,
                             }
                         }
@@ -119,6 +120,7 @@ impl Shape {
                         | Expr::Not(_)
                         | Expr::Cast(_)
                         | Expr::Reinterpret(_)
+                        | Expr::Dot4(..)
                         | Expr::IfThenElse(..)
                         | Expr::Broadcast(_)
                         | Expr::Ramp(..)
@@ -133,16 +135,20 @@ impl Shape {
         shape
     }
 
-    fn widest(&mut self, dtype: DType) {
+    fn widest(&mut self, ty: Ty) {
+        let dtype = if ty.bytes() == 4 { DType::Int32 } else { ty.dtype };
         if dtype.bytes() > self.dtype.bytes() {
             self.dtype = dtype;
         }
-        self.narrowest = self.narrowest.min(dtype.bytes());
+        self.narrowest = self.narrowest.min(ty.bytes());
     }
 
-    /// The largest number of lanes up to `most` that can be loaded and stored: each access is of whole registers, or of
-    /// what a scalar register holds.
-    fn width(&self, most: i64) -> i64 {
+    /// The largest number of lanes up to `most` that can be loaded and stored: under a mask any, otherwise each access is
+    /// of whole registers, or of what a scalar register holds.
+    fn width(&self, most: i64, machine: &Machine) -> i64 {
+        if machine.has_regions && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
+            return most;
+        }
         let bytes = most * self.narrowest as i64;
         let whole = bytes / MEMORY_BYTES * MEMORY_BYTES / self.narrowest as i64;
         whole.max(largest_power(most))
@@ -163,20 +169,22 @@ impl Shape {
                 continue;
             }
             let Some(n) = arena.as_int(l.extent) else { return false };
+            // Elements of one iteration.
+            let Some(own @ 1..) = stride(arena, first, l.var) else { return false };
             let others = self.stores.iter().chain(&self.loads).filter(|a| a.0 == buffer);
             let mut step = 0u64;
             for &(_, index) in others {
-                if stride(arena, index, l.var) != Some(1) {
+                if stride(arena, index, l.var) != Some(own) {
                     return false;
                 }
                 let affine = Affine::of(arena, index);
                 let between = affine.minus(&Affine::of(arena, first));
-                let own = affine.terms.iter().filter(|t| mentions_var(arena, t.0, &mut |v| inner.contains(&v)));
-                for c in between.terms.iter().chain(own).map(|t| t.1).chain([between.constant]) {
+                let inside = affine.terms.iter().filter(|t| mentions_var(arena, t.0, &mut |v| inner.contains(&v)));
+                for c in between.terms.iter().chain(inside).map(|t| t.1).chain([between.constant]) {
                     step = gcd(step, c.unsigned_abs());
                 }
             }
-            if step != 0 && step < n as u64 {
+            if step != 0 && step < (n.max(0) as u64).saturating_mul(own as u64) {
                 return false;
             }
         }
@@ -217,7 +225,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: 
     let mut done = 0;
     while done < n {
         // A row of registers, or the most that is left.
-        let width = shape.width((n - done).min(lanes * parts));
+        let width = shape.width((n - done).min(lanes * parts), machine);
         let pieces = (n - done) / width;
         let start = kernel.arena.index(done);
         if width == 1 {
@@ -245,6 +253,11 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: 
     true
 }
 
+/// Can lanes of the type be loaded and stored under a mask?
+fn is_masked(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32)
+}
+
 /// The largest power of two up to `n`.
 fn largest_power(n: i64) -> i64 {
     if n <= 1 { 1 } else { 1 << n.ilog2() }
@@ -261,7 +274,8 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return false };
     let arena = &kernel.arena;
     let (Some(n), Some(0)) = (arena.as_int(l.extent), stride(arena, index, l.var)) else { return false };
-    let Some((op, term)) = combined(arena, buffer, index, value) else { return false };
+    let Some((op, term)) = combined(&mut kernel.arena, buffer, index, value) else { return false };
+    let arena = &kernel.arena;
     let dtype = arena.dtype(value);
     if dtype.is_float() && !machine.reassociates || dtype == DType::Bool {
         return false;
@@ -270,14 +284,19 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let mut contiguous = 0;
     let mut fits = true;
     let mut is_busy = false;
+    // Can what is left at the end be read under a mask?
+    let mut has_short = machine.has_regions && is_masked(dtype);
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
         Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
         Expr::Load(b, _) if b == buffer => fits = false,
-        Expr::Load(_, i) => match stride(arena, i, l.var) {
-            Some(0) => {}
-            Some(1) => contiguous += 1,
-            _ => fits = false,
-        },
+        Expr::Load(b, i) => {
+            has_short &= kernel.buffer(b).dtype == dtype;
+            match stride(arena, i, l.var) {
+                Some(0) => {}
+                Some(n) if n == i64::from(arena.lanes(e)) => contiguous += 1,
+                _ => fits = false,
+            }
+        }
         Expr::Local(_) => fits = false,
         _ => {}
     });
@@ -291,27 +310,41 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let row = largest_power((n / lanes).min(partial)) * lanes;
     let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let base = kernel.arena.mul_const(e, row);
-    let mut widener = Widener::new(l.var, base, row as u16);
-    let Some(term) = widener.value(&mut kernel.arena, term) else { return false };
+    let scalar = term;
+    let Some(term) = Widener::new(l.var, base, row as u16).value(&mut kernel.arena, scalar) else { return false };
     let name = kernel.buffer(buffer).name;
     let sum = kernel.arena.new_local(name, Ty::vector(dtype, row as u16));
     let start = kernel.arena.broadcast(neutral, row as u16);
     out.push(kernel.stmts.push(Stmt::Set { local: sum, value: start }));
     let old = kernel.arena.local_expr(sum);
-    let new = kernel.arena.binary(op, old, term);
+    let new = match kernel.arena.expr(term) {
+        // A dot product adds by itself.
+        Expr::Dot4(zero, a, b) if op == BinOp::Add && kernel.arena.is_number(zero, 0) => kernel.arena.dot4(old, a, b),
+        _ => kernel.arena.binary(op, old, term),
+    };
     let body = kernel.stmts.single(Stmt::Set { local: sum, value: new });
     let extent = kernel.arena.index(n / row);
     out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
-    let all = kernel.arena.reduce(op, old);
-    let ty = Ty::scalar(dtype);
-    let element = kernel.arena.load(buffer, index, ty);
-    let value = kernel.arena.binary(op, element, all);
-    out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
-    if n % row > 0 {
+    let element = kernel.arena.load(buffer, index, Ty::scalar(dtype));
+    let add = |kernel: &mut Kernel, all| {
+        let all = kernel.arena.reduce(op, all);
+        let value = kernel.arena.binary(op, element, all);
+        kernel.stmts.push(Stmt::Store { buffer, index, value })
+    };
+    out.push(add(kernel, old));
+    let left = n % row;
+    if left > 1 && has_short {
+        let at = kernel.arena.index(n - left);
+        if let Some(term) = Widener::new(l.var, at, left as u16).value(&mut kernel.arena, scalar) {
+            out.push(add(kernel, term));
+            return true;
+        }
+    }
+    if left > 0 {
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
-        let at = kernel.arena.add_const(e, n / row * row);
+        let at = kernel.arena.add_const(e, n - left);
         let body = Substitution::of(l.var, at).copy(kernel, l.body);
-        let extent = kernel.arena.index(n % row);
+        let extent = kernel.arena.index(left);
         let rest = For { var, extent, body, kind: LoopKind::Serial, ..*l };
         // What is left may still fill a vector.
         if !horizontal(kernel, &rest, machine, out) {
@@ -322,16 +355,22 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
 }
 
 /// The operator and the other operand of `buffer[index] op term`, if its order does not matter.
-fn combined(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(BinOp, ExprId)> {
+fn combined(arena: &mut Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(BinOp, ExprId)> {
+    let is_old = |arena: &Arena, e| matches!(arena.expr(e), Expr::Load(b, i) if b == buffer && i == index);
+    if let Expr::Dot4(acc, a, b) = arena.expr(value)
+        && is_old(arena, acc)
+    {
+        let zero = arena.int(0, DType::Int32);
+        return Some((BinOp::Add, arena.dot4(zero, a, b)));
+    }
     let Expr::Binary(op, a, b) = arena.expr(value) else { return None };
-    let is_old = |e| matches!(arena.expr(e), Expr::Load(b, i) if b == buffer && i == index);
     match op {
         BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max => {
             // Of two values that are not ordered, minimum and maximum take the second: only the order of the program
             // decides which NaN is dropped, and that is not kept for floats that may be reassociated.
-            if is_old(a) {
+            if is_old(arena, a) {
                 Some((op, b))
-            } else if is_old(b) {
+            } else if is_old(arena, b) {
                 Some((op, a))
             } else {
                 None
@@ -339,20 +378,4 @@ fn combined(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Op
         }
         BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => None,
     }
-}
-
-/// What changes nothing under the operator.
-fn neutral(arena: &mut Arena, op: BinOp, dtype: DType) -> Option<ExprId> {
-    let float = dtype.is_float();
-    Some(match op {
-        BinOp::Add => arena.constant(0, Ty::scalar(dtype)),
-        BinOp::Mul => arena.constant(1, Ty::scalar(dtype)),
-        BinOp::Min if float => arena.float(f64::INFINITY, dtype),
-        BinOp::Max if float => arena.float(f64::NEG_INFINITY, dtype),
-        BinOp::Min => arena.int(dtype.max_value().ok()?, dtype),
-        BinOp::Max => arena.int(dtype.min_value().ok()?, dtype),
-        BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => {
-            return None;
-        }
-    })
 }

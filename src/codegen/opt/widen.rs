@@ -53,6 +53,18 @@ impl Widener {
 
     fn stmt(&mut self, kernel: &mut Kernel, stmt: Stmt, out: &mut Vec<StmtId>) -> Option<()> {
         let new = match stmt {
+            Stmt::Store { buffer, index, value } if kernel.arena.lanes(value) > 1 => {
+                // Bytes of one value, right before those of the next iteration.
+                let arena = &mut kernel.arena;
+                let Expr::Reinterpret(word) = arena.expr(value) else { return None };
+                if arena.lanes(word) > 1 || self.stride(arena, index) != Some(i64::from(arena.lanes(value))) {
+                    return None;
+                }
+                let (words, dtype) = (self.wide(arena, word)?, arena.dtype(value));
+                let value = arena.reinterpret(dtype, words);
+                let index = self.uniform(arena, index);
+                Stmt::Store { buffer, index, value }
+            }
             Stmt::Store { buffer, index, value } => {
                 let value = self.expr(&mut kernel.arena, value)?;
                 let value = kernel.arena.broadcast_to(value, self.lanes);
@@ -209,6 +221,22 @@ impl Widener {
             Expr::Cast(a) => {
                 let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
                 arena.cast(dtype, a)
+            }
+            Expr::Reinterpret(a) if arena.lanes(a) > 1 => match arena.expr(a) {
+                // Bytes of one iteration that follow those of the one before.
+                Expr::Load(buffer, index) if self.stride(arena, index) == Some(i64::from(arena.lanes(a))) => {
+                    let ty = arena.ty(a);
+                    let ty = ty.with_lanes(ty.lanes * lanes);
+                    let index = self.uniform(arena, index);
+                    let bytes = arena.load(buffer, index, ty);
+                    let dtype = arena.dtype(e);
+                    arena.reinterpret(dtype, bytes)
+                }
+                _ => self.pack(arena, e)?,
+            },
+            Expr::Dot4(acc, a, b) => {
+                let (acc, a, b) = (self.wide(arena, acc)?, self.wide(arena, a)?, self.wide(arena, b)?);
+                arena.dot4(acc, a, b)
             }
             Expr::Reinterpret(a) => {
                 let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));

@@ -29,7 +29,7 @@ pub(crate) fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     (rng.next_u64() % n as u64) as usize
 }
 
-/// A value of a type: floats in [-1, 1), small integers.
+/// A value of a type: floats in [-1, 1), small integers, bytes over their whole range.
 pub(crate) fn random_value(rng: &mut ChaCha8Rng, dtype: DType) -> Const {
     let bits = rng.next_u64();
     if dtype.is_float() {
@@ -37,6 +37,7 @@ pub(crate) fn random_value(rng: &mut ChaCha8Rng, dtype: DType) -> Const {
     } else {
         Const::Int(match dtype {
             DType::Bool => (bits & 1) as i64,
+            DType::Int8 | DType::UInt8 => dtype.wrap((bits >> 8) as i64),
             _ if dtype.is_int() => (bits % 23) as i64 - 11,
             _ => (bits % 23) as i64,
         })

@@ -66,6 +66,14 @@ pub(super) enum Rm {
     Constant(u64, Elem),
 }
 
+/// The mask register of an EVEX instruction; register 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Mask {
+    pub register: u8,
+    /// Are lanes where it is not set cleared, rather than kept?
+    pub zeroing: bool,
+}
+
 /// Bytes so far.
 pub(super) struct Asm {
     pub bytes: Vec<u8>,
@@ -78,12 +86,21 @@ pub(super) struct Asm {
 impl Asm {
     /// A vector instruction: `reg`, `vvvv` (0 where there is none) and `rm`.
     pub fn vector(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm, imm: Option<u8>) {
-        self.masked(op, length, reg, vvvv, rm, imm, 0);
+        self.masked(op, length, reg, vvvv, rm, imm, Mask::default());
     }
 
-    /// The same under a mask register, with EVEX; 0 is none.
+    /// The same under a mask register, with EVEX.
     #[expect(clippy::too_many_arguments, reason = "they are the fields of an instruction")]
-    pub fn masked(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm, imm: Option<u8>, mask: u8) {
+    pub fn masked(
+        &mut self,
+        op: Opcode,
+        length: Length,
+        reg: u8,
+        vvvv: Option<u8>,
+        rm: Rm,
+        imm: Option<u8>,
+        mask: Mask,
+    ) {
         let v = vvvv.unwrap_or(0);
         let (rm_low, rm_high) = match rm {
             Rm::Reg(r) => (r >> 3 & 1, r >> 4 & 1),
@@ -93,7 +110,8 @@ impl Asm {
         if self.evex {
             let p0 = inverted(reg >> 3, 7) | inverted(rm_high, 6) | inverted(rm_low, 5) | inverted(reg >> 4, 4);
             let p1 = (u8::from(op.w) << 7) | ((!v & 15) << 3) | 4 | op.pp as u8;
-            let p2 = ((length as u8) << 5) | inverted(v >> 4, 3) | mask;
+            let zeroing = u8::from(mask.zeroing) << 7;
+            let p2 = zeroing | ((length as u8) << 5) | inverted(v >> 4, 3) | mask.register;
             self.bytes.extend([0x62, p0 | op.map as u8, p1, p2]);
         } else {
             let p0 = inverted(reg >> 3, 7) | inverted(0, 6) | inverted(rm_low, 5) | op.map as u8;
@@ -148,6 +166,12 @@ impl Asm {
         let two = u8::from(a.is_some());
         let p1 = ((!a.unwrap_or(0) & 15) << 3) | (two << 2);
         self.bytes.extend([0xC4, 0xE1, p1, opcode, 0xC0 | (dst << 3) | b]);
+    }
+
+    /// `kmovw dst, src`: the low 16 bits of a general register.
+    pub fn to_mask(&mut self, dst: u8, src: Gpr) {
+        let high = inverted(src.0 >> 3, 5);
+        self.bytes.extend([0xC4, 0xC1 | high, 0x78, 0x92, 0xC0 | (dst << 3) | (src.0 & 7)]);
     }
 
     /// Puts the constants behind the code, each once, and fills in where they are.

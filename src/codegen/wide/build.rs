@@ -1,8 +1,9 @@
 //! From statements of the loop IR to vector code.
 
 use super::RegionArg;
-use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Op1, Op2, Stream, StreamId, VReg, Width};
-use crate::codegen::facts::{Reads, ReadsOf};
+use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::narrow::is_narrow;
+use crate::codegen::facts::{Reads, ReadsOf, neutral};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
@@ -19,12 +20,12 @@ pub(super) fn build(
     kernel: &mut Kernel,
     stmts: &[StmtId],
     vector_bytes: usize,
-    has_masks: bool,
+    features: Features,
 ) -> Option<(Code, Vec<RegionArg>)> {
     let mut builder = Builder {
         kernel,
         vector_bytes,
-        has_masks,
+        features,
         code: Code::default(),
         args: Vec::new(),
         arg_table: HashMap::default(),
@@ -34,6 +35,7 @@ pub(super) fn build(
         locals: HashMap::default(),
         vars: HashMap::default(),
         constants: HashMap::default(),
+        lane_masks: HashMap::default(),
         memo: HashMap::default(),
         order: Vec::new(),
         reads: ReadsOf::default(),
@@ -43,11 +45,21 @@ pub(super) fn build(
     Some((builder.code, builder.args))
 }
 
+/// What the machine has beside vectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Features {
+    /// Mask registers.
+    pub masks: bool,
+    /// Dot products of bytes.
+    pub dots: bool,
+    /// Conversion of float16.
+    pub halves: bool,
+}
+
 pub(super) struct Builder<'a> {
     pub kernel: &'a mut Kernel,
-    vector_bytes: usize,
-    /// Are there mask registers?
-    pub has_masks: bool,
+    pub vector_bytes: usize,
+    pub features: Features,
     code: Code,
     args: Vec<RegionArg>,
     /// Slots by buffer and index of the origin, or by value.
@@ -58,6 +70,8 @@ pub(super) struct Builder<'a> {
     locals: HashMap<LocalId, Pieces, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
     constants: HashMap<(u64, u8), VReg, FxBuild>,
+    /// Masks of the first lanes, by their number and the bytes of each.
+    lane_masks: HashMap<(u8, u8), VReg, FxBuild>,
     memo: HashMap<ExprId, Pieces, FxBuild>,
     /// Keys of `memo` in the order of insertion, to forget those of a loop at its end.
     order: Vec<ExprId>,
@@ -72,6 +86,8 @@ pub(super) struct Shape {
     pub elem: Elem,
     pub width: Width,
     pub n: usize,
+    /// Lanes of the last piece, if it has fewer than its register; what others hold is nobody's business.
+    pub last: Option<u8>,
 }
 
 impl Builder<'_> {
@@ -79,16 +95,39 @@ impl Builder<'_> {
         let ty = self.kernel.arena.ty(e);
         let elem = Elem::of(ty.dtype)?;
         if ty.lanes == 1 {
-            return Some(Shape { elem, width: Width::Scalar, n: 1 });
+            return Some(Shape { elem, width: Width::Scalar, n: 1, last: None });
         }
-        let bytes = ty.bytes();
-        if bytes <= self.vector_bytes {
-            return Some(Shape { elem, width: Width::of_bytes(bytes)?, n: 1 });
+        let bytes = ty.lanes as usize * elem.bytes();
+        let register = bytes.next_power_of_two().min(self.vector_bytes);
+        let left = bytes % register;
+        let last = if left == 0 { None } else { Some((left / elem.bytes()) as u8) };
+        Some(Shape { elem, width: Width::of_bytes(register)?, n: bytes.div_ceil(register), last })
+    }
+
+    /// The mask of the lanes of a last piece.
+    fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
+        let key = (lanes, elem.bytes() as u8);
+        if let Some(&mask) = self.lane_masks.get(&key) {
+            return mask;
         }
-        if !bytes.is_multiple_of(self.vector_bytes) {
-            return None;
+        let dst = self.fresh_mask();
+        self.code.prologue.push(Inst::FirstLanes { dst, lanes, elem });
+        self.lane_masks.insert(key, dst);
+        dst
+    }
+
+    /// Loads the i-th piece of what is at a place.
+    fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
+        let Shape { elem, width, n, last } = *shape;
+        let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+        match last.filter(|_| i + 1 == n) {
+            None => self.push(Inst::Load { dst, mem, elem, width }),
+            Some(lanes) => {
+                let mask = self.first_lanes(lanes, elem);
+                self.push(Inst::LoadMasked { dst, mask, mem, elem, width });
+            }
         }
-        Some(Shape { elem, width: Width::of_bytes(self.vector_bytes)?, n: bytes / self.vector_bytes })
+        Some(dst)
     }
 
     pub fn fresh(&mut self) -> VReg {
@@ -96,7 +135,7 @@ impl Builder<'_> {
     }
 
     pub fn fresh_mask(&mut self) -> VReg {
-        self.code.fresh(if self.has_masks { Class::Mask } else { Class::Vector })
+        self.code.fresh(if self.features.masks { Class::Mask } else { Class::Vector })
     }
 
     pub fn push(&mut self, inst: Inst) {
@@ -144,12 +183,28 @@ impl Builder<'_> {
                 Some(())
             }
             Stmt::Store { buffer, index, value } => {
+                let narrow = Memory::of(self.kernel.buffer(buffer).dtype);
+                let bytes = super::stored(&self.kernel.arena, value);
+                let narrow = narrow.filter(|_| bytes == value);
+                let value = if narrow.is_some() { self.low_bits(value) } else { bytes };
                 let shape = self.shape(value)?;
                 let pieces = self.expr(value)?;
                 let at = self.address(buffer, index)?;
+                if let Some(memory) = narrow {
+                    self.store_narrow(at, &pieces, memory, &shape)?;
+                    self.forget_buffer(buffer);
+                    return Some(());
+                }
                 for (i, &src) in pieces.iter().enumerate() {
                     let mem = self.piece(at, i)?;
-                    self.push(Inst::Store { src, mem, elem: shape.elem, width: shape.width });
+                    let Shape { elem, width, n, last } = shape;
+                    match last.filter(|_| i + 1 == n) {
+                        None => self.push(Inst::Store { src, mem, elem, width }),
+                        Some(lanes) => {
+                            let mask = self.first_lanes(lanes, elem);
+                            self.push(Inst::StoreMasked { src, mask, mem, elem, width });
+                        }
+                    }
                 }
                 self.forget_buffer(buffer);
                 Some(())
@@ -177,6 +232,29 @@ impl Builder<'_> {
             && !self.mentions_local(b, local)
         {
             self.accumulate(&accs, a, b, &shape)?;
+        } else if let Expr::Dot4(acc, a, b) = self.kernel.arena.expr(value)
+            && acc == own
+            && self.features.dots
+            && let Some(accs) = self.locals.get(&local).cloned()
+            && !self.mentions_local(a, local)
+            && !self.mentions_local(b, local)
+        {
+            let (a, b) = (self.expr(a)?, self.expr(b)?);
+            self.add_dots(&accs, &a, &b, shape.width);
+        } else if let Expr::Binary(BinOp::Add, sum, product) = self.kernel.arena.expr(value)
+            && let Expr::Binary(BinOp::Mul, a, b) = self.kernel.arena.expr(product)
+            && sum == own
+            && let Some(accs) = self.locals.get(&local).cloned()
+            && !self.mentions_local(product, local)
+        {
+            let Shape { elem, width, .. } = shape;
+            let (a, b) = (self.expr(a)?, self.expr(b)?);
+            // Piece by piece, so that one product is there at a time.
+            for ((&acc, &a), &b) in accs.iter().zip(&a).zip(&b) {
+                let product = self.fresh();
+                self.push(Inst::Binary { op: Op2::Mul, dst: product, a, b, elem, width });
+                self.push(Inst::Binary { op: Op2::Add, dst: acc, a: acc, b: product, elem, width });
+            }
         } else {
             let pieces = self.expr(value)?;
             let old = self.locals.get(&local).cloned();
@@ -224,8 +302,13 @@ impl Builder<'_> {
             let a = self.expr(a)?;
             let at = self.address(buffer, index)?;
             for (i, (&acc, &a)) in accs.iter().zip(&a).enumerate() {
-                let b = self.piece(at, i)?;
-                self.push(Inst::FmaMem { acc, a, b, elem, width });
+                if shape.last.is_some() && i + 1 == shape.n {
+                    let b = self.load_piece(at, i, shape)?;
+                    self.push(Inst::Fma { acc, a, b, elem, width });
+                } else {
+                    let b = self.piece(at, i)?;
+                    self.push(Inst::FmaMem { acc, a, b, elem, width });
+                }
             }
             return Some(());
         }
@@ -260,6 +343,7 @@ impl Builder<'_> {
 
     fn is_single_load(&self, e: ExprId) -> bool {
         matches!(self.kernel.arena.expr(e), Expr::Load(..))
+            && !is_narrow(self.kernel.arena.dtype(e))
             && self.uses.get(&e) == Some(&1)
             && !self.memo.contains_key(&e)
     }
@@ -307,7 +391,7 @@ impl Builder<'_> {
         })
     }
 
-    fn address(&mut self, buffer: BufferId, index: ExprId) -> Option<Mem> {
+    pub fn address(&mut self, buffer: BufferId, index: ExprId) -> Option<Mem> {
         let bytes = self.kernel.buffer(buffer).dtype.bytes() as i64;
         let sum = Affine::of(&self.kernel.arena, index);
         let mut outer = Affine::default();
@@ -386,15 +470,19 @@ impl Builder<'_> {
     }
 
     fn node(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
-        let Shape { elem, width, n } = *shape;
+        let Shape { elem, width, n, .. } = *shape;
         match self.kernel.arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) => Some(SmallVec::from_elem(self.bits_of(e, elem)?, 1)),
             Expr::Var(v) => {
                 if let Some(pieces) = self.vars.get(&v) {
                     return Some(pieces.clone());
                 }
-                // From outside; only scalars are handed over.
-                if width != Width::Scalar || self.loops.iter().any(|l| l.0 == v) {
+                // From outside; only scalars are handed over, by their bits.
+                let dtype = self.kernel.arena.dtype(e);
+                if width != Width::Scalar
+                    || is_narrow(dtype) && !dtype.is_float()
+                    || self.loops.iter().any(|l| l.0 == v)
+                {
                     return None;
                 }
                 let known = self.arg_table.contains_key(&(None, e));
@@ -411,22 +499,17 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(dst, 1))
             }
             Expr::Local(l) => self.locals.get(&l).cloned(),
-            Expr::Load(buffer, index) => {
-                let at = self.address(buffer, index)?;
-                (0..n)
-                    .map(|i| {
-                        let (dst, mem) = (self.fresh(), self.piece(at, i)?);
-                        self.push(Inst::Load { dst, mem, elem, width });
-                        Some(dst)
-                    })
-                    .collect()
-            }
+            Expr::Load(buffer, index) => match Memory::of(self.kernel.arena.dtype(e)) {
+                Some(memory) => self.load_narrow(buffer, index, memory, shape),
+                None => self.load(buffer, index, shape),
+            },
             Expr::Broadcast(a) => {
                 let one = match self.kernel.arena.expr(a) {
                     Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
                     // Arguments are in every lane.
                     Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
-                    Expr::Load(buffer, index) if !self.memo.contains_key(&a) => {
+                    _ if !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
+                        let (buffer, index) = self.in_memory(a)?;
                         let mem = self.address(buffer, index)?;
                         let dst = self.fresh();
                         self.push(Inst::LoadAll { dst, mem, elem, width });
@@ -454,31 +537,48 @@ impl Builder<'_> {
                     }
                 };
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
-                Some(self.binary(op, &a, &b, elem, width))
+                let value = self.binary(op, &a, &b, elem, width);
+                let dtype = self.kernel.arena.dtype(e);
+                let leaves_range = is_narrow(dtype) && matches!(op, Op2::Add | Op2::Sub | Op2::Mul);
+                if leaves_range && !dtype.is_float() {
+                    return Some(self.wrapped(value, DType::Int32, dtype, width));
+                }
+                Some(value)
             }
             Expr::Call(..) => self.call(e, shape),
-            Expr::Cast(a) => {
-                if elem != Elem::F32 || Elem::of(self.kernel.arena.dtype(a)) != Some(Elem::I32) {
-                    return None;
-                }
-                let a = self.expr(a)?;
-                Some(self.unary(Op1::Convert, &a, elem, width))
+            Expr::Cast(a) => self.convert(a, self.kernel.arena.dtype(e), shape),
+            Expr::Reduce(op, a) => {
+                let value = self.reduce(op, a)?;
+                let dtype = self.kernel.arena.dtype(e);
+                let is_int = is_narrow(dtype) && !dtype.is_float();
+                Some(if is_int { self.wrapped(value, DType::Int32, dtype, Width::Scalar) } else { value })
             }
-            Expr::Reduce(op, a) => self.reduce(op, a),
-            Expr::Reinterpret(a) => self.expr(a),
+            Expr::Reinterpret(a) => match super::word(&self.kernel.arena, e) {
+                Some((buffer, index)) => self.load(buffer, index, shape),
+                None => self.expr(a),
+            },
+            Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => None,
             Expr::Pack(_) => self.row(e, shape),
         }
     }
 
+    /// Where a value is in memory as it is in registers.
+    fn in_memory(&self, e: ExprId) -> Option<(BufferId, ExprId)> {
+        match self.kernel.arena.expr(e) {
+            Expr::Load(buffer, index) if !is_narrow(self.kernel.arena.dtype(e)) => Some((buffer, index)),
+            _ => super::word(&self.kernel.arena, e),
+        }
+    }
+
+    fn load(&mut self, buffer: BufferId, index: ExprId, shape: &Shape) -> Option<Pieces> {
+        let at = self.address(buffer, index)?;
+        (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
+    }
+
     fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
-        let bits = match (self.kernel.arena.expr(e), elem) {
-            (Expr::Float(bits), Elem::F32) => u64::from((f64::from_bits(bits) as f32).to_bits()),
-            (Expr::Float(bits), Elem::F64) => bits,
-            (Expr::Int(v), Elem::I32) => u64::from(v as i32 as u32),
-            _ => return None,
-        };
+        let bits = self.constant_bits(e, elem)?;
         Some(self.constant(bits, elem))
     }
 
@@ -504,7 +604,9 @@ impl Builder<'_> {
 
     /// All lanes combined, half of them at a time.
     fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
-        let Shape { elem, mut width, n } = self.shape(a)?;
+        let Shape { elem, mut width, n, last } = self.shape(a)?;
+        let dtype = self.kernel.arena.dtype(a);
+        let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
         let op = match op {
             BinOp::Add => Op2::Add,
             BinOp::Mul => Op2::Mul,
@@ -513,6 +615,12 @@ impl Builder<'_> {
             _ => return None,
         };
         let mut pieces = self.expr(a)?;
+        if let Some(lanes) = last {
+            let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
+            let (dst, then) = (self.fresh(), pieces[n - 1]);
+            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
+            pieces[n - 1] = dst;
+        }
         let mut left = n;
         while left > 1 {
             let half = left / 2;
@@ -521,7 +629,7 @@ impl Builder<'_> {
             pieces = merged.into_iter().chain(middle).collect();
             left = pieces.len();
         }
-        let mut lanes = self.kernel.arena.lanes(a) as usize / n;
+        let mut lanes = width.bytes()? / elem.bytes();
         let mut one = pieces[0];
         while lanes > 1 {
             let upper = self.fresh();

@@ -27,21 +27,10 @@ impl Elem {
     /// The lane type that values of a data type are computed in; `None` if region code does not know it.
     pub fn of(dtype: DType) -> Option<Elem> {
         match dtype {
-            DType::Float32 => Some(Elem::F32),
+            DType::Float32 | DType::Float16 | DType::BFloat16 => Some(Elem::F32),
             DType::Float64 => Some(Elem::F64),
-            DType::Int32 => Some(Elem::I32),
-            DType::Float16
-            | DType::BFloat16
-            | DType::Int8
-            | DType::Int16
-            | DType::Int64
-            | DType::UInt8
-            | DType::UInt16
-            | DType::UInt32
-            | DType::UInt64
-            | DType::Bool
-            | DType::Handle
-            | DType::Str => None,
+            DType::Int32 | DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 => Some(Elem::I32),
+            DType::Int64 | DType::UInt32 | DType::UInt64 | DType::Bool | DType::Handle | DType::Str => None,
         }
     }
 
@@ -50,6 +39,48 @@ impl Elem {
         match self {
             Elem::F32 | Elem::I32 => 4,
             Elem::F64 => 8,
+        }
+    }
+}
+
+/// Elements in memory of which region code makes lanes of 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Memory {
+    U8,
+    I8,
+    U16,
+    I16,
+    F16,
+    BF16,
+}
+
+impl Memory {
+    /// That of a data type; `None` if it is as wide in registers.
+    pub fn of(dtype: DType) -> Option<Memory> {
+        match dtype {
+            DType::UInt8 => Some(Memory::U8),
+            DType::Int8 => Some(Memory::I8),
+            DType::UInt16 => Some(Memory::U16),
+            DType::Int16 => Some(Memory::I16),
+            DType::Float16 => Some(Memory::F16),
+            DType::BFloat16 => Some(Memory::BF16),
+            DType::Float32
+            | DType::Float64
+            | DType::Int32
+            | DType::Int64
+            | DType::UInt32
+            | DType::UInt64
+            | DType::Bool
+            | DType::Handle
+            | DType::Str => None,
+        }
+    }
+
+    /// Size of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Memory::U8 | Memory::I8 => 1,
+            Memory::U16 | Memory::I16 | Memory::F16 | Memory::BF16 => 2,
         }
     }
 }
@@ -78,6 +109,17 @@ impl Width {
             32 => Some(Width::Y),
             64 => Some(Width::Z),
             _ => None,
+        }
+    }
+
+    /// Bytes of a register of this width; `None` of a single lane.
+    pub fn bytes(self) -> Option<usize> {
+        match self {
+            Width::Scalar => None,
+            Width::Half => Some(8),
+            Width::X => Some(16),
+            Width::Y => Some(32),
+            Width::Z => Some(64),
         }
     }
 
@@ -131,6 +173,22 @@ pub(super) enum Op2 {
     EvenChunks,
     /// The second, fourth, ….
     OddChunks,
+    /// Products of signed 16-bit lanes, two neighbours added.
+    MulPairs,
+    /// Both as 16-bit lanes, of 32-bit ones that fit.
+    Pack32,
+    /// Both as 8-bit lanes, of 16-bit ones that fit.
+    Pack16,
+}
+
+/// Shifts of 16-bit lanes by eight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shift16 {
+    Left,
+    /// Zeros come in.
+    Right,
+    /// Copies of the sign come in.
+    Signed,
 }
 
 /// An operation on one value.
@@ -140,6 +198,12 @@ pub(super) enum Op1 {
     Round(Rounding),
     /// int32 to float32.
     Convert,
+    /// float32 to int32; the smallest one where it does not fit, and for NaN.
+    Truncate,
+    /// float32 to the bits of float16, in half as many bytes.
+    ToF16,
+    /// Back.
+    OfF16,
     /// The scalar in the lowest lane, in every lane.
     Broadcast,
     /// The upper half of the source in the lower half.
@@ -169,6 +233,34 @@ pub(super) enum Inst {
     },
     Load {
         dst: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    /// Narrower elements as lanes of 32 bits.
+    LoadNarrow {
+        dst: VReg,
+        mem: Mem,
+        memory: Memory,
+        width: Width,
+    },
+    /// Lanes of 32 bits as narrower elements: with EVEX, or of float16; at least 128 bits of them.
+    StoreNarrow {
+        src: VReg,
+        mem: Mem,
+        memory: Memory,
+        width: Width,
+    },
+    /// The first bytes of a register: 1, 2, 4, 8 or 16.
+    StoreLow {
+        src: VReg,
+        mem: Mem,
+        bytes: u8,
+    },
+    /// Of the lanes where the mask is set; others are zero, and their memory is not touched.
+    LoadMasked {
+        dst: VReg,
+        mask: VReg,
         mem: Mem,
         elem: Elem,
         width: Width,
@@ -204,6 +296,20 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
+    /// Of the lanes where the mask is set.
+    StoreMasked {
+        src: VReg,
+        mask: VReg,
+        mem: Mem,
+        elem: Elem,
+        width: Width,
+    },
+    /// The mask of the first lanes, in the form that comparisons make.
+    FirstLanes {
+        dst: VReg,
+        lanes: u8,
+        elem: Elem,
+    },
     Unary {
         op: Op1,
         dst: VReg,
@@ -235,6 +341,13 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
+    /// `acc = acc + Σ a[q] * b[q]` over the bytes of each 32-bit lane, those of `a` unsigned, those of `b` signed.
+    Dot4 {
+        acc: VReg,
+        a: VReg,
+        b: VReg,
+        width: Width,
+    },
     /// `dst = a * b + c`.
     MulAdd {
         dst: VReg,
@@ -250,6 +363,13 @@ pub(super) enum Inst {
         a: VReg,
         left: bool,
         by: u8,
+        width: Width,
+    },
+    /// Of 16-bit lanes, by eight.
+    ShiftByte {
+        dst: VReg,
+        a: VReg,
+        kind: Shift16,
         width: Width,
     },
     /// The mask of the lanes where it holds: a mask register with EVEX, else lanes of all ones or zeros. Without EVEX,
@@ -295,18 +415,27 @@ impl Inst {
             Inst::Begin { .. }
             | Inst::End { .. }
             | Inst::Load { .. }
+            | Inst::LoadNarrow { .. }
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
+            | Inst::FirstLanes { .. }
             | Inst::Arg { .. } => SmallVec::new(),
-            Inst::Store { src, .. } | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
-            Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::MaskNot { a, .. } => SmallVec::from_slice(&[a]),
+            Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
+            Inst::StoreMasked { src, mask, .. } => SmallVec::from_slice(&[src, mask]),
+            Inst::Store { src, .. }
+            | Inst::StoreNarrow { src, .. }
+            | Inst::StoreLow { src, .. }
+            | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
+            Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::ShiftByte { a, .. } | Inst::MaskNot { a, .. } => {
+                SmallVec::from_slice(&[a])
+            }
             Inst::Binary { a, b, .. } | Inst::Compare { a, b, .. } | Inst::MaskBinary { a, b, .. } => {
                 SmallVec::from_slice(&[a, b])
             }
             Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
-            Inst::Fma { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
+            Inst::Fma { acc, a, b, .. } | Inst::Dot4 { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
             Inst::FmaMem { acc, a, .. } => SmallVec::from_slice(&[acc, a]),
         }
     }
@@ -314,13 +443,22 @@ impl Inst {
     /// The register it sets.
     pub fn sets(&self) -> Option<VReg> {
         match *self {
-            Inst::Begin { .. } | Inst::End { .. } | Inst::Store { .. } => None,
+            Inst::Begin { .. }
+            | Inst::End { .. }
+            | Inst::Store { .. }
+            | Inst::StoreMasked { .. }
+            | Inst::StoreNarrow { .. }
+            | Inst::StoreLow { .. } => None,
             Inst::Load { dst, .. }
+            | Inst::LoadNarrow { dst, .. }
+            | Inst::LoadMasked { dst, .. }
+            | Inst::FirstLanes { dst, .. }
             | Inst::LoadAll { dst, .. }
             | Inst::Const { dst, .. }
             | Inst::LoadConst { dst, .. }
             | Inst::MulAdd { dst, .. }
             | Inst::Shift { dst, .. }
+            | Inst::ShiftByte { dst, .. }
             | Inst::Compare { dst, .. }
             | Inst::MaskBinary { dst, .. }
             | Inst::MaskNot { dst, .. }
@@ -329,7 +467,7 @@ impl Inst {
             | Inst::Unary { dst, .. }
             | Inst::Binary { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
-            Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } => Some(acc),
+            Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } | Inst::Dot4 { acc, .. } => Some(acc),
         }
     }
 
@@ -344,19 +482,27 @@ impl Inst {
             Inst::Begin { .. }
             | Inst::End { .. }
             | Inst::Load { .. }
+            | Inst::LoadNarrow { .. }
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
+            | Inst::FirstLanes { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }
+            | Inst::StoreNarrow { src: a, .. }
+            | Inst::StoreLow { src: a, .. }
+            | Inst::LoadMasked { mask: a, .. }
             | Inst::Move { src: a, .. }
             | Inst::Unary { a, .. }
             | Inst::Shift { a, .. }
+            | Inst::ShiftByte { a, .. }
             | Inst::MaskNot { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
-            Inst::Binary { a, b, .. }
+            Inst::StoreMasked { src: a, mask: b, .. }
+            | Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }
+            | Inst::Dot4 { a, b, .. }
             | Inst::Fma { a, b, .. } => {
                 replace(a);
                 replace(b);

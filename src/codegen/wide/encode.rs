@@ -3,8 +3,8 @@
 //! A region is a function of one pointer, to its arguments: 8 bytes each, pointers first come first served. It keeps them
 //! in general registers which the loops advance, one counter per loop that is running, and touches nothing else.
 
-use super::asm::{Asm, Gpr, Length, Map, Opcode, Pp, RAX, RDI, Rm};
-use super::code::{Code, Elem, Inst, LoopId, Mem, Op1, Op2, StreamId, VReg, Width};
+use super::asm::{Asm, Gpr, Length, Map, Mask, Opcode, Pp, RAX, RDI, Rm};
+use super::code::{Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Shift16, StreamId, VReg, Width};
 use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
@@ -99,13 +99,7 @@ fn length(width: Width) -> Length {
 
 /// Bytes accessed.
 fn bytes(elem: Elem, width: Width) -> u8 {
-    match width {
-        Width::Scalar => elem.bytes() as u8,
-        Width::Half => 8,
-        Width::X => 16,
-        Width::Y => 32,
-        Width::Z => 64,
-    }
+    width.bytes().unwrap_or(elem.bytes()) as u8
 }
 
 impl Encoder<'_> {
@@ -143,6 +137,16 @@ impl Encoder<'_> {
                 let rm = self.mem(mem, bytes(elem, width));
                 self.asm.vector(self.move_op(elem, width, 0x11), length(width), self.reg(src), None, rm, None);
             }
+            Inst::LoadNarrow { dst, mem, memory, width } => self.load_narrow(self.reg(dst), mem, memory, width),
+            Inst::StoreNarrow { src, mem, memory, width } => self.store_narrow(self.reg(src), mem, memory, width),
+            Inst::StoreLow { src, mem, bytes } => self.store_low(self.reg(src), mem, bytes),
+            Inst::LoadMasked { dst, mask, mem, elem, width } => {
+                self.masked_move(self.reg(dst), mask, mem, elem, width, false);
+            }
+            Inst::StoreMasked { src, mask, mem, elem, width } => {
+                self.masked_move(self.reg(src), mask, mem, elem, width, true);
+            }
+            Inst::FirstLanes { dst, lanes, elem } => self.first_lanes(self.reg(dst), lanes, elem),
             Inst::LoadAll { dst, mem, elem, width } => {
                 let rm = self.mem(mem, elem.bytes() as u8);
                 self.broadcast(self.reg(dst), rm, elem, length(width));
@@ -182,6 +186,9 @@ impl Encoder<'_> {
                     (Elem::I32, Op2::Mul) => op(Map::M0F38, Pp::P66, 0x40, false),
                     (Elem::I32, Op2::Min) => op(Map::M0F38, Pp::P66, 0x39, false),
                     (Elem::I32, Op2::Max) => op(Map::M0F38, Pp::P66, 0x3D, false),
+                    (_, Op2::Pack32) => op(Map::M0F38, Pp::P66, 0x2B, false),
+                    (_, Op2::Pack16) => op(Map::M0F, Pp::P66, 0x67, false),
+                    (_, Op2::MulPairs) => op(Map::M0F, Pp::P66, 0xF5, false),
                     (Elem::I32, Op2::Div) => return None,
                     (_, Op2::Add) => arithmetic(0x58, elem, width),
                     (_, Op2::Mul) => arithmetic(0x59, elem, width),
@@ -221,6 +228,19 @@ impl Encoder<'_> {
                 let rm = Rm::Reg(self.reg(a));
                 self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(by));
             }
+            Inst::Dot4 { acc, a, b, width } => {
+                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x50, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+            }
+            Inst::ShiftByte { dst, a, kind, width } => {
+                let form = match kind {
+                    Shift16::Right => 2,
+                    Shift16::Signed => 4,
+                    Shift16::Left => 6,
+                };
+                let (opcode, rm) = (op(Map::M0F, Pp::P66, 0x71, false), Rm::Reg(self.reg(a)));
+                self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(8));
+            }
             Inst::Compare { op, dst, a, b, elem, width } => {
                 self.compare(op, self.reg(dst), self.reg(a), self.reg(b), elem, length(width))?;
             }
@@ -239,6 +259,7 @@ impl Encoder<'_> {
                 let (mask, is_double) = (self.reg(mask), elem == Elem::F64);
                 if self.asm.evex {
                     let opcode = op(Map::M0F38, Pp::P66, 0x65, is_double);
+                    let mask = Mask { register: mask, zeroing: false };
                     self.asm.masked(opcode, length(width), dst, otherwise, rm, None, mask);
                 } else {
                     let opcode = op(Map::M0F3A, Pp::P66, if is_double { 0x4B } else { 0x4A }, false);
@@ -248,6 +269,35 @@ impl Encoder<'_> {
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
         }
         Some(())
+    }
+
+    /// A load or a store of the lanes where a mask is set.
+    fn masked_move(&mut self, reg: u8, mask: VReg, mem: Mem, elem: Elem, width: Width, is_store: bool) {
+        let (is_double, mask) = (elem == Elem::F64, self.reg(mask));
+        let rm = self.mem(mem, bytes(elem, width));
+        if self.asm.evex {
+            let pp = if is_double { Pp::P66 } else { Pp::None };
+            let opcode = op(Map::M0F, pp, if is_store { 0x11 } else { 0x10 }, is_double);
+            let zeroing = !is_store;
+            self.asm.masked(opcode, length(width), reg, None, rm, None, Mask { register: mask, zeroing });
+        } else {
+            let byte = 0x2C + u8::from(is_double) + 2 * u8::from(is_store);
+            self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), length(width), reg, Some(mask), rm, None);
+        }
+    }
+
+    /// The mask of the first lanes: a mask register, or lanes of all ones.
+    fn first_lanes(&mut self, dst: u8, lanes: u8, elem: Elem) {
+        if self.asm.evex {
+            self.asm.set(RAX, (1 << lanes) - 1);
+            self.asm.to_mask(dst, RAX);
+        } else {
+            // A byte for each lane, extended with its sign.
+            let bits = (1u64 << (8 * lanes)) - 1;
+            let byte = if elem == Elem::F64 { 0x22 } else { 0x21 };
+            let rm = Rm::Constant(bits, Elem::F64);
+            self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), Length::L256, dst, None, rm, None);
+        }
     }
 
     fn copy(&mut self, dst: u8, src: u8) {
@@ -292,6 +342,67 @@ impl Encoder<'_> {
             self.asm.vector(op(Map::M0F, Pp::P66, byte, false), length, dst, Some(a), Rm::Reg(b), None);
         }
         Some(())
+    }
+
+    fn load_narrow(&mut self, dst: u8, mem: Mem, memory: Memory, width: Width) {
+        let (lanes, length) = (bytes(Elem::I32, width) as usize / 4, length(width));
+        let n = (lanes * memory.bytes()) as u8;
+        let mut source = self.mem(mem, n);
+        if matches!(width, Width::Half | Width::Scalar) {
+            // No more may be read than there is: it goes to a register first.
+            self.load_low(dst, mem, n);
+            source = Rm::Reg(dst);
+        }
+        let widen = match memory {
+            Memory::U8 => op(Map::M0F38, Pp::P66, 0x31, false),
+            Memory::I8 => op(Map::M0F38, Pp::P66, 0x21, false),
+            Memory::U16 | Memory::BF16 => op(Map::M0F38, Pp::P66, 0x33, false),
+            Memory::I16 => op(Map::M0F38, Pp::P66, 0x23, false),
+            Memory::F16 => OF_F16,
+        };
+        self.asm.vector(widen, length, dst, None, source, None);
+        if memory == Memory::BF16 {
+            self.asm.vector(op(Map::M0F, Pp::P66, 0x72, false), length, 6, Some(dst), Rm::Reg(dst), Some(16));
+        }
+    }
+
+    /// One, two or four bytes into the beginning of a register.
+    fn load_low(&mut self, dst: u8, mem: Mem, n: u8) {
+        let rm = self.mem(mem, n);
+        match n {
+            1 => {
+                self.zero(dst);
+                self.asm.vector(op(Map::M0F3A, Pp::P66, 0x20, false), Length::L128, dst, Some(dst), rm, Some(0));
+            }
+            2 => {
+                self.zero(dst);
+                self.asm.vector(op(Map::M0F, Pp::P66, 0xC4, false), Length::L128, dst, Some(dst), rm, Some(0));
+            }
+            _ => self.asm.vector(op(Map::M0F, Pp::P66, 0x6E, false), Length::L128, dst, None, rm, None),
+        }
+    }
+
+    fn store_narrow(&mut self, src: u8, mem: Mem, memory: Memory, width: Width) {
+        let lanes = bytes(Elem::I32, width) as usize / 4;
+        let rm = self.mem(mem, (lanes * memory.bytes()) as u8);
+        let (opcode, imm) = match memory {
+            Memory::U8 | Memory::I8 => (op(Map::M0F38, Pp::F3, 0x31, false), None),
+            Memory::U16 | Memory::I16 | Memory::BF16 => (op(Map::M0F38, Pp::F3, 0x33, false), None),
+            Memory::F16 => (op(Map::M0F3A, Pp::P66, 0x1D, false), Some(NEAREST)),
+        };
+        self.asm.vector(opcode, length(width), src, None, rm, imm);
+    }
+
+    fn store_low(&mut self, src: u8, mem: Mem, n: u8) {
+        let rm = self.mem(mem, n);
+        let (opcode, imm) = match n {
+            1 => (op(Map::M0F3A, Pp::P66, 0x14, false), Some(0)),
+            2 => (op(Map::M0F3A, Pp::P66, 0x15, false), Some(0)),
+            4 => (self.move_op(Elem::I32, Width::Scalar, 0x11), None),
+            8 => (self.move_op(Elem::I32, Width::Half, 0x11), None),
+            _ => (self.move_op(Elem::I32, Width::X, 0x11), None),
+        };
+        self.asm.vector(opcode, Length::L128, src, None, rm, imm);
     }
 
     /// The end of a loop: pointers advance, and after the last iteration go back to where they were.
@@ -375,6 +486,15 @@ impl Encoder<'_> {
             Op1::Convert => {
                 self.asm.vector(op(Map::M0F, Pp::None, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
             }
+            Op1::Truncate => {
+                self.asm.vector(op(Map::M0F, Pp::F3, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
+            }
+            Op1::ToF16 => {
+                // The source is the operand that others write.
+                let opcode = op(Map::M0F3A, Pp::P66, 0x1D, false);
+                self.asm.vector(opcode, length(width), a, None, Rm::Reg(dst), Some(NEAREST));
+            }
+            Op1::OfF16 => self.asm.vector(OF_F16, length(width), dst, None, Rm::Reg(a), None),
             Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
             Op1::UpperHalf => match width {
                 Width::Z => {
@@ -397,6 +517,11 @@ impl Encoder<'_> {
         }
     }
 }
+
+/// float16 to float32.
+const OF_F16: Opcode = Opcode { map: Map::M0F38, pp: Pp::P66, byte: 0x13, w: false, vex_w: false };
+/// Rounding to nearest, of two the even one.
+const NEAREST: u8 = 0;
 
 /// Multiplication and addition into the register of the sum: `dst += a * b`.
 const ACC: u8 = 0xB8;

@@ -1,7 +1,7 @@
 //! Functions, conditions and choices lane by lane: the part of [`super::build`] that knows about masks.
 
 use super::build::{Builder, Pieces, Shape};
-use super::code::{Elem, Inst, Op1, Op2, Rounding, VReg};
+use super::code::{Elem, Inst, Op1, Op2, Rounding, Shift16, VReg, Width};
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, Expr, ExprId};
 
@@ -110,6 +110,48 @@ impl Builder<'_> {
         }
     }
 
+    /// `acc` with dot products of four bytes.
+    pub fn dot4(&mut self, acc: ExprId, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
+        let (elem, width) = (shape.elem, shape.width);
+        let (acc, a, b) = (self.expr(acc)?, self.expr(a)?, self.expr(b)?);
+        if self.features.dots {
+            let sums: Pieces = acc.iter().map(|_| self.fresh()).collect();
+            for (&dst, &src) in sums.iter().zip(&acc) {
+                self.push(Inst::Move { dst, src });
+            }
+            self.add_dots(&sums, &a, &b, width);
+            return Some(sums);
+        }
+        // By way of 16 bits, in which no product is too large and no sum saturates.
+        let mut out = Pieces::new();
+        for ((&acc, &a), &b) in acc.iter().zip(&a).zip(&b) {
+            let low = self.constant(0x00ff_00ff, elem);
+            let even_a = self.binary(Op2::And, &[a], &[low], elem, width)[0];
+            let odd_a = self.shift16(a, Shift16::Right, width);
+            let even_b = self.shift16(b, Shift16::Left, width);
+            let even_b = self.shift16(even_b, Shift16::Signed, width);
+            let odd_b = self.shift16(b, Shift16::Signed, width);
+            let even = self.binary(Op2::MulPairs, &[even_a], &[even_b], elem, width);
+            let odd = self.binary(Op2::MulPairs, &[odd_a], &[odd_b], elem, width);
+            let sum = self.binary(Op2::Add, &even, &odd, elem, width);
+            out.extend(self.binary(Op2::Add, &[acc], &sum, elem, width));
+        }
+        Some(out)
+    }
+
+    /// Adds dot products to sums in place.
+    pub fn add_dots(&mut self, accs: &[VReg], a: &[VReg], b: &[VReg], width: Width) {
+        for ((&acc, &a), &b) in accs.iter().zip(a).zip(b) {
+            self.push(Inst::Dot4 { acc, a, b, width });
+        }
+    }
+
+    fn shift16(&mut self, a: VReg, kind: Shift16, width: Width) -> VReg {
+        let dst = self.fresh();
+        self.push(Inst::ShiftByte { dst, a, kind, width });
+        dst
+    }
+
     fn all_but_sign(&mut self, elem: Elem) -> VReg {
         self.constant(if elem == Elem::F64 { u64::MAX >> 1 } else { u64::from(u32::MAX >> 1) }, elem)
     }
@@ -118,14 +160,14 @@ impl Builder<'_> {
         self.constant(1 << (elem.bytes() * 8 - 1), elem)
     }
 
-    fn with_all(&mut self, op: Op2, pieces: &[VReg], all: VReg, shape: &Shape) -> Pieces {
+    pub fn with_all(&mut self, op: Op2, pieces: &[VReg], all: VReg, shape: &Shape) -> Pieces {
         let all = Pieces::from_elem(all, pieces.len());
         self.binary(op, pieces, &all, shape.elem, shape.width)
     }
 
     /// Lanes of one value or the other.
     pub fn select(&mut self, c: ExprId, t: ExprId, o: ExprId, shape: &Shape) -> Option<Pieces> {
-        let Shape { elem, width, n } = *shape;
+        let Shape { elem, width, n, .. } = *shape;
         let source = compared(&self.kernel.arena, c)?;
         let from = self.shape(source)?;
         if from.elem.bytes() != elem.bytes() || from.n != n {
@@ -148,7 +190,7 @@ impl Builder<'_> {
         match self.kernel.arena.expr(e) {
             Expr::Compare(op, a, b) => {
                 // Without masks there are few comparisons of integers.
-                let negated = !self.has_masks && shape.elem == Elem::I32;
+                let negated = !self.features.masks && shape.elem == Elem::I32;
                 match op {
                     CmpOp::Ne if negated => self.negated_compare(CmpOp::Eq, a, b, &shape),
                     CmpOp::Le if negated => self.negated_compare(CmpOp::Gt, a, b, &shape),
@@ -167,7 +209,7 @@ impl Builder<'_> {
             Expr::Binary(op, a, b) => {
                 let op = if op == BinOp::And { Op2::And } else { Op2::Or };
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
-                if !self.has_masks {
+                if !self.features.masks {
                     return Some(self.binary(op, &a, &b, shape.elem, shape.width));
                 }
                 let mut out = Pieces::new();
@@ -199,7 +241,7 @@ impl Builder<'_> {
     }
 
     fn negated(&mut self, masks: &[VReg], shape: &Shape) -> Pieces {
-        if !self.has_masks {
+        if !self.features.masks {
             let bits = if shape.elem == Elem::F64 { u64::MAX } else { u64::from(u32::MAX) };
             let ones = self.constant(bits, shape.elem);
             return self.with_all(Op2::Xor, masks, ones, shape);

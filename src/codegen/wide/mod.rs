@@ -18,16 +18,18 @@ mod build;
 mod code;
 mod encode;
 mod lanes;
+mod narrow;
 mod transpose;
 
-use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
+use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
 use assign::Registers;
+use build::Features;
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
 
@@ -68,6 +70,14 @@ impl Regions {
     }
 }
 
+impl std::fmt::Display for Regions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut bytes: Vec<usize> = self.regions.values().map(|r| r.bytes.len()).collect();
+        bytes.sort_unstable();
+        write!(f, "{} regions, bytes of code: {bytes:?}", bytes.len())
+    }
+}
+
 /// Can region code for this instruction set run here?
 fn is_supported(isa: Isa) -> bool {
     isa != Isa::Portable && cfg!(all(target_arch = "x86_64", unix))
@@ -78,7 +88,7 @@ pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
     if !is_supported(options.isa) {
         return Regions::default();
     }
-    let costs = Costs::new(kernel);
+    let costs = Costs::new(kernel, options.isa);
     let polls = costs.polls();
     let mut planner =
         Planner { kernel, options, costs, polls, suited: HashMap::default(), regions: Regions::default() };
@@ -86,6 +96,9 @@ pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
     planner.body(body);
     planner.regions
 }
+
+/// Nanoseconds, as guessed, that Cranelift's code must take for the call of a region to be faster.
+const CALL: f64 = 20.0;
 
 struct Planner<'a> {
     kernel: &'a mut Kernel,
@@ -130,6 +143,12 @@ impl Planner<'_> {
         if self.is_closed(run) && self.compile(run) {
             return;
         }
+        // Names that are for what follows need not be given here.
+        let is_name = |&s: &StmtId| matches!(self.kernel.stmts.get(s), Stmt::Let { .. });
+        let n_names = run.iter().rev().take_while(|s| is_name(s)).count();
+        if n_names > 0 {
+            return self.run(&run[..run.len() - n_names]);
+        }
         // One of them may be at fault.
         for &s in run {
             if run.len() == 1 || !(self.is_closed(&[s]) && self.pays(&[s]) && self.compile(&[s])) {
@@ -141,7 +160,11 @@ impl Planner<'_> {
     fn compile(&mut self, run: &[StmtId]) -> bool {
         let vector_bytes = self.options.isa.vector_bits() as usize / 8;
         let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
-        let Some((mut code, args)) = build::build(self.kernel, run, vector_bytes, evex) else { return false };
+        let Some(mut stmts) = self.outer_vectors(run) else { return false };
+        stmts.extend_from_slice(run);
+        let dots = self.options.dot_products && isa::has_dot_products(evex);
+        let features = Features { masks: evex, dots, halves: isa::has_half_conversion() };
+        let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else { return false };
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
         let Some(registers) = assign::assign(&mut code, available) else { return false };
         let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
@@ -149,10 +172,88 @@ impl Planner<'_> {
         true
     }
 
-    /// Is there enough to do for a call?
+    /// The statements before the run that name vectors which it uses: scalars are handed over, vectors computed once more,
+    /// where that gives the same. `None` if it may not.
+    fn outer_vectors(&self, run: &[StmtId]) -> Option<Vec<StmtId>> {
+        let arena = &self.kernel.arena;
+        let mut needed = HashSet::<VarId, FxBuild>::default();
+        let mut inside = HashSet::<VarId, FxBuild>::default();
+        for &s in run {
+            each(self.kernel, s, &mut |stmt| {
+                if let Stmt::Let { var, .. } = stmt {
+                    inside.insert(var);
+                }
+                for_each_operand(stmt, |e| {
+                    vector_names(arena, e, &mut |v| {
+                        needed.insert(v);
+                    })
+                });
+            });
+        }
+        needed.retain(|v| !inside.contains(v));
+        let mut found = Vec::new();
+        if needed.is_empty() || self.definitions(self.kernel.body, run[0], &mut needed, &mut found) && needed.is_empty()
+        {
+            found.reverse();
+            return Some(found);
+        }
+        None
+    }
+
+    /// Walks back from `to`, which is in the body, and collects the definitions of `needed` names that hold there, the last
+    /// first; returns whether it was found. Names are left in `needed` whose value may have changed since.
+    fn definitions(
+        &self,
+        body: Body,
+        to: StmtId,
+        needed: &mut HashSet<VarId, FxBuild>,
+        found: &mut Vec<StmtId>,
+    ) -> bool {
+        let list = self.kernel.stmts.list(body);
+        let is_inside = |&s: &StmtId| s == to || contains(self.kernel, s, to);
+        let Some(at) = list.iter().position(is_inside) else { return false };
+        let mut written = HashSet::<BufferId, FxBuild>::default();
+        match self.kernel.stmts.get(list[at]) {
+            _ if list[at] == to => {}
+            Stmt::For(l) => drop(self.definitions(l.body, to, needed, found)),
+            Stmt::If { then, otherwise, .. } => {
+                let _ = self.definitions(then, to, needed, found) || self.definitions(otherwise, to, needed, found);
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        }
+        if list[at] != to {
+            // What follows `to` in a loop comes before it in the next iteration.
+            note_stores(self.kernel, list[at], &mut written);
+        }
+        for &s in list[..at].iter().rev() {
+            if let Stmt::Let { var, value } = self.kernel.stmts.get(s)
+                && needed.contains(&var)
+            {
+                let arena = &self.kernel.arena;
+                let mut same = true;
+                for_each_expr(arena, value, &mut |e| match arena.expr(e) {
+                    Expr::Load(buffer, _) => same &= !written.contains(&buffer),
+                    Expr::Local(_) => same = false,
+                    _ => {}
+                });
+                if same {
+                    needed.remove(&var);
+                    vector_names(arena, value, &mut |v| {
+                        needed.insert(v);
+                    });
+                    found.push(s);
+                }
+            }
+            note_stores(self.kernel, s, &mut written);
+        }
+        true
+    }
+
+    /// Is there enough to do for a call? Outside of a region it would take as many times longer as vectors are shorter.
     fn pays(&self, run: &[StmtId]) -> bool {
+        let narrower = f64::from(self.options.isa.vector_bits()) / f64::from(Isa::Portable.vector_bits());
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
-            Stmt::For(_) => self.costs.of(s).total > 20.0,
+            Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
             // Cranelift would take a transposed square apart, lane by lane.
             Stmt::Store { value, .. } => transpose::row_of(&self.kernel.arena, value).is_some(),
             Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
@@ -200,7 +301,8 @@ impl Planner<'_> {
                     && self.kernel.stmts.list(l.body).to_vec().into_iter().all(|s| self.is_suited(s))
             }
             Stmt::If { .. } | Stmt::Check { .. } => false,
-            Stmt::Store { value, .. } | Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
+            Stmt::Store { value, .. } => self.is_vector_code(stored(&self.kernel.arena, value)),
+            Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
         };
         self.suited.insert(s, suited);
         suited
@@ -209,9 +311,14 @@ impl Planner<'_> {
     fn is_vector_code(&self, e: ExprId) -> bool {
         let arena = &self.kernel.arena;
         let mut fine = true;
+        let strict = self.options.strict_fp;
         values(arena, e, &mut |e| {
             fine &= match arena.dtype(e) {
                 DType::Bool => lanes::compared(arena, e).is_some(),
+                // Each operation of strict floats would have to round its result.
+                DType::Float16 | DType::BFloat16 if strict => {
+                    matches!(arena.expr(e), Expr::Float(_) | Expr::Load(..) | Expr::Broadcast(_) | Expr::Cast(_))
+                }
                 dtype => Elem::of(dtype).is_some(),
             };
             fine = fine
@@ -225,8 +332,9 @@ impl Planner<'_> {
                     | Expr::Broadcast(_)
                     | Expr::Reduce(..) => true,
                     Expr::Call(..) => lanes::is_call(arena, e),
-                    Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Reinterpret(_) => true,
-                    Expr::Cast(a) => arena.dtype(a) == DType::Int32 && arena.dtype(e) == DType::Float32,
+                    Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
+                    Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
+                    Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
                     Expr::Pack(_) => transpose::row_of(arena, e).is_some(),
                     Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => false,
                 };
@@ -245,11 +353,59 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
         if let Some((square, _)) = transpose::row_of(arena, e) {
             // Lanes are taken from vectors by the row as a whole.
             square.iter().for_each(|&c| walk(arena, c, seen, f));
-        } else if !matches!(arena.expr(e), Expr::Load(..)) {
+        } else if !matches!(arena.expr(e), Expr::Load(..)) && word(arena, e).is_none() {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }
     walk(arena, e, &mut HashSet::default(), f);
+}
+
+/// The place of bytes that are loaded as lanes of 32 bits.
+fn word(arena: &Arena, e: ExprId) -> Option<(BufferId, ExprId)> {
+    let Expr::Reinterpret(bytes) = arena.expr(e) else { return None };
+    let Expr::Load(buffer, index) = arena.expr(bytes) else { return None };
+    (arena.dtype(e) == DType::Int32 && arena.dtype(bytes).bytes() < 4).then_some((buffer, index))
+}
+
+/// What a store writes: lanes of 32 bits instead of their bytes.
+fn stored(arena: &Arena, value: ExprId) -> ExprId {
+    match arena.expr(value) {
+        Expr::Reinterpret(a) if arena.dtype(a) == DType::Int32 && arena.dtype(value).bytes() < 4 => a,
+        _ => value,
+    }
+}
+
+/// Calls `f` with the names of vectors that an expression uses.
+fn vector_names(arena: &Arena, e: ExprId, f: &mut impl FnMut(VarId)) {
+    for_each_expr(arena, e, &mut |e| {
+        if let Some(v) = arena.as_var(e).filter(|_| arena.lanes(e) > 1) {
+            f(v);
+        }
+    });
+}
+
+/// Adds the buffers that a statement writes.
+fn note_stores(kernel: &Kernel, s: StmtId, written: &mut HashSet<BufferId, FxBuild>) {
+    each(kernel, s, &mut |stmt| {
+        if let Stmt::Store { buffer, .. } = stmt {
+            written.insert(buffer);
+        }
+    });
+}
+
+/// Is a statement inside of another?
+fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
+    let mut found = false;
+    let mut look = |body| kernel.for_each_stmt(body, &mut |s, _| found |= s == inner);
+    match kernel.stmts.get(outer) {
+        Stmt::For(l) => look(l.body),
+        Stmt::If { then, otherwise, .. } => {
+            look(then);
+            look(otherwise);
+        }
+        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    }
+    found
 }
 
 /// Calls `f` with a statement and those inside.

@@ -38,13 +38,13 @@ impl Builder<'_> {
     /// A row of a transposed square. All its rows are made with it, and remembered.
     pub(super) fn row(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let (square, lane) = row_of(&self.kernel.arena, e)?;
-        let Shape { elem, width, n } = *shape;
+        let Shape { elem, width, n, last } = *shape;
         let (in_chunk, chunks) = match width {
             Width::Y => (16 / elem.bytes(), 2),
             Width::Z => (16 / elem.bytes(), 4),
             Width::Scalar | Width::Half | Width::X => return None,
         };
-        if n != 1 || square.len() != in_chunk * chunks {
+        if n != 1 || last.is_some() || square.len() != in_chunk * chunks {
             return None;
         }
         // By position in the chunk, then by group of rows.

@@ -1,0 +1,237 @@
+//! Elements of 8 and 16 bits, and conversions: the part of [`super::build`] that knows that such elements are computed as
+//! lanes of 32 bits.
+//!
+//! Integers are kept as the `int32` of equal value, half-precision floats as the `float32`. What is stored is cut down
+//! again; operations that leave the range of a type wrap around to it.
+
+use super::build::{Builder, Pieces, Shape};
+use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
+use crate::ir::{CmpOp, Const, DType};
+use crate::loopir::{BufferId, Expr, ExprId};
+
+/// Is it a type whose elements are narrower in memory than in registers?
+pub(super) fn is_narrow(dtype: DType) -> bool {
+    Memory::of(dtype).is_some()
+}
+
+/// Can region code convert lanes of one type to another?
+pub(super) fn is_conversion(from: DType, to: DType) -> bool {
+    let (Some(a), Some(b)) = (Elem::of(from), Elem::of(to)) else { return false };
+    a != Elem::F64 && b != Elem::F64 && from != DType::Bool && to != DType::Bool
+}
+
+impl Builder<'_> {
+    /// Loads elements that are narrower in memory.
+    pub fn load_narrow(&mut self, buffer: BufferId, index: ExprId, memory: Memory, shape: &Shape) -> Option<Pieces> {
+        self.has(memory, shape)?;
+        let at = self.address(buffer, index)?;
+        let mut out = Pieces::new();
+        for i in 0..shape.n {
+            let (dst, mem) = (self.fresh(), self.narrow_piece(at, i, memory)?);
+            self.push(Inst::LoadNarrow { dst, mem, memory, width: shape.width });
+            out.push(dst);
+        }
+        Some(out)
+    }
+
+    /// Are there instructions for so many elements?
+    fn has(&self, memory: Memory, shape: &Shape) -> Option<()> {
+        let converts = memory != Memory::F16 || self.features.halves;
+        (converts && shape.last.is_none()).then_some(())
+    }
+
+    fn narrow_piece(&self, at: Mem, i: usize, memory: Memory) -> Option<Mem> {
+        let bytes = self.vector_bytes / 4 * memory.bytes();
+        Some(Mem { disp: at.disp.checked_add(i32::try_from(i * bytes).ok()?)?, ..at })
+    }
+
+    /// Stores lanes of 32 bits to narrower elements.
+    pub fn store_narrow(&mut self, at: Mem, pieces: &[VReg], memory: Memory, shape: &Shape) -> Option<()> {
+        self.has(memory, shape)?;
+        let width = shape.width;
+        for (i, &src) in pieces.iter().enumerate() {
+            let mem = self.narrow_piece(at, i, memory)?;
+            let (mut src, mut memory) = (src, memory);
+            if memory == Memory::BF16 {
+                src = self.bf16_bits(src, width);
+                memory = Memory::I16;
+            }
+            let is_whole = !matches!(width, Width::Half | Width::Scalar);
+            if memory == Memory::F16 {
+                if !is_whole {
+                    let bits = self.fresh();
+                    self.push(Inst::Unary { op: Op1::ToF16, dst: bits, a: src, elem: Elem::F32, width: Width::X });
+                    self.push(Inst::StoreLow { src: bits, mem, bytes: if width == Width::Half { 4 } else { 2 } });
+                    continue;
+                }
+                self.push(Inst::StoreNarrow { src, mem, memory, width });
+            } else if is_whole && self.features.masks {
+                self.push(Inst::StoreNarrow { src, mem, memory, width });
+            } else {
+                self.store_packed(src, mem, memory, width);
+            }
+        }
+        Some(())
+    }
+
+    /// Stores the low bits of lanes by packing them together, as there is no instruction for it.
+    fn store_packed(&mut self, src: VReg, mem: Mem, memory: Memory, width: Width) {
+        let lanes = match width {
+            Width::Scalar => {
+                return self.push(Inst::StoreLow { src, mem, bytes: memory.bytes() as u8 });
+            }
+            Width::Half => 2,
+            Width::X => 4,
+            Width::Y | Width::Z => 8,
+        };
+        let is_byte = memory.bytes() == 1;
+        let keep = self.constant(if is_byte { 0xff } else { 0xffff }, Elem::I32);
+        let low = self.binary(Op2::And, &[src], &[keep], Elem::I32, width)[0];
+        let mut high = low;
+        if lanes == 8 {
+            high = self.unary(Op1::UpperHalf, &[low], Elem::I32, Width::Y)[0];
+        }
+        let mut packed = self.binary(Op2::Pack32, &[low], &[high], Elem::I32, Width::X)[0];
+        if is_byte {
+            packed = self.binary(Op2::Pack16, &[packed], &[packed], Elem::I32, Width::X)[0];
+        }
+        self.push(Inst::StoreLow { src: packed, mem, bytes: (lanes * memory.bytes()) as u8 });
+    }
+
+    /// The bits of floats rounded to bfloat16, in the lower halves; NaN stays NaN.
+    fn bf16_bits(&mut self, a: VReg, width: Width) -> VReg {
+        let int = Elem::I32;
+        let shift = |b: &mut Self, a| {
+            let dst = b.fresh();
+            b.push(Inst::Shift { dst, a, left: false, by: 16, width });
+            dst
+        };
+        let [one, half, quiet] = [1, 0x7fff, 0x40].map(|c| self.constant(c, int));
+        let high = shift(self, a);
+        let odd = self.binary(Op2::And, &[high], &[one], int, width)[0];
+        let rounding = self.binary(Op2::Add, &[odd], &[half], int, width)[0];
+        let sum = self.binary(Op2::Add, &[a], &[rounding], int, width)[0];
+        let rounded = shift(self, sum);
+        let nan = self.binary(Op2::Or, &[high], &[quiet], int, width)[0];
+        let mask = self.fresh_mask();
+        self.push(Inst::Compare { op: CmpOp::Ne, dst: mask, a, b: a, elem: Elem::F32, width });
+        let dst = self.fresh();
+        self.push(Inst::Select { dst, mask, then: nan, otherwise: rounded, elem: int, width });
+        dst
+    }
+
+    /// The value with lanes of another type.
+    pub fn convert(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
+        let from = self.kernel.arena.dtype(a);
+        if !is_conversion(from, to) {
+            return None;
+        }
+        if let Some(memory) = Memory::of(to) {
+            self.has(memory, shape)?;
+        }
+        let width = shape.width;
+        let value = self.expr(a)?;
+        match (from.is_float(), to.is_float()) {
+            (false, false) => Some(self.wrapped(value, from, to, width)),
+            (false, true) => {
+                let floats = self.unary(Op1::Convert, &value, Elem::F32, width);
+                Some(self.rounded(floats, DType::Float32, to, width))
+            }
+            (true, true) => Some(self.rounded(value, from, to, width)),
+            (true, false) => {
+                let ints = self.to_ints(&value, shape)?;
+                let (Ok(low), Ok(high)) = (to.min_value(), to.max_value()) else { return None };
+                if to == DType::Int32 {
+                    return Some(ints);
+                }
+                let bound = |b: &mut Self, v: i64| b.constant(u64::from(v as i32 as u32), Elem::I32);
+                let (low, high) = (bound(self, low), bound(self, high));
+                let ints = self.with_all(Op2::Max, &ints, low, &Shape { elem: Elem::I32, ..*shape });
+                Some(self.with_all(Op2::Min, &ints, high, &Shape { elem: Elem::I32, ..*shape }))
+            }
+        }
+    }
+
+    /// Integers of one type, computed as `int32`, wrapped around to another.
+    pub fn wrapped(&mut self, value: Pieces, from: DType, to: DType, width: Width) -> Pieces {
+        let fits = from.min_value() >= to.min_value() && from.max_value() <= to.max_value();
+        if fits || to == DType::Int32 {
+            return value;
+        }
+        let by = 32 - to.bits() as u8;
+        if to.is_uint() {
+            let keep = self.constant((1 << to.bits()) - 1, Elem::I32);
+            let keep = Pieces::from_elem(keep, value.len());
+            return self.binary(Op2::And, &value, &keep, Elem::I32, width);
+        }
+        let mut out = Pieces::new();
+        for a in value {
+            let (up, down) = (self.fresh(), self.fresh());
+            self.push(Inst::Shift { dst: up, a, left: true, by, width });
+            self.push(Inst::Shift { dst: down, a: up, left: false, by, width });
+            out.push(down);
+        }
+        out
+    }
+
+    /// Floats of one type, computed as `float32`, rounded to another.
+    fn rounded(&mut self, value: Pieces, from: DType, to: DType, width: Width) -> Pieces {
+        match to {
+            DType::Float16 if from != to => {
+                let width = if width < Width::X { Width::X } else { width };
+                let bits = self.unary(Op1::ToF16, &value, Elem::F32, width);
+                self.unary(Op1::OfF16, &bits, Elem::F32, width)
+            }
+            DType::BFloat16 if from != to => {
+                let mut out = Pieces::new();
+                for a in value {
+                    let (bits, dst) = (self.bf16_bits(a, width), self.fresh());
+                    self.push(Inst::Shift { dst, a: bits, left: true, by: 16, width });
+                    out.push(dst);
+                }
+                out
+            }
+            _ => value,
+        }
+    }
+
+    /// Floats truncated to `int32`: the nearest one where they are too large, 0 for NaN.
+    fn to_ints(&mut self, value: &[VReg], shape: &Shape) -> Option<Pieces> {
+        let width = shape.width;
+        let limit = self.constant(u64::from((2f32.powi(31)).to_bits()), Elem::F32);
+        let largest = self.constant(i32::MAX as u64, Elem::I32);
+        let zero = self.constant(0, Elem::I32);
+        let mut out = Pieces::new();
+        for &a in value {
+            let ints = self.unary(Op1::Truncate, &[a], Elem::F32, width)[0];
+            let (large, nan) = (self.fresh_mask(), self.fresh_mask());
+            let (clamped, dst) = (self.fresh(), self.fresh());
+            self.push(Inst::Compare { op: CmpOp::Ge, dst: large, a, b: limit, elem: Elem::F32, width });
+            let elem = Elem::I32;
+            self.push(Inst::Select { dst: clamped, mask: large, then: largest, otherwise: ints, elem, width });
+            self.push(Inst::Compare { op: CmpOp::Ne, dst: nan, a, b: a, elem: Elem::F32, width });
+            self.push(Inst::Select { dst, mask: nan, then: zero, otherwise: clamped, elem, width });
+            out.push(dst);
+        }
+        Some(out)
+    }
+
+    /// What is stored to elements of a type: the wrapped value is not needed where only the low bits are kept.
+    pub fn low_bits(&self, value: ExprId) -> ExprId {
+        let arena = &self.kernel.arena;
+        match arena.expr(value) {
+            Expr::Cast(a) if arena.dtype(value).is_integer() && arena.dtype(a) == DType::Int32 => a,
+            _ => value,
+        }
+    }
+
+    /// The bits of a scalar constant in a lane.
+    pub fn constant_bits(&self, e: ExprId, elem: Elem) -> Option<u64> {
+        match (self.kernel.arena.as_const(e)?, elem) {
+            (Const::Float(v), Elem::F32) => Some(u64::from((v as f32).to_bits())),
+            (Const::Float(v), Elem::F64) => Some(v.to_bits()),
+            (Const::Int(v), Elem::I32) => Some(u64::from(v as i32 as u32)),
+            _ => None,
+        }
+    }
+}
