@@ -42,6 +42,7 @@ struct Options {
     program: Option<String>,
     seed: u64,
     pass: Option<String>,
+    isa: Option<tvmr::target::Isa>,
 }
 
 /// What a kind makes of a case: its output, and the mistakes it found.
@@ -202,6 +203,7 @@ fn case(path: &Path, kind: &str, text: &str) -> Case {
             ("bind", Some((name, n))) => {
                 options.bind.insert(name.into(), n.parse().expect("an integer"));
             }
+            ("isa", _) => options.isa = Some(value.parse().expect("an instruction set")),
             ("pass", _) => options.pass = Some(value.to_string()),
             ("program", _) => options.program = Some(value.to_string()),
             ("seed", _) => options.seed = value.parse().expect("a number"),

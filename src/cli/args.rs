@@ -19,7 +19,7 @@ pub struct Global {
     /// Instruction set to generate code for; the best of this CPU if left out
     #[arg(long, global = true, value_name = "ISA")]
     pub isa: Option<crate::target::Isa>,
-    /// Keep floating-point operations as written: no contraction, no reassociation
+    /// Keep floating-point operations as written: no contraction, no reassociation, no reciprocals
     #[arg(long, global = true)]
     pub strict_fp: bool,
 }

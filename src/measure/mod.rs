@@ -34,7 +34,7 @@ pub use check::{Difference, Mismatch, Tolerance, compare};
 pub use executable::{Executable, RunFailure};
 pub use loaded::Loaded;
 pub use noise::{Advice, Monitor};
-pub use peaks::{Bandwidth, Level, PeakLoop, Peaks, bandwidth, share_of_peak};
+pub use peaks::{Bandwidth, Level, PeakLoop, Peaks, share_of_peak, traffic};
 pub use pin::{Pinned, cores, pin_here, pin_to};
 pub use race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
 pub use reference::{Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, SpotCheck};

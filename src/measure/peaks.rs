@@ -238,13 +238,15 @@ impl Peaks {
     }
 }
 
-/// Bytes per second at which one core moves so many over and over: the higher of reading all of them, and of copying one
-/// half to the other.
-pub fn bandwidth(bytes: u64, target: &Target, timer: &dyn Timer) -> f64 {
+/// The least seconds in which one core reads and writes so many bytes over and over: as much as is written is copied, what
+/// is read beyond that is read alone.
+pub fn traffic(read: u64, written: u64, target: &Target, timer: &dyn Timer) -> f64 {
+    let bytes = read.saturating_add(written);
     // Of what no cache holds, a part says as much.
-    let most = Level::Memory.sample(target).unwrap_or(bytes);
-    let bytes = bytes.clamp(LEAST_BYTES, most) as usize;
-    read_bandwidth(bytes, timer).max(copy_bandwidth(bytes, timer))
+    let sample = bytes.clamp(LEAST_BYTES, Level::Memory.sample(target).unwrap_or(bytes).max(LEAST_BYTES)) as usize;
+    let copied = bytes.min(written.saturating_mul(2));
+    let secs = |bytes: u64, rate: &dyn Fn() -> f64| if bytes == 0 { 0.0 } else { bytes as f64 / rate() };
+    secs(copied, &|| copy_bandwidth(sample, timer)) + secs(bytes - copied, &|| read_bandwidth(sample, timer))
 }
 
 /// Fewer bytes would show the cost of starting a loop.
@@ -365,6 +367,15 @@ mod tests {
             let samples: Vec<u64> = Level::ALL.iter().filter_map(|l| l.sample(target)).collect();
             assert!(samples.is_sorted());
         }
+    }
+
+    #[test]
+    fn traffic_grows_with_the_bytes() {
+        let (timer, target) = (Wall(Instant::now()), Target::native().target);
+        let secs = |read, written| traffic(read, written, &target, &timer);
+        assert!(secs(1 << 24, 0) > secs(1 << 14, 0));
+        assert!(secs(1 << 23, 1 << 23) > secs(1 << 13, 1 << 13));
+        assert_eq!(secs(0, 0), 0.0);
     }
 
     #[test]

@@ -37,14 +37,16 @@ pub fn work(func: &Func) -> Work {
         .params
         .iter()
         .filter_map(|p| p.buffer.filter(|b| touched.0.contains(b)))
-        .map(|b| {
-            let buffer = func.arena.buffer(b);
-            let extents =
-                func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e).unwrap_or(0).max(0) as u64);
-            extents.fold(buffer.dtype.bytes() as u64, u64::saturating_mul)
-        })
+        .map(|b| bytes_of(func, b))
         .fold(0, u64::saturating_add);
     Work { flops: of_stmt(func, func.root.stmt()), bytes }
+}
+
+/// Size of a buffer of constant shape.
+pub(super) fn bytes_of(func: &Func, b: BufferId) -> u64 {
+    let buffer = func.arena.buffer(b);
+    let extents = func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e).unwrap_or(0).max(0) as u64);
+    extents.fold(buffer.dtype.bytes() as u64, u64::saturating_mul)
 }
 
 fn of_stmt(func: &Func, s: StmtId) -> f64 {

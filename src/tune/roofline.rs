@@ -4,19 +4,23 @@
 //!
 //! * *operations*: what the results [need](super::needed), functions of scalars (`exp`, `tanh`, …) at the rate at which compiled code computes each alone, over data in
 //!   the nearest cache; all other operations at the peak of multiply-adds;
-//! * *traffic*: every parameter that is touched moves once, at the rate at which this machine reads or copies as many
-//!   bytes over and over. Temporaries are free: a good schedule keeps them near.
+//! * *traffic*: every parameter that is touched moves once, at the rate at which this machine copies what is written, and
+//!   reads the rest, over and over in as many bytes. Temporaries are free: a good schedule keeps them near.
 
 use super::backend::{Backend, Lab};
+use super::flops::bytes_of;
 use super::native::Native;
 use super::needed::Needed;
 use super::workload::Workload;
 use crate::ir::hash::program_hash;
 use crate::ir::op::{Domain, Intrinsic};
-use crate::ir::{DType, Func};
-use crate::measure::{Level, bandwidth};
+use crate::ir::stmt::{Stmt, StmtId};
+use crate::ir::visit::{Visitor, walk_stmt};
+use crate::ir::{BufferId, DType, Func};
+use crate::measure::{Level, traffic};
 use crate::script::{ParseOptions, parse};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The bounds of a function. Field names are interface (docs/tuning.md).
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -71,8 +75,8 @@ impl Roofline {
         let level = Level::of(bytes, native.machine());
         // Bandwidth of caches grows with the threads, that of memory does not.
         let cores = if level == Level::Memory { 1.0 } else { threads };
-        let rate = bandwidth(bytes, native.machine(), native.clock()) * cores;
-        let traffic = bytes as f64 / rate;
+        let written = written(func).min(bytes);
+        let traffic = traffic(bytes - written, written, native.machine(), native.clock()) / cores;
         let (bound, bound_by) = match operations {
             Some(secs) if secs > traffic => (secs, "operations"),
             _ => (traffic, level.name()),
@@ -84,10 +88,29 @@ impl Roofline {
             functions,
             bytes,
             level: level.name(),
-            level_gbs: rate / 1e9,
+            level_gbs: if traffic > 0.0 { bytes as f64 / traffic / 1e9 } else { 0.0 },
             traffic_us: traffic * 1e6,
         }
     }
+}
+
+/// Bytes of the parameters that a function stores to.
+fn written(func: &Func) -> u64 {
+    struct Stored(BTreeSet<BufferId>);
+
+    impl Visitor for Stored {
+        fn visit_stmt(&mut self, func: &Func, s: StmtId) {
+            if let Stmt::Store { buffer, .. } = func.get(s) {
+                self.0.insert(*buffer);
+            }
+            walk_stmt(self, func, s);
+        }
+    }
+
+    let mut stored = Stored(BTreeSet::new());
+    stored.visit_stmt(func, func.root.stmt());
+    let params = func.params.iter().filter_map(|p| p.buffer.filter(|b| stored.0.contains(b)));
+    params.map(|b| bytes_of(func, b)).sum()
 }
 
 /// Is it more than an instruction or two?

@@ -1,5 +1,5 @@
 //! Kernels of the loop IR before and after loop optimisation: `# test: opt` runs the whole pipeline, `# test: opt pass NAME`
-//! one pass of it.
+//! one pass of it; `isa ISA` is what code is for, else it is portable.
 
 use super::{Case, Outcome};
 use tvmr::codegen::{CodegenOptions, opt};
@@ -10,7 +10,8 @@ pub(super) fn opt(case: &Case) -> Outcome {
     let name = case.path.display();
     let text: String = case.input.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect();
     let kernel = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let options = CodegenOptions::default();
+    let default = CodegenOptions::default();
+    let options = CodegenOptions { isa: case.options.isa.unwrap_or(default.isa), ..default };
     let optimized = match &case.options.pass {
         Some(pass) => opt::run_pass(pass, kernel, &options).unwrap_or_else(|| panic!("{name}: no pass `{pass}`")),
         None => opt::optimize(kernel, &options),

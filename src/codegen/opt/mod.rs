@@ -15,8 +15,10 @@ mod partition;
 mod pieces;
 mod preconvert;
 mod promote;
+mod reciprocal;
 mod roll;
 mod simplify;
+mod transpose;
 mod unfuse;
 mod unroll;
 mod vectorize;
@@ -68,6 +70,8 @@ const PIPELINE: &[Pass] = &[
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
+    Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
+    Pass { name: "transpose", run: Plain(transpose::transpose) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },

@@ -458,10 +458,15 @@ impl Builder<'_> {
         };
         // Registers are read where they are used.
         if !matches!(self.kernel.arena.expr(e), Expr::Local(_) | Expr::Var(_)) {
-            self.memo.insert(e, pieces.clone());
-            self.order.push(e);
+            self.remember(e, pieces.clone());
         }
         Some(pieces)
+    }
+
+    /// Keeps a value for other uses.
+    pub fn remember(&mut self, e: ExprId, pieces: Pieces) {
+        self.memo.insert(e, pieces);
+        self.order.push(e);
     }
 
     fn node(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
@@ -554,12 +559,8 @@ impl Builder<'_> {
             },
             Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
-            Expr::Compare(..)
-            | Expr::Not(_)
-            | Expr::IfThenElse(..)
-            | Expr::Ramp(..)
-            | Expr::Pack(_)
-            | Expr::Extract(..) => None,
+            Expr::Compare(..) | Expr::Not(_) | Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => None,
+            Expr::Pack(_) => self.row(e, shape),
         }
     }
 

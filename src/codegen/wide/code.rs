@@ -165,6 +165,14 @@ pub(super) enum Op2 {
     And,
     Or,
     Xor,
+    /// Lanes of `a` and `b` by turns, from the lower halves of each 128 bits; of whole registers, as the next three.
+    LowLanes,
+    /// From the upper halves.
+    HighLanes,
+    /// The first, third, … 128 bits of `a`, then those of `b`.
+    EvenChunks,
+    /// The second, fourth, ….
+    OddChunks,
     /// Products of signed 16-bit lanes, two neighbours added.
     MulPairs,
     /// Both as 16-bit lanes, of 32-bit ones that fit.

@@ -161,11 +161,26 @@ impl Encoder<'_> {
                 self.broadcast(self.reg(dst), Rm::Constant(bits, elem), elem, self.whole);
             }
             Inst::Unary { op, dst, a, elem, width } => self.unary(op, dst, a, elem, width),
+            Inst::Binary { op: o @ (Op2::EvenChunks | Op2::OddChunks), dst, a, b, width, .. } => {
+                // Which chunks make the result, in two bits (one, of 256 bits) or four for each.
+                let is_even = o == Op2::EvenChunks;
+                let (byte, which) = match (self.asm.evex, width) {
+                    (true, Width::Z) => (0x23, if is_even { 0x88 } else { 0xDD }),
+                    (true, Width::Y) => (0x23, if is_even { 0x00 } else { 0x03 }),
+                    (false, Width::Y) => (0x06, if is_even { 0x20 } else { 0x31 }),
+                    _ => return None,
+                };
+                let (opcode, rm) = (op(Map::M0F3A, Pp::P66, byte, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(which));
+            }
             Inst::Binary { op: o, dst, a, b, elem, width } => {
                 let opcode = match (elem, o) {
                     (_, Op2::And) => op(Map::M0F, Pp::P66, 0xDB, false),
                     (_, Op2::Or) => op(Map::M0F, Pp::P66, 0xEB, false),
                     (_, Op2::Xor) => op(Map::M0F, Pp::P66, 0xEF, false),
+                    (_, Op2::LowLanes) => arithmetic(0x14, elem, width),
+                    (_, Op2::HighLanes) => arithmetic(0x15, elem, width),
+                    (_, Op2::EvenChunks | Op2::OddChunks) => return None,
                     (Elem::I32, Op2::Add) => op(Map::M0F, Pp::P66, 0xFE, false),
                     (Elem::I32, Op2::Sub) => op(Map::M0F, Pp::P66, 0xFA, false),
                     (Elem::I32, Op2::Mul) => op(Map::M0F38, Pp::P66, 0x40, false),
@@ -234,15 +249,7 @@ impl Encoder<'_> {
                     Op2::And => 0x41,
                     Op2::Or => 0x45,
                     Op2::Xor => 0x47,
-                    Op2::Add
-                    | Op2::Sub
-                    | Op2::Mul
-                    | Op2::Div
-                    | Op2::Min
-                    | Op2::Max
-                    | Op2::MulPairs
-                    | Op2::Pack32
-                    | Op2::Pack16 => return None,
+                    _ => return None,
                 };
                 self.asm.mask(opcode, self.reg(dst), Some(self.reg(a)), self.reg(b));
             }

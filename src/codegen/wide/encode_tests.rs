@@ -53,6 +53,12 @@ fn evex_instructions() {
     let binary = |op, width| Inst::Binary { op, dst: D, a: A, b: B, elem: i32, width };
     check(true, binary(Op2::And, z), &[16, 2, 31], "62 81 6d 48 db c7");
     check(true, binary(Op2::Or, y), &[1, 17, 3], "62 f1 75 20 eb cb");
+    let shuffle = |op, elem, width| Inst::Binary { op, dst: D, a: A, b: B, elem, width };
+    check(true, shuffle(Op2::LowLanes, f32, z), &[16, 2, 31], "62 81 6c 48 14 c7");
+    check(true, shuffle(Op2::HighLanes, f64, z), &[1, 17, 3], "62 f1 f5 40 15 cb");
+    check(true, shuffle(Op2::HighLanes, i32, y), &[1, 17, 3], "62 f1 74 20 15 cb");
+    check(true, shuffle(Op2::EvenChunks, f64, z), &[16, 2, 31], "62 83 6d 48 23 c7 88");
+    check(true, shuffle(Op2::OddChunks, f32, y), &[1, 17, 3], "62 f3 75 20 23 cb 03");
     let mul_add = |elem, width| Inst::MulAdd { dst: D, a: A, b: B, c: C, elem, width };
     check(true, mul_add(f32, z), &[8, 8, 24, 1], "62 72 3d 40 a8 c1");
     check(true, mul_add(f64, Width::Scalar), &[1, 2, 1, 19], "62 b2 ed 08 a9 cb");
@@ -76,6 +82,11 @@ fn vex_instructions() {
     check(false, round, &[4, 12], "c4 c3 7d 08 e4 02");
     let xor = Inst::Binary { op: Op2::Xor, dst: D, a: A, b: B, elem: i32, width: y };
     check(false, xor, &[1, 8, 9], "c4 c1 3d ef c9");
+    let shuffle = |op, elem| Inst::Binary { op, dst: D, a: A, b: B, elem, width: y };
+    check(false, shuffle(Op2::HighLanes, f32), &[1, 8, 9], "c4 c1 3c 15 c9");
+    check(false, shuffle(Op2::LowLanes, f64), &[1, 8, 9], "c4 c1 3d 14 c9");
+    check(false, shuffle(Op2::EvenChunks, f32), &[1, 8, 9], "c4 c3 3d 06 c9 20");
+    check(false, shuffle(Op2::OddChunks, i32), &[15, 1, 12], "c4 43 75 06 fc 31");
     let mul_add = Inst::MulAdd { dst: D, a: A, b: B, c: C, elem: f32, width: y };
     check(false, mul_add, &[8, 4, 8, 1], "c4 62 5d a8 c1");
 }

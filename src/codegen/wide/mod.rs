@@ -3,7 +3,7 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
 //! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions), [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions, [`transpose`] for shuffles), [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
 //! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
@@ -19,6 +19,7 @@ mod code;
 mod encode;
 mod lanes;
 mod narrow;
+mod transpose;
 
 use super::cost::{Costs, UNPOLLED};
 use super::{CodegenOptions, isa};
@@ -253,7 +254,9 @@ impl Planner<'_> {
         let narrower = f64::from(self.options.isa.vector_bits()) / f64::from(Isa::Portable.vector_bits());
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
             Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
-            Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
+            // Cranelift would take a transposed square apart, lane by lane.
+            Stmt::Store { value, .. } => transpose::row_of(&self.kernel.arena, value).is_some(),
+            Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
         })
     }
 
@@ -332,21 +335,25 @@ impl Planner<'_> {
                     Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
                     Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
                     Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
-                    Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) => false,
+                    Expr::Pack(_) => transpose::row_of(arena, e).is_some(),
+                    Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => false,
                 };
         });
         fine
     }
 }
 
-/// Calls `f` with the nodes of a value, each once, without the indices of its loads.
+/// Calls `f` with the nodes of a value that become code by themselves, each once.
 fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     fn walk(arena: &Arena, e: ExprId, seen: &mut HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
             return;
         }
         f(e);
-        if !matches!(arena.expr(e), Expr::Load(..)) && word(arena, e).is_none() {
+        if let Some((square, _)) = transpose::row_of(arena, e) {
+            // Lanes are taken from vectors by the row as a whole.
+            square.iter().for_each(|&c| walk(arena, c, seen, f));
+        } else if !matches!(arena.expr(e), Expr::Load(..)) && word(arena, e).is_none() {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }

@@ -249,3 +249,33 @@ fn reductions_of_all_row_lengths() {
         }
     }
 }
+
+#[test]
+fn squares_are_transposed() {
+    for (dtype, value, closeness) in [
+        ("float32", "A[j * 64 + i]", Closeness::Exact),
+        ("float32", "max(A[j * 64 + i], 0.25) * W[j] + A[j * 64 + i + 16] / W[i]", Closeness::Ulps(64.0)),
+        ("float64", "A[j * 64 + i] + A[j * 65 + i * 1] * W[2]", Closeness::Ulps(64.0)),
+        ("int32", "A[j * 64 + i] - W[i]", Closeness::Exact),
+    ] {
+        for (n, m) in [(8, 8), (16, 16), (16, 48), (32, 16), (12, 16)] {
+            for (outer, inner, of_outer, of_inner) in [("i", "j", n, m), ("j", "i", m, n)] {
+                let text = format!(
+                    "kernel @f(A: in {dtype}[4160], W: in {dtype}[64], B: out {dtype}[4096]) {{
+  for t in 2 independent {{
+    for {outer} in {of_outer} independent {{
+      for {inner} in {of_inner} independent {{
+        B[t * 2048 + i * 64 + j] = {value}
+      }}
+    }}
+  }}
+}}
+"
+                );
+                let regions = check_text(&text, n, closeness);
+                let is_square = n % 16 == 0 && m % 16 == 0;
+                assert!(wide_sets().is_empty() || !is_square || regions > 0, "no region for {n} by {m} {dtype}");
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Workloads with their schedules, and as written: `cargo bench --bench workloads [-- FILTER]`.
+//!
+//! Every program of `workloads/` with a schedule of the same name in `workloads/schedules/` is checked and timed as
+//! `tvmr bench` does, one thread. Shares are of what this machine reaches in the same run: the peak of multiply-adds, measured
+//! alternately with the program, and the roofline, which takes the higher one of what operations and bytes need.
+//! Compile times are medians of a few.
+
+#![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
+
+use std::path::{Path, PathBuf};
+use tvmr::ir::hash::program_hash;
+use tvmr::ir::{DType, Func, Module};
+use tvmr::measure::{Bandwidth, PeakLoop, Summary};
+use tvmr::schedule::Schedule;
+use tvmr::schedule::function::ScheduleFunction;
+use tvmr::script::{Dialect, ParseOptions, parse};
+use tvmr::target::{Isa, Target};
+use tvmr::tune::Interrupt;
+use tvmr::tune::backend::{Backend, Seconds};
+use tvmr::tune::bench::{BenchReport, bench};
+use tvmr::tune::config::Setting;
+use tvmr::tune::native::Native;
+use tvmr::tune::workload::Workload;
+
+/// How often a program is compiled.
+const COMPILATIONS: usize = 7;
+
+fn main() {
+    // Cargo passes `--bench`.
+    let filters: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let target = Target::native().target;
+    let setting = Setting { isa: target.best_isa(), target, threads: 1, strict_fp: false, check: true };
+    let native = Native::new(&setting, None, &Interrupt::new()).expect("threads");
+    machine(&native);
+    println!(
+        "\n{:<24} {:<8} {:>9} {:>9} {:>8} {:>6} {:>9}  {:<12} {:>9}",
+        "workload", "version", "time", "GFLOP/s", "GB/s", "peak", "roofline", "bound by", "compile"
+    );
+    for program in programs() {
+        let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let schedule = program.with_file_name("schedules").join(format!("{name}.py"));
+        let is_wanted = filters.is_empty() || filters.iter().any(|f| name.contains(f.as_str()));
+        if is_wanted && schedule.is_file() {
+            let module = module(&program);
+            let scheduled = apply(&module, &schedule);
+            for i in 0..module.funcs.len() {
+                let workload = Workload::of(&module, i);
+                let title = if module.funcs.len() == 1 { name.clone() } else { format!("{name}:{}", workload.name) };
+                for (version, func) in [("written", workload.func()), ("schedule", &scheduled[i])] {
+                    row(&native, &title, version, &workload, func);
+                }
+            }
+        }
+    }
+}
+
+/// What the machine can do.
+fn machine(native: &Native) {
+    let target = native.machine();
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available(target)) {
+        let peak = |dtype| PeakLoop::new(isa, dtype, 1).map_or(0.0, |p| p.flops_per_second(native.clock()) / 1e9);
+        let (single, double) = (peak(DType::Float32), peak(DType::Float64));
+        println!(
+            "{:<12} {:>4} bits: float32 {single:6.1}, float64 {double:6.1} GFLOP/s",
+            isa.name(),
+            isa.vector_bits()
+        );
+    }
+    let Bandwidth { l1, l2, l3, memory } = Bandwidth::measure(target, native.clock());
+    let [l1, l2, l3, memory] = [l1, l2, l3, memory].map(|b| b / 1e9);
+    println!("reading: L1 {l1:.0}, L2 {l2:.0}, L3 {l3:.0}, memory {memory:.0} GB/s");
+}
+
+fn programs() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    let entries = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let mut programs: Vec<PathBuf> =
+        entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "tir")).collect();
+    programs.sort();
+    programs
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn module(path: &Path) -> Module {
+    let parsed = parse(&text(path), &path.to_string_lossy(), &ParseOptions::default());
+    parsed.unwrap_or_else(|e| panic!("{e}")).module
+}
+
+/// The functions of a program under a schedule with the decisions that it records.
+fn apply(module: &Module, path: &Path) -> Vec<Func> {
+    let function = ScheduleFunction::parse(&text(path), &path.to_string_lossy()).unwrap_or_else(|e| panic!("{e}"));
+    // A function alone may be called `main`, as in the database.
+    let mut schedule = match &module.funcs[..] {
+        [_] => Workload::of(module, 0).schedule(0),
+        _ => Schedule::new(module, 0),
+    };
+    let applied = function.apply_as_recorded(&mut schedule);
+    applied.unwrap_or_else(|e| panic!("{}", function.render_error(&e, &schedule, Dialect::Classic, false)));
+    schedule.module().funcs
+}
+
+fn row(native: &Native, title: &str, version: &str, workload: &Workload, func: &Func) {
+    let mut func = func.clone();
+    func.name = workload.func().name;
+    let program = program_hash(&func);
+    let compile = || native.compile(program, &func).map_or(f64::NAN, |c| c.secs);
+    let compile: Vec<f64> = (0..COMPILATIONS).map(|_| compile()).collect();
+    let compile = Summary::of(&compile).map_or(f64::NAN, |s| s.median);
+    match bench(native, workload, &func, program) {
+        Err(e) => println!("{title:<24} {version:<8} {e}"),
+        Ok(BenchReport { us, gflops, gbs, peak_fraction, roofline_fraction, roofline, .. }) => {
+            let number = |x: Option<f64>, digits: usize| x.map_or_else(|| "-".to_owned(), |x| format!("{x:.digits$}"));
+            println!(
+                "{title:<24} {version:<8} {:>9} {:>9} {gbs:>8.1} {:>6} {:>9}  {:<12} {:>9}",
+                Seconds(us * 1e-6).to_string(),
+                number(gflops, 1),
+                number(peak_fraction, 2),
+                number(roofline_fraction, 2),
+                roofline.bound_by,
+                Seconds(compile).to_string(),
+            );
+        }
+    }
+}

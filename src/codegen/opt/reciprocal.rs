@@ -1,0 +1,89 @@
+//! Divides by what does not change in a loop with its reciprocal.
+//!
+//!     for j in 64: Y[i * 64 + j] = X[i * 64 + j] / S[i]
+//!     // becomes
+//!     for j in 64: Y[i * 64 + j] = X[i * 64 + j] * (1.0 / S[i])
+//!
+//! A division takes as long as several multiplications, and the reciprocal is hoisted. The result is rounded twice, so this is
+//! not done when floats must be computed as written; a reciprocal that is subnormal becomes zero. Before loops become
+//! vectors, so that their remainders compute the same.
+
+use super::machine::Machine;
+use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, DType};
+use crate::loopir::rewrite::{ExprMap, for_each_expr, map_expr, map_operands};
+use crate::loopir::{Arena, BufferId, Expr, ExprId, For, Kernel, Stmt, Ty, VarId};
+use hashbrown::HashSet;
+
+/// Replaces divisions by constants, and by what is the same in all iterations of a loop around.
+pub fn reciprocal(kernel: &mut Kernel, machine: &Machine) {
+    if !machine.reassociates {
+        return;
+    }
+    let body = kernel.body;
+    kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
+        let new = match stmt {
+            Stmt::For(l) => in_loop(kernel, l),
+            other => other,
+        };
+        out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+    });
+}
+
+/// What may differ between iterations.
+#[derive(Default)]
+struct Changes {
+    vars: HashSet<VarId, FxBuild>,
+    buffers: HashSet<BufferId, FxBuild>,
+}
+
+impl Changes {
+    fn touches(&self, arena: &Arena, e: ExprId) -> bool {
+        let mut found = false;
+        for_each_expr(arena, e, &mut |e| {
+            found |= match arena.expr(e) {
+                Expr::Var(v) => self.vars.contains(&v),
+                Expr::Load(b, _) => self.buffers.contains(&b),
+                Expr::Local(_) => true,
+                _ => false,
+            }
+        });
+        found
+    }
+}
+
+fn in_loop(kernel: &mut Kernel, l: For) -> Stmt {
+    let mut changes = Changes::default();
+    changes.vars.insert(l.var);
+    kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+        Stmt::For(For { var, .. }) | Stmt::Let { var, .. } => {
+            changes.vars.insert(var);
+        }
+        Stmt::Store { buffer, .. } => {
+            changes.buffers.insert(buffer);
+        }
+        Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    });
+    let mut memo = ExprMap::default();
+    let body = kernel.rebuild(l.body, &mut |kernel, _, id, stmt, out| {
+        let new =
+            map_operands(stmt, |e| map_expr(&mut kernel.arena, e, &mut memo, &mut |a, e| product(a, e, &changes)));
+        out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+    });
+    Stmt::For(For { body, ..l })
+}
+
+fn product(arena: &mut Arena, e: ExprId, changes: &Changes) -> Option<ExprId> {
+    let Expr::Binary(BinOp::Div, a, b) = arena.expr(e) else { return None };
+    let dtype = arena.dtype(e);
+    if !matches!(dtype, DType::Float32 | DType::Float64) || arena.lanes(e) != 1 {
+        return None;
+    }
+    let one = arena.constant(1, Ty::scalar(dtype));
+    // What does not change in the loop at all is hoisted as it is.
+    if a == one || changes.touches(arena, b) || !changes.touches(arena, a) {
+        return None;
+    }
+    let inverse = arena.binary(BinOp::Div, one, b);
+    Some(arena.binary(BinOp::Mul, a, inverse))
+}

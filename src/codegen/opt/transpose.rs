@@ -1,0 +1,159 @@
+//! Copies a tile through registers where it is contiguous along one loop in what is read, and along the other in what is
+//! written.
+//!
+//!     for j in 16 independent: for i in 16 independent: B[i * 64 + j] = A[j * 64 + i] * 2.0
+//!     // becomes, with vectors of 16 lanes
+//!     B[0] = pack(A[0; 16][0], A[64; 16][0], …) * splat(2.0, 16)
+//!     B[64] = pack(A[0; 16][1], A[64; 16][1], …) * splat(2.0, 16)
+//!     …
+//!
+//! Vectors of lanes with one number, of as many vectors as each has lanes, are rows of a transposed square: the wide back end makes
+//! all rows together, by shuffles, where lane by lane takes a load each. Tiles of a few squares are for it; making tiles
+//! of larger loops is for schedules.
+
+use super::machine::Machine;
+use super::walk::replace_loops;
+use super::widen::Widener;
+use crate::ir::DType;
+use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, map_expr, mentions_var};
+use crate::loopir::{
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
+};
+use smallvec::SmallVec;
+
+/// Iterations of either loop at most: squares are written out, or counted by short loops.
+const MOST: i64 = 64;
+/// Bytes of Cranelift's vectors: for so few lanes squares do not pay.
+const NARROW: usize = 16;
+
+/// Turns tiles into squares.
+pub fn transpose(kernel: &mut Kernel, machine: &Machine) {
+    if machine.vector_bytes > NARROW {
+        kernel.body = body(kernel, kernel.body, machine);
+    }
+}
+
+fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
+    replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        if let Some(tile) = Tile::of(kernel, &l, machine)
+            && let Some(made) = tile.squares(kernel)
+        {
+            out.push(made);
+            return;
+        }
+        let inner = body(kernel, l.body, machine);
+        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+    })
+}
+
+/// Two loops around a store.
+struct Tile {
+    /// The loop along which what is read is contiguous.
+    read: For,
+    /// The one along which what is written is.
+    written: For,
+    buffer: BufferId,
+    index: ExprId,
+    value: ExprId,
+    /// Of a vector.
+    lanes: i64,
+}
+
+impl Tile {
+    fn of(kernel: &Kernel, outer: &For, machine: &Machine) -> Option<Tile> {
+        let arena = &kernel.arena;
+        let &[s] = kernel.stmts.list(outer.body) else { return None };
+        let Stmt::For(inner) = kernel.stmts.get(s) else { return None };
+        let &[s] = kernel.stmts.list(inner.body) else { return None };
+        let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return None };
+        let dtype = kernel.buffer(buffer).dtype;
+        if !matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32) {
+            return None;
+        }
+        let lanes = machine.lanes(dtype);
+        let fits = |l: &For| {
+            l.iterations == Iterations::Independent
+                && l.kind != LoopKind::Parallel
+                && arena.as_int(l.extent).is_some_and(|n| n > 0 && n <= MOST && n % lanes == 0)
+        };
+        if !fits(outer) || !fits(&inner) {
+            return None;
+        }
+        let stride = |index, l: &For| stride(arena, index, l.var);
+        let (read, written) = match (stride(index, outer)?, stride(index, &inner)?) {
+            (_, 1) => (*outer, inner),
+            (1, _) => (inner, *outer),
+            _ => return None,
+        };
+        let (mut found, mut fine) = (false, true);
+        for_each_expr(arena, value, &mut |e| match arena.expr(e) {
+            Expr::Load(b, i) => match (stride(i, &read), stride(i, &written)) {
+                (Some(_), Some(0 | 1)) => fine &= b != buffer,
+                (Some(1), Some(_)) => {
+                    found = true;
+                    fine &= b != buffer && kernel.buffer(b).dtype == dtype;
+                }
+                _ => fine = false,
+            },
+            Expr::Local(_) => fine = false,
+            _ => {}
+        });
+        (found && fine).then_some(Tile { read, written, buffer, index, value, lanes })
+    }
+
+    /// The tile as rows of vectors, in loops over squares.
+    fn squares(&self, kernel: &mut Kernel) -> Option<StmtId> {
+        let Tile { read, written, buffer, lanes, .. } = *self;
+        let mut start = |l: For| {
+            let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+            let extent = kernel.arena.as_int(l.extent)? / lanes;
+            let (extent, first) = (kernel.arena.index(extent), kernel.arena.mul_const(e, lanes));
+            Some((For { var, extent, kind: LoopKind::Serial, ..l }, first))
+        };
+        let (read_loop, read_first) = start(read)?;
+        let (written_loop, written_first) = start(written)?;
+        let value = Widener::new(written.var, written_first, lanes as u16).value(&mut kernel.arena, self.value)?;
+        let index = Substitution::of(written.var, written_first).expr(&mut kernel.arena, self.index);
+        let mut rows: Vec<StmtId> = Vec::new();
+        for row in 0..lanes {
+            let value = self.row(&mut kernel.arena, value, read_first, row as u16)?;
+            let at = kernel.arena.add_const(read_first, row);
+            let mut in_row = Substitution::of(read.var, at);
+            let (index, value) = (in_row.expr(&mut kernel.arena, index), in_row.expr(&mut kernel.arena, value));
+            rows.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
+        }
+        let body = kernel.stmts.body(&rows);
+        let body = kernel.stmts.single(Stmt::For(For { body, ..written_loop }));
+        Some(kernel.stmts.push(Stmt::For(For { body, ..read_loop })))
+    }
+
+    /// The value with what was packed from strided elements taken from whole vectors instead: lane `row` of each.
+    fn row(&self, arena: &mut Arena, value: ExprId, first: ExprId, row: u16) -> Option<ExprId> {
+        let mut to_first = Substitution::of(self.read.var, first);
+        let mut fine = true;
+        let new = map_expr(arena, value, &mut ExprMap::default(), &mut |arena, e| {
+            let Expr::Pack(list) = arena.expr(e) else { return None };
+            let items: SmallVec<[ExprId; 16]> = arena.list(list).into();
+            let mut lanes = SmallVec::<[ExprId; 16]>::new();
+            for item in items {
+                let Expr::Load(buffer, index) = arena.expr(item) else {
+                    fine = false;
+                    return None;
+                };
+                let (index, ty) = (to_first.expr(arena, index), arena.ty(item).with_lanes(self.lanes as u16));
+                let vector = arena.load(buffer, index, ty);
+                lanes.push(arena.extract(vector, row));
+            }
+            Some(arena.pack(&lanes))
+        });
+        fine.then_some(new)
+    }
+}
+
+/// The elements between what successive iterations access, if that is the same for all.
+fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
+    let affine = Affine::of(arena, index);
+    let own = |atom| arena.as_var(atom) == Some(var);
+    let is_plain = affine.terms.iter().all(|t| own(t.0) || !mentions_var(arena, t.0, &mut |v| v == var));
+    is_plain.then(|| affine.terms.iter().filter(|t| own(t.0)).map(|t| t.1).sum())
+}
