@@ -25,7 +25,7 @@ use super::cost::{Costs, UNPOLLED};
 use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
 use assign::Registers;
@@ -345,7 +345,7 @@ impl Planner<'_> {
 
 /// Calls `f` with the nodes of a value that become code by themselves, each once.
 fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
-    fn walk(arena: &Arena, e: ExprId, seen: &mut HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
+    fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
             return;
         }
@@ -357,7 +357,7 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }
-    walk(arena, e, &mut HashSet::default(), f);
+    walk(arena, e, &mut Seen::default(), f);
 }
 
 /// The place of bytes that are loaded as lanes of 32 bits.
