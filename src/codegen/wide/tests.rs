@@ -164,12 +164,12 @@ fn narrow_elements_of_all_row_lengths() {
     }
 }
 
-/// Bytes of both signs in all combinations.
+/// Products of bytes over their whole range, added to what is near the largest number.
 fn dot_nest(a: &str, b: &str, n: u64) -> String {
     format!(
         "kernel @f(A: in {a}[60], B: in {b}[{size}], C: out int32[{c}]) {{
   for i in 5 independent {{
-    for j0 in {n} independent vector {{ C[i * {n} + j0] = int32(7) }}
+    for j0 in {n} independent vector {{ C[i * {n} + j0] = int32(2147480000) }}
     for k in 3 reduction {{
       for j in {n} independent vector {{
         for q in 4 reduction {{
