@@ -56,6 +56,7 @@ pub fn compile(kernel: &Kernel, options: &CodegenOptions) -> Result<CompiledKern
     let optimize = started.elapsed();
     let (mut compiled, _) = assemble(&mut optimized, options, false)?;
     compiled.times.optimize = optimize;
+    tracing::trace!("{:?}", compiled.times);
     Ok(compiled)
 }
 

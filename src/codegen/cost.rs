@@ -3,7 +3,7 @@
 
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
-use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::rewrite::{for_each_operand, for_each_value};
 use crate::loopir::{Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId};
 use crate::target::Isa;
 use hashbrown::{HashMap, HashSet};
@@ -98,9 +98,12 @@ impl Costs {
         let mut polled = false;
         for &s in kernel.stmts.list(body) {
             let stmt = kernel.stmts.get(s);
-            for_each_operand(stmt, |e| {
-                for_each_expr(&kernel.arena, e, &mut |e| sum += self.expr(kernel, e));
-            });
+            // Indices are left out: most become addresses that loops advance.
+            let mut add = |e| for_each_value(&kernel.arena, e, &mut |e| sum += self.expr(kernel, e));
+            match stmt {
+                Stmt::Store { value, .. } => add(value),
+                _ => for_each_operand(stmt, add),
+            }
             match stmt {
                 Stmt::For(l) => {
                     self.order.push(s);

@@ -96,6 +96,20 @@ pub fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     }
 }
 
+/// Calls `f` with the nodes of a value, each once, without the indices of its loads.
+pub fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
+    fn walk(arena: &Arena, e: ExprId, seen: &mut hashbrown::HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
+        if !seen.insert(e) {
+            return;
+        }
+        f(e);
+        if !matches!(arena.expr(e), Expr::Load(..)) {
+            arena.for_each_child(e, |c| walk(arena, c, seen, f));
+        }
+    }
+    walk(arena, e, &mut hashbrown::HashSet::default(), f);
+}
+
 /// Does `e` mention a variable for which `is` holds?
 pub fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
     let mut found = false;

@@ -12,10 +12,11 @@
 //! of addresses are compared first). The guards hold a pattern that a kernel writing out of bounds breaks.
 
 use super::fill;
+use crate::codegen::runtime::memory::{LARGE_PAGE, allocate};
 use crate::ir::DType;
 use crate::ir::interp::TensorRef;
 use crate::loopir::{Access, Kernel};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, dealloc};
 use std::ptr::NonNull;
 
 /// A parameter of a function.
@@ -115,8 +116,6 @@ pub enum Damage {
 /// Alignment of a buffer's first byte.
 const ALIGN: usize = 64;
 const PAGE: usize = 4096;
-/// From here on memory is backed by large pages where the system allows.
-const HUGE_PAGE: usize = 2 << 20;
 /// Between buffers, at least.
 const GUARD: usize = 256;
 const GUARD_BYTE: u8 = 0xc5;
@@ -163,12 +162,10 @@ impl Arguments {
         }
         end = end.saturating_add(GUARD as u128);
         let fail = || ArgumentsError(end);
-        let align = if end >= HUGE_PAGE as u128 { HUGE_PAGE } else { PAGE };
-        let size = usize::try_from(end).ok().filter(|&n| n <= isize::MAX as usize - 2 * HUGE_PAGE).ok_or_else(fail)?;
+        let align = if end >= LARGE_PAGE as u128 { LARGE_PAGE } else { PAGE };
+        let size = usize::try_from(end).ok().filter(|&n| n <= isize::MAX as usize - 2 * LARGE_PAGE).ok_or_else(fail)?;
         let layout = Layout::from_size_align(size.next_multiple_of(align), align).map_err(|_| fail())?;
-        // SAFETY: the layout has at least the bytes of a guard.
-        let block = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(fail)?;
-        use_large_pages(block, layout);
+        let block = allocate(layout).ok_or_else(fail)?;
         // SAFETY: all starts lie in the block.
         let pointers = starts.iter().map(|&s| unsafe { block.as_ptr().add(s) }).collect();
         let originals = vec![Vec::new(); specs.len()];
@@ -334,17 +331,6 @@ impl Drop for Arguments {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.block.as_ptr(), self.layout) };
     }
-}
-
-/// Asks for large pages: small ones add misses of address translation that come and go with what the system hands out.
-fn use_large_pages(block: NonNull<u8>, layout: Layout) {
-    #[cfg(target_os = "linux")]
-    if layout.align() >= HUGE_PAGE {
-        // SAFETY: advice about memory that is ours; it changes no contents. A refusal changes nothing.
-        unsafe { libc::madvise(block.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (block, layout);
 }
 
 /// Tells whether bytes have changed; four chains, so that it reads as fast as memory gives.

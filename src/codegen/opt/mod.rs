@@ -13,6 +13,7 @@ mod machine;
 mod nest;
 mod partition;
 mod pieces;
+mod preconvert;
 mod promote;
 mod reciprocal;
 mod roll;
@@ -65,6 +66,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
     Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
+    Pass { name: "preconvert", run: Simplified(|k, _| preconvert::preconvert(k)) },
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },

@@ -34,26 +34,47 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     let mut l = l;
     let mut after = Vec::new();
     let mut free = free;
+    let left = free;
     let promoted = if may_promote(kernel, &l) { elements(kernel, &l, machine, &mut free) } else { Vec::new() };
-    if !promoted.is_empty() {
-        let mut replacement = Replacement::default();
-        for e in &promoted {
-            let name = kernel.buffer(e.buffer).name;
-            let local = kernel.arena.new_local(name, e.ty);
-            replacement.locals.insert((e.buffer, e.index, e.ty), local);
-            if e.is_read_first {
-                let value = kernel.arena.load(e.buffer, e.index, e.ty);
-                out.push(kernel.stmts.push(Stmt::Set { local, value }));
-            }
-            let value = kernel.arena.local_expr(local);
-            after.push(kernel.stmts.push(Stmt::Store { buffer: e.buffer, index: e.index, value }));
-        }
-        l.body = replacement.body(kernel, l.body);
+    if !promoted.is_empty() && !promote_all(kernel, &mut l, &promoted, machine, out, &mut after) {
+        free = left;
     }
     l.body = body(kernel, l.body, machine, free);
     let same = kernel.stmts.get(s) == Stmt::For(l);
     out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
     out.extend(after);
+}
+
+/// Puts elements into registers in a loop, with what comes before and after it; not where vectors would then be in
+/// registers all through a loop that is too long for that.
+fn promote_all(
+    kernel: &mut Kernel,
+    l: &mut For,
+    promoted: &[Element],
+    machine: &Machine,
+    before: &mut Vec<StmtId>,
+    after: &mut Vec<StmtId>,
+) -> bool {
+    let mut replacement = Replacement::default();
+    for e in promoted {
+        let local = kernel.arena.new_local(kernel.buffer(e.buffer).name, e.ty);
+        replacement.locals.insert((e.buffer, e.index, e.ty), local);
+    }
+    let new = For { body: replacement.body(kernel, l.body), ..*l };
+    if promoted.iter().any(|e| e.ty.is_vector()) && !machine.keeps_vectors(kernel, &new) {
+        return false;
+    }
+    *l = new;
+    for e in promoted {
+        let local = replacement.locals[&(e.buffer, e.index, e.ty)];
+        if e.is_read_first {
+            let value = kernel.arena.load(e.buffer, e.index, e.ty);
+            before.push(kernel.stmts.push(Stmt::Set { local, value }));
+        }
+        let value = kernel.arena.local_expr(local);
+        after.push(kernel.stmts.push(Stmt::Store { buffer: e.buffer, index: e.index, value }));
+    }
+    true
 }
 
 /// Does the loop run at least once, on one thread, with nothing parallel inside, and no check that guards an access?
@@ -102,9 +123,6 @@ fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Ve
                 chosen.push(e);
             }
         }
-    }
-    if chosen.iter().any(|e| e.ty.is_vector()) && !machine.keeps_vectors(kernel, l) {
-        return Vec::new();
     }
     let needed: usize = chosen.iter().map(|e| registers(machine, e.ty)).sum();
     if needed > *free {

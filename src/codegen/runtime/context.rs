@@ -1,9 +1,10 @@
 //! What a kernel runs in: workers, scratch memory, and a flag that stops it.
 
 use super::frame::Status;
+use super::memory::{LARGE_PAGE, allocate};
 use super::workers::Workers;
 use crate::loopir::{BufferId, Failure};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -131,10 +132,10 @@ impl Scratch {
             return block.as_ptr();
         }
         self.free();
-        let size = bytes.max(1).next_multiple_of(SCRATCH_ALIGN);
-        let layout = Layout::from_size_align(size, SCRATCH_ALIGN).expect("scratch is smaller than the address space");
-        // SAFETY: the layout is not empty.
-        let Some(block) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        let align = if bytes >= LARGE_PAGE { LARGE_PAGE } else { SCRATCH_ALIGN };
+        let size = bytes.max(1).next_multiple_of(align);
+        let layout = Layout::from_size_align(size, align).expect("scratch is smaller than the address space");
+        let Some(block) = allocate(layout) else { handle_alloc_error(layout) };
         self.block = Some((block, layout));
         block.as_ptr()
     }

@@ -1,11 +1,12 @@
 //! What compiled kernels need while they run: their view of the world ([`frame`]), threads ([`workers`]), scratch memory
-//! and the stop flag ([`context`]), scalar functions ([`functions`]).
+//! and the stop flag ([`context`], [`memory`]), scalar functions ([`functions`]).
 //!
 //! Compiled code calls nothing that unwinds, allocates or takes a lock; only the fork of a parallel loop may wait.
 
 pub mod context;
 pub(crate) mod frame;
 pub(crate) mod functions;
+pub mod memory;
 pub mod workers;
 
 pub use context::{RunContext, RuntimeFailure, StopFlag};

@@ -343,7 +343,7 @@ impl Planner<'_> {
     }
 }
 
-/// Calls `f` with the nodes of a value, each once, without the indices of its loads.
+/// Calls `f` with the nodes of a value that become code by themselves, each once.
 fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     fn walk(arena: &Arena, e: ExprId, seen: &mut HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {

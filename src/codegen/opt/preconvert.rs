@@ -1,0 +1,232 @@
+//! Converts narrow operands once that a nest of loops would convert again and again.
+//!
+//!     for i in 64: for k in 32: for j in 16: C[i, j] += cast(float32, A[i, k]) * cast(float32, B[k, j])
+//!     // becomes, for operands of 16 bits
+//!     for i in 64: for k in 32: A1[i * 32 + k] = cast(float32, A[i, k])
+//!     for k in 32: for j in 16: B1[k * 16 + j] = cast(float32, B[k, j])
+//!     for i in 64: for k in 32: for j in 16: C[i, j] += A1[i * 32 + k] * B1[k * 16 + j]
+//!
+//! A copy has its elements in the order of memory, without what is not read. It is made where each element is used often
+//! enough, and where it stays small; only of elements that are in bounds whatever conditions there are inside.
+//!
+//! Comes before the nests are arranged, and after [`super::dot`], which works on bytes as they are.
+
+use super::walk::replace_loops;
+use crate::ir::DType;
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var};
+use crate::loopir::{
+    Affine, Body, BufferId, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, VarId,
+};
+use hashbrown::HashSet;
+
+/// How often an element must be used.
+const OFTEN: i64 = 8;
+
+/// Bytes of a copy beyond which there is none: what a second-level cache holds beside others.
+const MAX_COPY: i64 = 1 << 20;
+
+/// Makes copies for all loops of the kernel. Returns whether there are any.
+pub fn preconvert(kernel: &mut Kernel) -> bool {
+    let before = kernel.body;
+    kernel.body = body(kernel, before, &mut Vec::new());
+    kernel.body != before
+}
+
+/// `around` are the parallel loops outside.
+fn body(kernel: &mut Kernel, old: Body, around: &mut Vec<For>) -> Body {
+    replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        if l.kind == LoopKind::Parallel {
+            around.push(l);
+            let inner = body(kernel, l.body, around);
+            around.pop();
+            return out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+        }
+        let placement = if around.is_empty() { Placement::Shared } else { Placement::PerWorker };
+        let mut copies = ExprMap::default();
+        for operand in operands(kernel, s, around) {
+            let (buffer, index) = operand.copy(kernel, placement, out);
+            let value = kernel.load(buffer, index);
+            copies.insert(operand.value, value);
+        }
+        if copies.is_empty() {
+            return out.push(s);
+        }
+        let new = kernel.stmts.body(&[s]);
+        let new = kernel.rebuild(new, &mut |kernel, _, id, stmt, out| {
+            let new = map_operands(stmt, |e| map_expr(&mut kernel.arena, e, &mut copies, &mut |_, _| None));
+            out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+        });
+        out.extend_from_slice(kernel.stmts.list(new));
+    })
+}
+
+/// A conversion of an element, and what is read of the buffer in a nest.
+struct Operand {
+    /// The conversion.
+    value: ExprId,
+    from: BufferId,
+    /// The index without the loops inside.
+    start: Affine,
+    /// Variables of the loops with what they add to the index and their extents, the longest step first.
+    steps: Vec<(VarId, i64, i64)>,
+}
+
+/// The conversions in a loop that are worth a copy.
+fn operands(kernel: &Kernel, s: StmtId, around: &[For]) -> Vec<Operand> {
+    let mut search = Search {
+        kernel,
+        around,
+        loops: Vec::new(),
+        names: HashSet::default(),
+        written: HashSet::default(),
+        seen: HashSet::default(),
+        found: Vec::new(),
+    };
+    let note = |search: &mut Search, stmt: Stmt| match stmt {
+        Stmt::Store { buffer, .. } => drop(search.written.insert(buffer)),
+        Stmt::Let { var, .. } => drop(search.names.insert(var)),
+        Stmt::For(_) | Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    };
+    if let Stmt::For(l) = kernel.stmts.get(s) {
+        kernel.for_each_stmt(l.body, &mut |_, stmt| note(&mut search, stmt));
+    }
+    search.stmt(s);
+    search.found
+}
+
+struct Search<'a> {
+    kernel: &'a Kernel,
+    around: &'a [For],
+    /// The loops around, the copy's first.
+    loops: Vec<For>,
+    names: HashSet<VarId, FxBuild>,
+    written: HashSet<BufferId, FxBuild>,
+    seen: HashSet<ExprId, FxBuild>,
+    found: Vec<Operand>,
+}
+
+impl Search<'_> {
+    fn stmt(&mut self, s: StmtId) {
+        let stmt = self.kernel.stmts.get(s);
+        for_each_operand(stmt, |e| self.expr(e));
+        match stmt {
+            Stmt::For(l) if l.kind != LoopKind::Parallel => {
+                self.loops.push(l);
+                self.body(l.body);
+                self.loops.pop();
+            }
+            Stmt::If { then, otherwise, .. } => {
+                self.body(then);
+                self.body(otherwise);
+            }
+            Stmt::For(_) | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        }
+    }
+
+    fn body(&mut self, body: Body) {
+        for &s in self.kernel.stmts.list(body) {
+            self.stmt(s);
+        }
+    }
+
+    fn expr(&mut self, e: ExprId) {
+        let kernel = self.kernel;
+        for_each_expr(&kernel.arena, e, &mut |e| {
+            if !self.seen.contains(&e)
+                && let Some(operand) = self.operand(e)
+            {
+                self.found.push(operand);
+                self.seen.insert(e);
+            }
+        });
+    }
+
+    fn operand(&self, value: ExprId) -> Option<Operand> {
+        let (arena, buffers) = (&self.kernel.arena, self.kernel);
+        let Expr::Cast(element) = arena.expr(value) else { return None };
+        let Expr::Load(from, index) = arena.expr(element) else { return None };
+        let (narrow, wide) = (arena.ty(element), arena.dtype(value));
+        let is_narrow = narrow.lanes == 1 && narrow.dtype.bytes() <= 2 && narrow.dtype != DType::Bool;
+        if !is_narrow || !matches!(wide, DType::Float32 | DType::Int32) || self.written.contains(&from) {
+            return None;
+        }
+        // A sum of the loops and of what does not change in them.
+        let mut start = Affine::of(arena, index);
+        let mut steps = Vec::new();
+        let mut all = 1i64;
+        for l in &self.loops {
+            let n = arena.as_int(l.extent).filter(|&n| n > 0)?;
+            all = all.saturating_mul(n);
+            if let Some(at) = start.terms.iter().position(|t| arena.as_var(t.0) == Some(l.var)) {
+                steps.push((l.var, start.terms.remove(at).1, n));
+            }
+        }
+        steps.sort_by_key(|&(_, step, n)| (std::cmp::Reverse(step), std::cmp::Reverse(n)));
+        let copied = steps.iter().map(|s| s.2).fold(1, i64::saturating_mul);
+        let is_small = copied.saturating_mul(4) <= MAX_COPY && copied.saturating_mul(OFTEN) <= all;
+        if !is_small || steps.iter().any(|s| s.1 <= 0) {
+            return None;
+        }
+        // In bounds, and outside of the loops nothing but parallel ones.
+        let mut last = start.constant;
+        for &(_, step, n) in &steps {
+            last = last.checked_add(step.checked_mul(n - 1)?)?;
+        }
+        for &(atom, c) in &start.terms {
+            let var = arena.as_var(atom)?;
+            let l = self.around.iter().find(|l| l.var == var)?;
+            let n = arena.as_int(l.extent).filter(|&n| n > 0 && c > 0)?;
+            last = last.checked_add(c.checked_mul(n - 1)?)?;
+        }
+        let inside = |v| self.names.contains(&v) || self.loops.iter().any(|l| l.var == v);
+        let is_free = start.terms.iter().all(|t| !mentions_var(arena, t.0, &mut { inside }));
+        let fits = start.constant >= 0 && last < buffers.buffer(from).len;
+        (fits && is_free).then_some(Operand { value, from, start, steps })
+    }
+}
+
+impl Operand {
+    /// Puts out the copy; returns its buffer, and where in it the element of an iteration is.
+    fn copy(&self, kernel: &mut Kernel, placement: Placement, out: &mut Vec<StmtId>) -> (BufferId, ExprId) {
+        let len = self.steps.iter().map(|s| s.2).product();
+        let name = format!("{}_wide", kernel.buffer(self.from).name);
+        let buffer = kernel.add_scratch(name.as_str(), kernel.arena.dtype(self.value), len, placement);
+        let mut index = Affine::default();
+        let mut left = len;
+        for &(var, _, n) in &self.steps {
+            left /= n;
+            let var = kernel.arena.var_expr(var);
+            index.add_term(var, left);
+        }
+        // Loops that continue each other are one.
+        let mut merged: Vec<(i64, i64)> = Vec::new();
+        for &(_, step, n) in &self.steps {
+            match merged.last_mut() {
+                Some(last) if last.0 == step * n => *last = (step, last.1 * n),
+                _ => merged.push((step, n)),
+            }
+        }
+        let (mut from, mut to, mut left) = (self.start.clone(), Affine::default(), len);
+        let mut vars = Vec::new();
+        for &(step, n) in &merged {
+            left /= n;
+            let (var, e) = kernel.arena.new_index("c");
+            vars.push((var, n));
+            from.add_term(e, step);
+            to.add_term(e, left);
+        }
+        let (from, to) = (from.to_expr(&mut kernel.arena), to.to_expr(&mut kernel.arena));
+        let element = kernel.load(self.from, from);
+        let dtype = kernel.arena.dtype(self.value);
+        let value = kernel.arena.cast(dtype, element);
+        let mut s = kernel.store(buffer, to, value);
+        for (var, n) in vars.into_iter().rev() {
+            let (extent, body) = (kernel.arena.index(n), kernel.stmts.body(&[s]));
+            let (kind, iterations) = (LoopKind::Serial, Iterations::Independent);
+            s = kernel.stmts.push(Stmt::For(For { var, extent, kind, iterations, hints: Hints::default(), body }));
+        }
+        out.push(s);
+        (buffer, index.to_expr(&mut kernel.arena))
+    }
+}
