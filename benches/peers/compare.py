@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """How fast is tvmr beside others?
 
-usage: compare.py TVMR [FILTER ...] [--rounds N] [--venv DIR] [--tvm] [--json]
+usage: compare.py TVMR [FILTER ...] [--rounds N] [--venv DIR] [--json]
 
 Times each workload with its schedule (workloads/schedules/NAME.py, if there is one) by `tvmr bench`, and the same
 computation by a peer, on one thread each, in turns: a round is one run of tvmr and one of the peer, in alternating order.
 Printed are the medians over the rounds, and the median of the rounds' ratios; above 1, tvmr is faster.
 
 * numpy (OpenBLAS) for products of matrices and vectors;
-* onnxruntime for convolutions, softmax and layer normalisation;
-* with --tvm, TVM as well: the program that `tvmr apply` prints, compiled by TVM through LLVM.
+* onnxruntime for convolutions, softmax and layer normalisation.
 
 The script makes a virtual environment for itself at the first run (DIR, default ~/.cache/tvmr-peers) and runs in it.
+TVM is installed there as well, for records.py.
 """
 import argparse
 import json
@@ -46,7 +46,7 @@ def environment(directory):
             if run.returncode != 0 and packages is not PACKAGES[-1]:
                 sys.exit(f"cannot install {' '.join(packages)}")
         done.touch()
-    variables = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS")}
+    variables = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
     if pathlib.Path(sys.prefix) != directory or any(os.environ.get(k) != v for k, v in variables.items()):
         os.environ.update(variables)
         os.execv(python, [str(python), *sys.argv])
@@ -134,37 +134,6 @@ PEERS = {
 }
 
 
-def tvm_of(tvmr, name):
-    """The scheduled program, compiled by TVM."""
-    import numpy
-    import tvm
-    from tvm.script import ir as I
-    from tvm.script import tirx as T
-
-    command = [tvmr, "fmt", program(name), "--dialect", "current"]
-    if schedule(name).exists():
-        command = [tvmr, "apply", program(name), "--trace", schedule(name), "--dialect", "current"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    module = tvm.script.from_source(text, {"T": T, "I": I, "tvm": tvm})
-    module = module if isinstance(module, tvm.IRModule) else tvm.IRModule({"main": module})
-    func = module["main"]
-    target = tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()})
-    built = tvm.compile(module, target=target)
-    arrays = []
-    for param in func.params:
-        buffer = func.buffer_map[param]
-        data = random(*[int(n) for n in buffer.shape])
-        arrays.append(tvm.runtime.tensor(data.astype(str(buffer.dtype))))
-    call = built["main"]
-    return "tvm", lambda: call(*arrays)
-
-
-def host_cpu():
-    import tvm
-
-    return tvm.get_global_func("target.llvm_get_system_cpu")()
-
-
 # ---- timing ----------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +206,6 @@ def main():
     parser.add_argument("filters", nargs="*", metavar="FILTER")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--venv", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "tvmr-peers")
-    parser.add_argument("--tvm", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     environment(args.venv.absolute())
@@ -245,21 +213,19 @@ def main():
     for name, make in PEERS.items():
         if args.filters and not any(f in name for f in args.filters):
             continue
-        makes = [make, *([lambda: tvm_of(args.tvmr, name)] if args.tvm else [])]
-        for make in makes:
-            r = compare(args.tvmr, name, make, args.rounds)
-            results.append(r)
-            if args.json:
-                continue
-            if "skipped" in r:
-                print(f"{name:<18} skipped: {r['skipped']}", flush=True)
-                continue
-            low, high = r["ratio_range"]
-            print(
-                f"{name:<18} tvmr {r['tvmr_us']:10.2f} µs   {r['peer']:<12} {r['peer_us']:10.2f} µs   "
-                f"ratio {r['ratio']:5.2f} ({low:.2f} to {high:.2f})",
-                flush=True,
-            )
+        r = compare(args.tvmr, name, make, args.rounds)
+        results.append(r)
+        if args.json:
+            continue
+        if "skipped" in r:
+            print(f"{name:<18} skipped: {r['skipped']}", flush=True)
+            continue
+        low, high = r["ratio_range"]
+        print(
+            f"{name:<18} tvmr {r['tvmr_us']:10.2f} µs   {r['peer']:<12} {r['peer_us']:10.2f} µs   "
+            f"ratio {r['ratio']:5.2f} ({low:.2f} to {high:.2f})",
+            flush=True,
+        )
     if args.json:
         print(json.dumps(results, indent=2))
 
