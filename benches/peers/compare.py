@@ -30,8 +30,11 @@ PACKAGES = [
     ["--no-deps", "apache-tvm-ffi==0.1.14.post1"],
     ["onnxruntime", "onnx"],
 ]
-# A batch of calls takes at least so many seconds.
-BATCH = 0.01
+# A batch of calls takes at least so many seconds: long against the clock, short against what else may run.
+BATCH = 0.0005
+BATCHES = 101
+# So long calls are made before any is timed.
+WARM_UP = 0.05
 
 
 def environment(directory):
@@ -163,7 +166,7 @@ def batch(run, n):
 
 
 def calls(run):
-    """How many calls make a batch; also warms up."""
+    """How many calls make a batch."""
     n = 1
     while batch(run, n) * n < BATCH:
         n *= 2
@@ -171,9 +174,9 @@ def calls(run):
 
 
 def peer_us(run, n):
-    """The median of some batches after a warm one, as tvmr reports the median of its own."""
-    batch(run, n)
-    return 1e6 * statistics.median(batch(run, n) for _ in range(9))
+    """The median of many batches in a warm loop, as tvmr reports the median of its own."""
+    batch(run, max(n, int(n * WARM_UP / BATCH / 2)) if n > 1 else 2)
+    return 1e6 * statistics.median(batch(run, n) for _ in range(BATCHES))
 
 
 def compare(tvmr, name, make, rounds):
