@@ -4,7 +4,8 @@ use super::expr::{Arena, Expr, ExprId, LocalId, Ty, VarId};
 use super::kernel::{BufferId, Kernel};
 use super::stmt::{Body, For, Stmt, StmtId};
 use crate::ir::expr::FxBuild;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
 
 /// A map keyed by expressions.
 pub type ExprMap = HashMap<ExprId, ExprId, FxBuild>;
@@ -81,24 +82,52 @@ pub fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> Stmt {
     }
 }
 
+/// A set of nodes, made for walks: most expressions have few.
+#[derive(Default)]
+pub struct Seen {
+    few: SmallVec<[ExprId; 24]>,
+    /// All of them, once there are more.
+    many: HashSet<ExprId, FxBuild>,
+}
+
+impl Seen {
+    /// Adds a node; `false` if it was there.
+    pub fn insert(&mut self, e: ExprId) -> bool {
+        if !self.many.is_empty() {
+            return self.many.insert(e);
+        }
+        if self.few.contains(&e) {
+            return false;
+        }
+        if self.few.len() < self.few.inline_size() {
+            self.few.push(e);
+        } else {
+            self.many.extend(self.few.drain(..));
+            self.many.insert(e);
+        }
+        true
+    }
+}
+
+fn is_leaf(arena: &Arena, e: ExprId) -> bool {
+    matches!(arena.expr(e), Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_))
+}
+
 /// Calls `f` with `e` and everything below, operands first, each node once.
 pub fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
-    fn walk(arena: &Arena, e: ExprId, seen: &mut hashbrown::HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
+    fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
             return;
         }
         arena.for_each_child(e, |c| walk(arena, c, seen, f));
         f(e);
     }
-    match arena.expr(e) {
-        Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => f(e),
-        _ => walk(arena, e, &mut hashbrown::HashSet::default(), f),
-    }
+    if is_leaf(arena, e) { f(e) } else { walk(arena, e, &mut Seen::default(), f) }
 }
 
 /// Calls `f` with the nodes of a value, each once, without the indices of its loads.
 pub fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
-    fn walk(arena: &Arena, e: ExprId, seen: &mut hashbrown::HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
+    fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
             return;
         }
@@ -107,14 +136,22 @@ pub fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }
-    walk(arena, e, &mut hashbrown::HashSet::default(), f);
+    walk(arena, e, &mut Seen::default(), f);
 }
 
 /// Does `e` mention a variable for which `is` holds?
 pub fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
-    let mut found = false;
-    for_each_expr(arena, e, &mut |x| found |= arena.as_var(x).is_some_and(&mut *is));
-    found
+    fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, is: &mut impl FnMut(VarId) -> bool) -> bool {
+        if is_leaf(arena, e) {
+            return arena.as_var(e).is_some_and(&mut *is);
+        }
+        let mut found = false;
+        if seen.insert(e) {
+            arena.for_each_child(e, |c| found = found || walk(arena, c, seen, is));
+        }
+        found
+    }
+    walk(arena, e, &mut Seen::default(), is)
 }
 
 /// Does evaluating `e` read memory?

@@ -77,7 +77,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
     // How it is computed: in registers, and nothing twice.
     Pass { name: "promote", run: Plain(promote::promote) },
-    Pass { name: "unroll_reductions", run: Plain(unroll::unroll_reductions) },
+    Pass { name: "unroll_around_registers", run: Plain(unroll::unroll_around_registers) },
     Pass { name: "simplify_iterations", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },

@@ -24,13 +24,11 @@ use super::machine::{Machine, ROW};
 use super::walk::replace_loops;
 use super::widen::Widener;
 use crate::codegen::facts::neutral;
-use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
-use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
+use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
-use hashbrown::HashSet;
 
 /// Vectorises all loops that can and should be.
 pub fn vectorize(kernel: &mut Kernel, machine: &Machine) {
@@ -78,7 +76,7 @@ impl Shape {
         let arena = &kernel.arena;
         let mut shape =
             Shape { pays: true, dtype: DType::Bool, narrowest: 16, pressure: 1, stores: Vec::new(), loads: Vec::new() };
-        let mut seen = HashSet::<ExprId, FxBuild>::default();
+        let mut seen = Seen::default();
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
             match stmt {
                 Stmt::Store { buffer, index, value } => {

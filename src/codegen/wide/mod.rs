@@ -25,7 +25,7 @@ use super::cost::{Costs, UNPOLLED};
 use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
 use assign::Registers;
@@ -345,7 +345,7 @@ impl Planner<'_> {
 
 /// Calls `f` with the nodes of a value that become code by themselves, each once.
 fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
-    fn walk(arena: &Arena, e: ExprId, seen: &mut HashSet<ExprId, FxBuild>, f: &mut impl FnMut(ExprId)) {
+    fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
             return;
         }
@@ -357,7 +357,7 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }
-    walk(arena, e, &mut HashSet::default(), f);
+    walk(arena, e, &mut Seen::default(), f);
 }
 
 /// The place of bytes that are loaded as lanes of 32 bits.
@@ -396,14 +396,8 @@ fn note_stores(kernel: &Kernel, s: StmtId, written: &mut HashSet<BufferId, FxBui
 /// Is a statement inside of another?
 fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
     let mut found = false;
-    let mut look = |body| kernel.for_each_stmt(body, &mut |s, _| found |= s == inner);
-    match kernel.stmts.get(outer) {
-        Stmt::For(l) => look(l.body),
-        Stmt::If { then, otherwise, .. } => {
-            look(then);
-            look(otherwise);
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    for body in kernel.stmts.get(outer).bodies() {
+        kernel.for_each_stmt(body, &mut |s, _| found |= s == inner);
     }
     found
 }
@@ -412,13 +406,8 @@ fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
 fn each(kernel: &Kernel, s: StmtId, f: &mut impl FnMut(Stmt)) {
     let stmt = kernel.stmts.get(s);
     f(stmt);
-    match stmt {
-        Stmt::For(l) => kernel.for_each_stmt(l.body, &mut |_, stmt| f(stmt)),
-        Stmt::If { then, otherwise, .. } => {
-            kernel.for_each_stmt(then, &mut |_, stmt| f(stmt));
-            kernel.for_each_stmt(otherwise, &mut |_, stmt| f(stmt));
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    for body in stmt.bodies() {
+        kernel.for_each_stmt(body, &mut |_, stmt| f(stmt));
     }
 }
 
@@ -430,13 +419,8 @@ fn each_outside(kernel: &Kernel, body: Body, inside: &HashSet<StmtId, FxBuild>, 
         }
         let stmt = kernel.stmts.get(s);
         f(stmt);
-        match stmt {
-            Stmt::For(l) => each_outside(kernel, l.body, inside, f),
-            Stmt::If { then, otherwise, .. } => {
-                each_outside(kernel, then, inside, f);
-                each_outside(kernel, otherwise, inside, f);
-            }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        for inner in stmt.bodies() {
+            each_outside(kernel, inner, inside, f);
         }
     }
 }
