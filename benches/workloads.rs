@@ -42,11 +42,10 @@ fn main() {
         let is_wanted = filters.is_empty() || filters.iter().any(|f| name.contains(f.as_str()));
         if is_wanted && schedule.is_file() {
             let module = module(&program);
-            let scheduled = apply(&module, &schedule);
-            for i in 0..module.funcs.len() {
+            for (i, scheduled) in apply(&module, &schedule).iter().enumerate() {
                 let workload = Workload::of(&module, i);
                 let title = if module.funcs.len() == 1 { name.clone() } else { format!("{name}:{}", workload.name) };
-                for (version, func) in [("written", workload.func()), ("schedule", &scheduled[i])] {
+                for (version, func) in [("written", workload.func()), ("schedule", scheduled)] {
                     row(&native, &title, version, &workload, func);
                 }
             }
