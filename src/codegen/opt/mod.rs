@@ -63,6 +63,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    // What it reads: bytes four at a time, other narrow operands converted once.
     Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
     Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },

@@ -258,7 +258,7 @@ fn squares_are_transposed() {
         ("float64", "A[j * 64 + i] + A[j * 65 + i * 1] * W[2]", Closeness::Ulps(64.0)),
         ("int32", "A[j * 64 + i] - W[i]", Closeness::Exact),
     ] {
-        for (n, m) in [(8, 8), (16, 16), (16, 48), (32, 16), (12, 16)] {
+        for (n, m) in [(8, 8), (16, 16), (16, 48), (32, 16), (12, 16), (24, 32), (28, 12)] {
             for (outer, inner, of_outer, of_inner) in [("i", "j", n, m), ("j", "i", m, n)] {
                 let text = format!(
                     "kernel @f(A: in {dtype}[4160], W: in {dtype}[64], B: out {dtype}[4096]) {{
