@@ -61,8 +61,43 @@ fn power_of(o: &mut Ops<'_>, base: &Base, x: ExprId, rest: Option<ExprId>) -> Ex
     o.mul(scaled, scale)
 }
 
+/// `e^x` where subnormal numbers are flushed to zero: `p(r) * 2^n` with `x = n * ln 2 + r` and `0 <= r <= ln 2`.
+///
+/// As `p(r)` lies between 1 and 2, the factor overflows and underflows exactly where the result does, so that one is
+/// enough, and the shorter interval takes a polynomial of two degrees less.
+fn exp_of_normal(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    /// Beyond, `n` would not be an exponent any more.
+    const LIMITS: (f32, f32) = (-87.9, 89.0);
+    /// A half less as much as keeps `x = 0` and the largest `x` from the wrong side of a rounding.
+    const HALF: f32 = -0.5 + 1.0 / 262_144.0;
+    /// ln 2, the first part of few bits.
+    const STEP: (f32, f32) = (0.69314575, 1.4286068e-6);
+    const COEFFICIENTS: [f32; 6] = [0.011669389, 0.039062615, 0.16755491, 0.49987084, 1.000006, 1.0];
+    let x = o.at_least(LIMITS.0, x);
+    let x = o.at_most(LIMITS.1, x);
+    let x = o.named("x", x);
+    let (per_step, round) = (o.c(std::f32::consts::LOG2_E), o.c(ROUND));
+    let floor = o.fma_c(x, per_step, HALF);
+    let t = o.add(floor, round);
+    let t = o.named("t", t);
+    let n = o.sub(t, round);
+    let n = o.named("n", n);
+    let (high, low) = (o.c(-STEP.0), o.c(-STEP.1));
+    let r = o.fma(n, high, x);
+    let r = o.fma(n, low, r);
+    let r = o.named("r", r);
+    let p = o.horner(r, &COEFFICIENTS);
+    let bits = o.bits(t);
+    let bits = o.shift_left(bits, FRACTION);
+    let scale = o.float(bits);
+    o.mul(p, scale)
+}
+
 /// `e^x`.
 pub(super) fn exp(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    if !o.keeps_subnormals {
+        return exp_of_normal(o, x);
+    }
     const BASE: Base = Base {
         limits: (-104.0, 89.0),
         per_step: 0.7213475,

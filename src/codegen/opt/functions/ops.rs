@@ -10,6 +10,8 @@ pub(super) struct Ops<'a> {
     lanes: u16,
     /// Is there an instruction for it?
     has_fma: bool,
+    /// Do subnormal numbers count, rather than being flushed to zero?
+    pub keeps_subnormals: bool,
     /// Where names are bound; nothing where there must be none.
     names: Option<&'a mut Vec<Stmt>>,
 }
@@ -17,7 +19,8 @@ pub(super) struct Ops<'a> {
 impl<'a> Ops<'a> {
     /// Operations on so many lanes.
     pub fn new(arena: &'a mut Arena, lanes: u16, machine: &Machine, names: Option<&'a mut Vec<Stmt>>) -> Ops<'a> {
-        Ops { arena, lanes, has_fma: machine.has_fma, names }
+        // Floats that may be reassociated are not strict.
+        Ops { arena, lanes, has_fma: machine.has_fma, keeps_subnormals: !machine.reassociates, names }
     }
 
     /// A value under a name, so that it stays one value however often it is used.
