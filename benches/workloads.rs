@@ -43,10 +43,10 @@ fn main() {
         if is_wanted && schedule.is_file() {
             let module = module(&program);
             let scheduled = apply(&module, &schedule);
-            for i in 0..module.funcs.len() {
+            for (i, scheduled) in scheduled.iter().enumerate() {
                 let workload = Workload::of(&module, i);
                 let title = if module.funcs.len() == 1 { name.clone() } else { format!("{name}:{}", workload.name) };
-                for (version, func) in [("written", workload.func()), ("schedule", &scheduled[i])] {
+                for (version, func) in [("written", workload.func()), ("schedule", scheduled)] {
                     row(&native, &title, version, &workload, func);
                 }
             }

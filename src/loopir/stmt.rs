@@ -153,6 +153,17 @@ pub enum Stmt {
     },
 }
 
+impl Stmt {
+    /// The bodies of the statement; empty ones where it has fewer than two.
+    pub fn bodies(&self) -> [Body; 2] {
+        match *self {
+            Stmt::For(l) => [l.body, Body::EMPTY],
+            Stmt::If { then, otherwise, .. } => [then, otherwise],
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => [Body::EMPTY; 2],
+        }
+    }
+}
+
 /// Owner of the statements of a kernel. Like expressions, statements are values here: a rewritten statement is a new
 /// one, and what is no longer reachable stays behind.
 #[derive(Clone, Default)]

@@ -266,14 +266,19 @@ fn fills_before_reading(
         return false;
     }
     let token = first_use.token;
-    // A load in a loop of the first store, inside the shared ones, comes before later iterations of that store: it must
-    // load what was just stored.
-    let own_loops = &first_use.loops[outer.len()..];
-    let entwined = positions
-        .iter()
-        .map(|&u| &uses.all[u])
-        .any(|u| u.loops.get(outer.len()).is_some_and(|v| own_loops.first() == Some(v)) && u.token != token);
-    if entwined || !conditions_only_clip(draft, uses, first_use) {
+    // A load in a loop of the first store, inside the shared ones, comes before later iterations of that store: each of its
+    // iterations must store what it loads.
+    let own_loop = first_use.loops.get(outer.len()).copied();
+    let in_own_loop = |u: &usize| own_loop.is_some() && uses.all[*u].loops.get(outer.len()).copied() == own_loop;
+    let entwined: Vec<usize> = positions.iter().copied().filter(in_own_loop).collect();
+    if entwined.iter().any(|&u| uses.all[u].token != token) {
+        let shared = shared_loops(uses, &entwined);
+        let inside: Vec<_> = (0..reaches.len()).map(|d| dimension(draft, uses, &entwined, &shared, d)).collect();
+        if !fills_before_reading(draft, uses, &entwined, &shared, &inside) {
+            return false;
+        }
+    }
+    if !conditions_only_clip(draft, uses, first_use) {
         return false;
     }
     let mut digits: SmallVec<[Digit; 4]> = SmallVec::new();

@@ -60,8 +60,9 @@ fn guide() -> Files {
     let page = include_str!("../../docs/adding-an-intrinsic.md");
     let blocks: Vec<&str> =
         page.split("```python\n").skip(1).map(|b| b.split("```").next().expect("a closed block")).collect();
-    let [intrinsic, program, schedule] = blocks[..] else { panic!("three blocks, found {}", blocks.len()) };
-    Files::new(&[("dot8.tir", intrinsic), ("dense.tir", program), ("dense.py", schedule)])
+    let names = ["dot8.tir", "dense.tir", "dense.py", "bytes.tir", "bytes.py"];
+    assert_eq!(names.len(), blocks.len(), "each block is a file");
+    Files::new(&names.into_iter().zip(blocks).collect::<Vec<_>>())
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn the_guide_to_intrinsics_runs() {
     let (program, schedule, intrinsics) = (files.path("dense.tir"), files.path("dense.py"), files.path("dot8.tir"));
     let page = include_str!("../../docs/adding-an-intrinsic.md");
     let commands: Vec<&str> = page.lines().filter_map(|l| l.strip_prefix("$ tvmr ")).collect();
-    assert_eq!(commands.len(), 2);
+    assert_eq!(commands.len(), 4);
     for command in commands {
         let mut command = tvmr(&command.split(' ').collect::<Vec<_>>());
         let r = ran(command.current_dir(files.0.path()).output().expect("an end"));
@@ -82,6 +83,15 @@ fn the_guide_to_intrinsics_runs() {
     let unknown = fails(&["apply", &program, "--trace", &schedule], 2, "there is no tensor intrinsic `dot8`");
     assert!(unknown.err.contains("`dot_16x4_vnni`") && unknown.err.contains("`--intrin FILE` registers more"));
     fails(&["bench", &program, "--trace", &schedule], 2, "there is no tensor intrinsic `dot8`");
+}
+
+#[test]
+fn schedules_for_narrow_types_keep_results() {
+    for name in ["matmul_u8s8", "matmul_int8", "matmul_bf16"] {
+        let (program, schedule) = (format!("workloads/{name}.tir"), format!("workloads/schedules/{name}.py"));
+        let r = succeeds(&["apply", &program, "--trace", &schedule, "--check"]);
+        assert!(r.err.contains("checked: same results"), "{}", r.err);
+    }
 }
 
 #[test]

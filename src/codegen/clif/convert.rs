@@ -278,17 +278,32 @@ impl Emitter<'_, '_> {
     }
 
     fn dot4_part(&mut self, acc: Value, a: Value, b: Value) -> Value {
-        let (a, b) = (self.recast(types::I16X8, a), self.recast(types::I16X8, b));
-        let low = self.int_like(types::I16X8, 0xff);
-        let even_a = self.b.ins().band(a, low);
-        let odd_a = self.b.ins().ushr_imm_u(a, 8);
-        let even_b = self.b.ins().ishl_imm_u(b, 8);
-        let even_b = self.b.ins().sshr_imm_u(even_b, 8);
-        let odd_b = self.b.ins().sshr_imm_u(b, 8);
+        let [even_a, odd_a] = self.byte_halves(a, false);
+        let [even_b, odd_b] = self.byte_halves(b, true);
         let even = self.pairs_of_products(even_a, even_b);
         let odd = self.pairs_of_products(odd_a, odd_b);
         let sum = self.b.ins().iadd(even, odd);
         self.b.ins().iadd(acc, sum)
+    }
+
+    /// The bytes at even and at odd places as 16-bit lanes. Several dot products take them from the same vector.
+    fn byte_halves(&mut self, v: Value, signed: bool) -> [Value; 2] {
+        let key = self.b.current_block().map(|block| (block, v, signed));
+        if let Some(&known) = key.and_then(|key| self.byte_halves.get(&key)) {
+            return known;
+        }
+        let words = self.recast(types::I16X8, v);
+        let halves = if signed {
+            let even = self.b.ins().ishl_imm_u(words, 8);
+            [self.b.ins().sshr_imm_u(even, 8), self.b.ins().sshr_imm_u(words, 8)]
+        } else {
+            let low = self.int_like(types::I16X8, 0xff);
+            [self.b.ins().band(words, low), self.b.ins().ushr_imm_u(words, 8)]
+        };
+        if let Some(key) = key {
+            self.byte_halves.insert(key, halves);
+        }
+        halves
     }
 
     /// Products of 16-bit lanes, two neighbours added: one instruction where the machine has it.

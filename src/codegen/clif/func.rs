@@ -46,6 +46,8 @@ pub(super) struct Emitter<'a, 'b> {
     in_body: bool,
     pub reads: ReadsOf,
     memo: Memo,
+    /// The bytes at even and at odd places of vectors, as 16-bit lanes: by block, vector, and whether they have a sign.
+    pub byte_halves: HashMap<(Block, Value, bool), [Value; 2], FxBuild>,
     /// Pointers computed so far, and in which order, to forget them at the end of a scope.
     pub link_values: HashMap<LinkId, Value, FxBuild>,
     pub scoped_links: Vec<LinkId>,
@@ -100,6 +102,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             in_body: false,
             reads: ReadsOf::default(),
             memo: Memo::default(),
+            byte_halves: HashMap::default(),
             link_values: HashMap::default(),
             scoped_links: Vec::new(),
         }

@@ -63,6 +63,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    // What it reads: bytes four at a time, other narrow operands converted once.
     Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
     Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
@@ -77,7 +78,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
     // How it is computed: in registers, and nothing twice.
     Pass { name: "promote", run: Plain(promote::promote) },
-    Pass { name: "unroll_reductions", run: Plain(unroll::unroll_reductions) },
+    Pass { name: "unroll_around_registers", run: Plain(unroll::unroll_around_registers) },
     Pass { name: "simplify_iterations", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },

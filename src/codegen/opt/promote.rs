@@ -13,12 +13,14 @@
 
 use super::machine::Machine;
 use super::walk::replace_loops;
+use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var};
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 /// Promotes elements in all loops of the kernel.
 pub fn promote(kernel: &mut Kernel, machine: &Machine) {
@@ -102,7 +104,7 @@ struct Element {
 /// The elements to promote in a loop.
 fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Vec<Element> {
     let mut found = Accesses::default();
-    found.written(kernel, l.body);
+    found.written(kernel, l);
     if found.of.is_empty() {
         return Vec::new();
     }
@@ -175,12 +177,20 @@ struct Accesses {
 const MAX_ELEMENTS: usize = 32;
 
 impl Accesses {
-    fn written(&mut self, kernel: &Kernel, body: Body) {
-        kernel.for_each_stmt(body, &mut |_, stmt| {
-            if let Stmt::Store { buffer, .. } = stmt {
-                self.of.entry(buffer).or_insert_with(|| Some(Vec::new()));
-            }
+    /// The buffers with an element that stays the same in the loop and is written.
+    fn written(&mut self, kernel: &Kernel, l: &For) {
+        let mut bound: SmallVec<[VarId; 8]> = SmallVec::from_slice(&[l.var]);
+        let mut stores: SmallVec<[(BufferId, ExprId); 32]> = SmallVec::new();
+        kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+            Stmt::For(For { var, .. }) | Stmt::Let { var, .. } => bound.push(var),
+            Stmt::Store { buffer, index, .. } => stores.push((buffer, index)),
+            Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
         });
+        for (buffer, index) in stores {
+            if !self.of.contains_key(&buffer) && !mentions_var(&kernel.arena, index, &mut |v| bound.contains(&v)) {
+                self.of.insert(buffer, Some(Vec::new()));
+            }
+        }
     }
 
     fn body(&mut self, kernel: &Kernel, body: Body, certain: bool) {
@@ -218,18 +228,11 @@ impl Accesses {
         let arena = &kernel.arena;
         // What is only evaluated under a condition is no certain access.
         let mut lazy = false;
+        let mut found: SmallVec<[(BufferId, ExprId, Ty); 4]> = SmallVec::new();
         for_each_expr(arena, e, &mut |e| match arena.expr(e) {
-            Expr::IfThenElse(..) => lazy = true,
-            Expr::Binary(crate::ir::BinOp::And | crate::ir::BinOp::Or, ..) => lazy = true,
+            Expr::IfThenElse(..) | Expr::Binary(BinOp::And | BinOp::Or, ..) => lazy = true,
+            Expr::Load(buffer, index) if self.of.contains_key(&buffer) => found.push((buffer, index, arena.ty(e))),
             _ => {}
-        });
-        let mut found = Vec::new();
-        for_each_expr(arena, e, &mut |e| {
-            if let Expr::Load(buffer, index) = arena.expr(e)
-                && self.of.contains_key(&buffer)
-            {
-                found.push((buffer, index, arena.ty(e)));
-            }
         });
         for (buffer, index, ty) in found {
             self.access(Element {

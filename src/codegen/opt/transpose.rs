@@ -55,7 +55,7 @@ struct Tile {
     buffer: BufferId,
     index: ExprId,
     value: ExprId,
-    /// Of a vector.
+    /// Of a side of the squares.
     lanes: i64,
 }
 
@@ -70,13 +70,14 @@ impl Tile {
         if !matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32) {
             return None;
         }
-        let lanes = machine.lanes(dtype);
-        let fits = |l: &For| {
-            l.iterations == Iterations::Independent
-                && l.kind != LoopKind::Parallel
-                && arena.as_int(l.extent).is_some_and(|n| n > 0 && n <= MOST && n % lanes == 0)
+        let trips = |l: &For| {
+            let is_free = l.iterations == Iterations::Independent && l.kind != LoopKind::Parallel;
+            arena.as_int(l.extent).filter(|&n| is_free && n > 0 && n <= MOST)
         };
-        if !fits(outer) || !fits(&inner) {
+        // Squares as large as both loops have whole ones of.
+        let common = 1 << (trips(outer)? | trips(&inner)?).trailing_zeros();
+        let lanes = machine.lanes(dtype).min(common);
+        if lanes as usize * dtype.bytes() <= NARROW {
             return None;
         }
         let stride = |index, l: &For| stride(arena, index, l.var);

@@ -9,8 +9,8 @@
 //! out costs compile time, and beyond a few hundred operations nothing is won.
 
 use super::machine::Machine;
-use crate::loopir::rewrite::{Substitution, for_each_operand};
-use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty};
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
+use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty};
 
 /// Operations that a loop marked `Unroll` may become. More than any register tile has.
 const MAX_OPERATIONS: i64 = 400;
@@ -20,20 +20,21 @@ const MAX_HINTED: i64 = 96;
 
 /// Writes out the loops of the kernel but for its reductions.
 pub fn unroll(kernel: &mut Kernel, machine: &Machine) {
-    kernel.body = body(kernel, kernel.body, &Unroll { machine, reductions: false }, 0).0;
+    kernel.body = body(kernel, kernel.body, &Unroll { machine, has_registers: false }, 0).0;
 }
 
 /// Writes out some iterations of innermost reductions together. What they add to is in registers by then: a sum stays in
-/// them even if no loop is left.
-pub fn unroll_reductions(kernel: &mut Kernel, machine: &Machine) {
-    kernel.body = body(kernel, kernel.body, &Unroll { machine, reductions: true }, 0).0;
+/// them even if no loop is left. Loops over a tile that has just been computed are written out too, so that they find it
+/// in registers.
+pub fn unroll_around_registers(kernel: &mut Kernel, machine: &Machine) {
+    kernel.body = body(kernel, kernel.body, &Unroll { machine, has_registers: true }, 0).0;
 }
 
 /// What is written out, and for what.
 struct Unroll<'a> {
     machine: &'a Machine,
-    /// Reductions, or everything else?
-    reductions: bool,
+    /// Are sums in registers: is it reductions and what follows them that is written out, or everything else?
+    has_registers: bool,
 }
 
 /// What a body consists of, as it is after unrolling.
@@ -99,12 +100,12 @@ fn for_loop(
     let n = kernel.arena.as_int(l.extent).unwrap_or(i64::MAX);
     let size = Size { statements: inner.statements.saturating_mul(n), operations: inner.operations.saturating_mul(n) };
     let wanted = match l.kind {
-        _ if how.reductions => false,
+        _ if how.has_registers => size.operations <= MAX_OPERATIONS && reads_tile(kernel, &l, how.machine),
         LoopKind::Unroll => size.operations <= MAX_OPERATIONS,
         LoopKind::Serial => size.statements <= hint as i64 && size.operations <= MAX_HINTED,
         LoopKind::Parallel | LoopKind::Vector => false,
     };
-    if how.reductions
+    if how.has_registers
         && let Some(by) = partial(kernel, &l, n, inner, how.machine)
     {
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
@@ -143,6 +144,25 @@ fn for_loop(
         out.extend_from_slice(kernel.stmts.list(copy));
     }
     size
+}
+
+/// Is it a loop of stores that reads elements of its own of scratch which fits the registers?
+fn reads_tile(kernel: &Kernel, l: &For, machine: &Machine) -> bool {
+    let arena = &kernel.arena;
+    let (mut reads, mut simple) = (false, l.kind == LoopKind::Serial && l.iterations == Iterations::Independent);
+    kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+        Stmt::Store { value, .. } => for_each_expr(arena, value, &mut |e| {
+            if let Expr::Load(buffer, index) = arena.expr(e)
+                && let buffer = kernel.buffer(buffer)
+                && matches!(buffer.storage, Storage::Scratch(_))
+                && buffer.bytes() <= machine.registers * machine.vector_bytes
+            {
+                reads |= mentions_var(arena, index, &mut |v| v == l.var);
+            }
+        }),
+        _ => simple = false,
+    });
+    simple && reads
 }
 
 /// Iterations of a reduction to write out together. Multiply-add overwrites a factor in what Cranelift emits, so that each

@@ -3,7 +3,7 @@
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var};
-use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, VarId};
+use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, VarId};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
@@ -56,12 +56,17 @@ impl Widener {
             Stmt::Store { buffer, index, value } if kernel.arena.lanes(value) > 1 => {
                 // Bytes of one value, right before those of the next iteration.
                 let arena = &mut kernel.arena;
-                let Expr::Reinterpret(word) = arena.expr(value) else { return None };
-                if arena.lanes(word) > 1 || self.stride(arena, index) != Some(i64::from(arena.lanes(value))) {
+                if self.stride(arena, index) != Some(i64::from(arena.lanes(value))) {
                     return None;
                 }
-                let (words, dtype) = (self.wide(arena, word)?, arena.dtype(value));
-                let value = arena.reinterpret(dtype, words);
+                let value = match arena.expr(value) {
+                    Expr::Reinterpret(word) if arena.lanes(word) == 1 => {
+                        let (words, dtype) = (self.wide(arena, word)?, arena.dtype(value));
+                        arena.reinterpret(dtype, words)
+                    }
+                    Expr::Load(from, at) => self.bytes(arena, value, from, at)?,
+                    _ => return None,
+                };
                 let index = self.uniform(arena, index);
                 Stmt::Store { buffer, index, value }
             }
@@ -222,18 +227,19 @@ impl Widener {
                 let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
                 arena.cast(dtype, a)
             }
-            Expr::Reinterpret(a) if arena.lanes(a) > 1 => match arena.expr(a) {
-                // Bytes of one iteration that follow those of the one before.
-                Expr::Load(buffer, index) if self.stride(arena, index) == Some(i64::from(arena.lanes(a))) => {
-                    let ty = arena.ty(a);
-                    let ty = ty.with_lanes(ty.lanes * lanes);
-                    let index = self.uniform(arena, index);
-                    let bytes = arena.load(buffer, index, ty);
-                    let dtype = arena.dtype(e);
-                    arena.reinterpret(dtype, bytes)
+            Expr::Reinterpret(a) if arena.lanes(a) > 1 => {
+                let bytes = match arena.expr(a) {
+                    Expr::Load(buffer, index) => self.bytes(arena, a, buffer, index),
+                    _ => None,
+                };
+                match bytes {
+                    Some(bytes) => {
+                        let dtype = arena.dtype(e);
+                        arena.reinterpret(dtype, bytes)
+                    }
+                    None => self.pack(arena, e)?,
                 }
-                _ => self.pack(arena, e)?,
-            },
+            }
             Expr::Dot4(acc, a, b) => {
                 let (acc, a, b) = (self.wide(arena, acc)?, self.wide(arena, a)?, self.wide(arena, b)?);
                 arena.dot4(acc, a, b)
@@ -256,6 +262,16 @@ impl Widener {
             }
             Expr::Broadcast(_) | Expr::Ramp(..) | Expr::Pack(_) | Expr::Extract(..) | Expr::Reduce(..) => return None,
         })
+    }
+
+    /// The load `e` of several elements in all iterations, if those of one follow those of the one before.
+    fn bytes(&mut self, arena: &mut Arena, e: ExprId, buffer: BufferId, index: ExprId) -> Option<ExprId> {
+        let ty = arena.ty(e);
+        if self.stride(arena, index) != Some(i64::from(ty.lanes)) {
+            return None;
+        }
+        let index = self.uniform(arena, index);
+        Some(arena.load(buffer, index, ty.with_lanes(ty.lanes * self.lanes)))
     }
 
     fn wide(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {

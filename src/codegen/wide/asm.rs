@@ -169,7 +169,7 @@ impl Asm {
     }
 
     /// `kmovw dst, src`: the low 16 bits of a general register.
-    pub fn to_mask(&mut self, dst: u8, src: Gpr) {
+    pub fn load_mask(&mut self, dst: u8, src: Gpr) {
         let high = inverted(src.0 >> 3, 5);
         self.bytes.extend([0xC4, 0xC1 | high, 0x78, 0x92, 0xC0 | (dst << 3) | (src.0 & 7)]);
     }

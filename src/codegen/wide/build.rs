@@ -3,7 +3,7 @@
 use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
 use super::narrow::is_narrow;
-use crate::codegen::facts::{Reads, ReadsOf, neutral};
+use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
@@ -105,7 +105,7 @@ impl Builder<'_> {
     }
 
     /// The mask of the lanes of a last piece.
-    fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
+    pub fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
         let key = (lanes, elem.bytes() as u8);
         if let Some(&mask) = self.lane_masks.get(&key) {
             return mask;
@@ -577,7 +577,7 @@ impl Builder<'_> {
         (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
     }
 
-    fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
+    pub fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
         let bits = self.constant_bits(e, elem)?;
         Some(self.constant(bits, elem))
     }
@@ -600,46 +600,5 @@ impl Builder<'_> {
             out.push(dst);
         }
         out
-    }
-
-    /// All lanes combined, half of them at a time.
-    fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
-        let Shape { elem, mut width, n, last } = self.shape(a)?;
-        let dtype = self.kernel.arena.dtype(a);
-        let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
-        let op = match op {
-            BinOp::Add => Op2::Add,
-            BinOp::Mul => Op2::Mul,
-            BinOp::Min => Op2::Min,
-            BinOp::Max => Op2::Max,
-            _ => return None,
-        };
-        let mut pieces = self.expr(a)?;
-        if let Some(lanes) = last {
-            let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
-            let (dst, then) = (self.fresh(), pieces[n - 1]);
-            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
-            pieces[n - 1] = dst;
-        }
-        let mut left = n;
-        while left > 1 {
-            let half = left / 2;
-            let merged = self.binary(op, &pieces[..half], &pieces[left - half..], elem, width);
-            let middle: Pieces = pieces[half..left - half].into();
-            pieces = merged.into_iter().chain(middle).collect();
-            left = pieces.len();
-        }
-        let mut lanes = width.bytes()? / elem.bytes();
-        let mut one = pieces[0];
-        while lanes > 1 {
-            let upper = self.fresh();
-            self.push(Inst::Unary { op: Op1::UpperHalf, dst: upper, a: one, elem, width });
-            lanes /= 2;
-            width = if lanes == 1 { Width::Scalar } else { width.half() };
-            let dst = self.fresh();
-            self.push(Inst::Binary { op, dst, a: one, b: upper, elem, width });
-            one = dst;
-        }
-        Some(SmallVec::from_elem(one, 1))
     }
 }

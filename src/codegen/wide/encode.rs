@@ -290,7 +290,7 @@ impl Encoder<'_> {
     fn first_lanes(&mut self, dst: u8, lanes: u8, elem: Elem) {
         if self.asm.evex {
             self.asm.set(RAX, (1 << lanes) - 1);
-            self.asm.to_mask(dst, RAX);
+            self.asm.load_mask(dst, RAX);
         } else {
             // A byte for each lane, extended with its sign.
             let bits = (1u64 << (8 * lanes)) - 1;

@@ -27,6 +27,11 @@ fn disassemble(bytes: &[u8]) -> Vec<String> {
     lines
 }
 
+/// A number as the formatter has it.
+fn number(n: i32) -> String {
+    if n < 10 { n.to_string() } else { format!("{n:#x}") }
+}
+
 /// How instructions are encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Set {
@@ -138,8 +143,8 @@ fn each_place(bytes: i32, f: impl Fn(Mem, &str)) {
         for disp in [0, 1, 127, 128, -128, -129, 127 * bytes, 128 * bytes, -128 * bytes, 0x12345, -0x0765_4321] {
             let text = match disp {
                 0 => format!("[{name}]"),
-                d if d < 0 => format!("[{name}-{:#x}]", -d),
-                d => format!("[{name}+{d:#x}]"),
+                d if d < 0 => format!("[{name}-{}]", number(-d)),
+                d => format!("[{name}+{}]", number(d)),
             };
             f(Mem { stream: StreamId(stream), disp }, &text);
         }
@@ -362,7 +367,7 @@ fn arithmetic() {
                     (false, Width::Y) => ("vperm2f128", which[2]),
                     _ => continue,
                 };
-                let which = if which < 10 { format!("{which}") } else { format!("{which:#x}") };
+                let which = number(which);
                 let expected = format!("{name} {d}, {a}, {b}, {which}");
                 check(&regs, None, Inst::Binary { op, dst: D, a: A, b: B, elem, width }, &[expected]);
             }
@@ -462,7 +467,7 @@ fn operations_on_one_value() {
         for &width in regs.set.widths() {
             let (d, a) = (regs.v(D, width), regs.v(A, width));
             for by in [1, 23, 31] {
-                let text = if by < 10 { format!("{by}") } else { format!("{by:#x}") };
+                let text = number(i32::from(by));
                 let shift = |left| Inst::Shift { dst: D, a: A, left, by, width };
                 check(&regs, None, shift(true), &[format!("vpslld {d}, {a}, {text}")]);
                 check(&regs, None, shift(false), &[format!("vpsrad {d}, {a}, {text}")]);
@@ -634,7 +639,7 @@ fn loops_count_and_advance_their_pointers() {
         expected.extend((0..n).map(|i| format!("add {}, {:#x}", names[i as usize], step(i))));
         expected.push(format!("dec {counter}"));
         expected.push("jne".into());
-        expected.extend((0..n).map(|i| format!("add {}, -{:#x}", names[i as usize], 100 * step(i))));
+        expected.extend((0..n).map(|i| format!("add {}, {:#x}", names[i as usize], -i64::from(100 * step(i)))));
         expected.extend(saved.iter().rev().map(|r| format!("pop {r}")));
         expected.extend(["vzeroupper".to_string(), "ret".to_string()]);
         let found: Vec<String> = lines

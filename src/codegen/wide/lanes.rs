@@ -2,6 +2,7 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Op1, Op2, Rounding, Shift16, VReg, Width};
+use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, Expr, ExprId};
 
@@ -150,6 +151,47 @@ impl Builder<'_> {
         let dst = self.fresh();
         self.push(Inst::ShiftByte { dst, a, kind, width });
         dst
+    }
+
+    /// All lanes combined, half of them at a time.
+    pub fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
+        let Shape { elem, mut width, n, last } = self.shape(a)?;
+        let dtype = self.kernel.arena.dtype(a);
+        let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
+        let op = match op {
+            BinOp::Add => Op2::Add,
+            BinOp::Mul => Op2::Mul,
+            BinOp::Min => Op2::Min,
+            BinOp::Max => Op2::Max,
+            _ => return None,
+        };
+        let mut pieces = self.expr(a)?;
+        if let Some(lanes) = last {
+            let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
+            let (dst, then) = (self.fresh(), pieces[n - 1]);
+            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
+            pieces[n - 1] = dst;
+        }
+        let mut left = n;
+        while left > 1 {
+            let half = left / 2;
+            let merged = self.binary(op, &pieces[..half], &pieces[left - half..], elem, width);
+            let middle: Pieces = pieces[half..left - half].into();
+            pieces = merged.into_iter().chain(middle).collect();
+            left = pieces.len();
+        }
+        let mut lanes = width.bytes()? / elem.bytes();
+        let mut one = pieces[0];
+        while lanes > 1 {
+            let upper = self.fresh();
+            self.push(Inst::Unary { op: Op1::UpperHalf, dst: upper, a: one, elem, width });
+            lanes /= 2;
+            width = if lanes == 1 { Width::Scalar } else { width.half() };
+            let dst = self.fresh();
+            self.push(Inst::Binary { op, dst, a: one, b: upper, elem, width });
+            one = dst;
+        }
+        Some(Pieces::from_elem(one, 1))
     }
 
     fn all_but_sign(&mut self, elem: Elem) -> VReg {

@@ -421,14 +421,8 @@ fn note_stores(kernel: &Kernel, s: StmtId, written: &mut HashSet<BufferId, FxBui
 /// Is a statement inside of another?
 fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
     let mut found = false;
-    let mut look = |body| kernel.for_each_stmt(body, &mut |s, _| found |= s == inner);
-    match kernel.stmts.get(outer) {
-        Stmt::For(l) => look(l.body),
-        Stmt::If { then, otherwise, .. } => {
-            look(then);
-            look(otherwise);
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    for body in kernel.stmts.get(outer).bodies() {
+        kernel.for_each_stmt(body, &mut |s, _| found |= s == inner);
     }
     found
 }
@@ -437,13 +431,8 @@ fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
 fn each(kernel: &Kernel, s: StmtId, f: &mut impl FnMut(Stmt)) {
     let stmt = kernel.stmts.get(s);
     f(stmt);
-    match stmt {
-        Stmt::For(l) => kernel.for_each_stmt(l.body, &mut |_, stmt| f(stmt)),
-        Stmt::If { then, otherwise, .. } => {
-            kernel.for_each_stmt(then, &mut |_, stmt| f(stmt));
-            kernel.for_each_stmt(otherwise, &mut |_, stmt| f(stmt));
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+    for body in stmt.bodies() {
+        kernel.for_each_stmt(body, &mut |_, stmt| f(stmt));
     }
 }
 
@@ -455,13 +444,8 @@ fn each_outside(kernel: &Kernel, body: Body, inside: &HashSet<StmtId, FxBuild>, 
         }
         let stmt = kernel.stmts.get(s);
         f(stmt);
-        match stmt {
-            Stmt::For(l) => each_outside(kernel, l.body, inside, f),
-            Stmt::If { then, otherwise, .. } => {
-                each_outside(kernel, then, inside, f);
-                each_outside(kernel, otherwise, inside, f);
-            }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        for inner in stmt.bodies() {
+            each_outside(kernel, inner, inside, f);
         }
     }
 }

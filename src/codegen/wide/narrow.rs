@@ -139,7 +139,7 @@ impl Builder<'_> {
             }
             (true, true) => Some(self.rounded(value, from, to, width)),
             (true, false) => {
-                let ints = self.to_ints(&value, shape)?;
+                let ints = self.truncated(&value, shape)?;
                 let (Ok(low), Ok(high)) = (to.min_value(), to.max_value()) else { return None };
                 if to == DType::Int32 {
                     return Some(ints);
@@ -196,7 +196,7 @@ impl Builder<'_> {
     }
 
     /// Floats truncated to `int32`: the nearest one where they are too large, 0 for NaN.
-    fn to_ints(&mut self, value: &[VReg], shape: &Shape) -> Option<Pieces> {
+    fn truncated(&mut self, value: &[VReg], shape: &Shape) -> Option<Pieces> {
         let width = shape.width;
         let limit = self.constant(u64::from((2f32.powi(31)).to_bits()), Elem::F32);
         let largest = self.constant(i32::MAX as u64, Elem::I32);

@@ -164,12 +164,12 @@ fn narrow_elements_of_all_row_lengths() {
     }
 }
 
-/// Bytes of both signs in all combinations.
+/// Products of bytes over their whole range, added to what is near the largest number.
 fn dot_nest(a: &str, b: &str, n: u64) -> String {
     format!(
         "kernel @f(A: in {a}[60], B: in {b}[{size}], C: out int32[{c}]) {{
   for i in 5 independent {{
-    for j0 in {n} independent vector {{ C[i * {n} + j0] = int32(7) }}
+    for j0 in {n} independent vector {{ C[i * {n} + j0] = int32(2147480000) }}
     for k in 3 reduction {{
       for j in {n} independent vector {{
         for q in 4 reduction {{
@@ -258,7 +258,7 @@ fn squares_are_transposed() {
         ("float64", "A[j * 64 + i] + A[j * 65 + i * 1] * W[2]", Closeness::Ulps(64.0)),
         ("int32", "A[j * 64 + i] - W[i]", Closeness::Exact),
     ] {
-        for (n, m) in [(8, 8), (16, 16), (16, 48), (32, 16), (12, 16)] {
+        for (n, m) in [(8, 8), (16, 16), (16, 48), (32, 16), (12, 16), (24, 32), (28, 12)] {
             for (outer, inner, of_outer, of_inner) in [("i", "j", n, m), ("j", "i", m, n)] {
                 let text = format!(
                     "kernel @f(A: in {dtype}[4160], W: in {dtype}[64], B: out {dtype}[4096]) {{

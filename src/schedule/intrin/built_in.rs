@@ -7,6 +7,7 @@
 //!     outer_6x16_f32      c[i, j] += a[i] * b[j]
 //!     fma_16_f32          c[i] += b[0] * a[i]
 //!     matmul_4x16x4_f32   c[i, j] += sum over 4 of a[i, k] * b[k, j]
+//!     matmul_8x32x64_f32  the same as a register tile: 8 rows of two vectors over 64 terms
 
 use std::fmt::Write;
 
@@ -29,8 +30,9 @@ const OUTERS: [(usize, usize); 5] = [(4, 4), (4, 8), (4, 16), (6, 16), (12, 32)]
 /// Rows of floats that are scaled and added.
 const FMAS: [usize; 3] = [4, 8, 16];
 
-/// Products of small matrices of floats: rows, columns and terms.
-const MATMULS: [(usize, usize, usize); 2] = [(4, 4, 4), (4, 16, 4)];
+/// Products of small matrices of floats: rows, columns and terms. The larger ones are micro-kernels: their results fill the
+/// registers of AVX2 (6x16) and of AVX-512 (8x32, 4x64) over enough terms to pay for loading and storing them.
+const MATMULS: [(usize, usize, usize); 5] = [(4, 4, 4), (4, 16, 4), (6, 16, 64), (8, 32, 64), (4, 64, 64)];
 
 /// The text of all of them.
 pub(super) fn text() -> String {
