@@ -72,8 +72,9 @@ struct Reduced {
 fn reduced(o: &mut Ops<'_>, x: ExprId) -> Reduced {
     let a = o.abs(x);
     let a = o.named("a", a);
-    let small = reduced_small(o, a);
+    // The longer one first, while nothing of the other occupies registers.
     let large = reduced_large(o, a);
+    let small = reduced_small(o, a);
     let (limit, infinity, nan) = (o.c(LARGE), o.c(f32::INFINITY), o.c(f32::NAN));
     let is_large = o.compare(CmpOp::Ge, a, limit);
     let is_infinite = o.compare(CmpOp::Eq, a, infinity);
@@ -150,31 +151,35 @@ fn reduced_large(o: &mut Ops<'_>, a: ExprId) -> Reduced {
     let (of_upper, of_lower) =
         (o.c(std::f32::consts::TAU / 4_294_967_296.0), o.c(std::f32::consts::TAU / 288_230_376_151_711_744.0));
     let lower = o.mul(lower, of_lower);
-    Reduced { r: o.fma(upper, of_upper, lower), quadrant }
+    let r = o.fma(upper, of_upper, lower);
+    Reduced { r: o.named("r", r), quadrant }
 }
 
-/// The three words of [`TURNS`] that matter for `q = e / 8`: a bit of it at a time halves the choice.
+/// The three words of [`TURNS`] that matter for `q = e / 8`. Each is chosen by itself, by a bit of `q` after the other, so
+/// that few words are at hand at a time.
 fn window(o: &mut Ops<'_>, e: ExprId) -> [ExprId; 3] {
-    let mut words: Vec<Option<ExprId>> = TURNS.iter().map(|&w| Some(o.i(w as i32))).collect();
     let zero = o.i(0);
-    for step in [8usize, 4, 2, 1] {
-        let bit = o.i(8 * step as i32);
+    let conditions = [8, 16, 32, 64].map(|bit| {
+        let bit = o.i(bit);
         let bit = o.and(e, bit);
         let bit = o.named("b", bit);
-        let is_set = o.compare(CmpOp::Ne, bit, zero);
-        // Words at distances 0, 4 and 8 of all choices that are left.
-        let chosen = (0..words.len()).map(|j| {
-            let is_needed = (0..step).any(|choice| [0, 4, 8].iter().any(|d| choice + d == j));
-            let then = words.get(j + step).copied().flatten();
-            let word = match (words[j].filter(|_| is_needed)?, then) {
-                (word, Some(then)) => o.select(is_set, then, word),
-                (word, None) => word,
-            };
-            Some(o.named("v", word))
-        });
-        words = chosen.collect();
+        o.compare(CmpOp::Ne, bit, zero)
+    });
+    [0, 4, 8].map(|first| {
+        let word = word(o, &conditions, first, 1);
+        o.named("v", word)
+    })
+}
+
+/// The word that conditions choose, the first of which stands for `step` words.
+fn word(o: &mut Ops<'_>, conditions: &[ExprId], first: usize, step: usize) -> ExprId {
+    match conditions {
+        [] => o.i(TURNS.get(first).map_or(0, |&w| w as i32)),
+        [condition, rest @ ..] => {
+            let (then, otherwise) = (word(o, rest, first + step, 2 * step), word(o, rest, first, 2 * step));
+            o.select(*condition, then, otherwise)
+        }
     }
-    [0, 4, 8].map(|j| words[j].unwrap_or(zero))
 }
 
 /// The upper and the lower 16 bits.
