@@ -156,7 +156,7 @@ impl Generator {
     pub(super) fn function(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float16", "bfloat16"]);
         let one = |g: &mut Self, x: &str| {
-            let f = g.pick(&["exp", "exp2", "sigmoid", "tanh", "erf", "exp10"]);
+            let f = g.pick(&["exp", "exp2", "sigmoid", "tanh", "erf", "exp10", "sin", "cos", "tan"]);
             match g.pick(&["plain", "plain", "log", "root", "pow"]) {
                 "log" => format!("{}({x} * {x} + {})", g.pick(&["log", "log2", "log10", "log1p"]), c(dtype, 0.5)),
                 "root" => format!("{}({x} * {x} + {})", g.pick(&["sqrt", "rsqrt"]), c(dtype, 0.5)),
