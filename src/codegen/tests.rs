@@ -137,6 +137,26 @@ fn division_is_guarded() {
     check(&kernel, &options(), 3, Closeness::Exact);
 }
 
+#[test]
+fn a_word_left_over_is_taken_apart_to_bytes() {
+    // 25 words of bytes of the same sign, which are shifted: some in vectors, one by itself.
+    let kernel = parse(
+        "kernel @f(A: in int8[600], B: in int8[5000], C: out int32[300]) {
+           for i in 6 independent { for j in 50 independent {
+             C[i * 50 + j] = int32(0)
+             for k in 100 reduction {
+               C[i * 50 + j] = C[i * 50 + j] + cast(int32, A[i * 100 + k]) * cast(int32, B[j * 100 + k])
+             }
+           } }
+         }",
+    )
+    .expect("parses");
+    for options in [options()].into_iter().chain(wide_sets()) {
+        check(&kernel, &options, 13, Closeness::Exact);
+        check(&kernel, &CodegenOptions { dot_products: false, ..options }, 13, Closeness::Exact);
+    }
+}
+
 const PARALLEL: &str = "kernel @f(X: in float32[6400], Y: out float32[6400], Z: out float32[64]) {
   scratch P: float32[100] per_worker
   scratch S: float32[64]

@@ -249,7 +249,7 @@ impl Emitter<'_, '_> {
     pub(super) fn reinterpret(&mut self, v: &Val, ty: Ty) -> Val {
         let lane_bytes = ty.dtype.bytes() as u8;
         if v.ty.lanes == 1 && ty.lanes > 1 {
-            let vector = self.vector_of(v.part_type(), v.single());
+            let vector = self.vector_of(int_vector(v.lane_bytes), v.single());
             return Val::vector(ty, Parts::from_elem(self.recast(int_vector(lane_bytes), vector), 1));
         }
         if v.ty.lanes > 1 && ty.lanes == 1 {

@@ -32,13 +32,15 @@ impl Machine {
             Isa::Portable | Isa::Avx2 => 16,
             Isa::Avx512Ymm | Isa::Avx512 => 32,
         };
+        // Instruction sets that have regions have it.
+        let has_fma = options.isa != Isa::Portable || isa::has_fma();
         Machine {
             isa: options.isa,
             vector_bytes: options.isa.vector_bits() as usize / 8,
             registers,
             has_regions: options.isa != Isa::Portable,
-            has_fma: isa::has_fma(),
-            contracts: !options.strict_fp && isa::has_fma(),
+            has_fma,
+            contracts: !options.strict_fp && has_fma,
             reassociates: !options.strict_fp,
         }
     }

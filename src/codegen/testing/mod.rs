@@ -1,6 +1,7 @@
 //! What the tests of code generation share: guarded memory, running a kernel both ways, random kernels.
 
 pub(crate) mod memory;
+pub(crate) mod programs;
 pub(crate) mod random;
 
 use super::{CodegenOptions, CompiledKernel, RunContext, RuntimeFailure};
@@ -112,26 +113,49 @@ pub(crate) fn assert_close(kernel: &Kernel, expected: &[Memory], found: &[Memory
 /// Runs the evaluator and machine code on the same random contents and compares the results.
 pub(crate) fn check(kernel: &Kernel, options: &CodegenOptions, seed: u64, closeness: Closeness) {
     let params = random_params(kernel, seed);
-    let mut expected = params.clone();
-    let outcome = eval::run(kernel, &mut expected);
-    // Aligned to elements only, buffers can end right before the guard.
-    let mut unaligned = kernel.clone();
-    for b in kernel.buffers().filter(|(_, b)| b.is_param()).map(|(b, _)| b) {
-        unaligned.buffer_mut(b).align = kernel.buffer(b).dtype.bytes() as u32;
+    Evaluated::new(kernel, params, seed).check(options, closeness);
+}
+
+/// A kernel and what it does to some contents of its parameters.
+pub(crate) struct Evaluated<'a> {
+    kernel: &'a Kernel,
+    seed: u64,
+    params: Vec<Memory>,
+    expected: Vec<Memory>,
+    outcome: Result<(), Stopped>,
+}
+
+impl<'a> Evaluated<'a> {
+    /// Runs the evaluator.
+    pub(crate) fn new(kernel: &'a Kernel, params: Vec<Memory>, seed: u64) -> Evaluated<'a> {
+        let mut expected = params.clone();
+        let outcome = eval::run(kernel, &mut expected);
+        Evaluated { kernel, seed, params, expected, outcome }
     }
-    let compiled = super::compile(&unaligned, options).unwrap_or_else(|e| panic!("{e}"));
-    for flush in [Flush::Start, Flush::End] {
-        let found = run_compiled(&compiled, &params, flush, &mut RunContext::serial());
-        let what = format!("seed {seed}, {options:?}, {flush:?}");
-        match (&outcome, found) {
-            (Ok(()), Ok(found)) => assert_close(kernel, &expected, &found, closeness, &what),
-            (Err(Stopped::Failure(f)), Err(e)) => assert_eq!(e, failure(*f), "{what}"),
-            (outcome, found) => panic!(
-                "{what}: expected {outcome:?}, found {:?}\n{}",
-                found.map(|_| ()),
-                crate::loopir::print::print(kernel)
-            ),
+
+    /// Compares machine code with it, and returns how many regions that has.
+    pub(crate) fn check(&self, options: &CodegenOptions, closeness: Closeness) -> usize {
+        let kernel = self.kernel;
+        // Aligned to elements only, buffers can end right before the guard.
+        let mut unaligned = kernel.clone();
+        for b in kernel.buffers().filter(|(_, b)| b.is_param()).map(|(b, _)| b) {
+            unaligned.buffer_mut(b).align = kernel.buffer(b).dtype.bytes() as u32;
         }
+        let compiled = super::compile(&unaligned, options).unwrap_or_else(|e| panic!("{e}"));
+        for flush in [Flush::Start, Flush::End] {
+            let found = run_compiled(&compiled, &self.params, flush, &mut RunContext::serial());
+            let what = format!("seed {}, {options:?}, {flush:?}", self.seed);
+            match (&self.outcome, found) {
+                (Ok(()), Ok(found)) => assert_close(kernel, &self.expected, &found, closeness, &what),
+                (Err(Stopped::Failure(f)), Err(e)) => assert_eq!(e, failure(*f), "{what}"),
+                (outcome, found) => panic!(
+                    "{what}: expected {outcome:?}, found {:?}\n{}",
+                    found.map(|_| ()),
+                    crate::loopir::print::print(kernel)
+                ),
+            }
+        }
+        compiled.regions()
     }
 }
 

@@ -1,28 +1,69 @@
-//! Bytes of single instructions, as GNU `as` has them.
+//! Every instruction over registers of all kinds and displacements of all lengths, read back by a decoder that is not
+//! ours and compared with what was meant.
 
-use super::code::{Class, Code, Elem, Inst, Mem, Memory, Op1, Op2, Rounding, Shift16, Stream, StreamId, VReg, Width};
+use super::code::{
+    Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Rounding, Shift16, Stream, StreamId, VReg, Width,
+};
 use super::encode::encode;
 use crate::ir::CmpOp;
-use smallvec::SmallVec;
+use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter, MemorySizeOptions};
 
-/// Checks the bytes of an instruction whose registers have the numbers given, in the order of [`VReg`]s.
-fn check(evex: bool, inst: Inst, registers: &[u8], expected: &str) {
-    let classes = vec![Class::Vector; registers.len()];
-    let code = Code { insts: vec![inst], classes, ..Code::default() };
-    let bytes = encode(&code, registers, evex, if evex { 64 } else { 32 }).expect("it can be encoded");
-    let hex: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    // Every function ends with `vzeroupper; ret`.
-    assert_eq!(hex.join(" "), format!("{expected} c5 f8 77 c3"), "{inst:?}");
+/// Instructions as text.
+fn disassemble(bytes: &[u8]) -> Vec<String> {
+    let mut formatter = IntelFormatter::new();
+    let options = formatter.options_mut();
+    options.set_uppercase_hex(false);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_space_after_operand_separator(true);
+    options.set_memory_size_options(MemorySizeOptions::Never);
+    let mut lines = Vec::new();
+    for instruction in Decoder::new(64, bytes, DecoderOptions::NONE) {
+        assert!(!instruction.is_invalid(), "{:x?} at {}", bytes, instruction.ip());
+        let mut line = String::new();
+        formatter.format(&instruction, &mut line);
+        lines.push(line);
+    }
+    lines
 }
 
-/// The same of an instruction with one register that accesses memory at rax.
-fn check_in_memory(evex: bool, inst: Inst, register: u8, expected: &str) {
-    let streams = vec![Stream { slot: 0, steps: SmallVec::new() }];
-    let code = Code { insts: vec![inst], classes: vec![Class::Vector], streams, ..Code::default() };
-    let bytes = encode(&code, &[register], evex, if evex { 64 } else { 32 }).expect("it can be encoded");
-    let hex: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    // Every function loads its pointers first.
-    assert_eq!(hex.join(" "), format!("48 8b 07 {expected} c5 f8 77 c3"), "{inst:?}");
+/// A number as the formatter has it.
+fn number(n: i32) -> String {
+    if n < 10 { n.to_string() } else { format!("{n:#x}") }
+}
+
+/// How instructions are encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Set {
+    Vex,
+    Evex,
+    EvexYmm,
+}
+
+const SETS: [Set; 3] = [Set::Vex, Set::Evex, Set::EvexYmm];
+
+impl Set {
+    fn is_evex(self) -> bool {
+        self != Set::Vex
+    }
+
+    fn bytes(self) -> usize {
+        if self == Set::Evex { 64 } else { 32 }
+    }
+
+    /// What tells whether whole registers are copied.
+    fn whole(self) -> Width {
+        if self == Set::Evex { Width::Z } else { Width::Y }
+    }
+
+    fn widths(self) -> &'static [Width] {
+        use Width::{Half, Scalar, X, Y, Z};
+        if self == Set::Evex { &[Scalar, Half, X, Y, Z] } else { &[Scalar, Half, X, Y] }
+    }
+
+    fn vectors(self) -> &'static [u8] {
+        if self.is_evex() { &[0, 7, 8, 15, 16, 31] } else { &[0, 7, 8, 15] }
+    }
 }
 
 const D: VReg = VReg(0);
@@ -30,157 +71,512 @@ const A: VReg = VReg(1);
 const B: VReg = VReg(2);
 const C: VReg = VReg(3);
 
-#[test]
-fn evex_instructions() {
-    let (f32, f64, i32) = (Elem::F32, Elem::F64, Elem::I32);
-    let (x, y, z) = (Width::X, Width::Y, Width::Z);
-    let compare = |op, elem, width| Inst::Compare { op, dst: D, a: A, b: B, elem, width };
-    check(true, compare(CmpOp::Lt, f32, z), &[3, 17, 2], "62 f1 74 40 c2 da 11");
-    check(true, compare(CmpOp::Ne, f64, y), &[7, 30, 9], "62 d1 8d 20 c2 f9 04");
-    check(true, compare(CmpOp::Gt, i32, z), &[1, 4, 29], "62 93 5d 48 1f cd 06");
-    let select = |elem, width| Inst::Select { dst: D, mask: A, then: B, otherwise: C, elem, width };
-    check(true, select(f32, z), &[20, 5, 31, 1], "62 82 75 4d 65 e7");
-    check(true, select(f64, y), &[3, 2, 4, 19], "62 f2 e5 22 65 dc");
-    check(true, Inst::MaskBinary { op: Op2::And, dst: D, a: A, b: B }, &[1, 2, 7], "c4 e1 6c 41 cf");
-    check(true, Inst::MaskBinary { op: Op2::Or, dst: D, a: A, b: B }, &[6, 5, 4], "c4 e1 54 45 f4");
-    check(true, Inst::MaskNot { dst: D, a: A }, &[3, 1], "c4 e1 78 44 d9");
-    let shift = |left, by, width| Inst::Shift { dst: D, a: A, left, by, width };
-    check(true, shift(true, 23, z), &[18, 25], "62 91 6d 40 72 f1 17");
-    check(true, shift(false, 23, x), &[7, 30], "62 91 45 08 72 e6 17");
-    let round = |to, elem, width| Inst::Unary { op: Op1::Round(to), dst: D, a: A, elem, width };
-    check(true, round(Rounding::Down, f32, z), &[21, 13], "62 c3 7d 48 08 ed 01");
-    check(true, round(Rounding::Truncate, f64, y), &[2, 22], "62 b3 fd 28 09 d6 03");
-    let binary = |op, width| Inst::Binary { op, dst: D, a: A, b: B, elem: i32, width };
-    check(true, binary(Op2::And, z), &[16, 2, 31], "62 81 6d 48 db c7");
-    check(true, binary(Op2::Or, y), &[1, 17, 3], "62 f1 75 20 eb cb");
-    let shuffle = |op, elem, width| Inst::Binary { op, dst: D, a: A, b: B, elem, width };
-    check(true, shuffle(Op2::LowLanes, f32, z), &[16, 2, 31], "62 81 6c 48 14 c7");
-    check(true, shuffle(Op2::HighLanes, f64, z), &[1, 17, 3], "62 f1 f5 40 15 cb");
-    check(true, shuffle(Op2::HighLanes, i32, y), &[1, 17, 3], "62 f1 74 20 15 cb");
-    check(true, shuffle(Op2::EvenChunks, f64, z), &[16, 2, 31], "62 83 6d 48 23 c7 88");
-    check(true, shuffle(Op2::OddChunks, f32, y), &[1, 17, 3], "62 f3 75 20 23 cb 03");
-    let mul_add = |elem, width| Inst::MulAdd { dst: D, a: A, b: B, c: C, elem, width };
-    check(true, mul_add(f32, z), &[8, 8, 24, 1], "62 72 3d 40 a8 c1");
-    check(true, mul_add(f64, Width::Scalar), &[1, 2, 1, 19], "62 b2 ed 08 a9 cb");
+/// Registers of an instruction: of vectors, and of masks in their place.
+#[derive(Clone, Copy)]
+struct Regs {
+    set: Set,
+    numbers: [u8; 4],
+}
+
+impl Regs {
+    /// The name of a register of a width.
+    fn v(&self, v: VReg, width: Width) -> String {
+        let n = self.numbers[v.0 as usize];
+        match width {
+            Width::Z => format!("zmm{n}"),
+            Width::Y => format!("ymm{n}"),
+            _ => format!("xmm{n}"),
+        }
+    }
+
+    fn k(&self, v: VReg) -> String {
+        format!("k{}", self.numbers[v.0 as usize])
+    }
+}
+
+/// Encodes one instruction and compares what it does with a text.
+fn check(regs: &Regs, mem: Option<Mem>, inst: Inst, expected: &[String]) {
+    let streams = mem.map_or(0, |m| m.stream.0 + 1);
+    let stream = |slot| Stream { slot, steps: Default::default() };
+    let code = Code {
+        insts: vec![inst],
+        classes: vec![Class::Vector; 4],
+        streams: (0..streams).map(stream).collect(),
+        ..Code::default()
+    };
+    let bytes = encode(&code, &regs.numbers, regs.set.is_evex(), regs.set.bytes()).expect("it can be encoded");
+    let lines = disassemble(&bytes);
+    // Before it registers are saved and pointers loaded; behind it are `vzeroupper`, what restores them, and data.
+    let begin = lines.iter().position(|l| !l.starts_with("push") && !l.starts_with("mov r")).expect("an instruction");
+    let found = &lines[begin..lines.len().min(begin + expected.len())];
+    assert_eq!(found, expected, "{inst:?} {:?}", regs.numbers);
+    let end = &lines[begin + expected.len()];
+    assert!(end.starts_with("pop") || end == "vzeroupper", "{inst:?} is more than {expected:?}: {end}");
+}
+
+/// Calls `f` with registers in many combinations.
+fn each_registers(f: impl Fn(Regs)) {
+    for set in SETS {
+        let v = set.vectors();
+        for (i, &d) in v.iter().enumerate() {
+            for (j, &a) in v.iter().enumerate() {
+                f(Regs { set, numbers: [d, a, v[(i + j + 1) % v.len()], v[(i + 2 * j + 3) % v.len()]] });
+            }
+        }
+    }
+}
+
+/// The same with the number of one register a mask's.
+fn each_masked(mask: VReg, f: impl Fn(Regs)) {
+    each_registers(|mut regs| {
+        if regs.set.is_evex() {
+            regs.numbers[mask.0 as usize] = regs.numbers[mask.0 as usize] % 7 + 1;
+        }
+        f(regs);
+    });
+}
+
+/// Calls `f` with places, of accesses of so many bytes, and their text.
+fn each_place(bytes: i32, f: impl Fn(Mem, &str)) {
+    // rax, r8, rbp (which has no form without displacement), r12 (which needs another byte) and r13.
+    for (stream, name) in [(0, "rax"), (4, "r8"), (9, "rbp"), (10, "r12"), (11, "r13")] {
+        for disp in [0, 1, 127, 128, -128, -129, 127 * bytes, 128 * bytes, -128 * bytes, 0x12345, -0x0765_4321] {
+            let text = match disp {
+                0 => format!("[{name}]"),
+                d if d < 0 => format!("[{name}-{}]", number(-d)),
+                d => format!("[{name}+{}]", number(d)),
+            };
+            f(Mem { stream: StreamId(stream), disp }, &text);
+        }
+    }
+}
+
+const ELEMS: [Elem; 3] = [Elem::F32, Elem::F64, Elem::I32];
+
+fn accessed(elem: Elem, width: Width) -> i32 {
+    width.bytes().unwrap_or(elem.bytes()) as i32
+}
+
+/// The move of a width.
+fn mover(elem: Elem, width: Width) -> &'static str {
+    match (elem, width) {
+        (Elem::F64, Width::Scalar) | (_, Width::Half) => "vmovsd",
+        (_, Width::Scalar) => "vmovss",
+        _ => "vmovups",
+    }
+}
+
+/// The suffix of arithmetic.
+fn suffix(elem: Elem, width: Width) -> &'static str {
+    match (elem, width) {
+        (Elem::F64, Width::Scalar) => "sd",
+        (Elem::F64, _) => "pd",
+        (_, Width::Scalar) => "ss",
+        _ => "ps",
+    }
+}
+
+fn each_shape(set: Set, mut f: impl FnMut(Elem, Width)) {
+    for elem in ELEMS {
+        set.widths().iter().for_each(|&width| f(elem, width));
+    }
 }
 
 #[test]
-fn vex_instructions() {
-    let (f32, f64, i32) = (Elem::F32, Elem::F64, Elem::I32);
-    let (x, y) = (Width::X, Width::Y);
-    let compare = |op, elem, width| Inst::Compare { op, dst: D, a: A, b: B, elem, width };
-    check(false, compare(CmpOp::Gt, f32, y), &[3, 12, 2], "c4 e1 1c c2 da 1e");
-    check(false, compare(CmpOp::Eq, i32, x), &[9, 1, 15], "c4 41 71 76 cf");
-    check(false, compare(CmpOp::Lt, i32, y), &[2, 4, 3], "c4 e1 65 66 d4");
-    let select = |elem| Inst::Select { dst: D, mask: A, then: B, otherwise: C, elem, width: y };
-    check(false, select(f32), &[1, 14, 13, 2], "c4 c3 6d 4a cd e0");
-    check(false, select(f64), &[8, 4, 3, 2], "c4 63 6d 4b c3 40");
-    let shift = |left, by, width| Inst::Shift { dst: D, a: A, left, by, width };
-    check(false, shift(true, 23, y), &[8, 11], "c4 c1 3d 72 f3 17");
-    check(false, shift(false, 5, y), &[1, 2], "c4 e1 75 72 e2 05");
-    let round = Inst::Unary { op: Op1::Round(Rounding::Up), dst: D, a: A, elem: f32, width: y };
-    check(false, round, &[4, 12], "c4 c3 7d 08 e4 02");
-    let xor = Inst::Binary { op: Op2::Xor, dst: D, a: A, b: B, elem: i32, width: y };
-    check(false, xor, &[1, 8, 9], "c4 c1 3d ef c9");
-    let shuffle = |op, elem| Inst::Binary { op, dst: D, a: A, b: B, elem, width: y };
-    check(false, shuffle(Op2::HighLanes, f32), &[1, 8, 9], "c4 c1 3c 15 c9");
-    check(false, shuffle(Op2::LowLanes, f64), &[1, 8, 9], "c4 c1 3d 14 c9");
-    check(false, shuffle(Op2::EvenChunks, f32), &[1, 8, 9], "c4 c3 3d 06 c9 20");
-    check(false, shuffle(Op2::OddChunks, i32), &[15, 1, 12], "c4 43 75 06 fc 31");
-    let mul_add = Inst::MulAdd { dst: D, a: A, b: B, c: C, elem: f32, width: y };
-    check(false, mul_add, &[8, 4, 8, 1], "c4 62 5d a8 c1");
+fn loads_and_stores() {
+    for set in SETS {
+        for &n in set.vectors() {
+            let regs = Regs { set, numbers: [n, 0, 0, 0] };
+            each_shape(set, |elem, width| {
+                let (reg, mover) = (regs.v(D, width), mover(elem, width));
+                each_place(accessed(elem, width), |mem, place| {
+                    check(
+                        &regs,
+                        Some(mem),
+                        Inst::Load { dst: D, mem, elem, width },
+                        &[format!("{mover} {reg}, {place}")],
+                    );
+                    check(
+                        &regs,
+                        Some(mem),
+                        Inst::Store { src: D, mem, elem, width },
+                        &[format!("{mover} {place}, {reg}")],
+                    );
+                });
+                each_place(elem.bytes() as i32, |mem, place| {
+                    let name = match (elem, width) {
+                        (Elem::F64, Width::Scalar | Width::Half | Width::X) => "vmovddup",
+                        (Elem::F64, _) => "vbroadcastsd",
+                        _ => "vbroadcastss",
+                    };
+                    check(
+                        &regs,
+                        Some(mem),
+                        Inst::LoadAll { dst: D, mem, elem, width },
+                        &[format!("{name} {reg}, {place}")],
+                    );
+                });
+            });
+            for bytes in [1, 2, 4, 8, 16] {
+                each_place(i32::from(bytes), |mem, place| {
+                    let x = regs.v(D, Width::X);
+                    let expected = match bytes {
+                        1 => format!("vpextrb {place}, {x}, 0"),
+                        2 => format!("vpextrw {place}, {x}, 0"),
+                        4 => format!("vmovss {place}, {x}"),
+                        8 => format!("vmovsd {place}, {x}"),
+                        _ => format!("vmovups {place}, {x}"),
+                    };
+                    check(&regs, Some(mem), Inst::StoreLow { src: D, mem, bytes }, &[expected]);
+                });
+            }
+        }
+    }
 }
 
 #[test]
-fn bytes_and_conversions_with_evex() {
-    let (x, y, z) = (Width::X, Width::Y, Width::Z);
-    let dot = |width| Inst::Dot4 { acc: D, a: A, b: B, width };
-    let shift = |kind, width| Inst::ShiftByte { dst: D, a: A, kind, width };
-    let binary = |op, width| Inst::Binary { op, dst: D, a: A, b: B, elem: Elem::I32, width };
-    let unary = |op, width| Inst::Unary { op, dst: D, a: A, elem: Elem::F32, width };
-    check(true, dot(z), &[3, 17, 30], "62 92 75 40 50 de");
-    check(true, dot(y), &[9, 1, 18], "62 32 75 28 50 ca");
-    check(true, shift(Shift16::Right, y), &[18, 5], "62 f1 6d 20 71 d5 08");
-    check(true, shift(Shift16::Signed, z), &[1, 20], "62 b1 75 48 71 e4 08");
-    check(true, shift(Shift16::Left, x), &[9, 31], "62 91 35 08 71 f7 08");
-    check(true, binary(Op2::MulPairs, z), &[2, 19, 7], "62 f1 65 40 f5 d7");
-    check(true, binary(Op2::Pack32, x), &[1, 2, 29], "62 92 6d 08 2b cd");
-    check(true, binary(Op2::Pack16, x), &[17, 2, 9], "62 c1 6d 08 67 c9");
-    check(true, unary(Op1::Truncate, z), &[4, 25], "62 91 7e 48 5b e1");
-    check(true, unary(Op1::ToF16, z), &[16, 3], "62 b3 7d 48 1d d8 00");
-    check(true, unary(Op1::OfF16, z), &[5, 22], "62 b2 7d 48 13 ee");
+fn narrow_loads_and_stores() {
+    let all = [Memory::U8, Memory::I8, Memory::U16, Memory::I16, Memory::F16, Memory::BF16];
+    for set in SETS {
+        for &n in set.vectors() {
+            let regs = Regs { set, numbers: [n, 0, 0, 0] };
+            for memory in all {
+                for &width in set.widths() {
+                    let lanes = accessed(Elem::I32, width) / 4;
+                    let (reg, x) = (regs.v(D, width), regs.v(D, Width::X));
+                    each_place(lanes * memory.bytes() as i32, |mem, place| {
+                        let name = match memory {
+                            Memory::U8 => "vpmovzxbd",
+                            Memory::I8 => "vpmovsxbd",
+                            Memory::U16 | Memory::BF16 => "vpmovzxwd",
+                            Memory::I16 => "vpmovsxwd",
+                            Memory::F16 => "vcvtph2ps",
+                        };
+                        let zero = if set.is_evex() { "vpxord" } else { "vpxor" };
+                        let zero = format!("{zero} {x}, {x}, {x}");
+                        let mut expected = match lanes as usize * memory.bytes() {
+                            1 => vec![zero, format!("vpinsrb {x}, {x}, {place}, 0")],
+                            2 if lanes <= 2 => vec![zero, format!("vpinsrw {x}, {x}, {place}, 0")],
+                            4 if lanes <= 2 => vec![format!("vmovd {x}, {place}")],
+                            _ => Vec::new(),
+                        };
+                        let source = if expected.is_empty() { place.to_string() } else { x.clone() };
+                        expected.push(format!("{name} {reg}, {source}"));
+                        if memory == Memory::BF16 {
+                            expected.push(format!("vpslld {reg}, {reg}, 0x10"));
+                        }
+                        check(&regs, Some(mem), Inst::LoadNarrow { dst: D, mem, memory, width }, &expected);
+                        if width < Width::X || !set.is_evex() && memory != Memory::F16 {
+                            return;
+                        }
+                        let expected = match memory {
+                            Memory::U8 | Memory::I8 => format!("vpmovdb {place}, {reg}"),
+                            Memory::F16 => format!("vcvtps2ph {place}, {reg}, 0"),
+                            _ => format!("vpmovdw {place}, {reg}"),
+                        };
+                        check(&regs, Some(mem), Inst::StoreNarrow { src: D, mem, memory, width }, &[expected]);
+                    });
+                }
+            }
+        }
+    }
 }
 
 #[test]
-fn bytes_and_conversions_with_vex() {
-    let (x, y) = (Width::X, Width::Y);
-    let dot = |width| Inst::Dot4 { acc: D, a: A, b: B, width };
-    let shift = |kind, width| Inst::ShiftByte { dst: D, a: A, kind, width };
-    let binary = |op, width| Inst::Binary { op, dst: D, a: A, b: B, elem: Elem::I32, width };
-    let unary = |op, width| Inst::Unary { op, dst: D, a: A, elem: Elem::F32, width };
-    check(false, dot(y), &[3, 12, 9], "c4 c2 1d 50 d9");
-    check(false, shift(Shift16::Signed, y), &[8, 11], "c4 c1 3d 71 e3 08");
-    check(false, binary(Op2::MulPairs, y), &[2, 9, 7], "c4 e1 35 f5 d7");
-    check(false, binary(Op2::Pack32, x), &[1, 2, 13], "c4 c2 69 2b cd");
-    check(false, binary(Op2::Pack16, x), &[10, 2, 9], "c4 41 69 67 d1");
-    check(false, unary(Op1::Truncate, y), &[4, 15], "c4 c1 7e 5b e7");
-    check(false, unary(Op1::ToF16, y), &[11, 3], "c4 c3 7d 1d db 00");
-    check(false, unary(Op1::OfF16, y), &[5, 12], "c4 c2 7d 13 ec");
+fn masked_loads_and_stores() {
+    each_masked(A, |regs| {
+        for elem in ELEMS {
+            for &width in regs.set.widths().iter().filter(|&&w| w >= Width::X) {
+                let reg = regs.v(D, width);
+                each_place(accessed(elem, width), |mem, place| {
+                    let (load, store) = if regs.set.is_evex() {
+                        let name = if elem == Elem::F64 { "vmovupd" } else { "vmovups" };
+                        let mask = regs.k(A);
+                        (format!("{name} {reg}{{{mask}}}{{z}}, {place}"), format!("{name} {place}{{{mask}}}, {reg}"))
+                    } else {
+                        let name = if elem == Elem::F64 { "vmaskmovpd" } else { "vmaskmovps" };
+                        let mask = regs.v(A, width);
+                        (format!("{name} {reg}, {mask}, {place}"), format!("{name} {place}, {mask}, {reg}"))
+                    };
+                    check(&regs, Some(mem), Inst::LoadMasked { dst: D, mask: A, mem, elem, width }, &[load]);
+                    check(&regs, Some(mem), Inst::StoreMasked { src: D, mask: A, mem, elem, width }, &[store]);
+                });
+            }
+        }
+    });
+    for dst in 1..8 {
+        let regs = Regs { set: Set::Evex, numbers: [dst, 0, 0, 0] };
+        for lanes in [1, 8, 15] {
+            let expected = [format!("mov eax, {:#x}", (1 << lanes) - 1), format!("kmovw k{dst}, eax")];
+            let expected = expected.map(|l| if lanes == 1 { l.replace("0x1", "1") } else { l });
+            check(&regs, None, Inst::FirstLanes { dst: D, lanes, elem: Elem::F32 }, &expected);
+        }
+    }
 }
 
 #[test]
-fn narrow_elements_in_memory_with_evex() {
-    let (x, y, z) = (Width::X, Width::Y, Width::Z);
-    let at = |disp| Mem { stream: StreamId(0), disp };
-    let load = |disp, memory, width| Inst::LoadNarrow { dst: D, mem: at(disp), memory, width };
-    let store = |disp, memory, width| Inst::StoreNarrow { src: D, mem: at(disp), memory, width };
-    let low = |disp, bytes| Inst::StoreLow { src: D, mem: at(disp), bytes };
-    check_in_memory(true, load(48, Memory::U8, z), 21, "62 e2 7d 48 31 68 03");
-    check_in_memory(true, load(16, Memory::I8, y), 2, "62 f2 7d 28 21 50 02");
-    check_in_memory(true, load(64, Memory::U16, z), 3, "62 f2 7d 48 33 58 02");
-    check_in_memory(true, load(8, Memory::I16, x), 30, "62 62 7d 08 23 70 01");
-    check_in_memory(true, load(32, Memory::F16, y), 17, "62 e2 7d 28 13 48 02");
-    check_in_memory(true, load(0, Memory::BF16, z), 3, "62 f2 7d 48 33 18 62 f1 65 48 72 f3 10");
-    check_in_memory(
-        true,
-        load(3, Memory::U8, Width::Scalar),
-        5,
-        "62 f1 55 08 ef ed 62 f3 55 08 20 68 03 00 62 f2 7d 08 31 ed",
-    );
-    check_in_memory(
-        true,
-        load(2, Memory::I8, Width::Half),
-        20,
-        "62 a1 5d 00 ef e4 62 e1 5d 00 c4 60 01 00 62 a2 7d 08 21 e4",
-    );
-    check_in_memory(true, load(4, Memory::I16, Width::Half), 4, "62 f1 7d 08 6e 60 01 62 f2 7d 08 23 e4");
-    check_in_memory(true, store(16, Memory::I8, z), 20, "62 e2 7e 48 31 60 01");
-    check_in_memory(true, store(32, Memory::U16, z), 1, "62 f2 7e 48 33 48 01");
-    check_in_memory(true, store(32, Memory::F16, z), 30, "62 63 7d 48 1d 70 01 00");
-    check_in_memory(true, low(1, 1), 3, "62 f3 7d 08 14 58 01 00");
-    check_in_memory(true, low(2, 2), 19, "62 e3 7d 08 15 58 01 00");
-    check_in_memory(true, low(4, 4), 3, "62 f1 7e 08 11 58 01");
-    check_in_memory(true, low(8, 8), 3, "62 f1 ff 08 11 58 01");
-    check_in_memory(true, low(16, 16), 18, "62 e1 7c 08 11 50 01");
+fn arithmetic() {
+    use Op2::{Add, And, Div, HighLanes, LowLanes, Max, Min, Mul, MulPairs, Or, Pack16, Pack32, Sub, Xor};
+    each_registers(|regs| {
+        let evex = regs.set.is_evex();
+        each_shape(regs.set, |elem, width| {
+            let (d, a, b) = (regs.v(D, width), regs.v(A, width), regs.v(B, width));
+            let s = suffix(elem, width);
+            for op in [Add, Sub, Mul, Div, Min, Max, And, Or, Xor, LowLanes, HighLanes, Pack32, Pack16, MulPairs] {
+                let is_int = elem == Elem::I32;
+                let name = match op {
+                    And if evex => "vpandd".into(),
+                    Or if evex => "vpord".into(),
+                    Xor if evex => "vpxord".into(),
+                    And => "vpand".into(),
+                    Or => "vpor".into(),
+                    Xor => "vpxor".into(),
+                    // Shuffles are of whole registers, pairs and packs of integers.
+                    LowLanes | HighLanes if width < Width::X => continue,
+                    LowLanes => format!("vunpcklp{}", if elem == Elem::F64 { "d" } else { "s" }),
+                    HighLanes => format!("vunpckhp{}", if elem == Elem::F64 { "d" } else { "s" }),
+                    Pack32 | Pack16 | MulPairs if !is_int => continue,
+                    Pack32 => "vpackusdw".into(),
+                    Pack16 => "vpackuswb".into(),
+                    MulPairs => "vpmaddwd".into(),
+                    Div if is_int => continue,
+                    Add if is_int => "vpaddd".into(),
+                    Sub if is_int => "vpsubd".into(),
+                    Mul if is_int => "vpmulld".into(),
+                    Min if is_int => "vpminsd".into(),
+                    Max if is_int => "vpmaxsd".into(),
+                    Add => format!("vadd{s}"),
+                    Sub => format!("vsub{s}"),
+                    Mul => format!("vmul{s}"),
+                    Div => format!("vdiv{s}"),
+                    Min => format!("vmin{s}"),
+                    Max => format!("vmax{s}"),
+                    Op2::EvenChunks | Op2::OddChunks => continue,
+                };
+                check(
+                    &regs,
+                    None,
+                    Inst::Binary { op, dst: D, a: A, b: B, elem, width },
+                    &[format!("{name} {d}, {a}, {b}")],
+                );
+            }
+            for (op, which) in [(Op2::EvenChunks, [0x88, 0x00, 0x20]), (Op2::OddChunks, [0xdd, 0x03, 0x31])] {
+                let (name, which) = match (evex, width) {
+                    (true, Width::Z) => ("vshuff32x4", which[0]),
+                    (true, Width::Y) => ("vshuff32x4", which[1]),
+                    (false, Width::Y) => ("vperm2f128", which[2]),
+                    _ => continue,
+                };
+                let which = number(which);
+                let expected = format!("{name} {d}, {a}, {b}, {which}");
+                check(&regs, None, Inst::Binary { op, dst: D, a: A, b: B, elem, width }, &[expected]);
+            }
+        });
+    });
 }
 
 #[test]
-fn narrow_elements_in_memory_with_vex() {
-    let y = Width::Y;
-    let at = |disp| Mem { stream: StreamId(0), disp };
-    let load = |disp, memory, width| Inst::LoadNarrow { dst: D, mem: at(disp), memory, width };
-    let store = |disp, memory, width| Inst::StoreNarrow { src: D, mem: at(disp), memory, width };
-    let low = |disp, bytes| Inst::StoreLow { src: D, mem: at(disp), bytes };
-    check_in_memory(false, load(8, Memory::U8, y), 12, "c4 62 7d 31 60 08");
-    check_in_memory(
-        false,
-        load(6, Memory::F16, Width::Scalar),
-        9,
-        "c4 41 31 ef c9 c4 61 31 c4 48 06 00 c4 42 79 13 c9",
-    );
-    check_in_memory(false, store(16, Memory::F16, y), 3, "c4 e3 7d 1d 58 10 00");
-    check_in_memory(false, low(1, 1), 13, "c4 63 79 14 68 01 00");
-    check_in_memory(false, low(6, 2), 3, "c4 e3 79 15 58 06 00");
+fn multiplication_and_addition() {
+    each_registers(|regs| {
+        for elem in [Elem::F32, Elem::F64] {
+            for &width in regs.set.widths() {
+                let (d, a, b, c) = (regs.v(D, width), regs.v(A, width), regs.v(B, width), regs.v(C, width));
+                let s = suffix(elem, width);
+                let fma = Inst::Fma { acc: D, a: A, b: B, elem, width };
+                check(&regs, None, fma, &[format!("vfmadd231{s} {d}, {a}, {b}")]);
+                let whole = regs.set.whole();
+                let copy = format!("vmovaps {}, {}", regs.v(D, whole), regs.v(C, whole));
+                let expected = match () {
+                    () if d == c => vec![format!("vfmadd231{s} {d}, {a}, {b}")],
+                    () if d == a => vec![format!("vfmadd213{s} {d}, {b}, {c}")],
+                    () if d == b => vec![format!("vfmadd213{s} {d}, {a}, {c}")],
+                    () => vec![copy, format!("vfmadd231{s} {d}, {a}, {b}")],
+                };
+                check(&regs, None, Inst::MulAdd { dst: D, a: A, b: B, c: C, elem, width }, &expected);
+            }
+        }
+        for &width in regs.set.widths() {
+            let (d, a, b) = (regs.v(D, width), regs.v(A, width), regs.v(B, width));
+            check(&regs, None, Inst::Dot4 { acc: D, a: A, b: B, width }, &[format!("vpdpbusd {d}, {a}, {b}")]);
+        }
+    });
+    for set in SETS {
+        for &n in set.vectors() {
+            let regs = Regs { set, numbers: [n, set.vectors()[set.vectors().len() - 1], 0, 0] };
+            each_shape(set, |elem, width| {
+                if elem == Elem::I32 || width == Width::Half {
+                    return;
+                }
+                each_place(accessed(elem, width), |b, place| {
+                    let (d, a, s) = (regs.v(D, width), regs.v(A, width), suffix(elem, width));
+                    let inst = Inst::FmaMem { acc: D, a: A, b, elem, width };
+                    check(&regs, Some(b), inst, &[format!("vfmadd231{s} {d}, {a}, {place}")]);
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn operations_on_one_value() {
+    each_registers(|regs| {
+        let evex = regs.set.is_evex();
+        let whole = regs.set.whole();
+        if regs.numbers[0] != regs.numbers[1] {
+            let expected = format!("vmovaps {}, {}", regs.v(D, whole), regs.v(A, whole));
+            check(&regs, None, Inst::Move { dst: D, src: A }, &[expected]);
+        }
+        each_shape(regs.set, |elem, width| {
+            let (d, a) = (regs.v(D, width), regs.v(A, width));
+            let x = |v| regs.v(v, Width::X);
+            let unary = |op| Inst::Unary { op, dst: D, a: A, elem, width };
+            let is_float = elem != Elem::I32;
+            if is_float {
+                let s = suffix(elem, width);
+                let twice = if width == Width::Scalar { format!("{a}, {a}") } else { a.clone() };
+                check(&regs, None, unary(Op1::Sqrt), &[format!("vsqrt{s} {d}, {twice}")]);
+                for to in [Rounding::Nearest, Rounding::Down, Rounding::Up, Rounding::Truncate] {
+                    let name = if evex { "vrndscalep" } else { "vroundp" };
+                    let kind = if elem == Elem::F64 { "d" } else { "s" };
+                    check(&regs, None, unary(Op1::Round(to)), &[format!("{name}{kind} {d}, {a}, {}", to as u8)]);
+                }
+            }
+            if elem == Elem::F32 {
+                check(&regs, None, unary(Op1::Convert), &[format!("vcvtdq2ps {d}, {a}")]);
+                check(&regs, None, unary(Op1::Truncate), &[format!("vcvttps2dq {d}, {a}")]);
+                // Half as many bytes.
+                let half = |v| if width == Width::Z { regs.v(v, Width::Y) } else { x(v) };
+                check(&regs, None, unary(Op1::ToF16), &[format!("vcvtps2ph {}, {a}, 0", half(D))]);
+                check(&regs, None, unary(Op1::OfF16), &[format!("vcvtph2ps {d}, {}", half(A))]);
+            }
+            let name = match (elem, width) {
+                (Elem::F64, Width::Scalar | Width::Half | Width::X) => "vmovddup",
+                (Elem::F64, _) => "vbroadcastsd",
+                _ => "vbroadcastss",
+            };
+            check(&regs, None, unary(Op1::Broadcast), &[format!("{name} {d}, {}", x(A))]);
+            let upper = match width {
+                Width::Z => format!("vextractf64x4 {}, {a}, 1", regs.v(D, Width::Y)),
+                Width::Y if evex => format!("vextractf32x4 {}, {a}, 1", x(D)),
+                Width::Y => format!("vextractf128 {}, {a}, 1", x(D)),
+                Width::X => format!("vpermilpd {d}, {a}, 1"),
+                Width::Half | Width::Scalar => format!("vmovshdup {d}, {a}"),
+            };
+            check(&regs, None, unary(Op1::UpperHalf), &[upper]);
+        });
+        for &width in regs.set.widths() {
+            let (d, a) = (regs.v(D, width), regs.v(A, width));
+            for by in [1, 23, 31] {
+                let text = number(i32::from(by));
+                let shift = |left| Inst::Shift { dst: D, a: A, left, by, width };
+                check(&regs, None, shift(true), &[format!("vpslld {d}, {a}, {text}")]);
+                check(&regs, None, shift(false), &[format!("vpsrad {d}, {a}, {text}")]);
+            }
+            for (kind, name) in [(Shift16::Left, "vpsllw"), (Shift16::Right, "vpsrlw"), (Shift16::Signed, "vpsraw")] {
+                check(&regs, None, Inst::ShiftByte { dst: D, a: A, kind, width }, &[format!("{name} {d}, {a}, 8")]);
+            }
+        }
+    });
+}
+
+#[test]
+fn comparisons_and_choices() {
+    let floats = [
+        (CmpOp::Eq, "eq"),
+        (CmpOp::Ne, "neq"),
+        (CmpOp::Lt, "lt_oq"),
+        (CmpOp::Le, "le_oq"),
+        (CmpOp::Gt, "gt_oq"),
+        (CmpOp::Ge, "ge_oq"),
+    ];
+    let ints = [
+        (CmpOp::Eq, "eq"),
+        (CmpOp::Ne, "neq"),
+        (CmpOp::Lt, "lt"),
+        (CmpOp::Le, "le"),
+        (CmpOp::Gt, "nle"),
+        (CmpOp::Ge, "nlt"),
+    ];
+    each_masked(D, |regs| {
+        each_shape(regs.set, |elem, width| {
+            let (a, b) = (regs.v(A, width), regs.v(B, width));
+            let evex = regs.set.is_evex();
+            let d = if evex { regs.k(D) } else { regs.v(D, width) };
+            for ((op, float), (_, int)) in floats.into_iter().zip(ints) {
+                let inst = Inst::Compare { op, dst: D, a: A, b: B, elem, width };
+                let expected = match elem {
+                    Elem::F32 => format!("vcmp{float}ps {d}, {a}, {b}"),
+                    Elem::F64 => format!("vcmp{float}pd {d}, {a}, {b}"),
+                    Elem::I32 if evex => format!("vpcmp{int}d {d}, {a}, {b}"),
+                    Elem::I32 => match op {
+                        CmpOp::Eq => format!("vpcmpeqd {d}, {a}, {b}"),
+                        CmpOp::Gt => format!("vpcmpgtd {d}, {a}, {b}"),
+                        CmpOp::Lt => format!("vpcmpgtd {d}, {b}, {a}"),
+                        CmpOp::Ne | CmpOp::Le | CmpOp::Ge => continue,
+                    },
+                };
+                check(&regs, None, inst, &[expected]);
+            }
+        });
+    });
+    each_masked(A, |regs| {
+        each_shape(regs.set, |elem, width| {
+            let (d, then, otherwise) = (regs.v(D, width), regs.v(B, width), regs.v(C, width));
+            let kind = if elem == Elem::F64 { "d" } else { "s" };
+            let expected = if regs.set.is_evex() {
+                format!("vblendmp{kind} {d}{{{}}}, {otherwise}, {then}", regs.k(A))
+            } else {
+                format!("vblendvp{kind} {d}, {otherwise}, {then}, {}", regs.v(A, width))
+            };
+            check(&regs, None, Inst::Select { dst: D, mask: A, then: B, otherwise: C, elem, width }, &[expected]);
+        });
+    });
+    for n in 0..512u16 {
+        let numbers = [n % 8, n / 8 % 8, n / 64, 0].map(|n| n as u8);
+        let regs = Regs { set: Set::Evex, numbers };
+        let (d, a, b) = (regs.k(D), regs.k(A), regs.k(B));
+        for (op, name) in [(Op2::And, "kandw"), (Op2::Or, "korw"), (Op2::Xor, "kxorw")] {
+            check(&regs, None, Inst::MaskBinary { op, dst: D, a: A, b: B }, &[format!("{name} {d}, {a}, {b}")]);
+        }
+        check(&regs, None, Inst::MaskNot { dst: D, a: A }, &[format!("knotw {d}, {a}")]);
+    }
+}
+
+#[test]
+fn constants_and_arguments() {
+    for set in SETS {
+        for &n in set.vectors() {
+            let regs = Regs { set, numbers: [n, 0, 0, 0] };
+            let (reg, x) = (regs.v(D, set.whole()), regs.v(D, Width::X));
+            for elem in ELEMS {
+                let zero = if set.is_evex() { "vpxord" } else { "vpxor" };
+                let zero = format!("{zero} {x}, {x}, {x}");
+                check(&regs, None, Inst::Const { dst: D, bits: 0, elem }, std::slice::from_ref(&zero));
+                check(&regs, None, Inst::LoadConst { dst: D, bits: 0, elem }, &[zero]);
+                let is_wide = elem == Elem::F64;
+                let (bits, general, loaded) = if is_wide {
+                    (2f64.to_bits(), "rax", "mov rax, 0x4000000000000000")
+                } else {
+                    (0x3f80_0000, "eax", "mov eax, 0x3f800000")
+                };
+                let expected = match (set.is_evex(), is_wide) {
+                    (true, true) => vec![format!("vpbroadcastq {reg}, rax")],
+                    (true, false) => vec![format!("vpbroadcastd {reg}, eax")],
+                    (false, true) => vec![format!("vmovq {x}, {general}"), format!("vbroadcastsd {reg}, {x}")],
+                    (false, false) => vec![format!("vmovd {x}, {general}"), format!("vbroadcastss {reg}, {x}")],
+                };
+                // Moves to `rax` look like pointers.
+                let expected =
+                    if is_wide { expected } else { std::iter::once(loaded.into()).chain(expected).collect() };
+                check(&regs, None, Inst::Const { dst: D, bits, elem }, &expected);
+                for slot in [0u32, 15, 16, 40] {
+                    let name = if is_wide { "vbroadcastsd" } else { "vbroadcastss" };
+                    let place = if slot == 0 { "[rdi]".into() } else { format!("[rdi+{:#x}]", slot * 8) };
+                    check(&regs, None, Inst::Arg { dst: D, slot, elem }, &[format!("{name} {reg}, {place}")]);
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -196,14 +592,61 @@ fn constants_lie_behind_the_code() {
         ..Code::default()
     };
     let bytes = encode(&code, &[0, 5, 9, 3], false, 32).expect("it can be encoded");
-    let expected = [
-        0xC4, 0xE2, 0x7D, 0x18, 0x2D, 0x17, 0, 0, 0, // vbroadcastss ymm5, [rip + 0x17]
-        0xC4, 0x62, 0x7D, 0x19, 0x0D, 0x16, 0, 0, 0, // vbroadcastsd ymm9, [rip + 0x16]
-        0xC4, 0xE2, 0x7D, 0x18, 0x1D, 0x05, 0, 0, 0, // vbroadcastss ymm3, [rip + 0x5]
-        0xC5, 0xF8, 0x77, 0xC3, 0xCC, // vzeroupper; ret; padding
-    ];
-    assert_eq!(bytes[..32], expected);
+    let lines = disassemble(&bytes[..31]);
+    let expected =
+        ["vbroadcastss ymm5, [0x20]", "vbroadcastsd ymm9, [0x28]", "vbroadcastss ymm3, [0x20]", "vzeroupper", "ret"];
+    assert_eq!(lines, expected);
     // 32: the float; 40: the double.
     assert_eq!(bytes[32..36], [0x00, 0x00, 0x80, 0x3F]);
     assert_eq!(bytes[40..48], 2f64.to_le_bytes());
+}
+
+#[test]
+fn loops_count_and_advance_their_pointers() {
+    // Enough pointers that the counter is a register of the caller.
+    let l = LoopId(0);
+    for n in 1..=13u32 {
+        let stream = |slot| Stream { slot, steps: [(l, 64 + 300 * i64::from(slot))].into_iter().collect() };
+        let code = Code {
+            insts: vec![Inst::Begin { l, extent: 100 }, Inst::End { l }],
+            streams: (0..n).map(stream).collect(),
+            ..Code::default()
+        };
+        let bytes = encode(&code, &[], true, 64).expect("it can be encoded");
+        let lines = disassemble(&bytes);
+        let names = ["rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "rbx", "rbp", "r12", "r13", "r14", "r15"];
+        let mut expected: Vec<String> = Vec::new();
+        let saved = &names[8.min(n as usize + 1)..n as usize + 1];
+        expected.extend(saved.iter().map(|r| format!("push {r}")));
+        let place = |i: u32| {
+            if i == 0 {
+                "[rdi]".into()
+            } else if i < 2 {
+                "[rdi+8]".into()
+            } else {
+                format!("[rdi+{:#x}]", 8 * i)
+            }
+        };
+        expected.extend((0..n).map(|i| format!("mov {}, {}", names[i as usize], place(i))));
+        let counter = names[n as usize];
+        let counter32 = match counter {
+            c if c.ends_with(|c: char| c.is_ascii_digit()) => format!("{c}d"),
+            c => c.replace('r', "e"),
+        };
+        let counter32 = if counter == "rbx" { "ebx".into() } else { counter32 };
+        expected.push(format!("mov {counter32}, 0x64"));
+        let step = |i: u32| 64 + 300 * i;
+        expected.extend((0..n).map(|i| format!("add {}, {:#x}", names[i as usize], step(i))));
+        expected.push(format!("dec {counter}"));
+        expected.push("jne".into());
+        expected.extend((0..n).map(|i| format!("add {}, {:#x}", names[i as usize], -i64::from(100 * step(i)))));
+        expected.extend(saved.iter().rev().map(|r| format!("pop {r}")));
+        expected.extend(["vzeroupper".to_string(), "ret".to_string()]);
+        let found: Vec<String> = lines
+            .iter()
+            .filter(|l| !l.contains("nop"))
+            .map(|l| if l.starts_with("jne") { "jne".into() } else { l.clone() })
+            .collect();
+        assert_eq!(found, expected);
+    }
 }

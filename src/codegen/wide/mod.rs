@@ -68,6 +68,11 @@ impl Regions {
     pub fn at(&self, s: StmtId) -> Option<&Region> {
         self.regions.get(&s)
     }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.regions.len()
+    }
 }
 
 impl std::fmt::Display for Regions {
@@ -83,15 +88,34 @@ fn is_supported(isa: Isa) -> bool {
     isa != Isa::Portable && cfg!(all(target_arch = "x86_64", unix))
 }
 
-/// Picks the regions of a kernel whose loops have been optimised for the instruction set.
+/// What a machine may have beside an instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Host {
+    /// Dot products of bytes.
+    pub dots: bool,
+    /// Conversion of float16.
+    pub halves: bool,
+}
+
+/// Picks the regions of a kernel whose loops have been optimised for the instruction set, for this machine.
 pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
+    let host = Host { dots: isa::has_dot_products(has_evex(options.isa)), halves: isa::has_half_conversion() };
+    plan_for(kernel, options, host)
+}
+
+fn has_evex(isa: Isa) -> bool {
+    matches!(isa, Isa::Avx512 | Isa::Avx512Ymm)
+}
+
+/// Picks the regions of a kernel whose loops have been optimised for the instruction set.
+pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host) -> Regions {
     if !is_supported(options.isa) {
         return Regions::default();
     }
     let costs = Costs::new(kernel, options.isa);
     let polls = costs.polls();
     let mut planner =
-        Planner { kernel, options, costs, polls, suited: HashMap::default(), regions: Regions::default() };
+        Planner { kernel, options, host, costs, polls, suited: HashMap::default(), regions: Regions::default() };
     let body = planner.kernel.body;
     planner.body(body);
     planner.regions
@@ -103,6 +127,7 @@ const CALL: f64 = 20.0;
 struct Planner<'a> {
     kernel: &'a mut Kernel,
     options: &'a CodegenOptions,
+    host: Host,
     costs: Costs,
     polls: HashSet<StmtId, FxBuild>,
     suited: HashMap<StmtId, bool, FxBuild>,
@@ -159,11 +184,11 @@ impl Planner<'_> {
 
     fn compile(&mut self, run: &[StmtId]) -> bool {
         let vector_bytes = self.options.isa.vector_bits() as usize / 8;
-        let evex = matches!(self.options.isa, Isa::Avx512 | Isa::Avx512Ymm);
+        let evex = has_evex(self.options.isa);
         let Some(mut stmts) = self.outer_vectors(run) else { return false };
         stmts.extend_from_slice(run);
-        let dots = self.options.dot_products && isa::has_dot_products(evex);
-        let features = Features { masks: evex, dots, halves: isa::has_half_conversion() };
+        let dots = self.options.dot_products && self.host.dots;
+        let features = Features { masks: evex, dots, halves: self.host.halves };
         let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else { return false };
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
         let Some(registers) = assign::assign(&mut code, available) else { return false };

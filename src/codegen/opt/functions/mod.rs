@@ -23,6 +23,7 @@ mod ops;
 mod pow;
 #[cfg(test)]
 mod tests;
+mod trig;
 
 use super::machine::Machine;
 use crate::ir::expr::FxBuild;
@@ -50,7 +51,7 @@ pub fn functions(kernel: &mut Kernel, machine: &Machine) {
 pub(super) fn pressure(function: Intrinsic, dtype: DType, machine: &Machine) -> usize {
     match expansion(function, dtype, machine) {
         None => 0,
-        Some(_) if function == Intrinsic::Pow => 12,
+        Some(_) if matches!(function, Intrinsic::Pow | Intrinsic::Sin | Intrinsic::Cos | Intrinsic::Tan) => 12,
         Some(_) => 5,
     }
 }
@@ -75,6 +76,9 @@ fn expansion(function: Intrinsic, dtype: DType, machine: &Machine) -> Option<Exp
         Intrinsic::Log10 => |o, a| log::log10(o, a[0]),
         Intrinsic::Log1p => |o, a| log::log1p(o, a[0]),
         Intrinsic::Pow if machine.has_fma => |o, a| pow::pow(o, a[0], a[1]),
+        Intrinsic::Sin if machine.has_fma => |o, a| trig::sin(o, a[0]),
+        Intrinsic::Cos if machine.has_fma => |o, a| trig::cos(o, a[0]),
+        Intrinsic::Tan if machine.has_fma => |o, a| trig::tan(o, a[0]),
         Intrinsic::Rsqrt => |o, a| {
             let (one, root) = (o.c(1.0), o.sqrt(a[0]));
             o.div(one, root)

@@ -147,6 +147,18 @@ impl<'a> Ops<'a> {
         self.arena.cast(DType::Float32, x)
     }
 
+    /// The integer towards zero, of what is not NaN and small enough.
+    pub fn truncate(&mut self, x: ExprId) -> ExprId {
+        self.arena.cast(DType::Int32, x)
+    }
+
+    /// Zeros come in.
+    pub fn shift_right_zeros(&mut self, x: ExprId, by: i32) -> ExprId {
+        let shifted = self.shift_right(x, by);
+        let mask = self.i((u32::MAX >> by) as i32);
+        self.and(shifted, mask)
+    }
+
     pub fn shift_left(&mut self, x: ExprId, by: i32) -> ExprId {
         let by = self.i(by);
         self.arena.call(Intrinsic::ShiftLeft, &[x, by])
@@ -160,6 +172,10 @@ impl<'a> Ops<'a> {
 
     pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.call(Intrinsic::BitAnd, &[a, b])
+    }
+
+    pub fn xor(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.arena.call(Intrinsic::BitXor, &[a, b])
     }
 
     pub fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {

@@ -75,8 +75,33 @@ fn inputs() -> Vec<f32> {
         // Around 1, where logarithms vanish.
         all.push(1.0 + (rng.next_u64() as i32 as f32) / 2f32.powi(33));
     }
+    all.extend(near_quarters());
     // An odd number, so that there are remainders of all kinds.
     all.push(1.5);
+    all
+}
+
+/// Floats of each exponent that come close to multiples of pi/2, where little is left of them.
+fn near_quarters() -> Vec<f32> {
+    let mut all = vec![16_367_173.0 * 2f32.powi(72)];
+    for exponent in 127..255u32 {
+        // Half a turn on from a random float, several times: the closest one that comes by.
+        let base = f32::from_bits(exponent << 23);
+        let ulp = f64::from(base) * 2f64.powi(-23);
+        let distance = |bits: u32| {
+            let x = f64::from(f32::from_bits(bits));
+            x.sin().abs().min(x.cos().abs())
+        };
+        let fractions = (0..1u32 << 23).step_by(if ulp < 1e-3 { 257 } else { 4099 });
+        let mut closest: Vec<u32> = fractions.map(|f| exponent << 23 | f).collect();
+        closest.sort_by(|&a, &b| distance(a).total_cmp(&distance(b)));
+        all.extend(closest.iter().take(4).map(|&bits| f32::from_bits(bits)));
+    }
+    for n in 1..2000u32 {
+        // The nearest floats to multiples.
+        let x = (f64::from(n) * std::f64::consts::FRAC_PI_2) as f32;
+        all.extend([x, x.next_up(), x.next_down(), -x]);
+    }
     all
 }
 
@@ -211,6 +236,9 @@ fn errors_are_small_everywhere() {
         ("log2", f64::log2),
         ("log10", f64::log10),
         ("log1p", f64::ln_1p),
+        ("sin", f64::sin),
+        ("cos", f64::cos),
+        ("tan", f64::tan),
         ("sqrt", f64::sqrt),
         ("rsqrt", |x| 1.0 / x.sqrt()),
     ];
