@@ -255,6 +255,16 @@ impl Builder<'_> {
                 self.push(Inst::Binary { op: Op2::Mul, dst: product, a, b, elem, width });
                 self.push(Inst::Binary { op: Op2::Add, dst: acc, a: acc, b: product, elem, width });
             }
+        } else if let Expr::Binary(op, sum, other) = self.kernel.arena.expr(value)
+            && sum == own
+            && !is_narrow(self.kernel.arena.dtype(value))
+            && let Some(op) = Op2::of(op, shape.elem)
+            && let Some(accs) = self.locals.get(&local).cloned()
+            && !self.mentions_local(other, local)
+        {
+            for (&acc, &b) in accs.iter().zip(&self.expr(other)?) {
+                self.push(Inst::Binary { op, dst: acc, a: acc, b, elem: shape.elem, width: shape.width });
+            }
         } else {
             let pieces = self.expr(value)?;
             let old = self.locals.get(&local).cloned();
@@ -525,17 +535,7 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(one, n))
             }
             Expr::Binary(op, a, b) => {
-                let op = match (op, elem) {
-                    (BinOp::Add, _) => Op2::Add,
-                    (BinOp::Sub, _) => Op2::Sub,
-                    (BinOp::Mul, _) => Op2::Mul,
-                    (BinOp::Div, Elem::F32 | Elem::F64) => Op2::Div,
-                    (BinOp::Min, _) => Op2::Min,
-                    (BinOp::Max, _) => Op2::Max,
-                    (BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or, _) => {
-                        return None;
-                    }
-                };
+                let op = Op2::of(op, elem)?;
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let value = self.binary(op, &a, &b, elem, width);
                 let dtype = self.kernel.arena.dtype(e);

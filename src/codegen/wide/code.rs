@@ -1,6 +1,6 @@
 //! Vector code of a region: instructions over virtual registers, in the order in which they run.
 
-use crate::ir::{CmpOp, DType};
+use crate::ir::{BinOp, CmpOp, DType};
 use smallvec::SmallVec;
 
 /// A virtual vector register. It holds one value at a time, but may be set more than once.
@@ -189,6 +189,21 @@ pub(super) enum Shift16 {
     Right,
     /// Copies of the sign come in.
     Signed,
+}
+
+impl Op2 {
+    /// The operation of the loop IR on lanes, if there is an instruction for it.
+    pub fn of(op: BinOp, elem: Elem) -> Option<Op2> {
+        match op {
+            BinOp::Add => Some(Op2::Add),
+            BinOp::Sub => Some(Op2::Sub),
+            BinOp::Mul => Some(Op2::Mul),
+            BinOp::Div if elem != Elem::I32 => Some(Op2::Div),
+            BinOp::Min => Some(Op2::Min),
+            BinOp::Max => Some(Op2::Max),
+            BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => None,
+        }
+    }
 }
 
 /// An operation on one value.

@@ -158,13 +158,7 @@ impl Builder<'_> {
         let Shape { elem, mut width, n, last } = self.shape(a)?;
         let dtype = self.kernel.arena.dtype(a);
         let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
-        let op = match op {
-            BinOp::Add => Op2::Add,
-            BinOp::Mul => Op2::Mul,
-            BinOp::Min => Op2::Min,
-            BinOp::Max => Op2::Max,
-            _ => return None,
-        };
+        let op = Op2::of(op, elem)?;
         let mut pieces = self.expr(a)?;
         if let Some(lanes) = last {
             let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
