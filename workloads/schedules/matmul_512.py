@@ -1,4 +1,4 @@
-# A panel of B of 32 columns (64 KB) is read from the second-level cache by all rows, before the next.
+# A panel of B of 32 columns (64 KB) is read from the second-level cache by all rows, before the next; threads take panels.
 # decisions: [[64, 8], [16, 32]]
 def schedule(sch):
     block = sch.get_block("C", "main")
@@ -6,3 +6,4 @@ def schedule(sch):
     i0, i1 = sch.split(i, sch.sample_perfect_tile(i, n=2, max_innermost_factor=16))
     j0, j1 = sch.split(j, sch.sample_perfect_tile(j, n=2, max_innermost_factor=64))
     sch.reorder(j0, i0, k, i1, j1)
+    sch.parallel(j0)
