@@ -3,8 +3,9 @@
 //! `+ * a 8 b` is `a * 8 + b`; see tests/data/arith/generate.py.
 
 use crate::ir::DType;
-use crate::ir::expr::{Arena, Expr, ExprId, VarId, fold_ints};
+use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, CmpOp, Intrinsic};
+use crate::ir::operators::fold_ints;
 use std::collections::HashMap;
 
 const BINARY: [(&str, BinOp); 11] = [

@@ -11,14 +11,10 @@
 //!   `!= 0`.
 //! * [`Expr::Select`] evaluates both sides and must not be used to guard an access; [`Expr::IfThenElse`], `and` and
 //!   `or` evaluate only what they need.
-//!
-//! # Folding
-//! The constructors fold where TVM's do (`src/arith/const_fold.h`): constants with constants, neutral and absorbing
-//! constants. They never reorder: text stays as written, simplification is the business of `arith`.
 
 use super::buffer::{Buffer, BufferId};
 use super::dtype::DType;
-use super::op::{BinOp, CmpOp, Intrinsic, ResultType};
+use super::op::{BinOp, CmpOp, Intrinsic};
 use super::symbol::Symbol;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -105,13 +101,6 @@ pub enum Const {
     Int(i64),
     /// A float.
     Float(f64),
-}
-
-/// What becomes of an operator on these operands.
-enum Folding {
-    Int(i64),
-    Float(f64),
-    Operand(ExprId),
 }
 
 /// Owner of the expressions, variables and buffers of one function. Nothing is removed: what a rewrite leaves behind
@@ -388,7 +377,7 @@ impl Arena {
 
     // ---- interning -----------------------------------------------------------------------------------------
 
-    fn intern(&mut self, expr: Expr, dtype: DType) -> ExprId {
+    pub(super) fn intern(&mut self, expr: Expr, dtype: DType) -> ExprId {
         let key = (expr, dtype);
         let hash = hash_of(&self.hasher, &key);
         let place = Interned::place(hash);
@@ -464,231 +453,7 @@ impl Arena {
         self.intern(Expr::Var(v), dtype)
     }
 
-    // ---- operators -----------------------------------------------------------------------------------------
-
-    /// `a op b`, folded as the module says. The operands must be of one type; division by a constant zero stays.
-    pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
-        let dtype = self.dtype(a);
-        assert_eq!(dtype, self.dtype(b), "operands of {op:?} differ in type");
-        if matches!(op, BinOp::And | BinOp::Or) {
-            assert_eq!(dtype, DType::Bool, "operands of {op:?} must be booleans");
-        }
-        match self.fold_binary(op, a, b, dtype) {
-            Some(folded) => folded,
-            None => self.intern(Expr::Binary(op, a, b), dtype),
-        }
-    }
-
-    /// `a op b` as a node even where [`Arena::binary`] would fold: what `T.Add(i, 0)` in a text stands for.
-    pub fn binary_unfolded(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
-        let dtype = self.dtype(a);
-        assert_eq!(dtype, self.dtype(b), "operands of {op:?} differ in type");
-        self.intern(Expr::Binary(op, a, b), dtype)
-    }
-
-    fn fold_binary(&mut self, op: BinOp, a: ExprId, b: ExprId, dtype: DType) -> Option<ExprId> {
-        Some(match self.folding(op, a, b)? {
-            Folding::Int(v) => self.int(v, dtype),
-            Folding::Float(v) => self.float(v, dtype),
-            Folding::Operand(e) => e,
-        })
-    }
-
-    /// Would [`Arena::binary`] make anything but the node `a op b`?
-    pub fn folds(&self, op: BinOp, a: ExprId, b: ExprId) -> bool {
-        self.folding(op, a, b).is_some()
-    }
-
-    fn folding(&self, op: BinOp, a: ExprId, b: ExprId) -> Option<Folding> {
-        let dtype = self.dtype(a);
-        if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
-            return fold_ints(op, x, y, dtype).map(Folding::Int);
-        }
-        if let (Some(x), Some(y)) = (self.as_float(a), self.as_float(b)) {
-            return fold_floats(op, x, y, dtype).map(Folding::Float);
-        }
-        let is = |e: ExprId, value: i64| match self.as_const(e) {
-            Some(Const::Int(v)) => v == value,
-            Some(Const::Float(v)) => v == value as f64,
-            None => false,
-        };
-        match op {
-            BinOp::Add if is(a, 0) => Some(Folding::Operand(b)),
-            BinOp::Add | BinOp::Sub if is(b, 0) => Some(Folding::Operand(a)),
-            BinOp::Mul if is(a, 1) || is(b, 0) => Some(Folding::Operand(b)),
-            BinOp::Mul if is(b, 1) || is(a, 0) => Some(Folding::Operand(a)),
-            BinOp::Div | BinOp::FloorDiv if is(b, 1) || is(a, 0) => Some(Folding::Operand(a)),
-            BinOp::Mod | BinOp::FloorMod if dtype.is_index() && is(a, 0) => Some(Folding::Operand(a)),
-            BinOp::Mod | BinOp::FloorMod if dtype.is_index() && is(b, 1) => Some(Folding::Int(0)),
-            BinOp::Min | BinOp::Max if a == b => Some(Folding::Operand(a)),
-            BinOp::And if is(a, 1) || is(b, 0) => Some(Folding::Operand(b)),
-            BinOp::And if is(a, 0) || is(b, 1) => Some(Folding::Operand(a)),
-            BinOp::Or if is(a, 0) || is(b, 1) => Some(Folding::Operand(b)),
-            BinOp::Or if is(a, 1) || is(b, 0) => Some(Folding::Operand(a)),
-            _ => None,
-        }
-    }
-
-    /// `a + b`.
-    pub fn add(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::Add, a, b)
-    }
-
-    /// `a - b`.
-    pub fn sub(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::Sub, a, b)
-    }
-
-    /// `a * b`.
-    pub fn mul(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::Mul, a, b)
-    }
-
-    /// `a // b`.
-    pub fn floor_div(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::FloorDiv, a, b)
-    }
-
-    /// `a % b`.
-    pub fn floor_mod(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::FloorMod, a, b)
-    }
-
-    /// The smaller of two values.
-    pub fn min(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::Min, a, b)
-    }
-
-    /// The larger of two values.
-    pub fn max(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::Max, a, b)
-    }
-
-    /// `a and b`.
-    pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::And, a, b)
-    }
-
-    /// `a or b`.
-    pub fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.binary(BinOp::Or, a, b)
-    }
-
-    /// `a + value`, with the constant in `a`'s type.
-    pub fn add_const(&mut self, a: ExprId, value: i64) -> ExprId {
-        let c = self.int(value, self.dtype(a));
-        self.add(a, c)
-    }
-
-    /// `a * value`, with the constant in `a`'s type.
-    pub fn mul_const(&mut self, a: ExprId, value: i64) -> ExprId {
-        let c = self.int(value, self.dtype(a));
-        self.mul(a, c)
-    }
-
-    /// A comparison of operands of one type, folded for constants.
-    pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
-        assert_eq!(self.dtype(a), self.dtype(b), "operands of {op:?} differ in type");
-        match (self.as_const(a), self.as_const(b)) {
-            (Some(Const::Int(x)), Some(Const::Int(y))) => {
-                let holds = if self.dtype(a) == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) };
-                self.bool(holds)
-            }
-            (Some(Const::Float(x)), Some(Const::Float(y))) => self.bool(op.holds(x, y)),
-            _ => self.intern(Expr::Compare(op, a, b), DType::Bool),
-        }
-    }
-
-    /// `a < b`.
-    pub fn lt(&mut self, a: ExprId, b: ExprId) -> ExprId {
-        self.compare(CmpOp::Lt, a, b)
-    }
-
-    /// A comparison as a node even where [`Arena::compare`] would fold.
-    pub fn compare_unfolded(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
-        assert_eq!(self.dtype(a), self.dtype(b), "operands of {op:?} differ in type");
-        self.intern(Expr::Compare(op, a, b), DType::Bool)
-    }
-
-    /// `not a`, folded for constants.
-    pub fn not(&mut self, a: ExprId) -> ExprId {
-        assert_eq!(self.dtype(a), DType::Bool, "the operand of `not` must be a boolean");
-        match self.as_int(a) {
-            Some(v) => self.bool(v == 0),
-            None => self.intern(Expr::Not(a), DType::Bool),
-        }
-    }
-
-    /// `not a` as a node even where [`Arena::not`] would fold.
-    pub fn not_unfolded(&mut self, a: ExprId) -> ExprId {
-        assert_eq!(self.dtype(a), DType::Bool, "the operand of `not` must be a boolean");
-        self.intern(Expr::Not(a), DType::Bool)
-    }
-
-    /// `a` converted to `dtype`; `a` itself where it is of that type, a constant where `a` is an integer constant.
-    pub fn cast(&mut self, dtype: DType, a: ExprId) -> ExprId {
-        let from = self.dtype(a);
-        if from == dtype {
-            return a;
-        }
-        match self.as_const(a) {
-            Some(Const::Int(v)) if !dtype.is_float() => self.int(v, dtype),
-            Some(Const::Int(v)) => {
-                let v = if from == DType::UInt64 { v as u64 as f64 } else { v as f64 };
-                self.float(v, dtype)
-            }
-            Some(Const::Float(v)) if dtype.is_float() => self.float(v, dtype),
-            _ => self.intern(Expr::Cast(a), dtype),
-        }
-    }
-
-    /// A conversion as a node even where [`Arena::cast`] would fold it.
-    pub fn cast_unfolded(&mut self, dtype: DType, a: ExprId) -> ExprId {
-        self.intern(Expr::Cast(a), dtype)
-    }
-
-    /// `T.Select`.
-    pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
-        assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
-        assert_eq!(self.dtype(then), self.dtype(otherwise), "the sides of a select differ in type");
-        self.intern(Expr::Select(condition, then, otherwise), self.dtype(then))
-    }
-
-    /// `T.if_then_else`; a constant condition chooses.
-    pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
-        assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
-        assert_eq!(self.dtype(then), self.dtype(otherwise), "the sides of a conditional differ in type");
-        match self.as_int(condition) {
-            Some(0) => otherwise,
-            Some(_) => then,
-            None => self.intern(Expr::IfThenElse(condition, then, otherwise), self.dtype(then)),
-        }
-    }
-
-    /// The element of `buffer` at `indices`. The number of indices is the verifier's business.
-    pub fn load(&mut self, buffer: BufferId, indices: &[ExprId]) -> ExprId {
-        let dtype = self.buffer(buffer).dtype;
-        let list = self.new_list(indices);
-        self.intern(Expr::Load(buffer, list), dtype)
-    }
-
-    /// A function of scalars. Types of arguments are the verifier's business, their number is fixed.
-    pub fn call(&mut self, function: Intrinsic, args: &[ExprId]) -> ExprId {
-        assert_eq!(args.len(), function.arity(), "number of arguments of {function}");
-        let dtype = match function.result() {
-            ResultType::First => self.dtype(args[0]),
-            ResultType::Bool => DType::Bool,
-            ResultType::Int32 => DType::Int32,
-        };
-        let list = self.new_list(args);
-        self.intern(Expr::Call(function, list), dtype)
-    }
-
-    /// `body` with `var` standing for `value`.
-    pub fn let_(&mut self, var: VarId, value: ExprId, body: ExprId) -> ExprId {
-        assert_eq!(self.var(var).dtype, self.dtype(value), "the value of a let differs in type");
-        self.intern(Expr::Let(var, value, body), self.dtype(body))
-    }
+    // ---- rebuilding ----------------------------------------------------------------------------------------
 
     /// The node of `e` with its operands replaced by those that `f` gives, built by the folding constructors; `e`
     /// itself where nothing changed.
@@ -773,59 +538,6 @@ impl Arena {
         }
         if self.list(list) == &items[..] { list } else { self.new_list(&items) }
     }
-}
-
-/// `x op y` of integer constants of a type; `None` where the operation is not defined.
-pub fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
-    let unsigned = dtype == DType::UInt64;
-    let value = match op {
-        BinOp::Add => x.wrapping_add(y),
-        BinOp::Sub => x.wrapping_sub(y),
-        BinOp::Mul => x.wrapping_mul(y),
-        BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod if y == 0 => return None,
-        BinOp::Div | BinOp::FloorDiv if unsigned => ((x as u64) / (y as u64)) as i64,
-        BinOp::Mod | BinOp::FloorMod if unsigned => ((x as u64) % (y as u64)) as i64,
-        BinOp::Div => x.checked_div(y)?,
-        BinOp::Mod => x.checked_rem(y)?,
-        BinOp::FloorDiv => floor_div(x, y)?,
-        BinOp::FloorMod => x.checked_sub(floor_div(x, y)?.checked_mul(y)?)?,
-        BinOp::Min if unsigned => (x as u64).min(y as u64) as i64,
-        BinOp::Max if unsigned => (x as u64).max(y as u64) as i64,
-        BinOp::Min => x.min(y),
-        BinOp::Max => x.max(y),
-        BinOp::And => ((x != 0) && (y != 0)) as i64,
-        BinOp::Or => ((x != 0) || (y != 0)) as i64,
-    };
-    Some(dtype.wrap(value))
-}
-
-/// The quotient rounded towards minus infinity; `None` for a zero divisor or on overflow.
-pub fn floor_div(x: i64, y: i64) -> Option<i64> {
-    let q = x.checked_div(y)?;
-    Some(if x % y != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
-}
-
-fn fold_floats(op: BinOp, x: f64, y: f64, dtype: DType) -> Option<f64> {
-    // TVM folds float32 and float64 only; narrower constants stay as written.
-    if matches!(op, BinOp::Min) {
-        return Some(x.min(y));
-    }
-    if matches!(op, BinOp::Max) {
-        return Some(x.max(y));
-    }
-    if !matches!(dtype, DType::Float32 | DType::Float64) {
-        return None;
-    }
-    let (x, y) = (dtype.round(x), dtype.round(y));
-    let value = match op {
-        BinOp::Add => x + y,
-        BinOp::Sub => x - y,
-        BinOp::Mul => x * y,
-        BinOp::Div if y != 0.0 => x / y,
-        BinOp::FloorDiv if y != 0.0 => dtype.round(x / y).floor(),
-        _ => return None,
-    };
-    Some(dtype.round(value))
 }
 
 #[cfg(test)]

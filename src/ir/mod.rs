@@ -19,6 +19,7 @@ pub mod hash;
 pub mod interp;
 pub mod math;
 pub mod op;
+pub mod operators;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod stmt;

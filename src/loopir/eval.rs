@@ -1,9 +1,10 @@
 //! Runs a kernel step by step: the definition of the loop IR, and the oracle of passes and back ends.
 
-use super::expr::{Expr, ExprId, bits_of_float, dot4, float_of_bits, int_to_float};
+use super::expr::{Expr, ExprId};
 use super::kernel::{BufferId, Kernel};
+use super::operators::{bits_of_float, dot4, float_of_bits, int_to_float};
 use super::stmt::{Body, Failure, For, Stmt};
-use crate::ir::expr::fold_ints;
+use crate::ir::operators::fold_ints;
 use crate::ir::{BinOp, Const, DType, Intrinsic};
 
 /// Why a run ended early.

@@ -45,6 +45,7 @@ pub mod affine;
 pub mod eval;
 pub mod expr;
 pub mod kernel;
+pub mod operators;
 pub mod parse;
 pub mod print;
 pub mod range;

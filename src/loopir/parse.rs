@@ -1,8 +1,9 @@
 //! Text to kernels: a recursive-descent reader of what [`super::print`] writes. For tests, so it stops at the first
 //! mistake and says where.
 
-use super::expr::{ExprId, LocalId, Ty, VarId, can_reinterpret};
+use super::expr::{ExprId, LocalId, Ty, VarId};
 use super::kernel::{Access, BufferId, Kernel, Placement};
+use super::operators::can_reinterpret;
 use super::print::{binary_name, binary_token};
 use super::stmt::{Body, Failure, For, Hints, Iterations, LoopKind, Stmt, StmtId};
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic, Symbol};

@@ -3,9 +3,9 @@
 use super::Precision;
 use super::fault::Trap;
 use crate::ir::dtype::DType;
-use crate::ir::expr::fold_ints;
 use crate::ir::math::erf;
 use crate::ir::op::{BinOp, CmpOp, Intrinsic};
+use crate::ir::operators::fold_ints;
 
 /// A scalar. Its type is that of the expression it is the value of: integers are within its range (`uint64` by the
 /// bits of the `i64`), floats are numbers of it unless they are carried wide.

@@ -5,8 +5,9 @@
 //! Whatever does not fit (two iterations bound to one loop, guards over sums, loads) is unknown, and unknown ranges
 //! prove nothing.
 
-use crate::ir::expr::{Arena, Expr, ExprId, VarId, floor_div};
+use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, CmpOp};
+use crate::ir::operators::floor_div;
 
 /// The values `lo`, `lo + step`, …, `hi`, all reached; with `step` 0 only the two ends are known to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,377 @@
+//! Expressions from their operands: checked, folded where they are constant, and interned.
+
+use super::expr::{Arena, Expr, ExprId, Ty};
+use super::kernel::BufferId;
+use crate::ir::op::ResultType;
+use crate::ir::operators::fold_ints;
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
+
+impl Arena {
+    /// `a op b` of operands of one type.
+    pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
+        if matches!(op, BinOp::And | BinOp::Or) {
+            assert_eq!(ty.dtype, DType::Bool, "operands of {op:?} must be booleans");
+        }
+        match self.fold_binary(op, a, b, ty) {
+            Some(folded) => folded,
+            None => self.intern(Expr::Binary(op, a, b), ty),
+        }
+    }
+
+    fn fold_binary(&mut self, op: BinOp, a: ExprId, b: ExprId, ty: Ty) -> Option<ExprId> {
+        if let (Expr::Broadcast(x), Expr::Broadcast(y)) = (self.expr(a), self.expr(b)) {
+            // Both operands are uniform, so is the result.
+            let scalar = self.binary(op, x, y);
+            return Some(self.broadcast(scalar, ty.lanes));
+        }
+        if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
+            return fold_ints(op, x, y, ty.dtype).map(|v| self.int(v, ty.dtype));
+        }
+        if ty.dtype.is_float() {
+            return self.fold_float_binary(op, a, b);
+        }
+        let (x, y) = (self.as_const(a), self.as_const(b));
+        let (is_a, is_b) = (|v| x == Some(Const::Int(v)), |v| y == Some(Const::Int(v)));
+        match op {
+            BinOp::Add if is_a(0) => Some(b),
+            BinOp::Add | BinOp::Sub if is_b(0) => Some(a),
+            BinOp::Sub if a == b => Some(self.constant(0, ty)),
+            BinOp::Mul if is_a(0) || is_b(1) => Some(a),
+            BinOp::Mul if is_b(0) || is_a(1) => Some(b),
+            BinOp::Div | BinOp::FloorDiv if is_b(1) => Some(a),
+            BinOp::Mod | BinOp::FloorMod if is_b(1) => Some(self.constant(0, ty)),
+            BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or if a == b => Some(a),
+            BinOp::And if is_a(1) || is_b(0) => Some(b),
+            BinOp::And if is_a(0) || is_b(1) => Some(a),
+            BinOp::Or if is_a(0) || is_b(1) => Some(b),
+            BinOp::Or if is_a(1) || is_b(0) => Some(a),
+            // Constants go to the right, and sums with them are gathered.
+            BinOp::Add | BinOp::Mul if x.is_some() => Some(self.binary(op, b, a)),
+            BinOp::Sub if y.is_some() && ty.lanes == 1 => {
+                let negated = self.int(self.as_int(b)?.wrapping_neg(), ty.dtype);
+                Some(self.binary(BinOp::Add, a, negated))
+            }
+            BinOp::Add | BinOp::Mul => {
+                let c = self.as_int(b)?;
+                let Expr::Binary(inner, p, q) = self.expr(a) else { return None };
+                let d = self.as_int(q).filter(|_| inner == op)?;
+                let sum = if op == BinOp::Add { d.wrapping_add(c) } else { d.wrapping_mul(c) };
+                let sum = self.int(sum, ty.dtype);
+                Some(self.binary(op, p, sum))
+            }
+            _ => None,
+        }
+    }
+
+    /// Folds of floats that no rounding, signed zero or NaN can tell from the operation. Float constants are combined
+    /// in the precision of their type.
+    fn fold_float_binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> Option<ExprId> {
+        if matches!(op, BinOp::Mul) && self.is_number(b, 1) || matches!(op, BinOp::Div) && self.is_number(b, 1) {
+            return Some(a);
+        }
+        if matches!(op, BinOp::Mul) && self.is_number(a, 1) {
+            return Some(b);
+        }
+        let (Expr::Float(x), Expr::Float(y)) = (self.expr(a), self.expr(b)) else { return None };
+        let dtype = self.dtype(a);
+        let (x, y) = (f64::from_bits(x), f64::from_bits(y));
+        let value = match op {
+            BinOp::Add => x + y,
+            BinOp::Sub => x - y,
+            BinOp::Mul => x * y,
+            BinOp::Div => x / y,
+            BinOp::Min => {
+                if x < y {
+                    x
+                } else {
+                    y
+                }
+            }
+            BinOp::Max => {
+                if x > y {
+                    x
+                } else {
+                    y
+                }
+            }
+            BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => return None,
+        };
+        // Float16 and bfloat16 operations round the float32 result.
+        let value = if dtype == DType::Float64 { value } else { value as f32 as f64 };
+        Some(self.float(value, dtype))
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Add, a, b)
+    }
+
+    /// `a - b`.
+    pub fn sub(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Sub, a, b)
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::Mul, a, b)
+    }
+
+    /// `a + value`, with the constant in `a`'s type.
+    pub fn add_const(&mut self, a: ExprId, value: i64) -> ExprId {
+        let c = self.constant(value, self.ty(a));
+        self.add(a, c)
+    }
+
+    /// `a * value`, with the constant in `a`'s type.
+    pub fn mul_const(&mut self, a: ExprId, value: i64) -> ExprId {
+        let c = self.constant(value, self.ty(a));
+        self.mul(a, c)
+    }
+
+    /// `a and b` of scalars or vectors of booleans.
+    pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinOp::And, a, b)
+    }
+
+    /// A comparison of operands of one type.
+    pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
+        if let (Expr::Broadcast(x), Expr::Broadcast(y)) = (self.expr(a), self.expr(b)) {
+            let scalar = self.compare(op, x, y);
+            return self.broadcast(scalar, ty.lanes);
+        }
+        match (self.expr(a), self.expr(b)) {
+            (Expr::Int(x), Expr::Int(y)) => {
+                let holds = if ty.dtype == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) };
+                self.bool(holds)
+            }
+            (Expr::Float(x), Expr::Float(y)) => {
+                let holds = op.holds(f64::from_bits(x), f64::from_bits(y));
+                self.bool(holds)
+            }
+            _ => self.intern(Expr::Compare(op, a, b), ty.with_dtype(DType::Bool)),
+        }
+    }
+
+    /// Negation of booleans.
+    pub fn not(&mut self, a: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty.dtype, DType::Bool, "the operand of `not` must be a boolean");
+        match self.expr(a) {
+            Expr::Int(v) => self.bool(v == 0),
+            Expr::Not(b) => b,
+            Expr::Broadcast(b) => {
+                let scalar = self.not(b);
+                self.broadcast(scalar, ty.lanes)
+            }
+            _ => self.intern(Expr::Not(a), ty),
+        }
+    }
+
+    /// `a` converted to `dtype`, lane by lane.
+    pub fn cast(&mut self, dtype: DType, a: ExprId) -> ExprId {
+        let from = self.ty(a);
+        if from.dtype == dtype {
+            return a;
+        }
+        match self.expr(a) {
+            Expr::Int(v) if dtype == DType::Bool => self.bool(v != 0),
+            Expr::Int(v) if !dtype.is_float() => self.int(v, dtype),
+            Expr::Int(v) => {
+                let value = int_to_float(v, from.dtype, dtype);
+                self.float(value, dtype)
+            }
+            Expr::Float(bits) if dtype.is_float() => self.float(f64::from_bits(bits), dtype),
+            Expr::Broadcast(b) => {
+                let scalar = self.cast(dtype, b);
+                self.broadcast(scalar, from.lanes)
+            }
+            _ => self.intern(Expr::Cast(a), from.with_dtype(dtype)),
+        }
+    }
+
+    /// The bits of `a` as lanes of another type, as many as they make. Constants of equal size become constants, but for
+    /// NaN, whose bits would not last.
+    pub fn reinterpret(&mut self, dtype: DType, a: ExprId) -> ExprId {
+        let from = self.ty(a);
+        if from.dtype == dtype {
+            return a;
+        }
+        assert!(can_reinterpret(from, dtype), "the bits of {from} are no {dtype}");
+        if from.dtype.bytes() != dtype.bytes() {
+            return match self.expr(a) {
+                Expr::Reinterpret(b) if self.dtype(b) == dtype => b,
+                _ => {
+                    let lanes = (from.bytes() / dtype.bytes()) as u16;
+                    self.intern(Expr::Reinterpret(a), Ty::vector(dtype, lanes))
+                }
+            };
+        }
+        match self.expr(a) {
+            Expr::Int(v) if dtype.is_float() => {
+                let value = float_of_bits(v as u64, dtype);
+                if value.is_nan() {
+                    return self.intern(Expr::Reinterpret(a), from.with_dtype(dtype));
+                }
+                self.float(value, dtype)
+            }
+            Expr::Int(v) => self.int(v, dtype),
+            Expr::Float(bits) if !dtype.is_float() => {
+                self.int(bits_of_float(f64::from_bits(bits), from.dtype) as i64, dtype)
+            }
+            Expr::Reinterpret(b) if self.dtype(b) == dtype => b,
+            Expr::Broadcast(b) => {
+                let scalar = self.reinterpret(dtype, b);
+                self.broadcast(scalar, from.lanes)
+            }
+            _ => self.intern(Expr::Reinterpret(a), from.with_dtype(dtype)),
+        }
+    }
+
+    /// `acc` with the dot products of the bytes of `a` and `b`.
+    pub fn dot4(&mut self, acc: ExprId, a: ExprId, b: ExprId) -> ExprId {
+        let ty = self.ty(acc);
+        assert!(ty.dtype == DType::Int32 && self.ty(a) == ty && self.ty(b) == ty, "dot products are of int32 lanes");
+        self.intern(Expr::Dot4(acc, a, b), ty)
+    }
+
+    /// A choice in each lane, both sides evaluated. A scalar condition chooses for all lanes.
+    pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+        let ty = self.ty(then);
+        assert_eq!(ty, self.ty(otherwise), "the sides of a select differ in type");
+        assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
+        let condition = self.broadcast_to(condition, ty.lanes);
+        match self.as_const(condition) {
+            Some(Const::Int(0)) => otherwise,
+            Some(_) => then,
+            None if then == otherwise => then,
+            None => self.intern(Expr::Select(condition, then, otherwise), ty),
+        }
+    }
+
+    /// A choice by a scalar condition, only one side evaluated.
+    pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+        assert_eq!(self.ty(condition), Ty::BOOL, "a condition must be a scalar boolean");
+        assert_eq!(self.ty(then), self.ty(otherwise), "the sides of a conditional differ in type");
+        match self.as_int(condition) {
+            Some(0) => otherwise,
+            Some(_) => then,
+            None if then == otherwise => then,
+            None => self.intern(Expr::IfThenElse(condition, then, otherwise), self.ty(then)),
+        }
+    }
+
+    /// `ty.lanes` elements of `buffer` from element `index` on; [`super::Kernel::load`] supplies the type of scalars.
+    pub fn load(&mut self, buffer: BufferId, index: ExprId, ty: Ty) -> ExprId {
+        assert_eq!(self.ty(index), Ty::INDEX, "an index must be a scalar int64");
+        self.intern(Expr::Load(buffer, index), ty)
+    }
+
+    /// A function of operands with equally many lanes.
+    pub fn call(&mut self, function: Intrinsic, args: &[ExprId]) -> ExprId {
+        assert_eq!(args.len(), function.arity(), "number of arguments of {function}");
+        let first = self.ty(args[0]);
+        assert!(args.iter().all(|&a| self.ty(a) == first), "arguments of {function} differ in type");
+        let dtype = match function.result() {
+            ResultType::First => first.dtype,
+            ResultType::Bool => DType::Bool,
+            ResultType::Int32 => DType::Int32,
+        };
+        let list = self.intern_list(args);
+        self.intern(Expr::Call(function, list), first.with_dtype(dtype))
+    }
+
+    // ---- vectors -------------------------------------------------------------------------------------------
+
+    /// A scalar in each of `lanes` lanes; itself for one lane.
+    pub fn broadcast(&mut self, a: ExprId, lanes: u16) -> ExprId {
+        let ty = self.ty(a);
+        assert_eq!(ty.lanes, 1, "only a scalar can be broadcast");
+        if lanes == 1 { a } else { self.intern(Expr::Broadcast(a), ty.with_lanes(lanes)) }
+    }
+
+    /// `a` if it has `lanes` lanes already, else the scalar `a` broadcast.
+    pub fn broadcast_to(&mut self, a: ExprId, lanes: u16) -> ExprId {
+        if self.lanes(a) == lanes { a } else { self.broadcast(a, lanes) }
+    }
+
+    /// `base + lane * stride` in `lanes` lanes.
+    pub fn ramp(&mut self, base: ExprId, stride: i64, lanes: u16) -> ExprId {
+        let ty = self.ty(base);
+        assert!(ty.lanes == 1 && ty.dtype.is_integer(), "a ramp starts at a scalar integer");
+        if stride == 0 || lanes == 1 {
+            return self.broadcast(base, lanes);
+        }
+        self.intern(Expr::Ramp(base, stride), ty.with_lanes(lanes))
+    }
+
+    /// The vector of these scalars of one type.
+    pub fn pack(&mut self, items: &[ExprId]) -> ExprId {
+        let ty = self.ty(items[0]);
+        assert!(items.iter().all(|&i| self.ty(i) == ty) && ty.lanes == 1, "a vector is packed from scalars of a type");
+        if items.iter().all(|&i| i == items[0]) {
+            return self.broadcast(items[0], items.len() as u16);
+        }
+        let list = self.intern_list(items);
+        self.intern(Expr::Pack(list), ty.with_lanes(items.len() as u16))
+    }
+
+    /// One lane of a vector.
+    pub fn extract(&mut self, a: ExprId, lane: u16) -> ExprId {
+        let ty = self.ty(a);
+        assert!(lane < ty.lanes, "no lane {lane} in {ty}");
+        match self.expr(a) {
+            _ if ty.lanes == 1 => a,
+            Expr::Broadcast(b) => b,
+            Expr::Pack(list) => self.list(list)[lane as usize],
+            Expr::Ramp(base, stride) => self.add_const(base, stride.wrapping_mul(lane as i64)),
+            _ => self.intern(Expr::Extract(a, lane), ty.with_lanes(1)),
+        }
+    }
+
+    /// All lanes combined by `op`.
+    pub fn reduce(&mut self, op: BinOp, a: ExprId) -> ExprId {
+        let ty = self.ty(a);
+        assert!(op.is_commutative(), "lanes cannot be combined by {op:?}");
+        if ty.lanes == 1 { a } else { self.intern(Expr::Reduce(op, a), ty.with_lanes(1)) }
+    }
+}
+
+/// An integer of type `from` as a float, with the one rounding to `to` that a conversion has (`from` through `f64`
+/// would round 64-bit integers twice).
+pub fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
+    match (from == DType::UInt64, to == DType::Float64) {
+        (true, true) => value as u64 as f64,
+        (true, false) => value as u64 as f32 as f64,
+        (false, true) => value as f64,
+        (false, false) => value as f32 as f64,
+    }
+}
+
+/// Are there lanes of type `to` with the bits of a value of type `from`?
+pub fn can_reinterpret(from: Ty, to: DType) -> bool {
+    if from.dtype.bytes() == to.bytes() {
+        return matches!(to.bytes(), 4 | 8);
+    }
+    from.dtype.is_integer() && to.is_integer() && from.bytes().is_multiple_of(to.bytes())
+}
+
+/// `acc` with the products of the four bytes of `a`, unsigned, and of `b`, signed.
+pub fn dot4(acc: i64, a: i64, b: i64) -> i64 {
+    let bytes = |v: i64| (v as u32).to_le_bytes();
+    let products = bytes(a).into_iter().zip(bytes(b)).map(|(x, y)| i32::from(x) * i32::from(y as i8));
+    i64::from((acc as i32).wrapping_add(products.sum()))
+}
+
+/// The number that bits of `float32` or `float64` stand for.
+pub(super) fn float_of_bits(bits: u64, dtype: DType) -> f64 {
+    if dtype == DType::Float32 { f32::from_bits(bits as u32) as f64 } else { f64::from_bits(bits) }
+}
+
+/// The bits of a number in `float32` or `float64`.
+pub(super) fn bits_of_float(value: f64, dtype: DType) -> u64 {
+    if dtype == DType::Float32 { (value as f32).to_bits() as u64 } else { value.to_bits() }
+}
