@@ -53,9 +53,7 @@ fn power_of(o: &mut Ops<'_>, base: &Base, x: ExprId, rest: Option<ExprId>) -> Ex
     };
     let r = o.named("r", r);
     let p = o.horner(r, &base.coefficients);
-    let bits = o.bits(t);
-    let bits = o.shift_left(bits, FRACTION);
-    let scale = o.float(bits);
+    let scale = power_of_two(o, t);
     let scale = o.named("s", scale);
     let scaled = o.mul(p, scale);
     o.mul(scaled, scale)
@@ -70,8 +68,6 @@ fn exp_of_normal(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     const LIMITS: (f32, f32) = (-87.9, 89.0);
     /// A half less as much as keeps `x = 0` and the largest `x` from the wrong side of a rounding.
     const HALF: f32 = -0.5 + 1.0 / 262_144.0;
-    /// ln 2, the first part of few bits.
-    const STEP: (f32, f32) = (0.69314575, 1.4286068e-6);
     const COEFFICIENTS: [f32; 6] = [0.011669389, 0.039062615, 0.16755491, 0.49987084, 1.000006, 1.0];
     let x = o.at_least(LIMITS.0, x);
     let x = o.at_most(LIMITS.1, x);
@@ -80,17 +76,30 @@ fn exp_of_normal(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let floor = o.fma_c(x, per_step, HALF);
     let t = o.add(floor, round);
     let t = o.named("t", t);
+    let r = remainder_of_ln_2(o, x, t);
+    let p = o.horner(r, &COEFFICIENTS);
+    let scale = power_of_two(o, t);
+    o.mul(p, scale)
+}
+
+/// `x - n * ln 2`, where `t` is the integer `n` plus [`ROUND`].
+fn remainder_of_ln_2(o: &mut Ops<'_>, x: ExprId, t: ExprId) -> ExprId {
+    /// ln 2, the first part of few bits.
+    const STEP: (f32, f32) = (0.69314575, 1.4286068e-6);
+    let round = o.c(ROUND);
     let n = o.sub(t, round);
     let n = o.named("n", n);
     let (high, low) = (o.c(-STEP.0), o.c(-STEP.1));
     let r = o.fma(n, high, x);
     let r = o.fma(n, low, r);
-    let r = o.named("r", r);
-    let p = o.horner(r, &COEFFICIENTS);
+    o.named("r", r)
+}
+
+/// `2^n`, where `t` is the integer `n` plus [`ROUND`].
+fn power_of_two(o: &mut Ops<'_>, t: ExprId) -> ExprId {
     let bits = o.bits(t);
     let bits = o.shift_left(bits, FRACTION);
-    let scale = o.float(bits);
-    o.mul(p, scale)
+    o.float(bits)
 }
 
 /// `e^x`.
@@ -155,26 +164,16 @@ pub(super) fn sigmoid(o: &mut Ops<'_>, x: ExprId) -> ExprId {
 
 /// `e^x - 1` with a small relative error everywhere in -18.5 … 18.5, as `(e^r - 1) * 2^n + (2^n - 1)`.
 fn exp_minus_1(o: &mut Ops<'_>, x: ExprId) -> ExprId {
-    /// ln 2, the first part of few bits.
-    const STEP: (f32, f32) = (0.69314575, 1.4286068e-6);
     /// Of `(e^r - 1 - r) / r²`.
     const COEFFICIENTS: [f32; 5] = [0.0013946416, 0.008366564, 0.041666284, 0.16666543, 0.5];
     let per_step = o.c(std::f32::consts::LOG2_E);
     let t = o.fma_c(x, per_step, ROUND);
     let t = o.named("t", t);
-    let round = o.c(ROUND);
-    let n = o.sub(t, round);
-    let n = o.named("n", n);
-    let (high, low) = (o.c(-STEP.0), o.c(-STEP.1));
-    let r = o.fma(n, high, x);
-    let r = o.fma(n, low, r);
-    let r = o.named("r", r);
+    let r = remainder_of_ln_2(o, x, t);
     let p = o.horner(r, &COEFFICIENTS);
     let square = o.mul(r, r);
     let p = o.fma(p, square, r);
-    let bits = o.bits(t);
-    let bits = o.shift_left(bits, FRACTION);
-    let scale = o.float(bits);
+    let scale = power_of_two(o, t);
     let scale = o.named("s", scale);
     let one = o.c(1.0);
     let rest = o.sub(scale, one);
