@@ -14,4 +14,4 @@ pub mod rule;
 pub mod sample;
 
 pub use generate::{Rules, generate};
-pub use sample::{Rejection, Sketch, Space, Stage};
+pub use sample::{Rejection, Seed, Sketch, Space, Stage};

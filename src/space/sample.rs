@@ -65,21 +65,43 @@ pub struct Rejection {
     pub message: String,
 }
 
+/// A candidate worth trying before anything is known: a sketch with all its decisions, derived from what is known of
+/// the machine.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    /// Position of the sketch.
+    pub sketch: usize,
+    /// Its trace, decisions made; not postprocessed.
+    pub trace: Trace,
+}
+
 /// Sketches and the postprocessors that finish what is sampled from them.
 pub struct Space {
     sketches: Vec<Sketch>,
+    seeds: Vec<Seed>,
     postprocs: Vec<Box<dyn Postproc>>,
 }
 
 impl Space {
     /// A space of these sketches.
     pub fn new(sketches: Vec<Sketch>, postprocs: Vec<Box<dyn Postproc>>) -> Space {
-        Space { sketches, postprocs }
+        Space { sketches, seeds: Vec::new(), postprocs }
+    }
+
+    /// With candidates that the first round should try, the most promising first.
+    #[must_use]
+    pub fn with_seeds(self, seeds: Vec<Seed>) -> Space {
+        Space { seeds, ..self }
+    }
+
+    /// The candidates to try first.
+    pub fn seeds(&self) -> &[Seed] {
+        &self.seeds
     }
 
     /// The space of a schedule function, without postprocessors: the function has the last word.
     pub fn of_function(function: Arc<dyn ScheduleSource>) -> Space {
-        Space { sketches: vec![Sketch::Function(function)], postprocs: Vec::new() }
+        Space::new(vec![Sketch::Function(function)], Vec::new())
     }
 
     /// The sketches.
