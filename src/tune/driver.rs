@@ -18,7 +18,7 @@ use crate::database::{Database, DatabaseError, Filter};
 use crate::ir::Module;
 use crate::schedule::Trace;
 use crate::search::{Proposer, Strategy, isolated};
-use crate::space::{Rules, Space, generate};
+use crate::space::{Machine, Rules, Space, generate};
 use std::time::Duration;
 
 /// A run that could not be carried out. What was measured until then is in the database.
@@ -275,7 +275,10 @@ impl<B: Backend> Driver<'_, B> {
 fn make_space(workload: &Workload, config: &Config) -> Result<Space, String> {
     match &config.space {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
-        SpaceChoice::Auto => of_rules(workload, Rules::auto(&config.machine, config.setting.threads as usize)),
+        SpaceChoice::Auto => {
+            let machine = Machine::new(&config.machine, config.setting.isa, config.setting.threads as usize);
+            of_rules(workload, Rules::auto(machine))
+        }
         SpaceChoice::Tvm => of_rules(workload, Rules::tvm(config.setting.threads as usize)),
     }
 }
