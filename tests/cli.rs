@@ -107,6 +107,7 @@ fn five_programs_are_measured_once() {
         "trials_per_s",
         "breakdown_s",
         "failures",
+        "sketches",
         "work_dir",
         "seed",
         "space",

@@ -49,7 +49,7 @@ mod task;
 pub mod workload;
 
 pub use driver::{TuneError, tune, untuned};
-pub use failures::FailureCount;
+pub use failures::{FailureCount, SketchCount};
 pub use interrupt::Interrupt;
 
 #[cfg(test)]
