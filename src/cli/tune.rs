@@ -6,7 +6,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::progress::Progress;
-use super::{records, setting, signals, space};
+use super::{choose_space, records, setting, signals};
 use crate::database::Database;
 use crate::ir::Module;
 use crate::tune::backend::Seconds;
@@ -96,7 +96,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     }
     let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
     let intrinsics = load::intrinsics(&args.intrin)?;
-    let space = space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console)?;
+    let space = choose_space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console)?;
     let described = load::target(&args.machine)?;
     let setting = setting::here(&args.machine, global, !args.no_check, console)?;
     let cores = setting.target.cores as usize;

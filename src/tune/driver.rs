@@ -19,6 +19,7 @@ use crate::ir::Module;
 use crate::schedule::Trace;
 use crate::search::{Proposer, Strategy, isolated};
 use crate::space::{Rules, Space, generate};
+use crate::target::Target;
 use std::time::Duration;
 
 /// A run that could not be carried out. What was measured until then is in the database.
@@ -175,7 +176,8 @@ impl<B: Backend> Driver<'_, B> {
         let (space, secs) = self.timed(|d| {
             let workload = &d.tasks[index].workload;
             // Of a panic in a rule, the space is empty and says why.
-            isolated(|| make_space(workload, d.config)).unwrap_or_else(Err)
+            let (machine, threads) = (&d.config.machine, d.config.setting.threads);
+            isolated(|| make_space(workload, &d.config.space, machine, threads)).unwrap_or_else(Err)
         });
         let task = &mut self.tasks[index];
         task.breakdown.space += secs;
@@ -272,11 +274,15 @@ impl<B: Backend> Driver<'_, B> {
     }
 }
 
-fn make_space(workload: &Workload, config: &Config) -> Result<Space, String> {
-    match &config.space {
+/// The space of a workload on a machine of which so many cores run a kernel.
+///
+/// # Errors
+/// If a rule fails; the text says how.
+pub fn make_space(workload: &Workload, choice: &SpaceChoice, machine: &Target, threads: u32) -> Result<Space, String> {
+    match choice {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
-        SpaceChoice::Auto => of_rules(workload, Rules::auto(&config.machine, config.setting.threads as usize)),
-        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(config.setting.threads as usize)),
+        SpaceChoice::Auto => of_rules(workload, Rules::auto(machine, threads as usize)),
+        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(threads as usize)),
     }
 }
 

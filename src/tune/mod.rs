@@ -48,7 +48,7 @@ pub mod summary;
 mod task;
 pub mod workload;
 
-pub use driver::{TuneError, tune, untuned};
+pub use driver::{TuneError, make_space, tune, untuned};
 pub use failures::{FailureCount, SketchCount};
 pub use interrupt::Interrupt;
 
