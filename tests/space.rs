@@ -52,7 +52,7 @@ fn every_workload_can_be_sampled() {
                 let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
                 for i in 0..64 {
                     match space.sample(&base, stream(1, i)) {
-                        Ok(sch) => {
+                        Ok((sch, _)) => {
                             accepted += 1;
                             for f in &sch.module().funcs {
                                 if let Some(v) = verify(f, Checks::ALL).first() {

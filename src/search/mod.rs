@@ -8,6 +8,7 @@
 mod isolate;
 mod parallel;
 mod proposer;
+pub mod survey;
 
 pub use isolate::isolated;
 pub use parallel::in_order;

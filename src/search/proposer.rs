@@ -24,6 +24,8 @@ pub struct Candidate {
     pub schedule: Schedule,
     /// Hash of the program's structure.
     pub program: u64,
+    /// Position of the sketch that it was sampled from, if it was sampled.
+    pub sketch: Option<usize>,
 }
 
 /// What a round brought.
@@ -114,10 +116,10 @@ impl Proposer {
             let made = in_order(drawn, jobs, |i| self.candidate(first + i as u64));
             for (index, made) in (first..).zip(made) {
                 match made {
-                    Ok((schedule, program)) => {
+                    Ok((schedule, program, sketch)) => {
                         self.met.insert(program);
                         if self.seen.insert(program) {
-                            round.candidates.push(Candidate { index, schedule, program });
+                            round.candidates.push(Candidate { index, schedule, program, sketch });
                         } else {
                             round.duplicates += 1;
                         }
@@ -140,27 +142,32 @@ impl Proposer {
         start..end
     }
 
-    fn candidate(&self, index: u64) -> Result<(Schedule, u64), Rejection> {
-        isolated(|| self.candidate_of(index))
-            .unwrap_or_else(|message| Err(Rejection { stage: Stage::Schedule, by: "panic".to_string(), message }))
+    fn candidate(&self, index: u64) -> Result<(Schedule, u64, Option<usize>), Rejection> {
+        isolated(|| self.candidate_of(index)).unwrap_or_else(|message| {
+            Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
+        })
     }
 
-    fn candidate_of(&self, index: u64) -> Result<(Schedule, u64), Rejection> {
-        let schedule = match &self.strategy {
-            Strategy::Random => self.space.sample(&self.base, stream(self.seed, index))?,
+    fn candidate_of(&self, index: u64) -> Result<(Schedule, u64, Option<usize>), Rejection> {
+        let (schedule, sketch) = match &self.strategy {
+            Strategy::Random => {
+                let (schedule, sketch) = self.space.sample(&self.base, stream(self.seed, index))?;
+                (schedule, Some(sketch))
+            }
             Strategy::Replay(traces) => {
                 let mut sch = self.base.clone();
                 sch.set_rng(stream(self.seed, index));
                 traces[index as usize].replay(&mut sch).map_err(|e| Rejection {
+                    sketch: None,
                     stage: Stage::Schedule,
                     by: e.error.primitive.to_string(),
                     message: e.error.kind.to_string(),
                 })?;
-                sch
+                (sch, None)
             }
         };
         let program = program_hash(schedule.func(self.func));
-        Ok((schedule, program))
+        Ok((schedule, program, sketch))
     }
 }
 

@@ -175,7 +175,7 @@ impl<B: Backend> Driver<'_, B> {
         let (space, secs) = self.timed(|d| {
             let workload = &d.tasks[index].workload;
             // Of a panic in a rule, the space is empty and says why.
-            isolated(|| make_space(workload, d.config)).unwrap_or_else(Err)
+            isolated(|| make_space(workload, &d.config.space, &d.config.machine_of_space())).unwrap_or_else(Err)
         });
         let task = &mut self.tasks[index];
         task.breakdown.space += secs;
@@ -272,14 +272,15 @@ impl<B: Backend> Driver<'_, B> {
     }
 }
 
-fn make_space(workload: &Workload, config: &Config) -> Result<Space, String> {
-    match &config.space {
+/// The space of a workload on a machine.
+///
+/// # Errors
+/// If a rule fails; the text says how.
+pub fn make_space(workload: &Workload, choice: &SpaceChoice, machine: &Machine) -> Result<Space, String> {
+    match choice {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
-        SpaceChoice::Auto => {
-            let machine = Machine::new(&config.machine, config.setting.isa, config.setting.threads as usize);
-            of_rules(workload, Rules::auto(machine))
-        }
-        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(config.setting.threads as usize)),
+        SpaceChoice::Auto => of_rules(workload, Rules::auto(*machine)),
+        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(usize::try_from(machine.threads).unwrap_or(1))),
     }
 }
 
@@ -324,7 +325,8 @@ impl<B: Backend> Task<B> {
             elapsed_s: elapsed,
             trials_per_s: if made > 0 { made as f64 / elapsed.max(1e-9) } else { 0.0 },
             breakdown_s: self.breakdown,
-            failures: self.failures.sorted(),
+            failures: self.fates.reasons(),
+            sketches: self.fates.sketches(),
             problem: self.problem.clone(),
             work_dir: db.dir().display().to_string(),
             seed: config.seed,

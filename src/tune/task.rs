@@ -3,7 +3,7 @@
 use super::backend::Backend;
 use super::budget;
 use super::config::{Config, Setting, StopReason};
-use super::failures::Failures;
+use super::failures::Fates;
 use super::flops::{self, Work};
 use super::share::Standing;
 use super::summary::Breakdown;
@@ -32,7 +32,7 @@ pub(super) struct Task<B: Backend> {
     /// Things measured in this run, the program as written included.
     pub measured: u64,
     pub rejected: u64,
-    pub failures: Failures,
+    pub fates: Fates,
     /// Was the program as written measured, whatever came of it?
     pub has_baseline: bool,
     pub baseline: Option<f64>,
@@ -46,8 +46,8 @@ pub(super) struct Task<B: Backend> {
     pub breakdown: Breakdown,
     pub proposer: Option<Proposer>,
     pub lab: Option<B::Lab>,
-    /// Records whose verdict is still to come.
-    pub waiting: Vec<(Ticket, TuningRecord)>,
+    /// Records whose verdict is still to come, with the sketches that they are of.
+    pub waiting: Vec<(Ticket, TuningRecord, Option<usize>)>,
     /// Records that are not in the database yet.
     pub unwritten: Vec<TuningRecord>,
 }
@@ -66,7 +66,7 @@ impl<B: Backend> Task<B> {
             trials: resumed,
             measured: 0,
             rejected: 0,
-            failures: Failures::default(),
+            fates: Fates::default(),
             has_baseline: false,
             baseline: None,
             best: None,

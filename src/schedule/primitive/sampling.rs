@@ -113,7 +113,8 @@ pub(crate) fn below(rng: &mut impl Rng, n: u64) -> u64 {
     }
 }
 
-fn prime_factors(mut n: i64) -> Vec<(i64, u32)> {
+/// The prime factors of a number, with their exponents, by increasing size.
+pub(crate) fn prime_factors(mut n: i64) -> Vec<(i64, u32)> {
     let mut factors = Vec::new();
     let mut p = 2;
     while p * p <= n {
