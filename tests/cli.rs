@@ -107,6 +107,7 @@ fn five_programs_are_measured_once() {
         "trials_per_s",
         "breakdown_s",
         "failures",
+        "sketches",
         "work_dir",
         "seed",
         "space",
@@ -287,6 +288,44 @@ fn candidates_do_not_depend_on_jobs() {
     let one = programs("1");
     assert_eq!(one.len(), 12);
     assert_eq!(programs("3"), one);
+}
+
+// ---- space -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_space_is_printed_as_what_may_be_decided() {
+    // Seven tiles of 128 in two, of which the inner ones go up to 16.
+    let r = succeeds(&["space", MATMUL, "--space", FIVE]);
+    assert!(
+        r.out.starts_with("# main: sketch 1 of 1: 5 combinations of decisions; 0 of 64 samples refused\n"),
+        "{}",
+        r.out
+    );
+    let tile = r.out.lines().find(|l| l.contains("sample_perfect_tile")).expect("an instruction that samples");
+    assert!(tile.ends_with("  # 5 choices") && !tile.contains("decision"), "{tile}");
+    assert!(r.err.contains("main: 1 sketch, 5 combinations of decisions, 0 seeds"), "{}", r.err);
+
+    // What is printed is a space itself.
+    let dir = dir();
+    let file = dir.path().join("space.py");
+    fs::write(&file, &r.out).expect("a file");
+    assert_eq!(succeeds(&["space", MATMUL, "--space", text(&file)]).out, r.out);
+
+    let r = succeeds(&["space", MATMUL, "--space", "tvm", "--format", "json", "--samples", "16"]);
+    let json: Value = serde_json::from_str(&r.out).expect("JSON");
+    let sketches = json["sketches"].as_array().expect("sketches");
+    assert!(!sketches.is_empty() && json["n_seeds"].is_u64(), "{json:#}");
+    for sketch in sketches {
+        let sampling = sketch["trace"].as_str().expect("a trace").matches("sch.sample_").count();
+        assert_eq!(sketch["choices"].as_array().expect("choices").len(), sampling, "{sketch:#}");
+        assert!(sketch["combinations"].as_f64() >= Some(1.0) && sketch["samples"] == 16, "{sketch:#}");
+    }
+    let again = succeeds(&["space", MATMUL, "--space", "tvm", "--format", "json", "--samples", "16"]);
+    assert_eq!(again.out, r.out);
+
+    fails(&["space", MATMUL, "--space", "atuo"], 2, "there is no space `atuo`");
+    fails(&["space", MATMUL, "--func", "mian"], 2, "there is `main`");
+    fails(&["space", "workloads/symbolic_matmul.tir"], 2, "--bind");
 }
 
 // ---- what was tuned --------------------------------------------------------------------------------------------

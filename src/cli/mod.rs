@@ -8,6 +8,7 @@ mod apply_best;
 mod args;
 mod bench;
 mod check;
+mod choose_space;
 mod console;
 mod db;
 mod exit;
@@ -45,6 +46,7 @@ enum Command {
     PrintTrace(print_trace::Args),
     Apply(apply::Args),
     Bench(bench::Args),
+    Space(space::Args),
     Check(check::Args),
     Fmt(fmt::Args),
     Db(db::Args),
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::ApplyBest(a) => apply_best::run(a, &cli.global, console),
         Command::PrintTrace(a) => print_trace::run(a, &cli.global, console),
         Command::Apply(a) => apply::run(a, &cli.global, console),
+        Command::Space(a) => space::run(a, &cli.global, console),
         Command::Check(a) => check::run(a, &cli.global, console),
         Command::Fmt(a) => fmt::run(a, &cli.global, console),
         Command::Db(a) => db::run(a, &cli.global, console),

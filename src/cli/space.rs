@@ -1,88 +1,307 @@
-//! The search space that a command line names: rules, or a file with a schedule function.
+//! `tvmr space`: what a search would choose from.
+//!
+//!     # main: sketch 1 of 3: 146,692 combinations of decisions; 2 of 64 samples refused
+//!     # from tvm import s_tir
+//!     def apply_trace(sch: s_tir.Schedule) -> None:
+//!       b0 = sch.get_sblock(name="C", func_name="main")
+//!       …
+//!       v4, v5 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=64)  # 7 choices
+//!
+//! Each sketch is a schedule function, and so a valid `--space` file.
 
+use super::Done;
+use super::args::{DialectArg, Format, Global, Input, Intrin, Machine};
+use super::choose_space;
 use super::console::Console;
 use super::exit::Failure;
-use super::load;
+use super::load::{self, Program};
+use super::setting;
 use crate::ir::Module;
-use crate::schedule::Schedule;
-use crate::schedule::error::ErrorKind;
-use crate::schedule::function::ScheduleFunction;
-use crate::schedule::intrin::Intrinsics;
+use crate::schedule::Trace;
 use crate::script::Dialect;
-use crate::space::sample::{ScheduleSource, SourceError};
-use crate::tune::config::SpaceChoice;
-use std::path::Path;
-use std::sync::Arc;
+use crate::search::isolated;
+use crate::search::survey::{Size, Survey, survey};
+use crate::space::{self, Space};
+use crate::target::Target;
+use crate::tune::make_space;
+use crate::tune::workload::Workload;
+use serde_json::{Value, json};
+use std::fmt::Write;
 
-/// The space called `name`.
-pub fn choose(
-    name: &str,
-    tuned: &[Module],
-    intrinsics: Option<&Arc<Intrinsics>>,
-    dialect: Dialect,
-    console: Console,
-) -> Result<SpaceChoice, Failure> {
-    match name {
-        "auto" => return Ok(SpaceChoice::Auto),
-        "tvm" => return Ok(SpaceChoice::Tvm),
-        _ => {}
-    }
-    let path = Path::new(name);
-    if !path.exists() && path.extension().is_none() {
-        let help = "name `auto`, `tvm`, or a file with a schedule function".to_string();
-        return Err(Failure::Usage(format!("there is no space `{name}`"), help));
-    }
-    let function = ScheduleFunction::parse(&load::text(path)?, name)?;
-    if let [only] = tuned {
-        let schedule = Schedule::new(only, 0).with_intrinsics(intrinsics.cloned());
-        try_out(&function, schedule, dialect, console)?;
-    }
-    let name = path.file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
-    Ok(SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) })
+/// Print the search space of each function: its sketches, and how many candidates they span
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Search space: `auto`, `tvm`, or a file with a schedule function
+    #[arg(long, value_name = "SPACE", default_value = "auto")]
+    space: String,
+    #[command(flatten)]
+    intrin: Intrin,
+    #[command(flatten)]
+    machine: Machine,
+    /// Only this function
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    /// Candidates to draw from each sketch
+    #[arg(long, value_name = "N", default_value = "64", value_parser = samples)]
+    samples: usize,
+    /// Seed of what is drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Print the candidates that a search tries first, with their decisions
+    #[arg(long)]
+    seeds: bool,
+    /// Spelling to print in; that of the file if left out
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    dialect: Option<DialectArg>,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
 }
 
-/// Applies a function once, so that a mistake that no decision can mend is shown where it is and not counted a
-/// thousand times.
-fn try_out(
-    function: &ScheduleFunction,
-    mut schedule: Schedule,
-    dialect: Dialect,
-    console: Console,
-) -> Result<(), Failure> {
-    let Err(mut error) = function.apply(&mut schedule) else { return Ok(()) };
-    if let Some(refused) = &error.refused {
-        if !is_hopeless(&refused.kind) {
-            // Other decisions may do.
-            tracing::debug!("{}", function.render_error(&error, &schedule, dialect, false));
-            return Ok(());
-        }
-        if matches!(refused.kind, ErrorKind::UnknownFunction { .. }) {
-            let note = "whatever its name in the file, a function is called `main` while it is tuned";
-            error.diagnostic.notes.push(note.to_string());
-        }
-    }
-    Err(Failure::Shown(function.render_error(&error, &schedule, dialect, console.color)))
+/// A function with its space, and what samples of it told.
+struct Surveyed {
+    name: String,
+    same_as: Vec<String>,
+    space: Space,
+    sketches: Vec<Survey>,
 }
 
-/// Does what is named not exist at all?
-fn is_hopeless(kind: &ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::UnknownFunction { .. }
-            | ErrorKind::BlockNotFound { .. }
-            | ErrorKind::MultipleBlocksFound { .. }
-            | ErrorKind::UnknownIntrin { .. }
+fn samples(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(n @ 1..=100_000) => Ok(n),
+        _ => Err("expected a whole number from 1 to 100000".to_string()),
+    }
+}
+
+pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+    let program = Program::read(&args.input, console)?;
+    let functions = program.functions(args.func.as_deref())?;
+    for &index in &functions {
+        // As the search: how much a loop of unknown extent can be tiled is not known either.
+        setting::check_concrete(&program.module().funcs[index])?;
+    }
+    let dialect = program.dialect(args.dialect);
+    let intrinsics = load::intrinsics(&args.intrin)?;
+    let distinct = Workload::distinct(program.module(), &functions);
+    let modules: Vec<Module> = distinct.iter().map(|(w, _)| w.module.clone()).collect();
+    let choice = choose_space::choose(&args.space, &modules, intrinsics.as_ref(), dialect, console)?;
+    let machine = load::target(&args.machine)?;
+    let threads = args.machine.threads.map_or(1, |t| t.on(machine.cores as usize));
+    let machine = space::Machine::new(&machine, global.isa.unwrap_or(machine.best_isa()), threads);
+    let jobs = Target::native().target.cores as usize;
+    let mut tasks = Vec::with_capacity(distinct.len());
+    let mut failed = Vec::new();
+    for (workload, names) in distinct {
+        let workload = workload.with_intrinsics(intrinsics.clone());
+        let made = isolated(|| make_space(&workload, &choice, &machine)).unwrap_or_else(Err);
+        let space = match made {
+            Ok(space) => space,
+            Err(why) => {
+                failed.push(format!("`{}` has no space: {why}", workload.name));
+                continue;
+            }
+        };
+        let base = workload.schedule(0);
+        let sketches = (0..space.sketches().len()).map(|i| survey(&space, i, &base, args.samples, args.seed, jobs));
+        tasks.push(Surveyed {
+            name: workload.name.as_str().to_owned(),
+            same_as: names[1..].iter().map(|n| n.as_str().to_owned()).collect(),
+            sketches: sketches.collect(),
+            space,
+        });
+    }
+    match args.format {
+        Format::Human => {
+            let text: Vec<String> = tasks.iter().map(|t| human(t, args.seeds, dialect)).collect();
+            console.result(&text.join("\n"))?;
+            tasks.iter().for_each(|t| console.note(&totals(t)));
+        }
+        Format::Json => {
+            let list: Vec<Value> = tasks.iter().map(|t| document(t, args, &program.name, dialect)).collect();
+            let value = match &list[..] {
+                [only] if functions.len() == 1 => only.clone(),
+                _ => json!({"workload": program.name, "space": args.space, "tasks": list}),
+            };
+            console.result(&format!("{value:#}\n"))?;
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Negative(failed.join("\n       "))) }
+}
+
+impl Surveyed {
+    fn size(&self) -> Size {
+        self.sketches.iter().fold(Size::Exactly(0), |sum, s| sum.plus(s.size))
+    }
+}
+
+fn human(task: &Surveyed, seeds: bool, dialect: Dialect) -> String {
+    let mut parts = Vec::new();
+    let n = task.sketches.len();
+    for (i, sketch) in task.sketches.iter().enumerate() {
+        let mut text = format!(
+            "# {}: sketch {} of {n}: {}; {} of {} samples refused\n",
+            task.name,
+            i + 1,
+            combinations(sketch.size),
+            sketch.refused,
+            sketch.samples
+        );
+        // Writing to a string cannot fail.
+        if let Some((reason, _)) = sketch.reasons.first() {
+            let message = reason.message.lines().next().unwrap_or_default();
+            let _ = writeln!(text, "#   most often `{}` said: {message}", reason.by);
+        }
+        if !sketch.is_uniform {
+            text += "#   what it does depends on its decisions: this is one of its samples\n";
+        }
+        text += &annotated(sketch, dialect);
+        parts.push(text);
+    }
+    if seeds {
+        for (i, seed) in task.space.seeds().iter().enumerate() {
+            let head = format!("# {}: seed {}, of sketch {}\n", task.name, i + 1, seed.sketch + 1);
+            parts.push(head + &seed.trace.to_python(dialect) + "\n");
+        }
+    }
+    parts.join("\n")
+}
+
+/// The trace of a sketch without its decisions, and behind each sampling instruction how much it can choose from.
+fn annotated(sketch: &Survey, dialect: Dialect) -> String {
+    let text = undecided(&sketch.example).to_python(dialect);
+    // The instructions are the last lines, one each.
+    let head = text.lines().count().saturating_sub(sketch.example.insts.len());
+    let mut out = String::with_capacity(text.len() * 2);
+    for (i, line) in text.lines().enumerate() {
+        out.push_str(line);
+        let choices = i.checked_sub(head).and_then(|i| sketch.choices.get(i).copied().flatten());
+        let _ = match choices {
+            None => writeln!(out),
+            Some((1, 1)) => writeln!(out, "  # 1 choice"),
+            Some((low, high)) if low == high => writeln!(out, "  # {} choices", grouped(low)),
+            Some((low, high)) => writeln!(out, "  # {} to {} choices", grouped(low), grouped(high)),
+        };
+    }
+    out
+}
+
+fn undecided(trace: &Trace) -> Trace {
+    let mut trace = trace.clone();
+    trace.insts.iter_mut().for_each(|inst| inst.decision = None);
+    trace
+}
+
+fn totals(task: &Surveyed) -> String {
+    let (n, seeds) = (task.sketches.len(), task.space.seeds().len());
+    let same = match &task.same_as[..] {
+        [] => String::new(),
+        others => format!(" (and `{}`, the same program)", others.join("`, `")),
+    };
+    let refused: usize = task.sketches.iter().map(|s| s.refused).sum();
+    let samples: usize = task.sketches.iter().map(|s| s.samples).sum();
+    format!(
+        "{}{same}: {n} sketch{}, {}, {seeds} seed{}; {refused} of {samples} samples refused",
+        task.name,
+        if n == 1 { "" } else { "es" },
+        combinations(task.size()),
+        if seeds == 1 { "" } else { "s" },
     )
 }
 
-/// A schedule function as a source of candidates.
-struct UserSpace(ScheduleFunction);
+fn combinations(size: Size) -> String {
+    match size {
+        Size::Exactly(1) => "1 combination of decisions".to_owned(),
+        Size::Exactly(n) => format!("{} combinations of decisions", grouped(n)),
+        // More than two digits are not known.
+        Size::About(n) if (100.0..1e6).contains(&n) => {
+            let unit = 10f64.powf(n.log10().floor() - 1.0);
+            format!("about {} combinations of decisions", grouped(((n / unit).round() * unit) as u128))
+        }
+        Size::About(n) if n < 100.0 => format!("about {n:.0} combinations of decisions"),
+        Size::About(n) => format!("about {n:.1e} combinations of decisions"),
+    }
+}
 
-impl ScheduleSource for UserSpace {
-    fn apply(&self, sch: &mut Schedule) -> Result<(), SourceError> {
-        self.0.apply(sch).map_err(|e| match e.refused {
-            Some(refused) => SourceError::Schedule(*refused),
-            None => SourceError::Function(e.diagnostic.message),
+/// A number with a comma between each three digits.
+fn grouped(n: u128) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn document(task: &Surveyed, args: &Args, workload: &str, dialect: Dialect) -> Value {
+    let sketches: Vec<Value> = task.sketches.iter().enumerate().map(|(i, s)| sketch_value(i, s, dialect)).collect();
+    let seed = |s: &crate::space::Seed| json!({"sketch": s.sketch + 1, "trace": s.trace.to_python(dialect)});
+    let mut value = json!({
+        "workload": workload,
+        "func": task.name,
+        "space": args.space,
+        "combinations": number(task.size()),
+        "exact": matches!(task.size(), Size::Exactly(_)),
+        "sketches": sketches,
+        "n_seeds": task.space.seeds().len(),
+    });
+    if args.seeds {
+        value["seeds"] = task.space.seeds().iter().map(seed).collect();
+    }
+    if !task.same_as.is_empty() {
+        value["same_as"] = json!(task.same_as);
+    }
+    value
+}
+
+fn sketch_value(i: usize, s: &Survey, dialect: Dialect) -> Value {
+    let choices: Vec<Value> = s
+        .choices
+        .iter()
+        .enumerate()
+        .filter_map(|(at, range)| {
+            let (low, high) = (*range)?;
+            let (min, max) = (number(Size::Exactly(low)), number(Size::Exactly(high)));
+            Some(json!({"instruction": at, "kind": s.example.insts[at].kind.name, "min": min, "max": max}))
         })
+        .collect();
+    json!({
+        "sketch": i + 1,
+        "combinations": number(s.size),
+        "exact": matches!(s.size, Size::Exactly(_)),
+        "samples": s.samples,
+        "refused": s.refused,
+        "reasons": s.reasons.iter().map(|(r, count)| {
+            json!({"stage": r.stage.name(), "by": r.by, "message": r.message, "count": count})
+        }).collect::<Vec<_>>(),
+        "uniform": s.is_uniform,
+        "choices": choices,
+        "trace": undecided(&s.example).to_python(dialect),
+    })
+}
+
+/// Whole where JSON readers keep it whole.
+fn number(size: Size) -> Value {
+    match size {
+        Size::Exactly(n) => u64::try_from(n).map_or_else(|_| json!(n as f64), |n| json!(n)),
+        Size::About(n) => json!(n),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!((grouped(0), grouped(999), grouped(1_000), grouped(1_234_567)), {
+            ("0".into(), "999".into(), "1,000".into(), "1,234,567".into())
+        });
+        assert_eq!(combinations(Size::About(1234.5)), "about 1,200 combinations of decisions");
+        assert_eq!(combinations(Size::About(2.5e9)), "about 2.5e9 combinations of decisions");
     }
 }

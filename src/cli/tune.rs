@@ -6,7 +6,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::progress::Progress;
-use super::{records, setting, signals, space};
+use super::{choose_space, records, setting, signals};
 use crate::database::Database;
 use crate::ir::Module;
 use crate::tune::backend::Seconds;
@@ -14,7 +14,7 @@ use crate::tune::config::{Config, StrategyChoice};
 use crate::tune::native::{Native, reference_dir};
 use crate::tune::summary::{Summary, TaskSummary};
 use crate::tune::workload::Workload;
-use crate::tune::{self, Interrupt, TuneError};
+use crate::tune::{self, FailureCount, Interrupt, SketchCount, TuneError};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
@@ -104,7 +104,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     }
     let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
     let intrinsics = load::intrinsics(&args.intrin)?;
-    let space = space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console)?;
+    let space = choose_space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console)?;
     let described = load::target(&args.machine)?;
     let setting = setting::here(&args.machine, global, !args.no_check, console)?;
     let cores = setting.target.cores as usize;
@@ -200,10 +200,7 @@ fn no_schedule(task: &TaskSummary) -> Option<String> {
     if task.valid > 0 {
         return None;
     }
-    let reason = || match task.failures.first() {
-        Some(f) => format!("most often `{}` said: {}", f.by, f.message),
-        None => "see the warnings above".to_owned(),
-    };
+    let reason = || task.failures.first().map_or("see the warnings above".to_owned(), most_often);
     let why = match &task.problem {
         Some(problem) => problem.clone(),
         None if task.trials > 0 => format!("all {} candidates failed; {}", task.trials, reason()),
@@ -211,7 +208,24 @@ fn no_schedule(task: &TaskSummary) -> Option<String> {
         // The space holds nothing but the program as written, or there was no time.
         None => return None,
     };
-    Some(format!("no valid schedule for `{}`: {why}", task.func))
+    let mut text = format!("no valid schedule for `{}`: {why}", task.func);
+    if let [_, _, ..] = task.sketches[..] {
+        for sketch in &task.sketches {
+            let _ = write!(text, "\n         {}", of_sketch(sketch));
+        }
+    }
+    Some(text)
+}
+
+fn most_often(reason: &FailureCount) -> String {
+    format!("most often `{}` said: {}", reason.by, reason.message)
+}
+
+/// What became of the candidates of a sketch, in a line.
+fn of_sketch(count: &SketchCount) -> String {
+    let name = count.sketch.map_or("replayed traces".to_owned(), |n| format!("sketch {n}"));
+    let reason = count.reason.as_ref().map_or(String::new(), |r| format!("; {}", most_often(r)));
+    format!("{name}: {} tried, {} failed, {} refused{reason}", count.tried, count.failed, count.refused)
 }
 
 /// More reasons than this are summed up.

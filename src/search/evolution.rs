@@ -13,7 +13,7 @@ use super::choose::{Choice, choose};
 use super::features::Machine;
 use super::individual::{Individual, Kitchen, Parent, Recipe};
 use super::model::CostModel;
-use super::proposer::Drawn;
+use super::proposer::{Candidate, Drawn};
 use super::{in_order, isolated};
 use crate::schedule::Trace;
 use crate::space::mutator::{neighbours, unit, weighted};
@@ -194,7 +194,12 @@ impl Evolution {
             match again {
                 Ok((schedule, program)) if program == one.program => {
                     self.archive.note_try(one.genes.sketch);
-                    drawn.candidates.push((one.index, schedule, program));
+                    drawn.candidates.push(Candidate {
+                        index: one.index,
+                        schedule,
+                        program,
+                        sketch: Some(one.genes.sketch),
+                    });
                     self.proposed.insert(program, one);
                 }
                 Ok(_) => {}
@@ -279,9 +284,9 @@ impl Evolution {
         self.next += recipes.len() as u64;
         let Pool { seen, known, .. } = pool;
         let made = in_order(recipes.len(), pool.jobs, |i| {
-            caught(|| {
-                cook.make(first + i as u64, &recipes[i], |program| seen.contains(&program) || known.contains(&program))
-            })
+            let is_known = |program| seen.contains(&program) || known.contains(&program);
+            let made = caught(|| cook.make(first + i as u64, &recipes[i], is_known));
+            made.map_err(|r| Rejection { sketch: Some(cook.sketch_of(&recipes[i])), ..r })
         });
         for made in made {
             match made {
@@ -335,5 +340,7 @@ struct Pool<'a> {
 
 /// A panic in one candidate is a refusal of it.
 fn caught<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
-    isolated(work).unwrap_or_else(|message| Err(Rejection { stage: Stage::Schedule, by: "panic".to_string(), message }))
+    isolated(work).unwrap_or_else(|message| {
+        Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
+    })
 }

@@ -66,6 +66,15 @@ pub struct Kitchen<'a> {
 }
 
 impl Kitchen<'_> {
+    /// The sketch that a recipe is for.
+    pub fn sketch_of(&self, recipe: &Recipe) -> usize {
+        match recipe {
+            Recipe::Seed(i) => self.space.seeds()[*i].sketch,
+            Recipe::Random(sketch) => *sketch,
+            Recipe::Mutant(parent, _) | Recipe::Child(parent, _) | Recipe::Step(parent, _) => parent.sketch,
+        }
+    }
+
     /// Makes candidate `index`; `None` if `is_known` says that its program is of no interest. The result is a function of
     /// the arguments alone.
     ///

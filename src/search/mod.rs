@@ -14,6 +14,7 @@ mod isolate;
 pub mod model;
 mod parallel;
 mod proposer;
+pub mod survey;
 
 pub use evolution::Options;
 pub use isolate::isolated;

@@ -29,6 +29,8 @@ pub struct Candidate {
     pub schedule: Schedule,
     /// Hash of the program's structure.
     pub program: u64,
+    /// Position of the sketch that it was sampled from, if it was sampled.
+    pub sketch: Option<usize>,
 }
 
 /// What a round brought.
@@ -47,8 +49,8 @@ pub struct Round {
 pub(super) struct Drawn {
     /// Programs that came up.
     pub met: Vec<u64>,
-    /// What to propose: number, schedule, hash of the program.
-    pub candidates: Vec<(u64, Schedule, u64)>,
+    /// What to propose.
+    pub candidates: Vec<Candidate>,
     /// What the space refused.
     pub rejections: Vec<Rejection>,
     /// What came up before.
@@ -185,10 +187,10 @@ impl Proposer {
             let made = in_order(drawn, jobs, |i| self.candidate(first + i as u64));
             for (index, made) in (first..).zip(made) {
                 match made {
-                    Ok((schedule, program)) => {
+                    Ok((schedule, program, sketch)) => {
                         self.met.insert(program);
                         if self.seen.insert(program) {
-                            round.candidates.push(Candidate { index, schedule, program });
+                            round.candidates.push(Candidate { index, schedule, program, sketch });
                         } else {
                             round.duplicates += 1;
                         }
@@ -212,11 +214,7 @@ impl Proposer {
         let is_fruitless = met.len() == met_before && drawn.candidates.is_empty();
         self.fruitless = if is_fruitless { self.fruitless + 1 } else { 0 };
         let mut round = Round { rejections: drawn.rejections, duplicates: drawn.duplicates, ..Round::default() };
-        for (index, schedule, program) in drawn.candidates {
-            if seen.insert(program) {
-                round.candidates.push(Candidate { index, schedule, program });
-            }
-        }
+        round.candidates.extend(drawn.candidates.into_iter().filter(|c| seen.insert(c.program)));
         round
     }
 
@@ -230,27 +228,32 @@ impl Proposer {
         start..end
     }
 
-    fn candidate(&self, index: u64) -> Result<(Schedule, u64), Rejection> {
-        isolated(|| self.candidate_of(index))
-            .unwrap_or_else(|message| Err(Rejection { stage: Stage::Schedule, by: "panic".to_string(), message }))
+    fn candidate(&self, index: u64) -> Result<(Schedule, u64, Option<usize>), Rejection> {
+        isolated(|| self.candidate_of(index)).unwrap_or_else(|message| {
+            Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
+        })
     }
 
-    fn candidate_of(&self, index: u64) -> Result<(Schedule, u64), Rejection> {
-        let schedule = match &self.strategy {
-            Strategy::Random | Strategy::Evolutionary(_) => self.space.sample(&self.base, stream(self.seed, index))?,
+    fn candidate_of(&self, index: u64) -> Result<(Schedule, u64, Option<usize>), Rejection> {
+        let (schedule, sketch) = match &self.strategy {
+            Strategy::Random | Strategy::Evolutionary(_) => {
+                let (schedule, sketch) = self.space.sample(&self.base, stream(self.seed, index))?;
+                (schedule, Some(sketch))
+            }
             Strategy::Replay(traces) => {
                 let mut sch = self.base.clone();
                 sch.set_rng(stream(self.seed, index));
                 traces[index as usize].replay(&mut sch).map_err(|e| Rejection {
+                    sketch: None,
                     stage: Stage::Schedule,
                     by: e.error.primitive.to_string(),
                     message: e.error.kind.to_string(),
                 })?;
-                sch
+                (sch, None)
             }
         };
         let program = program_hash(schedule.func(self.func));
-        Ok((schedule, program))
+        Ok((schedule, program, sketch))
     }
 }
 

@@ -6,14 +6,21 @@
 //! of the right kind. Both go through schedule instructions only, so the trace tells all that was done. Other candidates
 //! come from the decisions of known ones ([`mutator`]).
 //!
-//! Rules and postprocessors follow TVM's MetaSchedule (`src/s_tir/meta_schedule`).
+//! The default rules are made for our code generator; those of `--space tvm`, and the postprocessors, follow TVM's
+//! MetaSchedule (`src/s_tir/meta_schedule`).
 
+pub mod access;
 pub mod analysis;
+pub mod contraction;
+pub mod draft;
 pub mod generate;
+pub mod machine;
 pub mod mutator;
 pub mod postproc;
 pub mod rule;
 pub mod sample;
+pub mod tile_sizes;
 
 pub use generate::{Rules, generate};
+pub use machine::Machine;
 pub use sample::{Rejection, Seed, Sketch, Space, Stage};

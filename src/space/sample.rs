@@ -58,6 +58,8 @@ impl Stage {
 /// A candidate that came to nothing.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rejection {
+    /// Position of the sketch that it was sampled from, if it was sampled.
+    pub sketch: Option<usize>,
     /// At which stage.
     pub stage: Stage,
     /// The primitive or postprocessor that refused.
@@ -115,12 +117,12 @@ impl Space {
         self.sketches.is_empty()
     }
 
-    /// A candidate: a sketch drawn at random, with decisions drawn at random, postprocessed. `base` is the schedule of
-    /// the program as written; all randomness comes from `rng`.
+    /// A candidate: a sketch drawn at random, with decisions drawn at random, postprocessed; and the sketch's position.
+    /// `base` is the schedule of the program as written; all randomness comes from `rng`.
     ///
     /// # Errors
     /// If the candidate is refused; this is nothing unusual.
-    pub fn sample(&self, base: &Schedule, mut rng: ChaCha8Rng) -> Result<Schedule, Rejection> {
+    pub fn sample(&self, base: &Schedule, mut rng: ChaCha8Rng) -> Result<(Schedule, usize), Rejection> {
         let n = self.sketches.len() as u64;
         let index = if n > 1 { crate::schedule::primitive::sampling::below(&mut rng, n) as usize } else { 0 };
         let Some(sketch) = self.sketches.get(index) else {
@@ -128,8 +130,8 @@ impl Space {
         };
         let mut sch = base.clone();
         sch.set_rng(rng);
-        self.sample_sketch(sketch, &mut sch)?;
-        Ok(sch)
+        self.sample_sketch(sketch, &mut sch).map_err(|r| Rejection { sketch: Some(index), ..r })?;
+        Ok((sch, index))
     }
 
     /// A candidate of one sketch, postprocessed: its sampling instructions take these decisions as far as they fit
@@ -167,13 +169,19 @@ impl Space {
         })
     }
 
-    fn sample_sketch(&self, sketch: &Sketch, sch: &mut Schedule) -> Result<(), Rejection> {
+    /// Carries out a sketch and the postprocessors on a schedule of the program as written; decisions come from its
+    /// stream. What is carried out before a refusal stays.
+    ///
+    /// # Errors
+    /// If the candidate is refused.
+    pub fn sample_sketch(&self, sketch: &Sketch, sch: &mut Schedule) -> Result<(), Rejection> {
         match sketch {
             Sketch::Trace(trace) => trace.replay(sch).map_err(|e| rejected(Stage::Schedule, e.error))?,
             Sketch::Function(f) => f.apply(sch).map_err(|e| match e {
                 SourceError::Schedule(e) => rejected(Stage::Schedule, e),
                 SourceError::Function(message) => {
-                    Rejection { stage: Stage::Schedule, by: "schedule function".to_string(), message }
+                    let by = "schedule function".to_string();
+                    Rejection { sketch: None, stage: Stage::Schedule, by, message }
                 }
             })?,
         }
@@ -191,6 +199,7 @@ impl Space {
         sch.enter_postproc().map_err(|e| rejected(Stage::Postproc, e))?;
         for postproc in &self.postprocs {
             postproc.apply(sch).map_err(|message| Rejection {
+                sketch: None,
                 stage: Stage::Postproc,
                 by: postproc.name().to_string(),
                 message,
@@ -201,11 +210,16 @@ impl Space {
 }
 
 fn no_sketch() -> Rejection {
-    Rejection { stage: Stage::Schedule, by: "space".to_string(), message: "the space has no sketch".to_string() }
+    Rejection {
+        sketch: None,
+        stage: Stage::Schedule,
+        by: "space".to_string(),
+        message: "the space has no sketch".to_string(),
+    }
 }
 
 fn rejected(stage: Stage, error: ScheduleError) -> Rejection {
-    Rejection { stage, by: error.primitive.to_string(), message: error.kind.to_string() }
+    Rejection { sketch: None, stage, by: error.primitive.to_string(), message: error.kind.to_string() }
 }
 
 /// Stream `index` of a seed: candidate `index` draws from it, whatever thread makes it.

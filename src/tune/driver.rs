@@ -17,9 +17,8 @@ use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Filter};
 use crate::ir::Module;
 use crate::schedule::Trace;
-use crate::search::features::Machine;
-use crate::search::{Options, Proposer, Strategy, isolated};
-use crate::space::{Rules, Space, generate};
+use crate::search::{self, Options, Proposer, Strategy, isolated};
+use crate::space::{Machine, Rules, Space, generate};
 use std::time::Duration;
 
 /// A run that could not be carried out. What was measured until then is in the database.
@@ -176,7 +175,7 @@ impl<B: Backend> Driver<'_, B> {
         let (space, secs) = self.timed(|d| {
             let workload = &d.tasks[index].workload;
             // Of a panic in a rule, the space is empty and says why.
-            isolated(|| make_space(workload, d.config)).unwrap_or_else(Err)
+            isolated(|| make_space(workload, &d.config.space, &d.config.machine_of_space())).unwrap_or_else(Err)
         });
         let task = &mut self.tasks[index];
         task.breakdown.space += secs;
@@ -187,7 +186,7 @@ impl<B: Backend> Driver<'_, B> {
         let strategy = match self.config.strategy {
             StrategyChoice::Evolutionary { seeds, cost_model } => {
                 let Setting { isa, strict_fp, threads, .. } = self.config.setting;
-                let machine = Machine::of(&self.config.machine, isa, strict_fp, threads);
+                let machine = search::features::Machine::of(&self.config.machine, isa, strict_fp, threads);
                 Strategy::Evolutionary(Options { machine, seeds, cost_model })
             }
             StrategyChoice::Random => Strategy::Random,
@@ -280,11 +279,15 @@ impl<B: Backend> Driver<'_, B> {
     }
 }
 
-fn make_space(workload: &Workload, config: &Config) -> Result<Space, String> {
-    match &config.space {
+/// The space of a workload on a machine.
+///
+/// # Errors
+/// If a rule fails; the text says how.
+pub fn make_space(workload: &Workload, choice: &SpaceChoice, machine: &Machine) -> Result<Space, String> {
+    match choice {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
-        SpaceChoice::Auto => of_rules(workload, Rules::auto(&config.machine, config.setting.threads as usize)),
-        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(config.setting.threads as usize)),
+        SpaceChoice::Auto => of_rules(workload, Rules::auto(*machine)),
+        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(usize::try_from(machine.threads).unwrap_or(1))),
     }
 }
 
@@ -330,7 +333,8 @@ impl<B: Backend> Task<B> {
             elapsed_s: elapsed,
             trials_per_s: if made > 0 { made as f64 / elapsed.max(1e-9) } else { 0.0 },
             breakdown_s: self.breakdown,
-            failures: self.failures.sorted(),
+            failures: self.fates.reasons(),
+            sketches: self.fates.sketches(),
             problem: self.problem.clone(),
             work_dir: db.dir().display().to_string(),
             seed: config.seed,

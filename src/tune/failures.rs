@@ -1,9 +1,9 @@
-//! The ways in which candidates fail, counted.
+//! The ways in which candidates fail, counted: over all of them, and for each sketch.
 
 use crate::database::Failure;
 use crate::space::Rejection;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A way to fail.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -55,6 +55,75 @@ impl Failures {
     }
 }
 
+/// What became of the candidates of a sketch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SketchCount {
+    /// Its number, from 1; `None` for candidates that were not sampled, as replayed traces.
+    pub sketch: Option<u64>,
+    /// Candidates that were sent to the compiler.
+    pub tried: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Candidates that the space refused.
+    pub refused: u64,
+    /// The most frequent reason of failures and refusals.
+    pub reason: Option<FailureCount>,
+}
+
+/// What became of the candidates of a run.
+#[derive(Clone, Default, Debug)]
+pub struct Fates {
+    all: Failures,
+    sketches: BTreeMap<Option<usize>, (SketchTally, Failures)>,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct SketchTally {
+    tried: u64,
+    failed: u64,
+    refused: u64,
+}
+
+impl Fates {
+    /// Counts a candidate that is sent to the compiler.
+    pub fn note_trial(&mut self, sketch: Option<usize>) {
+        self.sketches.entry(sketch).or_default().0.tried += 1;
+    }
+
+    /// Counts the failure of one that was.
+    pub fn note_failure(&mut self, sketch: Option<usize>, failure: &Failure) {
+        let (tally, reasons) = self.sketches.entry(sketch).or_default();
+        tally.failed += 1;
+        reasons.note(failure);
+        self.all.note(failure);
+    }
+
+    /// Counts a candidate that the space refused.
+    pub fn note_rejection(&mut self, rejection: &Rejection) {
+        let (tally, reasons) = self.sketches.entry(rejection.sketch).or_default();
+        tally.refused += 1;
+        reasons.note_rejection(rejection);
+        self.all.note_rejection(rejection);
+    }
+
+    /// The reasons over all sketches, the most frequent first.
+    pub fn reasons(&self) -> Vec<FailureCount> {
+        self.all.sorted()
+    }
+
+    /// The sketches that candidates came from, in their order.
+    pub fn sketches(&self) -> Vec<SketchCount> {
+        let count = |(sketch, (tally, reasons)): (&Option<usize>, &(SketchTally, Failures))| SketchCount {
+            sketch: sketch.map(|s| s as u64 + 1),
+            tried: tally.tried,
+            failed: tally.failed,
+            refused: tally.refused,
+            reason: reasons.sorted().into_iter().next(),
+        };
+        self.sketches.iter().map(count).collect()
+    }
+}
+
 /// What a message says, without the facts of the single case: its numbers, and what follows a semicolon.
 fn without_numbers(message: &str) -> String {
     let message = message.split(';').next().unwrap_or_default();
@@ -77,13 +146,37 @@ mod tests {
     #[test]
     fn numbers_make_no_difference() {
         let mut failures = Failures::default();
-        let rejection =
-            |message: &str| Rejection { stage: Stage::Schedule, by: "split".into(), message: message.into() };
+        let rejection = |message: &str| Rejection {
+            sketch: None,
+            stage: Stage::Schedule,
+            by: "split".into(),
+            message: message.into(),
+        };
         failures.note_rejection(&rejection("a block is missing"));
         failures.note_rejection(&rejection("factors cover 96 of 128"));
         failures.note_rejection(&rejection("factors cover 7 of 1280"));
         let sorted = failures.sorted();
         assert_eq!(sorted.len(), 2);
         assert_eq!((sorted[0].count, sorted[0].message.as_str()), (2, "factors cover 96 of 128"));
+    }
+
+    #[test]
+    fn every_sketch_has_its_own_reason() {
+        let mut fates = Fates::default();
+        let rejection = |sketch, message: &str| Rejection {
+            sketch: Some(sketch),
+            stage: Stage::Schedule,
+            by: "fuse".into(),
+            message: message.into(),
+        };
+        fates.note_rejection(&rejection(1, "they are not neighbours"));
+        fates.note_rejection(&rejection(1, "they are not neighbours"));
+        fates.note_rejection(&rejection(0, "another kind of loop"));
+        fates.note_trial(Some(0));
+        let sketches = fates.sketches();
+        let counts: Vec<_> = sketches.iter().map(|s| (s.sketch, s.tried, s.failed, s.refused)).collect();
+        assert_eq!(counts, [(Some(1), 1, 0, 1), (Some(2), 0, 0, 2)]);
+        assert_eq!(sketches[1].reason.as_ref().map(|r| r.count), Some(2));
+        assert_eq!(fates.reasons().len(), 2);
     }
 }

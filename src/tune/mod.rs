@@ -50,8 +50,8 @@ pub mod summary;
 mod task;
 pub mod workload;
 
-pub use driver::{TuneError, tune, untuned};
-pub use failures::FailureCount;
+pub use driver::{TuneError, make_space, tune, untuned};
+pub use failures::{FailureCount, SketchCount};
 pub use interrupt::Interrupt;
 
 #[cfg(test)]

@@ -19,6 +19,13 @@ const COMMIT_AFTER: Duration = Duration::from_millis(500);
 /// How long an interrupted run still waits for the reference, so that results are not lost for want of a verdict.
 const GRACE: Duration = Duration::from_millis(300);
 
+/// What was measured.
+struct What<'a> {
+    program: u64,
+    trace: &'a Trace,
+    sketch: Option<usize>,
+}
+
 impl<B: Backend> Driver<'_, B> {
     /// Up to `want` trials of a task.
     pub fn round(&mut self, index: usize, want: usize) -> Result<(), TuneError> {
@@ -33,7 +40,7 @@ impl<B: Backend> Driver<'_, B> {
         task.rejected += round.rejections.len() as u64;
         for rejection in &round.rejections {
             tracing::debug!("{}: refused by `{}`: {}", task.workload.name, rejection.by, rejection.message);
-            task.failures.note_rejection(rejection);
+            task.fates.note_rejection(rejection);
         }
         if !round.candidates.is_empty() {
             self.open_lab(index)?;
@@ -84,7 +91,9 @@ impl<B: Backend> Driver<'_, B> {
         self.n_trials += 1;
         self.tasks[index].lessons.push((candidate.program, result.as_ref().ok().map(|m| m.secs)));
         let trace = candidate.schedule.trace();
-        let is_best = self.note(index, (candidate.program, trace), result.clone(), Role::Trial, compile_secs);
+        self.tasks[index].fates.note_trial(candidate.sketch);
+        let what = What { program: candidate.program, trace, sketch: candidate.sketch };
+        let is_best = self.note(index, what, result.clone(), Role::Trial, compile_secs);
         self.tasks[index].trials += 1;
         self.tell(index, trace, &result, is_best);
     }
@@ -120,7 +129,7 @@ impl<B: Backend> Driver<'_, B> {
     fn note(
         &mut self,
         index: usize,
-        (program, trace): (u64, &Trace),
+        What { program, trace, sketch }: What<'_>,
         result: Result<Measurement, Failure>,
         role: Role,
         compile_secs: Option<f64>,
@@ -139,7 +148,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             Err(failure) => {
                 if role == Role::Trial {
-                    task.failures.note(&failure);
+                    task.fates.note_failure(sketch, &failure);
                 }
                 Outcome::Failed(failure)
             }
@@ -148,7 +157,7 @@ impl<B: Backend> Driver<'_, B> {
         let measured = Measured { program, trace, outcome, role, trial, compile_secs };
         let record = task.record(measured, self.config, time);
         match ticket {
-            Some(ticket) => task.waiting.push((ticket, record)),
+            Some(ticket) => task.waiting.push((ticket, record, sketch)),
             None => task.unwritten.push(record),
         }
         is_best
@@ -178,7 +187,8 @@ impl<B: Backend> Driver<'_, B> {
         };
         self.tasks[index].has_baseline = true;
         self.tasks[index].baseline = result.as_ref().ok().map(|m| m.secs);
-        self.note(index, (as_written, &Trace::default()), result.clone(), Role::Baseline, compile_secs);
+        let what = What { program: as_written, trace: &Trace::default(), sketch: None };
+        self.note(index, what, result.clone(), Role::Baseline, compile_secs);
         let result = result.as_ref().map(|m| m.secs);
         self.observer.event(&Event::Baseline { task: index, result });
         self.commit(index)
@@ -259,11 +269,11 @@ impl<B: Backend> Driver<'_, B> {
 
     fn settle_one(&mut self, index: usize, ticket: Ticket, result: Result<(), Result<Measurement, Failure>>) {
         let task = &mut self.tasks[index];
-        let Some(at) = task.waiting.iter().position(|(t, _)| *t == ticket) else { return };
-        let (_, mut record) = task.waiting.remove(at);
+        let Some(at) = task.waiting.iter().position(|(t, ..)| *t == ticket) else { return };
+        let (_, mut record, sketch) = task.waiting.remove(at);
         if let Err(Err(failure)) = result {
             match record.context.role {
-                Role::Trial => task.failures.note(&failure),
+                Role::Trial => task.fates.note_failure(sketch, &failure),
                 Role::Baseline => {
                     task.baseline = None;
                     self.observer.event(&Event::Baseline { task: index, result: Err(&failure) });
@@ -272,7 +282,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             record.outcome = Outcome::Failed(failure);
             task.lessons.extend(record.context.program.map(|program| (program, None)));
-            let times = task.waiting.iter().map(|(_, r)| r).chain(&task.unwritten).filter_map(TuningRecord::secs);
+            let times = task.waiting.iter().map(|(_, r, _)| r).chain(&task.unwritten).filter_map(TuningRecord::secs);
             task.best = times.min_by(f64::total_cmp);
         }
         task.unwritten.push(record);

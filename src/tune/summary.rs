@@ -1,6 +1,6 @@
 //! What a run comes to. Field names are interface (docs/tuning.md).
 
-use super::failures::FailureCount;
+use super::failures::{FailureCount, SketchCount};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -91,6 +91,8 @@ pub struct TaskSummary {
     pub breakdown_s: Breakdown,
     /// Each way to fail, with how often.
     pub failures: Vec<FailureCount>,
+    /// What became of the candidates of each sketch.
+    pub sketches: Vec<SketchCount>,
     /// Why it could not be measured or has no space, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -159,6 +161,7 @@ impl Summary {
         total.peak_fraction = None;
         total.breakdown_s = tasks.iter().fold(Breakdown::default(), |sum, t| sum.plus(t.breakdown_s));
         total.failures = Vec::new();
+        total.sketches = Vec::new();
         total.problem = None;
         Summary { tasks, total }
     }

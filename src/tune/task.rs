@@ -3,7 +3,7 @@
 use super::backend::Backend;
 use super::budget;
 use super::config::{Config, Setting, StopReason};
-use super::failures::Failures;
+use super::failures::Fates;
 use super::flops::{self, Work};
 use super::share::Standing;
 use super::summary::Breakdown;
@@ -32,7 +32,7 @@ pub(super) struct Task<B: Backend> {
     /// Things measured in this run, the program as written included.
     pub measured: u64,
     pub rejected: u64,
-    pub failures: Failures,
+    pub fates: Fates,
     /// What became of candidates, for the proposer: programs with their seconds, if they have any.
     pub lessons: Vec<(u64, Option<f64>)>,
     /// Was the program as written measured, whatever came of it?
@@ -48,8 +48,8 @@ pub(super) struct Task<B: Backend> {
     pub breakdown: Breakdown,
     pub proposer: Option<Proposer>,
     pub lab: Option<B::Lab>,
-    /// Records whose verdict is still to come.
-    pub waiting: Vec<(Ticket, TuningRecord)>,
+    /// Records whose verdict is still to come, with the sketches that they are of.
+    pub waiting: Vec<(Ticket, TuningRecord, Option<usize>)>,
     /// Records that are not in the database yet.
     pub unwritten: Vec<TuningRecord>,
 }
@@ -68,7 +68,7 @@ impl<B: Backend> Task<B> {
             trials: resumed,
             measured: 0,
             rejected: 0,
-            failures: Failures::default(),
+            fates: Fates::default(),
             lessons: Vec::new(),
             has_baseline: false,
             baseline: None,

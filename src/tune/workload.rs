@@ -35,6 +35,22 @@ impl Workload {
         Workload { module: Module { name: None, funcs: vec![func] }, name, hash, intrinsics: None }
     }
 
+    /// The distinct programs among functions of a module, each with the names of all functions that are it.
+    pub fn distinct(module: &Module, functions: &[usize]) -> Vec<(Workload, Vec<Symbol>)> {
+        let mut found: Vec<(Workload, Vec<Symbol>)> = Vec::with_capacity(functions.len());
+        for &index in functions {
+            let workload = Workload::of(module, index);
+            let is_same = |known: &Workload| {
+                known.hash == workload.hash && Equality::default().funcs(known.func(), workload.func()).is_ok()
+            };
+            match found.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((_, names)) => names.push(workload.name),
+                None => found.push((workload.clone(), vec![workload.name])),
+            }
+        }
+        found
+    }
+
     /// The workload, whose schedules know these intrinsics.
     #[must_use]
     pub fn with_intrinsics(self, intrinsics: Option<Arc<Intrinsics>>) -> Workload {

@@ -13,6 +13,8 @@
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/add_rfactor.cc`.
 
 use super::super::analysis::{const_extent, is_trivial_binding, live_block, loop_iter_kind};
+use super::super::draft::Draft;
+use super::super::machine::Machine;
 use super::Rule;
 use super::multi_level_tiling::{TILED, needs_tiling};
 use crate::ir::{BlockId, IterKind, LoopId};
@@ -25,6 +27,8 @@ use crate::schedule::error::ScheduleError;
 pub struct AddRFactor {
     /// With more spatial work than this there is nothing to gain from factoring a reduction that tiling serves.
     pub max_parallel_extent: i64,
+    /// The same for reductions that it does not serve.
+    pub max_untiled_extent: i64,
     /// The largest inner part, in iterations.
     pub max_innermost_factor: i64,
 }
@@ -35,7 +39,16 @@ pub const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
 impl AddRFactor {
     /// TVM's default CPU parameters for a machine with so many cores.
     pub fn tvm(cores: usize) -> Self {
-        AddRFactor { max_parallel_extent: 16 * cores as i64, max_innermost_factor: 64 }
+        AddRFactor { max_parallel_extent: 16 * cores as i64, max_untiled_extent: i64::MAX, max_innermost_factor: 64 }
+    }
+
+    /// Only where there are fewer results than threads, or than a vector has elements: otherwise rows are reduced side by side.
+    pub fn for_machine(machine: &Machine) -> Self {
+        AddRFactor {
+            max_parallel_extent: 0,
+            max_untiled_extent: (machine.threads * 4).max(8),
+            max_innermost_factor: i64::MAX >> 32,
+        }
     }
 
     fn fits(&self, sch: &Schedule, index: usize, block: BlockId) -> bool {
@@ -71,7 +84,7 @@ impl AddRFactor {
         }
         match needs_tiling(func, block) {
             true => space < reduce && space <= self.max_parallel_extent,
-            false => reduce > 1,
+            false => reduce > 1 && space <= self.max_untiled_extent,
         }
     }
 }
@@ -81,7 +94,13 @@ impl Rule for AddRFactor {
         "add_rfactor"
     }
 
-    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        draft.forks(|sch| self.schedules(sch, block))
+    }
+}
+
+impl AddRFactor {
+    fn schedules(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         let Some((index, id)) = live_block(&sch, block) else { return Ok(vec![sch]) };
         if !self.fits(&sch, index, id) {
             return Ok(vec![sch]);

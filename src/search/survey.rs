@@ -1,0 +1,219 @@
+//! How large the sketches of a space are, and how much of them the space refuses.
+//!
+//! The number of decision combinations is a product, if each instruction has as many choices whatever was decided before
+//! it. Where it has not, the combinations are the leaves of a tree that is too large to walk; the mean of the products of
+//! the inverse probabilities along random paths estimates their number without bias (D. E. Knuth, *Estimating the
+//! efficiency of backtrack programs*, 1975).
+
+use super::{in_order, isolated};
+use crate::schedule::trace::Replay;
+use crate::schedule::{Schedule, Trace};
+use crate::space::sample::stream;
+use crate::space::{Rejection, Space, Stage};
+
+/// How many decision combinations there are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Size {
+    /// As many, as far as samples tell: every instruction had as many choices in each of them.
+    Exactly(u128),
+    /// About as many, by sampling.
+    About(f64),
+}
+
+impl Size {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Size) -> Size {
+        match (self, other) {
+            (Size::Exactly(a), Size::Exactly(b)) => Size::Exactly(a.saturating_add(b)),
+            (a, b) => Size::About(a.as_f64() + b.as_f64()),
+        }
+    }
+
+    /// As a number.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Size::Exactly(n) => n as f64,
+            Size::About(n) => n,
+        }
+    }
+}
+
+/// What samples of a sketch told.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// Its decision combinations.
+    pub size: Size,
+    /// Candidates that were drawn.
+    pub samples: usize,
+    /// Those of them that the space refused.
+    pub refused: usize,
+    /// Refusals with how often they came, the most frequent first.
+    pub reasons: Vec<(Rejection, usize)>,
+    /// The instructions with decisions of one candidate, up to the postprocessors: the first that was not refused, if any
+    /// was not.
+    pub example: Trace,
+    /// For each of these instructions the least and largest number of choices; `None` for those that choose nothing.
+    pub choices: Vec<Option<(u128, u128)>>,
+    /// Did all candidates have these instructions? Those of a schedule function need not.
+    pub is_uniform: bool,
+}
+
+/// A candidate that was drawn for a survey.
+struct Sample {
+    trace: Trace,
+    /// By instruction.
+    choices: Vec<Option<u128>>,
+    /// One over the probability of all decisions together.
+    weight: f64,
+    rejection: Option<Rejection>,
+}
+
+/// Draws candidates of sketch `index`, and counts. Equal seeds give equal results, whatever the number of threads.
+pub fn survey(space: &Space, index: usize, base: &Schedule, samples: usize, seed: u64, jobs: usize) -> Survey {
+    let draw = |i: usize| {
+        isolated(|| sample(space, index, base, seed, i as u64)).unwrap_or_else(|message| Sample {
+            trace: Trace::default(),
+            choices: Vec::new(),
+            weight: 0.0,
+            rejection: Some(Rejection {
+                sketch: Some(index),
+                stage: Stage::Schedule,
+                by: "panic".to_string(),
+                message,
+            }),
+        })
+    };
+    let all = in_order(samples, jobs, draw);
+    let shown = all.iter().position(|s| s.rejection.is_none()).unwrap_or(0);
+    let Some(example) = all.get(shown).map(|s| s.trace.clone()) else {
+        return Survey {
+            size: Size::Exactly(0),
+            samples: 0,
+            refused: 0,
+            reasons: Vec::new(),
+            example: Trace::default(),
+            choices: Vec::new(),
+            is_uniform: true,
+        };
+    };
+    let kinds = |t: &Trace| t.insts.iter().map(|i| i.kind).collect::<Vec<_>>();
+    let expected = kinds(&example);
+    let is_uniform = all.iter().all(|s| expected.starts_with(&kinds(&s.trace)));
+    let choices: Vec<Option<(u128, u128)>> = (0..example.insts.len())
+        .map(|i| {
+            let counts = all.iter().filter_map(|s| s.choices.get(i).copied().flatten());
+            counts.fold(None, |range: Option<(u128, u128)>, n| {
+                Some(range.map_or((n, n), |(low, high)| (low.min(n), high.max(n))))
+            })
+        })
+        .collect();
+    let same = is_uniform && choices.iter().flatten().all(|(low, high)| low == high);
+    let size = if same {
+        Size::Exactly(choices.iter().flatten().fold(1u128, |product, (n, _)| product.saturating_mul(*n)))
+    } else {
+        Size::About(all.iter().map(|s| s.weight).sum::<f64>() / all.len() as f64)
+    };
+    let mut reasons: Vec<(Rejection, usize)> = Vec::new();
+    for rejection in all.into_iter().filter_map(|s| s.rejection) {
+        match reasons.iter_mut().find(|(r, _)| (&r.by, &r.message) == (&rejection.by, &rejection.message)) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((rejection, 1)),
+        }
+    }
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let refused = reasons.iter().map(|(_, count)| count).sum();
+    Survey { size, samples, refused, reasons, example, choices, is_uniform }
+}
+
+fn sample(space: &Space, index: usize, base: &Schedule, seed: u64, i: u64) -> Sample {
+    let mut sch = base.clone();
+    sch.set_rng(stream(seed, i));
+    let drawn = space.sample_sketch(&space.sketches()[index], &mut sch);
+    // What there was to choose from depends on the program at that time: so once more, step by step.
+    let trace = sch.trace().without_postproc();
+    let mut again = base.clone();
+    let mut replay = Replay::default();
+    let mut choices = Vec::with_capacity(trace.insts.len());
+    let mut weight = 1.0;
+    for inst in &trace.insts {
+        // It was carried out before.
+        if replay.step(&mut again, inst, inst.decision.clone()).is_err() {
+            break;
+        }
+        let had = again.last_choices();
+        weight *= had.map_or(1.0, |c| c.weight);
+        choices.push(had.map(|c| c.count));
+    }
+    Sample { trace, choices, weight, rejection: drawn.err() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::function::ScheduleFunction;
+    use crate::script::{ParseOptions, parse};
+    use crate::space::sample::{ScheduleSource, SourceError};
+    use std::sync::Arc;
+
+    const PROGRAM: &str = "@T.prim_func
+def main(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):
+    for i in range(64):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(64, i)
+            B[vi] = A[vi] + T.float32(1)
+";
+
+    struct Source(ScheduleFunction);
+
+    impl ScheduleSource for Source {
+        fn apply(&self, sch: &mut Schedule) -> Result<(), SourceError> {
+            self.0.apply(sch).map_err(|e| SourceError::Function(e.diagnostic.message))
+        }
+    }
+
+    fn surveyed(body: &str, samples: usize) -> Survey {
+        let text = format!("def f(sch):\n    i, = sch.get_loops(sch.get_block(\"B\"))\n{body}");
+        let function = ScheduleFunction::parse(&text, "f.py").unwrap_or_else(|e| panic!("{e}"));
+        let module = parse(PROGRAM, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+        let space = Space::of_function(Arc::new(Source(function)));
+        survey(&space, 0, &Schedule::new(&module, 0), samples, 0, 2)
+    }
+
+    #[test]
+    fn independent_choices_multiply() {
+        let s = surveyed(
+            "    a, b = sch.split(i, sch.sample_perfect_tile(i, 2, 8))
+    sch.annotate(a, \"k\", sch.sample_categorical([1, 2, 3], [0.5, 0.25, 0.25]))\n",
+            16,
+        );
+        assert_eq!((s.size, s.refused, s.is_uniform), (Size::Exactly(4 * 3), 0, true));
+        let choices: Vec<_> = s.choices.iter().flatten().collect();
+        assert_eq!(choices, [&(4, 4), &(3, 3)]);
+    }
+
+    #[test]
+    fn choices_that_depend_on_others_are_estimated() {
+        // The seven sizes of the outer loop, 2^0 to 2^6, can be split again in 1 to 7 ways: 28 in all.
+        let s = surveyed(
+            "    a, b = sch.split(i, sch.sample_perfect_tile(i, 2, 64))
+    sch.split(a, sch.sample_perfect_tile(a, 2, 64))\n",
+            4000,
+        );
+        let Size::About(n) = s.size else { panic!("{:?}", s.size) };
+        assert!((26.0..30.0).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn refusals_are_counted_with_their_reasons() {
+        let s = surveyed(
+            "    c = sch.sample_categorical([0, 1], [0.5, 0.5])
+    if c == 1:
+        sch.fuse(i, i)\n",
+            64,
+        );
+        assert!((16..48).contains(&s.refused), "{}", s.refused);
+        assert_eq!((s.reasons.len(), s.reasons[0].0.by.as_str(), s.reasons[0].1), (1, "fuse", s.refused));
+        assert_eq!(s.size, Size::Exactly(2));
+    }
+}
