@@ -147,7 +147,8 @@ mod tests {
 
     fn spaces(text: &str, name: &str) -> (Schedule, Vec<Space>) {
         let module = parse(text, name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
-        let rules = [Rules::tvm(4), Rules::auto(&cascadelake(), 1)];
+        let rules =
+            [Rules::tvm(4), Rules::auto(crate::space::Machine::new(&cascadelake(), crate::target::Isa::Avx512, 1))];
         let spaces = rules.map(|r| generate(&module, 0, r).unwrap_or_else(|e| panic!("{e}")));
         (Schedule::new(&module, 0), spaces.into())
     }
