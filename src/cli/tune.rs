@@ -33,8 +33,14 @@ pub struct Args {
     #[command(flatten)]
     intrin: Intrin,
     /// How decisions are made
-    #[arg(long, value_enum, default_value = "random", value_name = "STRATEGY")]
+    #[arg(long, value_enum, default_value = "evolutionary", value_name = "STRATEGY")]
     strategy: StrategyArg,
+    /// Evolutionary search: do not begin with the candidates that the space recommends
+    #[arg(long)]
+    no_seeds: bool,
+    /// Evolutionary search: do not rank candidates by estimate and cost model
+    #[arg(long)]
+    no_cost_model: bool,
     /// Only tune this function
     #[arg(long, value_name = "NAME")]
     func: Option<String>,
@@ -68,6 +74,8 @@ pub struct Args {
 /// How decisions are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum StrategyArg {
+    /// From the decisions of good candidates, ranked by a cost model
+    Evolutionary,
     /// Drawn at random
     Random,
     /// Those of the traces that the database has for other targets, the fastest first
@@ -107,6 +115,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         space,
         intrinsics,
         strategy: match args.strategy {
+            StrategyArg::Evolutionary => {
+                StrategyChoice::Evolutionary { seeds: !args.no_seeds, cost_model: !args.no_cost_model }
+            }
             StrategyArg::Random => StrategyChoice::Random,
             StrategyArg::Replay => StrategyChoice::Replay,
         },
@@ -271,6 +282,9 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
     let _ = write!(text, "  {} trials: {} valid, {errors} failed", task.trials, task.valid);
     if task.rejected > 0 {
         let _ = write!(text, "; {} more candidates were refused by the space", task.rejected);
+    }
+    if task.pruned > 0 {
+        let _ = write!(text, "; {} were passed over as too slow by any measure", task.pruned);
     }
     let elapsed = if summary.tasks.len() == 1 { summary.total.elapsed_s } else { task.elapsed_s };
     let _ = writeln!(text, "; {elapsed:.2} s");

@@ -7,7 +7,7 @@
 
 use super::backend::{Backend, LabError};
 use super::budget::Budget;
-use super::config::{Config, SpaceChoice, StopReason, StrategyChoice};
+use super::config::{Config, Setting, SpaceChoice, StopReason, StrategyChoice};
 use super::events::{Event, Observer};
 use super::interrupt::Interrupt;
 use super::share;
@@ -17,7 +17,7 @@ use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Filter};
 use crate::ir::Module;
 use crate::schedule::Trace;
-use crate::search::{Proposer, Strategy, isolated};
+use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Machine, Rules, Space, generate};
 use std::time::Duration;
 
@@ -184,6 +184,11 @@ impl<B: Backend> Driver<'_, B> {
             Space::new(Vec::new(), Vec::new())
         });
         let strategy = match self.config.strategy {
+            StrategyChoice::Evolutionary { seeds, cost_model } => {
+                let Setting { isa, strict_fp, threads, .. } = self.config.setting;
+                let machine = search::features::Machine::of(&self.config.machine, isa, strict_fp, threads);
+                Strategy::Evolutionary(Options { machine, seeds, cost_model })
+            }
             StrategyChoice::Random => Strategy::Random,
             StrategyChoice::Replay => Strategy::Replay(self.traces_elsewhere(index)?),
         };
@@ -196,8 +201,10 @@ impl<B: Backend> Driver<'_, B> {
         if task.problem.is_some() {
             task.stop(StopReason::SpaceExhausted);
         }
-        task.proposer = Some(proposer);
-        Ok(())
+        let (known, secs) = self.timed(|d| d.recall(index, &mut proposer));
+        self.tasks[index].breakdown.search += secs;
+        self.tasks[index].proposer = Some(proposer);
+        known
     }
 
     /// The traces that the database has of a workload, in whatever setting, the fastest first.
@@ -312,6 +319,7 @@ impl<B: Backend> Task<B> {
             valid: counts.valid,
             errors: counts.errors,
             rejected: self.rejected,
+            pruned: self.proposer.as_ref().map_or(0, Proposer::n_pruned),
             resumed: self.resumed,
             stop_reason: stop.name(),
             distinct_programs: if stop == StopReason::SpaceExhausted { distinct() } else { None },

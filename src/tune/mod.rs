@@ -17,6 +17,7 @@
 //! | [`driver`] | the loop over rounds; start here |
 //! | [`share`] | which function gets the next round |
 //! | [`round`] | propose, compile, measure, record |
+//! | [`recall`] | what the search knows from earlier runs |
 //! | [`finals`] | the winner of all |
 //! | [`backend`], [`native`] | compiling and measuring, behind a trait with a mock |
 //! | [`reference`], [`params`] | right results, and arguments |
@@ -39,6 +40,7 @@ mod interrupt;
 pub mod native;
 pub mod needed;
 mod params;
+mod recall;
 mod reference;
 pub mod relayout;
 pub mod roofline;
