@@ -17,6 +17,7 @@
 //! | [`driver`] | the loop over rounds; start here |
 //! | [`share`] | which function gets the next round |
 //! | [`round`] | propose, compile, measure, record |
+//! | [`elsewhere`] | what other settings and other databases know |
 //! | [`finals`] | the winner of all |
 //! | [`backend`], [`native`] | compiling and measuring, behind a trait with a mock |
 //! | [`reference`], [`params`] | right results, and arguments |
@@ -30,6 +31,7 @@ pub mod best;
 mod budget;
 pub mod config;
 mod driver;
+mod elsewhere;
 pub mod equivalence;
 pub mod events;
 mod failures;
