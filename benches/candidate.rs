@@ -14,7 +14,7 @@ use tvmr::schedule::Schedule;
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::script::{ParseOptions, parse};
 use tvmr::search::{Proposer, Strategy};
-use tvmr::space::{Rules, generate};
+use tvmr::space::{Machine, Rules, generate};
 use tvmr::target::Target;
 use tvmr::tune::Interrupt;
 use tvmr::tune::backend::Backend;
@@ -102,7 +102,8 @@ fn main() {
 }
 
 fn candidates(workload: &Workload, setting: &Setting) -> Vec<Schedule> {
-    let space = generate(&workload.module, 0, Rules::auto(&setting.target, 1)).unwrap_or_else(|e| panic!("{e}"));
+    let space = generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)))
+        .unwrap_or_else(|e| panic!("{e}"));
     let mut proposer = Proposer::new(Schedule::new(&workload.module, 0), 0, space, Strategy::Random, 0);
     let mut schedules = Vec::new();
     while schedules.len() < CANDIDATES && !proposer.is_exhausted() {

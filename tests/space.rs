@@ -10,6 +10,7 @@ use tvmr::ir::equal::Equality;
 use tvmr::ir::verify::{Checks, verify};
 use tvmr::schedule::{Schedule, Trace};
 use tvmr::script::{self, ParseOptions};
+use tvmr::space::Machine;
 use tvmr::space::generate::{Rules, generate};
 use tvmr::space::sample::{Sketch, stream};
 use tvmr::target::Target;
@@ -36,7 +37,9 @@ fn every_workload_can_be_sampled() {
         let text = std::fs::read_to_string(file.path()).expect("a workload is a text");
         let module = parse(&text, &name);
         for func in 0..module.funcs.len() {
-            for (kind, rules) in [("auto", Rules::auto(&target, threads)), ("tvm", Rules::tvm(threads))] {
+            for (kind, rules) in
+                [("auto", Rules::auto(Machine::new(&target, target.best_isa(), threads))), ("tvm", Rules::tvm(threads))]
+            {
                 let space = match generate(&module, func, rules) {
                     Ok(space) => space,
                     Err(e) => {

@@ -21,7 +21,7 @@ use crate::schedule::Trace;
 use crate::script::Dialect;
 use crate::search::isolated;
 use crate::search::survey::{Size, Survey, survey};
-use crate::space::Space;
+use crate::space::{self, Space};
 use crate::target::Target;
 use crate::tune::make_space;
 use crate::tune::workload::Workload;
@@ -75,7 +75,7 @@ fn samples(text: &str) -> Result<usize, String> {
     }
 }
 
-pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
+pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let program = Program::read(&args.input, console)?;
     let functions = program.functions(args.func.as_deref())?;
     for &index in &functions {
@@ -88,13 +88,14 @@ pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
     let modules: Vec<Module> = distinct.iter().map(|(w, _)| w.module.clone()).collect();
     let choice = choose_space::choose(&args.space, &modules, intrinsics.as_ref(), dialect, console)?;
     let machine = load::target(&args.machine)?;
-    let threads = args.machine.threads.map_or(1, |t| t.on(machine.cores as usize)) as u32;
+    let threads = args.machine.threads.map_or(1, |t| t.on(machine.cores as usize));
+    let machine = space::Machine::new(&machine, global.isa.unwrap_or(machine.best_isa()), threads);
     let jobs = Target::native().target.cores as usize;
     let mut tasks = Vec::with_capacity(distinct.len());
     let mut failed = Vec::new();
     for (workload, names) in distinct {
         let workload = workload.with_intrinsics(intrinsics.clone());
-        let made = isolated(|| make_space(&workload, &choice, &machine, threads)).unwrap_or_else(Err);
+        let made = isolated(|| make_space(&workload, &choice, &machine)).unwrap_or_else(Err);
         let space = match made {
             Ok(space) => space,
             Err(why) => {

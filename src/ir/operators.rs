@@ -247,7 +247,7 @@ pub fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
         BinOp::Div => x.checked_div(y)?,
         BinOp::Mod => x.checked_rem(y)?,
         BinOp::FloorDiv => floor_div(x, y)?,
-        BinOp::FloorMod => x.checked_sub(floor_div(x, y)?.checked_mul(y)?)?,
+        BinOp::FloorMod => floor_mod(x, y)?,
         BinOp::Min if unsigned => (x as u64).min(y as u64) as i64,
         BinOp::Max if unsigned => (x as u64).max(y as u64) as i64,
         BinOp::Min => x.min(y),
@@ -262,6 +262,11 @@ pub fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
 pub fn floor_div(x: i64, y: i64) -> Option<i64> {
     let q = x.checked_div(y)?;
     Some(if x % y != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
+}
+
+/// What [`floor_div`] leaves.
+pub fn floor_mod(x: i64, y: i64) -> Option<i64> {
+    x.checked_sub(floor_div(x, y)?.checked_mul(y)?)
 }
 
 fn fold_floats(op: BinOp, x: f64, y: f64, dtype: DType) -> Option<f64> {

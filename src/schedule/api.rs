@@ -4,10 +4,11 @@
 //! [`Schedule::execute`] like everything else.
 
 use super::Schedule;
-use super::arg::{Arg, Rv};
+use super::arg::{Arg, Decision, Lambda, LambdaExpr, Rv};
 use super::error::ScheduleError;
 use super::kind::Kind;
 use super::primitive;
+use std::sync::Arc;
 
 type Done = Result<(), ScheduleError>;
 type One = Result<Rv, ScheduleError>;
@@ -60,9 +61,10 @@ impl Schedule {
         self.run_one("RFactor", vec![loop_.into(), factor_axis.into()])
     }
 
-    /// `sample_compute_location(block)`.
-    pub fn sample_compute_location(&mut self, block: Rv) -> One {
-        self.run_one("SampleComputeLocation", vec![block.into()])
+    /// `sample_compute_location(block)`, with this decision or one that is drawn.
+    pub fn sample_compute_location(&mut self, block: Rv, decision: Option<i64>) -> One {
+        let outputs = self.execute(kind("SampleComputeLocation"), vec![block.into()], decision.map(Decision::Int))?;
+        Ok(outputs[0])
     }
 
     /// `sample_perfect_tile(loop, n, max_innermost_factor)`.
@@ -72,9 +74,25 @@ impl Schedule {
 
     /// `sample_categorical(candidates, probs)`.
     pub fn sample_categorical(&mut self, candidates: &[i64], probs: &[f64]) -> One {
+        self.choose(candidates, probs, None)
+    }
+
+    /// `sample_categorical(candidates, probs, decision)` with equal probabilities; the decision is a position.
+    pub fn choose_among(&mut self, candidates: &[i64], decision: usize) -> One {
+        let probs = vec![1.0 / candidates.len() as f64; candidates.len()];
+        self.choose(candidates, &probs, Some(Decision::Int(decision as i64)))
+    }
+
+    fn choose(&mut self, candidates: &[i64], probs: &[f64], decision: Option<Decision>) -> One {
         let candidates = Arg::List(candidates.iter().map(|&c| c.into()).collect());
         let probs = Arg::List(probs.iter().map(|&p| Arg::Float(p)).collect());
-        self.run_one("SampleCategorical", vec![candidates, probs])
+        Ok(self.execute(kind("SampleCategorical"), vec![candidates, probs], decision)?[0])
+    }
+
+    /// `sample_perfect_tile(loop, n, max_innermost_factor, decision)`: as many factors as the decision has.
+    pub fn choose_tile(&mut self, loop_: Rv, max_innermost: i64, decision: Vec<i64>) -> Many {
+        let args = vec![loop_.into(), (decision.len() as i64).into(), max_innermost.into()];
+        self.execute(kind("SamplePerfectTile"), args, Some(Decision::Ints(decision)))
     }
 
     /// `split(loop, factors)` with the default options.
@@ -120,6 +138,20 @@ impl Schedule {
     /// `cache_write(block, write_buffer_index, storage_scope)`.
     pub fn cache_write(&mut self, block: Rv, index: i64, scope: &str) -> One {
         self.run_one("CacheWrite", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
+    }
+
+    /// `cache_read(block, read_buffer_index, storage_scope)`.
+    pub fn cache_read(&mut self, block: Rv, index: i64, scope: &str) -> One {
+        self.run_one("CacheRead", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
+    }
+
+    /// `transform_layout(block, ("write", 0), map)`, the results of the map being functions of so many indices.
+    pub fn lay_out_written(&mut self, block: Rv, n_dims: usize, results: Vec<LambdaExpr>) -> Done {
+        let params = (0..n_dims).map(|i| format!("i{i}").as_str().into()).collect();
+        let map = Lambda { params, results, scalar: false, ranges: false };
+        let written = Arg::List(vec!["write".into(), 0.into()]);
+        let args = vec![block.into(), written, Arg::Lambda(Arc::new(map)), Arg::None, false.into()];
+        self.run("TransformLayout", args).map(drop)
     }
 
     /// `compute_at(block, loop, preserve_unit_loops)` at the last possible position.

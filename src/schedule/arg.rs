@@ -1,6 +1,9 @@
 //! Arguments and results of schedule instructions, as a trace holds them.
 
-use crate::ir::{BinOp, BlockId, CmpOp, LoopId, Symbol, operators::floor_div};
+use crate::ir::{
+    BinOp, BlockId, CmpOp, LoopId, Symbol,
+    operators::{floor_div, floor_mod},
+};
 use std::sync::Arc;
 
 /// A random variable of a schedule: the name of an instruction's result. One counter numbers all kinds, in order of
@@ -95,7 +98,7 @@ impl RvExpr {
                     BinOp::Sub => x.checked_sub(y)?,
                     BinOp::Mul => x.checked_mul(y)?,
                     BinOp::FloorDiv => floor_div(x, y)?,
-                    BinOp::FloorMod => x.checked_sub(floor_div(x, y)?.checked_mul(y)?)?,
+                    BinOp::FloorMod => floor_mod(x, y)?,
                     BinOp::Div => x.checked_div(y)?,
                     BinOp::Mod => x.checked_rem(y)?,
                     BinOp::Min => x.min(y),

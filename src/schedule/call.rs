@@ -18,6 +18,8 @@ pub struct Call<'a> {
     pub args: &'a [Arg],
     /// The decision to use, of a sampling instruction; `None`: draw one.
     pub decision: Option<&'a Decision>,
+    /// May the decision become another one that fits?
+    pub is_wish: bool,
 }
 
 /// A block or a loop.

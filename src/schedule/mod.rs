@@ -47,6 +47,8 @@ pub struct Schedule {
     work_func: Option<FuncIndex>,
     /// What `tensorize` knows; `None`: the built-in table, which is only read when it is asked for.
     intrinsics: Option<Arc<Intrinsics>>,
+    /// Decisions that the next sampling instructions are to take, the first one last.
+    wishes: Vec<Decision>,
 }
 
 impl Schedule {
@@ -61,12 +63,20 @@ impl Schedule {
             rng: ChaCha8Rng::seed_from_u64(seed),
             work_func: None,
             intrinsics: None,
+            wishes: Vec::new(),
         }
     }
 
     /// Draws further decisions from `rng`.
     pub fn set_rng(&mut self, rng: ChaCha8Rng) {
         self.rng = rng;
+    }
+
+    /// Lets the next sampling instructions take these decisions, one after the other, where no other is given. One that
+    /// does not fit becomes the nearest that does, or is drawn where there is none: after a change of an earlier
+    /// decision, the later ones stay as they were as far as they can.
+    pub fn wish(&mut self, decisions: impl DoubleEndedIterator<Item = Decision>) {
+        self.wishes = decisions.rev().collect();
     }
 
     /// Lets `tensorize` know other intrinsics than the built-in ones, if there are any.
@@ -149,7 +159,10 @@ impl Schedule {
         decision: Option<Decision>,
     ) -> Result<Vec<Rv>, ScheduleError> {
         debug_assert_eq!(args.len(), kind.params.len(), "arguments of {}", kind.name);
-        let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref() };
+        let wish = if kind.samples { self.wishes.pop() } else { None };
+        let is_wish = decision.is_none() && wish.is_some();
+        let decision = decision.or(wish);
+        let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref(), is_wish };
         let outcome: Outcome = (kind.run)(&mut call).map_err(|mut e| {
             e.primitive = kind.method;
             // What an argument or a buffer is wrong for is the loop or block that comes with it.

@@ -5,6 +5,7 @@
 //! that was seen before, in this run or in the database, is not proposed again. It never measures: what was learnt is
 //! told to it.
 
+pub mod features;
 mod isolate;
 mod parallel;
 mod proposer;

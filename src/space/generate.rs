@@ -1,34 +1,44 @@
 //! Applying rules to the blocks of a program (TVM's `PostOrderApply`).
 
-use super::postproc::Postproc;
+use super::draft::Draft;
+use super::machine::Machine;
+use super::postproc::{self, Postproc};
 use super::rule::{self, Rule};
-use super::sample::{Sketch, Space};
+use super::sample::{Seed, Sketch, Space};
 use crate::ir::Module;
-use crate::schedule::Schedule;
 use crate::schedule::error::ScheduleError;
-use crate::target::Target;
+use crate::schedule::{Schedule, Trace};
 
 /// Rules and postprocessors, in the order in which they are applied.
 pub struct Rules {
     /// The rules.
     pub rules: Vec<Box<dyn Rule>>,
+    /// The same rules with the decisions that seeds have, the most promising first. None: no seeds.
+    pub seeding: Vec<Vec<Box<dyn Rule>>>,
     /// The postprocessors.
     pub postprocs: Vec<Box<dyn Postproc>>,
 }
 
+/// How many decisions each rule may propose for seeds.
+const VARIANTS: usize = 6;
+
 impl Rules {
-    /// The default rules for a machine, of which `threads` cores run a kernel.
-    pub fn auto(target: &Target, threads: usize) -> Rules {
-        Rules { rules: rule::auto(target, threads), postprocs: super::postproc::auto() }
+    /// The default rules for a machine.
+    pub fn auto(machine: Machine) -> Rules {
+        Rules {
+            rules: rule::auto(machine, 0),
+            seeding: (0..VARIANTS).map(|variant| rule::auto(machine, variant)).collect(),
+            postprocs: postproc::auto(),
+        }
     }
 
     /// TVM's default rules for a CPU with so many cores.
     pub fn tvm(cores: usize) -> Rules {
-        Rules { rules: rule::tvm(cores), postprocs: super::postproc::auto() }
+        Rules { rules: rule::tvm(cores), seeding: Vec::new(), postprocs: postproc::tvm() }
     }
 }
 
-/// The sketches that the rules make of a function of `module`.
+/// The sketches that the rules make of a function of `module`, and its seeds.
 ///
 /// The blocks are fetched once, in post-order; each rule then visits them from the last to the first, skipping those
 /// that are gone. A rule may return several schedules: all open ones are on a stack, and the last is carried to its
@@ -38,6 +48,22 @@ impl Rules {
 /// If the blocks cannot be fetched by name (two of them share one), or a rule fails where its own checks had said
 /// that it would not.
 pub fn generate(module: &Module, func: usize, rules: Rules) -> Result<Space, ScheduleError> {
+    let sketches: Vec<Trace> = apply(module, func, &rules.rules)?.iter().map(undecided).collect();
+    let mut seeds: Vec<Seed> = Vec::new();
+    for rules in &rules.seeding {
+        for trace in apply(module, func, rules)? {
+            let sketch = undecided(&trace);
+            let Some(sketch) = sketches.iter().position(|s| *s == sketch) else { continue };
+            if !seeds.iter().any(|s| s.trace == trace) {
+                seeds.push(Seed { sketch, trace });
+            }
+        }
+    }
+    Ok(Space::new(sketches.into_iter().map(Sketch::Trace).collect(), rules.postprocs).with_seeds(seeds))
+}
+
+/// The traces that rules make of a function, with the decisions that they made or drew.
+fn apply(module: &Module, func: usize, rules: &[Box<dyn Rule>]) -> Result<Vec<Trace>, ScheduleError> {
     let mut sch = Schedule::new(module, 0);
     sch.work_on(func);
     let f = &module.funcs[func];
@@ -46,26 +72,26 @@ pub fn generate(module: &Module, func: usize, rules: Rules) -> Result<Space, Sch
     for name in names {
         blocks.push(sch.get_block(name, f.name.as_str())?);
     }
-    let mut finished = vec![sch];
-    for rule in &rules.rules {
+    let mut finished = vec![Draft::new(sch)];
+    for rule in rules {
         let mut open: Vec<_> = finished.drain(..).map(|s| (s, blocks.len())).collect();
-        while let Some((sch, left)) = open.pop() {
+        while let Some((draft, left)) = open.pop() {
             let Some(next) = left.checked_sub(1) else {
-                finished.push(sch);
+                finished.push(draft);
                 continue;
             };
             let block = blocks[next];
-            if super::analysis::live_block(&sch, block).is_some() {
-                open.extend(rule.apply(sch, block)?.into_iter().map(|s| (s, next)));
+            if super::analysis::live_block(&draft.sch, block).is_some() {
+                open.extend(rule.apply(draft, block)?.into_iter().map(|s| (s, next)));
             } else {
-                open.push((sch, next));
+                open.push((draft, next));
             }
         }
     }
-    Ok(Space::new(finished.into_iter().map(|s| Sketch::Trace(undecided(s.trace()))).collect(), rules.postprocs))
+    Ok(finished.into_iter().map(|d| d.sch.trace().clone()).collect())
 }
 
-fn undecided(trace: &crate::schedule::Trace) -> crate::schedule::Trace {
+fn undecided(trace: &Trace) -> Trace {
     let mut trace = trace.clone();
     for inst in &mut trace.insts {
         inst.decision = None;

@@ -3,15 +3,24 @@
 //! A space is made of *sketches*: traces whose sampling instructions have no decision yet. A sketch comes from rules
 //! ([`rule`]), applied to every block of the program, or it is a user's schedule function, run anew for each
 //! candidate. Sampling a sketch gives a schedule; postprocessors ([`postproc`]) then turn its annotations into loops
-//! of the right kind. Both go through schedule instructions only, so the trace tells all that was done.
+//! of the right kind. Both go through schedule instructions only, so the trace tells all that was done. Other candidates
+//! come from the decisions of known ones ([`mutator`]).
 //!
-//! Rules and postprocessors follow TVM's MetaSchedule (`src/s_tir/meta_schedule`).
+//! The default rules are made for our code generator; those of `--space tvm`, and the postprocessors, follow TVM's
+//! MetaSchedule (`src/s_tir/meta_schedule`).
 
+pub mod access;
 pub mod analysis;
+pub mod contraction;
+pub mod draft;
 pub mod generate;
+pub mod machine;
+pub mod mutator;
 pub mod postproc;
 pub mod rule;
 pub mod sample;
+pub mod tile_sizes;
 
 pub use generate::{Rules, generate};
+pub use machine::Machine;
 pub use sample::{Rejection, Seed, Sketch, Space, Stage};

@@ -1,8 +1,9 @@
 //! Sampling candidates from a space.
 
 use super::postproc::Postproc;
+use crate::schedule::arg::Decision;
 use crate::schedule::error::ScheduleError;
-use crate::schedule::{Schedule, Trace};
+use crate::schedule::{Instruction, Schedule, Trace};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use std::sync::Arc;
@@ -125,17 +126,47 @@ impl Space {
         let n = self.sketches.len() as u64;
         let index = if n > 1 { crate::schedule::primitive::sampling::below(&mut rng, n) as usize } else { 0 };
         let Some(sketch) = self.sketches.get(index) else {
-            return Err(Rejection {
-                sketch: None,
-                stage: Stage::Schedule,
-                by: "space".to_string(),
-                message: "the space has no sketch".to_string(),
-            });
+            return Err(no_sketch());
         };
         let mut sch = base.clone();
         sch.set_rng(rng);
         self.sample_sketch(sketch, &mut sch).map_err(|r| Rejection { sketch: Some(index), ..r })?;
         Ok((sch, index))
+    }
+
+    /// A candidate of one sketch, postprocessed: its sampling instructions take these decisions as far as they fit
+    /// ([`Schedule::wish`]); what is left open is drawn from `rng`.
+    ///
+    /// # Errors
+    /// If the candidate is refused.
+    pub fn build(
+        &self,
+        base: &Schedule,
+        sketch: usize,
+        decisions: &[Decision],
+        rng: ChaCha8Rng,
+    ) -> Result<Schedule, Rejection> {
+        let Some(sketch) = self.sketches.get(sketch) else { return Err(no_sketch()) };
+        let mut sch = base.clone();
+        sch.set_rng(rng);
+        sch.wish(decisions.iter().cloned());
+        self.sample_sketch(sketch, &mut sch)?;
+        Ok(sch)
+    }
+
+    /// The sketch that a trace is of. A schedule function is taken to be able to make every trace: only running it
+    /// would tell.
+    pub fn sketch_of(&self, trace: &Trace) -> Option<usize> {
+        let insts = &trace.insts[..trace.space_len()];
+        self.sketches.iter().position(|sketch| match sketch {
+            Sketch::Function(_) => true,
+            Sketch::Trace(sketch) => {
+                let is_like = |(a, b): (&Instruction, &Instruction)| {
+                    a.kind == b.kind && a.outputs.len() == b.outputs.len() && a.args == b.args
+                };
+                sketch.insts.len() == insts.len() && sketch.insts.iter().zip(insts).all(is_like)
+            }
+        })
     }
 
     /// Carries out a sketch and the postprocessors on a schedule of the program as written; decisions come from its
@@ -175,6 +206,15 @@ impl Space {
             })?;
         }
         Ok(())
+    }
+}
+
+fn no_sketch() -> Rejection {
+    Rejection {
+        sketch: None,
+        stage: Stage::Schedule,
+        by: "space".to_string(),
+        message: "the space has no sketch".to_string(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::database::{Database, Filter, Threads};
 use crate::schedule::intrin::Intrinsics;
+use crate::space::Machine;
 use crate::space::sample::ScheduleSource;
 use crate::target::{Isa, Target};
 use std::sync::Arc;
@@ -106,6 +107,15 @@ pub struct Config {
     pub machine: Target,
     /// Under which circumstances.
     pub setting: Setting,
+}
+
+impl Config {
+    /// The machine as rules see it; another one than that of the setting with its own instruction set.
+    pub fn machine_of_space(&self) -> Machine {
+        let setting = &self.setting;
+        let isa = if self.machine == setting.target { setting.isa } else { self.machine.best_isa() };
+        Machine::new(&self.machine, isa, setting.threads as usize)
+    }
 }
 
 /// How a run ended.

@@ -17,8 +17,7 @@ use super::workload::Workload;
 use crate::database::{Database, DatabaseError};
 use crate::ir::Module;
 use crate::search::{Proposer, Strategy, isolated};
-use crate::space::{Rules, Space, generate};
-use crate::target::Target;
+use crate::space::{Machine, Rules, Space, generate};
 use std::time::Duration;
 
 /// A run that could not be carried out. What was measured until then is in the database.
@@ -193,8 +192,7 @@ impl<B: Backend> Driver<'_, B> {
         let (space, secs) = self.timed(|d| {
             let workload = &d.tasks[index].workload;
             // Of a panic in a rule, the space is empty and says why.
-            let (machine, threads) = (&d.config.machine, d.config.setting.threads);
-            isolated(|| make_space(workload, &d.config.space, machine, threads)).unwrap_or_else(Err)
+            isolated(|| make_space(workload, &d.config.space, &d.config.machine_of_space())).unwrap_or_else(Err)
         });
         let task = &mut self.tasks[index];
         task.breakdown.space += secs;
@@ -282,15 +280,15 @@ impl<B: Backend> Driver<'_, B> {
     }
 }
 
-/// The space of a workload on a machine of which so many cores run a kernel.
+/// The space of a workload on a machine.
 ///
 /// # Errors
 /// If a rule fails; the text says how.
-pub fn make_space(workload: &Workload, choice: &SpaceChoice, machine: &Target, threads: u32) -> Result<Space, String> {
+pub fn make_space(workload: &Workload, choice: &SpaceChoice, machine: &Machine) -> Result<Space, String> {
     match choice {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
-        SpaceChoice::Auto => of_rules(workload, Rules::auto(machine, threads as usize)),
-        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(threads as usize)),
+        SpaceChoice::Auto => of_rules(workload, Rules::auto(*machine)),
+        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(usize::try_from(machine.threads).unwrap_or(1))),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod get_block;
 pub mod get_loops;
 pub mod loop_partition;
 pub mod merge;
+mod nearest_tile;
 pub mod pad_einsum;
 pub mod postproc;
 pub mod read_at;

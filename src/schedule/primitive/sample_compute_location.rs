@@ -31,7 +31,9 @@ pub static SAMPLE_COMPUTE_LOCATION: Kind = Kind {
 
 fn sample_compute_location(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let (func, block) = call.block(0)?;
-    let location = match call.decision {
+    // A wish of another form is as good as none.
+    let decision = call.decision.filter(|d| !call.is_wish || matches!(d, Decision::Int(_)));
+    let location = match decision {
         Some(Decision::Int(decision)) => {
             let decision = *decision;
             compute_location(call.state(func), block, decision)?

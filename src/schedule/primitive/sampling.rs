@@ -3,12 +3,14 @@
 //!     v0, v1 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16)
 //!
 //! A decision that is given is used (and repaired where it does not fit, as TVM does); otherwise one is drawn from
-//! the schedule's stream. Nothing changes but the trace. The rules are those of `src/s_tir/schedule/primitive/sampling.cc`.
+//! the schedule's stream. One that is only wished for ([`Schedule::wish`](crate::schedule::Schedule::wish)) becomes the
+//! nearest that fits. Nothing changes but the trace. The rules are those of `src/s_tir/schedule/primitive/sampling.cc`.
 
 use super::super::arg::{Decision, RvValue};
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
+use super::nearest_tile::nearest_tile;
 use rand_chacha::rand_core::Rng;
 
 /// `sample_categorical(candidates, probs)`: one of the candidates; the decision is its index.
@@ -80,6 +82,8 @@ fn sample_categorical(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let n = candidates.len();
     let index = match call.decision {
         Some(Decision::Int(i)) if (0..n as i64).contains(i) => *i as usize,
+        Some(Decision::Int(i)) if call.is_wish => (*i).clamp(0, n as i64 - 1) as usize,
+        Some(Decision::Ints(_)) if call.is_wish => weighted(call, &probs),
         Some(Decision::Int(i)) => return Err(ErrorKind::WrongDecision { decision: *i, n }.into()),
         Some(Decision::Ints(_)) => return Err(argument("expected one number as the decision, found a list".into())),
         None => weighted(call, &probs),
@@ -204,8 +208,11 @@ fn tile(
     n: usize,
     mend: impl Fn(&[i64]) -> Result<Vec<i64>, ScheduleError>,
     fits: impl Fn(&[i64]) -> bool,
+    nearest: impl Fn(&[i64]) -> Vec<i64>,
 ) -> Result<Vec<i64>, ScheduleError> {
-    match call.decision {
+    let is_tile = |d: &Decision| matches!(d, Decision::Ints(sizes) if sizes.len() == n);
+    match call.decision.filter(|d| !call.is_wish || is_tile(d)) {
+        Some(Decision::Ints(wish)) if call.is_wish => Ok(nearest(wish)),
         Some(Decision::Int(_)) => {
             Err(argument("expected a list of tile sizes as the decision, found one number".into()))
         }
@@ -233,7 +240,8 @@ fn sample_perfect_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let limit = call.int(2)?;
     let Some(extent) = constant_extent(call)? else { return Ok(sizes(untiled(n))) };
     let mend = |given: &[i64]| repaired(extent, given, n);
-    tile(call, extent, n, mend, |t| limit == -1 || t[t.len() - 1] <= limit).map(sizes)
+    let fits = |t: &[i64]| limit == -1 || t[t.len() - 1] <= limit;
+    tile(call, extent, n, mend, fits, |wish| nearest_tile(extent, wish, limit)).map(sizes)
 }
 
 fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
@@ -262,7 +270,19 @@ fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError
         }
         repaired(extent, given, n)
     };
-    tile(call, extent, n, mend, fits).map(sizes)
+    let nearest = |wish: &[i64]| {
+        let whole = nearest_tile(extent, wish, -1);
+        if fits(&whole) {
+            return whole;
+        }
+        // The factor is set aside, and then part of the inner part again.
+        let mut rest = wish.to_vec();
+        rest[position] = (rest[position] / factor).max(1);
+        let mut tile = nearest_tile(extent / factor, &rest, -1);
+        tile[position] *= factor;
+        tile
+    };
+    tile(call, extent, n, mend, fits, nearest).map(sizes)
 }
 
 #[cfg(test)]

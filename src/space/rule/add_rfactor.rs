@@ -13,6 +13,8 @@
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/add_rfactor.cc`.
 
 use super::super::analysis::{const_extent, is_trivial_binding, live_block, loop_iter_kind};
+use super::super::draft::Draft;
+use super::super::machine::Machine;
 use super::Rule;
 use super::multi_level_tiling::{TILED, needs_tiling};
 use crate::ir::{BlockId, IterKind, LoopId};
@@ -25,8 +27,12 @@ use crate::schedule::error::ScheduleError;
 pub struct AddRFactor {
     /// With more spatial work than this there is nothing to gain from factoring a reduction that tiling serves.
     pub max_parallel_extent: i64,
+    /// The same for reductions that it does not serve.
+    pub max_untiled_extent: i64,
     /// The largest inner part, in iterations.
     pub max_innermost_factor: i64,
+    /// Only blocks whose bindings are their loops?
+    pub plain_bindings: bool,
 }
 
 /// The annotation of a block whose producer is to be given a random place.
@@ -35,7 +41,22 @@ pub const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
 impl AddRFactor {
     /// TVM's default CPU parameters for a machine with so many cores.
     pub fn tvm(cores: usize) -> Self {
-        AddRFactor { max_parallel_extent: 16 * cores as i64, max_innermost_factor: 64 }
+        AddRFactor {
+            max_parallel_extent: 16 * cores as i64,
+            max_untiled_extent: i64::MAX,
+            max_innermost_factor: 64,
+            plain_bindings: true,
+        }
+    }
+
+    /// Only where there are fewer results than threads, or than a vector has elements: otherwise rows are reduced side by side.
+    pub fn for_machine(machine: &Machine) -> Self {
+        AddRFactor {
+            max_parallel_extent: 0,
+            max_untiled_extent: (machine.threads * 4).max(8),
+            max_innermost_factor: i64::MAX >> 32,
+            plain_bindings: false,
+        }
     }
 
     fn fits(&self, sch: &Schedule, index: usize, block: BlockId) -> bool {
@@ -44,7 +65,7 @@ impl AddRFactor {
         let Some(scope) = func.block_above(block.stmt()) else { return false };
         if node.writes.len() != 1
             || !is_reduction_block(&sch.states[index], block, scope)
-            || !is_trivial_binding(func, block)
+            || self.plain_bindings && !is_trivial_binding(func, block)
             || node.annotations.get(TILED).is_some()
         {
             return false;
@@ -71,7 +92,7 @@ impl AddRFactor {
         }
         match needs_tiling(func, block) {
             true => space < reduce && space <= self.max_parallel_extent,
-            false => reduce > 1,
+            false => reduce > 1 && space <= self.max_untiled_extent,
         }
     }
 }
@@ -81,7 +102,13 @@ impl Rule for AddRFactor {
         "add_rfactor"
     }
 
-    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        draft.forks(|sch| self.schedules(sch, block))
+    }
+}
+
+impl AddRFactor {
+    fn schedules(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         let Some((index, id)) = live_block(&sch, block) else { return Ok(vec![sch]) };
         if !self.fits(&sch, index, id) {
             return Ok(vec![sch]);

@@ -9,6 +9,7 @@
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
 
 use super::super::analysis::{calls, has_conditional, is_spatial, live_block, read_write_pattern};
+use super::super::draft::Draft;
 use super::Rule;
 use crate::ir::Intrinsic;
 use crate::schedule::Schedule;
@@ -33,7 +34,13 @@ impl Rule for AutoInline {
         "auto_inline"
     }
 
-    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        draft.forks(|sch| self.schedules(sch, block))
+    }
+}
+
+impl AutoInline {
+    fn schedules(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         if self.fits(&sch, block) {
             let mut inlined = sch.clone();
             // Whether inlining is legal is the primitive's own business; a refusal means that the rule does not fire.

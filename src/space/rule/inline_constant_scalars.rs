@@ -6,6 +6,7 @@
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc` (`InlineConstantScalars`).
 
 use super::super::analysis::live_block;
+use super::super::draft::Draft;
 use super::Rule;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::block_class::is_output_block;
@@ -20,7 +21,13 @@ impl Rule for InlineConstantScalars {
         "inline_constant_scalars"
     }
 
-    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        draft.forks(|sch| self.schedules(sch, block))
+    }
+}
+
+impl InlineConstantScalars {
+    fn schedules(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         if fits(&sch, block) {
             let mut inlined = sch.clone();
             if inlined.compute_inline(block).is_ok() {

@@ -1,16 +1,21 @@
 //! Rules: what may be done with a block.
 
-use crate::schedule::Schedule;
+use super::draft::Draft;
+use super::machine::Machine;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
-use crate::target::Target;
 
 pub mod add_rfactor;
 pub mod auto_inline;
+pub mod fuse_epilogue;
 pub mod inline_constant_scalars;
 pub mod multi_level_tiling;
+pub mod near_consumer;
+pub mod pack_operands;
 pub mod parallelize_vectorize_unroll;
 pub mod random_compute_location;
+pub mod register_tiles;
+pub mod transpose_tiles;
 
 /// A rule maps a schedule and a block to schedules: the same one where it does not fire, one or several changed ones
 /// where it does.
@@ -18,19 +23,27 @@ pub trait Rule: Send + Sync {
     /// The name, as in TVM.
     fn name(&self) -> &'static str;
 
-    /// The schedules that take the place of `sch`; `block` still exists.
+    /// The schedules that take the place of `draft`; `block` still exists. Decisions that are made here are not part of the
+    /// space: they are what its seeds have.
     ///
     /// # Errors
     /// If an instruction is refused that the rule's own checks had allowed.
-    fn apply(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError>;
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError>;
 }
 
-/// The default rules. Adding one is a file and a line here.
-pub fn auto(target: &Target, threads: usize) -> Vec<Box<dyn Rule>> {
+/// The default rules, in order; `variant` says which of the most promising decisions they make. Adding one is a file and
+/// a line here.
+pub fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
     vec![
+        Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::default()),
-        Box::new(multi_level_tiling::MultiLevelTiling::for_target(target)),
-        Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::for_threads(threads)),
+        Box::new(register_tiles::RegisterTiles { machine, variant }),
+        Box::new(pack_operands::PackOperands),
+        Box::new(fuse_epilogue::FuseEpilogue),
+        Box::new(transpose_tiles::TransposeTiles { variant }),
+        Box::new(add_rfactor::AddRFactor::for_machine(&machine)),
+        Box::new(near_consumer::NearConsumer { machine, variant }),
+        Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::parallel(machine.threads)),
     ]
 }
 

@@ -12,13 +12,13 @@
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/multi_level_tiling.cc`.
 
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block, read_write_pattern};
+use super::super::draft::Draft;
 use super::Rule;
 use crate::ir::visit::vars_of;
 use crate::ir::{AttrValue, BlockId, Func, IterKind};
 use crate::schedule::Schedule;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
-use crate::target::Target;
 
 /// The rule.
 pub struct MultiLevelTiling {
@@ -46,11 +46,6 @@ impl MultiLevelTiling {
         }
     }
 
-    /// The parameters for a machine.
-    pub fn for_target(_target: &Target) -> Self {
-        Self::tvm()
-    }
-
     fn levels(&self, letter: char) -> Vec<usize> {
         self.structure.char_indices().filter(|&(_, c)| c == letter).map(|(i, _)| i).collect()
     }
@@ -61,7 +56,13 @@ impl Rule for MultiLevelTiling {
         "multi_level_tiling"
     }
 
-    fn apply(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        draft.forks(|sch| self.schedules(sch, block))
+    }
+}
+
+impl MultiLevelTiling {
+    fn schedules(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         let Some((index, id)) = live_block(&sch, block) else { return Ok(vec![sch]) };
         let func = sch.func(index);
         let constant = func.loops_above(id.stmt()).into_iter().all(|l| const_extent(func, l).is_some());

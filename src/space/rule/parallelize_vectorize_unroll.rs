@@ -7,6 +7,7 @@
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/parallel_vectorize_unroll.cc`.
 
 use super::super::analysis::{is_spatial, live_block};
+use super::super::draft::Draft;
 use super::Rule;
 use crate::schedule::Schedule;
 use crate::schedule::arg::Rv;
@@ -16,8 +17,8 @@ use crate::schedule::error::ScheduleError;
 pub struct ParallelizeVectorizeUnroll {
     /// The number of parallel chunks to aim at; `None`: no parallel loops.
     pub max_parallel_extent: Option<i64>,
-    /// The longest vector loop, in elements.
-    pub max_vectorize_extent: i64,
+    /// The longest vector loop, in elements; `None`: no mark.
+    pub max_vectorize_extent: Option<i64>,
     /// Candidates for the number of steps up to which loops are unrolled; 0: not at all.
     pub unroll_max_steps: Vec<i64>,
 }
@@ -30,16 +31,17 @@ impl ParallelizeVectorizeUnroll {
     pub fn tvm(cores: usize) -> Self {
         ParallelizeVectorizeUnroll {
             max_parallel_extent: Some(JOBS_PER_CORE * cores as i64),
-            ..Self::for_threads(cores)
+            max_vectorize_extent: Some(64),
+            unroll_max_steps: vec![0, 16, 64, 512],
         }
     }
 
-    /// TVM's default CPU parameters for `threads` cores; a single thread gets no parallel loops, which would only cost.
-    pub fn for_threads(threads: usize) -> Self {
+    /// Parallel loops alone, where there are threads for them: the code generator finds what to vectorise and unroll.
+    pub fn parallel(threads: i64) -> Self {
         ParallelizeVectorizeUnroll {
-            max_parallel_extent: (threads > 1).then_some(JOBS_PER_CORE * threads as i64),
-            max_vectorize_extent: 64,
-            unroll_max_steps: vec![0, 16, 64, 512],
+            max_parallel_extent: (threads > 1).then_some(JOBS_PER_CORE * threads),
+            max_vectorize_extent: None,
+            unroll_max_steps: Vec::new(),
         }
     }
 }
@@ -49,13 +51,21 @@ impl Rule for ParallelizeVectorizeUnroll {
         "parallelize_vectorize_unroll"
     }
 
-    fn apply(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        draft.forks(|sch| self.schedules(sch, block))
+    }
+}
+
+impl ParallelizeVectorizeUnroll {
+    fn schedules(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         let is_root = live_block(&sch, block).is_some_and(|(f, b)| sch.func(f).root == b);
         if is_root {
             if let Some(extent) = self.max_parallel_extent {
                 sch.annotate(block, "meta_schedule.parallel", extent)?;
             }
-            sch.annotate(block, "meta_schedule.vectorize", self.max_vectorize_extent)?;
+            if let Some(extent) = self.max_vectorize_extent {
+                sch.annotate(block, "meta_schedule.vectorize", extent)?;
+            }
             let n = self.unroll_max_steps.len();
             let reduces = live_block(&sch, block)
                 .is_some_and(|(f, _)| sch.func(f).blocks().iter().any(|&b| !is_spatial(sch.func(f), b)));

@@ -7,6 +7,7 @@
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/random_compute_location.cc`.
 
 use super::super::analysis::live_block;
+use super::super::draft::Draft;
 use super::Rule;
 use super::add_rfactor::RANDOM_PRODUCER;
 use super::multi_level_tiling::TILED;
@@ -23,7 +24,13 @@ impl Rule for RandomComputeLocation {
         "random_compute_location"
     }
 
-    fn apply(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        draft.forks(|sch| self.schedules(sch, block))
+    }
+}
+
+impl RandomComputeLocation {
+    fn schedules(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         if !fits(&sch, block) {
             return Ok(vec![sch]);
         }
@@ -44,11 +51,12 @@ impl Rule for RandomComputeLocation {
 }
 
 fn place(sch: &mut Schedule, block: Rv) -> Result<(), ScheduleError> {
-    let location = sch.sample_compute_location(block)?;
+    let location = sch.sample_compute_location(block, None)?;
     sch.compute_at(block, location, true)
 }
 
-fn fits(sch: &Schedule, rv: Rv) -> bool {
+/// Is the block alone in a nest directly under the root, with a consumer?
+pub fn fits(sch: &Schedule, rv: Rv) -> bool {
     let Some((index, block)) = live_block(sch, rv) else { return false };
     let func = sch.func(index);
     let loops = func.loops_above(block.stmt());

@@ -1,0 +1,78 @@
+//! Tile sizes of one loop, made to fit another.
+//!
+//! A search changes one decision of a trace and keeps the others. Where an earlier one decides how long a loop is, the
+//! tile sizes of that loop may not fit any more; but what was good about them, above all the innermost sizes, should
+//! stay.
+
+/// The factors of `extent` that are nearest to the wish: from the innermost outwards, each becomes the divisor of what is
+/// left that is nearest to it by ratio, the smaller of two; the outermost takes the rest. The innermost one stays within
+/// `limit` unless that is -1. A wish that multiplies to the extent is granted as it stands.
+pub(super) fn nearest_tile(extent: i64, wish: &[i64], limit: i64) -> Vec<i64> {
+    let product = wish.iter().try_fold(1i64, |p, &w| if w > 0 { p.checked_mul(w) } else { None });
+    if product == Some(extent) {
+        return wish.to_vec();
+    }
+    let mut tile = wish.to_vec();
+    let mut rest = extent;
+    for i in (1..tile.len()).rev() {
+        let most = if i + 1 == tile.len() && limit > 0 { limit } else { i64::MAX };
+        tile[i] = nearest_divisor(rest, wish[i].max(1), most);
+        rest /= tile[i];
+    }
+    if let Some(outermost) = tile.first_mut() {
+        *outermost = rest;
+    }
+    tile
+}
+
+/// The divisor of `n` up to `most` that is nearest to `wish` by ratio.
+fn nearest_divisor(n: i64, wish: i64, most: i64) -> i64 {
+    // As a fraction above 1, so that 6 is as far from 3 as from 12.
+    let distance = |d: i64| if d > wish { d as f64 / wish as f64 } else { wish as f64 / d as f64 };
+    let mut best = 1;
+    let mut look = |d: i64| {
+        let (new, old) = (distance(d), distance(best));
+        if d <= most && (new < old || new == old && d < best) {
+            best = d;
+        }
+    };
+    let mut d = 1;
+    while d * d <= n {
+        if n % d == 0 {
+            look(d);
+            look(n / d);
+        }
+        d += 1;
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_stays() {
+        assert_eq!(nearest_tile(128, &[2, 4, 16], 8), [2, 4, 16]);
+        assert_eq!(nearest_tile(1, &[1, 1], -1), [1, 1]);
+    }
+
+    #[test]
+    fn inner_sizes_are_kept_first() {
+        // The loop has become half as long.
+        assert_eq!(nearest_tile(64, &[2, 4, 16], -1), [1, 4, 16]);
+        assert_eq!(nearest_tile(16, &[2, 4, 16], -1), [1, 1, 16]);
+        // 16 is no divisor: 14 is nearer than 28.
+        assert_eq!(nearest_tile(112, &[2, 4, 15], -1), [2, 4, 14]);
+        assert_eq!(nearest_tile(127, &[4, 32], -1), [1, 127]);
+        assert_eq!(nearest_tile(127, &[4, 32], 64), [127, 1]);
+    }
+
+    #[test]
+    fn nonsense_becomes_something_that_fits() {
+        for wish in [&[0, 0, 0][..], &[-1, 1], &[i64::MAX, i64::MAX, 7]] {
+            let tile = nearest_tile(360, wish, -1);
+            assert_eq!(tile.iter().product::<i64>(), 360, "{wish:?} became {tile:?}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The stores of a scheduled program, each with the loops around it and how its accesses move with them.
+
+use super::ops::Ops;
+use super::points::{MAX_LOOPS, Points, Row};
+use crate::ir::buffer::BufferId;
+use crate::ir::expr::{Expr, ExprId, ExprList, VarId};
+use crate::ir::stmt::{LoopId, LoopKind, Stmt, StmtId};
+use crate::ir::visit::for_each_subexpr;
+use crate::ir::{AttrValue, Func};
+use smallvec::SmallVec;
+
+/// A loop of more than one iteration.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Level {
+    /// Which one; loops with the same id are one loop around several stores.
+    pub id: LoopId,
+    /// Iterations.
+    pub extent: i64,
+    /// How they run.
+    pub kind: LoopKind,
+}
+
+/// An access of a store: the store itself or a load of its value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Access {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Bytes of an element.
+    pub bytes: f64,
+    /// Is it the store?
+    pub is_store: bool,
+    /// Is the buffer a parameter, laid out as written?
+    pub is_param: bool,
+    /// Elements that a step of each level moves it by.
+    pub strides: SmallVec<[i64; 16]>,
+    /// For each dimension, the indices that each level goes over from start to end.
+    pub spans: SmallVec<[SmallVec<[i64; 16]>; 4]>,
+    /// Extents of the dimensions.
+    pub shape: SmallVec<[i64; 4]>,
+}
+
+/// A store, with all that is computed for it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Leaf {
+    /// The loops around, outermost first.
+    pub levels: Vec<Level>,
+    /// The store, then the loads, each once.
+    pub accesses: Vec<Access>,
+    /// What an execution computes.
+    pub ops: Ops,
+    /// Is the old element combined with something: a step of a reduction?
+    pub updates: bool,
+    /// Executions.
+    pub executed: f64,
+    /// The share of them that does something: the others are behind a predicate.
+    pub useful: f64,
+    /// Is there a condition inside, as for padding?
+    pub is_guarded: bool,
+    /// Up to how many steps loops are to be unrolled.
+    pub unroll: i64,
+}
+
+/// A loop of a nest as it is carried out: a level, or the outer or inner part of one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Piece {
+    /// Position of the level.
+    pub level: usize,
+    /// Iterations.
+    pub extent: f64,
+    /// The share of the level's way from start to end that it goes.
+    pub share: f64,
+}
+
+impl Piece {
+    /// All of a level.
+    pub fn whole(level: usize, levels: &[Level]) -> Piece {
+        Piece { level, extent: levels[level].extent as f64, share: 1.0 }
+    }
+}
+
+impl Access {
+    /// Cache lines of `line` bytes that these loops touch together.
+    pub fn lines(&self, loops: &[Piece], line: f64) -> f64 {
+        // The box of indices, and the elements next to each other in it.
+        let (mut outside, mut run, mut is_contiguous) = (1.0, 1.0, true);
+        for (spans, &extent) in self.spans.iter().zip(&self.shape).rev() {
+            let range = loops.iter().fold(1.0, |r, p| r + (spans[p.level] as f64 * p.share).abs());
+            let range = range.round().min(extent.max(1) as f64);
+            if is_contiguous {
+                run *= range;
+                is_contiguous = range >= extent as f64;
+            } else {
+                outside *= range;
+            }
+        }
+        let lines = outside * (run * self.bytes / line).ceil();
+        // Strided accesses leave most of the box out.
+        lines.min(loops.iter().filter(|p| self.moves_with(p.level)).map(|p| p.extent).product())
+    }
+
+    /// Does it touch something else in another iteration of this level?
+    pub fn moves_with(&self, level: usize) -> bool {
+        self.strides[level] != 0 || self.spans.iter().any(|s| s[level] != 0)
+    }
+}
+
+impl Leaf {
+    /// The loops as they are written.
+    pub fn pieces(&self) -> Vec<Piece> {
+        (0..self.levels.len()).map(|i| Piece::whole(i, &self.levels)).collect()
+    }
+}
+
+/// All stores of a function with constant loops, in text order.
+pub fn leaves(func: &Func) -> Vec<Leaf> {
+    let mut walk = Walk { func, path: Vec::new(), unroll: 0, leaves: Vec::new() };
+    walk.stmt(func.root.stmt());
+    walk.leaves
+}
+
+/// What lies around a statement.
+enum Around {
+    Loop(VarId, i64, Level),
+    Value(VarId, ExprId),
+    /// Conditions, and which share of their loops satisfies them.
+    Guard(f64),
+}
+
+struct Walk<'a> {
+    func: &'a Func,
+    path: Vec<Around>,
+    unroll: i64,
+    leaves: Vec<Leaf>,
+}
+
+impl Walk<'_> {
+    fn all(&mut self, body: &[StmtId]) {
+        body.iter().for_each(|&s| self.stmt(s));
+    }
+
+    fn stmt(&mut self, s: StmtId) {
+        let func = self.func;
+        let arena = &func.arena;
+        let before = self.path.len();
+        match func.get(s) {
+            Stmt::Loop(l) => {
+                let (min, extent) = (arena.as_int(l.min).unwrap_or(0), arena.as_int(l.extent).unwrap_or(1));
+                let unroll = l.annotations.get("pragma_auto_unroll_max_step").and_then(AttrValue::as_int);
+                let old = self.unroll;
+                self.unroll = unroll.unwrap_or(old);
+                if let Some(id) = func.as_loop(s) {
+                    self.path.push(Around::Loop(l.var, min, Level { id, extent, kind: l.kind }));
+                    self.all(&l.body);
+                }
+                self.unroll = old;
+            }
+            Stmt::Block(b) => {
+                self.path.extend(b.iters.iter().map(|i| Around::Value(i.var, i.value)));
+                if arena.as_int(b.predicate).is_none() {
+                    let loops = self.path.iter().filter_map(|a| match a {
+                        Around::Loop(_, _, l) => Some(l.extent as f64),
+                        Around::Value(..) | Around::Guard(_) => None,
+                    });
+                    let domain = b.iters.iter().filter_map(|i| arena.as_int(i.extent)).map(|n| n as f64);
+                    let share = domain.product::<f64>() / loops.product::<f64>().max(1.0);
+                    self.path.push(Around::Guard(share.clamp(0.01, 1.0)));
+                }
+                if let Some(init) = &b.init {
+                    self.all(init);
+                }
+                self.all(&b.body);
+            }
+            Stmt::Store { buffer, indices, value } => self.leaf(*buffer, *indices, *value),
+            Stmt::If { then, otherwise, .. } => {
+                self.path.push(Around::Guard(1.0));
+                self.all(then);
+                self.all(otherwise);
+            }
+            Stmt::Let { var, value, body } => {
+                self.path.push(Around::Value(*var, *value));
+                self.all(body);
+            }
+            Stmt::Evaluate(_) => {}
+        }
+        self.path.truncate(before);
+    }
+
+    fn leaf(&mut self, buffer: BufferId, indices: ExprList, value: ExprId) {
+        let func = self.func;
+        let arena = &func.arena;
+        let loops: Vec<(VarId, i64, Level)> = self.path.iter().filter_map(loop_of).collect();
+        let executed = loops.iter().map(|(_, _, l)| l.extent.max(0) as f64).product();
+        // Of a nest deeper than any in use the outermost loops are left out.
+        let moving: Vec<_> = loops.iter().filter(|(_, _, l)| l.extent > 1).copied().collect();
+        let moving = &moving[moving.len().saturating_sub(MAX_LOOPS)..];
+        let mut points = Points::new(&moving.iter().map(|&(v, min, l)| (v, min, l.extent)).collect::<Vec<_>>());
+        let (mut useful, mut is_guarded) = (1.0f64, false);
+        for around in &self.path {
+            match around {
+                Around::Loop(var, min, l) if l.extent <= 1 => points.fix(*var, *min),
+                Around::Loop(..) => {}
+                Around::Value(var, value) => points.bind(arena, *var, *value),
+                Around::Guard(share) => {
+                    useful = useful.min(*share);
+                    is_guarded = true;
+                }
+            }
+        }
+        let levels: Vec<Level> = moving.iter().map(|&(_, _, l)| l).collect();
+        let mut seen: SmallVec<[(BufferId, ExprList); 8]> = SmallVec::from_slice(&[(buffer, indices)]);
+        let mut updates = false;
+        for_each_subexpr(arena, value, &mut |e| match arena.expr(e) {
+            Expr::Load(b, i) if (b, i) == (buffer, indices) => updates = true,
+            Expr::Load(b, i) if !seen.contains(&(b, i)) => seen.push((b, i)),
+            Expr::IfThenElse(..) => is_guarded = true,
+            _ => {}
+        });
+        let access = |(i, &(b, list)): (usize, &(BufferId, ExprList))| {
+            let rows: SmallVec<[Row; 4]> = arena.list(list).iter().map(|&e| points.eval(arena, e)).collect();
+            Access::new(func, b, i == 0, &rows, &points, levels.len())
+        };
+        let accesses = seen.iter().enumerate().map(access).collect();
+        let mut ops = Ops::default();
+        ops.add(func, value);
+        let unroll = self.unroll;
+        self.leaves.push(Leaf { levels, accesses, ops, updates, executed, useful, is_guarded, unroll });
+    }
+}
+
+fn loop_of(around: &Around) -> Option<(VarId, i64, Level)> {
+    match around {
+        Around::Loop(var, min, level) => Some((*var, *min, *level)),
+        Around::Value(..) | Around::Guard(_) => None,
+    }
+}
+
+impl Access {
+    fn new(func: &Func, buffer: BufferId, is_store: bool, rows: &[Row], points: &Points, n_levels: usize) -> Access {
+        let arena = &func.arena;
+        let b = arena.buffer(buffer);
+        let shape: SmallVec<[i64; 4]> = arena.list(b.shape).iter().map(|&e| arena.as_int(e).unwrap_or(1)).collect();
+        let mut strides: SmallVec<[i64; 16]> = SmallVec::from_elem(0, n_levels);
+        let mut spans = SmallVec::with_capacity(rows.len());
+        let mut distance = 1i64;
+        for (d, row) in rows.iter().enumerate().rev() {
+            if let Some(given) = b.strides.and_then(|l| arena.list(l).get(d)).and_then(|&e| arena.as_int(e)) {
+                distance = given;
+            }
+            for (i, stride) in strides.iter_mut().enumerate() {
+                *stride = stride.wrapping_add(points.step(row, i).wrapping_mul(distance));
+            }
+            spans.push((0..n_levels).map(|i| points.span(row, i)).collect());
+            distance = distance.saturating_mul(shape.get(d).copied().unwrap_or(1).max(1));
+        }
+        spans.reverse();
+        let is_param = func.param_of(buffer).is_some();
+        Access { buffer, bytes: b.dtype.bytes() as f64, is_store, is_param, strides, spans, shape }
+    }
+}

@@ -1,0 +1,100 @@
+//! Bytes that move between the levels of memory.
+//!
+//! For each cache there is an outermost loop whose iteration touches no more than fits. What that iteration touches is
+//! fetched once for it; an operand that the loop does not move stays for the next iteration as well. So the traffic of an
+//! access is what the loop touches in all, times the iterations of the loops around.
+
+use super::leaf::{Access, Leaf, Piece};
+use super::machine::Machine;
+
+/// Traffic of a store.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Traffic {
+    /// Bytes that come into each cache from behind it, and go back.
+    pub bytes: [f64; 3],
+    /// Bytes that one iteration of the loop touches which fits each cache.
+    pub resident: [f64; 3],
+    /// Iterations of the loops around it.
+    pub outside: [f64; 3],
+    /// How much of the nearest cache goes unused because addresses meet in the same sets: 1 for none.
+    pub conflicts: f64,
+}
+
+impl Traffic {
+    /// The traffic of a store whose loops run in this order, in a program that touches `all` bytes. Kernels run over and over, so what fits a cache as a
+    /// whole is there already.
+    pub fn of(leaf: &Leaf, loops: &[Piece], machine: &Machine, all: f64) -> Traffic {
+        let depth = loops.len();
+        // Bytes of each access from each level on.
+        let touched: Vec<Vec<f64>> = leaf
+            .accesses
+            .iter()
+            .map(|a| (0..=depth).map(|d| a.lines(&loops[d..], machine.line) * machine.line).collect())
+            .collect();
+        let conflicts: Vec<f64> = leaf.accesses.iter().map(|a| conflicts(a, loops, machine)).collect();
+        let mut traffic = Traffic { conflicts: conflicts.iter().copied().fold(1.0, f64::max), ..Traffic::default() };
+        for (level, &size) in machine.caches.iter().enumerate() {
+            // A cache is shared with what else is touched, and does not know what will be needed.
+            let room = size * USABLE;
+            let total = |d: usize| -> f64 {
+                let each = touched.iter().zip(&conflicts);
+                each.map(|(t, c)| if level == 0 { t[d] * c } else { t[d] }).sum()
+            };
+            let fits = (0..=depth).find(|&d| total(d) <= room).unwrap_or(depth);
+            traffic.resident[level] = total(fits);
+            traffic.outside[level] = loops[..fits].iter().map(|p| p.extent).product();
+            if fits == 0 && all <= room {
+                continue;
+            }
+            let around = fits.saturating_sub(1);
+            let times: f64 = loops[..around].iter().map(|p| p.extent).product();
+            for (access, touched) in leaf.accesses.iter().zip(&touched) {
+                // What is stored comes in and goes back.
+                let ways = if access.is_store { 2.0 } else { 1.0 };
+                traffic.bytes[level] += ways * times * touched[around];
+            }
+        }
+        traffic
+    }
+}
+
+/// The share of a cache that a loop can count on.
+const USABLE: f64 = 0.75;
+
+/// By how much an access takes more room than its lines, because a stride lets them meet in few sets.
+fn conflicts(access: &Access, loops: &[Piece], machine: &Machine) -> f64 {
+    if !access.is_param {
+        return 1.0;
+    }
+    // The innermost stride of more than a line.
+    let stride = |p: &Piece| (access.strides[p.level].unsigned_abs() as f64) * access.bytes;
+    let Some(i) = loops.iter().rposition(|p| stride(p) > machine.line) else { return 1.0 };
+    let distance = stride(&loops[i]) as u64;
+    let (line, way) = (machine.line as u64, machine.way as u64);
+    if distance % line != 0 {
+        return 1.0;
+    }
+    // Rows begin at multiples of the greatest common divisor.
+    let (mut a, mut b) = (way, distance % way);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    let run = access.lines(&loops[i + 1..], machine.line) * machine.line;
+    (a as f64 / run.max(machine.line)).max(1.0)
+}
+
+/// Bytes that a program touches in all: of each buffer the most that one access touches.
+pub fn touched(leaves: &[Leaf], machine: &Machine) -> f64 {
+    let mut buffers: Vec<(crate::ir::buffer::BufferId, f64)> = Vec::new();
+    for leaf in leaves {
+        let loops = leaf.pieces();
+        for a in &leaf.accesses {
+            let bytes = a.lines(&loops, machine.line) * machine.line;
+            match buffers.iter_mut().find(|(b, _)| *b == a.buffer) {
+                Some((_, most)) => *most = most.max(bytes),
+                None => buffers.push((a.buffer, bytes)),
+            }
+        }
+    }
+    buffers.iter().map(|(_, bytes)| bytes).sum()
+}

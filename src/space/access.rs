@@ -1,0 +1,87 @@
+//! How an access moves through its buffer when a variable advances.
+//!
+//! Found by evaluating the indices, not by looking at their form: `i // 4` moves as it does at the start of its range.
+
+use crate::ir::operators::{floor_div, floor_mod};
+use crate::ir::{BinOp, BufferRegion, Expr, ExprId, Func, VarId};
+
+/// The first element of a region, and how it moves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Elements of the buffer.
+    pub elements: i64,
+    /// Bytes of an element.
+    pub element_bytes: i64,
+    /// For each variable, by how many elements the access moves when that advances by one.
+    pub strides: Vec<i64>,
+    /// For each variable, the first dimension of the buffer that moves with it.
+    pub dims: Vec<Option<usize>>,
+    /// The number of dimensions.
+    pub n_dims: usize,
+}
+
+impl Access {
+    /// How the first element of `region` moves with each of `vars`, the others being 0. `None` where an index is no
+    /// arithmetic on them, or a shape is not constant.
+    pub fn of(func: &Func, region: &BufferRegion, vars: &[VarId]) -> Option<Access> {
+        let arena = &func.arena;
+        let buffer = arena.buffer(region.buffer);
+        let shape: Vec<i64> = arena.list(buffer.shape).iter().map(|&e| arena.as_int(e)).collect::<Option<_>>()?;
+        let mins = arena.list(region.mins);
+        let at = |moved: Option<VarId>| -> Option<Vec<i64>> {
+            mins.iter().map(|&e| value(func, e, &|v| i64::from(moved == Some(v)))).collect()
+        };
+        let start = at(None)?;
+        let mut access = Access {
+            elements: shape.iter().try_fold(1i64, |n, &d| n.checked_mul(d))?,
+            element_bytes: buffer.dtype.bytes() as i64,
+            strides: Vec::with_capacity(vars.len()),
+            dims: Vec::with_capacity(vars.len()),
+            n_dims: shape.len(),
+        };
+        for &var in vars {
+            let moved = at(Some(var))?;
+            let (mut stride, mut size) = (0, 1);
+            for ((&to, &from), &extent) in moved.iter().zip(&start).zip(&shape).rev() {
+                stride += (to - from) * size;
+                size *= extent;
+            }
+            access.strides.push(stride);
+            access.dims.push(moved.iter().zip(&start).position(|(a, b)| a != b));
+        }
+        Some(access)
+    }
+
+    /// Bytes of the whole buffer.
+    pub fn bytes(&self) -> i64 {
+        self.elements.saturating_mul(self.element_bytes)
+    }
+}
+
+/// The value of an integer expression; `None` where it is more than arithmetic on variables.
+fn value(func: &Func, e: ExprId, var: &impl Fn(VarId) -> i64) -> Option<i64> {
+    let arena = &func.arena;
+    if let Some(v) = arena.as_int(e) {
+        return Some(v);
+    }
+    match arena.expr(e) {
+        Expr::Var(v) => Some(var(v)),
+        Expr::Cast(a) => value(func, a, var),
+        Expr::Binary(op, a, b) => {
+            let (x, y) = (value(func, a, var)?, value(func, b, var)?);
+            match op {
+                BinOp::Add => x.checked_add(y),
+                BinOp::Sub => x.checked_sub(y),
+                BinOp::Mul => x.checked_mul(y),
+                BinOp::FloorDiv => floor_div(x, y),
+                BinOp::FloorMod => floor_mod(x, y),
+                BinOp::Div => x.checked_div(y),
+                BinOp::Mod => x.checked_rem(y),
+                BinOp::Min => Some(x.min(y)),
+                BinOp::Max => Some(x.max(y)),
+                BinOp::And | BinOp::Or => None,
+            }
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,86 @@
+//! What a block computes, as tiling sees it: how each of its iteration variables moves through each operand.
+
+use super::access::Access;
+use super::analysis::{const_extent, is_trivial_binding};
+use crate::ir::{BlockId, DType, Func, IterKind};
+
+/// One iteration variable of the block, and the loop around it that it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Axis {
+    /// Spatial or reduction.
+    pub kind: IterKind,
+    /// Number of iterations.
+    pub extent: i64,
+}
+
+/// Something that is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// Its position among the block's reads.
+    pub read: usize,
+    /// How it is read.
+    pub access: Access,
+    /// Is it read in one place only? A buffer with more is left where it is.
+    pub is_point: bool,
+    /// Are its elements integers?
+    pub is_integer: bool,
+}
+
+/// A reduction over operands, with a loop of its own for each iteration variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contraction {
+    /// The iteration variables, in the order of their loops.
+    pub axes: Vec<Axis>,
+    /// What is read beside the result itself.
+    pub inputs: Vec<Input>,
+    /// How the result is written.
+    pub output: Access,
+    /// The type of the result.
+    pub dtype: DType,
+}
+
+impl Contraction {
+    /// The block as a contraction, if it is one: it writes one buffer, has a reduction, its bindings are its loops, and
+    /// all extents are constant.
+    pub fn of(func: &Func, block: BlockId) -> Option<Contraction> {
+        let node = func.block(block);
+        let [write] = &node.writes[..] else { return None };
+        if func.root == block || !is_trivial_binding(func, block) {
+            return None;
+        }
+        let loops = func.loops_above(block.stmt());
+        let axes: Vec<Axis> = node
+            .iters
+            .iter()
+            .zip(&loops)
+            .map(|(iter, &l)| Some(Axis { kind: iter.kind, extent: const_extent(func, l)? }))
+            .collect::<Option<_>>()?;
+        if axes.iter().any(|a| !matches!(a.kind, IterKind::Spatial | IterKind::Reduce))
+            || !axes.iter().any(|a| a.kind == IterKind::Reduce && a.extent > 1)
+        {
+            return None;
+        }
+        let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();
+        let mut inputs = Vec::new();
+        for (read, region) in node.reads.iter().enumerate().filter(|(_, r)| r.buffer != write.buffer) {
+            let is_point = func.arena.list(region.extents).iter().all(|&e| func.arena.is_int(e, 1));
+            let is_integer = func.arena.buffer(region.buffer).dtype.is_integer();
+            inputs.push(Input { read, access: Access::of(func, region, &vars)?, is_point, is_integer });
+        }
+        let output = Access::of(func, write, &vars)?;
+        Some(Contraction { axes, inputs, output, dtype: func.arena.buffer(write.buffer).dtype })
+    }
+
+    /// Positions of the axes of a kind.
+    pub fn of_kind(&self, kind: IterKind) -> impl Iterator<Item = usize> + '_ {
+        self.axes.iter().enumerate().filter(move |(_, a)| a.kind == kind).map(|(i, _)| i)
+    }
+
+    /// How many results an element of an input serves, about: the iterations of spatial axes that it does not move with.
+    pub fn reuse(&self, input: &Input) -> i64 {
+        self.of_kind(IterKind::Spatial)
+            .filter(|&a| input.access.strides[a] == 0)
+            .map(|a| self.axes[a].extent)
+            .fold(1, i64::saturating_mul)
+    }
+}

@@ -1,0 +1,32 @@
+//! Another number of chunks for the threads, where a rule leaves it open.
+
+use super::Mutator;
+use super::categorical::{Categorical, annotates};
+use crate::schedule::arg::Decision;
+use crate::schedule::{Instruction, Trace};
+use rand_chacha::ChaCha8Rng;
+
+/// The mutator.
+pub struct Parallel;
+
+impl Mutator for Parallel {
+    fn name(&self) -> &'static str {
+        "parallel"
+    }
+
+    fn weight(&self) -> f64 {
+        0.4
+    }
+
+    fn is_for(&self, trace: &Trace, inst: &Instruction) -> bool {
+        Categorical.is_for(trace, inst) && annotates(trace, inst, &["meta_schedule.parallel"])
+    }
+
+    fn mutate(&self, inst: &Instruction, rng: &mut ChaCha8Rng) -> Option<Decision> {
+        Categorical.mutate(inst, rng)
+    }
+
+    fn neighbours(&self, inst: &Instruction) -> Vec<Decision> {
+        Categorical.neighbours(inst)
+    }
+}

@@ -1,0 +1,38 @@
+//! Lets the consumer of a tiled block follow each tile.
+//!
+//! *When*: the block has one consumer, which works on one element after the other. *What*: one schedule as it is, and one
+//! with the consumer computed at the innermost loop under which a tile is complete (`reverse_compute_at`). *Why*: the tile
+//! is still in registers, or in the nearest cache, and the intermediate buffer needs no memory of its own.
+//!
+//!     for j0, i0, k, i1, j1: P[…] += …
+//!     for i, j: Y[i, j] = max(P[i, j], 0)
+//!     # becomes
+//!     for j0, i0:
+//!         for k, i1, j1: P[…] += …
+//!         for a, b: Y[…] = max(P[…], 0)
+
+use super::super::analysis::{is_spatial, live_block};
+use super::super::draft::Draft;
+use super::Rule;
+use crate::schedule::arg::Rv;
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct FuseEpilogue;
+
+impl Rule for FuseEpilogue {
+    fn name(&self) -> &'static str {
+        "fuse_epilogue"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        let Some(place) = draft.tiled(block).and_then(|t| t.complete_at) else { return Ok(vec![draft]) };
+        let mut fused = draft.clone();
+        let consumer = match fused.sch.get_consumers(block)?[..] {
+            [one] if live_block(&fused.sch, one).is_some_and(|(f, b)| is_spatial(fused.sch.func(f), b)) => one,
+            _ => return Ok(vec![draft]),
+        };
+        let offered = fused.sch.reverse_compute_at(consumer, place, false).is_ok();
+        Ok([draft].into_iter().chain(offered.then_some(fused)).collect())
+    }
+}

@@ -1,0 +1,100 @@
+//! Computes a block next to its use, at a sampled loop of its consumers.
+//!
+//! *When*: a block directly under the root, alone in its nest, not tiled, with a consumer. *What*: `sample_compute_location`
+//! and `compute_at`. *Why*: rows of a softmax, or a padded image's channel, are then used while they are in the nearest
+//! cache; but some places compute the same again and again. The first choice is the place where the least memory is
+//! between the two and nothing is computed twice.
+//!
+//!     for i, k: S[i] += E[i, k]
+//!     for i, j: B[i, j] = E[i, j] / S[i]
+//!     # becomes
+//!     for i:
+//!         for k: S[i] += E[i, k]
+//!         for j: B[i, j] = E[i, j] / S[i]
+//!
+//! As TVM's `random_compute_location`.
+
+use super::super::analysis::{const_extent, is_spatial, live_block};
+use super::super::draft::Draft;
+use super::super::machine::Machine;
+use super::Rule;
+use super::random_compute_location;
+use crate::ir::{BlockId, Func, IterKind};
+use crate::schedule::Schedule;
+use crate::schedule::analysis::location::{Location, compute_locations};
+use crate::schedule::arg::Rv;
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct NearConsumer {
+    /// Whose vectors the block should fill.
+    pub machine: Machine,
+    /// Which of the most promising places to take, 0 being the first.
+    pub variant: usize,
+}
+
+/// Computing more than this share again is not promising.
+const REPEATED: f64 = 0.25;
+/// Vectors that a block without reduction should have to work on at a time.
+const VECTORS: i64 = 4;
+
+impl Rule for NearConsumer {
+    fn name(&self) -> &'static str {
+        "near_consumer"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        if draft.tiled(block).is_some() || !random_compute_location::fits(&draft.sch, block) {
+            return Ok(vec![draft]);
+        }
+        let mut moved = draft.clone();
+        let decision = self.decision(&mut moved.sch, block);
+        let done = moved.sch.sample_compute_location(block, Some(decision));
+        let done = done.and_then(|place| moved.sch.compute_at(block, place, true));
+        Ok(vec![if done.is_ok() { moved } else { draft }])
+    }
+}
+
+impl NearConsumer {
+    /// The decision of `sample_compute_location`: of the places where next to nothing is computed twice, the one with the
+    /// smallest piece of the buffer, then the others, then the root.
+    fn decision(&self, sch: &mut Schedule, block: Rv) -> i64 {
+        const AT_ROOT: i64 = -1;
+        let Some((index, id)) = live_block(sch, block) else { return AT_ROOT };
+        let Ok(places) = compute_locations(&mut sch.states[index], id) else { return AT_ROOT };
+        let before = iterations(sch.func(index), id).0;
+        let mut found: Vec<(i64, i64)> = Vec::new();
+        for place in places.into_iter().filter(|p| matches!(p, Location::Loop(..))) {
+            let mut probe = sch.clone();
+            let moved = probe.sample_compute_location(block, Some(place.decision()));
+            if moved.and_then(|l| probe.compute_at(block, l, true)).is_err() {
+                continue;
+            }
+            let Some((index, id)) = live_block(&probe, block) else { continue };
+            let func = probe.func(index);
+            let (all, piece) = iterations(func, id);
+            let lanes =
+                func.block(id).writes.first().map_or(1, |w| self.machine.lanes(func.arena.buffer(w.buffer).dtype));
+            let fills_vectors = !is_spatial(func, id) || piece >= VECTORS * lanes;
+            if all as f64 <= before as f64 * (1.0 + REPEATED) && fills_vectors {
+                found.push((piece, place.decision()));
+            }
+        }
+        found.sort_unstable();
+        found.get(self.variant / 2).map_or(AT_ROOT, |&(_, decision)| decision)
+    }
+}
+
+/// How often a block is computed in all, and for how many results within the nest that is its own.
+fn iterations(func: &Func, id: BlockId) -> (i64, i64) {
+    let (mut all, mut piece) = (1i64, 1i64);
+    for l in func.loops_above(id.stmt()) {
+        let n = const_extent(func, l).unwrap_or(1);
+        all = all.saturating_mul(n);
+        let own = func.child_blocks(l.stmt()) == [id];
+        if own && super::super::analysis::loop_iter_kind(func, l) == IterKind::Spatial {
+            piece = piece.saturating_mul(n);
+        }
+    }
+    (all, piece)
+}

@@ -1,0 +1,81 @@
+//! Tiles copies that are contiguous one way in what they read and the other way in what they write.
+//!
+//! *When*: a block without reduction, one of whose reads moves by one element with another loop than its result does.
+//! *What*: both loops are split by sampled tile sizes, and the tile goes innermost. *Why*: of a tile, every cache line
+//! that was touched is used whole, and the code generator transposes tiles in registers.
+//!
+//!     for i, j: B[j, i] = A[i, j]
+//!     # becomes
+//!     for i0, j0, j1, i1: B[j0 * 16 + j1, i0 * 64 + i1] = A[i0 * 64 + i1, j0 * 16 + j1]
+
+use super::super::access::Access;
+use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
+use super::super::draft::{Draft, Tiled};
+use super::Rule;
+use crate::schedule::Schedule;
+use crate::schedule::arg::{Arg, Rv};
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct TransposeTiles {
+    /// Which of the most promising decisions to make, 0 being the first.
+    pub variant: usize,
+}
+
+/// Edges of tiles, in elements.
+const EDGES: [i64; 4] = [16, 32, 64, 128];
+/// Edges of the loop that what is read, and of that which what is written is contiguous along; in order of promise.
+const PROMISING: [[usize; 2]; 6] = [[0, 2], [0, 1], [1, 1], [0, 0], [1, 2], [0, 3]];
+
+impl Rule for TransposeTiles {
+    fn name(&self) -> &'static str {
+        "transpose_tiles"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        let Some([read, written]) = crossed(&draft.sch, block) else { return Ok(vec![draft]) };
+        let mut fork = draft.clone();
+        match self.tile(&mut fork.sch, block, read, written) {
+            Ok(()) => {
+                fork.tiled.push(Tiled { block, complete_at: None, panel: None, packable: Vec::new() });
+                Ok(vec![fork])
+            }
+            Err(_) => Ok(vec![draft]),
+        }
+    }
+}
+
+impl TransposeTiles {
+    fn tile(&self, sch: &mut Schedule, block: Rv, read: usize, written: usize) -> Result<(), ScheduleError> {
+        let loops = sch.get_loops(block)?;
+        let choice = PROMISING[self.variant.min(PROMISING.len() - 1)];
+        let (mut outer, mut inner) = (loops.clone(), Vec::new());
+        for (axis, choice) in [(read, choice[0]), (written, choice[1])] {
+            let size = sch.choose_among(&EDGES, choice)?;
+            let parts = sch.split(loops[axis], vec![Arg::None, size.into()])?;
+            outer[axis] = parts[0];
+            inner.push(parts[1]);
+        }
+        sch.reorder(&[outer, inner].concat())
+    }
+}
+
+/// The loops along which a read and the result of the block are contiguous, if they differ.
+fn crossed(sch: &Schedule, block: Rv) -> Option<[usize; 2]> {
+    let (index, id) = live_block(sch, block)?;
+    let func = sch.func(index);
+    let node = func.block(id);
+    let [write] = &node.writes[..] else { return None };
+    if func.root == id || !is_spatial(func, id) || !is_trivial_binding(func, id) {
+        return None;
+    }
+    let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();
+    let long = |a: &usize| func.loops_above(id.stmt()).get(*a).and_then(|&l| const_extent(func, l)) > Some(EDGES[0]);
+    let contiguous = |access: &Access| access.strides.iter().position(|&s| s == 1).filter(long);
+    let written = contiguous(&Access::of(func, write, &vars)?)?;
+    node.reads.iter().rev().find_map(|region| {
+        let access = Access::of(func, region, &vars)?;
+        let read = contiguous(&access)?;
+        (read != written && access.strides[written] != 0).then_some([read, written])
+    })
+}

@@ -1,0 +1,134 @@
+//! Sizes of register tiles: what to choose from, and what to try first.
+//!
+//! A register tile is a block of results that stays in vector registers while a reduction runs: some rows, each of some
+//! vectors. A step of the reduction loads the vectors once and one value for each row.
+
+use super::machine::Machine;
+
+/// How the loops of a block see its register tile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TileShape {
+    /// Extent of the loop that rows are taken from; 1 if there is none.
+    pub rows: i64,
+    /// Extent of the loop that vectors are taken from.
+    pub columns: i64,
+    /// Iterations of all reduction loops.
+    pub reduction: i64,
+    /// Elements of a vector.
+    pub lanes: i64,
+}
+
+/// Numbers of rows that make a tile; larger ones leave no registers for a second vector.
+const ROWS: [i64; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 28];
+/// Vectors a row has at most where there are several rows, and where there is one.
+const VECTORS: [i64; 2] = [4, 8];
+/// Cycles until the result of a multiply-add can be used, and how many a cycle can begin, of those and of loads
+/// (x86-64 cores since Haswell).
+const LATENCY: f64 = 4.0;
+const PER_CYCLE: f64 = 2.0;
+/// What a tile costs beside its reduction: zeroing, storing, the loop's head.
+const TILE_CYCLES: f64 = 20.0;
+/// How much slower a tile is that does not fit the registers.
+const SPILL: f64 = 3.0;
+/// What it costs that tiles do not divide a loop, beside the smaller tile at its end: more code, and bounds to look at.
+const UNEVEN: f64 = 1.03;
+
+impl TileShape {
+    /// Numbers of rows to choose from.
+    pub fn row_choices(&self) -> Vec<i64> {
+        let mut choices: Vec<i64> = ROWS.into_iter().filter(|&r| r <= self.rows).collect();
+        if self.rows <= ROWS[ROWS.len() - 1] && !choices.contains(&self.rows) {
+            choices.push(self.rows);
+        }
+        choices
+    }
+
+    /// Numbers of columns to choose from: whole vectors, or all columns.
+    pub fn column_choices(&self) -> Vec<i64> {
+        let most = VECTORS[usize::from(self.rows <= 1)];
+        let mut choices: Vec<i64> = (1..=most).map(|n| n * self.lanes).filter(|&c| c < self.columns).collect();
+        if self.columns <= most * self.lanes {
+            choices.push(self.columns);
+        }
+        choices
+    }
+
+    /// Cycles that all tiles take together if each has so many rows and columns and its operands are near.
+    pub fn cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
+        let parts = |extent: i64, size: i64| [(extent / size, size), (1, extent % size)];
+        let mut cycles = 0.0;
+        for (n_rows, rows) in parts(self.rows, rows) {
+            for (n_columns, columns) in parts(self.columns, columns) {
+                if n_rows * n_columns * rows * columns > 0 {
+                    cycles += (n_rows * n_columns) as f64 * self.tile_cycles(machine, rows, columns);
+                }
+            }
+        }
+        let uneven = |extent: i64, size: i64| if extent % size == 0 { 1.0 } else { UNEVEN };
+        cycles * uneven(self.rows, rows) * uneven(self.columns, columns)
+    }
+
+    fn tile_cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
+        let vectors = (columns + self.lanes - 1) / self.lanes;
+        let work = (rows * vectors).max(rows + vectors) as f64 / PER_CYCLE;
+        let fits = rows * vectors + vectors < machine.registers;
+        let step = work.max(LATENCY) * if fits { 1.0 } else { SPILL };
+        step * self.reduction as f64 + TILE_CYCLES
+    }
+
+    /// Pairs of positions in the two lists of choices, the most promising first.
+    pub fn ranked(&self, machine: &Machine) -> Vec<(usize, usize)> {
+        let (rows, columns) = (self.row_choices(), self.column_choices());
+        let mut all: Vec<(f64, usize, usize)> = Vec::with_capacity(rows.len() * columns.len());
+        for (r, &n_rows) in rows.iter().enumerate() {
+            for (c, &n_columns) in columns.iter().enumerate() {
+                all.push((self.cycles(machine, n_rows, n_columns), r, c));
+            }
+        }
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all.into_iter().map(|(_, r, c)| (r, c)).collect()
+    }
+}
+
+/// Divisors of an extent that are worth it as lengths of a piece of a reduction, the whole included.
+pub fn reduction_choices(extent: i64) -> Vec<i64> {
+    (SHORTEST_REDUCTION..=LONGEST_REDUCTION.min(extent - 1)).filter(|n| extent % n == 0).chain([extent]).collect()
+}
+
+/// Below this, loading and storing the tile of results costs more than a near panel saves.
+const SHORTEST_REDUCTION: i64 = 64;
+/// A panel of so many steps fills the second-level cache.
+const LONGEST_REDUCTION: i64 = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AVX512: Machine = Machine { vector_bytes: 64, registers: 32, l1: 48 << 10, l2: 1 << 20, threads: 1 };
+
+    fn best(shape: TileShape) -> (i64, i64) {
+        let (r, c) = shape.ranked(&AVX512)[0];
+        (shape.row_choices()[r], shape.column_choices()[c])
+    }
+
+    #[test]
+    fn the_best_tile_keeps_the_multipliers_busy_and_fits_the_registers() {
+        let (rows, columns) = best(TileShape { rows: 128, columns: 128, reduction: 128, lanes: 16 });
+        assert_eq!((128 % rows, columns % 16), (0, 0));
+        assert!(rows * columns / 16 >= 8 && rows * columns / 16 + columns / 16 < 32);
+    }
+
+    #[test]
+    fn a_row_that_is_no_whole_number_of_vectors_stays_whole() {
+        let shape = TileShape { rows: 127, columns: 61, reduction: 93, lanes: 16 };
+        assert_eq!(shape.column_choices(), [16, 32, 48, 61]);
+        assert_eq!(best(shape).1, 61);
+    }
+
+    #[test]
+    fn pieces_of_a_reduction_divide_it() {
+        assert_eq!(reduction_choices(1024), [64, 128, 256, 512, 1024]);
+        assert_eq!(reduction_choices(93), [93]);
+        assert_eq!(reduction_choices(64), [64]);
+    }
+}
