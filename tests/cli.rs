@@ -96,13 +96,17 @@ fn five_programs_are_measured_once() {
         "resumed",
         "stop_reason",
         "distinct_programs",
+        "weight",
         "baseline_us",
         "best_us",
+        "weighted_us",
         "speedup",
         "baseline_is_best",
         "gflops",
         "peak_gflops",
         "peak_fraction",
+        "bound_us",
+        "bound_fraction",
         "elapsed_s",
         "trials_per_s",
         "breakdown_s",
@@ -173,8 +177,8 @@ fn several_functions_are_listed_with_totals() {
              B[vi] = A[vi] * T.float32(2)\n"
         )
     };
-    fs::write(&file, format!("@I.ir_module\nclass Module:\n{}{}", function("f", 64), function("g", 96)))
-        .expect("a file");
+    let functions = function("f", 64) + &function("g", 96) + &function("again", 64);
+    fs::write(&file, format!("@I.ir_module\nclass Module:\n{functions}")).expect("a file");
     let space = dir.path().join("tiles.py");
     fs::write(&space, "def tiles(sch):\n    i, = sch.get_loops(sch.get_block(\"B\", \"main\"))\n    sch.split(i, sch.sample_perfect_tile(i, 2, 64))\n").expect("a file");
     let db = dir.path().join("db");
@@ -185,10 +189,54 @@ fn several_functions_are_listed_with_totals() {
     let sum: u64 = json["tasks"].as_array().expect("tasks").iter().filter_map(|t| t["trials"].as_u64()).sum();
     assert_eq!(json["trials"].as_u64(), Some(sum));
     assert_eq!(json["stop_reason"], "space exhausted");
+    // A program that is there twice counts twice, and is measured once.
+    let of = |i: usize, field: &str| json["tasks"][i][field].as_f64().unwrap_or_else(|| panic!("{field}: {json:#}"));
+    assert_eq!((&json["tasks"][0]["same_as"][0], of(0, "weight"), of(1, "weight")), (&"again".into(), 2.0, 1.0));
+    let weighted = of(0, "weighted_us") + of(1, "weighted_us");
+    assert!((weighted - 2.0 * of(0, "best_us") - of(1, "best_us")).abs() < 1e-9, "{json:#}");
+    assert!((weighted - json["weighted_us"].as_f64().expect("a number")).abs() < 1e-9, "{json:#}");
+    assert!(of(0, "bound_us") > 0.0 && of(1, "bound_fraction") > 0.0);
+    // The table, and its totals.
+    let head = "ID  name  FLOP  weight  GFLOP/s  of peak  latency µs  weighted µs  trials  done";
+    assert!(r.err.contains(head) && r.err.contains(" trials, weighted latency "), "{}", r.err);
+    assert!(!r.err.contains('\x1b'), "{}", r.err);
     let best = succeeds(&["apply-best", text(&file), "--work-dir", text(&db), "--frozen"]);
     assert!(best.out.contains("def f(") && best.out.contains("def g("), "{}", best.out);
     fails(&["print-trace", text(&file), "--work-dir", text(&db)], 2, "the program has several functions");
     succeeds(&["bench", text(&file), "--best", "--func", "g", "--work-dir", text(&db)]);
+}
+
+#[test]
+fn a_search_can_begin_with_another_database() {
+    let (dir, db, _) = tuned();
+    let other = dir.path().join("other");
+    let args =
+        ["tune", MATMUL, "--space", TILES, "--trials", "6", "--work-dir", text(&other), "--seed-from", text(&db)];
+    let r = succeeds(&args);
+    assert!(r.err.contains("` has 5 schedules of `main`") || r.err.contains("` has 4 schedules"), "{}", r.err);
+    let table = fs::read_to_string(other.join("database_tuning_record.json")).expect("the table");
+    // The other space has been tuned with `decompose_reduction` of the loop `k`, with no tiles of `i`.
+    let of_five = table.lines().filter(|l| l.matches("SamplePerfectTile").count() == 1).count();
+    assert!(of_five >= 4, "{table}");
+    // As an origin for a replay, without a search.
+    let third = dir.path().join("third");
+    let args = ["tune", MATMUL, "--strategy", "replay", "--seed-from", text(&db), "--work-dir", text(&third)];
+    assert!(succeeds(&args).err.contains("space exhausted"));
+    let r = succeeds(&[
+        "tune",
+        "workloads/relu.tir",
+        "--trials",
+        "1",
+        "--seed-from",
+        text(&db),
+        "--work-dir",
+        text(&other),
+    ]);
+    assert!(r.err.contains("has no schedule of `main`"), "{}", r.err);
+    let none = dir.path().join("none");
+    let args = ["tune", MATMUL, "--seed-from", text(&none), "--work-dir", text(&other)];
+    let r = fails(&args, 2, "there is no database in `");
+    assert!(r.err.contains("--work-dir"), "{}", r.err);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod setting;
 mod signals;
 mod space;
 mod steps;
+mod task_table;
 mod tune;
 
 use clap::{Parser, Subcommand};

@@ -6,6 +6,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::records;
+use crate::schedule::trace::TraceForm;
 use crate::tune::workload::Workload;
 
 /// Print the schedule of the best, or K-th best, known version of a function
@@ -66,8 +67,27 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     records::say_origin(&workload, &best, &args.machine, console);
     let trace = best.schedule.trace();
     let text = match args.format {
-        TraceFormat::Python => trace.to_python(program.dialect(args.dialect)),
-        TraceFormat::Json => format!("{}\n", trace.to_json()),
+        TraceFormat::Python => {
+            let beyond = trace.beyond_tvm(TraceForm::Python);
+            let mark = |i: usize| beyond.iter().any(|(at, _)| *at == i).then(|| "not in TVM".to_string());
+            let text = trace.to_python_with(program.dialect(args.dialect), mark);
+            // The instructions are the last lines, one each; lines count from 1.
+            let head = text.lines().count().saturating_sub(trace.insts.len());
+            tell_beyond("line", beyond.iter().map(|(i, why)| (head + i + 1, why.as_str())), console);
+            text
+        }
+        TraceFormat::Json => {
+            let beyond = trace.beyond_tvm(TraceForm::Json);
+            tell_beyond("instruction", beyond.iter().map(|(i, why)| (*i, why.as_str())), console);
+            format!("{}\n", trace.to_json())
+        }
     };
     console.result(&text)
+}
+
+/// Says what TVM 0.27 does not take of a trace, if there is such.
+fn tell_beyond<'a>(what: &str, beyond: impl Iterator<Item = (usize, &'a str)>, console: Console) {
+    for (at, why) in beyond {
+        console.note(&format!("{what} {at} does not replay in TVM 0.27: {why}"));
+    }
 }

@@ -1,17 +1,25 @@
-//! Shows how a run gets on: a bar on a terminal, lines now and then elsewhere, every attempt with `-v`.
+//! Shows how a run gets on: a bar on a terminal, lines now and then elsewhere, every attempt with `-v`. Where several
+//! functions share the trials, a table of them is kept up to date below the bar, and shown at the end.
 
 use super::console::Console;
+use super::task_table;
 use crate::script::Dialect;
 use crate::tune::backend::Seconds;
-use crate::tune::events::{Event, Observer, Trial};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::tune::events::{Event, Observer, TaskState, Trial};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
 /// An observer for people.
 pub struct Progress {
     console: Console,
+    screen: MultiProgress,
     bar: ProgressBar,
+    /// Below the bar, where there are several functions.
+    table: Option<ProgressBar>,
+    /// The table as it was told last, whole.
+    last_table: String,
+    verbose: bool,
     /// Lines instead of a bar?
     lines: bool,
     last_line: Duration,
@@ -24,6 +32,8 @@ pub struct Progress {
     dialect: Dialect,
 }
 
+/// More functions than this do not fit a small terminal.
+const TABLE_ROWS: usize = 16;
 /// Lines are no more frequent than this.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -34,7 +44,8 @@ impl Progress {
         let terminal = std::io::stderr().is_terminal() && !verbose;
         let target =
             if terminal && !console.quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
+        let screen = MultiProgress::with_draw_target(target);
+        let bar = screen.add(ProgressBar::no_length());
         let template =
             if console.color { "{bar:24.cyan/dim} {pos}/{len} {wide_msg}" } else { "{bar:24} {pos}/{len} {wide_msg}" };
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -42,7 +53,11 @@ impl Progress {
         }
         Progress {
             console,
+            screen,
             bar,
+            table: None,
+            last_table: String::new(),
+            verbose,
             lines: !terminal && !verbose,
             last_line: Duration::ZERO,
             names: Vec::new(),
@@ -55,13 +70,43 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Takes away what is redrawn. The table is shown a last time.
     pub fn clear(&self) {
+        if let Some(table) = &self.table {
+            table.finish_and_clear();
+        }
         self.bar.finish_and_clear();
+        // Where every round shows it, the last one has.
+        if !self.last_table.is_empty() && !self.verbose {
+            self.console.note(&self.last_table);
+        }
     }
 
     fn say(&self, text: &str) {
-        self.bar.suspend(|| self.console.note(text));
+        self.screen.suspend(|| self.console.note(text));
+    }
+
+    fn warn(&self, text: &str) {
+        self.screen.suspend(|| self.console.warn(text));
+    }
+
+    fn standings(&mut self, tasks: &[TaskState<'_>]) {
+        if tasks.len() < 2 {
+            return;
+        }
+        self.last_table = task_table::render(tasks, usize::MAX);
+        if self.verbose {
+            self.say(&self.last_table);
+        }
+        let table = self.table.get_or_insert_with(|| {
+            let table = self.screen.add(ProgressBar::no_length());
+            if let Ok(style) = ProgressStyle::with_template("{msg}") {
+                table.set_style(style);
+            }
+            table
+        });
+        table.set_message(task_table::render(tasks, TABLE_ROWS));
+        table.tick();
     }
 
     fn speed(&self, task: usize, secs: f64, flops: f64) -> String {
@@ -73,12 +118,6 @@ impl Progress {
             }
         }
         text
-    }
-
-    fn time_left(&self, trial: &Trial<'_>) -> Option<Duration> {
-        let left = trial.elapsed.as_secs_f64() / trial.number as f64 * self.wanted.saturating_sub(self.done) as f64;
-        let left = Duration::try_from_secs_f64(left).ok()?;
-        Some(self.max_time.map_or(left, |max| left.min(max.saturating_sub(trial.elapsed))))
     }
 
     fn trial(&mut self, trial: &Trial<'_>) {
@@ -112,7 +151,9 @@ impl Progress {
         if self.failed > 0 {
             text += &format!(", {} failed", self.failed);
         }
-        if let Some(left) = self.time_left(trial).filter(|l| l.as_millis() > 500) {
+        let open = self.wanted.saturating_sub(self.done);
+        let left = time_left(trial.elapsed, trial.number, open, self.max_time);
+        if let Some(left) = left.filter(|l| l.as_millis() > 500) {
             text += &format!(", {:.0} s left", left.as_secs_f64().ceil());
         }
         if self.lines && trial.elapsed >= self.last_line + PAUSE {
@@ -122,6 +163,12 @@ impl Progress {
         self.bar.set_position(self.done);
         self.bar.set_message(text);
     }
+}
+
+/// About how long a run will go on that has made some trials in so much time and has others to make.
+fn time_left(elapsed: Duration, made: u64, open: u64, max_time: Option<Duration>) -> Option<Duration> {
+    let left = Duration::try_from_secs_f64(elapsed.as_secs_f64() / made as f64 * open as f64).ok()?;
+    Some(max_time.map_or(left, |max| left.min(max.saturating_sub(elapsed))))
 }
 
 impl Observer for Progress {
@@ -144,14 +191,30 @@ impl Observer for Progress {
             Event::Baseline { task, result: Err(failure) } => {
                 let name = &self.names[*task];
                 let text = format!("`{name}` as written: {} ({}): {}", failure.kind, failure.stage, failure.message);
-                self.bar.suspend(|| self.console.warn(&text));
+                self.warn(&text);
             }
             Event::Trial(trial) => self.trial(trial),
             Event::Finals { task, finalists } => {
                 tracing::info!("final of {}: {finalists} programs", self.names[*task]);
                 self.bar.set_message("comparing the leaders once more");
             }
-            Event::Warning(text) => self.bar.suspend(|| self.console.warn(text)),
+            Event::Standings(tasks) => self.standings(tasks),
+            Event::Note(text) => self.say(text),
+            Event::Warning(text) => self.warn(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_the_pace_and_the_limit() {
+        let secs = Duration::from_secs;
+        assert_eq!(time_left(secs(10), 20, 40, None), Some(secs(20)));
+        assert_eq!(time_left(secs(10), 20, 40, Some(secs(15))), Some(secs(5)));
+        assert_eq!(time_left(secs(10), 20, 40, Some(secs(5))), Some(secs(0)));
+        assert_eq!(time_left(secs(10), 0, 40, None), None);
     }
 }

@@ -170,21 +170,14 @@ fn human(task: &Surveyed, seeds: bool, dialect: Dialect) -> String {
 
 /// The trace of a sketch without its decisions, and behind each sampling instruction how much it can choose from.
 fn annotated(sketch: &Survey, dialect: Dialect) -> String {
-    let text = undecided(&sketch.example).to_python(dialect);
-    // The instructions are the last lines, one each.
-    let head = text.lines().count().saturating_sub(sketch.example.insts.len());
-    let mut out = String::with_capacity(text.len() * 2);
-    for (i, line) in text.lines().enumerate() {
-        out.push_str(line);
-        let choices = i.checked_sub(head).and_then(|i| sketch.choices.get(i).copied().flatten());
-        let _ = match choices {
-            None => writeln!(out),
-            Some((1, 1)) => writeln!(out, "  # 1 choice"),
-            Some((low, high)) if low == high => writeln!(out, "  # {} choices", grouped(low)),
-            Some((low, high)) => writeln!(out, "  # {} to {} choices", grouped(low), grouped(high)),
-        };
-    }
-    out
+    let choices = |i: usize| {
+        Some(match sketch.choices.get(i).copied().flatten()? {
+            (1, 1) => "1 choice".to_owned(),
+            (low, high) if low == high => format!("{} choices", grouped(low)),
+            (low, high) => format!("{} to {} choices", grouped(low), grouped(high)),
+        })
+    };
+    undecided(&sketch.example).to_python_with(dialect, choices) + "\n"
 }
 
 fn undecided(trace: &Trace) -> Trace {

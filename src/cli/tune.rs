@@ -17,6 +17,8 @@ use crate::tune::workload::Workload;
 use crate::tune::{self, FailureCount, Interrupt, SketchCount, TuneError};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Search for the fastest schedule of each function, and keep what was measured
@@ -41,6 +43,9 @@ pub struct Args {
     /// Evolutionary search: do not rank candidates by estimate and cost model
     #[arg(long)]
     no_cost_model: bool,
+    /// Database whose schedules are tried first, or replayed, the fastest of each in turn; may be repeated
+    #[arg(long, value_name = "DIR")]
+    seed_from: Vec<PathBuf>,
     /// Only tune this function
     #[arg(long, value_name = "NAME")]
     func: Option<String>,
@@ -78,7 +83,7 @@ enum StrategyArg {
     Evolutionary,
     /// Drawn at random
     Random,
-    /// Those of the traces that the database has for other targets, the fastest first
+    /// Those of the traces that the database, or the one of `--seed-from`, has for other targets, the fastest first
     Replay,
 }
 
@@ -121,6 +126,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
             StrategyArg::Random => StrategyChoice::Random,
             StrategyArg::Replay => StrategyChoice::Replay,
         },
+        seed_from: seed_from(&args.seed_from, console)?,
         seed: args.seed,
         jobs: args.jobs.map_or(cores, |n| n as usize),
         machine: described,
@@ -152,6 +158,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     report(args, &program, summary, &interrupt, console)
 }
 
+/// The databases that a search begins with.
+fn seed_from(dirs: &[PathBuf], console: Console) -> Result<Vec<Arc<Database>>, Failure> {
+    let open = |dir: &PathBuf| match records::open(dir, console)? {
+        Some(db) => Ok(Arc::new(db)),
+        None => {
+            let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
+            Err(Failure::Usage(format!("there is no database in `{}`", dir.display()), help))
+        }
+    };
+    dirs.iter().map(open).collect()
+}
+
 /// Says what there is, and measures nothing.
 fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, console: Console) -> Done {
     let db = records::open(&args.work_dir.work_dir, console)?;
@@ -176,7 +194,10 @@ fn report(args: &Args, program: &Program, mut summary: Summary, interrupt: &Inte
         tell(task, console);
     }
     match args.format {
-        Format::Human => console.result(&summary.tasks.iter().map(|t| human(t, &summary)).collect::<String>())?,
+        Format::Human => {
+            let tasks: String = summary.tasks.iter().map(|t| human(t, &summary)).collect();
+            console.result(&(tasks + &all_together(&summary)))?;
+        }
         Format::Json => console.result(&format!("{:#}\n", document(&summary)))?,
     }
     if args.no_check {
@@ -252,7 +273,11 @@ fn tell(task: &TaskSummary, console: Console) {
 }
 
 fn human(task: &TaskSummary, summary: &Summary) -> String {
-    let mut text = format!("{}: ", task.func);
+    let mut text = task.func.clone();
+    if !task.same_as.is_empty() {
+        let _ = write!(text, " (and {})", task.same_as.join(", "));
+    }
+    text += ": ";
     let us = |us: f64| Seconds(us * 1e-6);
     // Writing to a string cannot fail.
     match task.best_us {
@@ -291,6 +316,27 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
     if !task.checked {
         text += "  results were NOT checked\n";
     }
+    text
+}
+
+/// A line for several functions.
+fn all_together(summary: &Summary) -> String {
+    let total = &summary.total;
+    if summary.tasks.len() == 1 {
+        return String::new();
+    }
+    let us = |us: f64| Seconds(us * 1e-6);
+    let mut text = format!("all {} functions: ", total.weight);
+    match (total.best_us, total.baseline_us.zip(total.speedup)) {
+        (Some(best), Some((baseline, speedup))) => {
+            let _ = write!(text, "{}; as written: {}, {speedup:.2} times as long; ", us(best), us(baseline));
+        }
+        (Some(best), None) => {
+            let _ = write!(text, "{}; ", us(best));
+        }
+        (None, _) => {}
+    }
+    let _ = writeln!(text, "{} trials, {:.2} s", total.trials, total.elapsed_s);
     text
 }
 

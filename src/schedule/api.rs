@@ -145,10 +145,9 @@ impl Schedule {
         self.run_one("CacheRead", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
     }
 
-    /// `transform_layout(block, ("write", 0), map)`, the map being a new order of the dimensions.
-    pub fn permute_written(&mut self, block: Rv, order: &[usize]) -> Done {
-        let params = (0..order.len()).map(|i| format!("i{i}").as_str().into()).collect();
-        let results = order.iter().map(|&d| LambdaExpr::Param(d)).collect();
+    /// `transform_layout(block, ("write", 0), map)`, the results of the map being functions of so many indices.
+    pub fn lay_out_written(&mut self, block: Rv, n_dims: usize, results: Vec<LambdaExpr>) -> Done {
+        let params = (0..n_dims).map(|i| format!("i{i}").as_str().into()).collect();
         let map = Lambda { params, results, scalar: false, ranges: false };
         let written = Arg::List(vec!["write".into(), 0.into()]);
         let args = vec![block.into(), written, Arg::Lambda(Arc::new(map)), Arg::None, false.into()];

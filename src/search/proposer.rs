@@ -57,6 +57,9 @@ pub(super) struct Drawn {
     pub duplicates: u64,
 }
 
+/// A schedule, the hash of its program, and the position of its sketch, if it was sampled.
+type Made = Result<(Schedule, u64, Option<usize>), Rejection>;
+
 /// Proposes distinct programs.
 pub struct Proposer {
     base: Schedule,
@@ -72,6 +75,12 @@ pub struct Proposer {
     fruitless: u32,
     /// Of an evolutionary search.
     evolution: Option<Evolution>,
+    /// To be proposed before anything else, the next one last.
+    first: Vec<Trace>,
+    /// How many of them were.
+    n_first: u64,
+    /// Those of them that were proposed, by program, for an evolutionary search to go on from.
+    tried_first: Vec<(u64, Trace)>,
 }
 
 /// How many candidates are drawn at most in a round for each one wanted.
@@ -91,13 +100,37 @@ impl Proposer {
             Strategy::Random | Strategy::Replay(_) => None,
         };
         let (seen, met) = (HashSet::new(), HashSet::new());
-        Proposer { base, func, space, strategy, seed, next: 0, seen, met, fruitless: 0, evolution }
+        Proposer {
+            base,
+            func,
+            space,
+            strategy,
+            seed,
+            next: 0,
+            seen,
+            met,
+            fruitless: 0,
+            evolution,
+            first: Vec::new(),
+            n_first: 0,
+            tried_first: Vec::new(),
+        }
     }
 
     /// Says what became of a candidate: its seconds, or `None` if it failed. A later word overrules an earlier one.
     pub fn learn(&mut self, program: u64, secs: Option<f64>) {
-        if let Some(evolution) = &mut self.evolution {
-            evolution.learn(program, secs);
+        let tried_first = self.tried_first.iter().find(|(p, _)| *p == program).map(|(_, trace)| trace.clone());
+        match (tried_first, secs) {
+            (Some(trace), Some(secs)) => {
+                let is_of_space = self.space.sketch_of(&trace).is_some();
+                self.remember(program, &trace, secs, is_of_space);
+            }
+            (Some(_), None) => {}
+            (None, _) => {
+                if let Some(evolution) = &mut self.evolution {
+                    evolution.learn(program, secs);
+                }
+            }
         }
     }
 
@@ -137,6 +170,12 @@ impl Proposer {
         self.evolution.as_ref().map_or(0, Evolution::n_pruned)
     }
 
+    /// Proposes these traces, of whatever space, before anything else. What the strategy draws stays the same.
+    pub fn begin_with(&mut self, mut traces: Vec<Trace>) {
+        traces.reverse();
+        self.first = traces;
+    }
+
     /// The space that candidates come from.
     pub fn space(&self) -> &Space {
         &self.space
@@ -169,6 +208,9 @@ impl Proposer {
     /// Up to `want` new programs, made by `jobs` threads. There may be none although there are more to come: see
     /// [`Proposer::is_exhausted`].
     pub fn round(&mut self, want: usize, jobs: usize) -> Round {
+        if !self.first.is_empty() {
+            return self.first_round(want, jobs);
+        }
         if self.evolution.is_some() {
             return self.evolve(want, jobs);
         }
@@ -186,17 +228,7 @@ impl Proposer {
             let first = batch.start;
             let made = in_order(drawn, jobs, |i| self.candidate(first + i as u64));
             for (index, made) in (first..).zip(made) {
-                match made {
-                    Ok((schedule, program, sketch)) => {
-                        self.met.insert(program);
-                        if self.seen.insert(program) {
-                            round.candidates.push(Candidate { index, schedule, program, sketch });
-                        } else {
-                            round.duplicates += 1;
-                        }
-                    }
-                    Err(rejection) => round.rejections.push(rejection),
-                }
+                self.take(&mut round, index + self.n_first, made);
             }
         }
         self.fruitless = if self.met.len() == met_before { self.fruitless + 1 } else { 0 };
@@ -218,6 +250,43 @@ impl Proposer {
         round
     }
 
+    /// The next of the traces to begin with.
+    fn first_round(&mut self, want: usize, jobs: usize) -> Round {
+        let mut round = Round::default();
+        let traces: Vec<Trace> = self.first.drain(self.first.len().saturating_sub(want)..).rev().collect();
+        let replay = |i: usize| {
+            self.guarded(|| {
+                let schedule = self.replayed(&traces[i], 0)?;
+                let program = program_hash(schedule.func(self.func));
+                Ok((schedule, program, None))
+            })
+        };
+        for made in in_order(traces.len(), jobs, replay) {
+            let index = self.n_first;
+            self.n_first += 1;
+            self.take(&mut round, index, made);
+        }
+        if self.evolution.is_some() {
+            let tried = round.candidates.iter().map(|c| (c.program, c.schedule.trace().clone()));
+            self.tried_first.extend(tried);
+        }
+        round
+    }
+
+    fn take(&mut self, round: &mut Round, index: u64, made: Made) {
+        match made {
+            Ok((schedule, program, sketch)) => {
+                self.met.insert(program);
+                if self.seen.insert(program) {
+                    round.candidates.push(Candidate { index, schedule, program, sketch });
+                } else {
+                    round.duplicates += 1;
+                }
+            }
+            Err(rejection) => round.rejections.push(rejection),
+        }
+    }
+
     fn batch(&mut self, n: usize) -> std::ops::Range<u64> {
         let start = self.next;
         let end = match &self.strategy {
@@ -228,32 +297,40 @@ impl Proposer {
         start..end
     }
 
-    fn candidate(&self, index: u64) -> Result<(Schedule, u64, Option<usize>), Rejection> {
-        isolated(|| self.candidate_of(index)).unwrap_or_else(|message| {
+    fn candidate(&self, index: u64) -> Made {
+        self.guarded(|| self.candidate_of(index))
+    }
+
+    /// A panic of ours is a refusal.
+    fn guarded(&self, make: impl FnOnce() -> Made) -> Made {
+        isolated(make).unwrap_or_else(|message| {
             Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
         })
     }
 
-    fn candidate_of(&self, index: u64) -> Result<(Schedule, u64, Option<usize>), Rejection> {
+    fn candidate_of(&self, index: u64) -> Made {
         let (schedule, sketch) = match &self.strategy {
             Strategy::Random | Strategy::Evolutionary(_) => {
                 let (schedule, sketch) = self.space.sample(&self.base, stream(self.seed, index))?;
                 (schedule, Some(sketch))
             }
-            Strategy::Replay(traces) => {
-                let mut sch = self.base.clone();
-                sch.set_rng(stream(self.seed, index));
-                traces[index as usize].replay(&mut sch).map_err(|e| Rejection {
-                    sketch: None,
-                    stage: Stage::Schedule,
-                    by: e.error.primitive.to_string(),
-                    message: e.error.kind.to_string(),
-                })?;
-                (sch, None)
-            }
+            Strategy::Replay(traces) => (self.replayed(&traces[index as usize], index)?, None),
         };
         let program = program_hash(schedule.func(self.func));
         Ok((schedule, program, sketch))
+    }
+
+    /// A trace with its decisions; what it leaves open is drawn from a stream of its own.
+    fn replayed(&self, trace: &Trace, index: u64) -> Result<Schedule, Rejection> {
+        let mut sch = self.base.clone();
+        sch.set_rng(stream(self.seed, index));
+        trace.replay(&mut sch).map_err(|e| Rejection {
+            sketch: None,
+            stage: Stage::Schedule,
+            by: e.error.primitive.to_string(),
+            message: e.error.kind.to_string(),
+        })?;
+        Ok(sch)
     }
 }
 
@@ -358,5 +435,25 @@ def main(A: T.Buffer((128,), \"float32\"), B: T.Buffer((128,), \"float32\")):
         let replayed: Vec<u64> = p.round(9, 2).candidates.iter().map(|c| c.program).collect();
         assert_eq!(replayed, wanted);
         assert!(p.is_exhausted());
+    }
+
+    #[test]
+    fn what_to_begin_with_comes_first_and_changes_nothing_after_it() {
+        let mut p = tiles(5);
+        let known = p.round(3, 1);
+        let traces: Vec<Trace> = known.candidates.iter().rev().map(|c| c.schedule.trace().clone()).collect();
+        let wanted: Vec<u64> = known.candidates.iter().rev().map(|c| c.program).collect();
+        let mut p = tiles(6);
+        p.begin_with(traces.clone());
+        let seeded = all(p, 2);
+        let programs: Vec<u64> = seeded.iter().map(|&(_, program)| program).collect();
+        assert_eq!(programs[..3], wanted);
+        let rest: Vec<u64> = all(tiles(6), 1).iter().map(|&(_, p)| p).filter(|p| !wanted.contains(p)).collect();
+        assert_eq!(programs[3..], rest);
+        // What is known is not proposed, wherever it comes from.
+        let mut p = tiles(6);
+        wanted.iter().for_each(|&program| p.skip(program));
+        p.begin_with(traces);
+        assert!(p.round(3, 1).candidates.is_empty());
     }
 }

@@ -213,7 +213,7 @@ def main(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):
             64,
         );
         assert!((16..48).contains(&s.refused), "{}", s.refused);
-        assert_eq!((s.reasons.len(), s.reasons[0].0.by.as_str(), s.reasons[0].1), (1, "fuse", s.refused));
+        assert_eq!((s.reasons.len(), s.reasons[0].0.by.as_str(), s.reasons[0].1), (1, "schedule function", s.refused));
         assert_eq!(s.size, Size::Exactly(2));
     }
 }

@@ -22,6 +22,8 @@ pub struct Input {
     pub access: Access,
     /// Is it read in one place only? A buffer with more is left where it is.
     pub is_point: bool,
+    /// Are its elements integers?
+    pub is_integer: bool,
 }
 
 /// A reduction over operands, with a loop of its own for each iteration variable.
@@ -62,7 +64,8 @@ impl Contraction {
         let mut inputs = Vec::new();
         for (read, region) in node.reads.iter().enumerate().filter(|(_, r)| r.buffer != write.buffer) {
             let is_point = func.arena.list(region.extents).iter().all(|&e| func.arena.is_int(e, 1));
-            inputs.push(Input { read, access: Access::of(func, region, &vars)?, is_point });
+            let is_integer = func.arena.buffer(region.buffer).dtype.is_integer();
+            inputs.push(Input { read, access: Access::of(func, region, &vars)?, is_point, is_integer });
         }
         let output = Access::of(func, write, &vars)?;
         Some(Contraction { axes, inputs, output, dtype: func.arena.buffer(write.buffer).dtype })

@@ -32,6 +32,10 @@ pub trait Backend: Sync {
     /// Operations per second that this machine can do at most, of the type that the workload computes in.
     fn peak_flops(&self, workload: &Workload) -> Option<f64>;
 
+    /// The least seconds that the workload can take on this machine, whose peak is `peak` operations per second; `None`
+    /// if nothing is known. A glance suffices: it tells which of several functions have something left to win.
+    fn bound(&self, workload: &Workload, peak: Option<f64>) -> Option<f64>;
+
     /// Time since some fixed point.
     fn now(&self) -> Duration;
 

@@ -1,6 +1,6 @@
 //! What a run is asked to do.
 
-use crate::database::{Filter, Threads};
+use crate::database::{Database, Filter, Threads};
 use crate::schedule::intrin::Intrinsics;
 use crate::space::Machine;
 use crate::space::sample::ScheduleSource;
@@ -75,7 +75,7 @@ pub enum StrategyChoice {
     },
     /// Drawn at random.
     Random,
-    /// Those of the records that the database has of the workload in other settings, the fastest first.
+    /// Those of the records of the workload in other settings or databases, the fastest first.
     Replay,
 }
 
@@ -105,6 +105,8 @@ pub struct Config {
     pub intrinsics: Option<Arc<Intrinsics>>,
     /// The strategy.
     pub strategy: StrategyChoice,
+    /// Other databases, whose schedules are tried first, or, where the strategy is to replay, alone.
+    pub seed_from: Vec<Arc<Database>>,
     /// Candidates are a function of it.
     pub seed: u64,
     /// Threads for proposing and compiling. They change no result.

@@ -14,9 +14,8 @@ use super::share;
 use super::summary::{Summary, TaskSummary};
 use super::task::Task;
 use super::workload::Workload;
-use crate::database::{Database, DatabaseError, Filter};
+use crate::database::{Database, DatabaseError};
 use crate::ir::Module;
-use crate::schedule::Trace;
 use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Machine, Rules, Space, generate};
 use std::time::Duration;
@@ -125,6 +124,7 @@ impl<B: Backend> Driver<'_, B> {
         // What is done already is not measured again, not even the machine.
         let peaks = |t: &Task<B>| if done < wanted { self.backend.peak_flops(&t.workload) } else { None };
         let peak_flops: Vec<Option<f64>> = self.tasks.iter().map(peaks).collect();
+        self.tasks.iter_mut().zip(&peak_flops).for_each(|(t, &peak)| t.peak = peak);
         self.observer.event(&Event::Opened { names: &names, done, wanted, peak_flops: &peak_flops });
         Ok(())
     }
@@ -156,6 +156,7 @@ impl<B: Backend> Driver<'_, B> {
             let standings: Vec<_> = self.tasks.iter().map(Task::standing).collect();
             let Some(index) = share::next(&standings) else { return Ok(()) };
             if self.tasks[index].proposer.is_none() {
+                self.find_bound(index);
                 self.begin(index)?;
                 continue;
             }
@@ -163,7 +164,23 @@ impl<B: Backend> Driver<'_, B> {
             // Every function gets something, however few trials there are.
             let open = standings.iter().filter(|s| s.is_open).count().max(1);
             self.round(index, ROUND.min(left.div_ceil(open)).min(left))?;
+            self.tell_standings();
         }
+    }
+
+    /// Where several functions share the trials: how far can this one get?
+    fn find_bound(&mut self, index: usize) {
+        if self.tasks.len() < 2 {
+            return;
+        }
+        let (bound, secs) = self.timed(|d| d.backend.bound(&d.tasks[index].workload, d.tasks[index].peak));
+        self.tasks[index].bound = bound;
+        self.tasks[index].breakdown.measure += secs;
+    }
+
+    fn tell_standings(&mut self) {
+        let states: Vec<_> = self.tasks.iter().map(Task::state).collect();
+        self.observer.event(&Event::Standings(&states));
     }
 
     /// Prepares a task: its space, and the program as written, unless that was measured before.
@@ -190,10 +207,15 @@ impl<B: Backend> Driver<'_, B> {
                 Strategy::Evolutionary(Options { machine, seeds, cost_model })
             }
             StrategyChoice::Random => Strategy::Random,
-            StrategyChoice::Replay => Strategy::Replay(self.traces_elsewhere(index)?),
+            StrategyChoice::Replay => Strategy::Replay(self.traces_to_replay(index)?),
+        };
+        let first = match self.config.strategy {
+            StrategyChoice::Replay => Vec::new(),
+            StrategyChoice::Random | StrategyChoice::Evolutionary { .. } => self.traces_to_begin_with(index)?,
         };
         let task = &mut self.tasks[index];
         let mut proposer = Proposer::new(task.workload.schedule(0), 0, space, strategy, self.config.seed);
+        proposer.begin_with(first);
         proposer.skip(task.as_written);
         for program in self.db.programs(task.id, &self.config.setting.filter()) {
             proposer.skip(program);
@@ -205,22 +227,6 @@ impl<B: Backend> Driver<'_, B> {
         self.tasks[index].breakdown.search += secs;
         self.tasks[index].proposer = Some(proposer);
         known
-    }
-
-    /// The traces that the database has of a workload, in whatever setting, the fastest first.
-    fn traces_elsewhere(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
-        let (records, _) = self.db.top_k(self.tasks[index].id, usize::MAX, &Filter::any())?;
-        let here = self.config.setting.filter();
-        let known = self.db.programs(self.tasks[index].id, &here);
-        let new = records.iter().filter(|r| r.context.program.is_none_or(|p| !known.contains(&p)));
-        let mut traces: Vec<Trace> = Vec::new();
-        for record in new {
-            match Trace::from_json(&record.trace) {
-                Ok(trace) => traces.push(trace),
-                Err(why) => self.observer.event(&Event::Warning(&format!("a trace cannot be read: {why}"))),
-            }
-        }
-        Ok(traces)
     }
 
     /// Opens the place where a task is measured, and measures there what the others are compared with: the program as
@@ -263,7 +269,9 @@ impl<B: Backend> Driver<'_, B> {
         if let Some(task) = self.tasks.first_mut() {
             task.breakdown.database += secs;
         }
-        Ok(synced?)
+        synced?;
+        self.tell_standings();
+        Ok(())
     }
 
     fn summary(&self) -> Result<Summary, TuneError> {
@@ -323,13 +331,17 @@ impl<B: Backend> Task<B> {
             resumed: self.resumed,
             stop_reason: stop.name(),
             distinct_programs: if stop == StopReason::SpaceExhausted { distinct() } else { None },
+            weight: self.weight(),
             baseline_us: baseline.map(|s| s * 1e6),
             best_us: best_secs.map(|s| s * 1e6),
+            weighted_us: best_secs.map(|s| s * 1e6 * self.weight() as f64),
             speedup: baseline.zip(best_secs).map(|(a, b)| a / b),
             baseline_is_best: best.as_ref().is_some_and(|r| r.context.program == Some(self.as_written)),
             gflops,
             peak_gflops: noted("peak_gflops"),
             peak_fraction: noted("peak_gflops").zip(gflops).map(|(peak, g)| g / peak),
+            bound_us: self.bound.map(|s| s * 1e6),
+            bound_fraction: self.bound.zip(best_secs).map(|(bound, best)| bound / best),
             elapsed_s: elapsed,
             trials_per_s: if made > 0 { made as f64 / elapsed.max(1e-9) } else { 0.0 },
             breakdown_s: self.breakdown,

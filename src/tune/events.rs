@@ -27,6 +27,8 @@ pub enum Event<'a> {
     },
     /// A candidate was tried.
     Trial(Trial<'a>),
+    /// How the functions stand: after each round, and at the end.
+    Standings(&'a [TaskState<'a>]),
     /// The leaders are compared once more.
     Finals {
         /// Which function.
@@ -34,8 +36,31 @@ pub enum Event<'a> {
         /// How many there are.
         finalists: usize,
     },
+    /// Something the user may like to know.
+    Note(&'a str),
     /// Something the user should know.
     Warning(&'a str),
+}
+
+/// How a function stands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TaskState<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How often the module has it.
+    pub weight: u64,
+    /// Its operations.
+    pub flops: f64,
+    /// Operations per second that this machine can do at most.
+    pub peak_flops: Option<f64>,
+    /// The best seconds so far.
+    pub best: Option<f64>,
+    /// The least seconds that it can take, if that was asked for.
+    pub bound: Option<f64>,
+    /// Trials in the database.
+    pub trials: u64,
+    /// Has it come to its end?
+    pub is_done: bool,
 }
 
 /// A candidate that was tried.

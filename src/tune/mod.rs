@@ -18,6 +18,7 @@
 //! | [`share`] | which function gets the next round |
 //! | [`round`] | propose, compile, measure, record |
 //! | [`recall`] | what the search knows from earlier runs |
+//! | [`elsewhere`] | what other settings and other databases know |
 //! | [`finals`] | the winner of all |
 //! | [`backend`], [`native`] | compiling and measuring, behind a trait with a mock |
 //! | [`reference`], [`params`] | right results, and arguments |
@@ -31,6 +32,7 @@ pub mod best;
 mod budget;
 pub mod config;
 mod driver;
+mod elsewhere;
 pub mod equivalence;
 pub mod events;
 mod failures;

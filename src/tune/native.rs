@@ -6,6 +6,7 @@ use super::flops::{self, Work};
 use super::interrupt::Interrupt;
 use super::params;
 use super::reference::{self, Job};
+use super::roofline::Roofline;
 use super::workload::Workload;
 use crate::codegen::{self, CodegenOptions, Pinning, RunContext, StopFlag, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
@@ -178,6 +179,14 @@ impl Backend for Native {
     fn peak_flops(&self, workload: &Workload) -> Option<f64> {
         let _pinned = self.pin();
         Some(self.peak_loop(workload)?.flops_per_second(&self.clock))
+    }
+
+    fn bound(&self, workload: &Workload, peak: Option<f64>) -> Option<f64> {
+        let _pinned = self.pin();
+        let func = workload.func();
+        let bytes = flops::work(func).bytes;
+        let roofline = isolated(|| Roofline::estimate(self, func, bytes, peak)).ok()?;
+        Some(roofline.bound_us * 1e-6).filter(|b| b.is_finite() && *b > 0.0)
     }
 
     fn now(&self) -> Duration {

@@ -17,7 +17,7 @@ use crate::ir::op::{Domain, Intrinsic};
 use crate::ir::stmt::{Stmt, StmtId};
 use crate::ir::visit::{Visitor, walk_stmt};
 use crate::ir::{BufferId, DType, Func};
-use crate::measure::{Level, traffic};
+use crate::measure::{Candidate, Level, Outcome, Runner, traffic};
 use crate::script::{ParseOptions, parse};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -61,11 +61,29 @@ impl Roofline {
     /// Measures the bounds of a program that touches so many bytes; `peak` is that of multiply-adds, in operations per
     /// second.
     pub fn measure(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
+        Roofline::with_rates(native, func, bytes, peak, |lab, code| Some(lab.bench(code).ok()?.summary.median))
+    }
+
+    /// The same at a glance: functions of scalars are timed for some milliseconds only.
+    pub fn estimate(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
+        Roofline::with_rates(native, func, bytes, peak, |lab, code| match lab.measure(code) {
+            Outcome::Measured(m) => Some(m.secs),
+            _ => None,
+        })
+    }
+
+    fn with_rates(
+        native: &Native,
+        func: &Func,
+        bytes: u64,
+        peak: Option<f64>,
+        time: impl Fn(&mut <Native as Backend>::Lab, &Candidate) -> Option<f64>,
+    ) -> Roofline {
         let threads = f64::from(native.setting().threads.max(1));
         let mut functions = Vec::new();
         let Needed { ops: mut rest, calls } = Needed::of(func);
         for ((function, dtype), calls) in calls {
-            if let Some(rate) = is_slow(function).then(|| rate(native, function, dtype)).flatten() {
+            if let Some(rate) = is_slow(function).then(|| rate(native, function, dtype, &time)).flatten() {
                 rest -= calls;
                 functions.push(FunctionRate { name: function.name(), calls, gcalls: rate * threads / 1e9 });
             }
@@ -125,7 +143,12 @@ fn is_slow(function: Intrinsic) -> bool {
 
 /// Calls of a function per second on one thread, as compiled code for the same instruction set does them; `None` if that
 /// cannot be measured.
-fn rate(native: &Native, function: Intrinsic, dtype: DType) -> Option<f64> {
+fn rate(
+    native: &Native,
+    function: Intrinsic,
+    dtype: DType,
+    time: impl Fn(&mut <Native as Backend>::Lab, &Candidate) -> Option<f64>,
+) -> Option<f64> {
     let (name, n) = (function.name(), SAMPLE);
     let args = vec!["A[vi]"; function.arity()].join(", ");
     let text = format!(
@@ -140,7 +163,7 @@ def main(A: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
     let module = parse(&text, "function.tir", &ParseOptions::default()).ok()?.module;
     let workload = Workload::of(&module, 0);
     let code = native.compile(program_hash(workload.func()), workload.func()).ok()?.code;
-    let secs = native.open(&workload).ok()?.bench(&code).ok()?.summary.median;
+    let secs = time(&mut native.open(&workload).ok()?, &code)?;
     (secs > 0.0).then(|| f64::from(n) / secs)
 }
 
@@ -167,9 +190,9 @@ mod tests {
         let r = measured("softmax", 1e15);
         let [exp] = &r.functions[..] else { panic!("one function: {:?}", r.functions) };
         assert_eq!((exp.name, exp.calls), ("exp", 256.0 * 1024.0));
-        let secs = r.operations_us.expect("a peak") * 1e-6;
-        assert!((secs * exp.gcalls * 1e9 / exp.calls - 1.0).abs() < 0.01, "nearly all of it is exp: {r:?}");
-        assert_eq!(r.bound_us, r.traffic_us.max(secs * 1e6));
+        let us = r.operations_us.expect("a peak");
+        assert!((us * 1e-6 * exp.gcalls * 1e9 / exp.calls - 1.0).abs() < 0.01, "nearly all of it is exp: {r:?}");
+        assert_eq!(r.bound_us, r.traffic_us.max(us));
     }
 
     #[test]

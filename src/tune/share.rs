@@ -1,8 +1,11 @@
 //! Which function gets the next round.
 //!
-//! Every function gets a first round. After that the next goes to the one where it promises most: the seconds that the
-//! last rounds took off the best time, times the weight of the function. A function whose last rounds brought nothing
-//! keeps a small hope that shrinks with each round, so that none is given up for one unlucky round.
+//! Every function gets a first round. After that the next one goes to where it promises most: the seconds that a round may
+//! take off the best time, times the weight of the function. Two things tell how many those are: what the last rounds
+//! brought, and the *room*, the distance between the best time and the least that the function can take on this machine.
+//! The room is sure to be the limit of what is to come, and of it a round that follows many brings less than one that
+//! follows few. TVM's gradient scheduler weighs history and outlook in the same way, but has no bound: there a fast
+//! function seems to have all of its time still to win.
 
 /// How a function stands.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,62 +16,93 @@ pub struct Standing {
     pub weight: f64,
     /// The best seconds after each round of this run, if any candidate was right by then.
     pub bests: Vec<Option<f64>>,
+    /// The least seconds that it can take, if known.
+    pub bound: Option<f64>,
 }
 
-/// Rounds that are looked back at.
-const WINDOW: usize = 2;
-/// What a further round may bring where nothing is known, as a share of the best time; divided by the number of rounds.
-const HOPE: f64 = 0.2;
+/// Rounds that are looked back at (TVM: 3).
+const WINDOW: usize = 3;
+/// The share of history in what a round promises, the rest being outlook (TVM: 0.2).
+const HISTORY: f64 = 0.2;
+/// The room where no bound is known, as a share of the best time.
+const UNKNOWN_ROOM: f64 = 0.5;
+/// A function whose bound is this share of its best time is as good as done: others come first.
+const SATURATED: f64 = 0.95;
+
+impl Standing {
+    /// Is it as good as its bound, so that others should come first?
+    pub fn is_saturated(&self) -> bool {
+        match (self.bound, self.bests.last().copied().flatten()) {
+            (Some(bound), Some(best)) => bound >= best * SATURATED,
+            _ => false,
+        }
+    }
+
+    /// Seconds that a further round promises to take off, weighted; `None` while nothing was right.
+    fn gain(&self) -> Option<f64> {
+        let rounds = self.bests.len();
+        let best = self.bests.last().copied().flatten()?;
+        let room = self.bound.map_or(best * UNKNOWN_ROOM, |bound| best - bound).max(0.0);
+        let before = self.bests[rounds.saturating_sub(WINDOW + 1)].unwrap_or(best);
+        let taken_off = (before - best).max(0.0) / WINDOW as f64;
+        let promise = HISTORY * taken_off + (1.0 - HISTORY) * room / rounds as f64;
+        Some(self.weight * promise.min(room))
+    }
+}
 
 /// The function that gets the next round; `None` when all are done.
 pub fn next(tasks: &[Standing]) -> Option<usize> {
-    let open = || tasks.iter().enumerate().filter(|(_, t)| t.is_open);
-    if let Some((i, _)) = open().find(|(_, t)| t.bests.is_empty()) {
-        return Some(i);
+    let open: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].is_open).collect();
+    if let Some(&fresh) = open.iter().find(|&&i| tasks[i].bests.is_empty()) {
+        return Some(fresh);
     }
-    // Of equal gains the first, so that the choice depends on nothing but the measurements.
-    open().rev_max_by(|(_, t)| gain(t)).map(|(i, _)| i)
+    let unsaturated: Vec<usize> = open.iter().copied().filter(|&i| !tasks[i].is_saturated()).collect();
+    let among = if unsaturated.is_empty() { open } else { unsaturated };
+    // Whatever is found first of a function of which nothing was right is a gain that cannot be foretold: it is served
+    // as often as the others are on average, and no more, for it may be hopeless.
+    let (known, unknown): (Vec<usize>, Vec<usize>) = among.iter().partition(|&&i| tasks[i].gain().is_some());
+    let rounds = |i: usize| tasks[i].bests.len();
+    let neediest = unknown.into_iter().min_by_key(|&i| rounds(i));
+    let served: usize = known.iter().map(|&i| rounds(i)).sum();
+    match neediest {
+        Some(i) if known.is_empty() || rounds(i) * known.len() <= served => Some(i),
+        _ => first_of_greatest(known.into_iter().map(|i| (i, tasks[i].gain().unwrap_or(0.0)))),
+    }
 }
 
-fn gain(task: &Standing) -> f64 {
-    let rounds = task.bests.len();
-    let Some(best) = task.bests.last().copied().flatten() else {
-        // Nothing was right so far: whatever is found first is a gain, less and less likely.
-        return f64::MAX / rounds as f64;
+/// Of equal gains the first, so that the choice depends on nothing but the measurements.
+fn first_of_greatest(gains: impl Iterator<Item = (usize, f64)>) -> Option<usize> {
+    let greater = |best: Option<(usize, f64)>, item: (usize, f64)| match best {
+        Some((_, gain)) if gain >= item.1 => best,
+        _ => Some(item),
     };
-    let before = task.bests[rounds.saturating_sub(WINDOW + 1)].unwrap_or(best * 2.0);
-    let taken_off = if rounds > 1 { (before - best) / WINDOW as f64 } else { 0.0 };
-    task.weight * taken_off.max(best * HOPE / rounds as f64)
+    gains.fold(None, greater).map(|(i, _)| i)
 }
-
-trait RevMaxBy: Iterator + Sized {
-    /// The first of the greatest elements.
-    fn rev_max_by(self, value: impl Fn(&Self::Item) -> f64) -> Option<Self::Item> {
-        self.fold(None, |best: Option<(f64, Self::Item)>, item| {
-            let v = value(&item);
-            match best {
-                Some((b, _)) if b >= v => best,
-                _ => Some((v, item)),
-            }
-        })
-        .map(|(_, item)| item)
-    }
-}
-
-impl<I: Iterator> RevMaxBy for I {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn task(bests: &[f64]) -> Standing {
-        Standing { is_open: true, weight: 1.0, bests: bests.iter().map(|&b| Some(b)).collect() }
+        Standing { is_open: true, weight: 1.0, bests: bests.iter().map(|&b| Some(b)).collect(), bound: None }
+    }
+
+    /// Rounds that each function gets, if nothing more is found.
+    fn shares(mut tasks: Vec<Standing>, rounds: usize) -> Vec<usize> {
+        let mut shares = vec![0; tasks.len()];
+        for _ in 0..rounds {
+            let i = next(&tasks).expect("something is open");
+            shares[i] += 1;
+            let best = tasks[i].bests.last().copied().flatten();
+            tasks[i].bests.push(best);
+        }
+        shares
     }
 
     #[test]
     fn everybody_starts_then_gain_decides() {
         assert_eq!(next(&[task(&[1.0]), task(&[]), task(&[])]), Some(1));
-        assert_eq!(next(&[task(&[1.0, 0.5]), task(&[1.0, 1.0])]), Some(0));
+        assert_eq!(next(&[task(&[1.0, 0.5]), task(&[1.0, 1.0, 1.0, 1.0, 1.0])]), Some(0));
         // A small improvement of a long function is worth more than a large one of a short function.
         assert_eq!(next(&[task(&[1e-3, 0.5e-3]), task(&[1.0, 0.9])]), Some(1));
         let closed = Standing { is_open: false, ..task(&[]) };
@@ -78,13 +112,32 @@ mod tests {
 
     #[test]
     fn no_function_starves() {
-        let mut tasks = [task(&[1.0, 1.0]), task(&[1.0, 1.0])];
-        let mut rounds = [0; 2];
-        for _ in 0..20 {
-            let i = next(&tasks).unwrap();
-            rounds[i] += 1;
-            tasks[i].bests.push(Some(1.0));
-        }
-        assert_eq!(rounds, [10, 10]);
+        assert_eq!(shares(vec![task(&[1.0]), task(&[1.0])], 20), [10, 10]);
+        let uneven = shares(vec![task(&[1.0]), task(&[0.1])], 40);
+        assert!(uneven[0] > uneven[1] && uneven[1] >= 2, "{uneven:?}");
+        // One that fails always takes no more than its turn.
+        let hopeless = Standing { bests: vec![None], ..task(&[]) };
+        let shares = shares(vec![task(&[1.0]), hopeless, task(&[1.0])], 30);
+        assert!((8..=12).contains(&shares[1]), "{shares:?}");
+    }
+
+    #[test]
+    fn room_decides_between_equal_times() {
+        let near = Standing { bound: Some(0.9), ..task(&[1.0, 1.0]) };
+        let far = Standing { bound: Some(0.2), ..task(&[1.0, 1.0]) };
+        assert_eq!(next(&[near.clone(), far.clone()]), Some(1));
+        // But for the weight.
+        let often = Standing { weight: 20.0, ..near };
+        assert_eq!(next(&[often, far]), Some(0));
+    }
+
+    #[test]
+    fn at_its_bound_a_function_waits_for_the_others() {
+        let done = Standing { bound: Some(0.96), weight: 1e6, ..task(&[1.0]) };
+        let open = Standing { bound: Some(1e-9), ..task(&[1e-6]) };
+        assert_eq!(shares(vec![done.clone(), open.clone()], 10), [0, 10]);
+        assert_eq!(next(&[done.clone(), Standing { is_open: false, ..open }]), Some(0));
+        // A first round is due to everybody.
+        assert_eq!(next(&[Standing { bests: vec![], ..done.clone() }, done]), Some(0));
     }
 }

@@ -69,11 +69,15 @@ pub struct TaskSummary {
     pub stop_reason: &'static str,
     /// Size of the space, once it is exhausted.
     pub distinct_programs: Option<u64>,
+    /// How often the module has it.
+    pub weight: u64,
     /// Microseconds of the program as written.
     pub baseline_us: Option<f64>,
     /// Microseconds of the best program.
     pub best_us: Option<f64>,
-    /// The first over the second.
+    /// The same times the weight.
+    pub weighted_us: Option<f64>,
+    /// `baseline_us` over `best_us`.
     pub speedup: Option<f64>,
     /// Is the program as written the best one?
     pub baseline_is_best: bool,
@@ -83,6 +87,10 @@ pub struct TaskSummary {
     pub peak_gflops: Option<f64>,
     /// Their ratio.
     pub peak_fraction: Option<f64>,
+    /// The least microseconds that this machine allows, where several functions share the trials.
+    pub bound_us: Option<f64>,
+    /// Its ratio to `best_us`.
+    pub bound_fraction: Option<f64>,
     /// Seconds that the run took.
     pub elapsed_s: f64,
     /// Trials of this run over its seconds.
@@ -121,7 +129,7 @@ pub struct TaskSummary {
 pub struct Summary {
     /// Each function.
     pub tasks: Vec<TaskSummary>,
-    /// All together; of times, the sums.
+    /// All together; of microseconds, the sums, each as often as the module has the function.
     pub total: TaskSummary,
 }
 
@@ -134,7 +142,9 @@ impl Summary {
         if let [_] = &tasks[..] {
             return Summary { tasks: vec![total.clone()], total };
         }
-        let sum = |f: fn(&TaskSummary) -> Option<f64>| tasks.iter().map(f).sum::<Option<f64>>();
+        let sum = |f: fn(&TaskSummary) -> Option<f64>| {
+            tasks.iter().map(|t| f(t).map(|us| us * t.weight as f64)).sum::<Option<f64>>()
+        };
         let count = |f: fn(&TaskSummary) -> u64| tasks.iter().map(f).sum::<u64>();
         total.func = String::new();
         total.hash = String::new();
@@ -154,6 +164,10 @@ impl Summary {
         total.distinct_programs = None;
         total.baseline_us = sum(|t| t.baseline_us);
         total.best_us = sum(|t| t.best_us);
+        total.weight = count(|t| t.weight);
+        total.weighted_us = total.best_us;
+        total.bound_us = sum(|t| t.bound_us);
+        total.bound_fraction = total.bound_us.zip(total.best_us).map(|(bound, best)| bound / best);
         total.speedup = total.baseline_us.zip(total.best_us).map(|(a, b)| a / b);
         total.baseline_is_best = tasks.iter().all(|t| t.baseline_is_best);
         total.gflops = None;

@@ -3,6 +3,7 @@
 use super::backend::Backend;
 use super::budget;
 use super::config::{Config, Setting, StopReason};
+use super::events::TaskState;
 use super::failures::Fates;
 use super::flops::{self, Work};
 use super::share::Standing;
@@ -25,6 +26,10 @@ pub(super) struct Task<B: Backend> {
     /// Hash of the program as written.
     pub as_written: u64,
     pub work: Work,
+    /// Operations per second that this machine can do at most.
+    pub peak: Option<f64>,
+    /// The least seconds that it can take, where several functions share the trials.
+    pub bound: Option<f64>,
     /// Trials that the database had at first.
     pub resumed: u64,
     /// Trials in all.
@@ -64,6 +69,8 @@ impl<B: Backend> Task<B> {
             id,
             as_written,
             work: flops::work(workload.func()),
+            peak: None,
+            bound: None,
             resumed,
             trials: resumed,
             measured: 0,
@@ -87,7 +94,31 @@ impl<B: Backend> Task<B> {
 
     /// How it stands, for choosing what comes next.
     pub fn standing(&self) -> Standing {
-        Standing { is_open: self.stop.is_none(), weight: self.names.len() as f64, bests: self.bests.clone() }
+        Standing {
+            is_open: self.stop.is_none(),
+            weight: self.weight() as f64,
+            bests: self.bests.clone(),
+            bound: self.bound,
+        }
+    }
+
+    /// How often the module has it.
+    pub fn weight(&self) -> u64 {
+        self.names.len() as u64
+    }
+
+    /// How it stands, for people.
+    pub fn state(&self) -> TaskState<'_> {
+        TaskState {
+            name: self.workload.name.as_str(),
+            weight: self.weight(),
+            flops: self.work.flops,
+            peak_flops: self.peak,
+            best: self.best,
+            bound: self.bound,
+            trials: self.trials,
+            is_done: self.stop.is_some(),
+        }
     }
 
     /// Ends it, unless it has ended.

@@ -76,6 +76,7 @@ fn config(space: SpaceChoice, trials: u64) -> Config {
         space,
         intrinsics: None,
         strategy: StrategyChoice::Random,
+        seed_from: Vec::new(),
         seed: 0,
         jobs: 2,
         machine: cascadelake(),
@@ -158,6 +159,10 @@ impl Backend for Mock {
 
     fn peak_flops(&self, _: &Workload) -> Option<f64> {
         Some(100e9)
+    }
+
+    fn bound(&self, _: &Workload, _: Option<f64>) -> Option<f64> {
+        Some(1e-6)
     }
 
     fn now(&self) -> Duration {
@@ -493,6 +498,61 @@ fn replay_measures_what_other_settings_found() {
     assert_eq!(found, expected);
 }
 
+#[test]
+fn a_search_begins_with_what_another_database_knows() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mock = Mock::plain();
+    run_in(there.path(), MATMUL, &config(space(MANY), 20), &mock);
+    let mut known = mock.measured()[1..].to_vec();
+    known.sort_by(|a, b| secs(*a).total_cmp(&secs(*b)));
+    let other = Arc::new(Database::open(there.path()).unwrap());
+    // Another seed would have found others.
+    let seeded =
+        |trials, strategy| Config { seed: 9, seed_from: vec![other.clone()], strategy, ..config(space(MANY), trials) };
+    let first = Mock::plain();
+    let run = |config: &Config, mock: &Mock| {
+        let mut db = Database::create(here.path()).unwrap();
+        let mut heard = Notes::default();
+        let summary = tune(&module(MATMUL), &[0], config, &mut db, mock, &mut heard, &Interrupt::new()).unwrap();
+        (summary, heard.0)
+    };
+    let (summary, notes) = run(&seeded(20, StrategyChoice::Random), &first);
+    let measured = first.measured();
+    assert_eq!(measured[1..1 + 2], known[..2], "the fastest come first");
+    // As many as a first round has, and then others.
+    assert_eq!(measured[1..1 + 16].iter().filter(|p| known.contains(p)).count(), 16);
+    assert!(measured[1 + 16..].iter().any(|p| !known.contains(p)));
+    assert_eq!((summary.total.trials, notes.len()), (20, 1));
+    assert!(notes[0].contains("has 20 schedules of `main`"), "{notes:?}");
+
+    // What is left of them can be replayed; nothing is measured twice.
+    let rest = Mock::plain();
+    let (summary, _) = run(&seeded(64, StrategyChoice::Replay), &rest);
+    assert_eq!(one(&summary).stop_reason, "space exhausted");
+    assert!(rest.measured().iter().skip(1).all(|p| !measured.contains(p)));
+    let all: Vec<u64> = [measured, rest.measured()].concat();
+    assert!(known.iter().all(|p| all.contains(p)));
+
+    // Of another program it knows nothing, and says so.
+    let mut db = Database::create(here.path()).unwrap();
+    let mut heard = Notes::default();
+    let config = Config { seed_from: vec![other.clone()], ..config(space("def f(sch):\n    pass\n"), 4) };
+    tune(&module(TWO), &[0], &config, &mut db, &Mock::plain(), &mut heard, &Interrupt::new()).unwrap();
+    assert!(heard.0.iter().any(|n| n.contains("has no schedule of `first`")), "{:?}", heard.0);
+}
+
+/// Hears notes only.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Observer for Notes {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::Note(text) = event {
+            self.0.push((*text).to_owned());
+        }
+    }
+}
+
 const TWO: &str = "@tvm.script.ir_module
 class Module:
     @T.prim_func
@@ -529,8 +589,15 @@ fn functions_share_the_trials() {
     assert_eq!(summary.tasks[0].same_as, ["third"]);
     assert!(summary.tasks.iter().all(|t| t.trials >= 10), "{:?}", summary.tasks);
     assert_eq!((summary.total.trials, summary.total.stop_reason), (30, "trials reached"));
-    let sum: f64 = summary.tasks.iter().map(|t| t.best_us.unwrap()).sum();
-    assert_eq!(summary.total.best_us, Some(sum));
+    // A program that is there twice counts twice.
+    assert_eq!(summary.tasks.iter().map(|t| t.weight).collect::<Vec<_>>(), [2, 1]);
+    let best = |i: usize| summary.tasks[i].best_us.unwrap();
+    assert_eq!(summary.tasks[0].weighted_us, Some(2.0 * best(0)));
+    assert_eq!(summary.total.best_us, Some(2.0 * best(0) + best(1)));
+    assert_eq!((summary.total.weight, summary.total.weighted_us), (3, summary.total.best_us));
+    let bounds: Vec<_> = summary.tasks.iter().map(|t| t.bound_us).collect();
+    assert_eq!(bounds, [Some(1.0), Some(1.0)]);
+    assert_eq!(summary.total.bound_fraction, summary.total.best_us.map(|best| 3.0 / best));
 }
 
 #[test]
@@ -550,6 +617,7 @@ struct Listener {
     improvements: usize,
     baselines: usize,
     finals: usize,
+    standings: Vec<Vec<u64>>,
 }
 
 impl Observer for Listener {
@@ -563,7 +631,8 @@ impl Observer for Listener {
             Event::Baseline { result, .. } => self.baselines += usize::from(result.is_ok()),
             Event::Finals { finalists, .. } => self.finals += finalists,
             Event::Opened { wanted, .. } => assert_eq!(*wanted, 20),
-            Event::Warning(text) => panic!("{text}"),
+            Event::Standings(tasks) => self.standings.push(tasks.iter().map(|t| t.trials).collect()),
+            Event::Note(text) | Event::Warning(text) => panic!("{text}"),
         }
     }
 }
@@ -578,4 +647,5 @@ fn a_run_tells_what_happens() {
     assert_eq!(listener.trials, (1..=20).collect::<Vec<u64>>());
     assert_eq!(listener.baselines, 1);
     assert!(listener.improvements >= 1 && listener.finals >= 1);
+    assert_eq!(listener.standings.last(), Some(&vec![20]));
 }

@@ -1,5 +1,6 @@
 //! The trace: what a schedule has done, as data.
 
+mod beyond;
 mod error;
 mod fit;
 mod json_read;
@@ -11,6 +12,7 @@ mod read_expr;
 mod simplify;
 mod text;
 
+pub use beyond::TraceForm;
 pub use error::{TraceError, TraceErrorKind, TracePlace};
 
 use super::Schedule;

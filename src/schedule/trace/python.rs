@@ -19,13 +19,22 @@ use std::fmt::Write;
 impl Trace {
     /// The trace as a Python function, without a final line break.
     pub fn to_python(&self, dialect: Dialect) -> String {
+        self.to_python_with(dialect, |_| None)
+    }
+
+    /// The same, with comments behind the instructions that have some to say.
+    pub fn to_python_with(&self, dialect: Dialect, comment: impl Fn(usize) -> Option<String>) -> String {
         let mut out = String::from(match dialect {
             Dialect::Classic => "# from tvm import tir\ndef apply_trace(sch: tir.Schedule) -> None:",
             Dialect::Current => "# from tvm import s_tir\ndef apply_trace(sch: s_tir.Schedule) -> None:",
         });
-        for statement in self.python_statements(dialect) {
+        for (i, statement) in self.python_statements(dialect).iter().enumerate() {
             out.push_str("\n  ");
-            out.push_str(&statement);
+            out.push_str(statement);
+            if let Some(comment) = comment(i) {
+                out.push_str("  # ");
+                out.push_str(&comment);
+            }
         }
         if self.insts.is_empty() {
             out.push_str("\n  pass");

@@ -31,6 +31,8 @@ pub struct AddRFactor {
     pub max_untiled_extent: i64,
     /// The largest inner part, in iterations.
     pub max_innermost_factor: i64,
+    /// Only blocks whose bindings are their loops?
+    pub plain_bindings: bool,
 }
 
 /// The annotation of a block whose producer is to be given a random place.
@@ -39,7 +41,12 @@ pub const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
 impl AddRFactor {
     /// TVM's default CPU parameters for a machine with so many cores.
     pub fn tvm(cores: usize) -> Self {
-        AddRFactor { max_parallel_extent: 16 * cores as i64, max_untiled_extent: i64::MAX, max_innermost_factor: 64 }
+        AddRFactor {
+            max_parallel_extent: 16 * cores as i64,
+            max_untiled_extent: i64::MAX,
+            max_innermost_factor: 64,
+            plain_bindings: true,
+        }
     }
 
     /// Only where there are fewer results than threads, or than a vector has elements: otherwise rows are reduced side by side.
@@ -48,6 +55,7 @@ impl AddRFactor {
             max_parallel_extent: 0,
             max_untiled_extent: (machine.threads * 4).max(8),
             max_innermost_factor: i64::MAX >> 32,
+            plain_bindings: false,
         }
     }
 
@@ -57,7 +65,7 @@ impl AddRFactor {
         let Some(scope) = func.block_above(block.stmt()) else { return false };
         if node.writes.len() != 1
             || !is_reduction_block(&sch.states[index], block, scope)
-            || !is_trivial_binding(func, block)
+            || self.plain_bindings && !is_trivial_binding(func, block)
             || node.annotations.get(TILED).is_some()
         {
             return false;

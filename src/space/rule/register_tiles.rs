@@ -20,10 +20,10 @@ use super::super::draft::{Draft, Tiled};
 use super::super::machine::Machine;
 use super::super::tile_sizes::{TileShape, reduction_choices};
 use super::Rule;
-use crate::ir::IterKind;
+use crate::ir::{BinOp, IterKind};
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
-use crate::schedule::arg::{Arg, Rv};
+use crate::schedule::arg::{Arg, LambdaExpr, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
@@ -38,6 +38,10 @@ pub struct RegisterTiles {
 const RELAYOUT_REUSE: i64 = 16;
 /// Nor packing, if it can be read as it is.
 const PACKING_REUSE: i64 = 32;
+/// Products that one lane of a dot product of bytes adds up.
+const QUAD: i64 = 4;
+/// Windows up to this length are unrolled.
+const LONGEST_WINDOW: i64 = 16;
 
 /// A way to see the axes of a contraction.
 #[derive(Clone, Debug)]
@@ -54,6 +58,10 @@ struct View {
     relayout: Vec<usize>,
     /// Must the result be, too?
     relayout_output: bool,
+    /// The reduction axis along which a window slides over the rows.
+    sliding: Option<usize>,
+    /// The reduction axis of which four steps at a time are one dot product of bytes.
+    quads: Option<usize>,
 }
 
 impl Rule for RegisterTiles {
@@ -132,15 +140,21 @@ fn views(c: &Contraction, machine: &Machine) -> Vec<View> {
 fn view(c: &Contraction, column: usize) -> Option<View> {
     let stride = |i: &Input, a: usize| i.access.strides[a];
     let movable = |i: &Input| i.is_point && c.reuse(i) >= RELAYOUT_REUSE;
-    let relayout: Vec<usize> =
-        (0..c.inputs.len()).filter(|&i| !matches!(stride(&c.inputs[i], column), 0 | 1)).collect();
+    let quads = quads(c, column);
+    let as_needed = |i: &Input| match quads {
+        Some(k) => stride(i, column) == 0 || (stride(i, column), stride(i, k)) == (QUAD, 1),
+        None => matches!(stride(i, column), 0 | 1),
+    };
+    let relayout: Vec<usize> = (0..c.inputs.len()).filter(|&i| !as_needed(&c.inputs[i])).collect();
     if !relayout.iter().all(|&i| movable(&c.inputs[i])) {
         return None;
     }
     let vectors: Vec<&Input> = c.inputs.iter().filter(|i| stride(i, column) != 0).collect();
     let moves = |a: usize| vectors.iter().any(|i| stride(i, a) != 0);
     let others = || c.of_kind(IterKind::Spatial).filter(|&a| a != column);
-    let row = others().filter(|&a| c.axes[a].extent > 1 && !moves(a)).last().or_else(|| overlapping(c, column));
+    let unmoved = others().filter(|&a| c.axes[a].extent > 1 && !moves(a)).last();
+    let window = if unmoved.is_none() { window(c, column) } else { None };
+    let row = unmoved.or(window.map(|(row, _)| row));
     Some(View {
         column,
         row,
@@ -148,16 +162,41 @@ fn view(c: &Contraction, column: usize) -> Option<View> {
         rest: others().filter(|&a| Some(a) != row && !moves(a) && c.axes[a].extent > 1).collect(),
         relayout,
         relayout_output: c.output.strides[column] != 1,
+        sliding: window.map(|(_, r)| r),
+        quads,
     })
 }
 
-/// An axis along which a window slides: neighbouring results read some of the same elements, for different iterations
-/// of the reduction.
-fn overlapping(c: &Contraction, column: usize) -> Option<usize> {
-    c.of_kind(IterKind::Spatial).filter(|&a| a != column && c.axes[a].extent > 1).find(|&a| {
-        c.inputs.iter().any(|i| {
+/// A spatial and a reduction axis that a window slides along: neighbouring results read some of the same elements, for
+/// different iterations of the reduction.
+fn window(c: &Contraction, column: usize) -> Option<(usize, usize)> {
+    let spatial = c.of_kind(IterKind::Spatial).filter(|&a| a != column && c.axes[a].extent > 1);
+    let long = |&r: &usize| c.axes[r].extent > 1;
+    spatial.into_iter().find_map(|a| {
+        c.inputs.iter().find_map(|i| {
             let step = i.access.strides[a];
-            step != 0 && c.of_kind(IterKind::Reduce).any(|r| i.access.strides[r] == step && c.axes[r].extent > 1)
+            let along = |&r: &usize| step != 0 && i.access.strides[r] == step;
+            c.of_kind(IterKind::Reduce).filter(long).find(along).map(|r| (a, r))
+        })
+    })
+}
+
+/// The reduction axis of which four steps are one dot product: operands are bytes, those that do not move with the columns
+/// have the four together, and the others have, or can be laid out so.
+fn quads(c: &Contraction, column: usize) -> Option<usize> {
+    let bytes = c.dtype.is_integer() && c.dtype.bytes() == QUAD as usize;
+    if !bytes || c.inputs.iter().any(|i| i.access.element_bytes != 1 || !i.is_integer) {
+        return None;
+    }
+    c.of_kind(IterKind::Reduce).filter(|&k| c.axes[k].extent % QUAD == 0).find(|&k| {
+        c.inputs.iter().all(|i| {
+            let (of_column, of_k) = (i.access.strides[column], i.access.strides[k]);
+            let dims = (i.access.dims[column], i.access.dims[k]);
+            match of_column {
+                0 => of_k == 1,
+                QUAD if of_k == 1 => true,
+                _ => i.access.n_dims == 2 && dims.0.is_some() && dims.1.is_some() && dims.0 != dims.1,
+            }
         })
     })
 }
@@ -200,19 +239,30 @@ impl Plan<'_> {
             let parts = sch.split(piece, vec![Arg::None, length.into()])?;
             (slab, piece) = (Some(parts[0]), parts[1]);
         }
+        let mut quad = None;
+        if view.quads == Some(longest) {
+            let parts = sch.split(piece, vec![Arg::None, QUAD.into()])?;
+            (piece, quad) = (parts[0], Some(parts[1]));
+        }
         let of = |axes: &[usize]| axes.iter().map(|&a| loops[a]).collect::<Vec<Rv>>();
-        let reductions: Vec<Rv> =
-            c.of_kind(IterKind::Reduce).map(|a| if a == longest { piece } else { loops[a] }).collect();
+        // What the window slides along comes last, unrolled: a row that was loaded serves several results.
+        let mut reductions: Vec<usize> = c.of_kind(IterKind::Reduce).collect();
+        reductions.sort_by_key(|&a| view.sliding == Some(a));
+        let reductions = reductions.into_iter().map(|a| if a == longest { piece } else { loops[a] });
         let rest = of(&view.rest);
         let mut order = of(&view.batch);
         order.extend(blocks.into_iter().chain(panels).chain(slab).chain(rest.iter().copied()).chain(row_tiles));
         order.extend(reductions);
         order.extend(row);
         order.push(column);
+        order.extend(quad);
         sch.reorder(&order)?;
+        if let Some(axis) = view.sliding.filter(|&a| c.axes[a].extent <= LONGEST_WINDOW) {
+            sch.unroll(if axis == longest { piece } else { loops[axis] })?;
+        }
         let place = slab.or(panels);
         for &i in &view.relayout {
-            lay_out(sch, self.block, &c.inputs[i], view.column, place)?;
+            self.lay_out(sch, &c.inputs[i], place)?;
         }
         let mut complete_at = match slab {
             Some(_) => panels,
@@ -270,7 +320,32 @@ impl Plan<'_> {
         if let Some(place) = place {
             sch.reverse_compute_at(copy, place, false)?;
         }
-        sch.permute_written(self.block, &moved_last(self.contraction.output.n_dims, dim))
+        let n = self.contraction.output.n_dims;
+        sch.lay_out_written(self.block, n, moved_last(n, dim))
+    }
+
+    /// Copies an operand, each panel when it is needed, with columns contiguous, or the quads of columns.
+    fn lay_out(&self, sch: &mut Schedule, input: &Input, place: Option<Rv>) -> Result<(), ScheduleError> {
+        let copy = sch.cache_read(self.block, input.read as i64, "global")?;
+        if let Some(place) = place {
+            sch.compute_at(copy, place, false)?;
+        }
+        let access = &input.access;
+        let dim = access.dims[self.view.column].unwrap_or_default();
+        let Some(k) = self.view.quads else {
+            return sch.lay_out_written(copy, access.n_dims, moved_last(access.n_dims, dim));
+        };
+        let k_dim = access.dims[k].unwrap_or_default();
+        let part =
+            |op: BinOp| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(k_dim)), Box::new(LambdaExpr::Int(QUAD)));
+        let results = vec![part(BinOp::FloorDiv), LambdaExpr::Param(dim), part(BinOp::FloorMod)];
+        sch.lay_out_written(copy, access.n_dims, results)?;
+        // Elements in the order in which they are written.
+        let loops = sch.get_loops(copy)?;
+        let [.., first, second] = loops[..] else { return Ok(()) };
+        let (along_k, along_columns) = if k_dim < dim { (first, second) } else { (second, first) };
+        let parts = sch.split(along_k, vec![Arg::None, QUAD.into()])?;
+        sch.reorder(&[parts[0], along_columns, parts[1]])
     }
 }
 
@@ -290,23 +365,7 @@ fn split_by(
     Ok((Some(parts[0]), parts[1]))
 }
 
-/// Copies an operand, each panel when it is needed, with columns contiguous.
-fn lay_out(
-    sch: &mut Schedule,
-    block: Rv,
-    input: &Input,
-    column: usize,
-    place: Option<Rv>,
-) -> Result<(), ScheduleError> {
-    let copy = sch.cache_read(block, input.read as i64, "global")?;
-    if let Some(place) = place {
-        sch.compute_at(copy, place, false)?;
-    }
-    let dim = input.access.dims[column].unwrap_or_default();
-    sch.permute_written(copy, &moved_last(input.access.n_dims, dim))
-}
-
-/// The order of `n` dimensions with `last` moved to the end.
-fn moved_last(n: usize, last: usize) -> Vec<usize> {
-    (0..n).filter(|&d| d != last).chain([last]).collect()
+/// The indices of `n` dimensions with `last` moved to the end.
+fn moved_last(n: usize, last: usize) -> Vec<LambdaExpr> {
+    (0..n).filter(|&d| d != last).chain([last]).map(LambdaExpr::Param).collect()
 }

@@ -6,7 +6,7 @@
 //!
 //!     for i, j: B[j, i] = A[i, j]
 //!     # becomes
-//!     for i0, j0, i1, j1: B[j0 * 64 + j1, i0 * 16 + i1] = A[i0 * 16 + i1, j0 * 64 + j1]
+//!     for i0, j0, j1, i1: B[j0 * 16 + j1, i0 * 64 + i1] = A[i0 * 64 + i1, j0 * 16 + j1]
 
 use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
@@ -25,7 +25,7 @@ pub struct TransposeTiles {
 /// Edges of tiles, in elements.
 const EDGES: [i64; 4] = [16, 32, 64, 128];
 /// Edges of the loop that what is read, and of that which what is written is contiguous along; in order of promise.
-const PROMISING: [[usize; 2]; 6] = [[2, 0], [1, 1], [2, 2], [0, 2], [3, 0], [0, 0]];
+const PROMISING: [[usize; 2]; 6] = [[0, 2], [0, 1], [1, 1], [0, 0], [1, 2], [0, 3]];
 
 impl Rule for TransposeTiles {
     fn name(&self) -> &'static str {
@@ -50,7 +50,7 @@ impl TransposeTiles {
         let loops = sch.get_loops(block)?;
         let choice = PROMISING[self.variant.min(PROMISING.len() - 1)];
         let (mut outer, mut inner) = (loops.clone(), Vec::new());
-        for (axis, choice) in [(written, choice[1]), (read, choice[0])] {
+        for (axis, choice) in [(read, choice[0]), (written, choice[1])] {
             let size = sch.choose_among(&EDGES, choice)?;
             let parts = sch.split(loops[axis], vec![Arg::None, size.into()])?;
             outer[axis] = parts[0];
@@ -73,6 +73,9 @@ fn crossed(sch: &Schedule, block: Rv) -> Option<[usize; 2]> {
     let long = |a: &usize| func.loops_above(id.stmt()).get(*a).and_then(|&l| const_extent(func, l)) > Some(EDGES[0]);
     let contiguous = |access: &Access| access.strides.iter().position(|&s| s == 1).filter(long);
     let written = contiguous(&Access::of(func, write, &vars)?)?;
-    let reads = node.reads.iter().filter_map(|r| contiguous(&Access::of(func, r, &vars)?));
-    reads.filter(|&read| read != written).last().map(|read| [read, written])
+    node.reads.iter().rev().find_map(|region| {
+        let access = Access::of(func, region, &vars)?;
+        let read = contiguous(&access)?;
+        (read != written && access.strides[written] != 0).then_some([read, written])
+    })
 }

@@ -1,0 +1,121 @@
+//! The table of functions that share the trials of a run.
+//!
+//! ```text
+//! ID  name    FLOP  weight  GFLOP/s  of peak  latency µs  weighted µs  trials  done
+//!  0  qkv   1.0e08       3     80.1     0.48      1252.3       3756.9      48
+//!  1  relu  1.3e05       1      9.3     0.06        14.1         14.1      16  yes
+//! 64 trials, weighted latency 3771.0 µs
+//! ```
+//!
+//! The columns are those that TVM shows, and the share of the machine's peak.
+
+use crate::tune::events::TaskState;
+
+const HEAD: [&str; 10] =
+    ["ID", "name", "FLOP", "weight", "GFLOP/s", "of peak", "latency µs", "weighted µs", "trials", "done"];
+/// Columns of text are flush left, those of numbers flush right.
+const IS_TEXT: [bool; 10] = [false, true, false, false, false, false, false, false, false, true];
+
+/// The table, of at most `rows` functions, without a final line break.
+pub fn render(tasks: &[TaskState<'_>], rows: usize) -> String {
+    let mut lines: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
+    lines.extend(tasks.iter().take(rows).enumerate().map(|(i, t)| row(i, t)));
+    let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let cells: Vec<String> = line
+            .iter()
+            .enumerate()
+            .map(|(i, cell)| match IS_TEXT[i] {
+                true => format!("{cell:<0$}", widths[i]),
+                false => format!("{cell:>0$}", widths[i]),
+            })
+            .collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    if tasks.len() > rows {
+        text += &format!("… and {} more\n", tasks.len() - rows);
+    }
+    text + &totals(tasks)
+}
+
+fn row(i: usize, task: &TaskState<'_>) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let rate = task.best.filter(|_| task.flops > 0.0).map(|best| task.flops / best);
+    vec![
+        i.to_string(),
+        task.name.to_owned(),
+        exponent(task.flops),
+        task.weight.to_string(),
+        or_dash(rate.map(|r| format!("{:.1}", r / 1e9))),
+        or_dash(rate.zip(task.peak_flops).map(|(r, peak)| format!("{:.2}", r / peak))),
+        or_dash(task.best.map(micros)),
+        or_dash(task.best.map(|b| micros(b * task.weight as f64))),
+        task.trials.to_string(),
+        if task.is_done { "yes".to_owned() } else { String::new() },
+    ]
+}
+
+fn totals(tasks: &[TaskState<'_>]) -> String {
+    let trials: u64 = tasks.iter().map(|t| t.trials).sum();
+    let known = tasks.iter().filter(|t| t.best.is_some()).count();
+    let weighted: f64 = tasks.iter().filter_map(|t| Some(t.best? * t.weight as f64)).sum();
+    let of = if known < tasks.len() { format!(" of {known} functions") } else { String::new() };
+    format!("{trials} trials, weighted latency{of} {} µs", micros(weighted))
+}
+
+fn micros(secs: f64) -> String {
+    format!("{:.1$}", secs * 1e6, if secs < 10e-6 { 2 } else { 1 })
+}
+
+/// A number of operations: two digits and the exponent.
+fn exponent(n: f64) -> String {
+    if n < 1000.0 {
+        return format!("{n:.0}");
+    }
+    let text = format!("{n:.1e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => format!("{digits}e{exponent:0>2}"),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let qkv = TaskState {
+            name: "qkv",
+            weight: 3,
+            flops: 1.0027e8,
+            peak_flops: Some(166e9),
+            best: Some(1.2523e-3),
+            bound: None,
+            trials: 48,
+            is_done: false,
+        };
+        let sum = TaskState {
+            name: "a_sum",
+            weight: 1,
+            flops: 512.0,
+            peak_flops: None,
+            best: Some(1.25e-6),
+            is_done: true,
+            trials: 8,
+            ..qkv
+        };
+        let none = TaskState { best: None, trials: 0, ..qkv };
+        let expected = "\
+ID  name     FLOP  weight  GFLOP/s  of peak  latency µs  weighted µs  trials  done
+ 0  qkv    1.0e08       3     80.1     0.48      1252.3       3756.9      48
+ 1  a_sum     512       1      0.4        -        1.25         1.25       8  yes
+ 2  qkv    1.0e08       3        -        -           -            -       0
+56 trials, weighted latency of 2 functions 3758.2 µs";
+        assert_eq!(render(&[qkv, sum, none], 9), expected);
+        assert!(render(&[qkv, sum], 1).contains("… and 1 more\n56 trials"));
+    }
+}
