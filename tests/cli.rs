@@ -526,7 +526,7 @@ fn wrong_arguments_are_told() {
         (&["tune", MATMUL, "--max-seconds=-3"], "expected a number of seconds greater than 0"),
         (&["tune", MATMUL, "--max-seconds", "nan"], "expected a number of seconds greater than 0"),
         (&["tune", MATMUL, "--patience", "1.5"], "expected a share between 0 and 1"),
-        (&["tune", MATMUL, "--strategy", "guess"], "possible values: random, replay"),
+        (&["tune", MATMUL, "--strategy", "guess"], "possible values: evolutionary, random, replay"),
         (&["tune", MATMUL, "--isa", "sse9"], "expected one of `portable`"),
         (&["tune", MATMUL, "--space", "atuo"], "there is no space `atuo`"),
         (&["tune", MATMUL, "--space", "workloads/schedules/matmul_fiv.py"], "matmul_five.py"),
