@@ -4,59 +4,35 @@
 usage: compare.py TVMR [FILTER ...] [--rounds N] [--venv DIR] [--json]
 
 Times each workload with its schedule (workloads/schedules/NAME.py, if there is one) by `tvmr bench`, and the same
-computation by a peer, on one thread each, in turns: a round is one run of tvmr and one of the peer, in alternating order.
-Printed are the medians over the rounds, and the median of the rounds' ratios; above 1, tvmr is faster.
+computation by a peer, on one thread each unless said, in turns: a round is one run of tvmr and one of the peer, in
+alternating order. Printed are the medians over the rounds, and the median of the rounds' ratios; above 1, tvmr is faster.
 
-* numpy (OpenBLAS) for products of matrices and vectors;
-* onnxruntime for convolutions, softmax and layer normalisation.
+* numpy (OpenBLAS) for products of matrices and vectors, on two threads as well, and for softmax;
+* onnxruntime for convolutions, softmax and layer normalisation;
+* TVM: what MetaSchedule finds in 64 trials (kept, see metaschedule.py), and its LLVM on the program that our schedule
+  gives: the kernel's time, and what compiling takes.
+
+FILTER is part of the name of a workload or of a peer.
 
 The script makes a virtual environment for itself at the first run (DIR, default ~/.cache/tvmr-peers) and runs in it.
-TVM is installed there as well, for records.py.
 """
 import argparse
+import functools
 import json
-import os
 import pathlib
 import statistics
-import subprocess
-import sys
 import time
-import venv
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Each list is one run of pip; the last may fail, which costs the workloads that need it.
-PACKAGES = [
-    ["numpy", "apache-tvm==0.27.0.post1"],
-    ["--no-deps", "apache-tvm-ffi==0.1.14.post1"],
-    ["onnxruntime", "onnx"],
-]
-# A batch of calls takes at least so many seconds: long against the clock, short against what else may run.
-BATCH = 0.0005
-BATCHES = 101
-# So long calls are made before any is timed.
-WARM_UP = 0.05
+from harness import (
+    CACHE, batch, calls, environment, in_turns, least_python_us, openblas_threads, program, python_us, schedule, summary,
+    tvmr, tvmr_bench,
+)  # fmt: skip
 
-
-def environment(directory):
-    """Goes on in the environment of its own, made if it is not there; sets what must be set before numpy starts."""
-    python = directory / "bin" / "python"
-    done = directory / "packages-installed"
-    if not done.exists():
-        print(f"installing into {directory}", file=sys.stderr)
-        venv.create(directory, with_pip=True, clear=True)
-        for packages in PACKAGES:
-            run = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages])
-            if run.returncode != 0 and packages is not PACKAGES[-1]:
-                sys.exit(f"cannot install {' '.join(packages)}")
-        done.touch()
-    variables = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
-    if pathlib.Path(sys.prefix) != directory or any(os.environ.get(k) != v for k, v in variables.items()):
-        os.environ.update(variables)
-        os.execv(python, [str(python), *sys.argv])
-
+# Calls that take more seconds are as long as what the system gives a process at a time.
+LONG = 0.002
 
 # ---- peers -----------------------------------------------------------------------------------------------------
-# Each gives the name of the peer and a function that computes once.
+# Each gives a function that computes once.
 
 
 def random(*shape):
@@ -70,16 +46,50 @@ def matmul(n):
         import numpy
 
         a, b, c = random(n, n), random(n, n), random(n, n)
-        return "numpy", lambda: numpy.matmul(a, b, out=c)
+        return lambda: numpy.matmul(a, b, out=c)
 
     return make
+
+
+def matmul_odd():
+    import numpy
+
+    a, b, c = random(127, 61), random(61, 93), random(127, 93)
+    return lambda: numpy.matmul(a, b, out=c)
+
+
+def matmul_add():
+    import numpy
+
+    a, b, c, d = (random(1024, 1024) for _ in range(4))
+
+    def run():
+        numpy.matmul(a, b, out=d)
+        numpy.add(d, c, out=d)
+
+    return run
+
+
+def softmax():
+    import numpy
+
+    x, y, s = random(256, 1024), random(256, 1024), random(256, 1)
+
+    def run():
+        numpy.max(x, axis=1, keepdims=True, out=s)
+        numpy.subtract(x, s, out=y)
+        numpy.exp(y, out=y)
+        numpy.sum(y, axis=1, keepdims=True, out=s)
+        numpy.divide(y, s, out=y)
+
+    return run
 
 
 def gemv():
     import numpy
 
     a, x, y = random(1024, 1024), random(1024), random(1024)
-    return "numpy", lambda: numpy.dot(a, x, out=y)
+    return lambda: numpy.dot(a, x, out=y)
 
 
 def linear0():
@@ -91,7 +101,17 @@ def linear0():
         numpy.dot(w, x, out=z)
         numpy.add(z, b, out=z)
 
-    return "numpy", run
+    return run
+
+
+def conv2d(channels, **attributes):
+    shape = (1, 64, 56, 56)
+    return onnx("Conv", [shape, (64, channels, 3, 3)], shape, pads=[1, 1, 1, 1], **attributes)
+
+
+def layer_norm():
+    inputs = [(128, 768), (768,), (768,)]
+    return onnx("LayerNormalization", inputs, (128, 768), axis=1, epsilon=1e-5)
 
 
 def onnx(operator, inputs, output, opset=17, **attributes):
@@ -119,89 +139,104 @@ def onnx(operator, inputs, output, opset=17, **attributes):
         value = onnxruntime.OrtValue.ortvalue_from_numpy
         binding.bind_ortvalue_input("x0", value(data[0]))
         binding.bind_ortvalue_output("y", value(result))
-        return "onnxruntime", lambda: session.run_with_iobinding(binding)
+        return lambda: session.run_with_iobinding(binding)
 
     return make
 
 
-PEERS = {
-    "matmul": matmul(128),
-    "matmul_512": matmul(512),
-    "matmul_1024": matmul(1024),
-    "gemv": gemv,
-    "linear0": linear0,
-    "conv2d_nchw": onnx("Conv", [(1, 64, 56, 56), (64, 64, 3, 3)], (1, 64, 56, 56), pads=[1, 1, 1, 1]),
-    "depthwise_conv2d": onnx("Conv", [(1, 64, 56, 56), (64, 1, 3, 3)], (1, 64, 56, 56), pads=[1, 1, 1, 1], group=64),
-    "softmax": onnx("Softmax", [(256, 1024)], (256, 1024), axis=1),
-    "layer_norm": onnx("LayerNormalization", [(128, 768), (768,), (768,)], (128, 768), axis=1, epsilon=1e-5),
-}
+# Workload, peer, the peer's function, threads.
+PEERS = [
+    ("matmul", "numpy", matmul(128), 1),
+    ("matmul_512", "numpy", matmul(512), 1),
+    ("matmul_512", "numpy", matmul(512), 2),
+    ("matmul_1024", "numpy", matmul(1024), 1),
+    ("matmul_add", "numpy", matmul_add, 1),
+    ("matmul_odd", "numpy", matmul_odd, 1),
+    ("gemv", "numpy", gemv, 1),
+    ("linear0", "numpy", linear0, 1),
+    ("softmax", "numpy", softmax, 1),
+    ("softmax", "onnxruntime", onnx("Softmax", [(256, 1024)], (256, 1024), axis=1), 1),
+    ("layer_norm", "onnxruntime", layer_norm(), 1),
+    ("conv2d_nchw", "onnxruntime", conv2d(64), 1),
+    ("depthwise_conv2d", "onnxruntime", conv2d(1, group=64), 1),
+]
+# Workloads whose best version by MetaSchedule is a peer.
+TUNED = ["layer_norm", "matmul_int8"]
+# Workloads whose scheduled program TVM compiles, too.
+COMPILED = ["matmul", "matmul_512", "matmul_int8", "conv2d_nchw", "softmax", "layer_norm", "depthwise_conv2d"]
 
 
-# ---- timing ----------------------------------------------------------------------------------------------------
+# ---- comparing -------------------------------------------------------------------------------------------------
 
 
-def program(name):
-    return ROOT / "workloads" / f"{name}.tir"
-
-
-def schedule(name):
-    return ROOT / "workloads" / "schedules" / f"{name}.py"
-
-
-def tvmr_us(tvmr, name, check):
-    command = [tvmr, "bench", program(name), "--format", "json", *([] if check else ["--no-check", "--quiet"])]
-    if schedule(name).exists():
-        command += ["--trace", schedule(name)]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode != 0:
-        sys.exit(f"tvmr bench {name}: exit code {run.returncode}\n{run.stderr.strip()}")
-    return json.loads(run.stdout)["us"]
-
-
-def batch(run, n):
-    """Seconds of the processor for a call: of one thread, what the clock shows when nothing else runs."""
-    start = time.process_time()
-    for _ in range(n):
-        run()
-    return (time.process_time() - start) / n
-
-
-def calls(run):
-    """How many calls make a batch."""
-    n = 1
-    while batch(run, n) * n < BATCH:
-        n *= 2
-    return n
-
-
-def peer_us(run, n):
-    """The median of many batches in a warm loop, as tvmr reports the median of its own."""
-    batch(run, max(n, int(n * WARM_UP / BATCH / 2)) if n > 1 else 2)
-    return 1e6 * statistics.median(batch(run, n) for _ in range(BATCHES))
-
-
-def compare(tvmr, name, make, rounds):
-    try:
-        peer, run = make()
-    except ImportError as missing:
-        return {"workload": name, "skipped": str(missing)}
+def beside_python(binary, name, make, threads, rounds):
+    """tvmr beside a function; with several threads also beside tvmr on one."""
+    openblas_threads(threads)
+    run = make()
     n = calls(run)
-    ours, theirs = [tvmr_us(tvmr, name, check=True)], [peer_us(run, n)]
-    for i in range(1, rounds):
-        # Whoever comes second finds the clock where the other left it.
-        turns = [lambda: ours.append(tvmr_us(tvmr, name, check=False)), lambda: theirs.append(peer_us(run, n))]
-        for turn in turns if i % 2 else reversed(turns):
-            turn()
-    ratios = sorted(t / o for t, o in zip(theirs, ours))
-    return {
-        "workload": name,
-        "peer": peer,
-        "tvmr_us": statistics.median(ours),
-        "peer_us": statistics.median(theirs),
-        "ratio": statistics.median(ratios),
-        "ratio_range": [ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10]],
-        "rounds": rounds,
-    }
+    # Whatever else runs takes a turn within a long call, and a core from several threads, so the least counts for these.
+    least = threads > 1 or batch(run, n, time.perf_counter) > LONG
+    field, peer_us = ("min_us", least_python_us) if least else ("us", python_us)
+    bench = lambda t: tvmr_bench(binary, program(name), *schedule(name), "--threads", t, check=False)[field]
+    sides = [lambda: bench(threads), lambda: peer_us(run, n)]
+    if threads > 1:
+        sides.append(lambda: bench(1))
+    ours, theirs, *alone = in_turns(sides, rounds)
+    scaling = [one / several for one, several in zip(alone[0], ours)] if alone else None
+    return {**summary(ours, theirs), **({"over_one_thread": statistics.median(scaling)} if alone else {})}
+
+
+def beside_tuned(binary, name, rounds):
+    """tvmr's schedule beside what MetaSchedule finds."""
+    import tvm_kernels
+
+    module = tvm_kernels.tvm.ir.load_json(tvm_kernels.tuned(binary, name)["module"])
+    bench = lambda: tvmr_bench(binary, program(name), *schedule(name), check=False)["us"]
+    return summary(*in_turns([bench, tvm_kernels.timer(tvm_kernels.build(module)[0], module)], rounds))
+
+
+def beside_compiled(binary, name, rounds):
+    """The scheduled program, compiled by both: times of kernels and of compiling."""
+    import tvm_kernels
+
+    # What is applied to no schedule is the program as it is.
+    apply = ["apply", program(name), *schedule(name)] if schedule(name) else ["fmt", program(name)]
+    module = tvm_kernels.parse(tvmr(binary, *apply, "--dialect", "current"))
+    kernel, _ = tvm_kernels.build(module)
+    time_kernel = tvm_kernels.timer(kernel, module)
+    theirs = lambda: (time_kernel(), 1e6 * tvm_kernels.build(module)[1])
+
+    def ours():
+        bench = tvmr_bench(binary, program(name), *schedule(name), check=False)
+        return bench["us"], bench["compile_us"]
+
+    mine, others = (list(zip(*side)) for side in in_turns([ours, theirs], rounds))
+    return {**summary(mine[0], others[0]), "compiling": summary(mine[1], others[1])}
+
+
+def comparisons():
+    """Workload, peer, and a function of binary and rounds."""
+    for name, peer, make, threads in PEERS:
+        label = peer if threads == 1 else f"{peer}, {threads} threads"
+        yield name, label, functools.partial(beside_python, name=name, make=make, threads=threads)
+    for name in TUNED:
+        yield name, "TVM, tuned", functools.partial(beside_tuned, name=name)
+    for name in COMPILED:
+        yield name, "TVM, compiled", functools.partial(beside_compiled, name=name)
+
+
+def line(r):
+    low, high = r["ratio_range"]
+    text = (
+        f"{r['workload']:<18} tvmr {r['tvmr_us']:10.2f} µs   {r['peer']:<18} {r['peer_us']:10.2f} µs   "
+        f"ratio {r['ratio']:5.2f} ({low:.2f} to {high:.2f})"
+    )
+    if "over_one_thread" in r:
+        text += f"   {r['over_one_thread']:.2f} times tvmr on one thread"
+    if "compiling" in r:
+        c = r["compiling"]
+        text += f"   compiling {c['tvmr_us'] / 1e3:.2f} and {c['peer_us'] / 1e3:.0f} ms, ratio {c['ratio']:.0f}"
+    return text
 
 
 def main():
@@ -209,27 +244,24 @@ def main():
     parser.add_argument("tvmr")
     parser.add_argument("filters", nargs="*", metavar="FILTER")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--venv", type=pathlib.Path, default=pathlib.Path.home() / ".cache" / "tvmr-peers")
+    parser.add_argument("--venv", type=pathlib.Path, default=CACHE)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     environment(args.venv.absolute())
     results = []
-    for name, make in PEERS.items():
-        if args.filters and not any(f in name for f in args.filters):
+    for name, peer, compare in comparisons():
+        if args.filters and not any(f in name or f in peer for f in args.filters):
             continue
-        r = compare(args.tvmr, name, make, args.rounds)
+        r = {"workload": name, "peer": peer}
+        try:
+            # What is timed is right: checked once, before.
+            tvmr_bench(args.tvmr, program(name), *schedule(name))
+            r.update(compare(args.tvmr, rounds=args.rounds), rounds=args.rounds)
+        except ImportError as missing:
+            r["skipped"] = str(missing)
         results.append(r)
-        if args.json:
-            continue
-        if "skipped" in r:
-            print(f"{name:<18} skipped: {r['skipped']}", flush=True)
-            continue
-        low, high = r["ratio_range"]
-        print(
-            f"{name:<18} tvmr {r['tvmr_us']:10.2f} µs   {r['peer']:<12} {r['peer_us']:10.2f} µs   "
-            f"ratio {r['ratio']:5.2f} ({low:.2f} to {high:.2f})",
-            flush=True,
-        )
+        if not args.json:
+            print(f"{name:<18} skipped: {r['skipped']}" if "skipped" in r else line(r), flush=True)
     if args.json:
         print(json.dumps(results, indent=2))
 

@@ -35,8 +35,14 @@ pub struct Args {
     #[command(flatten)]
     intrin: Intrin,
     /// How decisions are made
-    #[arg(long, value_enum, default_value = "random", value_name = "STRATEGY")]
+    #[arg(long, value_enum, default_value = "evolutionary", value_name = "STRATEGY")]
     strategy: StrategyArg,
+    /// Evolutionary search: do not begin with the candidates that the space recommends
+    #[arg(long)]
+    no_seeds: bool,
+    /// Evolutionary search: do not rank candidates by estimate and cost model
+    #[arg(long)]
+    no_cost_model: bool,
     /// Database whose schedules are tried first, or replayed, the fastest of each in turn; may be repeated
     #[arg(long, value_name = "DIR")]
     seed_from: Vec<PathBuf>,
@@ -73,6 +79,8 @@ pub struct Args {
 /// How decisions are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum StrategyArg {
+    /// From the decisions of good candidates, ranked by a cost model
+    Evolutionary,
     /// Drawn at random
     Random,
     /// Those of the traces that the database, or the one of `--seed-from`, has for other targets, the fastest first
@@ -112,6 +120,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         space,
         intrinsics,
         strategy: match args.strategy {
+            StrategyArg::Evolutionary => {
+                StrategyChoice::Evolutionary { seeds: !args.no_seeds, cost_model: !args.no_cost_model }
+            }
             StrategyArg::Random => StrategyChoice::Random,
             StrategyArg::Replay => StrategyChoice::Replay,
         },
@@ -302,6 +313,9 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
     if task.rejected > 0 {
         let more = counted(task.rejected, "more candidate was", "more candidates were");
         let _ = write!(text, "; {more} refused by the space");
+    }
+    if task.pruned > 0 {
+        let _ = write!(text, "; {} were passed over as too slow by any measure", task.pruned);
     }
     let elapsed = if summary.tasks.len() == 1 { summary.total.elapsed_s } else { task.elapsed_s };
     let _ = writeln!(text, "; {elapsed:.2} s");

@@ -5,12 +5,18 @@
 //! that was seen before, in this run or in the database, is not proposed again. It never measures: what was learnt is
 //! told to it.
 
+mod archive;
+mod choose;
+mod evolution;
 pub mod features;
+mod individual;
 mod isolate;
+pub mod model;
 mod parallel;
 mod proposer;
 pub mod survey;
 
+pub use evolution::Options;
 pub use isolate::isolated;
 pub use parallel::in_order;
 pub use proposer::{Candidate, Proposer, Round, Strategy};

@@ -1,5 +1,8 @@
 //! Rounds of distinct candidates.
 
+use super::evolution::{Evolution, Options};
+use super::features::Features;
+use super::individual::Kitchen;
 use super::{in_order, isolated};
 use crate::ir::hash::program_hash;
 use crate::schedule::{Schedule, Trace};
@@ -14,6 +17,8 @@ pub enum Strategy {
     Random,
     /// These traces, in this order, and nothing else.
     Replay(Vec<Trace>),
+    /// From the decisions of good candidates.
+    Evolutionary(Options),
 }
 
 /// A program to compile and measure.
@@ -39,6 +44,19 @@ pub struct Round {
     pub duplicates: u64,
 }
 
+/// What was drawn for a round.
+#[derive(Default)]
+pub(super) struct Drawn {
+    /// Programs that came up.
+    pub met: Vec<u64>,
+    /// What to propose.
+    pub candidates: Vec<Candidate>,
+    /// What the space refused.
+    pub rejections: Vec<Rejection>,
+    /// What came up before.
+    pub duplicates: u64,
+}
+
 /// A schedule, the hash of its program, and the position of its sketch, if it was sampled.
 type Made = Result<(Schedule, u64, Option<usize>), Rejection>;
 
@@ -55,10 +73,14 @@ pub struct Proposer {
     /// Every program that came up, proposed or not.
     met: HashSet<u64>,
     fruitless: u32,
+    /// Of an evolutionary search.
+    evolution: Option<Evolution>,
     /// To be proposed before anything else, the next one last.
     first: Vec<Trace>,
     /// How many of them were.
     n_first: u64,
+    /// Those of them that were proposed, by program, for an evolutionary search to go on from.
+    tried_first: Vec<(u64, Trace)>,
 }
 
 /// How many candidates are drawn at most in a round for each one wanted.
@@ -73,6 +95,11 @@ const FRUITLESS_ROUNDS: u32 = 4;
 impl Proposer {
     /// A proposer for function `func` of the program that `base` is a schedule of.
     pub fn new(base: Schedule, func: usize, space: Space, strategy: Strategy, seed: u64) -> Proposer {
+        let evolution = match &strategy {
+            Strategy::Evolutionary(options) => Some(Evolution::new(options.clone())),
+            Strategy::Random | Strategy::Replay(_) => None,
+        };
+        let (seen, met) = (HashSet::new(), HashSet::new());
         Proposer {
             base,
             func,
@@ -80,12 +107,67 @@ impl Proposer {
             strategy,
             seed,
             next: 0,
-            seen: HashSet::new(),
-            met: HashSet::new(),
+            seen,
+            met,
             fruitless: 0,
+            evolution,
             first: Vec::new(),
             n_first: 0,
+            tried_first: Vec::new(),
         }
+    }
+
+    /// Says what became of a candidate: its seconds, or `None` if it failed. A later word overrules an earlier one.
+    pub fn learn(&mut self, program: u64, secs: Option<f64>) {
+        let tried_first = self.tried_first.iter().find(|(p, _)| *p == program).map(|(_, trace)| trace.clone());
+        match (tried_first, secs) {
+            (Some(trace), Some(secs)) => {
+                let is_of_space = self.space.sketch_of(&trace).is_some();
+                self.remember(program, &trace, secs, is_of_space);
+            }
+            (Some(_), None) => {}
+            (None, _) => {
+                if let Some(evolution) = &mut self.evolution {
+                    evolution.learn(program, secs);
+                }
+            }
+        }
+    }
+
+    /// Does it make use of what it is told?
+    pub fn learns(&self) -> bool {
+        self.evolution.is_some()
+    }
+
+    /// Says what an earlier run measured, and whether in this space. Each takes about as long as a candidate.
+    pub fn remember(&mut self, program: u64, trace: &Trace, secs: f64, is_of_space: bool) {
+        let Proposer { base, func, space, seed, evolution, .. } = self;
+        if let Some(evolution) = evolution {
+            let machine = evolution.machine();
+            let kitchen = Kitchen { base, func: *func, space, seed: *seed, machine: &machine };
+            evolution.remember(&kitchen, program, trace, secs, is_of_space);
+        }
+    }
+
+    /// Says what was measured of another program: scheduled programs, with their seconds.
+    pub fn learn_from_other(&mut self, measured: &[(Schedule, f64)]) {
+        if let Some(evolution) = &mut self.evolution {
+            let machine = evolution.machine();
+            let features = measured.iter().map(|(s, secs)| (Features::of(s.func(0), &machine), *secs));
+            evolution.model().learn_from_other(features.collect());
+        }
+    }
+
+    /// Says which share of the trials is done: the last ones go to small steps around the best.
+    pub fn set_progress(&mut self, share: f64) {
+        if let Some(evolution) = &mut self.evolution {
+            evolution.set_progress(share);
+        }
+    }
+
+    /// Programs passed over because they cannot be fast enough.
+    pub fn n_pruned(&self) -> u64 {
+        self.evolution.as_ref().map_or(0, Evolution::n_pruned)
     }
 
     /// Proposes these traces, of whatever space, before anything else. What the strategy draws stays the same.
@@ -106,7 +188,7 @@ impl Proposer {
 
     /// The number of candidates drawn so far, whatever became of them.
     pub fn n_drawn(&self) -> u64 {
-        self.next
+        self.evolution.as_ref().map_or(self.next, Evolution::n_drawn)
     }
 
     /// The number of distinct programs that came up so far, those that were to be skipped included.
@@ -118,7 +200,7 @@ impl Proposer {
     /// new: a resumed search goes through what earlier runs did before it comes to what they did not.
     pub fn is_exhausted(&self) -> bool {
         match &self.strategy {
-            Strategy::Random => self.fruitless >= FRUITLESS_ROUNDS,
+            Strategy::Random | Strategy::Evolutionary(_) => self.fruitless >= FRUITLESS_ROUNDS,
             Strategy::Replay(traces) => self.next >= traces.len() as u64,
         }
     }
@@ -128,6 +210,9 @@ impl Proposer {
     pub fn round(&mut self, want: usize, jobs: usize) -> Round {
         if !self.first.is_empty() {
             return self.first_round(want, jobs);
+        }
+        if self.evolution.is_some() {
+            return self.evolve(want, jobs);
         }
         let mut round = Round::default();
         let mut left = (want * DRAWS_PER_CANDIDATE).max(MIN_DRAWS);
@@ -150,6 +235,21 @@ impl Proposer {
         round
     }
 
+    fn evolve(&mut self, want: usize, jobs: usize) -> Round {
+        let Proposer { base, func, space, seed, seen, met, evolution, .. } = self;
+        let (Some(evolution), false) = (evolution, self.fruitless >= FRUITLESS_ROUNDS) else { return Round::default() };
+        let machine = evolution.machine();
+        let kitchen = Kitchen { base, func: *func, space, seed: *seed, machine: &machine };
+        let drawn = evolution.round(&kitchen, want, jobs, seen);
+        let met_before = met.len();
+        met.extend(&drawn.met);
+        let is_fruitless = met.len() == met_before && drawn.candidates.is_empty();
+        self.fruitless = if is_fruitless { self.fruitless + 1 } else { 0 };
+        let mut round = Round { rejections: drawn.rejections, duplicates: drawn.duplicates, ..Round::default() };
+        round.candidates.extend(drawn.candidates.into_iter().filter(|c| seen.insert(c.program)));
+        round
+    }
+
     /// The next of the traces to begin with.
     fn first_round(&mut self, want: usize, jobs: usize) -> Round {
         let mut round = Round::default();
@@ -165,6 +265,10 @@ impl Proposer {
             let index = self.n_first;
             self.n_first += 1;
             self.take(&mut round, index, made);
+        }
+        if self.evolution.is_some() {
+            let tried = round.candidates.iter().map(|c| (c.program, c.schedule.trace().clone()));
+            self.tried_first.extend(tried);
         }
         round
     }
@@ -186,7 +290,7 @@ impl Proposer {
     fn batch(&mut self, n: usize) -> std::ops::Range<u64> {
         let start = self.next;
         let end = match &self.strategy {
-            Strategy::Random => start + n as u64,
+            Strategy::Random | Strategy::Evolutionary(_) => start + n as u64,
             Strategy::Replay(traces) => (start + n as u64).min(traces.len() as u64),
         };
         self.next = end;
@@ -206,7 +310,7 @@ impl Proposer {
 
     fn candidate_of(&self, index: u64) -> Made {
         let (schedule, sketch) = match &self.strategy {
-            Strategy::Random => {
+            Strategy::Random | Strategy::Evolutionary(_) => {
                 let (schedule, sketch) = self.space.sample(&self.base, stream(self.seed, index))?;
                 (schedule, Some(sketch))
             }

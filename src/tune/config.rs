@@ -66,6 +66,13 @@ impl SpaceChoice {
 /// How decisions are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StrategyChoice {
+    /// From the decisions of good candidates, ranked by a cost model.
+    Evolutionary {
+        /// Begin with the candidates that the space recommends?
+        seeds: bool,
+        /// Rank candidates by estimate and model?
+        cost_model: bool,
+    },
     /// Drawn at random.
     Random,
     /// Those of the records of the workload in other settings or databases, the fastest first.
@@ -76,6 +83,7 @@ impl StrategyChoice {
     /// The name in records and on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            StrategyChoice::Evolutionary { .. } => "evolutionary",
             StrategyChoice::Random => "random",
             StrategyChoice::Replay => "replay",
         }

@@ -7,7 +7,7 @@
 
 use super::backend::{Backend, LabError};
 use super::budget::Budget;
-use super::config::{Config, SpaceChoice, StopReason, StrategyChoice};
+use super::config::{Config, Setting, SpaceChoice, StopReason, StrategyChoice};
 use super::events::{Event, Observer};
 use super::interrupt::Interrupt;
 use super::share;
@@ -16,7 +16,7 @@ use super::task::Task;
 use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Role};
 use crate::ir::Module;
-use crate::search::{Proposer, Strategy, isolated};
+use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Machine, Rules, Space, generate};
 use std::time::Duration;
 
@@ -223,12 +223,17 @@ impl<B: Backend> Driver<'_, B> {
             Space::new(Vec::new(), Vec::new())
         });
         let strategy = match self.config.strategy {
+            StrategyChoice::Evolutionary { seeds, cost_model } => {
+                let Setting { isa, strict_fp, threads, .. } = self.config.setting;
+                let machine = search::features::Machine::of(&self.config.machine, isa, strict_fp, threads);
+                Strategy::Evolutionary(Options { machine, seeds, cost_model })
+            }
             StrategyChoice::Random => Strategy::Random,
             StrategyChoice::Replay => Strategy::Replay(self.traces_to_replay(index)?),
         };
         let first = match self.config.strategy {
             StrategyChoice::Replay => Vec::new(),
-            StrategyChoice::Random => self.traces_to_begin_with(index)?,
+            StrategyChoice::Random | StrategyChoice::Evolutionary { .. } => self.traces_to_begin_with(index)?,
         };
         let task = &mut self.tasks[index];
         let mut proposer = Proposer::new(task.workload.schedule(0), 0, space, strategy, self.config.seed);
@@ -240,8 +245,10 @@ impl<B: Backend> Driver<'_, B> {
         if task.problem.is_some() {
             task.stop(StopReason::SpaceExhausted);
         }
-        task.proposer = Some(proposer);
-        Ok(())
+        let (known, secs) = self.timed(|d| d.recall(index, &mut proposer));
+        self.tasks[index].breakdown.search += secs;
+        self.tasks[index].proposer = Some(proposer);
+        known
     }
 
     /// Opens the place where a task is measured, and measures there what the others are compared with: the program as
@@ -342,6 +349,7 @@ impl<B: Backend> Task<B> {
             valid: counts.valid,
             errors: counts.errors,
             rejected: self.rejected,
+            pruned: self.proposer.as_ref().map_or(0, Proposer::n_pruned),
             resumed: self.resumed,
             stop_reason: stop.name(),
             distinct_programs: if stop == StopReason::SpaceExhausted { distinct() } else { None },

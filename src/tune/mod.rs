@@ -17,6 +17,7 @@
 //! | [`driver`] | the loop over rounds; start here |
 //! | [`share`] | which function gets the next round |
 //! | [`round`] | propose, compile, measure, record |
+//! | [`recall`] | what the search knows from earlier runs |
 //! | [`elsewhere`] | what other settings and other databases know |
 //! | [`finals`] | the winner of all |
 //! | [`backend`], [`native`] | compiling and measuring, behind a trait with a mock |
@@ -41,6 +42,7 @@ mod interrupt;
 pub mod native;
 pub mod needed;
 mod params;
+mod recall;
 mod reference;
 pub mod relayout;
 pub mod roofline;

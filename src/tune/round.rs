@@ -31,6 +31,8 @@ impl<B: Backend> Driver<'_, B> {
     pub fn round(&mut self, index: usize, want: usize) -> Result<(), TuneError> {
         let jobs = self.config.jobs;
         let Some(mut proposer) = self.tasks[index].proposer.take() else { return Ok(()) };
+        self.tasks[index].lessons.drain(..).for_each(|(program, secs)| proposer.learn(program, secs));
+        proposer.set_progress(self.trials() as f64 / self.config.trials.max(1) as f64);
         let (round, secs) = self.timed(|_| proposer.round(want, jobs));
         let task = &mut self.tasks[index];
         task.proposer = Some(proposer);
@@ -87,6 +89,7 @@ impl<B: Backend> Driver<'_, B> {
             Err(failure) => (None, Err(failure)),
         };
         self.n_trials += 1;
+        self.tasks[index].lessons.push((candidate.program, result.as_ref().ok().map(|m| m.secs)));
         let trace = candidate.schedule.trace();
         self.tasks[index].fates.note_trial(candidate.sketch);
         let what = What { program: candidate.program, trace, sketch: candidate.sketch };
@@ -278,6 +281,7 @@ impl<B: Backend> Driver<'_, B> {
                 Role::Rerun => {}
             }
             record.outcome = Outcome::Failed(failure);
+            task.lessons.extend(record.context.program.map(|program| (program, None)));
             let times = task.waiting.iter().map(|(_, r, _)| r).chain(&task.unwritten).filter_map(TuningRecord::secs);
             task.best = times.min_by(f64::total_cmp);
         }

@@ -61,6 +61,8 @@ pub struct TaskSummary {
     pub errors: BTreeMap<String, u64>,
     /// Candidates of this run that the space refused.
     pub rejected: u64,
+    /// Programs that the search passed over because they cannot be fast enough.
+    pub pruned: u64,
     /// Trials that earlier runs had made.
     pub resumed: u64,
     /// Why it ended.
@@ -150,6 +152,7 @@ impl Summary {
         total.trials = count(|t| t.trials);
         total.valid = count(|t| t.valid);
         total.rejected = count(|t| t.rejected);
+        total.pruned = count(|t| t.pruned);
         total.resumed = count(|t| t.resumed);
         total.errors = BTreeMap::new();
         for (kind, n) in tasks.iter().flat_map(|t| &t.errors) {

@@ -38,6 +38,8 @@ pub(super) struct Task<B: Backend> {
     pub measured: u64,
     pub rejected: u64,
     pub fates: Fates,
+    /// What became of candidates, for the proposer: programs with their seconds, if they have any.
+    pub lessons: Vec<(u64, Option<f64>)>,
     /// Was the program as written measured, whatever came of it?
     pub has_baseline: bool,
     pub baseline: Option<f64>,
@@ -74,6 +76,7 @@ impl<B: Backend> Task<B> {
             measured: 0,
             rejected: 0,
             fates: Fates::default(),
+            lessons: Vec::new(),
             has_baseline: false,
             baseline: None,
             best: None,

@@ -58,10 +58,10 @@ pub enum LanesBy {
 }
 
 /// Instructions on vectors that start in a cycle.
-const PORTS: f64 = 2.0;
+pub(super) const PORTS: f64 = 2.0;
 /// The same, on scalars.
 const SCALAR_PORTS: f64 = 3.0;
-const LOAD_PORTS: f64 = 2.0;
+pub(super) const LOAD_PORTS: f64 = 2.0;
 const STORE_PORTS: f64 = 1.0;
 /// Cycles until a sum can be added to again.
 const LATENCY: f64 = 4.0;

@@ -28,7 +28,7 @@ pub struct Features {
     pub values: Vec<f64>,
     /// Seconds by the analytical estimate.
     pub estimate: f64,
-    /// Seconds of what cannot be avoided: computing in full vectors, or moving what must be moved.
+    /// Seconds of what cannot be avoided, by the same reckoning: instructions that compute, or loads, or stores alone.
     pub least: f64,
 }
 
@@ -47,6 +47,8 @@ struct Part<'a> {
     moving: f64,
     parallel: Parallel,
     cycles: f64,
+    /// Cycles that are needed at least: nothing but instructions of one kind, or moving at twice the nominal rate.
+    least: f64,
 }
 
 impl Features {
@@ -58,7 +60,7 @@ impl Features {
         // A stable order, so that equal programs have equal features.
         parts.sort_by(|a, b| b.cycles.total_cmp(&a.cycles));
         let cycles: f64 = parts.iter().map(|p| p.cycles).sum::<f64>().max(1.0);
-        let least: f64 = parts.iter().map(|p| p.kernel.least_cycles / p.parallel.speedup).sum();
+        let least: f64 = parts.iter().map(|p| p.least).sum();
         let mut values = Vec::with_capacity(COMMON.len() + DETAILED * OF_PART.len());
         let sum = |f: fn(&Part<'_>) -> f64| parts.iter().map(f).sum::<f64>();
         let moved = |level: usize| parts.iter().map(|p| p.traffic.bytes[level]).sum::<f64>();
@@ -158,7 +160,9 @@ impl<'a> Part<'a> {
         let parallel = Parallel::of(leaf, machine);
         let (more, less) = (kernel.cycles.max(moving), kernel.cycles.min(moving));
         let cycles = (more + EXPOSED * less) / parallel.speedup + parallel.forks * FORK;
-        Part { leaf, kernel, traffic, moving, parallel, cycles }
+        let least = (kernel.computing / kernel::PORTS).max(kernel.loads / kernel::LOAD_PORTS).max(kernel.stores);
+        let least = least.max(moving / 2.0) / parallel.speedup;
+        Part { leaf, kernel, traffic, moving, parallel, cycles, least }
     }
 
     fn values(&self, all: f64) -> Vec<f64> {

@@ -135,8 +135,10 @@ mod tests {
     use super::*;
     use crate::schedule::Schedule;
     use crate::script::{ParseOptions, parse};
+    use crate::space::Machine;
     use crate::space::sample::stream;
     use crate::space::{Rules, Space, generate};
+    use crate::target::Isa;
     use crate::target::tests::cascadelake;
 
     const PROGRAMS: [(&str, &str); 3] = [
@@ -147,7 +149,7 @@ mod tests {
 
     fn spaces(text: &str, name: &str) -> (Schedule, Vec<Space>) {
         let module = parse(text, name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
-        let rules = [Rules::tvm(4), Rules::auto(&cascadelake(), 1)];
+        let rules = [Rules::tvm(4), Rules::auto(Machine::new(&cascadelake(), Isa::Avx512, 1))];
         let spaces = rules.map(|r| generate(&module, 0, r).unwrap_or_else(|e| panic!("{e}")));
         (Schedule::new(&module, 0), spaces.into())
     }

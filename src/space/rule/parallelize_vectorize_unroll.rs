@@ -15,8 +15,8 @@ use crate::schedule::error::ScheduleError;
 
 /// The rule.
 pub struct ParallelizeVectorizeUnroll {
-    /// The number of parallel chunks to aim at; `None`: no parallel loops.
-    pub max_parallel_extent: Option<i64>,
+    /// Numbers of parallel chunks to aim at, of which one is sampled; none: no parallel loops.
+    pub parallel_extents: Vec<i64>,
     /// The longest vector loop, in elements; `None`: no mark.
     pub max_vectorize_extent: Option<i64>,
     /// Candidates for the number of steps up to which loops are unrolled; 0: not at all.
@@ -25,12 +25,16 @@ pub struct ParallelizeVectorizeUnroll {
 
 /// TVM's default number of parallel chunks a core.
 const JOBS_PER_CORE: i64 = 16;
+/// Parallel chunks a core in the default space, and the position of what to try first: few enough to be long, more than one, so
+/// that a core that is late does not keep the others waiting.
+const CHUNKS: [i64; 4] = [1, 4, 16, 64];
+const FIRST_CHUNKS: usize = 1;
 
 impl ParallelizeVectorizeUnroll {
     /// TVM's default CPU parameters for a machine with so many cores.
     pub fn tvm(cores: usize) -> Self {
         ParallelizeVectorizeUnroll {
-            max_parallel_extent: Some(JOBS_PER_CORE * cores as i64),
+            parallel_extents: vec![JOBS_PER_CORE * cores as i64],
             max_vectorize_extent: Some(64),
             unroll_max_steps: vec![0, 16, 64, 512],
         }
@@ -39,7 +43,7 @@ impl ParallelizeVectorizeUnroll {
     /// Parallel loops alone, where there are threads for them: the code generator finds what to vectorise and unroll.
     pub fn parallel(threads: i64) -> Self {
         ParallelizeVectorizeUnroll {
-            max_parallel_extent: (threads > 1).then_some(JOBS_PER_CORE * threads),
+            parallel_extents: if threads > 1 { CHUNKS.map(|n| n * threads).to_vec() } else { Vec::new() },
             max_vectorize_extent: None,
             unroll_max_steps: Vec::new(),
         }
@@ -60,8 +64,13 @@ impl ParallelizeVectorizeUnroll {
     fn schedules(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         let is_root = live_block(&sch, block).is_some_and(|(f, b)| sch.func(f).root == b);
         if is_root {
-            if let Some(extent) = self.max_parallel_extent {
-                sch.annotate(block, "meta_schedule.parallel", extent)?;
+            match self.parallel_extents[..] {
+                [] => {}
+                [extent] => sch.annotate(block, "meta_schedule.parallel", extent)?,
+                _ => {
+                    let extent = sch.choose_among(&self.parallel_extents, FIRST_CHUNKS)?;
+                    sch.annotate(block, "meta_schedule.parallel", extent)?;
+                }
             }
             if let Some(extent) = self.max_vectorize_extent {
                 sch.annotate(block, "meta_schedule.vectorize", extent)?;

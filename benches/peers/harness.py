@@ -1,0 +1,138 @@
+"""What the scripts share: their environment, running tvmr, and timing in turns."""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = pathlib.Path.home() / ".cache" / "tvmr-peers"
+# Each list is one run of pip; those after the second may fail, which costs the peers that need them.
+PACKAGES = [
+    ["numpy", "apache-tvm==0.27.0.post1", "threadpoolctl"],
+    ["--no-deps", "apache-tvm-ffi==0.1.14.post1"],
+    ["onnxruntime", "onnx"],
+    # What tuning by TVM imports.
+    ["cloudpickle", "psutil", "tornado", "xgboost-cpu"],
+]
+# A batch of calls takes at least so many seconds: long against the clock, short against what else may run.
+BATCH = 0.0005
+BATCHES = 101
+# So long calls are made before any is timed.
+WARM_UP = 0.05
+
+
+def environment(directory):
+    """Goes on in the environment of its own, made if it is not there; sets what must be set before libraries start."""
+    python = directory / "bin" / "python"
+    done = directory / "packages-installed"
+    wanted = json.dumps(PACKAGES)
+    if not done.exists() or done.read_text() != wanted:
+        print(f"installing into {directory}", file=sys.stderr)
+        venv.create(directory, with_pip=True)
+        for packages in PACKAGES:
+            run = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages])
+            if run.returncode != 0 and packages in PACKAGES[:2]:
+                sys.exit(f"cannot install {' '.join(packages)}")
+        done.write_text(wanted)
+    # OpenBLAS starts a thread per core and is told how many to use, see `openblas_threads`.
+    variables = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": str(os.cpu_count())}
+    if pathlib.Path(sys.prefix) != directory or any(os.environ.get(k) != v for k, v in variables.items()):
+        os.environ.update(variables)
+        os.execv(python, [str(python), *sys.argv])
+
+
+def openblas_threads(n):
+    """From here on NumPy's products use so many threads."""
+    import numpy  # The library must be loaded to be found.
+    import threadpoolctl
+
+    threadpoolctl.threadpool_limits(limits=n, user_api="blas")
+    return numpy
+
+
+# ---- tvmr ------------------------------------------------------------------------------------------------------
+
+
+def program(name):
+    return ROOT / "workloads" / f"{name}.tir"
+
+
+def schedule(name):
+    """Arguments that name the workload's schedule, if it has one."""
+    path = ROOT / "workloads" / "schedules" / f"{name}.py"
+    return ["--trace", path] if path.exists() else []
+
+
+def tvmr(binary, *arguments):
+    run = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"tvmr {' '.join(map(str, arguments))}: exit code {run.returncode}\n{run.stderr.strip()}")
+    return run.stdout
+
+
+def tvmr_bench(binary, path, *arguments, check=True):
+    """The document of `tvmr bench`."""
+    unchecked = [] if check else ["--no-check", "--quiet"]
+    return json.loads(tvmr(binary, "bench", path, "--format", "json", *arguments, *unchecked))
+
+
+# ---- timing ----------------------------------------------------------------------------------------------------
+
+
+def batch(run, n, clock):
+    """Seconds for a call."""
+    start = clock()
+    for _ in range(n):
+        run()
+    return (clock() - start) / n
+
+
+def calls(run):
+    """How many calls make a batch."""
+    n = 1
+    while batch(run, n, time.perf_counter) * n < BATCH:
+        n *= 2
+    return n
+
+
+def python_us(run, n):
+    """The median of many batches in a warm loop, as tvmr reports the median of its own.
+
+    The processor time of the process is, for one thread, what the clock shows when nothing else runs.
+    """
+    batch(run, max(n, int(n * WARM_UP / BATCH / 2)) if n > 1 else 2, time.process_time)
+    return 1e6 * statistics.median(batch(run, n, time.process_time) for _ in range(BATCHES))
+
+
+def least_python_us(run, n):
+    """The fastest batch by the clock, as tvmr reports its fastest: for calls that no busy machine leaves alone."""
+    batch(run, 2 * n, time.perf_counter)
+    return 1e6 * min(batch(run, n, time.perf_counter) for _ in range(BATCHES))
+
+
+def in_turns(sides, rounds):
+    """Calls each side once a round; a list of results for each.
+
+    Whoever comes second finds the clock where the other left it, so the order alternates.
+    """
+    results = [[] for _ in sides]
+    for i in range(rounds):
+        order = list(range(len(sides)))
+        for k in order if i % 2 == 0 else reversed(order):
+            results[k].append(sides[k]())
+    return results
+
+
+def summary(ours, theirs):
+    """Medians, the median of the rounds' ratios, and their deciles."""
+    ratios = sorted(t / o for t, o in zip(theirs, ours))
+    return {
+        "tvmr_us": statistics.median(ours),
+        "peer_us": statistics.median(theirs),
+        "ratio": statistics.median(ratios),
+        "ratio_range": [ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10]],
+    }

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Is tuning by tvmr better than by TVM's MetaSchedule?
+
+usage: metaschedule.py TVMR [WORKLOAD ...] [--runs N] [--trials N] [--seed S] [--rounds N] [--reuse] [--json]
+
+Tunes each workload with both, with as many trials, on one core; then times both winners, in turns. A run has a seed of its
+own; of N runs the medians are printed: seconds of tuning and of the whole command, microseconds of the kernels, and the
+ratio of the kernels, above 1 where tvmr's is faster. At the end, the geometric means.
+
+What TVM found is kept in ~/.cache/tvmr-peers/tuned; with --reuse it is not tuned again where that has an answer.
+"""
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import harness
+
+WORKLOADS = [
+    "matmul",
+    "matmul_512",
+    "matmul_1024",
+    "matmul_relu",
+    "linear0",
+    "batch_matmul",
+    "conv2d_nchw",
+    "depthwise_conv2d",
+    "softmax",
+    "layer_norm",
+    "row_sum",
+    "matmul_odd",
+    "gemv",
+]
+# A call of this takes as long as a call.
+ONE_NUMBER = """
+@tvm.script.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")) -> None:
+        T.func_attr({"global_symbol": "main", "tir.noalias": True})
+        for i in range(1):
+            with T.block("B"):
+                vi = T.axis.spatial(1, i)
+                B[vi] = A[vi] + T.float32(1)
+"""
+
+
+def tune_tvmr(binary, name, trials, seed, work):
+    """Seconds that tuning takes, and the whole command."""
+    start = time.perf_counter()
+    printed = harness.tvmr(
+        binary, "tune", harness.program(name), "--trials", trials, "--threads", 1, "--jobs", 1, "--seed", seed,
+        "--work-dir", work, "--format", "json", "--quiet",
+    )  # fmt: skip
+    seconds = time.perf_counter() - start
+    return {"tuning_s": json.loads(printed)["elapsed_s"], "command_s": seconds}
+
+
+def compare(binary, name, seed, args):
+    import tvm_kernels
+
+    found = tvm_kernels.tuned(binary, name, args.trials, seed, args.reuse)
+    module = tvm_kernels.tvm.ir.load_json(found["module"])
+    kernel, _ = tvm_kernels.build(module)
+    time_theirs = tvm_kernels.timer(kernel, module)
+    with tempfile.TemporaryDirectory() as work:
+        mine = tune_tvmr(binary, name, args.trials, seed, work)
+        best = ["--best", "--work-dir", work]
+        time_mine = lambda: harness.tvmr_bench(binary, harness.program(name), *best, check=False)["us"]
+        ours, theirs = harness.in_turns([time_mine, time_theirs], args.rounds)
+    return {
+        "seed": seed,
+        **harness.summary(ours, theirs),
+        "tvmr_tuning_s": mine["tuning_s"],
+        "tvmr_command_s": mine["command_s"],
+        "peer_tuning_s": found["tuning_s"],
+        "peer_command_s": found["command_s"],
+    }
+
+
+def call_overhead(binary):
+    """What a call of a kernel of one number takes by tvmr's clock and by TVM's, in microseconds."""
+    import tvm_kernels
+
+    with tempfile.TemporaryDirectory() as work:
+        path = pathlib.Path(work) / "one_number.tir"
+        path.write_text(ONE_NUMBER)
+        module = tvm_kernels.parse(tvm_kernels.current(binary, path))
+        mine = harness.tvmr_bench(binary, path)["us"]
+    return mine, tvm_kernels.timer(tvm_kernels.build(module)[0], module)()
+
+
+def geometric_mean(values):
+    return math.exp(statistics.mean(math.log(value) for value in values))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("tvmr")
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--reuse", action="store_true")
+    parser.add_argument("--venv", type=pathlib.Path, default=harness.CACHE)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    binary = str(pathlib.Path(args.tvmr).absolute())
+    harness.environment(args.venv.absolute())
+    say = (lambda text: None) if args.json else (lambda text: print(text, flush=True))
+    overhead = call_overhead(binary)
+    say(f"a call takes {1000 * overhead[0]:.0f} ns by tvmr's clock, {1000 * overhead[1]:.0f} ns by TVM's")
+    say(f"{'':<18} {'tuning, s (command)':>33}   {'kernel, µs':>21}")
+    say(f"{'':<18} {'tvmr':>14} {'TVM':>18}   {'tvmr':>10} {'TVM':>10}   ratio")
+    results = []
+    for name in args.workloads or WORKLOADS:
+        runs = [compare(binary, name, args.seed + k, args) for k in range(args.runs)]
+        m = {key: statistics.median(run[key] for run in runs) for key in runs[0] if key not in ("seed", "ratio_range")}
+        results.append({"workload": name, **m, "runs": runs})
+        say(
+            f"{name:<18} {m['tvmr_tuning_s']:6.2f} ({m['tvmr_command_s']:5.2f}) "
+            f"{m['peer_tuning_s']:8.1f} ({m['peer_command_s']:7.1f})   "
+            f"{m['tvmr_us']:10.2f} {m['peer_us']:10.2f}   {m['ratio']:5.2f} "
+            f"({min(r['ratio'] for r in runs):.2f} to {max(r['ratio'] for r in runs):.2f})"
+        )
+    means = {
+        "kernels": geometric_mean([r["ratio"] for r in results]),
+        "tuning": geometric_mean([r["peer_tuning_s"] / r["tvmr_tuning_s"] for r in results]),
+        "commands": geometric_mean([r["peer_command_s"] / r["tvmr_command_s"] for r in results]),
+    }
+    say(f"geometric means: kernels {means['kernels']:.2f}, tuning {means['tuning']:.0f}, commands {means['commands']:.0f}")
+    if args.json:
+        print(json.dumps({"call_us": overhead, "workloads": results, "geometric_means": means}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

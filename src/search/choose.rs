@@ -1,0 +1,102 @@
+//! Which of the candidates at hand to measure.
+
+use super::archive::Archive;
+use super::individual::Individual;
+use crate::schedule::primitive::sampling::below;
+use rand_chacha::ChaCha8Rng;
+
+/// What a choice depends on.
+pub struct Choice<'a> {
+    /// How many are wanted.
+    pub want: usize,
+    /// What was tried before.
+    pub archive: &'a Archive,
+    /// Sketches of the space.
+    pub n_sketches: usize,
+    /// Are predictions to be followed? If not, the order is that of chance.
+    pub is_ranked: bool,
+}
+
+/// The share of candidates that is chosen whatever is predicted of them, as in TVM; at least one a round.
+const CHANCE: f64 = 0.05;
+/// The share of a round that seeds may take.
+const SEEDS: f64 = 0.75;
+/// The share of a round that goes to sketches which were tried less than others.
+const SHARE: f64 = 0.25;
+/// Tries that every sketch gets, if it is not hopeless.
+const LEAST_TRIES: u64 = 2;
+/// A sketch whose best candidate is predicted to take this many times the best prediction waits.
+const HOPELESS: f64 = 8.0;
+
+/// Chooses from the pool; the result is in the order in which to try them.
+pub fn choose(mut pool: Vec<Individual>, choice: &Choice<'_>, rng: &mut ChaCha8Rng) -> Vec<Individual> {
+    if choice.is_ranked {
+        // Equal predictions keep the order of their numbers.
+        pool.sort_by(|a, b| a.score.total_cmp(&b.score));
+    } else {
+        shuffle(&mut pool, rng);
+    }
+    let mut chosen: Vec<Individual> = Vec::with_capacity(choice.want);
+    // Recommendations, in the order of the space.
+    let mut seeds: Vec<usize> = (0..pool.len()).filter(|&i| pool[i].is_seed).collect();
+    seeds.sort_by_key(|&i| pool[i].index);
+    seeds.truncate(portion(choice.want, SEEDS));
+    take(&mut pool, seeds, &mut chosen);
+    let by_chance = if choice.want > 1 { portion(choice.want, CHANCE).max(1) } else { 0 };
+    let best = pool.first().map_or(0.0, |one| one.score);
+    // The best of each sketch that has had little of a chance.
+    let mut neglected: Vec<usize> = Vec::new();
+    for sketch in 0..choice.n_sketches {
+        let first = pool.iter().position(|one| one.genes.sketch == sketch);
+        let hopeful = |&i: &usize| !choice.is_ranked || pool[i].score <= best + HOPELESS.ln();
+        if choice.archive.tried(sketch) < LEAST_TRIES {
+            neglected.extend(first.filter(hopeful));
+        }
+    }
+    neglected.sort_unstable();
+    neglected.truncate(portion(choice.want, SHARE));
+    neglected.truncate((choice.want - chosen.len()).saturating_sub(by_chance));
+    take(&mut pool, neglected, &mut chosen);
+    // The best of all. What looks the same will take the same time: one of a kind first.
+    let room = (choice.want - chosen.len()).saturating_sub(by_chance);
+    let mut best: Vec<usize> = Vec::new();
+    for (i, one) in pool.iter().enumerate() {
+        if best.len() == room {
+            break;
+        }
+        let alike = best.iter().any(|&b| pool[b].features == one.features);
+        if !alike || !choice.is_ranked {
+            best.push(i);
+        }
+    }
+    take(&mut pool, best, &mut chosen);
+    for _ in 0..by_chance.min(choice.want - chosen.len()) {
+        if !pool.is_empty() {
+            let at = below(rng, pool.len() as u64) as usize;
+            chosen.push(pool.remove(at));
+        }
+    }
+    let rest = choice.want - chosen.len();
+    chosen.extend(pool.into_iter().take(rest));
+    chosen
+}
+
+fn portion(want: usize, share: f64) -> usize {
+    (want as f64 * share).round() as usize
+}
+
+/// Moves some of the pool to the chosen, in the order given.
+fn take(pool: &mut Vec<Individual>, positions: Vec<usize>, chosen: &mut Vec<Individual>) {
+    chosen.extend(positions.iter().map(|&i| pool[i].clone()));
+    let mut i = 0;
+    pool.retain(|_| {
+        i += 1;
+        !positions.contains(&(i - 1))
+    });
+}
+
+fn shuffle(pool: &mut [Individual], rng: &mut ChaCha8Rng) {
+    for i in (1..pool.len()).rev() {
+        pool.swap(i, below(rng, i as u64 + 1) as usize);
+    }
+}

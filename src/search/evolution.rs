@@ -1,0 +1,346 @@
+//! Evolutionary search: candidates from the decisions of good ones, ranked by a cost model.
+//!
+//! ```text
+//! seeds, random samples, small steps around the best (towards the end)
+//!   └─► generations: mutants and children of the elite and of the best predicted so far
+//!         └─► pool of distinct programs, scored ─► choose: seeds, neglected sketches, the best predicted, chance
+//! ```
+//!
+//! Nothing depends on the clock or on the number of threads: what is made follows from the measurements that were told.
+
+use super::archive::{Archive, Measured};
+use super::choose::{Choice, choose};
+use super::features::Machine;
+use super::individual::{Individual, Kitchen, Parent, Recipe};
+use super::model::CostModel;
+use super::proposer::{Candidate, Drawn};
+use super::{in_order, isolated};
+use crate::schedule::Trace;
+use crate::space::mutator::{neighbours, unit, weighted};
+use crate::space::sample::stream;
+use crate::space::{Rejection, Sketch, Space, Stage};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{HashMap, HashSet};
+
+/// What an evolutionary search is to do without, and for which machine it is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// The machine.
+    pub machine: Machine,
+    /// Begin with the candidates that the space recommends?
+    pub seeds: bool,
+    /// Rank candidates by estimate and model? If not, mutants of the best are taken as they come.
+    pub cost_model: bool,
+}
+
+/// The state of an evolutionary search.
+pub struct Evolution {
+    options: Options,
+    archive: Archive,
+    model: CostModel,
+    /// Candidates that were proposed and have no result yet.
+    proposed: HashMap<u64, Individual>,
+    /// Programs passed over because they cannot be fast enough.
+    pruned: HashSet<u64>,
+    /// The share of the trials that are done.
+    progress: f64,
+    /// Numbers of candidates used so far.
+    next: u64,
+    rounds: u64,
+    /// Seeds that are still to be tried.
+    seeds: Vec<usize>,
+    /// Did it begin with measurements of an earlier run?
+    is_resumed: bool,
+}
+
+/// Parents that are bred from.
+const ELITE: usize = 16;
+/// How much less likely a parent is than the one before it.
+const DECAY: f64 = 0.85;
+/// Generations of a round.
+const GENERATIONS: usize = 3;
+/// The share of what is scored in a round that is drawn at random, once there is an elite.
+const RANDOM: f64 = 0.2;
+/// The share of children among what is bred; the others have one parent.
+const CHILDREN: f64 = 0.15;
+/// From here on, the search goes around the best in small steps.
+const ENDGAME: f64 = 2.0 / 3.0;
+/// The candidates around which it does.
+const CENTRES: usize = 2;
+/// What cannot be faster than so many times the best is passed over.
+const HOPELESS: f64 = 1.5;
+/// Candidates that are scored in a round, at least and at most.
+const EFFORT: (f64, f64) = (64.0, 1024.0);
+/// The share of the time that proposing may take.
+const TIME_SHARE: f64 = 0.25;
+/// Seconds to compile and place a candidate that takes no time.
+const TRIAL: f64 = 1.5e-3;
+/// Calls that measuring takes.
+const CALLS: f64 = 12.0;
+/// Seconds to make and score a candidate: for itself, and for each instruction of its sketch.
+const MAKE: (f64, f64) = (50e-6, 3e-6);
+/// Numbers of candidates are kept apart for each measurement that a resumed search begins with.
+const RESUMED_BY: u64 = 1 << 16;
+
+impl Evolution {
+    /// A search that knows nothing yet.
+    pub fn new(options: Options) -> Evolution {
+        Evolution {
+            options,
+            archive: Archive::default(),
+            model: CostModel::default(),
+            proposed: HashMap::new(),
+            pruned: HashSet::new(),
+            progress: 0.0,
+            next: 0,
+            rounds: 0,
+            seeds: Vec::new(),
+            is_resumed: false,
+        }
+    }
+
+    /// Says which share of the trials is done.
+    pub fn set_progress(&mut self, share: f64) {
+        self.progress = share;
+    }
+
+    /// Programs passed over because they cannot be fast enough.
+    pub fn n_pruned(&self) -> u64 {
+        self.pruned.len() as u64
+    }
+
+    /// Candidates made so far.
+    pub fn n_drawn(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes in what became of a candidate: its seconds, if it has any. A later word overrules an earlier one.
+    pub fn learn(&mut self, program: u64, secs: Option<f64>) {
+        match (self.proposed.remove(&program), secs) {
+            (Some(one), Some(secs)) => {
+                self.model.learn(one.features, secs);
+                self.archive.add(Measured { program, genes: one.genes, secs });
+            }
+            (_, None) => self.archive.remove(program),
+            (None, Some(_)) => {}
+        }
+    }
+
+    /// Takes in a measurement of an earlier run.
+    pub fn remember(&mut self, kitchen: &Kitchen<'_>, program: u64, trace: &Trace, secs: f64, is_of_space: bool) {
+        let Ok(Some((features, genes))) = isolated(|| kitchen.recall(trace)) else { return };
+        self.model.learn(features, secs);
+        if let Some(genes) = genes.filter(|_| is_of_space) {
+            self.archive.note_try(genes.sketch);
+            self.archive.add(Measured { program, genes, secs });
+        }
+        self.is_resumed = true;
+    }
+
+    /// The cost model.
+    pub fn model(&mut self) -> &mut CostModel {
+        &mut self.model
+    }
+
+    /// The machine that candidates are judged for.
+    pub fn machine(&self) -> Machine {
+        self.options.machine
+    }
+
+    /// Up to `want` new candidates, none of them `seen`.
+    pub fn round(&mut self, cook: &Kitchen<'_>, want: usize, jobs: usize, seen: &HashSet<u64>) -> Drawn {
+        if self.is_resumed && self.rounds == 0 {
+            self.next = self.model.n_own() as u64 * RESUMED_BY;
+        }
+        if self.options.cost_model {
+            self.model.retrain(cook.seed);
+        }
+        // Streams of candidates count from 0 up, those of rounds from the other end down.
+        let mut rng = stream(cook.seed, u64::MAX - self.rounds);
+        let effort = self.effort(cook.space, want);
+        let mut pool = Pool { seen, jobs, known: HashSet::new(), found: Vec::new(), drawn: Drawn::default() };
+        if self.rounds == 0 && self.options.seeds {
+            self.seeds = (0..cook.space.seeds().len()).collect();
+        }
+        let seeds_from = self.next;
+        let first = self.first_generation(cook.space, effort);
+        self.extend(&mut pool, cook, &first);
+        let seeds: Vec<u64> = pool.found.iter().filter(|one| one.is_seed).map(|one| one.index - seeds_from).collect();
+        let left = effort.saturating_sub(first.len());
+        for _ in 0..GENERATIONS {
+            let bred = self.breed(&pool.found, left / GENERATIONS, &mut rng);
+            if bred.is_empty() {
+                break;
+            }
+            self.extend(&mut pool, cook, &bred);
+        }
+        if pool.found.len() < want {
+            // A small space, or one that refuses much: what is left is found by drawing.
+            let more = self.random(cook.space, effort);
+            self.extend(&mut pool, cook, &more);
+        }
+        let Pool { found, mut drawn, .. } = pool;
+        let n_sketches = cook.space.sketches().len();
+        let is_ranked = self.options.cost_model;
+        let found = self.prune(found);
+        let choice = Choice { want, archive: &self.archive, n_sketches, is_ranked };
+        let chosen = choose(found, &choice, &mut rng);
+        // Seeds have the first numbers.
+        let is_left = |i: u64| seeds.contains(&i) && !chosen.iter().any(|one| one.index == seeds_from + i);
+        let left: Vec<u64> = (0..self.seeds.len() as u64).filter(|&i| is_left(i)).collect();
+        self.seeds = left.into_iter().map(|i| self.seeds[i as usize]).collect();
+        let again = in_order(chosen.len(), jobs, |i| caught(|| cook.again(&chosen[i])));
+        for (one, again) in chosen.into_iter().zip(again) {
+            match again {
+                Ok((schedule, program)) if program == one.program => {
+                    self.archive.note_try(one.genes.sketch);
+                    drawn.candidates.push(Candidate {
+                        index: one.index,
+                        schedule,
+                        program,
+                        sketch: Some(one.genes.sketch),
+                    });
+                    self.proposed.insert(program, one);
+                }
+                Ok(_) => {}
+                Err(rejection) => drawn.rejections.push(rejection),
+            }
+        }
+        self.rounds += 1;
+        drawn
+    }
+
+    /// How many candidates to score: more where trials take long. Times are taken by powers of two, so that noise does not
+    /// change what is proposed.
+    fn effort(&self, space: &Space, want: usize) -> usize {
+        let instructions = |s: &Sketch| match s {
+            Sketch::Trace(trace) => trace.insts.len(),
+            Sketch::Function(_) => 30,
+        };
+        let longest = space.sketches().iter().map(instructions).max().unwrap_or(0);
+        let make = MAKE.0 + MAKE.1 * longest as f64;
+        let call = self.archive.best().map_or(0.0, |secs| secs.log2().round().exp2());
+        let trial = TRIAL + CALLS * call;
+        let seconds = TIME_SHARE / (1.0 - TIME_SHARE) * want as f64 * trial;
+        (seconds / make).clamp(EFFORT.0, EFFORT.1) as usize
+    }
+
+    fn first_generation(&self, space: &Space, effort: usize) -> Vec<Recipe> {
+        let mut recipes = Vec::new();
+        recipes.extend(self.seeds.iter().map(|&i| Recipe::Seed(i)));
+        if self.archive.best().is_none() {
+            recipes.extend(self.random(space, effort / 2));
+            return recipes;
+        }
+        if self.progress >= ENDGAME {
+            for centre in self.archive.elite(CENTRES) {
+                let steps = neighbours(&centre.genes.trace);
+                recipes.extend(steps.into_iter().map(|change| Recipe::Step(centre.genes.clone(), change)));
+            }
+            recipes.truncate(effort / 2);
+        }
+        recipes.extend(self.random(space, (effort as f64 * RANDOM) as usize));
+        recipes
+    }
+
+    /// Samples of all sketches in turn.
+    fn random(&self, space: &Space, n: usize) -> Vec<Recipe> {
+        let sketches = space.sketches().len();
+        (0..if sketches > 0 { n } else { 0 }).map(|i| Recipe::Random(i % sketches)).collect()
+    }
+
+    /// Mutants and children of the best, measured or predicted.
+    fn breed(&self, pool: &[Individual], n: usize, rng: &mut ChaCha8Rng) -> Vec<Recipe> {
+        let mut parents: Vec<(f64, &Parent)> =
+            self.archive.elite(ELITE).iter().map(|m| (m.secs.ln(), &m.genes)).collect();
+        if self.options.cost_model {
+            let mut best: Vec<&Individual> = pool.iter().collect();
+            best.sort_by(|a, b| a.score.total_cmp(&b.score));
+            parents.extend(best.iter().take(ELITE).map(|one| (one.score, &one.genes)));
+        }
+        parents.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if parents.is_empty() {
+            return Vec::new();
+        }
+        let weights = (0..parents.len()).map(|i| DECAY.powi(i as i32));
+        let mut recipes = Vec::with_capacity(n);
+        for _ in 0..n {
+            let parent = parents[weighted(rng, weights.clone())].1;
+            let other = parents[weighted(rng, weights.clone())].1;
+            recipes.push(if unit(rng) < CHILDREN && other.sketch == parent.sketch {
+                Recipe::Child(parent.clone(), other.clone())
+            } else {
+                // One change mostly, sometimes several at once.
+                let changes = 1 + (0..3).take_while(|_| unit(rng) < 0.35).count() as u32;
+                Recipe::Mutant(parent.clone(), changes)
+            });
+        }
+        recipes
+    }
+
+    /// Makes candidates, and scores those that are new.
+    fn extend(&mut self, pool: &mut Pool<'_>, cook: &Kitchen<'_>, recipes: &[Recipe]) {
+        let first = self.next;
+        self.next += recipes.len() as u64;
+        let Pool { seen, known, .. } = pool;
+        let made = in_order(recipes.len(), pool.jobs, |i| {
+            let is_known = |program| seen.contains(&program) || known.contains(&program);
+            let made = caught(|| cook.make(first + i as u64, &recipes[i], is_known));
+            made.map_err(|r| Rejection { sketch: Some(cook.sketch_of(&recipes[i])), ..r })
+        });
+        for made in made {
+            match made {
+                Ok((program, individual)) => {
+                    pool.drawn.met.push(program);
+                    let Some(mut one) = individual else {
+                        pool.drawn.duplicates += 1;
+                        continue;
+                    };
+                    // Two of one batch may be equal.
+                    if !known.insert(program) {
+                        pool.drawn.duplicates += 1;
+                        continue;
+                    }
+                    one.score = self.model.predict(&one.features);
+                    pool.found.push(one);
+                }
+                Err(rejection) => pool.drawn.rejections.push(rejection),
+            }
+        }
+    }
+
+    /// The candidates without those that cannot come near the best: even the measured one that was nearest to the least
+    /// that its program needs was further from it.
+    fn prune(&mut self, mut pool: Vec<Individual>) -> Vec<Individual> {
+        if !self.options.cost_model {
+            return pool;
+        }
+        if let (Some(best), Some(ratio)) = (self.archive.best(), self.model.least_ratio()) {
+            let pruned = &mut self.pruned;
+            pool.retain(|one| {
+                let is_hopeless = one.features.least * ratio > best * HOPELESS;
+                if is_hopeless {
+                    pruned.insert(one.program);
+                }
+                !is_hopeless
+            });
+        }
+        pool
+    }
+}
+
+/// Candidates of a round.
+struct Pool<'a> {
+    seen: &'a HashSet<u64>,
+    jobs: usize,
+    known: HashSet<u64>,
+    found: Vec<Individual>,
+    drawn: Drawn,
+}
+
+/// A panic in one candidate is a refusal of it.
+fn caught<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
+    isolated(work).unwrap_or_else(|message| {
+        Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
+    })
+}

@@ -1,0 +1,164 @@
+//! The cost model: how long a candidate will take.
+//!
+//! It starts from the analytical estimate and learns by which factor that is wrong, as a function of the features: the
+//! target is `ln(measured / estimate)`. What the estimate knows need not be learnt again, so few records help, also those
+//! of other programs on the same machine.
+
+mod quality;
+mod trees;
+
+pub use quality::{ranked_right, recall};
+pub use trees::{Example, Trees};
+
+use super::features::Features;
+
+/// Learns from measurements, and foretells.
+#[derive(Default)]
+pub struct CostModel {
+    lessons: Vec<Lesson>,
+    trees: Option<Trees>,
+    /// Lessons when the trees were made.
+    learnt: usize,
+    /// The residuals that were seen: nothing beyond is believed.
+    range: (f64, f64),
+}
+
+struct Lesson {
+    features: Features,
+    /// `ln(measured / estimate)`; for other programs, less their mean.
+    residual: f64,
+    secs: f64,
+    is_own: bool,
+}
+
+/// Measurements before anything is learnt: with fewer, the estimate is the better guide.
+const LEAST_LESSONS: usize = 12;
+/// While there are no more lessons, the trees are made anew whenever there is one.
+const FEW: usize = 200;
+/// What a measurement of another program counts, compared to one of this.
+const OTHERS: f64 = 0.3;
+
+impl CostModel {
+    /// Takes in a measurement of this program.
+    pub fn learn(&mut self, features: Features, secs: f64) {
+        let residual = residual(&features, secs);
+        self.lessons.push(Lesson { features, residual, secs, is_own: true });
+    }
+
+    /// Takes in measurements of another program. Only how they differ among themselves is believed.
+    pub fn learn_from_other(&mut self, measured: Vec<(Features, f64)>) {
+        let n = measured.len() as f64;
+        let mean = measured.iter().map(|(f, secs)| residual(f, *secs)).sum::<f64>() / n.max(1.0);
+        for (features, secs) in measured {
+            let residual = residual(&features, secs) - mean;
+            self.lessons.push(Lesson { features, residual, secs, is_own: false });
+        }
+    }
+
+    /// Measurements of this program.
+    pub fn n_own(&self) -> usize {
+        self.lessons.iter().filter(|l| l.is_own).count()
+    }
+
+    /// Makes the trees anew, if enough is new. Says how well they would have ranked what they are about to learn.
+    pub fn retrain(&mut self, seed: u64) {
+        let n = self.lessons.len();
+        let is_due = if n <= FEW { n > self.learnt } else { n >= self.learnt + self.learnt / 10 };
+        if n < LEAST_LESSONS || !is_due {
+            return;
+        }
+        self.report();
+        let own = || self.lessons.iter().filter(|l| l.is_own);
+        let offset = own().map(|l| l.residual).sum::<f64>() / (own().count() as f64).max(1.0);
+        let best = own().map(|l| l.secs).fold(f64::INFINITY, f64::min);
+        let mut examples: Vec<Example<'_>> = Vec::with_capacity(n);
+        for l in &self.lessons {
+            let (target, weight) = match l.is_own {
+                // What is near the best has to be told apart; of the rest it is enough that it is slow.
+                true => (l.residual, 0.1 + (best / l.secs).sqrt()),
+                false => (l.residual + offset, OTHERS),
+            };
+            examples.push(Example { values: &l.features.values, target, weight });
+        }
+        let targets = || examples.iter().map(|e| e.target);
+        self.range = (targets().fold(f64::INFINITY, f64::min), targets().fold(f64::NEG_INFINITY, f64::max));
+        self.trees = Some(Trees::fit(&examples, seed));
+        self.learnt = n;
+    }
+
+    /// The logarithm of the seconds to be expected.
+    pub fn predict(&self, features: &Features) -> f64 {
+        let estimate = features.estimate.max(f64::MIN_POSITIVE).ln();
+        match &self.trees {
+            Some(trees) => estimate + trees.predict(&features.values).clamp(self.range.0, self.range.1),
+            None => estimate,
+        }
+    }
+
+    /// The least ratio of a measured time of this program to what was said to be needed at least; `None` while too few
+    /// are known to rely on it.
+    pub fn least_ratio(&self) -> Option<f64> {
+        const ENOUGH: usize = 16;
+        let ratios = self.lessons.iter().filter(|l| l.is_own && l.features.least > 0.0);
+        let ratios: Vec<f64> = ratios.map(|l| l.secs / l.features.least).collect();
+        (ratios.len() >= ENOUGH).then(|| ratios.into_iter().fold(f64::INFINITY, f64::min))
+    }
+
+    /// Tells the log how what came in since the last training had been ranked.
+    fn report(&self) {
+        if self.trees.is_none() || !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        let new = || self.lessons[self.learnt..].iter().filter(|l| l.is_own);
+        let predicted: Vec<f64> = new().map(|l| self.predict(&l.features)).collect();
+        let measured: Vec<f64> = new().map(|l| l.secs).collect();
+        let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.2}"));
+        tracing::info!(
+            "cost model of {} measurements: of {} new ones it ranked {} of the pairs right and found {} of the 8 best",
+            self.learnt,
+            measured.len(),
+            shown(ranked_right(&predicted, &measured)),
+            shown(recall(&predicted, &measured, 8)),
+        );
+    }
+}
+
+fn residual(features: &Features, secs: f64) -> f64 {
+    (secs / features.estimate.max(f64::MIN_POSITIVE)).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features(x: f64, estimate: f64) -> Features {
+        Features { values: vec![x], estimate, least: estimate / 2.0 }
+    }
+
+    #[test]
+    fn it_starts_from_the_estimate() {
+        let mut model = CostModel::default();
+        assert_eq!(model.predict(&features(0.0, 1.0)), 0.0);
+        // Where the feature is 1, the estimate is four times too low.
+        for i in 0..20 {
+            let (x, estimate) = (f64::from(i % 2), f64::from(1 + i % 7));
+            model.learn(features(x, estimate), estimate * if i % 2 == 1 { 4.0 } else { 1.0 });
+        }
+        model.retrain(0);
+        let (slow, fast) = (model.predict(&features(1.0, 2.0)), model.predict(&features(0.0, 4.0)));
+        assert!(slow > fast, "{slow} is to be more than {fast}");
+        assert!((slow - 8f64.ln()).abs() < 0.2, "{slow}");
+        assert_eq!(model.least_ratio(), Some(2.0));
+    }
+
+    #[test]
+    fn other_programs_count_by_their_differences() {
+        let mut model = CostModel::default();
+        let measured = |i: i32| (features(f64::from(i % 2), 1.0), if i % 2 == 1 { 3000.0 } else { 1000.0 });
+        model.learn_from_other((0..40).map(measured).collect());
+        model.retrain(0);
+        let ratio = (model.predict(&features(1.0, 1.0)) - model.predict(&features(0.0, 1.0))).exp();
+        assert!((2.0..3.3).contains(&ratio), "{ratio}");
+        assert_eq!(model.least_ratio(), None);
+    }
+}
