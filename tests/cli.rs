@@ -93,6 +93,7 @@ fn five_programs_are_measured_once() {
         "valid",
         "errors",
         "rejected",
+        "pruned",
         "resumed",
         "stop_reason",
         "distinct_programs",
@@ -162,7 +163,18 @@ fn the_budget_is_a_total_and_streams_are_apart() {
     assert_eq!(attempts, 2, "every attempt is told with its trace:\n{}", verbose.err);
     // A file is no terminal: no bar, no colours.
     assert!(!verbose.err.contains('\x1b') && !verbose.out.contains('\x1b'));
-    let limited = succeeds(&["tune", MATMUL, "--work-dir", text(&db), "--trials", "100000", "--max-seconds", "1.5"]);
+    let limited = succeeds(&[
+        "tune",
+        MATMUL,
+        "--space",
+        "tvm",
+        "--work-dir",
+        text(&db),
+        "--trials",
+        "100000",
+        "--max-seconds",
+        "1.5",
+    ]);
     assert!(limited.err.contains("time is up"), "{}", limited.err);
 }
 
@@ -197,7 +209,7 @@ fn several_functions_are_listed_with_totals() {
     assert!((weighted - json["weighted_us"].as_f64().expect("a number")).abs() < 1e-9, "{json:#}");
     assert!(of(0, "bound_us") > 0.0 && of(1, "bound_fraction") > 0.0);
     // The table, and its totals.
-    let head = "ID  name  FLOP  weight  GFLOP/s  of peak  latency µs  weighted µs  trials  done";
+    let head = "ID  name  FLOP  weight  GFLOP/s  of peak  of bound  latency µs  weighted µs  trials  done";
     assert!(r.err.contains(head) && r.err.contains(" trials, weighted latency "), "{}", r.err);
     assert!(!r.err.contains('\x1b'), "{}", r.err);
     let best = succeeds(&["apply-best", text(&file), "--work-dir", text(&db), "--frozen"]);
@@ -249,7 +261,7 @@ fn no_valid_schedule_says_why() {
     let args = ["tune", MATMUL, "--space", text(&space), "--work-dir", text(&db), "--trials", "4"];
     let r = run(&args);
     assert_eq!(r.code, 1, "{}", r.err);
-    assert!(r.err.contains("no valid schedule for `main`: the space refused all 256 candidates"), "{}", r.err);
+    assert!(r.err.contains("no valid schedule for `main`: the space refused all "), "{}", r.err);
     assert!(r.err.contains("schedule, fuse: "), "{}", r.err);
 }
 
@@ -338,6 +350,68 @@ fn candidates_do_not_depend_on_jobs() {
     assert_eq!(programs("3"), one);
 }
 
+const BLOCK: &str = "workloads/transformer_block.tir";
+
+#[test]
+fn a_short_time_is_kept_to_with_several_functions() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let start = Instant::now();
+    let args = ["tune", BLOCK, "--max-seconds", "0.2", "--work-dir", text(&db), "--format", "json"];
+    let r = succeeds(&args);
+    // The finals of four functions come on top; the machine may be busy.
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    let json: Value = serde_json::from_str(&r.out).expect("JSON");
+    assert_eq!(json["stop_reason"], "time is up", "{json:#}");
+    // Too few trials for all functions are no error either.
+    let r = succeeds(&["tune", BLOCK, "--trials", "1", "--work-dir", text(&dir.path().join("one"))]);
+    assert!(r.out.contains("not measured") && r.out.contains("  1 trial: 1 valid"), "{}", r.out);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_of_several_functions_ends_well() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let args = ["tune", BLOCK, "--work-dir", text(&db), "--trials", "100000", "--format", "json"];
+    let child = tvmr(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let table = db.join("database_tuning_record.json");
+    let start = Instant::now();
+    while fs::read_to_string(&table).map_or(0, |t| t.lines().count()) < 20 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().expect("kill").success());
+    let r = ran(child.wait_with_output().expect("an end"));
+    assert_eq!(r.code, 130, "{}", r.err);
+    let json: Value = serde_json::from_str(&r.out).expect("JSON, although it was interrupted");
+    let trials = |t: &Value| t["trials"].as_u64().expect("a number");
+    let sum: u64 = json["tasks"].as_array().expect("tasks").iter().map(trials).sum();
+    assert_eq!((trials(&json), &json["stop_reason"]), (sum, &"interrupted".into()));
+    succeeds(&["db", "verify", "--work-dir", text(&db)]);
+}
+
+#[test]
+fn two_tuners_share_a_database() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let start = |seed: &str| {
+        let args = ["tune", MATMUL, "--space", TILES, "--trials", "60", "--work-dir", text(&db), "--seed", seed];
+        tvmr(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+    };
+    for child in [start("1"), start("2")] {
+        let r = ran(child.wait_with_output().expect("an end"));
+        assert_eq!(r.code, 0, "{}", r.err);
+    }
+    succeeds(&["db", "verify", "--work-dir", text(&db)]);
+    let list = succeeds(&["db", "list", "--work-dir", text(&db), "--format", "json"]);
+    let list: Value = serde_json::from_str(&list.out).expect("JSON");
+    // Each sees what the other has written after its own rounds: the last ones may come on top of the total.
+    let trials = list["workloads"][0]["trials"].as_u64().expect("a number");
+    assert!((60..60 + 32).contains(&trials), "{list:#}");
+}
+
 // ---- space -----------------------------------------------------------------------------------------------------
 
 #[test]
@@ -387,9 +461,9 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
     let r = succeeds(&["tune", MATMUL, "--trials", "16", "--work-dir", db, "--format", "json"]);
     let json: Value = serde_json::from_str(&r.out).expect("JSON");
     let best = succeeds(&["apply-best", MATMUL, "--work-dir", db]);
-    assert!(best.out.contains("C_init") && best.err.contains("µs"), "{}{}", best.out, best.err);
+    assert!(!best.out.contains("T.grid(128, 128, 128)") && best.err.contains("µs"), "{}{}", best.out, best.err);
     let trace = succeeds(&["print-trace", MATMUL, "--work-dir", db]);
-    assert!(trace.out.contains("sample_perfect_tile"), "{}", trace.out);
+    assert!(trace.out.contains("sch.split("), "{}", trace.out);
     // The trace gives the same program, as text, as JSON, and as a space.
     let file = dir.path().join("trace.py");
     fs::write(&file, &trace.out).expect("a file");
@@ -438,6 +512,42 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
     assert_eq!(succeeds(&["apply-best", MATMUL, "--work-dir", db, "-o", text(&out)]).out, "");
     assert_eq!(fs::read_to_string(&out).expect("the output"), best.out);
     fails(&["apply-best", MATMUL, "--work-dir", db, "-o", "/nowhere/best.tir"], 3, "cannot write `/nowhere/best.tir`");
+}
+
+#[test]
+fn what_tvm_does_not_take_of_a_trace_is_marked() {
+    let dir = dir();
+    let (db, space) = (dir.path().join("db"), dir.path().join("ours.py"));
+    let program = "workloads/matmul_relu.tir";
+    fs::write(
+        &space,
+        "def ours(sch):
+    y = sch.get_block(\"Y\", \"main\")
+    i, j, k = sch.get_loops(y)
+    j0, j1 = sch.split(j, [None, 64])
+    sch.reorder(i, j0, k, j1)
+    sch.annotate(y, \"note\", [[1], 2])
+    sch.transform_layout(y, (\"write\", 0), lambda a, b: (a, b))
+",
+    )
+    .expect("a file");
+    let with = |args: &[&str]| succeeds(&[args, &[program, "--work-dir", text(&db)]].concat());
+    with(&["tune", "--space", text(&space)]);
+    let rank = (1..=2).map(|r| r.to_string()).find(|rank| with(&["print-trace", "--rank", rank]).out.contains("split"));
+    let rank = rank.expect("the schedule is the first or, behind the program as written, the second");
+    let python = with(&["print-trace", "--rank", &rank]);
+    let marked: Vec<usize> =
+        python.out.lines().enumerate().filter(|(_, l)| l.ends_with("  # not in TVM")).map(|(i, _)| i + 1).collect();
+    let [line] = marked[..] else { panic!("{}", python.out) };
+    assert!(python.out.lines().nth(line - 1).is_some_and(|l| l.contains("annotate")), "{}", python.out);
+    assert!(python.err.contains(&format!("line {line} does not replay in TVM 0.27")), "{}", python.err);
+    // In JSON the index map is another one.
+    let json = with(&["print-trace", "--rank", &rank, "--format", "json"]);
+    assert_eq!(json.err.matches("does not replay in TVM 0.27").count(), 2, "{}", json.err);
+    // A comment changes nothing.
+    let file = dir.path().join("trace.py");
+    fs::write(&file, &python.out).expect("a file");
+    succeeds(&["apply", program, "--trace", text(&file)]);
 }
 
 #[test]
@@ -529,6 +639,9 @@ fn wrong_arguments_are_told() {
         (&["tune", MATMUL, "--strategy", "guess"], "possible values: evolutionary, random, replay"),
         (&["tune", MATMUL, "--isa", "sse9"], "expected one of `portable`"),
         (&["tune", MATMUL, "--space", "atuo"], "there is no space `atuo`"),
+        (&["tune", MATMUL, "--trails", "3"], "a similar argument exists: '--trials'"),
+        (&["tune", MATMUL, "--seed-from", "Cargo.toml", "--work-dir", none], "`Cargo.toml` is not a directory"),
+        (&["space", MATMUL, "--samples", "0"], "expected a whole number from 1 to 100000"),
         (&["tune", MATMUL, "--space", "workloads/schedules/matmul_fiv.py"], "matmul_five.py"),
         (&["tune", MATMUL, "--func", "mian"], "there is `main`"),
         (&["tune", MATMUL, "--bind", "n"], "expected `name=value`"),
@@ -594,7 +707,12 @@ fn missing_databases_are_told() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    for args in [&["fmt", MATMUL][..], &["--help"], &["db", "list", "--format", "json", "--work-dir", "/nowhere"]] {
+    for args in [
+        &["fmt", MATMUL][..],
+        &["--help"],
+        &["db", "list", "--format", "json", "--work-dir", "/nowhere"],
+        &["space", MATMUL],
+    ] {
         let mut child = tvmr(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
         // The reader leaves before anything is written.
         drop(child.stdout.take());

@@ -74,7 +74,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
             // The instructions are the last lines, one each; lines count from 1.
             let head = text.lines().count().saturating_sub(trace.insts.len());
             tell_beyond("line", beyond.iter().map(|(i, why)| (head + i + 1, why.as_str())), console);
-            text
+            text + "\n"
         }
         TraceFormat::Json => {
             let beyond = trace.beyond_tvm(TraceForm::Json);

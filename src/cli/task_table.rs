@@ -1,20 +1,20 @@
 //! The table of functions that share the trials of a run.
 //!
 //! ```text
-//! ID  name    FLOP  weight  GFLOP/s  of peak  latency µs  weighted µs  trials  done
-//!  0  qkv   1.0e08       3     80.1     0.48      1252.3       3756.9      48
-//!  1  relu  1.3e05       1      9.3     0.06        14.1         14.1      16  yes
+//! ID  name    FLOP  weight  GFLOP/s  of peak  of bound  latency µs  weighted µs  trials  done
+//!  0  qkv   1.0e08       3     80.1     0.48      0.48      1252.3       3756.9      48
+//!  1  relu  1.3e05       1      9.3     0.06      0.97        14.1         14.1      16  yes
 //! 64 trials, weighted latency 3771.0 µs
 //! ```
 //!
-//! The columns are those that TVM shows, and the share of the machine's peak.
+//! The columns are those that TVM shows, and the shares of the machine's peak and of what the function could reach on it.
 
 use crate::tune::events::TaskState;
 
-const HEAD: [&str; 10] =
-    ["ID", "name", "FLOP", "weight", "GFLOP/s", "of peak", "latency µs", "weighted µs", "trials", "done"];
+const HEAD: [&str; 11] =
+    ["ID", "name", "FLOP", "weight", "GFLOP/s", "of peak", "of bound", "latency µs", "weighted µs", "trials", "done"];
 /// Columns of text are flush left, those of numbers flush right.
-const IS_TEXT: [bool; 10] = [false, true, false, false, false, false, false, false, false, true];
+const IS_TEXT: [bool; 11] = [false, true, false, false, false, false, false, false, false, false, true];
 
 /// The table, of at most `rows` functions, without a final line break.
 pub fn render(tasks: &[TaskState<'_>], rows: usize) -> String {
@@ -51,6 +51,7 @@ fn row(i: usize, task: &TaskState<'_>) -> Vec<String> {
         task.weight.to_string(),
         or_dash(rate.map(|r| format!("{:.1}", r / 1e9))),
         or_dash(rate.zip(task.peak_flops).map(|(r, peak)| format!("{:.2}", r / peak))),
+        or_dash(task.bound.zip(task.best).map(|(bound, best)| format!("{:.2}", bound / best))),
         or_dash(task.best.map(micros)),
         or_dash(task.best.map(|b| micros(b * task.weight as f64))),
         task.trials.to_string(),
@@ -94,7 +95,7 @@ mod tests {
             flops: 1.0027e8,
             peak_flops: Some(166e9),
             best: Some(1.2523e-3),
-            bound: None,
+            bound: Some(0.6e-3),
             trials: 48,
             is_done: false,
         };
@@ -103,6 +104,7 @@ mod tests {
             weight: 1,
             flops: 512.0,
             peak_flops: None,
+            bound: None,
             best: Some(1.25e-6),
             is_done: true,
             trials: 8,
@@ -110,10 +112,10 @@ mod tests {
         };
         let none = TaskState { best: None, trials: 0, ..qkv };
         let expected = "\
-ID  name     FLOP  weight  GFLOP/s  of peak  latency µs  weighted µs  trials  done
- 0  qkv    1.0e08       3     80.1     0.48      1252.3       3756.9      48
- 1  a_sum     512       1      0.4        -        1.25         1.25       8  yes
- 2  qkv    1.0e08       3        -        -           -            -       0
+ID  name     FLOP  weight  GFLOP/s  of peak  of bound  latency µs  weighted µs  trials  done
+ 0  qkv    1.0e08       3     80.1     0.48      0.48      1252.3       3756.9      48
+ 1  a_sum     512       1      0.4        -         -        1.25         1.25       8  yes
+ 2  qkv    1.0e08       3        -        -         -           -            -       0
 56 trials, weighted latency of 2 functions 3758.2 µs";
         assert_eq!(render(&[qkv, sum, none], 9), expected);
         assert!(render(&[qkv, sum], 1).contains("… and 1 more\n56 trials"));

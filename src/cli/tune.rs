@@ -160,11 +160,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
 
 /// The databases that a search begins with.
 fn seed_from(dirs: &[PathBuf], console: Console) -> Result<Vec<Arc<Database>>, Failure> {
-    let open = |dir: &PathBuf| match records::open(dir, console)? {
-        Some(db) => Ok(Arc::new(db)),
-        None => {
-            let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
-            Err(Failure::Usage(format!("there is no database in `{}`", dir.display()), help))
+    let open = |dir: &PathBuf| {
+        let help = || "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
+        if dir.exists() && !dir.is_dir() {
+            return Err(Failure::Usage(format!("`{}` is not a directory", dir.display()), help()));
+        }
+        match records::open(dir, console)? {
+            Some(db) => Ok(Arc::new(db)),
+            None => Err(Failure::Usage(format!("there is no database in `{}`", dir.display()), help())),
         }
     };
     dirs.iter().map(open).collect()
@@ -281,6 +284,7 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
     let us = |us: f64| Seconds(us * 1e-6);
     // Writing to a string cannot fail.
     match task.best_us {
+        None if task.trials == 0 && task.problem.is_none() => text += "not measured",
         None => text += "nothing valid",
         Some(best) => {
             let _ = write!(text, "{}", us(best));
@@ -304,9 +308,11 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
         (None, _) => {}
     }
     let errors: u64 = task.errors.values().sum();
-    let _ = write!(text, "  {} trials: {} valid, {errors} failed", task.trials, task.valid);
+    let trials = counted(task.trials, "trial", "trials");
+    let _ = write!(text, "  {trials}: {} valid, {errors} failed", task.valid);
     if task.rejected > 0 {
-        let _ = write!(text, "; {} more candidates were refused by the space", task.rejected);
+        let more = counted(task.rejected, "more candidate was", "more candidates were");
+        let _ = write!(text, "; {more} refused by the space");
     }
     if task.pruned > 0 {
         let _ = write!(text, "; {} were passed over as too slow by any measure", task.pruned);
@@ -317,6 +323,10 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
         text += "  results were NOT checked\n";
     }
     text
+}
+
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// A line for several functions.
@@ -336,7 +346,7 @@ fn all_together(summary: &Summary) -> String {
         }
         (None, _) => {}
     }
-    let _ = writeln!(text, "{} trials, {:.2} s", total.trials, total.elapsed_s);
+    let _ = writeln!(text, "{}, {:.2} s", counted(total.trials, "trial", "trials"), total.elapsed_s);
     text
 }
 
@@ -349,4 +359,41 @@ fn document(summary: &Summary) -> Value {
     let mut total = value(&summary.total);
     total["tasks"] = summary.tasks.iter().map(value).collect();
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_valid_schedule_every_sketch_says_why() {
+        let reason = |by: &str, message: &str| FailureCount {
+            stage: "schedule".into(),
+            by: by.into(),
+            message: message.into(),
+            count: 1,
+        };
+        let sketch = |n, tried, refused, reason| SketchCount { sketch: Some(n), tried, failed: tried, refused, reason };
+        let task = TaskSummary {
+            func: "f".into(),
+            rejected: 20,
+            failures: vec![reason("fuse", "the loops are apart")],
+            sketches: vec![
+                sketch(1, 0, 20, Some(reason("fuse", "the loops are apart"))),
+                sketch(2, 3, 0, Some(reason("timeout", "stopped after 20 ms"))),
+            ],
+            trials: 3,
+            ..TaskSummary::default()
+        };
+        let text = no_schedule(&task).expect("nothing is valid");
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "no valid schedule for `f`: all 3 candidates failed; most often `fuse` said: the loops are apart",
+                "sketch 1: 0 tried, 0 failed, 20 refused; most often `fuse` said: the loops are apart",
+                "sketch 2: 3 tried, 3 failed, 0 refused; most often `timeout` said: stopped after 20 ms",
+            ]
+        );
+    }
 }

@@ -123,6 +123,11 @@ impl Database {
         self.lock.is_unsupported()
     }
 
+    /// The number of usable records, of all workloads, as far as they have been read.
+    pub fn n_records(&self) -> usize {
+        self.records.records.entries.len()
+    }
+
     /// Reads what others have written since the database was opened or last refreshed.
     pub fn refresh(&mut self) -> Result<(), DatabaseError> {
         let guard = self.lock.hold(Mode::Shared)?;

@@ -6,17 +6,29 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     start: Duration,
+    max_time: Option<Duration>,
     /// When no further candidate is measured.
     end: Option<Duration>,
 }
 
-/// Kept for the final: its own time, and that of the benchmark behind it.
+/// Kept for a final: its own time, and that of the benchmark behind it.
 const FINAL: Duration = Duration::from_millis(800);
+/// The same for each further function: most finals are between few.
+const FURTHER_FINAL: Duration = Duration::from_millis(350);
 
 impl Budget {
     /// A run that begins at `now` and may take so long. The last part of it, at most a fifth, belongs to the final.
     pub fn new(now: Duration, max_time: Option<Duration>) -> Budget {
-        Budget { start: now, end: max_time.and_then(|t| now.checked_add(t.saturating_sub(FINAL.min(t / 5)))) }
+        let mut budget = Budget { start: now, max_time, end: None };
+        budget.reserve_finals(1);
+        budget
+    }
+
+    /// Keeps time for the finals of so many functions.
+    pub fn reserve_finals(&mut self, functions: usize) {
+        let further = u32::try_from(functions.saturating_sub(1)).unwrap_or(u32::MAX);
+        let finals = FINAL.saturating_add(FURTHER_FINAL.saturating_mul(further));
+        self.end = self.max_time.and_then(|t| self.start.checked_add(t.saturating_sub(finals.min(t / 5))));
     }
 
     /// Is the time up?
@@ -56,6 +68,10 @@ mod tests {
         assert!(!Budget::new(secs(1.0), None).is_up(secs(1e9)));
         assert!(!Budget::new(secs(1.0), Some(Duration::MAX)).is_up(secs(1e9)));
         assert_eq!(budget.elapsed(secs(3.0)), secs(2.0));
+        // Each of several functions has one.
+        let mut several = budget;
+        several.reserve_finals(3);
+        assert!(!several.is_up(secs(9.4)) && several.is_up(secs(9.6)));
     }
 
     #[test]

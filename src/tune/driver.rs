@@ -14,7 +14,7 @@ use super::share;
 use super::summary::{Summary, TaskSummary};
 use super::task::Task;
 use super::workload::Workload;
-use crate::database::{Database, DatabaseError};
+use crate::database::{Database, DatabaseError, Role};
 use crate::ir::Module;
 use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Machine, Rules, Space, generate};
@@ -49,7 +49,9 @@ pub fn tune<B: Backend>(
     interrupt: &Interrupt,
 ) -> Result<Summary, TuneError> {
     let budget = Budget::new(backend.now(), config.max_time);
-    let mut driver = Driver { backend, config, db, observer, interrupt, budget, tasks: Vec::new(), n_trials: 0 };
+    let n_records = db.n_records();
+    let mut driver =
+        Driver { backend, config, db, observer, interrupt, budget, tasks: Vec::new(), n_trials: 0, n_records };
     driver.open(module, functions)?;
     driver.run()?;
     driver.finish()?;
@@ -90,6 +92,8 @@ pub(super) struct Driver<'a, B: Backend> {
     pub tasks: Vec<Task<B>>,
     /// Trials of this run.
     pub n_trials: u64,
+    /// Records of the database that are taken note of.
+    pub n_records: usize,
 }
 
 impl<B: Backend> Driver<'_, B> {
@@ -119,6 +123,7 @@ impl<B: Backend> Driver<'_, B> {
             task.best = self.db.best(id, &filter)?.0.and_then(|r| r.secs());
             self.tasks.push(task);
         }
+        self.budget.reserve_finals(self.tasks.len());
         let names: Vec<String> = self.tasks.iter().map(|t| t.workload.name.as_str().to_owned()).collect();
         let (done, wanted) = (self.trials(), self.config.trials);
         // What is done already is not measured again, not even the machine.
@@ -149,6 +154,7 @@ impl<B: Backend> Driver<'_, B> {
 
     fn run(&mut self) -> Result<(), TuneError> {
         loop {
+            self.catch_up();
             if let Some(reason) = self.end() {
                 self.tasks.iter_mut().for_each(|t| t.stop(reason));
                 return Ok(());
@@ -165,6 +171,22 @@ impl<B: Backend> Driver<'_, B> {
             let open = standings.iter().filter(|s| s.is_open).count().max(1);
             self.round(index, ROUND.min(left.div_ceil(open)).min(left))?;
             self.tell_standings();
+        }
+    }
+
+    /// Takes note of what other processes have written into the database since: it counts, and is not tried again.
+    fn catch_up(&mut self) {
+        if self.db.n_records() == self.n_records {
+            return;
+        }
+        self.n_records = self.db.n_records();
+        let filter = self.config.setting.filter();
+        for task in &mut self.tasks {
+            let pending = task.waiting.iter().map(|(_, r, _)| r).chain(&task.unwritten);
+            let pending = pending.filter(|r| r.context.role == Role::Trial).count() as u64;
+            task.trials = self.db.counts(task.id, &filter).trials + pending;
+            let Some(proposer) = &mut task.proposer else { continue };
+            self.db.programs(task.id, &filter).into_iter().for_each(|program| proposer.skip(program));
         }
     }
 

@@ -296,6 +296,7 @@ impl<B: Backend> Driver<'_, B> {
         }
         let records = std::mem::take(&mut self.tasks[index].unwritten);
         let (committed, secs) = self.timed(|d| d.db.commit(&records));
+        self.n_records += records.len();
         self.tasks[index].breakdown.database += secs;
         Ok(committed?)
     }

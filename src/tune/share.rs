@@ -28,21 +28,29 @@ const HISTORY: f64 = 0.2;
 const UNKNOWN_ROOM: f64 = 0.5;
 /// A function whose bound is this share of its best time is as good as done: others come first.
 const SATURATED: f64 = 0.95;
+/// A bound that lies this far above what was reached was measured on a machine that was busy then, and says nothing.
+const REFUTED: f64 = 1.1;
 
 impl Standing {
     /// Is it as good as its bound, so that others should come first?
     pub fn is_saturated(&self) -> bool {
-        match (self.bound, self.bests.last().copied().flatten()) {
-            (Some(bound), Some(best)) => bound >= best * SATURATED,
-            _ => false,
-        }
+        self.best().is_some_and(|best| self.bound_below(best).is_some_and(|bound| bound >= best * SATURATED))
+    }
+
+    fn best(&self) -> Option<f64> {
+        self.bests.last().copied().flatten()
+    }
+
+    /// The bound, unless the best time refutes it.
+    fn bound_below(&self, best: f64) -> Option<f64> {
+        self.bound.filter(|&bound| bound <= best * REFUTED)
     }
 
     /// Seconds that a further round promises to take off, weighted; `None` while nothing was right.
     fn gain(&self) -> Option<f64> {
         let rounds = self.bests.len();
-        let best = self.bests.last().copied().flatten()?;
-        let room = self.bound.map_or(best * UNKNOWN_ROOM, |bound| best - bound).max(0.0);
+        let best = self.best()?;
+        let room = self.bound_below(best).map_or(best * UNKNOWN_ROOM, |bound| best - bound).max(0.0);
         let before = self.bests[rounds.saturating_sub(WINDOW + 1)].unwrap_or(best);
         let taken_off = (before - best).max(0.0) / WINDOW as f64;
         let promise = HISTORY * taken_off + (1.0 - HISTORY) * room / rounds as f64;
@@ -137,6 +145,8 @@ mod tests {
         let open = Standing { bound: Some(1e-9), ..task(&[1e-6]) };
         assert_eq!(shares(vec![done.clone(), open.clone()], 10), [0, 10]);
         assert_eq!(next(&[done.clone(), Standing { is_open: false, ..open }]), Some(0));
+        // A bound that is beaten by far was none.
+        assert!(!Standing { bound: Some(1.2), ..task(&[1.0]) }.is_saturated());
         // A first round is due to everybody.
         assert_eq!(next(&[Standing { bests: vec![], ..done.clone() }, done]), Some(0));
     }
