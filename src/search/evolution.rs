@@ -258,10 +258,11 @@ impl Evolution {
         recipes
     }
 
-    /// Samples of all sketches in turn.
+    /// Samples of all sketches in turn, beginning with another one in each round.
     fn random(&self, space: &Space, n: usize) -> Vec<Recipe> {
         let sketches = space.sketches().len();
-        (0..if sketches > 0 { n } else { 0 }).map(|i| Recipe::Random(i % sketches)).collect()
+        let first = self.rounds as usize * n;
+        (0..if sketches > 0 { n } else { 0 }).map(|i| Recipe::Random((first + i) % sketches)).collect()
     }
 
     /// Mutants and children of the best, measured or predicted.
