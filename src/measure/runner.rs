@@ -65,7 +65,8 @@ pub enum Outcome {
 /// A candidate's time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measurement {
-    /// Seconds of a call, as they rank candidates: the incumbent's seconds times the ratio of the race.
+    /// Seconds of a call, as they rank candidates: the incumbent's seconds times the ratio of the race, but no less than
+    /// the fastest batch took.
     pub secs: f64,
     /// Seconds per call of every batch.
     pub batch_secs: Vec<f64>,
@@ -157,10 +158,10 @@ const LIMIT_FACTOR: u32 = 10;
 const FIRST_LOOK: f64 = 1.5;
 /// Kernels shorter than this are so disturbed by cold caches in a single run that it says nothing.
 const SHORT: Duration = Duration::from_millis(1);
-/// Seconds of a run that is so long that cold caches are nothing to it.
-const LONG: f64 = 0.1;
+/// Seconds of a run that is so long that cold caches are next to nothing to it.
+const LONG: f64 = 5e-3;
 /// A candidate with so long a run that is slower than this at the first look is not raced.
-const LONG_LOOK: f64 = 1.2;
+const LONG_LOOK: f64 = 1.25;
 /// An incumbent of so many seconds is not raced against candidates that are clearly faster.
 const SLOW: f64 = 5e-3;
 /// What clearly faster is.
@@ -375,8 +376,10 @@ impl<T: Timer> InProcess<T> {
         match raced {
             Ok(Race { candidate_secs, incumbent_secs: i_secs, calls, ratio, standing, .. }) => {
                 self.monitor.note(&i_secs);
+                // When the incumbent was held up most of the time, the ratio is too good to be true.
+                let fastest = candidate_secs.iter().copied().fold(f64::INFINITY, f64::min);
                 Ok(Measurement {
-                    secs: ratio * incumbent_secs,
+                    secs: (ratio * incumbent_secs).max(fastest),
                     batch_secs: candidate_secs,
                     calls,
                     stage: Stage::Raced,

@@ -344,3 +344,108 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection
         Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Module;
+    use crate::schedule::Schedule;
+    use crate::script::{ParseOptions, parse};
+    use crate::search::{Proposer, Strategy};
+    use crate::space::{Machine as Described, Rules, generate};
+    use crate::target::Isa;
+    use crate::target::tests::cascadelake;
+
+    const MATMUL: &str = include_str!("../../workloads/matmul.tir");
+
+    fn module() -> Module {
+        parse(MATMUL, "matmul", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module
+    }
+
+    /// TVM's space, which is large and has no seeds.
+    fn proposer(strategy: Strategy, seed: u64) -> Proposer {
+        let module = module();
+        let space = generate(&module, 0, Rules::tvm(1)).unwrap_or_else(|e| panic!("{e}"));
+        Proposer::new(Schedule::new(&module, 0), 0, space, strategy, seed)
+    }
+
+    fn evolutionary(cost_model: bool) -> Strategy {
+        let machine = Machine::of(&cascadelake(), Isa::Avx512, false, 1);
+        Strategy::Evolutionary(Options { machine, seeds: true, cost_model })
+    }
+
+    /// A made-up time: how far the decisions are from some that no estimate would prefer.
+    fn cost(trace: &Trace) -> f64 {
+        let wanted = [4.0, 2.0, 16.0, 1.0, 1.0, 8.0, 4.0, 4.0, 2.0, 64.0];
+        let sizes = trace.decisions().filter_map(|(_, d)| match d {
+            crate::schedule::arg::Decision::Ints(sizes) => Some(sizes),
+            crate::schedule::arg::Decision::Int(_) => None,
+        });
+        let far = sizes.flatten().zip(wanted).map(|(&s, w): (&i64, f64)| (s as f64 / w).log2().abs()).sum::<f64>();
+        1e-5 * (1.0 + far)
+    }
+
+    /// The best cost after so many trials, and the programs that were tried.
+    fn search(mut p: Proposer, trials: usize, jobs: usize) -> (f64, Vec<u64>) {
+        let (mut best, mut tried) = (f64::INFINITY, Vec::new());
+        while tried.len() < trials {
+            p.set_progress(tried.len() as f64 / trials as f64);
+            let round = p.round(16, jobs);
+            assert!(!round.candidates.is_empty());
+            for c in round.candidates {
+                let secs = cost(&c.schedule.trace().without_postproc());
+                best = best.min(secs);
+                assert!(!tried.contains(&c.program), "nothing is tried twice");
+                tried.push(c.program);
+                p.learn(c.program, Some(secs));
+            }
+        }
+        (best, tried)
+    }
+
+    #[test]
+    fn it_finds_what_chance_does_not() {
+        let median = |strategy: &dyn Fn() -> Strategy| {
+            let mut found: Vec<f64> = (0..5).map(|seed| search(proposer(strategy(), seed), 96, 2).0).collect();
+            found.sort_by(f64::total_cmp);
+            found[2]
+        };
+        let random = median(&|| Strategy::Random);
+        let with_model = median(&|| evolutionary(true));
+        let without = median(&|| evolutionary(false));
+        assert!(with_model < 0.7 * random, "{with_model} is to be well below {random}");
+        assert!(without < 0.8 * random, "{without} is to be below {random}");
+    }
+
+    #[test]
+    fn threads_change_nothing() {
+        let tried = |jobs| search(proposer(evolutionary(true), 3), 48, jobs).1;
+        let one = tried(1);
+        assert_eq!(tried(2), one);
+        assert_eq!(tried(5), one);
+    }
+
+    #[test]
+    fn seeds_come_first() {
+        let module = module();
+        let described = Described::new(&cascadelake(), Isa::Avx512, 1);
+        let space = generate(&module, 0, Rules::auto(described)).unwrap_or_else(|e| panic!("{e}"));
+        let n = space.seeds().len();
+        assert!(n > 0);
+        let mut p = Proposer::new(Schedule::new(&module, 0), 0, space, evolutionary(true), 0);
+        let round = p.round(16, 1);
+        assert_eq!(round.candidates.len(), 16);
+        assert!(round.candidates.iter().filter(|c| c.index < n as u64).count() >= n.min(12));
+    }
+
+    #[test]
+    fn what_was_wrong_is_no_parent() {
+        let mut p = proposer(evolutionary(true), 0);
+        let round = p.round(16, 1);
+        for c in &round.candidates {
+            p.learn(c.program, Some(1e-3));
+            p.learn(c.program, None);
+        }
+        assert!(!p.round(16, 1).candidates.is_empty());
+    }
+}

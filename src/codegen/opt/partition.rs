@@ -58,7 +58,7 @@ fn is_comparison(arena: &Arena, e: ExprId) -> bool {
 const MAX_STORES: usize = 24;
 
 /// Stores that may come out of one loop with reductions inside: each becomes a register tile written out.
-const MAX_SUMS: usize = 6;
+const MAX_SUMS: usize = 8;
 
 struct Partition {
     ranges: Ranges,

@@ -201,6 +201,15 @@ impl Asm {
         self.address((dst.0 & 7) << 3, base, disp, i8::try_from(disp).ok());
     }
 
+    /// `prefetcht0 [base + disp]`.
+    pub fn prefetch(&mut self, base: Gpr, disp: i32) {
+        if base.0 >= 8 {
+            self.bytes.push(0x41);
+        }
+        self.bytes.extend([0x0F, 0x18]);
+        self.address(1 << 3, base, disp, i8::try_from(disp).ok());
+    }
+
     /// `mov dst, imm`, 64 bits.
     pub fn set(&mut self, dst: Gpr, value: u64) {
         match u32::try_from(value) {

@@ -421,6 +421,10 @@ pub(super) enum Inst {
         dst: VReg,
         src: VReg,
     },
+    /// Brings a cache line nearer; of any address.
+    Prefetch {
+        mem: Mem,
+    },
 }
 
 impl Inst {
@@ -435,6 +439,7 @@ impl Inst {
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::FirstLanes { .. }
+            | Inst::Prefetch { .. }
             | Inst::Arg { .. } => SmallVec::new(),
             Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
             Inst::StoreMasked { src, mask, .. } => SmallVec::from_slice(&[src, mask]),
@@ -463,7 +468,8 @@ impl Inst {
             | Inst::Store { .. }
             | Inst::StoreMasked { .. }
             | Inst::StoreNarrow { .. }
-            | Inst::StoreLow { .. } => None,
+            | Inst::StoreLow { .. }
+            | Inst::Prefetch { .. } => None,
             Inst::Load { dst, .. }
             | Inst::LoadNarrow { dst, .. }
             | Inst::LoadMasked { dst, .. }
@@ -502,6 +508,7 @@ impl Inst {
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::FirstLanes { .. }
+            | Inst::Prefetch { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }
             | Inst::StoreNarrow { src: a, .. }

@@ -267,6 +267,7 @@ impl Encoder<'_> {
                 }
             }
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
+            Inst::Prefetch { mem } => self.asm.prefetch(self.gpr(mem.stream), mem.disp),
         }
         Some(())
     }

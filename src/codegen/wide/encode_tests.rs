@@ -235,6 +235,14 @@ fn loads_and_stores() {
 }
 
 #[test]
+fn fetches() {
+    for set in SETS {
+        let regs = Regs { set, numbers: [0; 4] };
+        each_place(64, |mem, place| check(&regs, Some(mem), Inst::Prefetch { mem }, &[format!("prefetcht0 {place}")]));
+    }
+}
+
+#[test]
 fn narrow_loads_and_stores() {
     let all = [Memory::U8, Memory::I8, Memory::U16, Memory::I16, Memory::F16, Memory::BF16];
     for set in SETS {

@@ -3,7 +3,7 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
 //! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions, [`transpose`] for shuffles), [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions, [`transpose`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
 //! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
@@ -19,6 +19,7 @@ mod code;
 mod encode;
 mod lanes;
 mod narrow;
+mod prefetch;
 mod transpose;
 
 use super::cost::{Costs, UNPOLLED};
@@ -26,12 +27,13 @@ use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
-use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
+use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::target::Isa;
 use assign::Registers;
 use build::Features;
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
+use prefetch::Around;
 
 /// What a region is called with: 8 bytes each.
 #[derive(Clone, Copy, Debug)]
@@ -114,8 +116,16 @@ pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host
     }
     let costs = Costs::new(kernel, options.isa);
     let polls = costs.polls();
-    let mut planner =
-        Planner { kernel, options, host, costs, polls, suited: HashMap::default(), regions: Regions::default() };
+    let mut planner = Planner {
+        kernel,
+        options,
+        host,
+        costs,
+        polls,
+        around: None,
+        suited: HashMap::default(),
+        regions: Regions::default(),
+    };
     let body = planner.kernel.body;
     planner.body(body);
     planner.regions
@@ -130,6 +140,8 @@ struct Planner<'a> {
     host: Host,
     costs: Costs,
     polls: HashSet<StmtId, FxBuild>,
+    /// The innermost loop around the statements at hand.
+    around: Option<StmtId>,
     suited: HashMap<StmtId, bool, FxBuild>,
     regions: Regions,
 }
@@ -151,7 +163,11 @@ impl Planner<'_> {
 
     fn inside(&mut self, s: StmtId) {
         match self.kernel.stmts.get(s) {
-            Stmt::For(l) => self.body(l.body),
+            Stmt::For(l) => {
+                let outer = self.around.replace(s);
+                self.body(l.body);
+                self.around = outer;
+            }
             Stmt::If { then, otherwise, .. } => {
                 self.body(then);
                 self.body(otherwise);
@@ -190,11 +206,29 @@ impl Planner<'_> {
         let dots = self.options.dot_products && self.host.dots;
         let features = Features { masks: evex, dots, halves: self.host.halves };
         let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else { return false };
+        prefetch::prefetch(&mut code, self.around(&args));
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
         let Some(registers) = assign::assign(&mut code, available) else { return false };
         let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
         self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
         true
+    }
+
+    /// How a region's arguments advance in the loop around it.
+    fn around(&self, args: &[RegionArg]) -> Option<Around> {
+        let Stmt::For(l) = self.kernel.stmts.get(self.around?) else { return None };
+        let arena = &self.kernel.arena;
+        let step = |arg: &RegionArg| match *arg {
+            RegionArg::Address { buffer, index } => {
+                let bytes = self.kernel.buffer(buffer).dtype.bytes() as i64;
+                let index = Affine::of(arena, index);
+                let of = index.terms.iter().find(|(atom, _)| arena.as_var(*atom) == Some(l.var));
+                of.map_or(0, |&(_, c)| c.saturating_mul(bytes))
+            }
+            RegionArg::Value(_) => 0,
+        };
+        let extent = arena.as_int(l.extent).unwrap_or(i64::MAX);
+        Some(Around { extent, steps: args.iter().map(step).collect() })
     }
 
     /// The statements before the run that name vectors which it uses: scalars are handed over, vectors computed once more,

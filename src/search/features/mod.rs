@@ -247,3 +247,137 @@ fn scratch_bytes(func: &Func) -> f64 {
     let blocks: Vec<StmtId> = func.subtree(func.root.stmt());
     blocks.iter().filter_map(|&s| func.as_block(s)).flat_map(|b| &func.block(b).allocs).map(bytes).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Schedule;
+    use crate::schedule::function::ScheduleFunction;
+    use crate::script::{ParseOptions, parse};
+    use crate::target::Isa;
+    use crate::target::tests::cascadelake;
+
+    fn machine(threads: u32) -> Machine {
+        Machine::of(&cascadelake(), Isa::Avx512, false, threads)
+    }
+
+    fn scheduled(program: &str, function: &str) -> Func {
+        let module = parse(program, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+        let mut sch = Schedule::new(&module, 0);
+        let function = ScheduleFunction::parse(function, "f.py").unwrap_or_else(|e| panic!("{e}"));
+        function.apply(&mut sch).unwrap_or_else(|e| panic!("{e:?}"));
+        sch.func(0).clone()
+    }
+
+    const MATMUL: &str = include_str!("../../../workloads/matmul.tir");
+    const TILED: &str = "def f(sch):
+    C = sch.get_block(\"C\", \"main\")
+    i, j, k = sch.get_loops(C)
+    i0, i1 = sch.split(i, [32, 4])
+    j0, j1 = sch.split(j, [2, 64])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.vectorize(j1)
+    sch.decompose_reduction(C, k)
+";
+
+    /// The update of a tiled matmul: `for i0 in 32: for j0 in 2: for k in 128: for i1 in 4: for j1 in 64`.
+    fn update(func: &Func) -> Leaf {
+        let mut leaves = leaf::leaves(func);
+        assert_eq!(leaves.len(), 2, "the start and the update");
+        leaves.pop().expect("two")
+    }
+
+    #[test]
+    fn accesses_move_with_their_loops() {
+        let func = scheduled(MATMUL, TILED);
+        let leaf = update(&func);
+        let extents: Vec<i64> = leaf.levels.iter().map(|l| l.extent).collect();
+        assert_eq!(extents, [32, 2, 128, 4, 64]);
+        let strides: Vec<&[i64]> = leaf.accesses.iter().map(|a| &a.strides[..]).collect();
+        // C, A and B.
+        assert_eq!(strides, [[512, 64, 0, 128, 1], [512, 0, 1, 128, 0], [0, 64, 128, 0, 1]]);
+        assert_eq!((leaf.executed, leaf.useful, leaf.updates), (128f64.powi(3), 1.0, true));
+        assert_eq!((leaf.ops.float, leaf.ops.fused, leaf.ops.instructions()), (2.0, 1.0, 1.0));
+        // Lines of 16 elements: a row of the tile has 4, all of B 1024.
+        let all = leaf.pieces();
+        assert_eq!(leaf.accesses[0].lines(&all[3..], 64.0), 16.0);
+        assert_eq!(leaf.accesses[1].lines(&all[2..], 64.0), 32.0);
+        assert_eq!(leaf.accesses[2].lines(&all, 64.0), 1024.0);
+    }
+
+    #[test]
+    fn the_register_tile_is_foreseen() {
+        let func = scheduled(MATMUL, TILED);
+        let (kernel, loops) = Kernel::of(&update(&func), &machine(1));
+        assert_eq!((kernel.lanes_by, kernel.lanes, kernel.filled), (LanesBy::Space, 16.0, 1.0));
+        assert_eq!((kernel.rows, kernel.vectors, kernel.trips, kernel.tiles), (4.0, 4.0, 128.0, 64.0));
+        // A multiply-add for each vector; in each iteration 4 vectors of B and 4 elements of A.
+        assert_eq!(kernel.computing, 128f64.powi(3) / 16.0);
+        assert_eq!(kernel.loads, 64.0 * (128.0 * 8.0 + 16.0));
+        let order: Vec<(usize, f64)> = loops.iter().map(|p| (p.level, p.extent)).collect();
+        assert_eq!(order, [(0, 32.0), (1, 2.0), (2, 128.0), (3, 4.0), (4, 64.0)]);
+    }
+
+    #[test]
+    fn what_fits_a_cache_does_not_move() {
+        let func = scheduled(MATMUL, TILED);
+        let leaf = update(&func);
+        let (_, loops) = Kernel::of(&leaf, &machine(1));
+        let leaves = leaf::leaves(&func);
+        let all = traffic::touched(&leaves, &machine(1));
+        assert_eq!(all, 3.0 * 65536.0);
+        let traffic = Traffic::of(&leaf, &loops, &machine(1), all);
+        assert_eq!((traffic.bytes[1], traffic.bytes[2]), (0.0, 0.0), "192 kB fit the second level");
+        assert!(traffic.bytes[0] >= all, "but not the first: {traffic:?}");
+    }
+
+    #[test]
+    fn parallel_loops_share_the_work() {
+        let parallel = format!("{TILED}    sch.parallel(i0)\n");
+        let func = scheduled(MATMUL, &parallel);
+        let of = |threads| Features::of(&func, &machine(threads)).estimate;
+        let ratio = of(1) / (of(3) - FORK * 2.0 / HERTZ_OF_TESTS);
+        // 32 iterations by 3 threads: 11 each at most. The initial values have a loop of their own.
+        assert!((2.5..3.0).contains(&ratio), "{ratio}");
+    }
+
+    const HERTZ_OF_TESTS: f64 = 3.5e9;
+
+    #[test]
+    fn reductions_of_rows_fill_lanes() {
+        let text = "@T.prim_func
+def main(A: T.Buffer((64, 1000), \"float32\"), B: T.Buffer((64,), \"float32\")):
+    for i, k in T.grid(64, 1000):
+        with T.block(\"B\"):
+            vi, vk = T.axis.remap(\"SR\", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + T.exp(A[vi, vk])
+";
+        let func = scheduled(text, "def f(sch):\n    pass\n");
+        let leaf = leaf::leaves(&func).pop().expect("the update");
+        assert_eq!((leaf.ops.slow, leaf.ops.float), (1.0, 1.0));
+        let (kernel, _) = Kernel::of(&leaf, &machine(1));
+        assert_eq!((kernel.lanes_by, kernel.tiles), (LanesBy::Reduction, 64.0));
+        assert_eq!(kernel.filled, 1000.0 / 1008.0);
+    }
+
+    #[test]
+    fn predicates_are_waste() {
+        let split = "def f(sch):
+    i, = sch.get_loops(sch.get_block(\"B\", \"main\"))
+    sch.split(i, [None, 16])
+";
+        let text = "@T.prim_func
+def main(A: T.Buffer((100,), \"float32\"), B: T.Buffer((100,), \"float32\")):
+    for i in range(100):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(100, i)
+            B[vi] = A[vi] + T.float32(1)
+";
+        let func = scheduled(text, split);
+        let [leaf] = &leaf::leaves(&func)[..] else { panic!("one store") };
+        assert_eq!((leaf.executed, leaf.useful, leaf.is_guarded), (112.0, 100.0 / 112.0, true));
+        assert_eq!(Features::of(&func, &machine(1)).values.len(), names().len());
+    }
+}

@@ -1,0 +1,185 @@
+//! Fetches what is read soon: the next rows, and what lies ahead in long streams.
+//!
+//! ```text
+//! for row:                                    for row:
+//!   for j: m = max(m, A[row, j])                for j: m = max(m, A[row, j])
+//!   for j: E[j] = exp(A[row, j] - m)   becomes  for j: fetch A[row + 1, j]; E[j] = exp(A[row, j] - m)
+//!
+//! for row:                                    for row:
+//!   for j: s += A[row, j] * x[j]       becomes  for j: fetch A[row, j + 2048]; s += A[row, j] * x[j]
+//! ```
+//!
+//! Processors fetch ahead by themselves, but stop at the end of a page, and have forgotten a stream of data when other
+//! loops have run in between. So each row begins with waiting, while a loop before it had time: one with much to compute
+//! for each cache line. Only what that loop reads itself is fetched, by its own pointers, one row further; behind the last
+//! row there may be nothing, which fetching does not mind.
+//!
+//! Where a single loop goes through more than the near caches hold, and has nothing to do but to wait for it, what it reads
+//! is fetched two pages ahead.
+
+use super::code::{Code, Inst, LoopId, Mem, Stream};
+use smallvec::SmallVec;
+
+/// Bytes of a cache line.
+const LINE: i64 = 64;
+/// A loop has time to fetch a line if it has so many instructions for it.
+const WORK: i64 = 12;
+/// Bytes of the rows that are fetched at a time: several lines, but a small part of the nearest cache, where they must stay
+/// until they are used.
+const ROWS: std::ops::RangeInclusive<i64> = 1024..=16_384;
+/// What has fewer bytes in all is in the nearest cache anyway.
+const NEAR: i64 = 32_768;
+
+/// How far ahead of a stream: two pages, so that addresses of the next one are known in time.
+const AHEAD: i64 = 8192;
+/// Streams of so many bytes are not in a near cache.
+const FAR: i64 = 2 << 20;
+
+/// The loop around a region.
+pub(super) struct Around {
+    pub extent: i64,
+    /// Bytes by which each argument of the region advances.
+    pub steps: Vec<i64>,
+}
+
+/// Puts fetches into innermost loops that have time for them.
+pub(super) fn prefetch(code: &mut Code, around: Option<Around>) {
+    let nest = Nest::new(code, around);
+    let mut fetches = Vec::new();
+    for (i, l) in nest.loops.iter().enumerate() {
+        if l.n_inside == 0 && l.id.is_some() {
+            fetches.extend(nest.fetches(i).into_iter().map(|fetch| (l.begin + 1, fetch)));
+        }
+    }
+    for (at, fetch) in fetches.into_iter().rev() {
+        code.insts.insert(at, fetch);
+    }
+}
+
+struct Loop {
+    /// None of the loop around the region.
+    id: Option<LoopId>,
+    extent: i64,
+    begin: usize,
+    end: usize,
+    /// The loop around it, by position in the list.
+    parent: Option<usize>,
+    /// How many loops are directly inside.
+    n_inside: usize,
+}
+
+/// The loops of a region, and the one around it.
+struct Nest<'a> {
+    code: &'a Code,
+    around: Option<Around>,
+    loops: Vec<Loop>,
+}
+
+impl Nest<'_> {
+    fn new(code: &Code, around: Option<Around>) -> Nest<'_> {
+        let mut loops: Vec<Loop> = Vec::new();
+        let mut open: SmallVec<[usize; 4]> = SmallVec::new();
+        let push = |loops: &mut Vec<Loop>, open: &mut SmallVec<[usize; 4]>, id, extent, at| {
+            let parent = open.last().copied();
+            if let Some(p) = parent {
+                loops[p].n_inside += 1;
+            }
+            open.push(loops.len());
+            loops.push(Loop { id, extent, begin: at, end: code.insts.len(), parent, n_inside: 0 });
+        };
+        if let Some(around) = &around {
+            push(&mut loops, &mut open, None, around.extent, 0);
+        }
+        for (at, inst) in code.insts.iter().enumerate() {
+            match *inst {
+                Inst::Begin { l, extent } => push(&mut loops, &mut open, Some(l), extent, at),
+                Inst::End { .. } => {
+                    if let Some(l) = open.pop() {
+                        loops[l].end = at;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Nest { code, around, loops }
+    }
+
+    /// The nearest loop around whose iterations consist of several loops.
+    fn rows_around(&self, inner: usize) -> Option<usize> {
+        let mut rows = self.loops[inner].parent?;
+        while self.loops[rows].n_inside < 2 {
+            rows = self.loops[rows].parent?;
+        }
+        Some(rows)
+    }
+
+    /// What an innermost loop fetches.
+    fn fetches(&self, inner: usize) -> Vec<Inst> {
+        let body = &self.code.insts[self.loops[inner].begin + 1..self.loops[inner].end];
+        // The first place that is read through each pointer, and how much is.
+        let mut read: SmallVec<[(Mem, i64); 4]> = SmallVec::new();
+        for inst in body {
+            let (mem, width) = match *inst {
+                Inst::Load { mem, width, .. } | Inst::FmaMem { b: mem, width, .. } => (mem, width),
+                _ => continue,
+            };
+            let bytes = width.bytes().map_or(0, |n| n as i64);
+            match read.iter_mut().find(|(first, _)| first.stream == mem.stream) {
+                Some((first, n)) => (first.disp, *n) = (first.disp.min(mem.disp), *n + bytes),
+                None => read.push((mem, bytes)),
+            }
+        }
+        let mut fetches = Vec::new();
+        for (first, bytes) in read {
+            let stream = &self.code.streams[first.stream.0 as usize];
+            let step = self.step(stream, inner);
+            if step != bytes || step % LINE != 0 {
+                continue;
+            }
+            let lines = step / LINE;
+            let has_time = lines * WORK <= body.len() as i64;
+            let ahead = if has_time { self.next_row(stream, inner) } else { self.far_ahead(stream, inner) };
+            if let Some(ahead) = ahead {
+                let line = |i: i64| Mem { disp: first.disp + (ahead + i * LINE) as i32, ..first };
+                fetches.extend((0..lines).map(|i| Inst::Prefetch { mem: line(i) }));
+            }
+        }
+        fetches
+    }
+
+    /// The distance to the next row, if it pays to fetch that.
+    fn next_row(&self, stream: &Stream, inner: usize) -> Option<i64> {
+        let rows = self.rows_around(inner)?;
+        let (outermost, all) = self.run(stream, inner, rows);
+        let row = self.step(stream, rows);
+        (outermost == rows && all > NEAR && ROWS.contains(&row)).then_some(row)
+    }
+
+    /// The distance to what is read later of a long stream.
+    fn far_ahead(&self, stream: &Stream, inner: usize) -> Option<i64> {
+        let (_, bytes) = self.run(stream, inner, 0);
+        (bytes >= FAR && self.rows_around(inner).is_none()).then_some(AHEAD)
+    }
+
+    /// The outermost loop, up to a given one, in which a stream runs through memory without gaps, and how many bytes those are.
+    fn run(&self, stream: &Stream, inner: usize, up_to: usize) -> (usize, i64) {
+        let (mut l, mut bytes) = (inner, self.step(stream, inner).saturating_mul(self.loops[inner].extent));
+        while l != up_to
+            && let Some(parent) = self.loops[l].parent
+            && self.step(stream, parent) == bytes
+        {
+            l = parent;
+            bytes = bytes.saturating_mul(self.loops[l].extent);
+        }
+        (l, bytes)
+    }
+
+    /// Bytes by which a stream advances in a loop.
+    fn step(&self, stream: &Stream, l: usize) -> i64 {
+        match (self.loops[l].id, &self.around) {
+            (Some(id), _) => stream.steps.iter().find(|(l, _)| *l == id).map_or(0, |&(_, step)| step),
+            (None, Some(around)) => around.steps[stream.slot as usize],
+            (None, None) => 0,
+        }
+    }
+}
