@@ -63,7 +63,7 @@ def traces(tvmr, path, work, ranks):
         file = pathlib.Path(work) / "trace.py"
         file.write_text(python.stdout)
         expected = run(tvmr, "apply", path, "--trace", file, "--dialect", "current").stdout
-        names = {"T": T}
+        names = {"T": T, "s_tir": tvm.s_tir}  # as its first line says
         exec(python.stdout, names)
         yield f"rank {rank}, Python", MARK in python.stderr, replay(program, expected, names["apply_trace"])
         trace = json.loads(as_json.stdout)
