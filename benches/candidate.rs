@@ -1,7 +1,8 @@
 //! What a candidate costs before it runs, and whether making others disturbs its timing: `cargo bench --bench candidate`.
 //!
 //! The targets: replaying the trace of a tiled matmul takes at most 60 µs, one of 40 instructions of a convolution at most
-//! 150 µs; lowering and compiling at most 2 ms.
+//! 150 µs; lowering and compiling at most 2 ms; proposing from 512 candidates (replay, postprocessors, features, prediction)
+//! at most 150 ms on one core.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
@@ -13,7 +14,7 @@ use tvmr::measure::{Summary, pin_here};
 use tvmr::schedule::Schedule;
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::script::{ParseOptions, parse};
-use tvmr::search::{Proposer, Strategy};
+use tvmr::search::{Lesson, Options, Proposer, Strategy, features};
 use tvmr::space::{Machine, Rules, generate};
 use tvmr::target::Target;
 use tvmr::tune::Interrupt;
@@ -95,6 +96,7 @@ fn main() {
             replay(name, "replay by hand of", &workload, &[by_hand(&workload, function)]);
         }
         compile(name, &native, &schedules);
+        propose(name, &workload, &setting);
         if name == "matmul" {
             disturbance(&native, &workload, &schedules);
         }
@@ -129,6 +131,33 @@ fn replay(name: &str, what: &str, workload: &Workload, schedules: &[Schedule]) {
     let instructions = schedules.iter().map(|s| s.trace().insts.len()).sum::<usize>() / schedules.len().max(1);
     let what = format!("{what} {instructions} instructions, and hash");
     report(name, &what, schedules.iter().map(|s| least(|| replay(s))).collect());
+}
+
+/// Rounds of an evolutionary search, by candidate that was made and scored.
+fn propose(name: &str, workload: &Workload, setting: &Setting) {
+    let machine = features::Machine::of(&setting.target, setting.isa, false, 1);
+    let space = generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)))
+        .unwrap_or_else(|e| panic!("{e}"));
+    let strategy = Strategy::Evolutionary(Options { machine, seeds: true, cost_model: true });
+    let mut proposer = Proposer::new(Schedule::new(&workload.module, 0), 0, space, strategy, 0);
+    let (mut of_round, mut each) = (Vec::new(), Vec::new());
+    for _ in 0..8 {
+        let (before, start) = (proposer.n_drawn(), Instant::now());
+        let round = proposer.round(16, 1);
+        let (n, time) = (proposer.n_drawn() - before, start.elapsed());
+        if n == 0 {
+            break;
+        }
+        of_round.push(time);
+        each.push(time / u32::try_from(n).unwrap_or(u32::MAX));
+        // Long enough that many are scored.
+        for (i, c) in (0u32..).zip(&round.candidates) {
+            proposer.learn(c.program, Lesson::Took(3e-3 + 1e-4 * f64::from(i)));
+        }
+    }
+    let for_512: Vec<Duration> = each.iter().map(|t| *t * 512).collect();
+    report(name, "a round of evolutionary search", of_round);
+    report(name, "making and scoring 512 candidates", for_512);
 }
 
 fn compile(name: &str, native: &Native, schedules: &[Schedule]) {

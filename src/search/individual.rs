@@ -121,9 +121,10 @@ impl Kitchen<'_> {
         if is_known(program) {
             return Ok((program, None));
         }
-        let features = Features::of(func, self.machine);
+        let mut features = Features::of(func, self.machine);
         let trace = Arc::new(schedule.trace().without_postproc());
         let genes = Parent { sketch, trace };
+        features.values.extend(as_numbers(Some(&genes)));
         let is_seed = matches!(recipe, Recipe::Seed(_));
         Ok((program, Some(Individual { index, genes, program, features, score: 0.0, is_seed })))
     }
@@ -143,10 +144,30 @@ impl Kitchen<'_> {
     pub fn recall(&self, trace: &Trace) -> Option<(Features, Option<Parent>)> {
         let mut schedule = self.base.clone();
         trace.replay(&mut schedule).ok()?;
-        let features = Features::of(schedule.func(self.func), self.machine);
+        let mut features = Features::of(schedule.func(self.func), self.machine);
         let sketch = self.space.sketch_of(trace);
-        Some((features, sketch.map(|sketch| Parent { sketch, trace: Arc::new(trace.without_postproc()) })))
+        let genes = sketch.map(|sketch| Parent { sketch, trace: Arc::new(trace.without_postproc()) });
+        features.values.extend(as_numbers(genes.as_ref()));
+        Some((features, genes))
     }
+}
+
+/// Decisions that the model sees, each size of a tile being one.
+const SEEN: usize = 24;
+
+/// The sketch and its decisions, for the model: what features leave out, it can still learn of this program.
+pub fn as_numbers(genes: Option<&Parent>) -> Vec<f64> {
+    let mut numbers = vec![0.0; 1 + SEEN];
+    let Some(genes) = genes else { return numbers };
+    numbers[0] = 1.0 + genes.sketch as f64;
+    let number = |d: Decision| match d {
+        // Choices from -2 on: see `sample_compute_location`.
+        Decision::Int(choice) => vec![choice as f64 + 3.0],
+        Decision::Ints(sizes) => sizes.into_iter().map(|s| (1.0 + s.max(0) as f64).ln()).collect(),
+    };
+    let all = decisions(&genes.trace).into_iter().flat_map(number);
+    numbers[1..].iter_mut().zip(all).for_each(|(slot, number)| *slot = number);
+    numbers
 }
 
 /// The decisions of the space in a trace, in order.

@@ -16,7 +16,7 @@ mod parallel;
 mod proposer;
 pub mod survey;
 
-pub use evolution::Options;
+pub use evolution::{Lesson, Options};
 pub use isolate::isolated;
 pub use parallel::in_order;
 pub use proposer::{Candidate, Proposer, Round, Strategy};

@@ -1,8 +1,8 @@
 //! Rounds of distinct candidates.
 
-use super::evolution::{Evolution, Options};
+use super::evolution::{Evolution, Lesson, Options};
 use super::features::Features;
-use super::individual::Kitchen;
+use super::individual::{Kitchen, as_numbers};
 use super::{in_order, isolated};
 use crate::ir::hash::program_hash;
 use crate::schedule::{Schedule, Trace};
@@ -117,18 +117,18 @@ impl Proposer {
         }
     }
 
-    /// Says what became of a candidate: its seconds, or `None` if it failed. A later word overrules an earlier one.
-    pub fn learn(&mut self, program: u64, secs: Option<f64>) {
+    /// Says what became of a candidate. A later word overrules an earlier one.
+    pub fn learn(&mut self, program: u64, lesson: Lesson) {
         let tried_first = self.tried_first.iter().find(|(p, _)| *p == program).map(|(_, trace)| trace.clone());
-        match (tried_first, secs) {
-            (Some(trace), Some(secs)) => {
+        match (tried_first, lesson) {
+            (Some(trace), Lesson::Took(secs)) => {
                 let is_of_space = self.space.sketch_of(&trace).is_some();
                 self.remember(program, &trace, secs, is_of_space);
             }
-            (Some(_), None) => {}
+            (Some(_), Lesson::TooSlow(_) | Lesson::Failed) => {}
             (None, _) => {
                 if let Some(evolution) = &mut self.evolution {
-                    evolution.learn(program, secs);
+                    evolution.learn(program, lesson);
                 }
             }
         }
@@ -153,7 +153,11 @@ impl Proposer {
     pub fn learn_from_other(&mut self, measured: &[(Schedule, f64)]) {
         if let Some(evolution) = &mut self.evolution {
             let machine = evolution.machine();
-            let features = measured.iter().map(|(s, secs)| (Features::of(s.func(0), &machine), *secs));
+            let features = measured.iter().map(|(schedule, secs)| {
+                let mut features = Features::of(schedule.func(0), &machine);
+                features.values.extend(as_numbers(None));
+                (features, *secs)
+            });
             evolution.model().learn_from_other(features.collect());
         }
     }

@@ -8,10 +8,10 @@ use super::driver::{Driver, TuneError};
 use super::events::{Event, Trial};
 use super::params;
 use super::task::Measured;
-use crate::database::{Failure, Outcome, Role, Times, TuningRecord};
+use crate::database::{Failure, FailureKind, Outcome, Role, Times, TuningRecord};
 use crate::measure::{Measurement, Runner, Ticket, Verdict};
 use crate::schedule::{Schedule, Trace};
-use crate::search::{Candidate, in_order};
+use crate::search::{Candidate, Lesson, in_order};
 use std::time::Duration;
 
 /// Results wait no longer than this before they are written.
@@ -31,7 +31,7 @@ impl<B: Backend> Driver<'_, B> {
     pub fn round(&mut self, index: usize, want: usize) -> Result<(), TuneError> {
         let jobs = self.config.jobs;
         let Some(mut proposer) = self.tasks[index].proposer.take() else { return Ok(()) };
-        self.tasks[index].lessons.drain(..).for_each(|(program, secs)| proposer.learn(program, secs));
+        self.tasks[index].lessons.drain(..).for_each(|(program, lesson)| proposer.learn(program, lesson));
         proposer.set_progress(self.trials() as f64 / self.config.trials.max(1) as f64);
         let (round, secs) = self.timed(|_| proposer.round(want, jobs));
         let task = &mut self.tasks[index];
@@ -89,7 +89,8 @@ impl<B: Backend> Driver<'_, B> {
             Err(failure) => (None, Err(failure)),
         };
         self.n_trials += 1;
-        self.tasks[index].lessons.push((candidate.program, result.as_ref().ok().map(plausible)));
+        let lesson = lesson(&result, self.tasks[index].best);
+        self.tasks[index].lessons.push((candidate.program, lesson));
         let trace = candidate.schedule.trace();
         self.tasks[index].fates.note_trial(candidate.sketch);
         let what = What { program: candidate.program, trace, sketch: candidate.sketch };
@@ -281,7 +282,7 @@ impl<B: Backend> Driver<'_, B> {
                 Role::Rerun => {}
             }
             record.outcome = Outcome::Failed(failure);
-            task.lessons.extend(record.context.program.map(|program| (program, None)));
+            task.lessons.extend(record.context.program.map(|program| (program, Lesson::Failed)));
             let times = task.waiting.iter().map(|(_, r, _)| r).chain(&task.unwritten).filter_map(TuningRecord::secs);
             task.best = times.min_by(f64::total_cmp);
         }
@@ -301,9 +302,18 @@ impl<B: Backend> Driver<'_, B> {
     }
 }
 
-/// The seconds of a candidate as a search should believe them. They come from a comparison with the best of that moment;
-/// if something else disturbed that one, they are less than the candidate ever took.
-fn plausible(m: &Measurement) -> f64 {
-    let fastest = m.batch_secs.iter().copied().fold(f64::INFINITY, f64::min);
-    if fastest.is_finite() { m.secs.max(fastest) } else { m.secs }
+/// How much slower than the best a candidate counts as that was stopped; the limit is at least that.
+const STOPPED: f64 = 10.0;
+
+/// What a search should learn from a result. Seconds come from a comparison with the best of that moment; if something
+/// else disturbed that one, they are less than the candidate ever took.
+fn lesson(result: &Result<Measurement, Failure>, best: Option<f64>) -> Lesson {
+    match result {
+        Ok(m) => {
+            let fastest = m.batch_secs.iter().copied().fold(f64::INFINITY, f64::min);
+            Lesson::Took(if fastest.is_finite() { m.secs.max(fastest) } else { m.secs })
+        }
+        Err(f) if f.kind == FailureKind::Timeout => best.map_or(Lesson::Failed, |secs| Lesson::TooSlow(STOPPED * secs)),
+        Err(_) => Lesson::Failed,
+    }
 }

@@ -14,7 +14,7 @@ use crate::ir::Symbol;
 use crate::ir::hash::program_hash;
 use crate::measure::Ticket;
 use crate::schedule::Trace;
-use crate::search::Proposer;
+use crate::search::{Lesson, Proposer};
 use serde_json::{Map, Value};
 
 /// A function, how far it has come, and where it is measured.
@@ -38,8 +38,8 @@ pub(super) struct Task<B: Backend> {
     pub measured: u64,
     pub rejected: u64,
     pub fates: Fates,
-    /// What became of candidates, for the proposer: programs with their seconds, if they have any.
-    pub lessons: Vec<(u64, Option<f64>)>,
+    /// What became of candidates, by program, for the proposer.
+    pub lessons: Vec<(u64, Lesson)>,
     /// Was the program as written measured, whatever came of it?
     pub has_baseline: bool,
     pub baseline: Option<f64>,

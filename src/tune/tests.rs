@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+mod evolution;
+
 const MATMUL: &str = include_str!("../../workloads/matmul.tir");
 
 /// The space of five programs.

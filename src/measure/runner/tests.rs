@@ -193,12 +193,12 @@ fn the_limit_follows_the_best() {
 fn the_first_look_stops_by_itself() {
     let timer = MockTimer::new();
     let mut runner = runner(&timer);
-    measured(runner.measure(&kernel(&timer, 1, 5000)));
+    measured(runner.measure(&kernel(&timer, 1, 1500)));
     let start = timer.now();
-    let slow = measured(runner.measure(&kernel(&timer, 2, 20_000)));
-    assert_eq!(slow.secs, 0.02);
+    let slow = measured(runner.measure(&kernel(&timer, 2, 4500)));
+    assert_eq!(slow.secs, 0.0045);
     // The checked run, and a second one that ended at one and a half times the best.
-    assert_eq!(timer.now() - start, micros(20_000 + 7500));
+    assert_eq!(timer.now() - start, micros(4500 + 2250));
 }
 
 #[test]

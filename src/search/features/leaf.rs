@@ -105,6 +105,22 @@ impl Access {
 }
 
 impl Leaf {
+    /// Leaves out the loops that the store does not move with: it runs once for all their iterations.
+    fn without_idle_levels(&mut self) {
+        let Some(store) = self.accesses.first() else { return };
+        let moves: Vec<bool> = (0..self.levels.len()).map(|i| store.moves_with(i)).collect();
+        let idle = self.levels.iter().zip(&moves).filter(|(_, moves)| !**moves).map(|(l, _)| l.extent as f64);
+        self.executed /= idle.product::<f64>().max(1.0);
+        let mut kept = moves.iter();
+        self.levels.retain(|_| kept.next().copied().unwrap_or(true));
+        for access in &mut self.accesses {
+            for list in std::iter::once(&mut access.strides).chain(&mut access.spans) {
+                let mut kept = moves.iter();
+                list.retain(|_| kept.next().copied().unwrap_or(true));
+            }
+        }
+    }
+
     /// The loops as they are written.
     pub fn pieces(&self) -> Vec<Piece> {
         (0..self.levels.len()).map(|i| Piece::whole(i, &self.levels)).collect()
@@ -166,7 +182,10 @@ impl Walk<'_> {
                     self.path.push(Around::Guard(share.clamp(0.01, 1.0)));
                 }
                 if let Some(init) = &b.init {
+                    // It runs where all reductions begin.
+                    let from = self.leaves.len();
                     self.all(init);
+                    self.leaves[from..].iter_mut().for_each(Leaf::without_idle_levels);
                 }
                 self.all(&b.body);
             }

@@ -31,7 +31,7 @@ pub struct Machine {
 }
 
 /// Bytes a cycle from the second level, the third, and memory: what cores of the last years have, roughly.
-const BANDWIDTH: [f64; 3] = [32.0, 12.0, 5.0];
+const BANDWIDTH: [f64; 3] = [64.0, 28.0, 8.0];
 /// Nominal clock.
 const HERTZ: f64 = 3.5e9;
 /// A way of the nearest cache is a page on nearly all machines, so that it can be looked up before the page is known.

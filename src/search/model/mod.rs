@@ -1,8 +1,9 @@
 //! The cost model: how long a candidate will take.
 //!
 //! It starts from the analytical estimate and learns by which factor that is wrong, as a function of the features: the
-//! target is `ln(measured / estimate)`. What the estimate knows need not be learnt again, so few records help, also those
-//! of other programs on the same machine.
+//! target is `ln(measured) - trust * ln(estimate)`. What the estimate knows need not be learnt again, so few records help,
+//! also those of other programs on the same machine. The trust is 1 at first; where measurements do not follow the
+//! estimate, it falls.
 
 mod quality;
 mod trees;
@@ -19,16 +20,30 @@ pub struct CostModel {
     trees: Option<Trees>,
     /// Lessons when the trees were made.
     learnt: usize,
+    /// How far the estimate is trusted; none: fully.
+    trust: Option<f64>,
     /// The residuals that were seen: nothing beyond is believed.
     range: (f64, f64),
+    n_others: usize,
 }
 
 struct Lesson {
     features: Features,
-    /// `ln(measured / estimate)`; for other programs, less their mean.
-    residual: f64,
+    /// Logarithms of the estimate and of the seconds.
+    estimate: f64,
     secs: f64,
-    is_own: bool,
+    /// 0 is this program; others are counted from 1.
+    program: usize,
+}
+
+impl Lesson {
+    fn new(features: Features, secs: f64, program: usize) -> Lesson {
+        Lesson { estimate: estimate(&features), features, secs: secs.ln(), program }
+    }
+
+    fn is_own(&self) -> bool {
+        self.program == 0
+    }
 }
 
 /// Measurements before anything is learnt: with fewer, the estimate is the better guide.
@@ -37,27 +52,24 @@ const LEAST_LESSONS: usize = 12;
 const FEW: usize = 200;
 /// What a measurement of another program counts, compared to one of this.
 const OTHERS: f64 = 0.3;
+/// Measurements that would follow the estimate, with the variance of their logarithms, which trust starts from.
+const FAITH: (f64, f64) = (8.0, 0.5);
 
 impl CostModel {
     /// Takes in a measurement of this program.
     pub fn learn(&mut self, features: Features, secs: f64) {
-        let residual = residual(&features, secs);
-        self.lessons.push(Lesson { features, residual, secs, is_own: true });
+        self.lessons.push(Lesson::new(features, secs, 0));
     }
 
     /// Takes in measurements of another program. Only how they differ among themselves is believed.
     pub fn learn_from_other(&mut self, measured: Vec<(Features, f64)>) {
-        let n = measured.len() as f64;
-        let mean = measured.iter().map(|(f, secs)| residual(f, *secs)).sum::<f64>() / n.max(1.0);
-        for (features, secs) in measured {
-            let residual = residual(&features, secs) - mean;
-            self.lessons.push(Lesson { features, residual, secs, is_own: false });
-        }
+        self.n_others += 1;
+        self.lessons.extend(measured.into_iter().map(|(features, secs)| Lesson::new(features, secs, self.n_others)));
     }
 
     /// Measurements of this program.
     pub fn n_own(&self) -> usize {
-        self.lessons.iter().filter(|l| l.is_own).count()
+        self.lessons.iter().filter(|l| l.is_own()).count()
     }
 
     /// Makes the trees anew, if enough is new. Says how well they would have ranked what they are about to learn.
@@ -68,29 +80,49 @@ impl CostModel {
             return;
         }
         self.report();
-        let own = || self.lessons.iter().filter(|l| l.is_own);
-        let offset = own().map(|l| l.residual).sum::<f64>() / (own().count() as f64).max(1.0);
+        let trust = self.measured_trust();
+        let residual = |l: &Lesson| l.secs - trust * l.estimate;
+        let mean = |program: usize| {
+            let of = || self.lessons.iter().filter(|l| l.program == program);
+            of().map(residual).sum::<f64>() / (of().count() as f64).max(1.0)
+        };
+        let means: Vec<f64> = (0..=self.n_others).map(mean).collect();
+        let own = || self.lessons.iter().filter(|l| l.is_own());
         let best = own().map(|l| l.secs).fold(f64::INFINITY, f64::min);
         let mut examples: Vec<Example<'_>> = Vec::with_capacity(n);
         for l in &self.lessons {
-            let (target, weight) = match l.is_own {
-                // What is near the best has to be told apart; of the rest it is enough that it is slow.
-                true => (l.residual, 0.1 + (best / l.secs).sqrt()),
-                false => (l.residual + offset, OTHERS),
-            };
+            // What is near the best has to be told apart; of the rest it is enough that it is slow.
+            let weight = if l.is_own() { 0.1 + ((best - l.secs) / 2.0).exp() } else { OTHERS };
+            let target = residual(l) - means[l.program] + means[0];
             examples.push(Example { values: &l.features.values, target, weight });
         }
         let targets = || examples.iter().map(|e| e.target);
         self.range = (targets().fold(f64::INFINITY, f64::min), targets().fold(f64::NEG_INFINITY, f64::max));
         self.trees = Some(Trees::fit(&examples, seed));
+        self.trust = Some(trust);
         self.learnt = n;
+    }
+
+    /// The slope of measured over estimated, between 0 and 1.
+    fn measured_trust(&self) -> f64 {
+        let own = || self.lessons.iter().filter(|l| l.is_own());
+        let n = (own().count() as f64).max(1.0);
+        let (x, y) = own().fold((0.0, 0.0), |(x, y), l| (x + l.estimate / n, y + l.secs / n));
+        let faith = FAITH.0 * FAITH.1;
+        let (both, one) = own().fold((faith, faith), |(both, one), l| {
+            (both + (l.estimate - x) * (l.secs - y), one + (l.estimate - x).powi(2))
+        });
+        (both / one).clamp(0.0, 1.0)
     }
 
     /// The logarithm of the seconds to be expected.
     pub fn predict(&self, features: &Features) -> f64 {
-        let estimate = features.estimate.max(f64::MIN_POSITIVE).ln();
+        let estimate = estimate(features);
         match &self.trees {
-            Some(trees) => estimate + trees.predict(&features.values).clamp(self.range.0, self.range.1),
+            Some(trees) => {
+                let residual = trees.predict(&features.values).clamp(self.range.0, self.range.1);
+                self.trust.unwrap_or(1.0) * estimate + residual
+            }
             None => estimate,
         }
     }
@@ -99,8 +131,8 @@ impl CostModel {
     /// are known to rely on it.
     pub fn least_ratio(&self) -> Option<f64> {
         const ENOUGH: usize = 16;
-        let ratios = self.lessons.iter().filter(|l| l.is_own && l.features.least > 0.0);
-        let ratios: Vec<f64> = ratios.map(|l| l.secs / l.features.least).collect();
+        let ratios = self.lessons.iter().filter(|l| l.is_own() && l.features.least > 0.0);
+        let ratios: Vec<f64> = ratios.map(|l| l.secs.exp() / l.features.least).collect();
         (ratios.len() >= ENOUGH).then(|| ratios.into_iter().fold(f64::INFINITY, f64::min))
     }
 
@@ -109,7 +141,7 @@ impl CostModel {
         if self.trees.is_none() || !tracing::enabled!(tracing::Level::INFO) {
             return;
         }
-        let new = || self.lessons[self.learnt..].iter().filter(|l| l.is_own);
+        let new = || self.lessons[self.learnt..].iter().filter(|l| l.is_own());
         let predicted: Vec<f64> = new().map(|l| self.predict(&l.features)).collect();
         let measured: Vec<f64> = new().map(|l| l.secs).collect();
         let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.2}"));
@@ -123,8 +155,8 @@ impl CostModel {
     }
 }
 
-fn residual(features: &Features, secs: f64) -> f64 {
-    (secs / features.estimate.max(f64::MIN_POSITIVE)).ln()
+fn estimate(features: &Features) -> f64 {
+    features.estimate.max(f64::MIN_POSITIVE).ln()
 }
 
 #[cfg(test)]
@@ -148,7 +180,19 @@ mod tests {
         let (slow, fast) = (model.predict(&features(1.0, 2.0)), model.predict(&features(0.0, 4.0)));
         assert!(slow > fast, "{slow} is to be more than {fast}");
         assert!((slow - 8f64.ln()).abs() < 0.2, "{slow}");
-        assert_eq!(model.least_ratio(), Some(2.0));
+        assert!((model.least_ratio().expect("enough") - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_estimate_that_says_nothing_is_not_trusted() {
+        let mut model = CostModel::default();
+        for i in 0..60 {
+            let (x, estimate) = (f64::from(i % 2), f64::from(1 + (i * 7) % 11));
+            model.learn(features(x, estimate), if i % 2 == 1 { 3.0 } else { 1.0 });
+        }
+        model.retrain(0);
+        assert!(model.trust.expect("it has learnt") < 0.3, "{:?}", model.trust);
+        assert!(model.predict(&features(0.0, 10.0)) < model.predict(&features(1.0, 1.0)));
     }
 
     #[test]
