@@ -130,7 +130,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         Format::Json => {
             let list: Vec<Value> = tasks.iter().map(|t| document(t, args, &program.name, dialect)).collect();
             let value = match &list[..] {
-                [only] if functions.len() == 1 => only.clone(),
+                [only] if failed.is_empty() => only.clone(),
                 _ => json!({"workload": program.name, "space": args.space, "tasks": list}),
             };
             console.result(&format!("{value:#}\n"))?;
