@@ -62,8 +62,8 @@ mod tests {
         // The loop has become half as long.
         assert_eq!(nearest_tile(64, &[2, 4, 16], -1), [1, 4, 16]);
         assert_eq!(nearest_tile(16, &[2, 4, 16], -1), [1, 1, 16]);
-        // 16 is no divisor: 14 is nearer than 28.
-        assert_eq!(nearest_tile(112, &[2, 4, 15], -1), [2, 4, 14]);
+        // 13 is no divisor: 14 is nearer than 8.
+        assert_eq!(nearest_tile(112, &[2, 4, 13], -1), [2, 4, 14]);
         assert_eq!(nearest_tile(127, &[4, 32], -1), [1, 127]);
         assert_eq!(nearest_tile(127, &[4, 32], 64), [127, 1]);
     }
