@@ -79,11 +79,13 @@ const ENDGAME: f64 = 2.0 / 3.0;
 /// The candidates around which it does.
 const CENTRES: usize = 2;
 /// What cannot be faster than so many times the best is passed over.
-const HOPELESS: f64 = 1.5;
+const HOPELESS: f64 = 2.0;
+/// But not before its sketch was tried so often: what holds for others need not hold for it.
+const FAIR_TRIES: u64 = 4;
 /// Candidates that are scored in a round, at least and at most.
 const EFFORT: (f64, f64) = (64.0, 1024.0);
 /// The share of the time that proposing may take.
-const TIME_SHARE: f64 = 0.25;
+const TIME_SHARE: f64 = 0.2;
 /// Seconds to compile and place a candidate that takes no time.
 const TRIAL: f64 = 1.5e-3;
 /// Calls that measuring takes.
@@ -180,15 +182,16 @@ impl Evolution {
         let seeds: Vec<u64> = pool.found.iter().filter(|one| one.is_seed).map(|one| one.index - seeds_from).collect();
         let left = effort.saturating_sub(first.len());
         for _ in 0..GENERATIONS {
+            let before = pool.found.len();
             let bred = self.breed(&pool.found, left / GENERATIONS, &mut rng);
-            if bred.is_empty() {
+            self.extend(&mut pool, cook, &bred);
+            if pool.found.len() == before {
                 break;
             }
-            self.extend(&mut pool, cook, &bred);
         }
         if pool.found.len() < want {
             // A small space, or one that refuses much: what is left is found by drawing.
-            let more = self.random(cook.space, effort);
+            let more = self.random(cook.space, effort / 2);
             self.extend(&mut pool, cook, &more);
         }
         let Pool { found, mut drawn, .. } = pool;
@@ -328,9 +331,10 @@ impl Evolution {
             return pool;
         }
         if let (Some(best), Some(ratio)) = (self.archive.best(), self.model.least_ratio()) {
-            let pruned = &mut self.pruned;
+            let Evolution { pruned, archive, .. } = self;
             pool.retain(|one| {
-                let is_hopeless = one.features.least * ratio > best * HOPELESS;
+                let is_known = archive.tried(one.genes.sketch) >= FAIR_TRIES;
+                let is_hopeless = is_known && one.features.least * ratio > best * HOPELESS;
                 if is_hopeless {
                     pruned.insert(one.program);
                 }

@@ -2,13 +2,17 @@
 
 use super::backend::Backend;
 use super::driver::{Driver, TuneError};
-use crate::database::{Role, TuningRecord};
-use crate::schedule::Trace;
-use crate::search::Proposer;
-use std::collections::BTreeMap;
+use crate::database::{Role, TuningRecord, WorkloadId};
+use crate::schedule::{Schedule, Trace};
+use crate::script::{ParseOptions, parse};
+use crate::search::{Proposer, isolated};
 
 /// Measurements of this program that are looked at: each takes a fraction of a millisecond.
 const OWN: usize = 200;
+/// Other programs that are looked at, the latest ones.
+const OTHERS: usize = 4;
+/// Measurements of each of them: together they should take less than a few trials.
+const OF_OTHER: usize = 24;
 
 impl<B: Backend> Driver<'_, B> {
     /// Tells a proposer what the database has of its task.
@@ -19,36 +23,63 @@ impl<B: Backend> Driver<'_, B> {
         if !proposer.learns() {
             return Ok(());
         }
-        let filter = self.config.setting.filter();
-        let (records, _) = self.db.records(self.tasks[index].id, &filter)?;
-        // A later measurement of a program overrules an earlier one.
-        let mut latest: BTreeMap<u64, &TuningRecord> = BTreeMap::new();
-        for record in records.iter().filter(|r| r.context.role != Role::Baseline) {
-            if let Some(program) = record.context.program {
-                latest.insert(program, record);
-            }
-        }
-        let mut known: Vec<(f64, u64, &TuningRecord)> =
-            latest.into_iter().filter_map(|(program, r)| Some((r.secs()?, program, r))).collect();
-        known.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (secs, program, record) in sampled(known) {
+        let id = self.tasks[index].id;
+        for (secs, program, record) in sampled(self.measured(id, OWN)?, OWN) {
             // A trace that cannot be read teaches nothing; commands that need it say so.
             if let Ok(trace) = Trace::from_json(&record.trace) {
                 let is_of_space = record.context.space == self.config.space.name();
                 proposer.remember(program, &trace, secs, is_of_space);
             }
         }
+        self.recall_others(id, proposer)
+    }
+
+    /// Tells a proposer what was measured of other programs in this setting.
+    fn recall_others(&self, id: WorkloadId, proposer: &mut Proposer) -> Result<(), TuneError> {
+        let mut others: Vec<(WorkloadId, &str)> = self.db.workloads().map(|(id, w)| (id, w.tir.as_str())).collect();
+        others.reverse();
+        let mut left = OTHERS;
+        for (other, tir) in others {
+            if left == 0 {
+                break;
+            }
+            let known = if other == id { Vec::new() } else { self.measured(other, OF_OTHER)? };
+            // Of a few nothing can be learnt but how long they took.
+            if known.len() < OF_OTHER / 2 {
+                continue;
+            }
+            left -= 1;
+            let Ok(parsed) = parse(tir, "database", &ParseOptions::default()) else { continue };
+            let base = Schedule::new(&parsed.module, 0).with_intrinsics(self.config.intrinsics.clone());
+            let replayed = |record: &TuningRecord| {
+                let trace = Trace::from_json(&record.trace).ok()?;
+                let mut schedule = base.clone();
+                trace.replay(&mut schedule).ok()?;
+                Some(schedule)
+            };
+            let known = sampled(known, OF_OTHER).into_iter();
+            let schedules = known.filter_map(|(secs, _, r)| Some((isolated(|| replayed(&r)).ok()??, secs)));
+            proposer.learn_from_other(&schedules.collect::<Vec<_>>());
+        }
         Ok(())
+    }
+
+    /// The programs of a workload that have a time in this setting, the fastest first and not many more than `most`.
+    fn measured(&self, id: WorkloadId, most: usize) -> Result<Vec<(f64, u64, TuningRecord)>, TuneError> {
+        // Reading all lines of a large table would take longer than they are worth.
+        let (records, _) = self.db.top_k(id, most * 4, &self.config.setting.filter())?;
+        let known = records.into_iter().filter(|r| r.context.role != Role::Baseline);
+        Ok(known.filter_map(|r| Some((r.secs()?, r.context.program?, r))).collect())
     }
 }
 
 /// All of a few; of many the fastest half of those that are looked at, and some of all others.
-fn sampled<T>(mut all: Vec<T>) -> Vec<T> {
-    if all.len() <= OWN {
+fn sampled<T>(mut all: Vec<T>, most: usize) -> Vec<T> {
+    if all.len() <= most {
         return all;
     }
-    let rest = all.split_off(OWN / 2);
-    let step = rest.len().div_ceil(OWN / 2);
+    let rest = all.split_off(most / 2);
+    let step = rest.len().div_ceil(most / 2);
     all.extend(rest.into_iter().step_by(step));
     all
 }
@@ -59,8 +90,8 @@ mod tests {
 
     #[test]
     fn of_many_the_fastest_are_kept() {
-        assert_eq!(sampled((0..7).collect::<Vec<_>>()).len(), 7);
-        let few = sampled((0..1000).collect::<Vec<_>>());
+        assert_eq!(sampled((0..7).collect::<Vec<_>>(), OWN).len(), 7);
+        let few = sampled((0..1000).collect::<Vec<_>>(), OWN);
         assert!(few.len() <= OWN && few[..100] == (0..100).collect::<Vec<_>>() && few.last() > Some(&900));
     }
 }

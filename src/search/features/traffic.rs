@@ -71,7 +71,7 @@ fn conflicts(access: &Access, loops: &[Piece], machine: &Machine) -> f64 {
     let Some(i) = loops.iter().rposition(|p| stride(p) > machine.line) else { return 1.0 };
     let distance = stride(&loops[i]) as u64;
     let (line, way) = (machine.line as u64, machine.way as u64);
-    if distance % line != 0 {
+    if !distance.is_multiple_of(line) {
         return 1.0;
     }
     // Rows begin at multiples of the greatest common divisor.
