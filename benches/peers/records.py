@@ -62,9 +62,11 @@ def check(tvmr, path, trials):
             workload = ms.database.Workload(module)
             for record in mine:
                 ms.database.TuningRecord.from_json(json.loads(json.dumps(record[1])), workload)
-            # The one that apply-best took, by its program.
+            # The one that apply-best took, by its program. TVM has graphs of objects where ours has the text of index maps:
+            # such traces it cannot read, and print-trace says so (traces.py asks whether it does).
+            replayable = [r for r in mine if "lambda " not in json.dumps(r[1][0])]
             same = []
-            for record in sorted(mine, key=lambda r: sorted(r[1][1])[len(r[1][1]) // 2]):
+            for record in sorted(replayable, key=lambda r: sorted(r[1][1])[len(r[1][1]) // 2]):
                 schedule = Schedule(module)
                 Trace.apply_json_to_schedule(record[1][0], schedule)
                 same.append(
@@ -73,7 +75,7 @@ def check(tvmr, path, trials):
                         for f in tuned.functions.values()
                     )
                 )
-            if not any(same):
+            if len(replayable) == len(mine) and not any(same):
                 return f"no record of `{entry['name']}` gives the program that apply-best prints"
     return None
 

@@ -15,8 +15,8 @@ pub struct Progress {
     console: Console,
     screen: MultiProgress,
     bar: ProgressBar,
-    /// Below the bar, where there are several functions.
-    table: Option<ProgressBar>,
+    /// The lines below the bar, where there are several functions; each is cut at the edge of the terminal.
+    table: Vec<ProgressBar>,
     /// The table as it was told last, whole.
     last_table: String,
     verbose: bool,
@@ -55,7 +55,7 @@ impl Progress {
             console,
             screen,
             bar,
-            table: None,
+            table: Vec::new(),
             last_table: String::new(),
             verbose,
             lines: !terminal && !verbose,
@@ -72,9 +72,7 @@ impl Progress {
 
     /// Takes away what is redrawn. The table is shown a last time.
     pub fn clear(&self) {
-        if let Some(table) = &self.table {
-            table.finish_and_clear();
-        }
+        self.table.iter().for_each(ProgressBar::finish_and_clear);
         self.bar.finish_and_clear();
         // Where every round shows it, the last one has.
         if !self.last_table.is_empty() && !self.verbose {
@@ -98,15 +96,16 @@ impl Progress {
         if self.verbose {
             self.say(&self.last_table);
         }
-        let table = self.table.get_or_insert_with(|| {
-            let table = self.screen.add(ProgressBar::no_length());
-            if let Ok(style) = ProgressStyle::with_template("{msg}") {
-                table.set_style(style);
+        for (i, text) in task_table::render(tasks, TABLE_ROWS).lines().enumerate() {
+            if i == self.table.len() {
+                let line = self.screen.add(ProgressBar::no_length());
+                if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                    line.set_style(style);
+                }
+                self.table.push(line);
             }
-            table
-        });
-        table.set_message(task_table::render(tasks, TABLE_ROWS));
-        table.tick();
+            self.table[i].set_message(text.to_owned());
+        }
     }
 
     fn speed(&self, task: usize, secs: f64, flops: f64) -> String {

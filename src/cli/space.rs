@@ -43,9 +43,9 @@ pub struct Args {
     /// Only this function
     #[arg(long, value_name = "NAME")]
     func: Option<String>,
-    /// Candidates to draw from each sketch
-    #[arg(long, value_name = "N", default_value = "64", value_parser = samples)]
-    samples: usize,
+    /// Candidates to draw from each sketch; 64 if left out, fewer where there are more than 16 sketches
+    #[arg(long, value_name = "N", value_parser = samples)]
+    samples: Option<usize>,
     /// Seed of what is drawn
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -67,6 +67,13 @@ struct Surveyed {
     space: Space,
     sketches: Vec<Survey>,
 }
+
+/// Candidates drawn from a sketch, unless the user wants another number.
+const SAMPLES: usize = 64;
+/// Of a space with many sketches not more than so many are drawn in all: programs of many blocks take milliseconds each.
+const ALL_SAMPLES: usize = 1024;
+/// From every sketch at least so many.
+const LEAST_SAMPLES: usize = 8;
 
 fn samples(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
@@ -104,7 +111,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
             }
         };
         let base = workload.schedule(0);
-        let sketches = (0..space.sketches().len()).map(|i| survey(&space, i, &base, args.samples, args.seed, jobs));
+        let n = space.sketches().len();
+        let samples = args.samples.unwrap_or((ALL_SAMPLES / n.max(1)).clamp(LEAST_SAMPLES, SAMPLES));
+        let sketches = (0..n).map(|i| survey(&space, i, &base, samples, args.seed, jobs));
         tasks.push(Surveyed {
             name: workload.name.as_str().to_owned(),
             same_as: names[1..].iter().map(|n| n.as_str().to_owned()).collect(),
@@ -121,7 +130,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         Format::Json => {
             let list: Vec<Value> = tasks.iter().map(|t| document(t, args, &program.name, dialect)).collect();
             let value = match &list[..] {
-                [only] if functions.len() == 1 => only.clone(),
+                [only] if failed.is_empty() => only.clone(),
                 _ => json!({"workload": program.name, "space": args.space, "tasks": list}),
             };
             console.result(&format!("{value:#}\n"))?;

@@ -108,7 +108,6 @@ mod tests {
             best: Some(1.25e-6),
             is_done: true,
             trials: 8,
-            ..qkv
         };
         let none = TaskState { best: None, trials: 0, ..qkv };
         let expected = "\

@@ -167,9 +167,7 @@ impl<B: Backend> Driver<'_, B> {
                 continue;
             }
             let left = usize::try_from(self.config.trials - self.trials()).unwrap_or(usize::MAX);
-            // Every function gets something, however few trials there are.
-            let open = standings.iter().filter(|s| s.is_open).count().max(1);
-            self.round(index, ROUND.min(left.div_ceil(open)).min(left))?;
+            self.round(index, share::round_size(&standings, index, left, ROUND))?;
             self.tell_standings();
         }
     }
@@ -179,6 +177,7 @@ impl<B: Backend> Driver<'_, B> {
         if self.db.n_records() == self.n_records {
             return;
         }
+        tracing::debug!("{} records of other processes", self.db.n_records().saturating_sub(self.n_records));
         self.n_records = self.db.n_records();
         let filter = self.config.setting.filter();
         for task in &mut self.tasks {

@@ -28,6 +28,8 @@ const HISTORY: f64 = 0.2;
 const UNKNOWN_ROOM: f64 = 0.5;
 /// A function whose bound is this share of its best time is as good as done: others come first.
 const SATURATED: f64 = 0.95;
+/// Smaller rounds are not worth what goes with each.
+const LEAST_ROUND: usize = 4;
 /// A bound that lies this far above what was reached was measured on a machine that was busy then, and says nothing.
 const REFUTED: f64 = 1.1;
 
@@ -78,6 +80,21 @@ pub fn next(tasks: &[Standing]) -> Option<usize> {
     }
 }
 
+/// Candidates in the next round of function `index`, of which a whole round has `full`, where so many trials are left.
+///
+/// Rounds of several functions are smaller, so that half of the trials are left to choose with after the first ones, and
+/// every function gets something, however few there are.
+pub fn round_size(tasks: &[Standing], index: usize, left: usize, full: usize) -> usize {
+    let open = tasks.iter().filter(|t| t.is_open).count();
+    if open < 2 {
+        return full.min(left);
+    }
+    let size = (left / (2 * open)).clamp(LEAST_ROUND.min(full), full);
+    let fresh = tasks.iter().filter(|t| t.is_open && t.bests.is_empty()).count();
+    let fair = if tasks[index].bests.is_empty() { left.div_ceil(fresh.max(1)) } else { left };
+    size.min(fair)
+}
+
 /// Of equal gains the first, so that the choice depends on nothing but the measurements.
 fn first_of_greatest(gains: impl Iterator<Item = (usize, f64)>) -> Option<usize> {
     let greater = |best: Option<(usize, f64)>, item: (usize, f64)| match best {
@@ -116,6 +133,28 @@ mod tests {
         let closed = Standing { is_open: false, ..task(&[]) };
         assert_eq!(next(&[closed.clone(), task(&[1.0])]), Some(1));
         assert_eq!(next(&[closed]), None);
+    }
+
+    #[test]
+    fn first_rounds_leave_half_to_choose_with() {
+        let sizes = |functions: usize, trials: usize| {
+            let (mut tasks, mut left, mut sizes) = (vec![task(&[]); functions], trials, Vec::new());
+            for i in 0..functions {
+                let size = round_size(&tasks, i, left, 16);
+                tasks[i].bests.push(Some(1.0));
+                left -= size;
+                sizes.push(size);
+            }
+            sizes
+        };
+        assert_eq!(sizes(1, 64), [16]);
+        assert_eq!(sizes(4, 64), [8, 7, 6, 5]);
+        assert_eq!(sizes(4, 1000), [16; 4]);
+        assert_eq!(sizes(4, 6), [2, 2, 1, 1]);
+        assert_eq!(sizes(4, 3), [1, 1, 1, 0]);
+        // Later ones are not too small, but for the last.
+        let tasks = [task(&[1.0]), task(&[1.0])];
+        assert_eq!([9, 5, 3].map(|left| round_size(&tasks, 0, left, 16)), [4, 4, 3]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::schedule::error::ScheduleError;
 
 pub mod add_rfactor;
 pub mod auto_inline;
+pub mod dot_tiles;
 pub mod fuse_epilogue;
 pub mod inline_constant_scalars;
 pub mod multi_level_tiling;
@@ -38,6 +39,7 @@ pub fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::default()),
         Box::new(register_tiles::RegisterTiles { machine, variant }),
+        Box::new(dot_tiles::DotTiles { machine, variant }),
         Box::new(pack_operands::PackOperands),
         Box::new(fuse_epilogue::FuseEpilogue),
         Box::new(transpose_tiles::TransposeTiles { variant }),

@@ -1,0 +1,110 @@
+//! Reduces several rows side by side, each in vectors of partial results.
+//!
+//! *When*: a reduction that `register_tiles` leaves alone, because what it reads is contiguous along the reduction, and of
+//! whose operands one serves several results. *What*: one schedule as it is, and one with the last loop of results in sampled
+//! numbers of rows, and the reduction in vectors: `rfactor` makes partial results a block of its own, which goes under the loop
+//! over tiles. *Why*: what several rows share is loaded once for all of them, and their sums do not wait for each other.
+//!
+//!     for i, k: y[i] += A[i, k] * x[k]
+//!     # becomes, with 4 rows of 32 partial results
+//!     for i0:
+//!         for k0, i1, k1: y_rf[i0 * 4 + i1, k1] += A[i0 * 4 + i1, k0 * 32 + k1] * x[k0 * 32 + k1]
+//!         for i1, k1: y[i0 * 4 + i1] += y_rf[i0 * 4 + i1, k1]
+
+use super::super::analysis::live_block;
+use super::super::contraction::Contraction;
+use super::super::draft::{Draft, Tiled};
+use super::super::machine::Machine;
+use super::Rule;
+use crate::ir::IterKind;
+use crate::schedule::arg::{Arg, Rv};
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct DotTiles {
+    /// Whose vectors partial results fill.
+    pub machine: Machine,
+    /// Which of the most promising decisions to make, 0 being the first.
+    pub variant: usize,
+}
+
+/// Numbers of rows.
+const ROWS: [i64; 5] = [1, 2, 4, 8, 16];
+/// Vectors of partial results of a row, at most.
+const MOST_VECTORS: i64 = 8;
+/// Positions of numbers of rows, and numbers of vectors, in order of promise.
+const PROMISING: [(usize, i64); 6] = [(2, 4), (2, 2), (3, 2), (1, 4), (3, 1), (4, 1)];
+
+impl Rule for DotTiles {
+    fn name(&self) -> &'static str {
+        "dot_tiles"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        if draft.tiled(block).is_some() {
+            return Ok(vec![draft]);
+        }
+        let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
+        let contraction = Contraction::of(draft.sch.func(index), id);
+        let Some((contraction, axes)) = contraction.and_then(|c| axes(&c).map(|a| (c, a))) else {
+            return Ok(vec![draft]);
+        };
+        let lanes = self.machine.lanes(contraction.dtype);
+        let long = contraction.axes[axes.k].extent;
+        let widths: Vec<i64> = (1..=MOST_VECTORS).map(|n| n * lanes).filter(|w| long % w == 0).collect();
+        let mut tiled = draft.clone();
+        let offered = !widths.is_empty() && self.tile(&mut tiled, block, &contraction, axes, &widths).is_ok();
+        Ok([draft].into_iter().chain(offered.then_some(tiled)).collect())
+    }
+}
+
+/// The axes that count.
+#[derive(Clone, Copy)]
+struct Axes {
+    /// Of rows.
+    row: usize,
+    /// The reduction along which operands are contiguous.
+    k: usize,
+}
+
+fn axes(c: &Contraction) -> Option<Axes> {
+    let k = c.of_kind(IterKind::Reduce).filter(|&k| c.axes[k].extent > 1).find(|&k| {
+        c.inputs.iter().all(|i| matches!(i.access.strides[k], 0 | 1))
+            && c.inputs.iter().any(|i| i.access.strides[k] == 1)
+    })?;
+    let row = c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1).last()?;
+    let is_shared = c.inputs.iter().any(|i| i.access.strides[row] == 0 && i.access.strides[k] == 1);
+    is_shared.then_some(Axes { row, k })
+}
+
+impl DotTiles {
+    fn tile(
+        &self,
+        draft: &mut Draft,
+        block: Rv,
+        c: &Contraction,
+        axes: Axes,
+        widths: &[i64],
+    ) -> Result<(), ScheduleError> {
+        let sch = &mut draft.sch;
+        let loops = sch.get_loops(block)?;
+        let (rows, vectors) = PROMISING[self.variant.min(PROMISING.len() - 1)];
+        let lanes = self.machine.lanes(c.dtype);
+        let width = widths.iter().rposition(|&w| w <= vectors * lanes).unwrap_or_default();
+        let rows = sch.choose_among(&ROWS, rows)?;
+        let row = sch.split(loops[axes.row], vec![Arg::None, rows.into()])?;
+        let width = sch.choose_among(widths, width)?;
+        let k = sch.split(loops[axes.k], vec![Arg::None, width.into()])?;
+        let partial = sch.rfactor(k[1], c.output.n_dims as i64)?;
+        // Unit loops stay, so that their number does not depend on the decisions.
+        sch.compute_at(partial, row[0], true)?;
+        let n = (c.of_kind(IterKind::Spatial).count(), c.of_kind(IterKind::Reduce).count());
+        let all = sch.get_loops(partial)?;
+        let inner = &all[all.len().saturating_sub(1 + n.0 + n.1)..];
+        let [lane, others @ ..] = inner else { return Ok(()) };
+        let (results, reductions) = others.split_at(n.0.min(others.len()));
+        sch.reorder(&[reductions, results, &[*lane]].concat())?;
+        draft.tiled.push(Tiled { block, complete_at: Some(row[0]), panel: None, packable: Vec::new() });
+        Ok(())
+    }
+}
