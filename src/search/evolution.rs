@@ -91,7 +91,7 @@ const TRIAL: f64 = 1.5e-3;
 /// Calls that measuring takes.
 const CALLS: f64 = 12.0;
 /// Seconds to make and score a candidate: for itself, and for each instruction of its sketch.
-const MAKE: (f64, f64) = (50e-6, 3e-6);
+const MAKE: (f64, f64) = (80e-6, 5e-6);
 /// Numbers of candidates are kept apart for each measurement that a resumed search begins with.
 const RESUMED_BY: u64 = 1 << 16;
 
