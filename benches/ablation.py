@@ -4,8 +4,7 @@
     cargo build --release
     python3 benches/ablation.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 5] [--trials 64]
 
-Runs `tvmr tune` for workloads x settings x seeds, each in a database of its own, and reads the records in the order in
-which they were measured. Times are relative to the best that any run of the workload found, as medians over seeds: 1.00
+Runs `tvmr tune` for workloads x settings x seeds, each in a database of its own, and reads the trials in their order. Times are relative to the best that any run of the workload found, as medians over seeds: 1.00
 is as fast as that, 1.50 half as long again. Runs of the settings alternate, so that a machine that is busy for a while
 is so for all of them.
 """
@@ -48,8 +47,10 @@ def run(tvmr, workload, setting, seed, trials, extra):
                 if context.get("role", "trial") == "trial":
                     # Times are by comparison with the best of their moment. Should that have been disturbed, they are
                     # too good to be true: nothing is faster than its fastest batch.
-                    times.append(max(run_secs[0], min(context["batch_secs"])) if run_secs else None)
-        return times, json.loads(done.stdout)
+                    secs = max(run_secs[0], min(context["batch_secs"])) if run_secs else None
+                    times.append((context["trial"], secs))
+        # Lines are in the order in which results were checked.
+        return [secs for _, secs in sorted(times, key=lambda t: t[0])], json.loads(done.stdout)
 
 
 def best_after(times, n):

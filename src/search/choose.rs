@@ -100,3 +100,59 @@ fn shuffle(pool: &mut [Individual], rng: &mut ChaCha8Rng) {
         pool.swap(i, below(rng, i as u64 + 1) as usize);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Trace;
+    use crate::search::features::Features;
+    use crate::search::individual::Parent;
+    use crate::space::sample::stream;
+    use std::sync::Arc;
+
+    fn individual(index: u64, sketch: usize, score: f64, is_seed: bool) -> Individual {
+        Individual {
+            index,
+            genes: Parent { sketch, trace: Arc::new(Trace::default()) },
+            program: index,
+            features: Features { values: vec![score, sketch as f64], estimate: 1.0, least: 0.0 },
+            score,
+            is_seed,
+        }
+    }
+
+    fn chosen(pool: Vec<Individual>, want: usize, n_sketches: usize) -> Vec<u64> {
+        let archive = Archive::default();
+        let choice = Choice { want, archive: &archive, n_sketches, is_ranked: true };
+        choose(pool, &choice, &mut stream(0, 0)).iter().map(|one| one.index).collect()
+    }
+
+    #[test]
+    fn seeds_then_neglected_sketches_then_the_best() {
+        let mut pool: Vec<Individual> = (0..40).map(|i| individual(100 + i, 0, i as f64 / 10.0, false)).collect();
+        pool.push(individual(0, 0, 9.0, true));
+        pool.push(individual(1, 0, 8.0, true));
+        pool.push(individual(200, 1, 1.0, false));
+        // Eight times as slow is 2.08 in logarithms.
+        pool.push(individual(201, 2, 2.5, false));
+        let chosen = chosen(pool, 8, 3);
+        assert_eq!(chosen[..4], [0, 1, 100, 200], "{chosen:?}");
+        assert_eq!(chosen[4..7], [101, 102, 103], "{chosen:?}");
+        assert_eq!(chosen.len(), 8);
+    }
+
+    #[test]
+    fn one_of_a_kind_is_enough() {
+        let pool = vec![
+            individual(1, 0, 0.0, false),
+            individual(2, 0, 0.0, false),
+            individual(3, 0, 1.0, false),
+            individual(4, 0, 2.0, false),
+        ];
+        assert_eq!(chosen(pool.clone(), 3, 1)[..2], [1, 3]);
+        // But all are taken before there are too few.
+        let mut all = chosen(pool, 9, 1);
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3, 4]);
+    }
+}

@@ -91,7 +91,7 @@ const TRIAL: f64 = 1.5e-3;
 /// Calls that measuring takes.
 const CALLS: f64 = 12.0;
 /// Seconds to make and score a candidate: for itself, and for each instruction of its sketch.
-const MAKE: (f64, f64) = (50e-6, 3e-6);
+const MAKE: (f64, f64) = (80e-6, 5e-6);
 /// Numbers of candidates are kept apart for each measurement that a resumed search begins with.
 const RESUMED_BY: u64 = 1 << 16;
 
@@ -258,10 +258,11 @@ impl Evolution {
         recipes
     }
 
-    /// Samples of all sketches in turn.
+    /// Samples of all sketches in turn, beginning with another one in each round.
     fn random(&self, space: &Space, n: usize) -> Vec<Recipe> {
         let sketches = space.sketches().len();
-        (0..if sketches > 0 { n } else { 0 }).map(|i| Recipe::Random(i % sketches)).collect()
+        let first = self.rounds as usize * n;
+        (0..if sketches > 0 { n } else { 0 }).map(|i| Recipe::Random((first + i) % sketches)).collect()
     }
 
     /// Mutants and children of the best, measured or predicted.
