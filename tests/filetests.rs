@@ -3,7 +3,7 @@
 //! The first line says what is tested: `# test: KIND [options]`. Options are `bind n=4` for `--bind`,
 //! `dialect classic|current` for what is printed, and what [`schedules`] says.
 //!
-//! Files that end in `.lir` hold a kernel of the loop IR; see [`passes`] and [`regions`].
+//! Files that end in `.lir` hold a kernel of the loop IR; see [`passes`] and [`regions`]. Search spaces are in [`spaces`].
 //!
 //! * Rejections stand on the offending line: `#~ error[code]`; `#~^ error[code]` means the line above, `#~v error[code]`
 //!   the line below, and `#~file error[code]` a mistake without a place. All mistakes of a text must be listed.
@@ -19,6 +19,8 @@ mod passes;
 mod regions;
 #[path = "filetests/schedules.rs"]
 mod schedules;
+#[path = "filetests/spaces.rs"]
+mod spaces;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -47,6 +49,7 @@ struct Options {
     pass: Option<String>,
     isa: Option<tvmr::target::Isa>,
     no_dots: bool,
+    threads: i64,
 }
 
 /// What a kind makes of a case: its output, and the mistakes it found.
@@ -64,6 +67,7 @@ const KINDS: &[(&str, Run)] = &[
     ("verify-errors", reject),
     ("print", print),
     ("schedule", schedules::schedule),
+    ("space", spaces::space),
     ("space-function", schedules::space_function),
     ("trace", schedules::trace),
     ("opt", passes::opt),
@@ -88,6 +92,11 @@ fn print_cases() {
 #[test]
 fn schedule_cases() {
     run("schedule");
+}
+
+#[test]
+fn space_cases() {
+    run("space");
 }
 
 #[test]
@@ -225,6 +234,7 @@ fn case(path: &Path, kind: &str, text: &str) -> Case {
             ("dots", _) => options.no_dots = value == "off",
             ("pass", _) => options.pass = Some(value.to_string()),
             ("program", _) => options.program = Some(value.to_string()),
+            ("threads", _) => options.threads = value.parse().expect("a number"),
             ("seed", _) => options.seed = value.parse().expect("a number"),
             ("dialect", _) => options.dialect = value.parse().expect("a dialect"),
             _ => panic!("{}: unknown option `{word}`", path.display()),
