@@ -2,6 +2,7 @@
 
 use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::gather::{Span, is_gather};
 use super::narrow::is_narrow;
 use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
@@ -36,6 +37,8 @@ pub(super) fn build(
         vars: HashMap::default(),
         constants: HashMap::default(),
         lane_masks: HashMap::default(),
+        index_registers: HashMap::default(),
+        spans: Vec::new(),
         memo: HashMap::default(),
         order: Vec::new(),
         reads: ReadsOf::default(),
@@ -54,6 +57,8 @@ pub(super) struct Features {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Are registers of elements kept for all vectors that are put together from them?
+    pub shares: bool,
 }
 
 pub(super) struct Builder<'a> {
@@ -72,6 +77,10 @@ pub(super) struct Builder<'a> {
     constants: HashMap<(u64, u8), VReg, FxBuild>,
     /// Masks of the first lanes, by their number and the bytes of each.
     lane_masks: HashMap<(u8, u8), VReg, FxBuild>,
+    /// Lane numbers for permutations.
+    index_registers: HashMap<u128, VReg, FxBuild>,
+    /// What vectors of the present body read that are put together.
+    spans: Vec<Span>,
     memo: HashMap<ExprId, Pieces, FxBuild>,
     /// Keys of `memo` in the order of insertion, to forget those of a loop at its end.
     order: Vec<ExprId>,
@@ -146,6 +155,8 @@ impl Builder<'_> {
 
     fn list(&mut self, stmts: &[StmtId]) -> Option<()> {
         let outer_uses = std::mem::take(&mut self.uses);
+        let spans = self.spans_of(stmts);
+        let outer_spans = std::mem::replace(&mut self.spans, spans);
         for &s in stmts {
             crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
                 crate::loopir::rewrite::for_each_expr(&self.kernel.arena, e, &mut |e| {
@@ -159,6 +170,7 @@ impl Builder<'_> {
             self.stmt(s)?;
         }
         self.uses = outer_uses;
+        self.spans = outer_spans;
         Some(())
     }
 
@@ -456,6 +468,17 @@ impl Builder<'_> {
         dst
     }
 
+    /// A register of lane numbers, a byte for each.
+    pub fn index_register(&mut self, lanes: u128) -> VReg {
+        if let Some(&v) = self.index_registers.get(&lanes) {
+            return v;
+        }
+        let dst = self.fresh();
+        self.code.prologue.push(Inst::Indices { dst, lanes });
+        self.index_registers.insert(lanes, dst);
+        dst
+    }
+
     pub fn expr(&mut self, e: ExprId) -> Option<Pieces> {
         if let Some(known) = self.memo.get(&e) {
             return Some(known.clone());
@@ -560,8 +583,20 @@ impl Builder<'_> {
             Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => None,
+            Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
             Expr::Pack(_) => self.row(e, shape),
         }
+    }
+
+    /// The pieces of a value that is not kept for other uses.
+    pub fn unshared(&mut self, e: ExprId) -> Option<Pieces> {
+        let shape = self.shape(e)?;
+        self.node(e, &shape)
+    }
+
+    /// What vectors of the present body read that are put together.
+    pub fn shared_spans(&self) -> &[Span] {
+        if self.features.shares { &self.spans } else { &[] }
     }
 
     /// Where a value is in memory as it is in registers.

@@ -29,7 +29,12 @@ pub(super) fn encode(code: &Code, registers: &[u8], evex: bool, vector_bytes: us
         _ => Length::L128,
     };
     let mut encoder = Encoder {
-        asm: Asm { bytes: Vec::with_capacity(64 + code.insts.len() * 8), evex, constants: Vec::new() },
+        asm: Asm {
+            bytes: Vec::with_capacity(64 + code.insts.len() * 8),
+            evex,
+            constants: Vec::new(),
+            tables: Vec::new(),
+        },
         code,
         registers,
         whole,
@@ -265,6 +270,22 @@ impl Encoder<'_> {
                     let opcode = op(Map::M0F3A, Pp::P66, if is_double { 0x4B } else { 0x4A }, false);
                     self.asm.vector(opcode, length(width), dst, otherwise, rm, Some(mask << 4));
                 }
+            }
+            Inst::Indices { dst, lanes } => {
+                let opcode = op(Map::M0F38, Pp::P66, 0x31, false);
+                self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(lanes), None);
+            }
+            Inst::Permute { dst, indices, a, width } => {
+                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x36, false), Rm::Reg(self.reg(a)));
+                self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(indices)), rm, None);
+            }
+            Inst::Permute2 { acc, indices, b, width } => {
+                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x7E, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
+            }
+            Inst::Blend { dst, a, b, mask, width } => {
+                let (opcode, rm) = (op(Map::M0F3A, Pp::P66, 0x02, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(mask));
             }
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
             Inst::Prefetch { mem } => self.asm.prefetch(self.gpr(mem.stream), mem.disp),

@@ -5,6 +5,7 @@
 
 mod lanes;
 mod layout;
+mod picked;
 mod sums;
 
 use super::{Closeness, below, rng};
@@ -37,11 +38,15 @@ pub(crate) enum Kind {
     Strided,
     /// Rows worked on several times, with scalars from outside: softmax, normalisation.
     Several,
+    /// Elements at small distances, and channels of points.
+    Picked,
+    /// Quotients and rests by constants.
+    Division,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 12] = [
+    pub(crate) const ALL: [Kind; 14] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -54,6 +59,8 @@ impl Kind {
         Kind::Tail,
         Kind::Strided,
         Kind::Several,
+        Kind::Picked,
+        Kind::Division,
     ];
 }
 
@@ -84,6 +91,8 @@ pub(crate) fn program(kind: Kind, seed: u64) -> Program {
         Kind::Tail => g.tail(),
         Kind::Strided => g.strided(),
         Kind::Several => g.several(),
+        Kind::Picked => g.picked(),
+        Kind::Division => g.division(),
     }
 }
 
