@@ -264,6 +264,13 @@ impl Asm {
         }
     }
 
+    /// `lea rdi, [src + plus]` and `sar rdi, 63`: all ones if the sum is negative, else zero.
+    pub fn sign(&mut self, src: Gpr, plus: i32) {
+        self.bytes.extend([0x48 | (src.0 >> 3), 0x8D]);
+        self.address(RDI.0 << 3, src, plus, i8::try_from(plus).ok());
+        self.bytes.extend([0x48, 0xC1, 0xF8 | RDI.0, 63]);
+    }
+
     /// `dec dst`, then a jump back to `target` unless it is zero.
     pub fn count_down(&mut self, dst: Gpr, target: usize) {
         self.bytes.extend([0x48 | (dst.0 >> 3), 0xFF, 0xC8 | (dst.0 & 7)]);

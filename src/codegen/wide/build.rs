@@ -39,6 +39,7 @@ pub(super) fn build(
         lane_masks: HashMap::default(),
         index_registers: HashMap::default(),
         spans: Vec::new(),
+        guard: None,
         memo: HashMap::default(),
         order: Vec::new(),
         reads: ReadsOf::default(),
@@ -81,6 +82,8 @@ pub(super) struct Builder<'a> {
     index_registers: HashMap<u128, VReg, FxBuild>,
     /// What vectors of the present body read that are put together.
     spans: Vec<Span>,
+    /// The mask under which everything is loaded, inside of a choice that all lanes share.
+    pub guard: Option<VReg>,
     memo: HashMap<ExprId, Pieces, FxBuild>,
     /// Keys of `memo` in the order of insertion, to forget those of a loop at its end.
     order: Vec<ExprId>,
@@ -129,6 +132,11 @@ impl Builder<'_> {
     fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+        if self.guard.is_some() {
+            let (mask, width) = self.guard_of_lanes(shape, last.filter(|_| i + 1 == n))?;
+            self.push(Inst::LoadMasked { dst, mask, mem, elem, width });
+            return Some(dst);
+        }
         match last.filter(|_| i + 1 == n) {
             None => self.push(Inst::Load { dst, mem, elem, width }),
             Some(lanes) => {
@@ -365,6 +373,7 @@ impl Builder<'_> {
 
     fn is_single_load(&self, e: ExprId) -> bool {
         matches!(self.kernel.arena.expr(e), Expr::Load(..))
+            && self.guard.is_none()
             && !is_narrow(self.kernel.arena.dtype(e))
             && self.uses.get(&e) == Some(&1)
             && !self.memo.contains_key(&e)
@@ -405,7 +414,7 @@ impl Builder<'_> {
 
     // ---- addresses -----------------------------------------------------------------------------------------
 
-    fn slot(&mut self, key: (Option<BufferId>, ExprId), arg: RegionArg) -> u32 {
+    pub fn slot(&mut self, key: (Option<BufferId>, ExprId), arg: RegionArg) -> u32 {
         let Builder { arg_table, args, .. } = self;
         *arg_table.entry(key).or_insert_with(|| {
             args.push(arg);
@@ -436,18 +445,38 @@ impl Builder<'_> {
             }
         }
         steps.sort_unstable();
-        if steps.iter().any(|&(_, step)| i32::try_from(step).is_err()) {
-            return None;
-        }
         let origin = outer.to_expr(&mut self.kernel.arena);
         let slot = self.slot((Some(buffer), origin), RegionArg::Address { buffer, index: origin });
-        let stream = Stream { slot, steps };
+        let stream = self.stream(Stream { slot, steps })?;
+        Some(Mem { stream, disp: i32::try_from(sum.constant.checked_mul(bytes)?).ok()? })
+    }
+
+    /// The register that is advanced so.
+    pub fn stream(&mut self, stream: Stream) -> Option<StreamId> {
+        if stream.steps.iter().any(|&(_, step)| i32::try_from(step).is_err()) {
+            return None;
+        }
         let Builder { stream_table, code, .. } = self;
-        let id = *stream_table.entry(stream.clone()).or_insert_with(|| {
+        Some(*stream_table.entry(stream.clone()).or_insert_with(|| {
             code.streams.push(stream);
             StreamId(code.streams.len() as u32 - 1)
-        });
-        Some(Mem { stream: id, disp: i32::try_from(sum.constant.checked_mul(bytes)?).ok()? })
+        }))
+    }
+
+    /// The loop of the region that an atom counts.
+    pub fn loop_of(&self, atom: ExprId) -> Option<LoopId> {
+        let var = self.kernel.arena.as_var(atom)?;
+        self.loops.iter().find(|l| l.0 == var).map(|l| l.1)
+    }
+
+    /// Is a variable bound in the region?
+    pub fn is_inside(&self, v: VarId) -> bool {
+        self.loops.iter().any(|l| l.0 == v) || self.vars.contains_key(&v)
+    }
+
+    /// What state a value depends on.
+    pub fn reads_of(&mut self, e: ExprId) -> Reads {
+        self.reads.get(&self.kernel.arena, e)
     }
 
     /// The i-th register's worth of a place.
@@ -541,7 +570,7 @@ impl Builder<'_> {
                     Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
                     // Arguments are in every lane.
                     Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
-                    _ if !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
+                    _ if self.guard.is_none() && !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
                         let (buffer, index) = self.in_memory(a)?;
                         let mem = self.address(buffer, index)?;
                         let dst = self.fresh();
@@ -582,7 +611,8 @@ impl Builder<'_> {
             },
             Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
-            Expr::Compare(..) | Expr::Not(_) | Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => None,
+            Expr::IfThenElse(..) => self.guarded(e, shape),
+            Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,
             Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
             Expr::Pack(_) => self.row(e, shape),
         }
@@ -596,7 +626,22 @@ impl Builder<'_> {
 
     /// What vectors of the present body read that are put together.
     pub fn shared_spans(&self) -> &[Span] {
-        if self.features.shares { &self.spans } else { &[] }
+        if self.features.shares && self.guard.is_none() { &self.spans } else { &[] }
+    }
+
+    /// A value that is kept already.
+    pub fn known(&self, e: ExprId) -> Option<Pieces> {
+        self.memo.get(&e).cloned()
+    }
+
+    /// The pieces of a value; none of what is computed for it is kept.
+    pub fn unkept(&mut self, e: ExprId) -> Option<Pieces> {
+        let scope = self.order.len();
+        let pieces = self.expr(e)?;
+        for e in self.order.drain(scope..) {
+            self.memo.remove(&e);
+        }
+        Some(pieces)
     }
 
     /// Where a value is in memory as it is in registers.

@@ -421,6 +421,12 @@ pub(super) enum Inst {
         dst: VReg,
         src: VReg,
     },
+    /// The mask of all lanes if what a register counts, and a constant, are negative together; else of none.
+    Sign {
+        dst: VReg,
+        stream: StreamId,
+        plus: i32,
+    },
     /// Numbers of 32-bit lanes, a byte for each, the first lane lowest.
     Indices {
         dst: VReg,
@@ -467,6 +473,7 @@ impl Inst {
             | Inst::LoadConst { .. }
             | Inst::FirstLanes { .. }
             | Inst::Indices { .. }
+            | Inst::Sign { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => SmallVec::new(),
             Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
@@ -519,6 +526,7 @@ impl Inst {
             | Inst::Unary { dst, .. }
             | Inst::Binary { dst, .. }
             | Inst::Indices { dst, .. }
+            | Inst::Sign { dst, .. }
             | Inst::Permute { dst, .. }
             | Inst::Blend { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
@@ -545,6 +553,7 @@ impl Inst {
             | Inst::LoadConst { .. }
             | Inst::FirstLanes { .. }
             | Inst::Indices { .. }
+            | Inst::Sign { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }

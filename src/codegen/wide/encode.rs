@@ -271,6 +271,7 @@ impl Encoder<'_> {
                     self.asm.vector(opcode, length(width), dst, otherwise, rm, Some(mask << 4));
                 }
             }
+            Inst::Sign { dst, stream, plus } => self.sign(self.reg(dst), self.gpr(stream), plus),
             Inst::Indices { dst, lanes } => {
                 let opcode = op(Map::M0F38, Pp::P66, 0x31, false);
                 self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(lanes), None);
@@ -319,6 +320,19 @@ impl Encoder<'_> {
             let byte = if elem == Elem::F64 { 0x22 } else { 0x21 };
             let rm = Rm::Constant(bits, Elem::F64);
             self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), Length::L256, dst, None, rm, None);
+        }
+    }
+
+    /// All ones if the sum is negative, in a mask register or in every lane.
+    fn sign(&mut self, dst: u8, counted: Gpr, plus: i32) {
+        // The pointer to the arguments has been read.
+        self.asm.sign(counted, plus);
+        if self.asm.evex {
+            self.asm.load_mask(dst, RDI);
+        } else {
+            let to_vector = Opcode { vex_w: true, ..op(Map::M0F, Pp::P66, 0x6E, true) };
+            self.asm.vector(to_vector, Length::L128, dst, None, Rm::Reg(RDI.0), None);
+            self.broadcast(dst, Rm::Reg(dst), Elem::F64, self.whole);
         }
     }
 

@@ -680,3 +680,20 @@ fn permutations() {
         check(&regs, None, Inst::Indices { dst: D, lanes }, &[format!("vpmovzxbd {d}, [{}]", number(end))]);
     });
 }
+
+#[test]
+fn signs() {
+    each_masked(D, |regs| {
+        let (d, a) = (regs.numbers[D.0 as usize], |width| regs.v(D, width));
+        each_place(1, |mem, place| {
+            let mut expected = vec![format!("lea rdi, {place}"), "sar rdi, 0x3f".into()];
+            if regs.set.is_evex() {
+                expected.push(format!("kmovw k{d}, edi"));
+            } else {
+                expected.push(format!("vmovq {}, rdi", a(Width::X)));
+                expected.push(format!("vbroadcastsd {}, {}", a(Width::Y), a(Width::X)));
+            }
+            check(&regs, Some(mem), Inst::Sign { dst: D, stream: mem.stream, plus: mem.disp }, &expected);
+        });
+    });
+}

@@ -14,6 +14,7 @@
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
 use crate::ir::DType;
+use crate::loopir::rewrite::Seen;
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, StmtId, Ty};
 use smallvec::SmallVec;
 
@@ -86,6 +87,17 @@ impl Gather {
     }
 }
 
+fn note_packs(arena: &Arena, e: ExprId, seen: &mut Seen, packs: &mut Vec<ExprId>) {
+    if !seen.insert(e) {
+        return;
+    }
+    match arena.expr(e) {
+        Expr::Pack(_) => packs.push(e),
+        Expr::IfThenElse(..) => {}
+        _ => arena.for_each_child(e, |c| note_packs(arena, c, seen, packs)),
+    }
+}
+
 /// A register of elements in memory order.
 struct Chunk {
     start: i64,
@@ -98,11 +110,8 @@ impl Builder<'_> {
         let mut packs: Vec<ExprId> = Vec::new();
         for &s in stmts {
             crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
-                crate::loopir::rewrite::for_each_expr(&self.kernel.arena, e, &mut |e| {
-                    if matches!(self.kernel.arena.expr(e), Expr::Pack(_)) {
-                        packs.push(e);
-                    }
-                });
+                // What is read under a condition may not be there.
+                note_packs(&self.kernel.arena, e, &mut Seen::default(), &mut packs);
             });
         }
         let mut spans: Vec<Span> = Vec::new();

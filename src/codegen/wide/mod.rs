@@ -3,7 +3,7 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
 //! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions, [`guard`] for padding, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
 //! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
@@ -18,6 +18,7 @@ mod build;
 mod code;
 mod encode;
 mod gather;
+mod guard;
 mod lanes;
 mod narrow;
 mod prefetch;
@@ -415,7 +416,8 @@ impl Planner<'_> {
                     Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
                     Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
                     Expr::Pack(_) => transpose::row_of(arena, e).is_some() || gather::is_gather(arena, e),
-                    Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => false,
+                    Expr::IfThenElse(..) => guard::is_guarded(arena, e),
+                    Expr::Ramp(..) | Expr::Extract(..) => false,
                 };
         });
         fine
@@ -432,6 +434,9 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
         if let Some((square, _)) = transpose::row_of(arena, e) {
             // Lanes are taken from vectors by the row as a whole.
             square.iter().for_each(|&c| walk(arena, c, seen, f));
+        } else if let Expr::IfThenElse(_, t, o) = arena.expr(e) {
+            // The condition is of indices.
+            [t, o].into_iter().for_each(|c| walk(arena, c, seen, f));
         } else if !matches!(arena.expr(e), Expr::Load(..)) && !gather::is_gather(arena, e) && word(arena, e).is_none() {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }

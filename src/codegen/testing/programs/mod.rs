@@ -5,6 +5,7 @@
 
 mod lanes;
 mod layout;
+mod padded;
 mod picked;
 mod sums;
 
@@ -42,11 +43,13 @@ pub(crate) enum Kind {
     Picked,
     /// Quotients and rests by constants.
     Division,
+    /// Rows that are there under a condition.
+    Padded,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 14] = [
+    pub(crate) const ALL: [Kind; 15] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -61,6 +64,7 @@ impl Kind {
         Kind::Several,
         Kind::Picked,
         Kind::Division,
+        Kind::Padded,
     ];
 }
 
@@ -93,6 +97,7 @@ pub(crate) fn program(kind: Kind, seed: u64) -> Program {
         Kind::Several => g.several(),
         Kind::Picked => g.picked(),
         Kind::Division => g.division(),
+        Kind::Padded => g.padded(),
     }
 }
 
