@@ -18,6 +18,7 @@
 
 use super::machine::Machine;
 use super::nest::{Fill, Init, Level, Nest, Role};
+use super::vectorize::MOST_APART;
 use super::walk::replace_loops;
 use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
@@ -92,6 +93,9 @@ const CACHED_BYTES: i64 = 24 << 10;
 /// Sums in flight that hide the latency of multiply-add.
 const BUSY: i64 = 8;
 
+/// Registers that are needed beside a tile where its operands are picked from others.
+const PICKING: usize = 6;
+
 impl Plan {
     fn new(kernel: &Kernel, nest: &Nest, machine: &Machine) -> Plan {
         let levels = &nest.levels;
@@ -106,6 +110,9 @@ impl Plan {
         let lanes = machine.lanes(kernel.arena.dtype(nest.value));
         let accesses = accesses(kernel, nest);
         let vector = vector_level(kernel, nest, last, &accesses, machine);
+        // Vectors that are put together from others need registers for those.
+        let picks = vector.is_some_and(|v| accesses.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v])));
+        let machine = &Machine { registers: machine.registers - if picks { PICKING } else { 0 }, ..*machine };
 
         // What is inside a reduction already: the rows.
         let group = first_of_group(last);
@@ -233,6 +240,12 @@ fn vector_level(kernel: &Kernel, nest: &Nest, last: usize, operands: &[Operand],
     let serves = |i: usize| operands.iter().all(|o| o.is_affine && matches!(o.strides[i], 0 | 1));
     let is_float = kernel.arena.dtype(nest.value).is_float();
     let inner_reduction = last + 1 == levels.len() && (machine.reassociates || !is_float);
+    // Region code picks elements that lie apart, which is better than a reduction that fills no vectors.
+    let is_near = |o: &Operand| o.is_affine && (0..=MOST_APART).contains(&o.strides[v]);
+    let is_short = levels[last].extent.is_some_and(|n| n < 2 * machine.lanes(kernel.arena.dtype(nest.value)));
+    if machine.has_regions && is_short && operands.iter().all(is_near) {
+        return Some(v);
+    }
     if !serves(v) && (inner_reduction && serves(last) || v < last) {
         return None;
     }

@@ -5,10 +5,12 @@
 
 mod accumulate;
 mod contract;
+mod divide;
 mod dot;
 mod forward;
 mod functions;
 mod hoist;
+mod join;
 mod machine;
 mod nest;
 mod partition;
@@ -73,6 +75,8 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
+    Pass { name: "divide", run: Plain(divide::divide) },
+    Pass { name: "join", run: Simplified(join::join) },
     Pass { name: "transpose", run: Plain(transpose::transpose) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },

@@ -217,7 +217,7 @@ impl Simplifier {
     fn canonical(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         match arena.expr(e) {
             Expr::Int(_) | Expr::Var(_) => e,
-            _ => Affine::of(arena, e).to_expr(arena),
+            _ => recombined(arena, Affine::of(arena, e)).to_expr(arena),
         }
     }
 
@@ -309,6 +309,33 @@ impl Simplifier {
         let rest = rest.to_expr(arena);
         Some(arena.binary(BinOp::FloorMod, rest, b))
     }
+}
+
+/// Puts quotients and rests together again: `x // 3 * 3 + x % 3` is `x`.
+fn recombined(arena: &Arena, mut sum: Affine) -> Affine {
+    let rest_of = |&(atom, c): &(ExprId, i64)| match arena.expr(atom) {
+        Expr::Binary(BinOp::FloorMod, x, d) => Some((atom, c, x, d)),
+        _ => None,
+    };
+    let rests: Vec<_> = sum.terms.iter().filter_map(rest_of).collect();
+    for (rest, c, x, divisor) in rests {
+        let Some(whole) = arena.as_int(divisor).and_then(|d| c.checked_mul(d)).filter(|_| sum.coefficient(rest) == c)
+        else {
+            continue;
+        };
+        let is_quotient =
+            |&(atom, k): &(ExprId, i64)| k == whole && arena.expr(atom) == Expr::Binary(BinOp::FloorDiv, x, divisor);
+        if let Some(&(quotient, _)) = sum.terms.iter().find(|t| is_quotient(t)) {
+            sum.add_term(rest, c.wrapping_neg());
+            sum.add_term(quotient, whole.wrapping_neg());
+            let x = Affine::of(arena, x);
+            for (atom, k) in x.terms {
+                sum.add_term(atom, k.wrapping_mul(c));
+            }
+            sum.constant = sum.constant.wrapping_add(x.constant.wrapping_mul(c));
+        }
+    }
+    sum
 }
 
 /// Is `e` of variables and constants alone, so that it may be computed anywhere?

@@ -43,8 +43,11 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut
     let shape = Shape::of(kernel, &l, machine);
     let wanted = l.kind == LoopKind::Vector
         || l.kind == LoopKind::Serial && l.iterations == Iterations::Independent && shape.pays;
-    if wanted && shape.is_safe(kernel, &l) && vectors(kernel, &l, &shape, machine, out) {
-        return;
+    if wanted
+        && shape.is_safe(kernel, &l)
+        && let Some(pieces) = vectors(kernel, &l, &shape, machine)
+    {
+        return out.extend(pieces);
     }
     if l.kind != LoopKind::Parallel && horizontal(kernel, &l, machine, out) {
         return;
@@ -67,6 +70,8 @@ struct Shape {
     narrowest: usize,
     /// Values that are in registers at once, roughly.
     pressure: usize,
+    /// Iterations after which the places of elements repeat, where they are divided by something; otherwise 1.
+    period: i64,
     stores: Vec<(BufferId, ExprId)>,
     loads: Vec<(BufferId, ExprId)>,
 }
@@ -74,8 +79,15 @@ struct Shape {
 impl Shape {
     fn of(kernel: &Kernel, l: &For, machine: &Machine) -> Shape {
         let arena = &kernel.arena;
-        let mut shape =
-            Shape { pays: true, dtype: DType::Bool, narrowest: 16, pressure: 1, stores: Vec::new(), loads: Vec::new() };
+        let mut shape = Shape {
+            pays: true,
+            dtype: DType::Bool,
+            narrowest: 16,
+            pressure: 1,
+            period: 1,
+            stores: Vec::new(),
+            loads: Vec::new(),
+        };
         let mut seen = Seen::default();
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
             match stmt {
@@ -104,6 +116,17 @@ impl Shape {
                             match stride(arena, index, l.var) {
                                 Some(0) => {}
                                 Some(n) if n == own => shape.pressure += usize::from(!is_sum(stmt)),
+                                // Region code reads all that is between, and picks.
+                                Some(n @ 2..=MOST_APART) if own == 1 && machine.has_regions => {
+                                    shape.pressure += n as usize;
+                                }
+                                None if own == 1 && machine.has_regions => match period(arena, index, l.var) {
+                                    Some(period) => {
+                                        shape.period = shape.period / gcd_of(shape.period, period) * period;
+                                        shape.pressure += 1;
+                                    }
+                                    None => shape.pays = false,
+                                },
                                 _ => shape.pays = false,
                             }
                         }
@@ -129,7 +152,7 @@ impl Shape {
                 });
             });
         });
-        shape.pays &= !shape.stores.is_empty();
+        shape.pays &= !shape.stores.is_empty() && shape.period <= LONGEST_PERIOD;
         shape
     }
 
@@ -194,6 +217,31 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+fn gcd_of(a: i64, b: i64) -> i64 {
+    gcd(a.unsigned_abs(), b.unsigned_abs()) as i64
+}
+
+/// After how many iterations the elements lie as before, only further on: where an index has the variable in digits
+/// (`v // 3`, `v % 3`) that are steps of no more than two elements.
+fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
+    let mut period = 1;
+    for &(atom, c) in &Affine::of(arena, index).terms {
+        if !mentions_var(arena, atom, &mut |v| v == var) {
+            continue;
+        }
+        let Expr::Binary(BinOp::FloorDiv | BinOp::FloorMod, a, b) = arena.expr(atom) else { return None };
+        let d = arena.as_int(b).filter(|&d| (2..=LONGEST_PERIOD).contains(&d))?;
+        if arena.as_var(a) != Some(var) || !(0..=2).contains(&c) {
+            return None;
+        }
+        period = period / gcd_of(period, d) * d;
+    }
+    Some(period)
+}
+
+/// Periods that vectors end with, at most.
+const LONGEST_PERIOD: i64 = 8;
+
 /// The elements between what successive iterations access, if that is the same for all.
 fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     let mut stride = 0;
@@ -210,17 +258,37 @@ fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
 /// Bytes of Cranelift's vectors: what wider ones consist of.
 const MEMORY_BYTES: i64 = 16;
 
+/// The largest distance of elements at which picking them from contiguous vectors is faster than loading each.
+pub(super) const MOST_APART: i64 = 4;
+
 /// Pieces of this many and fewer are written out.
 const FEW_PIECES: i64 = 4;
 
-/// Makes pieces of the loop; nothing if its body can't be widened.
-fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
+/// Pieces of the loop; `None` if its body can't be widened.
+fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Option<Vec<StmtId>> {
     let lanes = machine.lanes(shape.dtype);
     let parts = ((machine.registers / 2) / shape.pressure.max(1)).clamp(1, ROW as usize) as i64;
     let extent = kernel.arena.as_int(l.extent);
     let mut made = Vec::new();
-    let Some(n) = extent else { return false };
+    let n = extent?;
     let mut done = 0;
+    while done < n && shape.period > 1 && shape.pays {
+        // Whole registers and whole periods, as long as there are any; the rest one by one.
+        let lanes = (machine.vector_bytes / 4) as i64;
+        let width = lanes / gcd_of(lanes, shape.period) * shape.period;
+        let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+        let pieces = (n - done) / width;
+        let (extent, body) = if pieces > 0 {
+            let at = kernel.arena.mul_const(e, width);
+            (pieces, Widener::new(l.var, at, width as u16).body(kernel, l.body)?)
+        } else {
+            let at = kernel.arena.add_const(e, done);
+            (n - done, Substitution::of(l.var, at).copy(kernel, l.body))
+        };
+        done += if pieces > 0 { pieces * width } else { extent };
+        let extent = kernel.arena.index(extent);
+        made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
+    }
     while done < n {
         // A row of registers, or the most that is left.
         let width = shape.width((n - done).min(lanes * parts), machine);
@@ -234,21 +302,20 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine, out: 
                 made.extend_from_slice(kernel.stmts.list(body));
             }
         } else if pieces == 1 {
-            let Some(body) = Widener::new(l.var, start, width as u16).body(kernel, l.body) else { return false };
+            let body = Widener::new(l.var, start, width as u16).body(kernel, l.body)?;
             made.extend_from_slice(kernel.stmts.list(body));
         } else {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
             let scaled = kernel.arena.mul_const(e, width);
             let base = kernel.arena.add(scaled, start);
-            let Some(body) = Widener::new(l.var, base, width as u16).body(kernel, l.body) else { return false };
+            let body = Widener::new(l.var, base, width as u16).body(kernel, l.body)?;
             let kind = if pieces <= FEW_PIECES { LoopKind::Unroll } else { LoopKind::Serial };
             let extent = kernel.arena.index(pieces);
             made.push(kernel.stmts.push(Stmt::For(For { var, extent, kind, body, ..*l })));
         }
         done += pieces * width;
     }
-    out.extend(made);
-    true
+    Some(made)
 }
 
 /// Can lanes of the type be loaded and stored under a mask?

@@ -64,6 +64,8 @@ pub(super) enum Rm {
     Mem(Gpr, i32, u8),
     /// A constant behind the code; see [`Asm::place_constants`].
     Constant(u64, Elem),
+    /// Bytes behind the code, of which the instruction reads these or the lower half.
+    Bytes(u128),
 }
 
 /// The mask register of an EVEX instruction; register 0 is none.
@@ -81,6 +83,8 @@ pub(super) struct Asm {
     pub evex: bool,
     /// Displacements to fill in: where they are, and of which constant.
     pub constants: Vec<(usize, u64, Elem)>,
+    /// The same of longer ones.
+    pub tables: Vec<(usize, u128)>,
 }
 
 impl Asm {
@@ -105,7 +109,7 @@ impl Asm {
         let (rm_low, rm_high) = match rm {
             Rm::Reg(r) => (r >> 3 & 1, r >> 4 & 1),
             Rm::Mem(base, ..) => (base.0 >> 3 & 1, 0),
-            Rm::Constant(..) => (0, 0),
+            Rm::Constant(..) | Rm::Bytes(_) => (0, 0),
         };
         if self.evex {
             let p0 = inverted(reg >> 3, 7) | inverted(rm_high, 6) | inverted(rm_low, 5) | inverted(reg >> 4, 4);
@@ -136,6 +140,11 @@ impl Asm {
                 // Relative to the end of the instruction; none that has an immediate operand reads constants.
                 self.bytes.push(0x05 | reg);
                 self.constants.push((self.bytes.len(), bits, elem));
+                self.bytes.extend([0; 4]);
+            }
+            Rm::Bytes(table) => {
+                self.bytes.push(0x05 | reg);
+                self.tables.push((self.bytes.len(), table));
                 self.bytes.extend([0; 4]);
             }
         }
@@ -188,9 +197,25 @@ impl Asm {
                 places.push((bits, elem, place));
                 place
             });
-            let distance = place as i32 - (at as i32 + 4);
-            self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+            self.refer(at, place);
         }
+        let mut tables: Vec<(u128, usize)> = Vec::new();
+        for (at, table) in std::mem::take(&mut self.tables) {
+            let known = tables.iter().find(|t| t.0 == table).map(|t| t.1);
+            let place = known.unwrap_or_else(|| {
+                let place = self.bytes.len();
+                self.bytes.extend(table.to_le_bytes());
+                tables.push((table, place));
+                place
+            });
+            self.refer(at, place);
+        }
+    }
+
+    /// Fills in a displacement, from the end of its instruction.
+    fn refer(&mut self, at: usize, place: usize) {
+        let distance = place as i32 - (at as i32 + 4);
+        self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
     }
 
     // ---- general registers ---------------------------------------------------------------------------------
@@ -237,6 +262,13 @@ impl Asm {
                 self.bytes.extend(value.to_le_bytes());
             }
         }
+    }
+
+    /// `lea rdi, [src + plus]` and `sar rdi, 63`: all ones if the sum is negative, else zero.
+    pub fn sign(&mut self, src: Gpr, plus: i32) {
+        self.bytes.extend([0x48 | (src.0 >> 3), 0x8D]);
+        self.address(RDI.0 << 3, src, plus, i8::try_from(plus).ok());
+        self.bytes.extend([0x48, 0xC1, 0xF8 | RDI.0, 63]);
     }
 
     /// `dec dst`, then a jump back to `target` unless it is zero.

@@ -122,7 +122,7 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
         }
     }
     let is_const = |inst: &Inst| match *inst {
-        Inst::Const { dst, .. } => Some(dst),
+        Inst::Const { dst, .. } | Inst::Indices { dst, .. } => Some(dst),
         _ => None,
     };
     let mut constants: Vec<VReg> = code.prologue.iter().filter_map(is_const).collect();
@@ -134,7 +134,11 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
     let mut given_up = HashMap::new();
     code.prologue.retain(|inst| match *inst {
         Inst::Const { dst, bits, elem } if constants.contains(&dst) => {
-            given_up.insert(dst, (bits, elem));
+            given_up.insert(dst, Inst::LoadConst { dst, bits, elem });
+            false
+        }
+        Inst::Indices { dst, .. } if constants.contains(&dst) => {
+            given_up.insert(dst, *inst);
             false
         }
         _ => true,
@@ -147,16 +151,16 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
             loaded.clear();
         }
         for v in inst.uses() {
-            let Some(&(bits, elem)) = given_up.get(&v) else { continue };
+            let Some(&load) = given_up.get(&v) else { continue };
             if let Inst::Move { dst, .. } = inst {
-                inst = Inst::LoadConst { dst, bits, elem };
+                inst = loaded_to(load, dst);
                 break;
             }
             let copy = match loaded.get(&v) {
                 Some(&(copy, then)) if at - then <= KEPT => copy,
                 _ => {
                     let copy = code.fresh(Class::Vector);
-                    code.insts.push(Inst::LoadConst { dst: copy, bits, elem });
+                    code.insts.push(loaded_to(load, copy));
                     loaded.insert(v, (copy, at));
                     copy
                 }
@@ -166,4 +170,13 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
         code.insts.push(inst);
     }
     true
+}
+
+/// The load of a constant, to another register.
+fn loaded_to(load: Inst, to: VReg) -> Inst {
+    match load {
+        Inst::LoadConst { bits, elem, .. } => Inst::LoadConst { dst: to, bits, elem },
+        Inst::Indices { lanes, .. } => Inst::Indices { dst: to, lanes },
+        other => other,
+    }
 }

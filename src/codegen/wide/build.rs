@@ -2,6 +2,7 @@
 
 use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::gather::{Span, is_gather};
 use super::narrow::is_narrow;
 use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
@@ -36,6 +37,9 @@ pub(super) fn build(
         vars: HashMap::default(),
         constants: HashMap::default(),
         lane_masks: HashMap::default(),
+        index_registers: HashMap::default(),
+        spans: Vec::new(),
+        guard: None,
         memo: HashMap::default(),
         order: Vec::new(),
         reads: ReadsOf::default(),
@@ -54,6 +58,8 @@ pub(super) struct Features {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Are registers of elements kept for all vectors that are put together from them?
+    pub shares: bool,
 }
 
 pub(super) struct Builder<'a> {
@@ -72,6 +78,12 @@ pub(super) struct Builder<'a> {
     constants: HashMap<(u64, u8), VReg, FxBuild>,
     /// Masks of the first lanes, by their number and the bytes of each.
     lane_masks: HashMap<(u8, u8), VReg, FxBuild>,
+    /// Lane numbers for permutations.
+    index_registers: HashMap<u128, VReg, FxBuild>,
+    /// What vectors of the present body read that are put together.
+    spans: Vec<Span>,
+    /// The mask under which everything is loaded, inside of a choice that all lanes share.
+    pub guard: Option<VReg>,
     memo: HashMap<ExprId, Pieces, FxBuild>,
     /// Keys of `memo` in the order of insertion, to forget those of a loop at its end.
     order: Vec<ExprId>,
@@ -120,6 +132,11 @@ impl Builder<'_> {
     fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+        if self.guard.is_some() {
+            let (mask, width) = self.guard_of_lanes(shape, last.filter(|_| i + 1 == n))?;
+            self.push(Inst::LoadMasked { dst, mask, mem, elem, width });
+            return Some(dst);
+        }
         match last.filter(|_| i + 1 == n) {
             None => self.push(Inst::Load { dst, mem, elem, width }),
             Some(lanes) => {
@@ -146,6 +163,8 @@ impl Builder<'_> {
 
     fn list(&mut self, stmts: &[StmtId]) -> Option<()> {
         let outer_uses = std::mem::take(&mut self.uses);
+        let spans = self.spans_of(stmts);
+        let outer_spans = std::mem::replace(&mut self.spans, spans);
         for &s in stmts {
             crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
                 crate::loopir::rewrite::for_each_expr(&self.kernel.arena, e, &mut |e| {
@@ -159,6 +178,7 @@ impl Builder<'_> {
             self.stmt(s)?;
         }
         self.uses = outer_uses;
+        self.spans = outer_spans;
         Some(())
     }
 
@@ -353,6 +373,7 @@ impl Builder<'_> {
 
     fn is_single_load(&self, e: ExprId) -> bool {
         matches!(self.kernel.arena.expr(e), Expr::Load(..))
+            && self.guard.is_none()
             && !is_narrow(self.kernel.arena.dtype(e))
             && self.uses.get(&e) == Some(&1)
             && !self.memo.contains_key(&e)
@@ -393,7 +414,7 @@ impl Builder<'_> {
 
     // ---- addresses -----------------------------------------------------------------------------------------
 
-    fn slot(&mut self, key: (Option<BufferId>, ExprId), arg: RegionArg) -> u32 {
+    pub fn slot(&mut self, key: (Option<BufferId>, ExprId), arg: RegionArg) -> u32 {
         let Builder { arg_table, args, .. } = self;
         *arg_table.entry(key).or_insert_with(|| {
             args.push(arg);
@@ -424,18 +445,38 @@ impl Builder<'_> {
             }
         }
         steps.sort_unstable();
-        if steps.iter().any(|&(_, step)| i32::try_from(step).is_err()) {
-            return None;
-        }
         let origin = outer.to_expr(&mut self.kernel.arena);
         let slot = self.slot((Some(buffer), origin), RegionArg::Address { buffer, index: origin });
-        let stream = Stream { slot, steps };
+        let stream = self.stream(Stream { slot, steps })?;
+        Some(Mem { stream, disp: i32::try_from(sum.constant.checked_mul(bytes)?).ok()? })
+    }
+
+    /// The register that is advanced so.
+    pub fn stream(&mut self, stream: Stream) -> Option<StreamId> {
+        if stream.steps.iter().any(|&(_, step)| i32::try_from(step).is_err()) {
+            return None;
+        }
         let Builder { stream_table, code, .. } = self;
-        let id = *stream_table.entry(stream.clone()).or_insert_with(|| {
+        Some(*stream_table.entry(stream.clone()).or_insert_with(|| {
             code.streams.push(stream);
             StreamId(code.streams.len() as u32 - 1)
-        });
-        Some(Mem { stream: id, disp: i32::try_from(sum.constant.checked_mul(bytes)?).ok()? })
+        }))
+    }
+
+    /// The loop of the region that an atom counts.
+    pub fn loop_of(&self, atom: ExprId) -> Option<LoopId> {
+        let var = self.kernel.arena.as_var(atom)?;
+        self.loops.iter().find(|l| l.0 == var).map(|l| l.1)
+    }
+
+    /// Is a variable bound in the region?
+    pub fn is_inside(&self, v: VarId) -> bool {
+        self.loops.iter().any(|l| l.0 == v) || self.vars.contains_key(&v)
+    }
+
+    /// What state a value depends on.
+    pub fn reads_of(&mut self, e: ExprId) -> Reads {
+        self.reads.get(&self.kernel.arena, e)
     }
 
     /// The i-th register's worth of a place.
@@ -453,6 +494,17 @@ impl Builder<'_> {
         let dst = self.fresh();
         self.code.prologue.push(Inst::Const { dst, bits, elem });
         self.constants.insert((bits, elem as u8), dst);
+        dst
+    }
+
+    /// A register of lane numbers, a byte for each.
+    pub fn index_register(&mut self, lanes: u128) -> VReg {
+        if let Some(&v) = self.index_registers.get(&lanes) {
+            return v;
+        }
+        let dst = self.fresh();
+        self.code.prologue.push(Inst::Indices { dst, lanes });
+        self.index_registers.insert(lanes, dst);
         dst
     }
 
@@ -518,7 +570,7 @@ impl Builder<'_> {
                     Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
                     // Arguments are in every lane.
                     Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
-                    _ if !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
+                    _ if self.guard.is_none() && !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
                         let (buffer, index) = self.in_memory(a)?;
                         let mem = self.address(buffer, index)?;
                         let dst = self.fresh();
@@ -559,9 +611,37 @@ impl Builder<'_> {
             },
             Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
-            Expr::Compare(..) | Expr::Not(_) | Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => None,
+            Expr::IfThenElse(..) => self.guarded(e, shape),
+            Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,
+            Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
             Expr::Pack(_) => self.row(e, shape),
         }
+    }
+
+    /// The pieces of a value that is not kept for other uses.
+    pub fn unshared(&mut self, e: ExprId) -> Option<Pieces> {
+        let shape = self.shape(e)?;
+        self.node(e, &shape)
+    }
+
+    /// What vectors of the present body read that are put together.
+    pub fn shared_spans(&self) -> &[Span] {
+        if self.features.shares && self.guard.is_none() { &self.spans } else { &[] }
+    }
+
+    /// A value that is kept already.
+    pub fn known(&self, e: ExprId) -> Option<Pieces> {
+        self.memo.get(&e).cloned()
+    }
+
+    /// The pieces of a value; none of what is computed for it is kept.
+    pub fn unkept(&mut self, e: ExprId) -> Option<Pieces> {
+        let scope = self.order.len();
+        let pieces = self.expr(e)?;
+        for e in self.order.drain(scope..) {
+            self.memo.remove(&e);
+        }
+        Some(pieces)
     }
 
     /// Where a value is in memory as it is in registers.

@@ -421,6 +421,39 @@ pub(super) enum Inst {
         dst: VReg,
         src: VReg,
     },
+    /// The mask of all lanes if what a register counts, and a constant, are negative together; else of none.
+    Sign {
+        dst: VReg,
+        stream: StreamId,
+        plus: i32,
+    },
+    /// Numbers of 32-bit lanes, a byte for each, the first lane lowest.
+    Indices {
+        dst: VReg,
+        lanes: u128,
+    },
+    /// The 32-bit lanes of `a` that the indices say: of 256 bits at least.
+    Permute {
+        dst: VReg,
+        indices: VReg,
+        a: VReg,
+        width: Width,
+    },
+    /// Of those of `acc` and, numbered after them, of `b`, in the place of `acc`; with EVEX.
+    Permute2 {
+        acc: VReg,
+        indices: VReg,
+        b: VReg,
+        width: Width,
+    },
+    /// 32-bit lanes of `b` where the mask is set, of `a` elsewhere: of 256 bits at most.
+    Blend {
+        dst: VReg,
+        a: VReg,
+        b: VReg,
+        mask: u8,
+        width: Width,
+    },
     /// Brings a cache line nearer; of any address.
     Prefetch {
         mem: Mem,
@@ -439,6 +472,8 @@ impl Inst {
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::FirstLanes { .. }
+            | Inst::Indices { .. }
+            | Inst::Sign { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => SmallVec::new(),
             Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
@@ -450,9 +485,12 @@ impl Inst {
             Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::ShiftByte { a, .. } | Inst::MaskNot { a, .. } => {
                 SmallVec::from_slice(&[a])
             }
-            Inst::Binary { a, b, .. } | Inst::Compare { a, b, .. } | Inst::MaskBinary { a, b, .. } => {
-                SmallVec::from_slice(&[a, b])
-            }
+            Inst::Binary { a, b, .. }
+            | Inst::Compare { a, b, .. }
+            | Inst::MaskBinary { a, b, .. }
+            | Inst::Permute { indices: a, a: b, .. }
+            | Inst::Blend { a, b, .. } => SmallVec::from_slice(&[a, b]),
+            Inst::Permute2 { acc, indices, b, .. } => SmallVec::from_slice(&[acc, indices, b]),
             Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
             Inst::Fma { acc, a, b, .. } | Inst::Dot4 { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
@@ -487,8 +525,14 @@ impl Inst {
             | Inst::Arg { dst, .. }
             | Inst::Unary { dst, .. }
             | Inst::Binary { dst, .. }
+            | Inst::Indices { dst, .. }
+            | Inst::Sign { dst, .. }
+            | Inst::Permute { dst, .. }
+            | Inst::Blend { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
-            Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } | Inst::Dot4 { acc, .. } => Some(acc),
+            Inst::Permute2 { acc, .. } | Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } | Inst::Dot4 { acc, .. } => {
+                Some(acc)
+            }
         }
     }
 
@@ -508,6 +552,8 @@ impl Inst {
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::FirstLanes { .. }
+            | Inst::Indices { .. }
+            | Inst::Sign { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }
@@ -525,6 +571,9 @@ impl Inst {
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }
             | Inst::Dot4 { a, b, .. }
+            | Inst::Permute { indices: a, a: b, .. }
+            | Inst::Permute2 { indices: a, b, .. }
+            | Inst::Blend { a, b, .. }
             | Inst::Fma { a, b, .. } => {
                 replace(a);
                 replace(b);

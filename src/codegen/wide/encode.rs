@@ -29,7 +29,12 @@ pub(super) fn encode(code: &Code, registers: &[u8], evex: bool, vector_bytes: us
         _ => Length::L128,
     };
     let mut encoder = Encoder {
-        asm: Asm { bytes: Vec::with_capacity(64 + code.insts.len() * 8), evex, constants: Vec::new() },
+        asm: Asm {
+            bytes: Vec::with_capacity(64 + code.insts.len() * 8),
+            evex,
+            constants: Vec::new(),
+            tables: Vec::new(),
+        },
         code,
         registers,
         whole,
@@ -266,6 +271,23 @@ impl Encoder<'_> {
                     self.asm.vector(opcode, length(width), dst, otherwise, rm, Some(mask << 4));
                 }
             }
+            Inst::Sign { dst, stream, plus } => self.sign(self.reg(dst), self.gpr(stream), plus),
+            Inst::Indices { dst, lanes } => {
+                let opcode = op(Map::M0F38, Pp::P66, 0x31, false);
+                self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(lanes), None);
+            }
+            Inst::Permute { dst, indices, a, width } => {
+                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x36, false), Rm::Reg(self.reg(a)));
+                self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(indices)), rm, None);
+            }
+            Inst::Permute2 { acc, indices, b, width } => {
+                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x7E, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
+            }
+            Inst::Blend { dst, a, b, mask, width } => {
+                let (opcode, rm) = (op(Map::M0F3A, Pp::P66, 0x02, false), Rm::Reg(self.reg(b)));
+                self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(mask));
+            }
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
             Inst::Prefetch { mem } => self.asm.prefetch(self.gpr(mem.stream), mem.disp),
         }
@@ -298,6 +320,19 @@ impl Encoder<'_> {
             let byte = if elem == Elem::F64 { 0x22 } else { 0x21 };
             let rm = Rm::Constant(bits, Elem::F64);
             self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), Length::L256, dst, None, rm, None);
+        }
+    }
+
+    /// All ones if the sum is negative, in a mask register or in every lane.
+    fn sign(&mut self, dst: u8, counted: Gpr, plus: i32) {
+        // The pointer to the arguments has been read.
+        self.asm.sign(counted, plus);
+        if self.asm.evex {
+            self.asm.load_mask(dst, RDI);
+        } else {
+            let to_vector = Opcode { vex_w: true, ..op(Map::M0F, Pp::P66, 0x6E, true) };
+            self.asm.vector(to_vector, Length::L128, dst, None, Rm::Reg(RDI.0), None);
+            self.broadcast(dst, Rm::Reg(dst), Elem::F64, self.whole);
         }
     }
 

@@ -658,3 +658,42 @@ fn loops_count_and_advance_their_pointers() {
         assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn permutations() {
+    each_registers(|regs| {
+        let evex = regs.set.is_evex();
+        let width = regs.set.whole();
+        let [d, a, b] = [D, A, B].map(|v| regs.v(v, width));
+        let permute = Inst::Permute { dst: D, indices: A, a: B, width };
+        check(&regs, None, permute, &[format!("vpermd {d}, {a}, {b}")]);
+        if evex {
+            let permute = Inst::Permute2 { acc: D, indices: A, b: B, width };
+            check(&regs, None, permute, &[format!("vpermt2d {d}, {a}, {b}")]);
+        } else {
+            let blend = Inst::Blend { dst: D, a: A, b: B, mask: 0x35, width };
+            check(&regs, None, blend, &[format!("vpblendd {d}, {a}, {b}, 0x35")]);
+        }
+        // The table is behind the code, after `vzeroupper` and `ret`; read as code, it does nothing.
+        let end = if evex { 0xe } else { 0xd };
+        let lanes = u128::from_le_bytes([0x90; 16]);
+        check(&regs, None, Inst::Indices { dst: D, lanes }, &[format!("vpmovzxbd {d}, [{}]", number(end))]);
+    });
+}
+
+#[test]
+fn signs() {
+    each_masked(D, |regs| {
+        let (d, a) = (regs.numbers[D.0 as usize], |width| regs.v(D, width));
+        each_place(1, |mem, place| {
+            let mut expected = vec![format!("lea rdi, {place}"), "sar rdi, 0x3f".into()];
+            if regs.set.is_evex() {
+                expected.push(format!("kmovw k{d}, edi"));
+            } else {
+                expected.push(format!("vmovq {}, rdi", a(Width::X)));
+                expected.push(format!("vbroadcastsd {}, {}", a(Width::Y), a(Width::X)));
+            }
+            check(&regs, Some(mem), Inst::Sign { dst: D, stream: mem.stream, plus: mem.disp }, &expected);
+        });
+    });
+}

@@ -3,7 +3,7 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
 //! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions, [`transpose`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions, [`guard`] for padding, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
 //! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
@@ -17,6 +17,8 @@ mod assign;
 mod build;
 mod code;
 mod encode;
+mod gather;
+mod guard;
 mod lanes;
 mod narrow;
 mod prefetch;
@@ -204,14 +206,33 @@ impl Planner<'_> {
         let Some(mut stmts) = self.outer_vectors(run) else { return false };
         stmts.extend_from_slice(run);
         let dots = self.options.dot_products && self.host.dots;
-        let features = Features { masks: evex, dots, halves: self.host.halves };
-        let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else { return false };
-        prefetch::prefetch(&mut code, self.around(&args));
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
-        let Some(registers) = assign::assign(&mut code, available) else { return false };
-        let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
-        self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
-        true
+        // Where registers are short, what vectors are put together from is loaded for each of them.
+        let ways: &[bool] = if self.gathers(&stmts) { &[true, false] } else { &[true] };
+        for &shares in ways {
+            let features = Features { masks: evex, dots, halves: self.host.halves, shares };
+            let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
+                return false;
+            };
+            prefetch::prefetch(&mut code, self.around(&args));
+            let Some(registers) = assign::assign(&mut code, available) else { continue };
+            let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
+            self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
+            return true;
+        }
+        false
+    }
+
+    /// Are vectors put together from elements that lie apart?
+    fn gathers(&self, stmts: &[StmtId]) -> bool {
+        let arena = &self.kernel.arena;
+        let mut found = false;
+        for &s in stmts {
+            each(self.kernel, s, &mut |stmt| {
+                for_each_operand(stmt, |e| values(arena, e, &mut |e| found |= gather::is_gather(arena, e)));
+            });
+        }
+        found
     }
 
     /// How a region's arguments advance in the loop around it.
@@ -394,8 +415,9 @@ impl Planner<'_> {
                     Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
                     Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
                     Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
-                    Expr::Pack(_) => transpose::row_of(arena, e).is_some(),
-                    Expr::IfThenElse(..) | Expr::Ramp(..) | Expr::Extract(..) => false,
+                    Expr::Pack(_) => transpose::row_of(arena, e).is_some() || gather::is_gather(arena, e),
+                    Expr::IfThenElse(..) => guard::is_guarded(arena, e),
+                    Expr::Ramp(..) | Expr::Extract(..) => false,
                 };
         });
         fine
@@ -412,7 +434,10 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
         if let Some((square, _)) = transpose::row_of(arena, e) {
             // Lanes are taken from vectors by the row as a whole.
             square.iter().for_each(|&c| walk(arena, c, seen, f));
-        } else if !matches!(arena.expr(e), Expr::Load(..)) && word(arena, e).is_none() {
+        } else if let Expr::IfThenElse(_, t, o) = arena.expr(e) {
+            // The condition is of indices.
+            [t, o].into_iter().for_each(|c| walk(arena, c, seen, f));
+        } else if !matches!(arena.expr(e), Expr::Load(..)) && !gather::is_gather(arena, e) && word(arena, e).is_none() {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }

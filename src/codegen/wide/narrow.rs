@@ -37,7 +37,7 @@ impl Builder<'_> {
     /// Are there instructions for so many elements?
     fn has(&self, memory: Memory, shape: &Shape) -> Option<()> {
         let converts = memory != Memory::F16 || self.features.halves;
-        (converts && shape.last.is_none()).then_some(())
+        (converts && shape.last.is_none() && self.guard.is_none()).then_some(())
     }
 
     fn narrow_piece(&self, at: Mem, i: usize, memory: Memory) -> Option<Mem> {

@@ -5,6 +5,8 @@
 
 mod lanes;
 mod layout;
+mod padded;
+mod picked;
 mod sums;
 
 use super::{Closeness, below, rng};
@@ -37,11 +39,17 @@ pub(crate) enum Kind {
     Strided,
     /// Rows worked on several times, with scalars from outside: softmax, normalisation.
     Several,
+    /// Elements at small distances, and channels of points.
+    Picked,
+    /// Quotients and rests by constants.
+    Division,
+    /// Rows that are there under a condition.
+    Padded,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 12] = [
+    pub(crate) const ALL: [Kind; 15] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -54,6 +62,9 @@ impl Kind {
         Kind::Tail,
         Kind::Strided,
         Kind::Several,
+        Kind::Picked,
+        Kind::Division,
+        Kind::Padded,
     ];
 }
 
@@ -84,6 +95,9 @@ pub(crate) fn program(kind: Kind, seed: u64) -> Program {
         Kind::Tail => g.tail(),
         Kind::Strided => g.strided(),
         Kind::Several => g.several(),
+        Kind::Picked => g.picked(),
+        Kind::Division => g.division(),
+        Kind::Padded => g.padded(),
     }
 }
 

@@ -1,0 +1,189 @@
+//! Joins a short innermost loop with the one around it, where both together run over contiguous elements.
+//!
+//!     for x in 512: for c in 3: Y[x * 3 + c] = X[x * 3 + c] * A[x] + B[c]
+//!     // becomes
+//!     for f in 1536: Y[f] = X[f] * A[f // 3] + B[f % 3]
+//!
+//! Such as the channels of a picture's points. The short loop would leave most lanes empty; vectors of the joined one end
+//! with it, so that their elements lie at constant distances, which region code picks from contiguous vectors. The order of
+//! iterations stays. A loop that was split although places are divided by something becomes one again, for the same reason:
+//!
+//!     for i in 24: for j in 64: Y[i * 64 + j] = X[i * 64 + j] * A[(i * 64 + j) // 3]
+//!     // becomes
+//!     for f in 1536: Y[f] = X[f] * A[f // 3]
+//!
+//! Comes after reductions have been arranged and right before loops become vectors.
+
+use super::machine::Machine;
+use super::walk::replace_loops;
+use crate::ir::BinOp;
+use crate::loopir::rewrite::{ExprMap, for_each_expr};
+use crate::loopir::rewrite::{for_each_operand, for_each_value, map_expr, map_operands, mentions_var};
+use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, VarId};
+
+/// Iterations of the inner loop, at most.
+const SHORT: i64 = 8;
+
+/// Joins all pairs of loops of the kernel. Returns whether there were any.
+pub fn join(kernel: &mut Kernel, machine: &Machine) -> bool {
+    if !machine.has_regions {
+        return false;
+    }
+    let mut changed = false;
+    kernel.body = body(kernel, kernel.body, &mut changed);
+    changed
+}
+
+fn body(kernel: &mut Kernel, old: Body, changed: &mut bool) -> Body {
+    replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        if let Some(joined) = joined(kernel, l) {
+            *changed = true;
+            return out.push(kernel.stmts.push(joined));
+        }
+        let inner = body(kernel, l.body, changed);
+        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+    })
+}
+
+/// The two loops as one, if they can be.
+fn joined(kernel: &mut Kernel, outer: For) -> Option<Stmt> {
+    let &[s] = kernel.stmts.list(outer.body) else { return None };
+    let Stmt::For(inner) = kernel.stmts.get(s) else { return None };
+    let is_plain =
+        |l: &For| matches!(l.kind, LoopKind::Serial | LoopKind::Vector) && l.iterations == Iterations::Independent;
+    let (n, m) = (kernel.arena.as_int(outer.extent)?, kernel.arena.as_int(inner.extent)?);
+    if !is_plain(&outer) || !is_plain(&inner) || m < 2 || n < 2 {
+        return None;
+    }
+    let pair = Pair { x: outer.var, c: inner.var, m };
+    let stmts = kernel.stmts.list(inner.body).to_vec();
+    let (var, f) = kernel.arena.new_index(kernel.arena.var(outer.var).name);
+    let mut indices = Vec::new();
+    for &s in &stmts {
+        let stmt = kernel.stmts.get(s);
+        let Stmt::Store { index, value, .. } = stmt else { return None };
+        if !pair.is_hidden(&kernel.arena, value) {
+            return None;
+        }
+        indices.push((index, true));
+        for_each_operand(stmt, |e| {
+            for_each_expr(&kernel.arena, e, &mut |e| {
+                if let Expr::Load(_, index) = kernel.arena.expr(e) {
+                    indices.push((index, false));
+                }
+            });
+        });
+    }
+    let is_channel = m <= SHORT && indices.iter().all(|&(index, is_store)| pair.fits(&kernel.arena, index, is_store));
+    let mut divides = false;
+    let mut is_split =
+        || indices.iter().all(|&(index, _)| pair.whole(&mut kernel.arena, index, f, &mut divides).is_some()) && divides;
+    if !is_channel && !is_split() {
+        return None;
+    }
+    let mut memo = ExprMap::default();
+    let mut out = Vec::new();
+    for s in stmts {
+        let stmt = kernel.stmts.get(s);
+        let arena = &mut kernel.arena;
+        let stmt = match stmt {
+            Stmt::Store { buffer, index, value } => Stmt::Store { buffer, index: pair.index(arena, index, f), value },
+            other => other,
+        };
+        let new = map_operands(stmt, |e| {
+            map_expr(arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
+                Expr::Load(buffer, index) => {
+                    let (index, ty) = (pair.index(arena, index, f), arena.ty(e));
+                    Some(arena.load(buffer, index, ty))
+                }
+                _ => None,
+            })
+        });
+        out.push(kernel.stmts.push(new));
+    }
+    let body = kernel.stmts.body(&out);
+    let extent = kernel.arena.index(n.checked_mul(m)?);
+    let kind = if inner.kind == LoopKind::Vector { LoopKind::Vector } else { outer.kind };
+    Some(Stmt::For(For { var, extent, kind, body, ..outer }))
+}
+
+/// Two loops, the inner one of `m` iterations.
+struct Pair {
+    x: VarId,
+    c: VarId,
+    m: i64,
+}
+
+impl Pair {
+    /// What an index grows by along each of the loops, if it is affine in them.
+    fn steps(&self, arena: &Arena, index: ExprId) -> Option<(i64, i64)> {
+        let affine = Affine::of(arena, index);
+        let both = |v: VarId| v == self.x || v == self.c;
+        let is_own = |atom: ExprId| arena.as_var(atom).is_none() && mentions_var(arena, atom, &mut { both });
+        if affine.terms.iter().any(|t| is_own(t.0)) {
+            return None;
+        }
+        Some((affine.coefficient_of(arena, self.x), affine.coefficient_of(arena, self.c)))
+    }
+
+    /// Does a value use the loops in accesses alone?
+    fn is_hidden(&self, arena: &Arena, e: ExprId) -> bool {
+        let mut hidden = true;
+        for_each_value(arena, e, &mut |e| {
+            hidden &= arena.lanes(e) == 1 && arena.as_var(e).is_none_or(|v| v != self.x && v != self.c);
+        });
+        hidden
+    }
+
+    /// Is an access contiguous, or, if it is no store, repeated or of a period?
+    fn fits(&self, arena: &Arena, index: ExprId, is_store: bool) -> bool {
+        match self.steps(arena, index) {
+            Some((x, 1)) if x == self.m => true,
+            Some((0, 0..=2) | (1..=2, 0)) => !is_store,
+            _ => false,
+        }
+    }
+
+    /// An index by the variable of the joined loop, if it uses both loops as one; notes whether it divides that.
+    fn whole(&self, arena: &mut Arena, index: ExprId, f: ExprId, divides: &mut bool) -> Option<ExprId> {
+        let old = Affine::of(arena, index);
+        let mut new = Affine::constant(old.constant);
+        if old.coefficient_of(arena, self.x) != old.coefficient_of(arena, self.c).checked_mul(self.m)? {
+            return None;
+        }
+        for &(atom, k) in &old.terms {
+            match arena.expr(atom) {
+                Expr::Var(v) if v == self.x => {}
+                Expr::Var(v) if v == self.c => new.add_term(f, k),
+                _ if !mentions_var(arena, atom, &mut |v| v == self.x || v == self.c) => new.add_term(atom, k),
+                Expr::Binary(op @ (BinOp::FloorDiv | BinOp::FloorMod), x, d) if arena.as_int(d).is_some() => {
+                    *divides = true;
+                    let x = self.whole(arena, x, f, divides)?;
+                    let atom = arena.binary(op, x, d);
+                    new.add_term(atom, k);
+                }
+                _ => return None,
+            }
+        }
+        Some(new.to_expr(arena))
+    }
+
+    /// An index by the variable of the joined loop.
+    fn index(&self, arena: &mut Arena, index: ExprId, f: ExprId) -> ExprId {
+        if let Some(whole) = self.whole(arena, index, f, &mut false) {
+            return whole;
+        }
+        let Some((x, c)) = self.steps(arena, index) else { return index };
+        let mut affine = Affine::of(arena, index);
+        affine.terms.retain(|t| arena.as_var(t.0).is_none_or(|v| v != self.x && v != self.c));
+        let m = arena.index(self.m);
+        if x == self.m * c {
+            affine.add_term(f, c);
+        } else {
+            let (point, channel) = (arena.binary(BinOp::FloorDiv, f, m), arena.binary(BinOp::FloorMod, f, m));
+            affine.add_term(point, x);
+            affine.add_term(channel, c);
+        }
+        affine.to_expr(arena)
+    }
+}

@@ -1,0 +1,259 @@
+//! Vectors of elements that lie apart, or that several lanes share, by contiguous loads and permutations.
+//!
+//! A vector packed from loads of one buffer at constant distances is put together from the registers that hold everything
+//! between its first and its last element, and nothing beyond, as that may be another's or nobody's memory:
+//!
+//! ```text
+//! X[i], X[i + 2], X[i + 4], …     x0 x1 x2 x3 | x4 x5 x6 x7      every other lane of two registers
+//! A[i], A[i], A[i], A[i + 1], …   a0 a1 a2 a3                    each lane three times
+//! ```
+//!
+//! With EVEX an instruction takes any lanes of two registers; with VEX it takes those of one, and others are blended in.
+//! Packs of one body whose elements interleave, such as the even and the odd ones, read the same registers.
+
+use super::build::{Builder, Pieces, Shape};
+use super::code::{Elem, Inst, VReg, Width};
+use crate::ir::DType;
+use crate::loopir::rewrite::Seen;
+use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, StmtId, Ty};
+use smallvec::SmallVec;
+
+/// Registers that are read for each that is put together, at most: with more, elements are better loaded one by one.
+const MOST_READ: i64 = 4;
+
+/// A vector of elements at constant distances.
+#[derive(Debug)]
+pub(super) struct Gather {
+    buffer: BufferId,
+    dtype: DType,
+    /// The part of the indices that is not constant.
+    base: ExprId,
+    /// For each lane, what is added to it.
+    offsets: SmallVec<[i64; 16]>,
+}
+
+/// Elements that are read by the statements of a body in any case: from the first offset to the last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    buffer: BufferId,
+    base: ExprId,
+    first: i64,
+    last: i64,
+}
+
+/// Is the expression a vector that can be put together?
+pub(super) fn is_gather(arena: &Arena, e: ExprId) -> bool {
+    offsets(arena, e).is_some_and(|(_, _, offsets)| is_dense(&offsets))
+}
+
+/// The buffer, the index of the first lane, and the offsets of all lanes.
+fn offsets(arena: &Arena, e: ExprId) -> Option<(BufferId, Affine, SmallVec<[i64; 16]>)> {
+    let Expr::Pack(list) = arena.expr(e) else { return None };
+    let items = arena.list(list);
+    let Expr::Load(buffer, first) = arena.expr(*items.first()?) else { return None };
+    let first = Affine::of(arena, first);
+    let mut offsets = SmallVec::new();
+    for &item in items {
+        let Expr::Load(b, index) = arena.expr(item) else { return None };
+        let affine = Affine::of(arena, index);
+        if b != buffer || arena.lanes(item) != 1 || affine.terms != first.terms {
+            return None;
+        }
+        offsets.push(affine.constant);
+    }
+    Some((buffer, first, offsets))
+}
+
+fn is_dense(offsets: &[i64]) -> bool {
+    let (Some(first), Some(last)) = (offsets.iter().min(), offsets.iter().max()) else { return false };
+    let lanes = offsets.len() as i64;
+    last.checked_sub(*first).is_some_and(|span| span / MOST_READ < lanes)
+}
+
+impl Gather {
+    fn of(arena: &mut Arena, e: ExprId) -> Option<Gather> {
+        let (buffer, mut base, offsets) = offsets(arena, e)?;
+        if !is_dense(&offsets) {
+            return None;
+        }
+        base.constant = 0;
+        Some(Gather { buffer, dtype: arena.dtype(e), base: base.to_expr(arena), offsets })
+    }
+
+    fn span(&self) -> Span {
+        let first = self.offsets.iter().copied().min().unwrap_or(0);
+        let last = self.offsets.iter().copied().max().unwrap_or(0);
+        Span { buffer: self.buffer, base: self.base, first, last }
+    }
+}
+
+fn note_packs(arena: &Arena, e: ExprId, seen: &mut Seen, packs: &mut Vec<ExprId>) {
+    if !seen.insert(e) {
+        return;
+    }
+    match arena.expr(e) {
+        Expr::Pack(_) => packs.push(e),
+        Expr::IfThenElse(..) => {}
+        _ => arena.for_each_child(e, |c| note_packs(arena, c, seen, packs)),
+    }
+}
+
+/// A register of elements in memory order.
+struct Chunk {
+    start: i64,
+    register: VReg,
+}
+
+impl Builder<'_> {
+    /// What the vectors of some statements read, those that overlap as one. All of them run, or none.
+    pub fn spans_of(&mut self, stmts: &[StmtId]) -> Vec<Span> {
+        let mut packs: Vec<ExprId> = Vec::new();
+        for &s in stmts {
+            crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
+                // What is read under a condition may not be there.
+                note_packs(&self.kernel.arena, e, &mut Seen::default(), &mut packs);
+            });
+        }
+        let mut spans: Vec<Span> = Vec::new();
+        for e in packs {
+            let Some(mut new) = Gather::of(&mut self.kernel.arena, e).map(|g| g.span()) else { continue };
+            spans.retain(|old| {
+                let touches = old.buffer == new.buffer
+                    && old.base == new.base
+                    && old.first <= new.last.saturating_add(1)
+                    && new.first <= old.last.saturating_add(1);
+                if touches {
+                    new.first = new.first.min(old.first);
+                    new.last = new.last.max(old.last);
+                }
+                !touches
+            });
+            spans.push(new);
+        }
+        spans
+    }
+
+    /// Puts together a vector of elements that lie apart.
+    pub fn gather(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let gather = Gather::of(&mut self.kernel.arena, e)?;
+        let own = gather.span();
+        let holds =
+            |s: &&Span| s.buffer == own.buffer && s.base == own.base && s.first <= own.first && own.last <= s.last;
+        let span = self.shared_spans().iter().find(holds).copied().unwrap_or(own);
+        let starts = starts(&span, &gather, (self.vector_bytes / shape.elem.bytes()) as i64);
+        let per_piece = self.vector_bytes / shape.elem.bytes();
+        gather.offsets.chunks(per_piece).map(|lanes| self.permuted(&gather, lanes, &starts, shape)).collect()
+    }
+
+    /// One register of the result.
+    fn permuted(&mut self, gather: &Gather, lanes: &[i64], starts: &Starts, shape: &Shape) -> Option<VReg> {
+        // The registers that are needed, and of each lane which it is and where in it.
+        let mut chunks: SmallVec<[Chunk; 4]> = SmallVec::new();
+        let mut sources: SmallVec<[(usize, u8); 16]> = SmallVec::new();
+        for &offset in lanes {
+            let start = starts.of(offset)?;
+            let known = chunks.iter().position(|c| c.start == start);
+            let chunk = match known {
+                Some(chunk) => chunk,
+                None => {
+                    let register = self.chunk(gather, start, starts.lanes)?;
+                    chunks.push(Chunk { start, register });
+                    chunks.len() - 1
+                }
+            };
+            sources.push((chunk, u8::try_from(offset - start).ok()?));
+        }
+        let is_whole = chunks.len() == 1 && sources.iter().enumerate().all(|(i, s)| usize::from(s.1) == i);
+        if is_whole {
+            return Some(chunks[0].register);
+        }
+        let whole = Width::of_bytes(self.vector_bytes)?;
+        if chunks.len() == 1 || !self.features.masks {
+            return self.blended(&chunks, &sources, shape.elem, whole);
+        }
+        let table = (self.vector_bytes / shape.elem.bytes()) as u8;
+        let acc = self.fresh();
+        self.push(Inst::Move { dst: acc, src: chunks[0].register });
+        for (number, chunk) in chunks.iter().enumerate().skip(1) {
+            let from = |(lane, &(source, at)): (usize, &(usize, u8))| match source {
+                _ if source == number => table + at,
+                // Only the first register's lanes have yet to find their places.
+                0 if number == 1 => at,
+                _ => lane as u8,
+            };
+            let indices = self.indices(sources.iter().enumerate().map(from), shape.elem)?;
+            self.push(Inst::Permute2 { acc, indices, b: chunk.register, width: whole });
+        }
+        Some(acc)
+    }
+
+    /// Permutes each register by itself, and blends.
+    fn blended(&mut self, chunks: &[Chunk], sources: &[(usize, u8)], elem: Elem, width: Width) -> Option<VReg> {
+        let mut result = None;
+        for (number, chunk) in chunks.iter().enumerate() {
+            let at = |&(source, at): &(usize, u8)| if source == number { at } else { 0 };
+            let indices = self.indices(sources.iter().map(at), elem)?;
+            let permuted = self.fresh();
+            self.push(Inst::Permute { dst: permuted, indices, a: chunk.register, width });
+            let Some(others) = result.replace(permuted) else { continue };
+            let words = elem.bytes() / 4;
+            let mut mask = 0u32;
+            for (lane, _) in sources.iter().enumerate().filter(|(_, s)| s.0 == number) {
+                mask |= ((1 << words) - 1) << (lane * words);
+            }
+            let dst = self.fresh();
+            self.push(Inst::Blend { dst, a: others, b: permuted, mask: u8::try_from(mask).ok()?, width });
+            result = Some(dst);
+        }
+        result
+    }
+
+    /// A register of lane numbers. Lanes of 64 bits are two of 32.
+    fn indices(&mut self, lanes: impl Iterator<Item = u8>, elem: Elem) -> Option<VReg> {
+        let words = (elem.bytes() / 4) as u8;
+        let mut bytes = [0u8; 16];
+        for (i, word) in lanes.flat_map(|lane| (0..words).map(move |w| lane * words + w)).enumerate() {
+            *bytes.get_mut(i)? = word;
+        }
+        Some(self.index_register(u128::from_le_bytes(bytes)))
+    }
+
+    /// Loads contiguous elements.
+    fn chunk(&mut self, gather: &Gather, start: i64, lanes: i64) -> Option<VReg> {
+        let arena = &mut self.kernel.arena;
+        let index = arena.add_const(gather.base, start);
+        let index = Affine::of(arena, index).to_expr(arena);
+        let ty = Ty::vector(gather.dtype, u16::try_from(lanes).ok()?);
+        let load = arena.load(gather.buffer, index, ty);
+        let pieces = if self.features.shares { self.expr(load)? } else { self.unshared(load)? };
+        pieces.first().copied()
+    }
+}
+
+/// Where the registers begin that hold a span.
+struct Starts {
+    first: i64,
+    last: i64,
+    /// Elements of each.
+    lanes: i64,
+}
+
+/// Registers of a span. The last one ends with it, overlapping the one before.
+fn starts(span: &Span, gather: &Gather, lanes: i64) -> Starts {
+    let n = span.last - span.first + 1;
+    let lanes = match n {
+        _ if n >= lanes => lanes,
+        // Of elements that are narrower in memory, loads take as many as are in a register, or a half, or a quarter.
+        _ if super::narrow::is_narrow(gather.dtype) => 1 << n.ilog2(),
+        _ => n,
+    };
+    Starts { first: span.first, last: span.last - lanes + 1, lanes }
+}
+
+impl Starts {
+    /// Where the register begins that an element is in.
+    fn of(&self, offset: i64) -> Option<i64> {
+        let inside = offset.checked_sub(self.first)?;
+        Some((self.first + inside / self.lanes * self.lanes).min(self.last))
+    }
+}

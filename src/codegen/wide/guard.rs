@@ -1,0 +1,146 @@
+//! Values under a condition that all lanes share: rows of padding.
+//!
+//!     if_then_else(1 <= h + r && h + r < 57, X[(h + r) * 56 - 56; 56], splat(0.0, 56))
+//!
+//! Region code has no branches. What a comparison of indices depends on is counted in a general register, like an address;
+//! its sign becomes a mask of all lanes or none, under which everything inside is loaded. Memory of lanes that are masked
+//! is not touched, and they are zero.
+
+use super::RegionArg;
+use super::build::{Builder, Pieces, Shape};
+use super::code::{Elem, Inst, LoopId, Op2, Stream, VReg, Width};
+use crate::codegen::facts::{Reads, fails};
+use crate::ir::{BinOp, CmpOp};
+use crate::loopir::rewrite::{mentions_var, reads_memory};
+use crate::loopir::{Affine, Arena, Expr, ExprId, Ty};
+use smallvec::SmallVec;
+
+/// Is it a choice by comparisons of indices that reads nothing if they do not hold?
+pub(super) fn is_guarded(arena: &Arena, e: ExprId) -> bool {
+    let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
+    is_condition(arena, c) && !reads_memory(arena, o) && !fails(arena, t) && !fails(arena, o)
+}
+
+fn is_condition(arena: &Arena, c: ExprId) -> bool {
+    match arena.expr(c) {
+        Expr::Binary(BinOp::And, a, b) => is_condition(arena, a) && is_condition(arena, b),
+        Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, _) => {
+            arena.ty(a) == Ty::INDEX && !reads_memory(arena, c)
+        }
+        _ => false,
+    }
+}
+
+impl Builder<'_> {
+    /// The value of a choice that all lanes share.
+    pub fn guarded(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
+        if !is_guarded(&self.kernel.arena, e) || self.guard.is_some() {
+            return None;
+        }
+        let mask = self.mask_of(c)?;
+        let otherwise = self.expr(o)?;
+        self.guard = Some(mask);
+        let pieces = self.unkept(t);
+        self.guard = None;
+        let pieces = pieces?;
+        let Shape { elem, width, .. } = *shape;
+        let zero = match self.kernel.arena.expr(o) {
+            Expr::Broadcast(a) => self.constant_bits(a, elem),
+            _ => self.constant_bits(o, elem),
+        };
+        if zero == Some(0) && matches!(self.kernel.arena.expr(t), Expr::Load(..)) {
+            return Some(pieces);
+        }
+        let mut out = Pieces::new();
+        for (&then, &otherwise) in pieces.iter().zip(&otherwise) {
+            let dst = self.fresh();
+            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
+            out.push(dst);
+        }
+        Some(out)
+    }
+
+    /// A mask of all lanes where the condition holds, and of none where it does not.
+    fn mask_of(&mut self, c: ExprId) -> Option<VReg> {
+        if let Some(known) = self.known(c) {
+            return known.first().copied();
+        }
+        let mask = match self.kernel.arena.expr(c) {
+            Expr::Binary(BinOp::And, a, b) => {
+                let (a, b) = (self.mask_of(a)?, self.mask_of(b)?);
+                self.both(a, b)
+            }
+            Expr::Compare(op, a, b) => {
+                let (a, b) = (Affine::of(&self.kernel.arena, a), Affine::of(&self.kernel.arena, b));
+                // Negative where it holds.
+                let mut difference = match op {
+                    CmpOp::Lt | CmpOp::Le => a.minus(&b),
+                    _ => b.minus(&a),
+                };
+                if matches!(op, CmpOp::Le | CmpOp::Ge) {
+                    difference.constant = difference.constant.checked_sub(1)?;
+                }
+                self.is_negative(&difference)?
+            }
+            _ => return None,
+        };
+        self.remember(c, Pieces::from_elem(mask, 1));
+        Some(mask)
+    }
+
+    /// Where both masks are set.
+    pub fn both(&mut self, a: VReg, b: VReg) -> VReg {
+        let dst = self.fresh_mask();
+        if self.features.masks {
+            self.push(Inst::MaskBinary { op: Op2::And, dst, a, b });
+        } else {
+            self.push(Inst::Binary { op: Op2::And, dst, a, b, elem: Elem::I32, width: Width::Y });
+        }
+        dst
+    }
+
+    /// A mask of all lanes where a sum is negative.
+    fn is_negative(&mut self, sum: &Affine) -> Option<VReg> {
+        let mut outer = Affine::default();
+        let mut steps: SmallVec<[(LoopId, i64); 4]> = SmallVec::new();
+        for &(atom, c) in &sum.terms {
+            match self.loop_of(atom) {
+                Some(l) => steps.push((l, c)),
+                None => {
+                    let reads = self.reads_of(atom) != Reads::Nothing;
+                    if reads || mentions_var(&self.kernel.arena, atom, &mut |v| self.is_inside(v)) {
+                        return None;
+                    }
+                    outer.add_term(atom, c);
+                }
+            }
+        }
+        steps.sort_unstable();
+        let origin = outer.to_expr(&mut self.kernel.arena);
+        let slot = self.slot((None, origin), RegionArg::Value(origin));
+        let stream = self.stream(Stream { slot, steps })?;
+        let dst = self.fresh_mask();
+        self.push(Inst::Sign { dst, stream, plus: i32::try_from(sum.constant).ok()? });
+        Some(dst)
+    }
+
+    /// The mask for a load of so many lanes of a register, and how wide it is.
+    pub fn guard_of_lanes(&mut self, shape: &Shape, lanes: Option<u8>) -> Option<(VReg, Width)> {
+        let guard = self.guard?;
+        let elem = shape.elem;
+        let (lanes, width) = match shape.width {
+            Width::Scalar => (Some(1), Width::X),
+            Width::Half => (Some((8 / elem.bytes()) as u8), Width::X),
+            width => (lanes, width),
+        };
+        let mask = match lanes {
+            Some(lanes) => {
+                let lanes = self.first_lanes(lanes, elem);
+                self.both(guard, lanes)
+            }
+            None => guard,
+        };
+        Some((mask, width))
+    }
+}
