@@ -64,7 +64,8 @@ pub fn choose(mut pool: Vec<Individual>, choice: &Choice<'_>, rng: &mut ChaCha8R
         if best.len() == room {
             break;
         }
-        let alike = best.iter().any(|&b| pool[b].features == one.features);
+        let mut others = best.iter().map(|&b| &pool[b]).chain(&chosen);
+        let alike = others.any(|other| other.features == one.features);
         if !alike || !choice.is_ranked {
             best.push(i);
         }

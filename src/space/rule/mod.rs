@@ -16,6 +16,7 @@ pub mod pack_operands;
 pub mod parallelize_vectorize_unroll;
 pub mod random_compute_location;
 pub mod register_tiles;
+pub mod row_blocks;
 pub mod transpose_tiles;
 
 /// A rule maps a schedule and a block to schedules: the same one where it does not fire, one or several changed ones
@@ -44,6 +45,7 @@ pub fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(fuse_epilogue::FuseEpilogue),
         Box::new(transpose_tiles::TransposeTiles { variant }),
         Box::new(add_rfactor::AddRFactor::for_machine(&machine)),
+        Box::new(row_blocks::RowBlocks { variant }),
         Box::new(near_consumer::NearConsumer { machine, variant }),
         Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::parallel(machine.threads)),
     ]

@@ -3,7 +3,7 @@
 //! *When*: a block directly under the root, alone in its nest, not tiled, with a consumer. *What*: `sample_compute_location`
 //! and `compute_at`. *Why*: rows of a softmax, or a padded image's channel, are then used while they are in the nearest
 //! cache; but some places compute the same again and again. The first choice is the place where the least memory is
-//! between the two and nothing is computed twice.
+//! between the two and nothing is computed twice, but no single sum alone.
 //!
 //!     for i, k: S[i] += E[i, k]
 //!     for i, j: B[i, j] = E[i, j] / S[i]
@@ -63,7 +63,7 @@ impl NearConsumer {
         let Some((index, id)) = live_block(sch, block) else { return AT_ROOT };
         let Ok(places) = compute_locations(&mut sch.states[index], id) else { return AT_ROOT };
         let before = iterations(sch.func(index), id).0;
-        let mut found: Vec<(i64, i64)> = Vec::new();
+        let mut found: Vec<(bool, i64, i64)> = Vec::new();
         for place in places.into_iter().filter(|p| matches!(p, Location::Loop(..))) {
             let mut probe = sch.clone();
             let moved = probe.sample_compute_location(block, Some(place.decision()));
@@ -77,11 +77,13 @@ impl NearConsumer {
                 func.block(id).writes.first().map_or(1, |w| self.machine.lanes(func.arena.buffer(w.buffer).dtype));
             let fills_vectors = !is_spatial(func, id) || piece >= VECTORS * lanes;
             if all as f64 <= before as f64 * (1.0 + REPEATED) && fills_vectors {
-                found.push((piece, place.decision()));
+                // A sum that nothing else goes on beside waits at its end.
+                let waits = !is_spatial(func, id) && piece < 2;
+                found.push((waits, piece, place.decision()));
             }
         }
         found.sort_unstable();
-        found.get(self.variant / 2).map_or(AT_ROOT, |&(_, decision)| decision)
+        found.get(self.variant / 2).map_or(AT_ROOT, |&(.., decision)| decision)
     }
 }
 
