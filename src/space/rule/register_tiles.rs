@@ -42,6 +42,8 @@ pub struct RegisterTiles {
 const RELAYOUT_REUSE: i64 = 16;
 /// Nor packing, if it can be read as it is.
 const PACKING_REUSE: i64 = 32;
+/// Tiles that take so many times the cycles of the best ones are as good, if panels need not be packed for them.
+const AS_GOOD: f64 = 1.1;
 /// Products that one lane of a dot product of bytes adds up.
 const QUAD: i64 = 4;
 /// Windows up to this length are unrolled.
@@ -92,10 +94,10 @@ impl Rule for RegisterTiles {
             for &in_pieces in kinds {
                 let plan =
                     Plan { rule: self, contraction: &contraction, view: &view, block, in_pieces, prepares: false };
-                let prepares = plan.can_prepare().then_some(true);
+                let kinds = [plan.can_prepare().then_some(true), plan.is_worth_relayout().then_some(false)];
                 // What a primitive refuses is not offered. Preparing costs no call anything, so there is no other kind
                 // where it is possible.
-                drafts.extend(prepares.into_iter().chain([false]).find_map(|prepares| {
+                drafts.extend(kinds.into_iter().flatten().find_map(|prepares| {
                     let mut fork = draft.clone();
                     Plan { prepares, ..plan }.tile(&mut fork).is_ok().then_some(fork)
                 }));
@@ -317,10 +319,21 @@ impl Plan<'_> {
         self.shape().column_choices().into_iter().filter(divides).collect()
     }
 
-    /// Is there an operand whose panels can be made once?
+    /// Is there an operand whose panels can be made once, and are tiles that divide the columns as good as others?
     fn can_prepare(&self) -> bool {
         let plan = Plan { prepares: true, ..*self };
-        (0..self.contraction.inputs.len()).any(|i| plan.is_prepared(i)) && !plan.column_choices().is_empty()
+        let (shape, machine) = (self.shape(), &self.rule.machine);
+        let rows = shape.row_choices();
+        let cycles = |&c: &i64| rows.iter().map(|&r| shape.cycles(machine, r, c)).fold(f64::INFINITY, f64::min);
+        let least = |columns: Vec<i64>| columns.iter().map(cycles).fold(f64::INFINITY, f64::min);
+        (0..self.contraction.inputs.len()).any(|i| plan.is_prepared(i))
+            && least(plan.column_choices()) <= least(shape.column_choices()) * AS_GOOD
+    }
+
+    /// Does it pay to lay out in every call what must be laid out anew?
+    fn is_worth_relayout(&self) -> bool {
+        let c = self.contraction;
+        self.view.relayout.iter().all(|&i| c.reuse(&c.inputs[i]) >= RELAYOUT_REUSE)
     }
 
     /// Are the panels of this input made once? It is read as vectors, or is to be.
