@@ -41,8 +41,7 @@ impl Rules {
 /// The sketches that the rules make of a function of `module`, and its seeds.
 ///
 /// The blocks are fetched once, in post-order; each rule then visits them from the last to the first, skipping those
-/// that are gone. A rule may return several schedules: all open ones are on a stack, and the last is carried to its
-/// end first.
+/// that are gone. Where a rule returns several schedules, each is carried on, in the order given.
 ///
 /// # Errors
 /// If the blocks cannot be fetched by name (two of them share one), or a rule fails where its own checks had said
@@ -72,23 +71,20 @@ fn apply(module: &Module, func: usize, rules: &[Box<dyn Rule>]) -> Result<Vec<Tr
     for name in names {
         blocks.push(sch.get_block(name, f.name.as_str())?);
     }
-    let mut finished = vec![Draft::new(sch)];
+    let mut drafts = vec![Draft::new(sch)];
     for rule in rules {
-        let mut open: Vec<_> = finished.drain(..).map(|s| (s, blocks.len())).collect();
-        while let Some((draft, left)) = open.pop() {
-            let Some(next) = left.checked_sub(1) else {
-                finished.push(draft);
-                continue;
-            };
-            let block = blocks[next];
-            if super::analysis::live_block(&draft.sch, block).is_some() {
-                open.extend(rule.apply(draft, block)?.into_iter().map(|s| (s, next)));
-            } else {
-                open.push((draft, next));
+        for &block in blocks.iter().rev() {
+            let mut next = Vec::with_capacity(drafts.len());
+            for draft in drafts {
+                match super::analysis::live_block(&draft.sch, block) {
+                    Some(_) => next.extend(rule.apply(draft, block)?),
+                    None => next.push(draft),
+                }
             }
+            drafts = next;
         }
     }
-    Ok(finished.into_iter().map(|d| d.sch.trace().clone()).collect())
+    Ok(drafts.into_iter().map(|d| d.sch.trace().clone()).collect())
 }
 
 fn undecided(trace: &Trace) -> Trace {

@@ -22,6 +22,7 @@ mod transpose;
 mod unfuse;
 mod unroll;
 mod vectorize;
+mod versions;
 mod walk;
 mod widen;
 mod words;

@@ -7,7 +7,7 @@
 //!
 //! A loop is cut where a comparison is known on one side, whatever the other variables are; so are the bounds of padding,
 //! the predicates of loops split unevenly, and the first iteration of a reduction, if `Cuts::All` asks for it. Pieces run in
-//! the order of the loop. What is copied is kept small.
+//! the order of the loop. What is copied is kept small. Parallel loops are not cut; their bodies get [`versions`](super::versions).
 
 use super::nest::conjuncts;
 use super::walk::replace_loops;
@@ -50,7 +50,7 @@ pub(super) fn partition(kernel: &mut Kernel, cuts: Cuts) -> bool {
     p.changed
 }
 
-fn is_comparison(arena: &Arena, e: ExprId) -> bool {
+pub(super) fn is_comparison(arena: &Arena, e: ExprId) -> bool {
     matches!(arena.expr(e), Expr::Compare(_, a, _) if arena.ty(a) == Ty::INDEX)
 }
 
@@ -60,14 +60,14 @@ const MAX_STORES: usize = 24;
 /// Stores that may come out of one loop with reductions inside: each becomes a register tile written out.
 const MAX_SUMS: usize = 8;
 
-struct Partition {
-    ranges: Ranges,
+pub(super) struct Partition {
+    pub(super) ranges: Ranges,
     cuts: Cuts,
-    changed: bool,
+    pub(super) changed: bool,
 }
 
 impl Partition {
-    fn body(&mut self, kernel: &mut Kernel, old: Body) -> Body {
+    pub(super) fn body(&mut self, kernel: &mut Kernel, old: Body) -> Body {
         replace_loops(kernel, old, &mut |kernel, s, l, out| self.for_loop(kernel, s, l, out))
     }
 
@@ -75,7 +75,10 @@ impl Partition {
         let may_cut = !matches!(l.kind, LoopKind::Parallel | LoopKind::Unroll);
         let points = if may_cut { self.points(kernel, &l) } else { Vec::new() };
         if points.is_empty() || !may_copy(kernel, &l, points.len() + 1) {
-            let body = self.body(kernel, l.body);
+            let body = match l.kind {
+                LoopKind::Parallel => self.versions(kernel, &l, l.body, 0),
+                _ => self.body(kernel, l.body),
+            };
             let same = body == l.body;
             let s = if same { s } else { kernel.stmts.push(Stmt::For(For { body, ..l })) };
             return out.push(self.unswitch(kernel, s));
@@ -107,7 +110,7 @@ impl Partition {
         }
     }
 
-    fn set_ranges(&mut self, kernel: &Kernel, body: Body) {
+    pub(super) fn set_ranges(&mut self, kernel: &Kernel, body: Body) {
         kernel.for_each_stmt(body, &mut |_, stmt| {
             if let Stmt::For(l) = stmt
                 && let Some(n) = kernel.arena.as_int(l.extent).filter(|&n| n > 0)
@@ -230,7 +233,7 @@ fn ceil_div(a: i64, b: i64) -> Option<i64> {
 
 /// May a loop be copied so often? With reductions inside, each copy becomes a register tile that is written out: around
 /// further spatial loops, which may be cut themselves, there is a second one for what is left at the end, and no third.
-fn may_copy(kernel: &Kernel, l: &For, times: usize) -> bool {
+pub(super) fn may_copy(kernel: &Kernel, l: &For, times: usize) -> bool {
     let (mut stores, mut sums, mut space) = (0, l.iterations == Iterations::Reduction, false);
     kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
         Stmt::For(l) if l.iterations == Iterations::Reduction => sums = true,

@@ -242,7 +242,10 @@ impl Plan<'_> {
             (row_tiles, row) = (outer, Some(inner));
             if let Some(outer) = outer.filter(|_| self.rows_need_blocks()) {
                 let n = (c.axes[axis].extent + shape.row_choices()[row_choice] - 1) / shape.row_choices()[row_choice];
-                let factors = sch.choose_tile(outer, i64::MAX >> 32, vec![1, n])?;
+                // One block, unless each thread is to have one.
+                let threads = self.rule.machine.threads;
+                let n_blocks = (threads..=n).find(|b| n % b == 0).unwrap_or(1);
+                let factors = sch.choose_tile(outer, i64::MAX >> 32, vec![n_blocks, n / n_blocks])?;
                 let parts = sch.split(outer, factors.iter().map(Arg::from).collect())?;
                 (blocks, row_tiles) = (Some(parts[0]), Some(parts[1]));
             }
@@ -368,11 +371,14 @@ impl Plan<'_> {
         sch.lay_out_written(copy, access.n_dims, results)
     }
 
-    /// Do all rows of the operands that panels are multiplied with exceed the second-level cache?
+    /// Do all rows of the operands that panels are multiplied with exceed the second-level cache, or should threads
+    /// share them?
     fn rows_need_blocks(&self) -> bool {
         let (c, view) = (self.contraction, self.view);
         let rows = c.inputs.iter().filter(|i| i.access.strides[view.column] == 0);
-        view.rest.is_empty() && rows.map(|i| i.access.bytes()).sum::<i64>() > self.rule.machine.l2
+        let machine = &self.rule.machine;
+        let exceed = rows.map(|i| i.access.bytes()).sum::<i64>() > machine.l2;
+        view.rest.is_empty() && (exceed || machine.threads > 1)
     }
 
     /// The longest piece whose panel fits the nearest cache, or a part of the next.

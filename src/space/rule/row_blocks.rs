@@ -1,6 +1,6 @@
 //! Takes several rows at a time where blocks are computed row by row.
 //!
-//! *When*: the last block of a chain with a reduction in it, itself without one and not tiled. *What*: its outermost loop is
+//! *When*: the last block of a chain with a reduction in it that is not tiled, itself without one. *What*: its outermost loop is
 //! split by a sampled number of rows, which divides it; `near_consumer` may then place producers at either loop. *Why*: at its
 //! end a reduction waits for its last sums; meanwhile the next row's can go on.
 //!
@@ -14,7 +14,6 @@
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
 use super::super::draft::Draft;
 use super::Rule;
-use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
@@ -36,7 +35,7 @@ impl Rule for RowBlocks {
     }
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
-        let rows = match rows(&draft.sch, block) {
+        let rows = match rows(&draft, block) {
             Some(rows) if draft.tiled(block).is_none() && rows.len() > 1 => rows,
             _ => return Ok(vec![draft]),
         };
@@ -51,14 +50,16 @@ impl Rule for RowBlocks {
 }
 
 /// The numbers of rows to choose from, if the block ends a chain with a reduction.
-fn rows(sch: &Schedule, block: Rv) -> Option<Vec<i64>> {
+fn rows(draft: &Draft, block: Rv) -> Option<Vec<i64>> {
+    let sch = &draft.sch;
     let (index, id) = live_block(sch, block)?;
     let func = sch.func(index);
     if func.block_above(id.stmt()) != Some(func.root) || !is_spatial(func, id) || !is_trivial_binding(func, id) {
         return None;
     }
     let scope = Scope::of(func, func.root);
-    let reduces = scope.producers(id).iter().any(|&b| !is_spatial(func, b));
+    let tiled: Vec<_> = draft.tiled.iter().filter_map(|t| live_block(sch, t.block)).map(|(_, b)| b).collect();
+    let reduces = scope.producers(id).iter().any(|&b| !is_spatial(func, b) && !tiled.contains(&b));
     let loops = func.loops_above(id.stmt());
     if !reduces || !scope.consumers(id).is_empty() || loops.len() < 2 {
         return None;
