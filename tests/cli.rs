@@ -497,6 +497,8 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
         "level_gbs",
         "traffic_us",
         "compile_us",
+        "prepared",
+        "prepare_us",
         "checked",
         "isa",
         "threads",
@@ -512,6 +514,29 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
     assert_eq!(succeeds(&["apply-best", MATMUL, "--work-dir", db, "-o", text(&out)]).out, "");
     assert_eq!(fs::read_to_string(&out).expect("the output"), best.out);
     fails(&["apply-best", MATMUL, "--work-dir", db, "-o", "/nowhere/best.tir"], 3, "cannot write `/nowhere/best.tir`");
+}
+
+#[test]
+fn constant_parameters_are_prepared_outside_of_calls() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = dir.path().join("trace.py");
+    let copy = "def f(sch):
+    dense = sch.get_block(\"dense\", \"main\")
+    copy = sch.cache_read(dense, 1, \"global\")
+    sch.annotate(copy, \"meta_schedule.layout_rewrite_preproc\", True)
+    sch.transform_layout(dense, (\"read\", 1), lambda n, k: (n // 32, k, n % 32))
+";
+    std::fs::write(&trace, copy).expect("it can be written");
+    let bench = |trace: &[&str]| {
+        let args = [&["bench", "workloads/linear_weight.tir", "--format", "json"], trace].concat();
+        let bench: Value = serde_json::from_str(&succeeds(&args).out).expect("JSON");
+        assert_eq!(bench["checked"], true);
+        (bench["prepared"].clone(), bench["prepare_us"].as_f64())
+    };
+    assert_eq!(bench(&[]), (false.into(), None));
+    let (prepared, us) = bench(&["--trace", text(&trace)]);
+    assert_eq!(prepared, true);
+    assert!(us.is_some_and(|us| us > 0.0), "{us:?}");
 }
 
 #[test]

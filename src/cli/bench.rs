@@ -172,6 +172,10 @@ fn human(r: &BenchReport) -> String {
     if let Some(roofline) = r.roofline_fraction {
         let _ = writeln!(text, "  {roofline:.2} of the roofline: {}", bounds(&r.roofline));
     }
+    if let Some(us) = r.prepare_us {
+        let once = Seconds(us * 1e-6);
+        let _ = writeln!(text, "  layout-free parameters prepared once, in {once} that no call includes");
+    }
     let checked = if r.checked { "result checked" } else { "result NOT checked" };
     let s = if r.threads == 1 { "" } else { "s" };
     let compiled = Seconds(r.compile_us * 1e-6);

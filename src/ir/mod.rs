@@ -20,6 +20,7 @@ pub mod interp;
 pub mod math;
 pub mod op;
 pub mod operators;
+pub mod preparation;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod stmt;

@@ -21,6 +21,15 @@ pub trait Executable: Send + Sync {
         (0..calls).try_for_each(|_| self.run(args))
     }
 
+    /// Computes anew, from memory that holds anything, what calls need of parameters that never change. Was there
+    /// anything to do? Until the first call of this, [`Executable::run`] does it by itself.
+    ///
+    /// # Errors
+    /// As [`Executable::run`].
+    fn prepare(&self, _args: &mut Arguments) -> Result<bool, RunFailure> {
+        Ok(false)
+    }
+
     /// The number of threads it may use. What runs on several is checked several times, for races show by chance.
     fn threads(&self) -> u32 {
         1

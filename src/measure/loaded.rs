@@ -1,28 +1,98 @@
 //! Compiled kernels as executables.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, ParamSpec, Poison};
 use super::executable::{Executable, RunFailure};
 use super::timer::Stop;
 use crate::codegen::{CompiledKernel, RunContext, RuntimeFailure, StopFlag};
-use std::sync::{Arc, Mutex};
+use crate::loopir::Access;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A compiled kernel with what it runs in. All kernels of a search share one context: its threads, its scratch memory,
 /// and the flag that stops them.
 pub struct Loaded {
     kernel: CompiledKernel,
+    preparation: Option<Preparation>,
     context: Arc<Mutex<RunContext>>,
     threads: u32,
+}
+
+/// What is done once for parameters that never change: a kernel with the same parameters, the last of which it fills,
+/// in memory that belongs to this executable and stays as it is between calls.
+struct Preparation {
+    kernel: CompiledKernel,
+    specs: Vec<ParamSpec>,
+    /// There once it was carried out.
+    prepared: Mutex<Option<Arguments>>,
 }
 
 impl Loaded {
     /// A kernel that runs in this context, which has so many threads. (Asking the context would wait for what runs.)
     pub fn new(kernel: CompiledKernel, context: Arc<Mutex<RunContext>>, threads: u32) -> Loaded {
-        Loaded { kernel, context, threads }
+        Loaded { kernel, preparation: None, context, threads }
+    }
+
+    /// The kernel behind a preparation, both of which have as many parameters more than the function as are prepared.
+    pub fn with_preparation(mut self, kernel: CompiledKernel, n_prepared: usize) -> Loaded {
+        let params = kernel.params();
+        let own = &params[params.len().saturating_sub(n_prepared)..];
+        let spec = |p: &crate::loopir::Buffer| ParamSpec::new(p.name.as_str(), p.dtype, &[p.len], Access::Out);
+        let specs = own.iter().map(spec).collect();
+        self.preparation = Some(Preparation { kernel, specs, prepared: Mutex::new(None) });
+        self
     }
 
     /// The kernel.
     pub fn kernel(&self) -> &CompiledKernel {
         &self.kernel
+    }
+
+    /// Runs the preparation on poisoned memory of its own; what fails leaves nothing prepared.
+    fn carry_out(
+        &self,
+        preparation: &Preparation,
+        prepared: &mut Option<Arguments>,
+        args: &mut Arguments,
+    ) -> Result<(), RunFailure> {
+        let mut own = match prepared.take() {
+            Some(own) => own,
+            None => Arguments::new(&preparation.specs, args.seed()).map_err(|e| RunFailure::Failed(e.to_string()))?,
+        };
+        own.reset(Poison::Ones);
+        let pointers: Vec<*mut u8> = args.pointers().iter().chain(own.pointers()).copied().collect();
+        self.call(&preparation.kernel, args, &pointers, 1)?;
+        own.inspect().map_err(|damage| RunFailure::Failed(damage.to_string()))?;
+        *prepared = Some(own);
+        Ok(())
+    }
+
+    /// Calls a kernel on the arguments, and what is prepared behind them.
+    fn call(
+        &self,
+        kernel: &CompiledKernel,
+        args: &mut Arguments,
+        pointers: &[*mut u8],
+        calls: u64,
+    ) -> Result<(), RunFailure> {
+        let fits = |(param, spec): (&crate::loopir::Buffer, &ParamSpec)| {
+            param.dtype == spec.dtype && usize::try_from(param.len).is_ok_and(|n| n <= spec.len())
+        };
+        let own = self.preparation.as_ref().map_or(&[][..], |p| &p.specs);
+        let n = args.specs().len() + own.len();
+        assert!(
+            (kernel.params().len(), pointers.len()) == (n, n)
+                && kernel.params().iter().zip(args.specs().iter().chain(own)).all(fits),
+            "a kernel runs on the arguments of its function"
+        );
+        // The context has no state between calls; a panic in one cannot have left it half changed.
+        let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..calls {
+            // SAFETY: there is one pointer for each parameter, to at least as many elements of its type, aligned to 64
+            // bytes; the arguments are borrowed exclusively, what is prepared belongs to this executable and is only
+            // written while its lock is held, and no buffers overlap. Lowering and the code generator keep the
+            // invariants of the loop IR.
+            unsafe { kernel.call(pointers, &mut context) }.map_err(|failure| self.failure(failure))?;
+        }
+        Ok(())
     }
 
     fn failure(&self, failure: RuntimeFailure) -> RunFailure {
@@ -45,24 +115,22 @@ impl Executable for Loaded {
     }
 
     fn run_many(&self, args: &mut Arguments, calls: u64) -> Result<(), RunFailure> {
-        let fits = |(param, spec): (&crate::loopir::Buffer, &super::ParamSpec)| {
-            param.dtype == spec.dtype && usize::try_from(param.len).is_ok_and(|n| n <= spec.len())
-        };
-        let params = self.kernel.params();
-        assert!(
-            params.len() == args.specs().len() && params.iter().zip(args.specs()).all(fits),
-            "a kernel runs on the arguments of its function"
-        );
-        // The context has no state between calls; a panic in one cannot have left it half changed.
-        let mut context = self.context.lock().unwrap_or_else(|e| e.into_inner());
-        let pointers = args.pointers();
-        for _ in 0..calls {
-            // SAFETY: there is one pointer for each parameter, to at least as many elements of its type, aligned to 64
-            // bytes; the arguments are borrowed exclusively and their buffers do not overlap. Lowering and the code
-            // generator keep the invariants of the loop IR.
-            unsafe { self.kernel.call(pointers, &mut context) }.map_err(|failure| self.failure(failure))?;
+        let mut pointers = args.pointers().to_vec();
+        let Some(preparation) = &self.preparation else { return self.call(&self.kernel, args, &pointers, calls) };
+        // Held during the calls, so that nothing moves what is prepared.
+        let mut prepared = preparation.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if prepared.is_none() {
+            self.carry_out(preparation, &mut prepared, args)?;
         }
-        Ok(())
+        pointers.extend(prepared.iter_mut().flat_map(Arguments::pointers).copied());
+        self.call(&self.kernel, args, &pointers, calls)
+    }
+
+    fn prepare(&self, args: &mut Arguments) -> Result<bool, RunFailure> {
+        let Some(preparation) = &self.preparation else { return Ok(false) };
+        let mut prepared = preparation.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        self.carry_out(preparation, &mut prepared, args)?;
+        Ok(true)
     }
 
     fn threads(&self) -> u32 {
@@ -77,5 +145,63 @@ impl Stop for StopFlag {
 
     fn clear(&self) {
         StopFlag::clear(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codegen::{CodegenOptions, compile};
+    use crate::ir::preparation::separate;
+    use crate::ir::{DType, Func};
+    use crate::lower::lower;
+    use crate::script::{ParseOptions, parse};
+    use crate::target::Isa;
+
+    const PROGRAM: &str = "@T.prim_func
+def main(W: T.Buffer((64,), \"float32\"), Y: T.Buffer((64,), \"float32\")):
+    T.func_attr({\"layout_free_buffers\": [0]})
+    P = T.alloc_buffer((64,), \"float32\")
+    for i in range(64):
+        with T.block(\"P\"):
+            v = T.axis.spatial(64, i)
+            T.block_attr({\"meta_schedule.layout_rewrite_preproc\": True})
+            P[v] = W[63 - v]
+    for i in range(64):
+        with T.block(\"Y\"):
+            v = T.axis.spatial(64, i)
+            Y[v] = P[v] + T.float32(1)
+";
+
+    fn loaded() -> Loaded {
+        let parsed = parse(PROGRAM, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let parts = separate(&parsed.module.funcs[0]).expect("a preparation");
+        let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1 };
+        let kernel = |f: &Func| compile(&lower(f).expect("it lowers"), &options).expect("it compiles");
+        let context = Arc::new(Mutex::new(RunContext::serial()));
+        Loaded::new(kernel(&parts.call), context, 1).with_preparation(kernel(&parts.preparation), parts.n_prepared)
+    }
+
+    fn floats(args: &Arguments, i: usize) -> Vec<f32> {
+        args.bytes(i).chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+    }
+
+    #[test]
+    fn what_is_prepared_stays_until_it_is_prepared_again() {
+        let spec = |name: &str, access| ParamSpec::new(name, DType::Float32, &[64], access);
+        let mut args = Arguments::new(&[spec("W", Access::In), spec("Y", Access::Out)], 0).expect("memory");
+        let code = loaded();
+        let expected = |weights: &[f32]| weights.iter().rev().map(|w| w + 1.0).collect::<Vec<f32>>();
+        // The first call prepares by itself.
+        code.run(&mut args).expect("it runs");
+        let first = floats(&args, 0);
+        assert_eq!(floats(&args, 1), expected(&first));
+        let second: Vec<f32> = (0..64u8).map(f32::from).collect();
+        args.set(0, &second.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>());
+        code.run_many(&mut args, 3).expect("it runs");
+        assert_eq!(floats(&args, 1), expected(&first), "later calls do not prepare");
+        assert_eq!(code.prepare(&mut args), Ok(true));
+        code.run(&mut args).expect("it runs");
+        assert_eq!(floats(&args, 1), expected(&second));
     }
 }

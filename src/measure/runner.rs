@@ -166,6 +166,8 @@ const LONG_LOOK: f64 = 1.25;
 const SLOW: f64 = 5e-3;
 /// What clearly faster is.
 const CLEARLY_FASTER: f64 = 2.0;
+/// Times a preparation is carried out to say how long it takes.
+const PREPARATIONS: usize = 5;
 /// Batches of a candidate that is alone.
 const ALONE: usize = 9;
 /// Bytes of outputs that may wait for the reference; then it is waited for.
@@ -268,6 +270,19 @@ impl<T: Timer> InProcess<T> {
         timing::bench(&*candidate.code, &mut self.args, &self.timer, &self.options.bench)
     }
 
+    /// Seconds that a candidate's preparation takes; `None` if it has none.
+    ///
+    /// # Errors
+    /// The preparation failed.
+    pub fn preparation(&mut self, candidate: &Candidate) -> Result<Option<f64>, RunFailure> {
+        let mut secs = Vec::new();
+        for _ in 0..PREPARATIONS {
+            let limit = self.options.first_limit;
+            secs.extend(timing::prepare(&*candidate.code, &mut self.args, &self.timer, limit)?);
+        }
+        Ok((!secs.is_empty()).then(|| median(&secs)))
+    }
+
     /// Runs a candidate once on poisoned outputs and compares them. Gives the seconds of the run.
     fn check(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
         let start = self.timer.now();
@@ -284,6 +299,10 @@ impl<T: Timer> InProcess<T> {
         for run in 0..runs {
             let reference = self.reference.as_ref().and_then(ReferenceJob::poll).and_then(|r| r.as_ref().ok());
             self.args.reset(reference.map_or(Poison::Ones, |r| Poison::Opposite(r.outputs())));
+            // No part of a call, so it has the time of a program of which nothing is known.
+            let prepare_limit = self.options.first_limit;
+            let prepared = timing::prepare(&*candidate.code, &mut self.args, &self.timer, prepare_limit);
+            prepared.map_err(|failure| outcome_of(failure, prepare_limit))?;
             let result = timed_run(&candidate.code, &mut self.args, &self.timer, limit);
             secs = secs.min(result.map_err(|failure| outcome_of(failure, limit))?);
             self.args.inspect().map_err(|damage| Outcome::RuntimeError { message: damage.to_string() })?;

@@ -41,6 +41,24 @@ pub fn batch(
     Ok(elapsed.as_secs_f64().max(1e-10) / calls as f64)
 }
 
+/// Carries out what is done once for parameters that never change; gives its seconds, or `None` if there is nothing.
+///
+/// # Errors
+/// As [`batch`].
+pub fn prepare(
+    exe: &dyn Executable,
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    limit: Duration,
+) -> Result<Option<f64>, RunFailure> {
+    timer.arm(limit);
+    let start = timer.now();
+    let result = exe.prepare(args);
+    let elapsed = timer.now() - start;
+    timer.disarm();
+    Ok(result?.then_some(elapsed.as_secs_f64()))
+}
+
 /// The number of calls for batches of a kernel that was never timed: from one call, then from a few.
 ///
 /// # Errors

@@ -145,13 +145,17 @@ impl Schedule {
         self.run_one("CacheRead", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
     }
 
+    /// `transform_layout(block, buffer, map)` of the buffer that a block reads or writes at this position.
+    pub fn transform_layout(&mut self, block: Rv, (access, index): (&str, i64), map: Lambda) -> Done {
+        let buffer = Arg::List(vec![access.into(), index.into()]);
+        let args = vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), Arg::None, false.into()];
+        self.run("TransformLayout", args).map(drop)
+    }
+
     /// `transform_layout(block, ("write", 0), map)`, the results of the map being functions of so many indices.
     pub fn lay_out_written(&mut self, block: Rv, n_dims: usize, results: Vec<LambdaExpr>) -> Done {
         let params = (0..n_dims).map(|i| format!("i{i}").as_str().into()).collect();
-        let map = Lambda { params, results, scalar: false, ranges: false };
-        let written = Arg::List(vec!["write".into(), 0.into()]);
-        let args = vec![block.into(), written, Arg::Lambda(Arc::new(map)), Arg::None, false.into()];
-        self.run("TransformLayout", args).map(drop)
+        self.transform_layout(block, ("write", 0), Lambda { params, results, scalar: false, ranges: false })
     }
 
     /// `compute_at(block, loop, preserve_unit_loops)` at the last possible position.

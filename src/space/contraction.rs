@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::analysis::{const_extent, is_trivial_binding};
+use crate::ir::preparation::layout_free;
 use crate::ir::{BlockId, DType, Func, IterKind};
 
 /// One iteration variable of the block, and the loop around it that it is.
@@ -22,6 +23,8 @@ pub struct Input {
     pub access: Access,
     /// Is it read in one place only? A buffer with more is left where it is.
     pub is_point: bool,
+    /// Is it a parameter that never changes and may be laid out as one likes?
+    pub is_constant: bool,
     /// Are its elements integers?
     pub is_integer: bool,
 }
@@ -61,11 +64,13 @@ impl Contraction {
             return None;
         }
         let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();
+        let constant = layout_free(func);
         let mut inputs = Vec::new();
         for (read, region) in node.reads.iter().enumerate().filter(|(_, r)| r.buffer != write.buffer) {
             let is_point = func.arena.list(region.extents).iter().all(|&e| func.arena.is_int(e, 1));
             let is_integer = func.arena.buffer(region.buffer).dtype.is_integer();
-            inputs.push(Input { read, access: Access::of(func, region, &vars)?, is_point, is_integer });
+            let (access, is_constant) = (Access::of(func, region, &vars)?, constant.contains(&region.buffer));
+            inputs.push(Input { read, access, is_point, is_constant, is_integer });
         }
         let output = Access::of(func, write, &vars)?;
         Some(Contraction { axes, inputs, output, dtype: func.arena.buffer(write.buffer).dtype })

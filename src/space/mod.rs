@@ -19,6 +19,7 @@ pub mod mutator;
 pub mod postproc;
 pub mod rule;
 pub mod sample;
+pub mod suggest_layout;
 pub mod tile_sizes;
 
 pub use generate::{Rules, generate};

@@ -35,6 +35,10 @@ pub struct BenchReport {
     pub roofline: Roofline,
     /// Microseconds that lowering and compiling took.
     pub compile_us: f64,
+    /// Were constant parameters prepared once, outside of the calls?
+    pub prepared: bool,
+    /// Microseconds that this took.
+    pub prepare_us: Option<f64>,
     /// Was the result compared with the reference?
     pub checked: bool,
     /// The instruction set.
@@ -74,6 +78,7 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
         }))
     })?;
     let bench = lab.bench(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
+    let preparation = lab.runner().preparation(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
     let Work { flops, bytes } = flops::work(workload.func());
     let share = if flops > 0.0 { lab.share_of_peak(&code, flops) } else { None };
     let secs = bench.summary.median;
@@ -91,6 +96,8 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
         roofline_fraction: Some(roofline.bound_us / 1e6 / secs).filter(|f| f.is_finite() && *f > 0.0),
         roofline,
         compile_us: compile_secs * 1e6,
+        prepared: preparation.is_some(),
+        prepare_us: preparation.map(|secs| secs * 1e6),
         checked: verdict == Verdict::Right,
         isa: native.setting().isa.name().to_owned(),
         threads,

@@ -10,6 +10,7 @@ use super::roofline::Roofline;
 use super::workload::Workload;
 use crate::codegen::{self, CodegenOptions, Pinning, RunContext, StopFlag, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
+use crate::ir::preparation::separate;
 use crate::ir::{DType, Func};
 use crate::lower;
 use crate::measure::{
@@ -142,9 +143,15 @@ impl Backend for Native {
 
     fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Candidate>, Failure> {
         let start = self.now();
-        let kernel = staged("lower", || lower::lower(func).map_err(|e| e.to_string()))?;
-        let compiled = staged("codegen", || codegen::compile(&kernel, &self.options).map_err(|e| e.to_string()))?;
-        let code = Arc::new(Loaded::new(compiled, self.context.clone(), self.setting.threads.max(1)));
+        let compile = |func: &Func| {
+            let kernel = staged("lower", || lower::lower(func).map_err(|e| e.to_string()))?;
+            staged("codegen", || codegen::compile(&kernel, &self.options).map_err(|e| e.to_string()))
+        };
+        let load = |kernel| Loaded::new(kernel, self.context.clone(), self.setting.threads.max(1));
+        let code = Arc::new(match separate(func) {
+            None => load(compile(func)?),
+            Some(parts) => load(compile(&parts.call)?).with_preparation(compile(&parts.preparation)?, parts.n_prepared),
+        });
         let secs = self.now().saturating_sub(start).as_secs_f64();
         Ok(Compiled { code: Candidate { program, code }, secs })
     }

@@ -15,6 +15,7 @@ pub mod traffic;
 
 pub use machine::Machine;
 
+use crate::ir::preparation::separate;
 use crate::ir::stmt::LoopKind;
 use crate::ir::{Func, LoopId, StmtId};
 use kernel::{Kernel, LanesBy};
@@ -54,6 +55,9 @@ struct Part<'a> {
 impl Features {
     /// The features of a scheduled program, postprocessing included.
     pub fn of(func: &Func, machine: &Machine) -> Features {
+        // What is done only once takes no time of a call.
+        let separated = separate(func);
+        let func = separated.as_ref().map_or(func, |parts| &parts.call);
         let leaves = leaf::leaves(func);
         let touched = traffic::touched(&leaves, machine);
         let mut parts: Vec<Part<'_>> = leaves.iter().map(|leaf| Part::new(leaf, machine, touched)).collect();

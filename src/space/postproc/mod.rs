@@ -3,6 +3,7 @@
 use crate::schedule::Schedule;
 
 pub mod disallow_dynamic_loop;
+pub mod rewrite_layout;
 pub mod rewrite_parallel_vectorize_unroll;
 pub mod rewrite_reduction_block;
 
@@ -33,5 +34,6 @@ pub fn tvm() -> Vec<Box<dyn Postproc>> {
         Box::new(disallow_dynamic_loop::DisallowDynamicLoop),
         Box::new(rewrite_parallel_vectorize_unroll::RewriteParallelVectorizeUnroll),
         Box::new(rewrite_reduction_block::RewriteReductionBlock),
+        Box::new(rewrite_layout::RewriteLayout),
     ]
 }

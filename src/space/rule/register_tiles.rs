@@ -11,6 +11,9 @@
 //!     # becomes, with tiles of 8 x 32 and a reduction in pieces of 256
 //!     for j0, k0, i0, k1, i1, j1: C[i0 * 8 + i1, j0 * 32 + j1] += …
 //!
+//! An operand that never changes (`layout_free_buffers`) is laid out in panels of so many columns by a copy that is made
+//! once, outside of the calls, and marked as such; there the numbers of columns divide the loop.
+//!
 //! Schedules come in two kinds: with the reduction in one piece, so that a consumer may follow each tile, and in sampled
 //! pieces, whose panels fit a nearer cache.
 
@@ -20,6 +23,7 @@ use super::super::draft::{Draft, Tiled};
 use super::super::machine::Machine;
 use super::super::tile_sizes::{TileShape, reduction_choices};
 use super::Rule;
+use crate::ir::preparation::PREPARATION;
 use crate::ir::{BinOp, IterKind};
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
@@ -38,6 +42,8 @@ pub struct RegisterTiles {
 const RELAYOUT_REUSE: i64 = 16;
 /// Nor packing, if it can be read as it is.
 const PACKING_REUSE: i64 = 32;
+/// Tiles that take so many times the cycles of the best ones are as good, if panels need not be packed for them.
+const AS_GOOD: f64 = 1.1;
 /// Products that one lane of a dot product of bytes adds up.
 const QUAD: i64 = 4;
 /// Windows up to this length are unrolled.
@@ -86,12 +92,15 @@ impl Rule for RegisterTiles {
                 (false, _) => &[false],
             };
             for &in_pieces in kinds {
-                let plan = Plan { rule: self, contraction: &contraction, view: &view, block, in_pieces };
-                let mut fork = draft.clone();
-                // What a primitive refuses is not offered.
-                if plan.tile(&mut fork).is_ok() {
-                    drafts.push(fork);
-                }
+                let plan =
+                    Plan { rule: self, contraction: &contraction, view: &view, block, in_pieces, prepares: false };
+                let kinds = [plan.can_prepare().then_some(true), plan.is_worth_relayout().then_some(false)];
+                // What a primitive refuses is not offered. Preparing costs no call anything, so there is no other kind
+                // where it is possible.
+                drafts.extend(kinds.into_iter().flatten().find_map(|prepares| {
+                    let mut fork = draft.clone();
+                    Plan { prepares, ..plan }.tile(&mut fork).is_ok().then_some(fork)
+                }));
             }
         }
         if drafts.is_empty() {
@@ -139,7 +148,7 @@ fn views(c: &Contraction, machine: &Machine) -> Vec<View> {
 
 fn view(c: &Contraction, column: usize) -> Option<View> {
     let stride = |i: &Input, a: usize| i.access.strides[a];
-    let movable = |i: &Input| i.is_point && c.reuse(i) >= RELAYOUT_REUSE;
+    let movable = |i: &Input| i.is_point && (i.is_constant || c.reuse(i) >= RELAYOUT_REUSE);
     let quads = quads(c, column);
     let as_needed = |i: &Input| match quads {
         Some(k) => stride(i, column) == 0 || (stride(i, column), stride(i, k)) == (QUAD, 1),
@@ -202,12 +211,15 @@ fn quads(c: &Contraction, column: usize) -> Option<usize> {
 }
 
 /// One way to tile one block.
+#[derive(Clone, Copy)]
 struct Plan<'a> {
     rule: &'a RegisterTiles,
     contraction: &'a Contraction,
     view: &'a View,
     block: Rv,
     in_pieces: bool,
+    /// Are operands that never change laid out in panels, once?
+    prepares: bool,
 }
 
 impl Plan<'_> {
@@ -215,14 +227,18 @@ impl Plan<'_> {
         let (c, view, sch) = (self.contraction, self.view, &mut draft.sch);
         let loops = sch.get_loops(self.block)?;
         let shape = self.shape();
-        let ranked = shape.ranked(&self.rule.machine);
+        let columns = self.column_choices();
+        let of_all = shape.column_choices();
+        let position = |c: usize| columns.iter().position(|&n| n == of_all[c]);
+        let ranked: Vec<(usize, usize)> =
+            shape.ranked(&self.rule.machine).into_iter().filter_map(|(r, c)| Some((r, position(c)?))).collect();
         // Every other variant has another length of the pieces.
         let (row_choice, column_choice) = ranked[(self.rule.variant / 2).min(ranked.len() - 1)];
-        let columns = shape.column_choices();
-        let (panels, column) = split_by(sch, loops[view.column], &columns, column_choice, c.axes[view.column].extent)?;
+        let column_extent = c.axes[view.column].extent;
+        let (panels, column, width) = split_by(sch, loops[view.column], &columns, column_choice, column_extent)?;
         let (mut blocks, mut row_tiles, mut row) = (None, None, None);
         if let Some(axis) = view.row {
-            let (outer, inner) = split_by(sch, loops[axis], &shape.row_choices(), row_choice, c.axes[axis].extent)?;
+            let (outer, inner, _) = split_by(sch, loops[axis], &shape.row_choices(), row_choice, c.axes[axis].extent)?;
             (row_tiles, row) = (outer, Some(inner));
             if let Some(outer) = outer.filter(|_| self.rows_need_blocks()) {
                 let n = (c.axes[axis].extent + shape.row_choices()[row_choice] - 1) / shape.row_choices()[row_choice];
@@ -264,8 +280,12 @@ impl Plan<'_> {
             sch.unroll(if axis == longest { piece } else { loops[axis] })?;
         }
         let place = slab.or(panels);
-        for &i in &view.relayout {
-            self.lay_out(sch, &c.inputs[i], place)?;
+        for (i, input) in c.inputs.iter().enumerate() {
+            if self.is_prepared(i) {
+                self.prepare(sch, input, width)?;
+            } else if view.relayout.contains(&i) {
+                self.lay_out(sch, input, place)?;
+            }
         }
         let mut complete_at = match slab {
             Some(_) => panels,
@@ -276,8 +296,11 @@ impl Plan<'_> {
             self.write_back(sch, rest.last().copied().or(panels).or(blocks), dim)?;
             complete_at = None;
         }
-        let packable = |i: &&Input| i.access.strides[view.column] == 1 && i.is_point && c.reuse(i) >= PACKING_REUSE;
-        let packable = c.inputs.iter().filter(packable).map(|i| i.read).collect();
+        let packable = |&(i, input): &(usize, &Input)| {
+            let as_columns = input.access.strides[view.column] == 1 && input.is_point;
+            as_columns && c.reuse(input) >= PACKING_REUSE && !self.is_prepared(i)
+        };
+        let packable = c.inputs.iter().enumerate().filter(packable).map(|(_, input)| input.read).collect();
         draft.tiled.push(Tiled { block: self.block, complete_at, panel: place, packable });
         Ok(())
     }
@@ -290,6 +313,62 @@ impl Plan<'_> {
             reduction: c.of_kind(IterKind::Reduce).map(|a| c.axes[a].extent).product(),
             lanes: self.rule.machine.lanes(c.dtype),
         }
+    }
+
+    /// Numbers of columns to choose from: where panels are prepared, those that divide the loop.
+    fn column_choices(&self) -> Vec<i64> {
+        let extent = self.contraction.axes[self.view.column].extent;
+        let divides = |&n: &i64| !self.prepares || extent % n == 0;
+        self.shape().column_choices().into_iter().filter(divides).collect()
+    }
+
+    /// Is there an operand whose panels can be made once, and are tiles that divide the columns as good as others?
+    fn can_prepare(&self) -> bool {
+        let plan = Plan { prepares: true, ..*self };
+        let (shape, machine) = (self.shape(), &self.rule.machine);
+        let rows = shape.row_choices();
+        let cycles = |&c: &i64| rows.iter().map(|&r| shape.cycles(machine, r, c)).fold(f64::INFINITY, f64::min);
+        let least = |columns: Vec<i64>| columns.iter().map(cycles).fold(f64::INFINITY, f64::min);
+        (0..self.contraction.inputs.len()).any(|i| plan.is_prepared(i))
+            && least(plan.column_choices()) <= least(shape.column_choices()) * AS_GOOD
+    }
+
+    /// Does it pay to lay out in every call what must be laid out anew?
+    fn is_worth_relayout(&self) -> bool {
+        let c = self.contraction;
+        self.view.relayout.iter().all(|&i| c.reuse(&c.inputs[i]) >= RELAYOUT_REUSE)
+    }
+
+    /// Are the panels of this input made once? It is read as vectors, or is to be.
+    fn is_prepared(&self, i: usize) -> bool {
+        let input = &self.contraction.inputs[i];
+        let as_vectors = self.view.relayout.contains(&i) || input.access.strides[self.view.column] == 1;
+        self.prepares && input.is_constant && input.is_point && as_vectors
+    }
+
+    /// Copies an operand that never changes before everything else, in panels `width` columns wide; all columns are one
+    /// panel without it.
+    fn prepare(&self, sch: &mut Schedule, input: &Input, width: Option<Rv>) -> Result<(), ScheduleError> {
+        let copy = sch.cache_read(self.block, input.read as i64, "global")?;
+        sch.annotate(copy, PREPARATION, true)?;
+        let access = &input.access;
+        let column = access.dims[self.view.column].unwrap_or_default();
+        let quad = self.view.quads.map(|k| access.dims[k].unwrap_or_default());
+        let part = |op: BinOp, dim: usize, by: LambdaExpr| {
+            LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(dim)), Box::new(by))
+        };
+        let mut results: Vec<LambdaExpr> =
+            width.map(|w| part(BinOp::FloorDiv, column, LambdaExpr::Rv(w))).into_iter().collect();
+        results.extend((0..access.n_dims).filter(|&d| d != column).map(|d| match quad {
+            Some(k) if k == d => part(BinOp::FloorDiv, d, LambdaExpr::Int(QUAD)),
+            _ => LambdaExpr::Param(d),
+        }));
+        results.push(match width {
+            Some(w) => part(BinOp::FloorMod, column, LambdaExpr::Rv(w)),
+            None => LambdaExpr::Param(column),
+        });
+        results.extend(quad.map(|k| part(BinOp::FloorMod, k, LambdaExpr::Int(QUAD))));
+        sch.lay_out_written(copy, access.n_dims, results)
     }
 
     /// Do all rows of the operands that panels are multiplied with exceed the second-level cache, or should threads
@@ -355,20 +434,21 @@ impl Plan<'_> {
     }
 }
 
-/// Splits a loop into pieces of a sampled length; the outer loop, unless one piece is all there is, and the inner one.
+/// Splits a loop into pieces of a sampled length: the outer loop, unless one piece is all there is, the inner one, and
+/// the length.
 fn split_by(
     sch: &mut Schedule,
     l: Rv,
     choices: &[i64],
     choice: usize,
     extent: i64,
-) -> Result<(Option<Rv>, Rv), ScheduleError> {
+) -> Result<(Option<Rv>, Rv, Option<Rv>), ScheduleError> {
     if choices[..] == [extent] {
-        return Ok((None, l));
+        return Ok((None, l, None));
     }
     let size = sch.choose_among(choices, choice)?;
     let parts = sch.split(l, vec![Arg::None, size.into()])?;
-    Ok((Some(parts[0]), parts[1]))
+    Ok((Some(parts[0]), parts[1], Some(size)))
 }
 
 /// The indices of `n` dimensions with `last` moved to the end.

@@ -1,0 +1,160 @@
+//! The layout in which a nest of loops would read a buffer from one end to the other (TVM's `SuggestIndexMap`,
+//! `src/s_tir/schedule/analysis/layout.cc`).
+//!
+//! The position of what is read, counted in elements of the row-major buffer, is seen as a sum of parts of loop
+//! variables. Each part becomes a dimension, in the order of the loops:
+//!
+//!     for j0, k0, k1, j1: … W[j0 * 32 + j1, k0 * 8 + k1]        # W: (256, 512)
+//!     # reads from one end to the other with
+//!     lambda i0, i1: (i0 // 32, i1 // 8, i1 % 8, i0 % 32)
+
+use crate::arith::iter_map::{IterMap, IterSum, MarkSource};
+use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
+use crate::ir::visit::for_each_subexpr;
+use crate::ir::{Arena, BlockId, BufferId, Expr, ExprId, Func, Stmt, StmtId, Substitution, VarId};
+use crate::schedule::arg::{Lambda, LambdaExpr};
+
+/// Where a buffer is read, and the layout that suits it.
+pub struct Suggestion {
+    /// The block.
+    pub block: BlockId,
+    /// The position of the buffer among the block's reads.
+    pub read: usize,
+    /// The map of indices.
+    pub map: Lambda,
+}
+
+/// The layout for the last load of `buffer` in text order; `None` if nothing loads it, or the loops do not go through
+/// all of it in pieces.
+pub fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
+    let (at, indices) = last_load(func, buffer)?;
+    let block = func.block_above(at)?;
+    let node = func.block(block);
+    let read = node.reads.iter().position(|r| r.buffer == buffer)?;
+    let mut loops: Vec<VarRange> = func
+        .ancestors(at)
+        .filter_map(|s| func.as_loop(s))
+        .map(|l| func.loop_(l))
+        .map(|l| VarRange { var: l.var, min: l.min, extent: l.extent })
+        .collect();
+    loops.reverse();
+    let predicate = node.predicate;
+    let bindings: Vec<(VarId, ExprId)> = node.iters.iter().map(|i| (i.var, i.value)).collect();
+    // Analysis makes new expressions, which the program must not see.
+    let mut arena = func.arena.clone();
+    let a = &mut arena;
+    let shape: Vec<i64> = a.list(a.buffer(buffer).shape).iter().map(|&e| a.as_int(e)).collect::<Option<_>>()?;
+    let mut substitution = Substitution::of_vars(bindings);
+    let indices: Vec<ExprId> = indices.into_iter().map(|e| substitution.apply(a, e)).collect();
+    let mut analyzer = Analyzer::new();
+    let position = flat(a, &shape, &indices);
+    let position = analyzer.simplify(a, position);
+    let level = IterMapLevel::Surjective;
+    let iter_map = detect_iter_map(a, &[position], &loops, predicate, level, &mut analyzer, true).ok()?;
+    let mut parts = Vec::new();
+    parts_of(a, &iter_map, iter_map.indices.first()?, &loops, &mut parts)?;
+    if parts.is_empty() {
+        return None;
+    }
+    let dtype = a.dtype(position);
+    let params: Vec<VarId> = (0..shape.len()).map(|i| a.new_var(format!("i{i}").as_str(), dtype)).collect();
+    for (&param, &extent) in params.iter().zip(&shape) {
+        analyzer.bind_const(a, param, 0, extent);
+    }
+    let values: Vec<ExprId> = params.iter().map(|&p| a.var_expr(p)).collect();
+    let mut rest = flat(a, &shape, &values);
+    let mut results = Vec::with_capacity(parts.len());
+    for part in parts.iter().rev() {
+        let extent = a.int(part.extent, dtype);
+        let digit = a.floor_mod(rest, extent);
+        let digit = analyzer.simplify(a, digit);
+        results.push((*part, lambda_expr(a, digit, &params)?));
+        rest = a.floor_div(rest, extent);
+    }
+    results.reverse();
+    results.sort_by_key(|(part, _)| (part.loop_, std::cmp::Reverse(part.lower_factor)));
+    let results = results.into_iter().map(|(_, e)| e).collect();
+    let params = (0..shape.len()).map(|i| format!("i{i}").as_str().into()).collect();
+    Some(Suggestion { block, read, map: Lambda { params, results, scalar: false, ranges: false } })
+}
+
+/// A part of a loop variable: `(var // lower_factor) % extent`.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The position of the loop, from outside.
+    loop_: usize,
+    lower_factor: i64,
+    extent: i64,
+}
+
+/// The parts that a sum is made of, outermost first; `None` where one is no part of a loop variable.
+fn parts_of(a: &Arena, map: &IterMap, sum: &IterSum, loops: &[VarRange], out: &mut Vec<Part>) -> Option<()> {
+    for split in &sum.args {
+        match &map.mark(split.mark).source {
+            MarkSource::Expr(e) => {
+                let var = a.as_var(*e)?;
+                let loop_ = loops.iter().position(|l| l.var == var)?;
+                let (lower_factor, extent) = (a.as_int(split.lower_factor)?, a.as_int(split.extent)?);
+                out.push(Part { loop_, lower_factor, extent });
+            }
+            MarkSource::Sum(inner) => parts_of(a, map, inner, loops, out)?,
+        }
+    }
+    Some(())
+}
+
+/// The statement that loads the buffer last, and where.
+fn last_load(func: &Func, buffer: BufferId) -> Option<(StmtId, Vec<ExprId>)> {
+    let mut last = None;
+    for s in func.subtree(func.root.stmt()) {
+        let mut see = |e: ExprId| {
+            for_each_subexpr(&func.arena, e, &mut |e| {
+                if let Expr::Load(b, indices) = func.arena.expr(e)
+                    && b == buffer
+                {
+                    last = Some((s, func.arena.list(indices).to_vec()));
+                }
+            });
+        };
+        match func.get(s) {
+            Stmt::Store { indices, value, .. } => {
+                see(*value);
+                func.arena.list(*indices).iter().for_each(|&i| see(i));
+            }
+            Stmt::If { condition, .. } => see(*condition),
+            Stmt::Let { value, .. } | Stmt::Evaluate(value) => see(*value),
+            Stmt::Loop(_) | Stmt::Block(_) => {}
+        }
+    }
+    last
+}
+
+/// The position of an element in a row-major buffer.
+fn flat(a: &mut Arena, shape: &[i64], indices: &[ExprId]) -> ExprId {
+    let mut position = None;
+    for (&extent, &index) in shape.iter().zip(indices) {
+        position = Some(match position {
+            None => index,
+            Some(before) => {
+                let scaled = a.mul_const(before, extent);
+                a.add(scaled, index)
+            }
+        });
+    }
+    match position {
+        Some(e) => e,
+        None => a.int32(0),
+    }
+}
+
+/// An expression over `params` as one of a trace; `None` where it is more than arithmetic.
+fn lambda_expr(a: &Arena, e: ExprId, params: &[VarId]) -> Option<LambdaExpr> {
+    Some(match a.expr(e) {
+        Expr::Int(_) => LambdaExpr::Int(a.as_int(e)?),
+        Expr::Var(v) => LambdaExpr::Param(params.iter().position(|&p| p == v)?),
+        Expr::Binary(op, x, y) => {
+            LambdaExpr::Binary(op, Box::new(lambda_expr(a, x, params)?), Box::new(lambda_expr(a, y, params)?))
+        }
+        _ => return None,
+    })
+}
