@@ -168,6 +168,9 @@ const SLOW: f64 = 5e-3;
 const CLEARLY_FASTER: f64 = 2.0;
 /// Times a preparation is carried out to say how long it takes.
 const PREPARATIONS: usize = 5;
+/// A candidate that is alone, and takes so many seconds, is run once. A shorter one is run again: the first run of a program
+/// that fills hundreds of megabytes waits for the system to hand them out.
+const ONCE: f64 = 1.0;
 /// Batches of a candidate that is alone.
 const ALONE: usize = 9;
 /// Bytes of outputs that may wait for the reference; then it is waited for.
@@ -422,8 +425,8 @@ impl<T: Timer> InProcess<T> {
         let start = self.timer.now();
         let mut batch_secs = Vec::new();
         let mut calls = 1;
-        if first >= self.options.race.time.as_secs_f64() {
-            // Cold caches are nothing to so long a run, and another one would cost as much again.
+        if first >= ONCE {
+            // What a first run does to memory is nothing to so long a run, and another one would cost as much again.
             batch_secs.push(first);
             let (secs, stage, verdict) = (first, Stage::Alone, Verdict::Unchecked);
             return Ok(Measurement { secs, batch_secs, calls, stage, standing: None, verdict });
