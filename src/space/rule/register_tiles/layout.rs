@@ -1,0 +1,84 @@
+//! Copies that give tiles their operands, and results their place, in the order in which vectors want them.
+
+use super::super::super::analysis::{is_spatial, live_block};
+use super::super::super::contraction::Input;
+use super::Plan;
+use super::view::QUAD;
+use crate::ir::BinOp;
+use crate::ir::preparation::PREPARATION;
+use crate::schedule::Schedule;
+use crate::schedule::arg::{Arg, LambdaExpr, Rv};
+use crate::schedule::error::ScheduleError;
+
+impl Plan<'_> {
+    /// Copies an operand that never changes before everything else, in panels `width` columns wide; all columns are one
+    /// panel without it.
+    pub(super) fn prepare(&self, sch: &mut Schedule, input: &Input, width: Option<Rv>) -> Result<(), ScheduleError> {
+        let copy = sch.cache_read(self.block, input.read as i64, "global")?;
+        sch.annotate(copy, PREPARATION, true)?;
+        let access = &input.access;
+        let column = access.dims[self.view.column].unwrap_or_default();
+        let quad = self.view.quads.map(|k| access.dims[k].unwrap_or_default());
+        let part = |op: BinOp, dim: usize, by: LambdaExpr| {
+            LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(dim)), Box::new(by))
+        };
+        let mut results: Vec<LambdaExpr> =
+            width.map(|w| part(BinOp::FloorDiv, column, LambdaExpr::Rv(w))).into_iter().collect();
+        results.extend((0..access.n_dims).filter(|&d| d != column).map(|d| match quad {
+            Some(k) if k == d => part(BinOp::FloorDiv, d, LambdaExpr::Int(QUAD)),
+            _ => LambdaExpr::Param(d),
+        }));
+        results.push(match width {
+            Some(w) => part(BinOp::FloorMod, column, LambdaExpr::Rv(w)),
+            None => LambdaExpr::Param(column),
+        });
+        results.extend(quad.map(|k| part(BinOp::FloorMod, k, LambdaExpr::Int(QUAD))));
+        sch.lay_out_written(copy, access.n_dims, results)
+    }
+
+    /// Lets the tile be written with contiguous columns, and copied to its place under `place`.
+    pub(super) fn write_back(&self, sch: &mut Schedule, place: Option<Rv>, dim: usize) -> Result<(), ScheduleError> {
+        let existing = match sch.get_consumers(self.block)?[..] {
+            [one] if live_block(sch, one).is_some_and(|(f, b)| is_spatial(sch.func(f), b)) => Some(one),
+            _ => None,
+        };
+        let copy = match existing {
+            Some(one) => one,
+            None => sch.cache_write(self.block, 0, "global")?,
+        };
+        if let Some(place) = place {
+            sch.reverse_compute_at(copy, place, false)?;
+        }
+        let n = self.contraction.output.n_dims;
+        sch.lay_out_written(self.block, n, moved_last(n, dim))
+    }
+
+    /// Copies an operand, each panel when it is needed, with columns contiguous, or the quads of columns.
+    pub(super) fn lay_out(&self, sch: &mut Schedule, input: &Input, place: Option<Rv>) -> Result<(), ScheduleError> {
+        let copy = sch.cache_read(self.block, input.read as i64, "global")?;
+        if let Some(place) = place {
+            sch.compute_at(copy, place, false)?;
+        }
+        let access = &input.access;
+        let dim = access.dims[self.view.column].unwrap_or_default();
+        let Some(k) = self.view.quads else {
+            return sch.lay_out_written(copy, access.n_dims, moved_last(access.n_dims, dim));
+        };
+        let k_dim = access.dims[k].unwrap_or_default();
+        let part =
+            |op: BinOp| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(k_dim)), Box::new(LambdaExpr::Int(QUAD)));
+        let results = vec![part(BinOp::FloorDiv), LambdaExpr::Param(dim), part(BinOp::FloorMod)];
+        sch.lay_out_written(copy, access.n_dims, results)?;
+        // Elements in the order in which they are written.
+        let loops = sch.get_loops(copy)?;
+        let [.., first, second] = loops[..] else { return Ok(()) };
+        let (along_k, along_columns) = if k_dim < dim { (first, second) } else { (second, first) };
+        let parts = sch.split(along_k, vec![Arg::None, QUAD.into()])?;
+        sch.reorder(&[parts[0], along_columns, parts[1]])
+    }
+}
+
+/// The indices of `n` dimensions with `last` moved to the end.
+fn moved_last(n: usize, last: usize) -> Vec<LambdaExpr> {
+    (0..n).filter(|&d| d != last).chain([last]).map(LambdaExpr::Param).collect()
+}

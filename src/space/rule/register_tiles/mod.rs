@@ -1,0 +1,295 @@
+//! Tiles a contraction for the vector registers of the machine.
+//!
+//! *When*: a reduction with loops of its own, in which a loop of results can be a loop of vectors: what is read moves by one
+//! element with it, or not at all, or can be laid out so because each element is used often enough. *What*: that loop
+//! and, if there is one that the vectors do not move with, another are split by sampled numbers of columns and rows,
+//! which need not divide them; the tile of rows and columns goes innermost, inside the reduction, and the loop over
+//! panels of columns outermost. *Why*: the code generator keeps such a tile in registers, so that an element that was
+//! loaded is used once for each row, or column, of it.
+//!
+//!     for i, j, k: C[i, j] += A[i, k] * B[k, j]
+//!     # becomes, with tiles of 8 x 32 and a reduction in pieces of 256
+//!     for j0, k0, i0, k1, i1, j1: C[i0 * 8 + i1, j0 * 32 + j1] += …
+//!
+//! An operand that never changes (`layout_free_buffers`) is laid out in panels of so many columns by a copy that is made
+//! once, outside of the calls, and marked as such; there the numbers of columns divide the loop.
+//!
+//! Schedules come in two kinds: with the reduction in one piece, so that a consumer may follow each tile, and in sampled
+//! pieces, whose panels fit a nearer cache.
+
+mod layout;
+mod view;
+
+use super::super::analysis::{is_spatial, live_block};
+use super::super::contraction::{Contraction, Input};
+use super::super::draft::{Draft, Tiled};
+use super::super::machine::Machine;
+use super::super::tile_sizes::TileShape;
+use super::Rule;
+use crate::ir::IterKind;
+use crate::schedule::Schedule;
+use crate::schedule::analysis::dependence::Scope;
+use crate::schedule::arg::{Arg, Rv};
+use crate::schedule::error::ScheduleError;
+use view::{QUAD, RELAYOUT_REUSE, View, pieces, views};
+
+/// The rule.
+pub struct RegisterTiles {
+    /// What tiles are to fit.
+    pub machine: Machine,
+    /// Which of the most promising decisions to make, 0 being the first.
+    pub variant: usize,
+}
+
+/// An operand that can be read as it is, and whose elements serve fewer results than this, is not worth packing.
+const PACKING_REUSE: i64 = 32;
+/// Tiles that take so many times the cycles of the best ones are as good, if panels need not be packed for them.
+const AS_GOOD: f64 = 1.1;
+/// Windows up to this length are unrolled.
+const LONGEST_WINDOW: i64 = 16;
+
+impl Rule for RegisterTiles {
+    fn name(&self) -> &'static str {
+        "register_tiles"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
+        let func = draft.sch.func(index);
+        let Some(contraction) = Contraction::of(func, id) else { return Ok(vec![draft]) };
+        let scope = func.block_above(id.stmt()).unwrap_or(func.root);
+        let consumers = Scope::of(func, scope).consumers(id);
+        let only_consumer = matches!(consumers[..], [one] if is_spatial(func, one));
+        let mut drafts = Vec::new();
+        for view in views(&contraction, &self.machine) {
+            let split = !view.relayout_output && pieces(&contraction).1.len() > 1;
+            // In one piece, if something is to follow each tile; the pieces may be one, too.
+            let kinds: &[bool] = match (split, only_consumer) {
+                (true, true) => &[false, true],
+                (true, false) => &[true],
+                (false, _) => &[false],
+            };
+            for &in_pieces in kinds {
+                let plan =
+                    Plan { rule: self, contraction: &contraction, view: &view, block, in_pieces, prepares: false };
+                let kinds = [plan.can_prepare().then_some(true), plan.is_worth_relayout().then_some(false)];
+                // What a primitive refuses is not offered. Preparing costs no call anything, so there is no other kind
+                // where it is possible.
+                drafts.extend(kinds.into_iter().flatten().find_map(|prepares| {
+                    let mut fork = draft.clone();
+                    Plan { prepares, ..plan }.tile(&mut fork).is_ok().then_some(fork)
+                }));
+            }
+        }
+        if drafts.is_empty() {
+            drafts.push(draft);
+        }
+        Ok(drafts)
+    }
+}
+
+/// One way to tile one block.
+#[derive(Clone, Copy)]
+struct Plan<'a> {
+    rule: &'a RegisterTiles,
+    contraction: &'a Contraction,
+    view: &'a View,
+    block: Rv,
+    in_pieces: bool,
+    /// Are operands that never change laid out in panels, once?
+    prepares: bool,
+}
+
+/// The loops of a block that was split.
+struct Parts {
+    /// The innermost loop of each axis; of the reduction in quads, that over quads.
+    loops: Vec<Rv>,
+    /// The loop over panels of columns.
+    panels: Option<Rv>,
+    /// The number of columns of a panel.
+    width: Option<Rv>,
+    /// The loops over blocks of rows, and over tiles in a block.
+    blocks: Option<Rv>,
+    row_tiles: Option<Rv>,
+    /// The loop over pieces of the reduction.
+    slab: Option<Rv>,
+    /// The four steps of a dot product.
+    quad: Option<Rv>,
+}
+
+impl Plan<'_> {
+    fn tile(&self, draft: &mut Draft) -> Result<(), ScheduleError> {
+        let (c, view, sch) = (self.contraction, self.view, &mut draft.sch);
+        let parts = self.split(sch)?;
+        self.arrange(sch, &parts)?;
+        let place = parts.slab.or(parts.panels);
+        for (i, input) in c.inputs.iter().enumerate() {
+            if self.is_prepared(i) {
+                self.prepare(sch, input, parts.width)?;
+            } else if view.relayout.contains(&i) {
+                self.lay_out(sch, input, place)?;
+            }
+        }
+        let innermost_rest = view.rest.last().map(|&a| parts.loops[a]);
+        let mut complete_at = match parts.slab {
+            Some(_) => parts.panels,
+            None => parts.row_tiles.or(innermost_rest).or(parts.panels),
+        };
+        if view.relayout_output {
+            let dim = c.output.dims[view.column].unwrap_or_default();
+            self.write_back(sch, innermost_rest.or(parts.panels).or(parts.blocks), dim)?;
+            complete_at = None;
+        }
+        let packable = |&(i, input): &(usize, &Input)| {
+            let as_columns = input.access.strides[view.column] == 1 && input.is_point;
+            as_columns && c.reuse(input) >= PACKING_REUSE && !self.is_prepared(i)
+        };
+        let packable = c.inputs.iter().enumerate().filter(packable).map(|(_, input)| input.read).collect();
+        draft.tiled.push(Tiled { block: self.block, complete_at, panel: place, packable });
+        Ok(())
+    }
+
+    /// Splits the loops of columns, of rows and of the longest reduction.
+    fn split(&self, sch: &mut Schedule) -> Result<Parts, ScheduleError> {
+        let (c, view) = (self.contraction, self.view);
+        let mut loops = sch.get_loops(self.block)?;
+        let shape = self.shape();
+        let (columns, rows) = (self.column_choices(), shape.row_choices());
+        let of_all = shape.column_choices();
+        let position = |c: usize| columns.iter().position(|&n| n == of_all[c]);
+        let ranked: Vec<(usize, usize)> =
+            shape.ranked(&self.rule.machine).into_iter().filter_map(|(r, c)| Some((r, position(c)?))).collect();
+        // Every other variant has another length of the pieces.
+        let (row_choice, column_choice) = ranked[(self.rule.variant / 2).min(ranked.len() - 1)];
+        let extent = c.axes[view.column].extent;
+        let (panels, column, width) = split_by(sch, loops[view.column], &columns, column_choice, extent)?;
+        loops[view.column] = column;
+        let (mut blocks, mut row_tiles) = (None, None);
+        if let Some(axis) = view.row {
+            let extent = c.axes[axis].extent;
+            (row_tiles, loops[axis], _) = split_by(sch, loops[axis], &rows, row_choice, extent)?;
+            if let Some(outer) = row_tiles.filter(|_| self.rows_need_blocks()) {
+                let n = (extent + rows[row_choice] - 1) / rows[row_choice];
+                // One block, unless each thread is to have one.
+                let n_blocks = (self.rule.machine.threads..=n).find(|b| n % b == 0).unwrap_or(1);
+                let factors = sch.choose_tile(outer, i64::MAX >> 32, vec![n_blocks, n / n_blocks])?;
+                let parts = sch.split(outer, factors.iter().map(Arg::from).collect())?;
+                (blocks, row_tiles) = (Some(parts[0]), Some(parts[1]));
+            }
+        }
+        let (longest, lengths) = pieces(c);
+        let (mut slab, mut quad) = (None, None);
+        if self.in_pieces {
+            let choice = self.piece_choice(&lengths, columns[column_choice]);
+            let length = sch.choose_among(&lengths, choice)?;
+            let parts = sch.split(loops[longest], vec![Arg::None, length.into()])?;
+            (slab, loops[longest]) = (Some(parts[0]), parts[1]);
+        }
+        if view.quads == Some(longest) {
+            let parts = sch.split(loops[longest], vec![Arg::None, QUAD.into()])?;
+            (loops[longest], quad) = (parts[0], Some(parts[1]));
+        }
+        Ok(Parts { loops, panels, width, blocks, row_tiles, slab, quad })
+    }
+
+    /// Brings the loops into their order.
+    fn arrange(&self, sch: &mut Schedule, parts: &Parts) -> Result<(), ScheduleError> {
+        let (c, view) = (self.contraction, self.view);
+        let of = |axes: &[usize]| axes.iter().map(|&a| parts.loops[a]).collect::<Vec<Rv>>();
+        // What the window slides along comes last, unrolled: a row that was loaded serves several results.
+        let mut reductions: Vec<usize> = c.of_kind(IterKind::Reduce).collect();
+        reductions.sort_by_key(|&a| view.sliding == Some(a));
+        let mut order = of(&view.batch);
+        order.extend(parts.blocks.into_iter().chain(parts.panels).chain(parts.slab));
+        order.extend(of(&view.rest));
+        order.extend(parts.row_tiles);
+        order.extend(of(&reductions));
+        order.extend(view.row.map(|a| parts.loops[a]));
+        order.push(parts.loops[view.column]);
+        order.extend(parts.quad);
+        sch.reorder(&order)?;
+        match view.sliding {
+            Some(a) if c.axes[a].extent <= LONGEST_WINDOW => sch.unroll(parts.loops[a]),
+            _ => Ok(()),
+        }
+    }
+
+    fn shape(&self) -> TileShape {
+        let (c, view) = (self.contraction, self.view);
+        TileShape {
+            rows: view.row.map_or(1, |a| c.axes[a].extent),
+            columns: c.axes[view.column].extent,
+            reduction: c.of_kind(IterKind::Reduce).map(|a| c.axes[a].extent).product(),
+            lanes: self.rule.machine.lanes(c.dtype),
+        }
+    }
+
+    /// Numbers of columns to choose from: where panels are prepared, those that divide the loop.
+    fn column_choices(&self) -> Vec<i64> {
+        let extent = self.contraction.axes[self.view.column].extent;
+        let divides = |&n: &i64| !self.prepares || extent % n == 0;
+        self.shape().column_choices().into_iter().filter(divides).collect()
+    }
+
+    /// Is there an operand whose panels can be made once, and are tiles that divide the columns as good as others?
+    fn can_prepare(&self) -> bool {
+        let plan = Plan { prepares: true, ..*self };
+        let (shape, machine) = (self.shape(), &self.rule.machine);
+        let rows = shape.row_choices();
+        let cycles = |&c: &i64| rows.iter().map(|&r| shape.cycles(machine, r, c)).fold(f64::INFINITY, f64::min);
+        let least = |columns: Vec<i64>| columns.iter().map(cycles).fold(f64::INFINITY, f64::min);
+        (0..self.contraction.inputs.len()).any(|i| plan.is_prepared(i))
+            && least(plan.column_choices()) <= least(shape.column_choices()) * AS_GOOD
+    }
+
+    /// Does it pay to lay out in every call what must be laid out anew?
+    fn is_worth_relayout(&self) -> bool {
+        let c = self.contraction;
+        self.view.relayout.iter().all(|&i| c.reuse(&c.inputs[i]) >= RELAYOUT_REUSE)
+    }
+
+    /// Are the panels of this input made once? It is read as vectors, or is to be.
+    fn is_prepared(&self, i: usize) -> bool {
+        let input = &self.contraction.inputs[i];
+        let as_vectors = self.view.relayout.contains(&i) || input.access.strides[self.view.column] == 1;
+        self.prepares && input.is_constant && input.is_point && as_vectors
+    }
+
+    /// Do all rows of the operands that panels are multiplied with exceed the second-level cache, or should threads
+    /// share them?
+    fn rows_need_blocks(&self) -> bool {
+        let (c, view) = (self.contraction, self.view);
+        let rows = c.inputs.iter().filter(|i| i.access.strides[view.column] == 0);
+        let machine = &self.rule.machine;
+        let exceed = rows.map(|i| i.access.bytes()).sum::<i64>() > machine.l2;
+        view.rest.is_empty() && (exceed || machine.threads > 1)
+    }
+
+    /// The longest piece whose panel fits the nearest cache, or a part of the next.
+    fn piece_choice(&self, lengths: &[i64], columns: i64) -> usize {
+        let c = self.contraction;
+        let others: i64 =
+            c.of_kind(IterKind::Reduce).map(|a| c.axes[a].extent).product::<i64>() / lengths[lengths.len() - 1];
+        let machine = &self.rule.machine;
+        let room = if self.rule.variant.is_multiple_of(2) { machine.l1 } else { machine.l2 / 4 };
+        let bytes = |n: i64| n * others * columns * (c.dtype.bytes() as i64);
+        lengths.iter().rposition(|&n| bytes(n) <= room).unwrap_or_default()
+    }
+}
+
+/// Splits a loop into pieces of a sampled length: the outer loop, unless one piece is all there is, the inner one, and
+/// the length.
+fn split_by(
+    sch: &mut Schedule,
+    l: Rv,
+    choices: &[i64],
+    choice: usize,
+    extent: i64,
+) -> Result<(Option<Rv>, Rv, Option<Rv>), ScheduleError> {
+    if choices[..] == [extent] {
+        return Ok((None, l, None));
+    }
+    let size = sch.choose_among(choices, choice)?;
+    let parts = sch.split(l, vec![Arg::None, size.into()])?;
+    Ok((Some(parts[0]), parts[1], Some(size)))
+}

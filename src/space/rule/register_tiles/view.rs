@@ -1,0 +1,120 @@
+//! How the axes of a contraction become rows and columns of tiles.
+
+use super::super::super::contraction::{Contraction, Input};
+use super::super::super::machine::Machine;
+use super::super::super::tile_sizes::reduction_choices;
+use crate::ir::IterKind;
+use std::cmp::Reverse;
+
+/// An operand whose elements serve fewer results than this is not worth laying out anew.
+pub(super) const RELAYOUT_REUSE: i64 = 16;
+/// Products that one lane of a dot product of bytes adds up.
+pub(super) const QUAD: i64 = 4;
+
+/// A way to see the axes of a contraction.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    /// The axis of vectors.
+    pub column: usize,
+    /// The axis of rows.
+    pub row: Option<usize>,
+    /// Spatial axes that operands loaded as vectors move with: outermost.
+    pub batch: Vec<usize>,
+    /// The other spatial axes.
+    pub rest: Vec<usize>,
+    /// Positions of the inputs that must be laid out so that columns are contiguous.
+    pub relayout: Vec<usize>,
+    /// Must the result be, too?
+    pub relayout_output: bool,
+    /// The reduction axis along which a window slides over the rows.
+    pub sliding: Option<usize>,
+    /// The reduction axis of which four steps at a time are one dot product of bytes.
+    pub quads: Option<usize>,
+}
+
+/// The axis of the reduction that is taken in pieces, the first of the longest, and their possible lengths.
+pub(super) fn pieces(c: &Contraction) -> (usize, Vec<i64>) {
+    let longest = c.of_kind(IterKind::Reduce).min_by_key(|&a| Reverse(c.axes[a].extent));
+    let longest = longest.expect("a contraction has a reduction");
+    (longest, reduction_choices(c.axes[longest].extent))
+}
+
+/// The ways to tile: along the axis that is contiguous in the result, and along another one where that leaves vectors
+/// half empty.
+pub(super) fn views(c: &Contraction, machine: &Machine) -> Vec<View> {
+    let lanes = machine.lanes(c.dtype);
+    let candidates = c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1);
+    let possible: Vec<View> = candidates.filter_map(|a| view(c, a)).collect();
+    let natural = possible.iter().find(|v| !v.relayout_output);
+    let full = |v: &View| c.axes[v.column].extent % lanes == 0;
+    let other = possible
+        .iter()
+        .filter(|v| v.relayout_output && v.row.is_some() && full(v))
+        .min_by_key(|v| v.relayout.len())
+        .filter(|_| natural.is_none_or(|n| !full(n)));
+    natural.into_iter().chain(other).cloned().collect()
+}
+
+fn view(c: &Contraction, column: usize) -> Option<View> {
+    let stride = |i: &Input, a: usize| i.access.strides[a];
+    let movable = |i: &Input| i.is_point && (i.is_constant || c.reuse(i) >= RELAYOUT_REUSE);
+    let quads = quads(c, column);
+    let as_needed = |i: &Input| match quads {
+        Some(k) => stride(i, column) == 0 || (stride(i, column), stride(i, k)) == (QUAD, 1),
+        None => matches!(stride(i, column), 0 | 1),
+    };
+    let relayout: Vec<usize> = (0..c.inputs.len()).filter(|&i| !as_needed(&c.inputs[i])).collect();
+    if !relayout.iter().all(|&i| movable(&c.inputs[i])) {
+        return None;
+    }
+    let vectors: Vec<&Input> = c.inputs.iter().filter(|i| stride(i, column) != 0).collect();
+    let moves = |a: usize| vectors.iter().any(|i| stride(i, a) != 0);
+    let others = || c.of_kind(IterKind::Spatial).filter(|&a| a != column);
+    let unmoved = others().filter(|&a| c.axes[a].extent > 1 && !moves(a)).last();
+    let window = if unmoved.is_none() { window(c, column) } else { None };
+    let row = unmoved.or(window.map(|(row, _)| row));
+    Some(View {
+        column,
+        row,
+        batch: others().filter(|&a| Some(a) != row && (moves(a) || c.axes[a].extent == 1)).collect(),
+        rest: others().filter(|&a| Some(a) != row && !moves(a) && c.axes[a].extent > 1).collect(),
+        relayout,
+        relayout_output: c.output.strides[column] != 1,
+        sliding: window.map(|(_, r)| r),
+        quads,
+    })
+}
+
+/// A spatial and a reduction axis that a window slides along: neighbouring results read some of the same elements, for
+/// different iterations of the reduction.
+fn window(c: &Contraction, column: usize) -> Option<(usize, usize)> {
+    let spatial = c.of_kind(IterKind::Spatial).filter(|&a| a != column && c.axes[a].extent > 1);
+    let long = |&r: &usize| c.axes[r].extent > 1;
+    spatial.into_iter().find_map(|a| {
+        c.inputs.iter().find_map(|i| {
+            let step = i.access.strides[a];
+            let along = |&r: &usize| step != 0 && i.access.strides[r] == step;
+            c.of_kind(IterKind::Reduce).filter(long).find(along).map(|r| (a, r))
+        })
+    })
+}
+
+/// The reduction axis of which four steps are one dot product: operands are bytes, those that do not move with the columns
+/// have the four together, and the others have, or can be laid out so.
+fn quads(c: &Contraction, column: usize) -> Option<usize> {
+    let bytes = c.dtype.is_integer() && c.dtype.bytes() == QUAD as usize;
+    if !bytes || c.inputs.iter().any(|i| i.access.element_bytes != 1 || !i.is_integer) {
+        return None;
+    }
+    c.of_kind(IterKind::Reduce).filter(|&k| c.axes[k].extent % QUAD == 0).find(|&k| {
+        c.inputs.iter().all(|i| {
+            let (of_column, of_k) = (i.access.strides[column], i.access.strides[k]);
+            let dims = (i.access.dims[column], i.access.dims[k]);
+            match of_column {
+                0 => of_k == 1,
+                QUAD if of_k == 1 => true,
+                _ => i.access.n_dims == 2 && dims.0.is_some() && dims.1.is_some() && dims.0 != dims.1,
+            }
+        })
+    })
+}
