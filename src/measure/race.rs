@@ -35,7 +35,7 @@ impl Default for RaceOptions {
             pairs: 20,
             drop_ratio: 1.10,
             win_ratio: 0.85,
-            time: Duration::from_millis(30),
+            time: Duration::from_millis(15),
             limit: Duration::from_secs(60),
         }
     }
