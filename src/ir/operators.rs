@@ -269,6 +269,23 @@ pub fn floor_mod(x: i64, y: i64) -> Option<i64> {
     x.checked_sub(floor_div(x, y)?.checked_mul(y)?)
 }
 
+/// `x op y` on integers without bounds; `None` where the operator is not one of numbers, for a zero divisor, or where the
+/// result has no place in `i64`.
+pub fn checked(op: BinOp, x: i64, y: i64) -> Option<i64> {
+    match op {
+        BinOp::Add => x.checked_add(y),
+        BinOp::Sub => x.checked_sub(y),
+        BinOp::Mul => x.checked_mul(y),
+        BinOp::FloorDiv => floor_div(x, y),
+        BinOp::FloorMod => floor_mod(x, y),
+        BinOp::Div => x.checked_div(y),
+        BinOp::Mod => x.checked_rem(y),
+        BinOp::Min => Some(x.min(y)),
+        BinOp::Max => Some(x.max(y)),
+        BinOp::And | BinOp::Or => None,
+    }
+}
+
 fn fold_floats(op: BinOp, x: f64, y: f64, dtype: DType) -> Option<f64> {
     // TVM folds float32 and float64 only; narrower constants stay as written.
     if matches!(op, BinOp::Min) {

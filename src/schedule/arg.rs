@@ -1,9 +1,6 @@
 //! Arguments and results of schedule instructions, as a trace holds them.
 
-use crate::ir::{
-    BinOp, BlockId, CmpOp, LoopId, Symbol,
-    operators::{floor_div, floor_mod},
-};
+use crate::ir::{BinOp, BlockId, CmpOp, LoopId, Symbol, operators::checked};
 use std::sync::Arc;
 
 /// A random variable of a schedule: the name of an instruction's result. One counter numbers all kinds, in order of
@@ -93,18 +90,7 @@ impl RvExpr {
             RvExpr::Int(v) => *v,
             RvExpr::Binary(op, a, b) => {
                 let (x, y) = (a.eval(value)?, b.eval(value)?);
-                match op {
-                    BinOp::Add => x.checked_add(y)?,
-                    BinOp::Sub => x.checked_sub(y)?,
-                    BinOp::Mul => x.checked_mul(y)?,
-                    BinOp::FloorDiv => floor_div(x, y)?,
-                    BinOp::FloorMod => floor_mod(x, y)?,
-                    BinOp::Div => x.checked_div(y)?,
-                    BinOp::Mod => x.checked_rem(y)?,
-                    BinOp::Min => x.min(y),
-                    BinOp::Max => x.max(y),
-                    BinOp::And | BinOp::Or => return None,
-                }
+                checked(*op, x, y)?
             }
         })
     }

@@ -328,12 +328,7 @@ impl Proposer {
     fn replayed(&self, trace: &Trace, index: u64) -> Result<Schedule, Rejection> {
         let mut sch = self.base.clone();
         sch.set_rng(stream(self.seed, index));
-        trace.replay(&mut sch).map_err(|e| Rejection {
-            sketch: None,
-            stage: Stage::Schedule,
-            by: e.error.primitive.to_string(),
-            message: e.error.kind.to_string(),
-        })?;
+        trace.replay(&mut sch).map_err(|e| Rejection::of_instruction(Stage::Schedule, e.error))?;
         Ok(sch)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Found by evaluating the indices, not by looking at their form: `i // 4` moves as it does at the start of its range.
 
-use crate::ir::operators::{floor_div, floor_mod};
-use crate::ir::{BinOp, BufferRegion, Expr, ExprId, Func, VarId};
+use crate::ir::operators::checked;
+use crate::ir::{BufferRegion, Expr, ExprId, Func, VarId};
 
 /// The first element of a region, and how it moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,21 +67,7 @@ fn value(func: &Func, e: ExprId, var: &impl Fn(VarId) -> i64) -> Option<i64> {
     match arena.expr(e) {
         Expr::Var(v) => Some(var(v)),
         Expr::Cast(a) => value(func, a, var),
-        Expr::Binary(op, a, b) => {
-            let (x, y) = (value(func, a, var)?, value(func, b, var)?);
-            match op {
-                BinOp::Add => x.checked_add(y),
-                BinOp::Sub => x.checked_sub(y),
-                BinOp::Mul => x.checked_mul(y),
-                BinOp::FloorDiv => floor_div(x, y),
-                BinOp::FloorMod => floor_mod(x, y),
-                BinOp::Div => x.checked_div(y),
-                BinOp::Mod => x.checked_rem(y),
-                BinOp::Min => Some(x.min(y)),
-                BinOp::Max => Some(x.max(y)),
-                BinOp::And | BinOp::Or => None,
-            }
-        }
+        Expr::Binary(op, a, b) => checked(op, value(func, a, var)?, value(func, b, var)?),
         _ => None,
     }
 }

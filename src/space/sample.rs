@@ -68,6 +68,13 @@ pub struct Rejection {
     pub message: String,
 }
 
+impl Rejection {
+    /// An instruction was refused.
+    pub fn of_instruction(stage: Stage, error: ScheduleError) -> Rejection {
+        Rejection { sketch: None, stage, by: error.primitive.to_string(), message: error.kind.to_string() }
+    }
+}
+
 /// A candidate worth trying before anything is known: a sketch with all its decisions, derived from what is known of
 /// the machine.
 #[derive(Clone, Debug)]
@@ -176,9 +183,11 @@ impl Space {
     /// If the candidate is refused.
     pub fn sample_sketch(&self, sketch: &Sketch, sch: &mut Schedule) -> Result<(), Rejection> {
         match sketch {
-            Sketch::Trace(trace) => trace.replay(sch).map_err(|e| rejected(Stage::Schedule, e.error))?,
+            Sketch::Trace(trace) => {
+                trace.replay(sch).map_err(|e| Rejection::of_instruction(Stage::Schedule, e.error))?
+            }
             Sketch::Function(f) => f.apply(sch).map_err(|e| match e {
-                SourceError::Schedule(e) => rejected(Stage::Schedule, e),
+                SourceError::Schedule(e) => Rejection::of_instruction(Stage::Schedule, e),
                 SourceError::Function(message) => {
                     let by = "schedule function".to_string();
                     Rejection { sketch: None, stage: Stage::Schedule, by, message }
@@ -196,7 +205,7 @@ impl Space {
         if self.postprocs.is_empty() {
             return Ok(());
         }
-        sch.enter_postproc().map_err(|e| rejected(Stage::Postproc, e))?;
+        sch.enter_postproc().map_err(|e| Rejection::of_instruction(Stage::Postproc, e))?;
         for postproc in &self.postprocs {
             postproc.apply(sch).map_err(|message| Rejection {
                 sketch: None,
@@ -216,10 +225,6 @@ fn no_sketch() -> Rejection {
         by: "space".to_string(),
         message: "the space has no sketch".to_string(),
     }
-}
-
-fn rejected(stage: Stage, error: ScheduleError) -> Rejection {
-    Rejection { sketch: None, stage, by: error.primitive.to_string(), message: error.kind.to_string() }
 }
 
 /// Stream `index` of a seed: candidate `index` draws from it, whatever thread makes it.
