@@ -7,6 +7,7 @@
 //!
 //! This module knows no other module of the crate. Start reading at [`func`].
 
+pub mod alignment;
 pub mod attr;
 pub mod brief;
 pub mod buffer;

@@ -4,6 +4,7 @@ use super::LowerError;
 use super::facts::Facts;
 use super::init::{self, Hoists};
 use crate::ir;
+use crate::ir::alignment::{DIM_ALIGN, DimAlign};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BlockId, Func, IterKind, Symbol};
 use crate::loopir::rewrite::for_each_expr;
@@ -12,6 +13,9 @@ use crate::loopir::{
 };
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+
+/// Buffers have fewer elements.
+pub(super) const MAX_LEN: i64 = 1 << 40;
 
 /// Indices of an access, one for each dimension: scalar `int64`.
 pub(super) type Dims = SmallVec<[ExprId; 4]>;
@@ -46,6 +50,8 @@ pub(super) struct Shape {
     pub offset: i64,
     /// The loops around its allocation, outermost first.
     pub loops: SmallVec<[VarId; 8]>,
+    /// What its blocks ask of the strides of an allocation.
+    pub aligned: Vec<DimAlign>,
 }
 
 /// A kernel whose accesses are tokens.
@@ -170,24 +176,42 @@ impl Lowerer<'_> {
                 len = len.and_then(|l: i64| l.checked_add((n - 1).checked_mul(stride)?));
             }
         }
-        let len = len.filter(|l| (0..1 << 40).contains(l)).ok_or_else(too_large)?;
+        let len = len.filter(|l| (0..MAX_LEN).contains(l)).ok_or_else(too_large)?;
         // What is done with it is found out later.
         let id = self.draft.kernel.add_param(buffer.name, buffer.dtype, len, Access::InOut);
         self.homes[b.index()] = Some(Home::Buffer(id));
-        self.draft.shapes.push(Shape { extents, strides, offset, loops: SmallVec::new() });
+        self.draft.shapes.push(Shape { extents, strides, offset, loops: SmallVec::new(), aligned: Vec::new() });
         Ok(())
     }
 
     fn allocate(&mut self, b: ir::BufferId) -> Result<()> {
         let extents = self.extents(b)?;
         let buffer = self.func.arena.buffer(b);
-        let len = extents.iter().try_fold(1i64, |l, &n| l.checked_mul(n)).filter(|&l| l < 1 << 40);
+        let len = extents.iter().try_fold(1i64, |l, &n| l.checked_mul(n)).filter(|&l| l < MAX_LEN);
         let len = len.ok_or_else(|| LowerError::TooLarge(buffer.name.to_string()))?;
         let id = self.draft.kernel.add_scratch(buffer.name, buffer.dtype, len, Placement::Shared);
         self.homes[b.index()] = Some(Home::Buffer(id));
         let strides = compact_strides(&extents);
-        self.draft.shapes.push(Shape { extents, strides, offset: 0, loops: self.loops.clone() });
+        let loops = self.loops.clone();
+        self.draft.shapes.push(Shape { extents, strides, offset: 0, loops, aligned: Vec::new() });
         Ok(())
+    }
+
+    /// Notes what a block asks of the strides of what it writes; the last that asks for an axis is heard. Only
+    /// allocations can be laid out, and what is no request asks for nothing.
+    fn align(&mut self, b: &ir::Block) {
+        let Some(requests) = b.annotations.get(DIM_ALIGN).and_then(DimAlign::read) else { return };
+        for request in requests {
+            let written = usize::try_from(request.buffer).ok().and_then(|i| b.writes.get(i));
+            let home = written.and_then(|region| self.homes[region.buffer.index()].as_ref());
+            if let Some(&Home::Buffer(buffer)) = home
+                && !self.draft.kernel.buffer(buffer).is_param()
+            {
+                let aligned = &mut self.draft.shapes[buffer.index()].aligned;
+                aligned.retain(|r| r.axis != request.axis);
+                aligned.push(request);
+            }
+        }
     }
 
     fn show(&mut self, m: &ir::MatchBuffer) -> Result<()> {
@@ -394,6 +418,7 @@ impl Lowerer<'_> {
         for m in &b.matches {
             self.show(m)?;
         }
+        self.align(b);
         let mut body = Vec::new();
         inside(self, first, &mut body)?;
         self.roles = outer_roles;

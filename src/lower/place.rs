@@ -11,9 +11,10 @@
 //! A buffer whose accesses share a parallel loop belongs to the worker (TVM's `CompactBufferAllocation`, and the
 //! placement that its `PlanAndUpdateBufferAllocationLocation` makes).
 
-use super::blocks::{Draft, compact_strides};
+use super::blocks::{Draft, MAX_LEN, compact_strides};
 use super::view::{Digit, are_independent, is_dense, only_over, split};
 use crate::ir::CmpOp;
+use crate::ir::alignment::DimAlign;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{
@@ -229,11 +230,29 @@ fn scratch(draft: &mut Draft, b: BufferId, uses: &Uses, extent: Extent) -> Layou
         layout.extents[d] = len;
         layout.is_compacted[d] = true;
     }
-    layout.strides = compact_strides(&layout.extents);
+    let (strides, len) = aligned_strides(&layout.extents, &draft.shapes[b.index()].aligned);
+    layout.strides = strides;
     let buffer = draft.kernel.buffer_mut(b);
-    buffer.len = layout.extents.iter().product();
+    buffer.len = len;
     buffer.storage = Storage::Scratch(if is_private { Placement::PerWorker } else { Placement::Shared });
     layout
+}
+
+/// Strides of a row-major buffer, rounded up to what is asked of them, and the number of its elements. Buffers that
+/// would be larger than memory for it stay compact.
+fn aligned_strides(extents: &[i64], requests: &[DimAlign]) -> (SmallVec<[i64; 4]>, i64) {
+    let mut strides = SmallVec::from_elem(1, extents.len());
+    let mut stride: i64 = 1;
+    for (d, &extent) in extents.iter().enumerate().rev() {
+        let request = requests.iter().find(|r| usize::try_from(r.axis) == Ok(d));
+        let own = request.and_then(|r| r.round_up(stride)).filter(|&s| s < MAX_LEN).unwrap_or(stride);
+        strides[d] = own;
+        match own.checked_mul(extent).filter(|&s| s < MAX_LEN) {
+            Some(next) => stride = next,
+            None => return (compact_strides(extents), extents.iter().product()),
+        }
+    }
+    (strides, stride)
 }
 
 /// What each access reaches in a dimension; `None` if they do not move together, or have no bounds.

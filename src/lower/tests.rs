@@ -190,6 +190,38 @@ fn producers_keep_a_tile() {
 }
 
 #[test]
+fn strides_are_aligned_as_asked() {
+    let text = "@T.prim_func
+def main(A: T.Buffer((6, 10), 'float32'), C: T.Buffer((6, 8), 'float32')):
+    B = T.alloc_buffer((6, 10), 'float32')
+    for i, j in T.grid(6, 10):
+        with T.block('B'):
+            vi, vj = T.axis.remap('SS', [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+    for i, j, k in T.grid(6, 8, 3):
+        with T.block('C'):
+            vi, vj, vk = T.axis.remap('SSR', [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + B[vi, vj + vk]
+";
+    let module = module(text);
+    let len_of = |schedule: &str| {
+        let kernel = check(&scheduled(&module, schedule));
+        kernel.buffers().find(|(_, b)| !b.is_param()).map(|(_, b)| b.len)
+    };
+    let align = "def s(sch):\n    sch.storage_align('B', 0, 0, 16, 0)\n";
+    assert_eq!(len_of("def s(sch):\n    pass\n"), Some(60));
+    assert_eq!(len_of(align), Some(96));
+    // The later request is heard, and holds for what is kept of a buffer.
+    let again = format!("{align}    sch.storage_align('B', 0, -2, 12, 1)\n");
+    assert_eq!(len_of(&again), Some(78));
+    assert_eq!(len_of(&format!("{again}    sch.compute_at('B', sch.get_loops('C')[0])\n")), Some(13));
+    // A request that no memory can hold is not heard.
+    assert_eq!(len_of("def s(sch):\n    sch.storage_align('B', 0, 0, 1 << 50, 0)\n"), Some(60));
+}
+
+#[test]
 fn parameters_that_are_read_first_are_in_out() {
     let module = module(
         "@T.prim_func

@@ -15,7 +15,7 @@ use super::super::analysis::alloc_site::require_alloc_site;
 use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
-use crate::ir::AttrValue;
+use crate::ir::alignment::{DIM_ALIGN, DimAlign};
 
 /// `storage_align(block, buffer_index, axis, factor, offset)`.
 pub static STORAGE_ALIGN: Kind = Kind {
@@ -35,8 +35,6 @@ pub static STORAGE_ALIGN: Kind = Kind {
     run,
 };
 
-const KEY: &str = "buffer_dim_align";
-
 fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let (index, block) = call.block(0)?;
     let position = call.buffer_index(1, index, block, Access::Write)?;
@@ -53,24 +51,18 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     }
     let axis = if axis < 0 { axis + rank as i64 } else { axis };
     require_alloc_site(state, block, buffer)?;
-    let mut requests = match func.block(block).annotations.get(KEY) {
+    let mut requests = match func.block(block).annotations.get(DIM_ALIGN) {
         None => Vec::new(),
-        Some(AttrValue::List(items)) if items.iter().all(is_request) => items.clone(),
-        Some(_) => return Err(state.error(ErrorKind::StorageAlignInvalidAnnotation, block)),
+        Some(annotation) => {
+            DimAlign::read(annotation).ok_or_else(|| state.error(ErrorKind::StorageAlignInvalidAnnotation, block))?
+        }
     };
 
-    let key = [AttrValue::Int(position as i64), AttrValue::Int(axis)];
-    let is_same = |r: &AttrValue| matches!(r, AttrValue::List(fields) if fields[..2] == key);
-    let request =
-        AttrValue::List(key.iter().cloned().chain([AttrValue::Int(factor), AttrValue::Int(offset)]).collect());
-    match requests.iter().position(is_same) {
-        Some(i) => requests[i] = request,
+    let request = DimAlign { buffer: position as i64, axis, factor, offset };
+    match requests.iter_mut().find(|r| (r.buffer, r.axis) == (request.buffer, request.axis)) {
+        Some(same) => *same = request,
         None => requests.push(request),
     }
-    call.state(index).func.block_mut(block).annotations.insert(KEY, AttrValue::List(requests));
+    call.state(index).func.block_mut(block).annotations.insert(DIM_ALIGN, DimAlign::write(&requests));
     Ok(Outcome::none())
-}
-
-fn is_request(value: &AttrValue) -> bool {
-    matches!(value, AttrValue::List(fields) if fields.len() == 4 && fields.iter().all(|f| f.as_int().is_some()))
 }
