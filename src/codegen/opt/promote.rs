@@ -9,7 +9,8 @@
 //! An element qualifies in a loop around which its index does not change, where every other access to the buffer inside is
 //! the same element or provably another one, and where each iteration accesses it whatever its conditions: so it may be
 //! loaded before the loop and stored after it. Loops are tried from the outside in, so that an element is loaded as seldom
-//! as possible.
+//! as possible. So does an element that statements without a loop between them store again and again, as those of a reduction
+//! that is written out do.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -29,7 +30,44 @@ pub fn promote(kernel: &mut Kernel, machine: &Machine) {
 
 /// `free` is the number of vector registers that loops around left.
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
-    replace_loops(kernel, old, &mut |kernel, s, l, out| for_loop(kernel, s, l, machine, free, out))
+    let new = replace_loops(kernel, old, &mut |kernel, s, l, out| for_loop(kernel, s, l, machine, free, out));
+    straight_runs(kernel, new, machine, free)
+}
+
+/// Promotes elements that statements without a loop between them store again and again.
+fn straight_runs(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
+    let stmts = kernel.stmts.list(old).to_vec();
+    let is_straight = |kernel: &Kernel, s: StmtId| {
+        matches!(kernel.stmts.get(s), Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. })
+    };
+    let mut out: Vec<StmtId> = Vec::with_capacity(stmts.len());
+    let mut rest = &stmts[..];
+    while !rest.is_empty() {
+        let straight = rest.iter().take_while(|&&s| is_straight(kernel, s)).count();
+        let (run, others) = rest.split_at(straight);
+        straight_run(kernel, run, machine, free, &mut out);
+        let loops = others.iter().take_while(|&&s| !is_straight(kernel, s)).count();
+        out.extend(&others[..loops]);
+        rest = &others[loops..];
+    }
+    if stmts == out { old } else { kernel.stmts.body(&out) }
+}
+
+fn straight_run(kernel: &mut Kernel, run: &[StmtId], machine: &Machine, free: usize, out: &mut Vec<StmtId>) {
+    let stores = |s: &&StmtId| matches!(kernel.stmts.get(**s), Stmt::Store { .. });
+    if run.iter().filter(stores).count() < 2 {
+        return out.extend(run);
+    }
+    let body = kernel.stmts.body(run);
+    let mut promoted = elements(kernel, body, &[], machine, &mut { free });
+    promoted.retain(|e| e.n_stores > 1);
+    if promoted.is_empty() {
+        return out.extend(run);
+    }
+    let kept = keep(kernel, body, &promoted);
+    out.extend(kept.before);
+    out.extend(kernel.stmts.list(kept.body));
+    out.extend(kept.after);
 }
 
 fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usize, out: &mut Vec<StmtId>) {
@@ -37,9 +75,21 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     let mut after = Vec::new();
     let mut free = free;
     let left = free;
-    let promoted = if may_promote(kernel, &l) { elements(kernel, &l, machine, &mut free) } else { Vec::new() };
-    if !promoted.is_empty() && !promote_all(kernel, &mut l, &promoted, machine, out, &mut after) {
-        free = left;
+    let promoted = match may_promote(kernel, &l) {
+        true => elements(kernel, l.body, &[l.var], machine, &mut free),
+        false => Vec::new(),
+    };
+    if !promoted.is_empty() {
+        let kept = keep(kernel, l.body, &promoted);
+        let new = For { body: kept.body, ..l };
+        // Not where vectors would be in registers all through a loop that is too long for that.
+        if !promoted.iter().any(|e| e.ty.is_vector()) || machine.keeps_vectors(kernel, &new) {
+            l = new;
+            out.extend(kept.before);
+            after = kept.after;
+        } else {
+            free = left;
+        }
     }
     l.body = body(kernel, l.body, machine, free);
     let same = kernel.stmts.get(s) == Stmt::For(l);
@@ -47,26 +97,22 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     out.extend(after);
 }
 
-/// Puts elements into registers in a loop, with what comes before and after it; not where vectors would then be in
-/// registers all through a loop that is too long for that.
-fn promote_all(
-    kernel: &mut Kernel,
-    l: &mut For,
-    promoted: &[Element],
-    machine: &Machine,
-    before: &mut Vec<StmtId>,
-    after: &mut Vec<StmtId>,
-) -> bool {
+/// A body that works on registers, with what loads them before it and stores them after it.
+struct Kept {
+    before: Vec<StmtId>,
+    body: Body,
+    after: Vec<StmtId>,
+}
+
+/// Puts elements into registers.
+fn keep(kernel: &mut Kernel, body: Body, promoted: &[Element]) -> Kept {
     let mut replacement = Replacement::default();
     for e in promoted {
         let local = kernel.arena.new_local(kernel.buffer(e.buffer).name, e.ty);
         replacement.locals.insert((e.buffer, e.index, e.ty), local);
     }
-    let new = For { body: replacement.body(kernel, l.body), ..*l };
-    if promoted.iter().any(|e| e.ty.is_vector()) && !machine.keeps_vectors(kernel, &new) {
-        return false;
-    }
-    *l = new;
+    let body = replacement.body(kernel, body);
+    let (mut before, mut after) = (Vec::new(), Vec::new());
     for e in promoted {
         let local = replacement.locals[&(e.buffer, e.index, e.ty)];
         if e.is_read_first {
@@ -76,7 +122,7 @@ fn promote_all(
         let value = kernel.arena.local_expr(local);
         after.push(kernel.stmts.push(Stmt::Store { buffer: e.buffer, index: e.index, value }));
     }
-    true
+    Kept { before, body, after }
 }
 
 /// Does the loop run at least once, on one thread, with nothing parallel inside, and no check that guards an access?
@@ -98,22 +144,22 @@ struct Element {
     is_read_first: bool,
     /// Is it accessed in every iteration?
     is_certain: bool,
-    is_written: bool,
+    /// How many statements store it.
+    n_stores: usize,
 }
 
-/// The elements to promote in a loop.
-fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Vec<Element> {
-    let mut found = Accesses::default();
-    found.written(kernel, l);
+/// The elements to promote in statements, all of which run for each value of the counters.
+fn elements(kernel: &Kernel, body: Body, counters: &[VarId], machine: &Machine, free: &mut usize) -> Vec<Element> {
+    let mut found = Accesses { inner: counters.to_vec(), ..Accesses::default() };
+    found.written(kernel, body);
     if found.of.is_empty() {
         return Vec::new();
     }
-    found.inner.push(l.var);
-    found.body(kernel, l.body, true);
+    found.body(kernel, body, true);
     let mut chosen = Vec::new();
     for (buffer, _) in kernel.buffers() {
         let Some(Some(elements)) = found.of.remove(&buffer) else { continue };
-        if !elements.iter().any(|e| e.is_written) || !are_apart(kernel, &elements, &found.inner) {
+        if !elements.iter().any(|e| e.n_stores > 0) || !are_apart(kernel, &elements, &found.inner) {
             continue;
         }
         for e in elements {
@@ -121,7 +167,7 @@ fn elements(kernel: &Kernel, l: &For, machine: &Machine, free: &mut usize) -> Ve
             let reads_state = is_unstable(&kernel.arena, e.index);
             // What scratch holds before the first store must not be read.
             let defined = e.is_read_first || matches!(kernel.buffer(buffer).storage, Storage::Param(_)) || e.is_certain;
-            if e.is_written && e.is_certain && !changes && !reads_state && defined {
+            if e.n_stores > 0 && e.is_certain && !changes && !reads_state && defined {
                 chosen.push(e);
             }
         }
@@ -178,10 +224,10 @@ const MAX_ELEMENTS: usize = 32;
 
 impl Accesses {
     /// The buffers with an element that stays the same in the loop and is written.
-    fn written(&mut self, kernel: &Kernel, l: &For) {
-        let mut bound: SmallVec<[VarId; 8]> = SmallVec::from_slice(&[l.var]);
+    fn written(&mut self, kernel: &Kernel, body: Body) {
+        let mut bound: SmallVec<[VarId; 8]> = SmallVec::from_slice(&self.inner);
         let mut stores: SmallVec<[(BufferId, ExprId); 32]> = SmallVec::new();
-        kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+        kernel.for_each_stmt(body, &mut |_, stmt| match stmt {
             Stmt::For(For { var, .. }) | Stmt::Let { var, .. } => bound.push(var),
             Stmt::Store { buffer, index, .. } => stores.push((buffer, index)),
             Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
@@ -209,14 +255,7 @@ impl Accesses {
                 }
                 Stmt::Store { buffer, index, value } => {
                     let ty = kernel.arena.ty(value);
-                    self.access(Element {
-                        buffer,
-                        index,
-                        ty,
-                        is_read_first: false,
-                        is_certain: certain,
-                        is_written: true,
-                    });
+                    self.access(Element { buffer, index, ty, is_read_first: false, is_certain: certain, n_stores: 1 });
                 }
                 Stmt::Let { var, .. } => self.inner.push(var),
                 Stmt::Set { .. } | Stmt::Check { .. } => {}
@@ -235,14 +274,7 @@ impl Accesses {
             _ => {}
         });
         for (buffer, index, ty) in found {
-            self.access(Element {
-                buffer,
-                index,
-                ty,
-                is_read_first: true,
-                is_certain: certain && !lazy,
-                is_written: false,
-            });
+            self.access(Element { buffer, index, ty, is_read_first: true, is_certain: certain && !lazy, n_stores: 0 });
         }
     }
 
@@ -252,7 +284,7 @@ impl Accesses {
         match elements.iter_mut().find(|x| x.index == e.index && x.ty == e.ty) {
             Some(x) => {
                 x.is_certain |= e.is_certain;
-                x.is_written |= e.is_written;
+                x.n_stores += e.n_stores;
             }
             None => {
                 // A store that may not happen leaves what was there: it must be in the register.
