@@ -58,7 +58,7 @@ pub(super) struct Features {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
-    /// Are registers of elements kept for all vectors that are put together from them?
+    /// Are loaded vectors kept for other uses, and registers of elements for all vectors that are put together from them?
     pub shares: bool,
 }
 
@@ -322,7 +322,7 @@ impl Builder<'_> {
     /// `accs += a * b`.
     fn accumulate(&mut self, accs: &[VReg], a: ExprId, b: ExprId, shape: &Shape) -> Option<()> {
         let (elem, width) = (shape.elem, shape.width);
-        // A load that nothing else needs is an operand in memory; but an operand of 64 bits would be read as 128.
+        // A load that is kept for nothing else is an operand in memory; but an operand of 64 bits would be read as 128.
         let folds = width != Width::Half;
         let (a, b) = if self.is_single_load(a) && !self.is_single_load(b) { (b, a) } else { (a, b) };
         if folds
@@ -375,7 +375,7 @@ impl Builder<'_> {
         matches!(self.kernel.arena.expr(e), Expr::Load(..))
             && self.guard.is_none()
             && !is_narrow(self.kernel.arena.dtype(e))
-            && self.uses.get(&e) == Some(&1)
+            && (!self.features.shares || self.uses.get(&e) == Some(&1))
             && !self.memo.contains_key(&e)
     }
 
@@ -519,7 +519,12 @@ impl Builder<'_> {
             self.node(e, &shape)?
         };
         // Registers are read where they are used.
-        if !matches!(self.kernel.arena.expr(e), Expr::Local(_) | Expr::Var(_)) {
+        let is_kept = match self.kernel.arena.expr(e) {
+            Expr::Local(_) | Expr::Var(_) => false,
+            Expr::Load(..) => self.features.shares,
+            _ => true,
+        };
+        if is_kept {
             self.remember(e, pieces.clone());
         }
         Some(pieces)

@@ -207,9 +207,8 @@ impl Planner<'_> {
         stmts.extend_from_slice(run);
         let dots = self.options.dot_products && self.host.dots;
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
-        // Where registers are short, what vectors are put together from is loaded for each of them.
-        let ways: &[bool] = if self.gathers(&stmts) { &[true, false] } else { &[true] };
-        for &shares in ways {
+        // Where registers are short, nothing stays in them for another use that can be loaded again.
+        for shares in [true, false] {
             let features = Features { masks: evex, dots, halves: self.host.halves, shares };
             let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
                 return false;
@@ -221,18 +220,6 @@ impl Planner<'_> {
             return true;
         }
         false
-    }
-
-    /// Are vectors put together from elements that lie apart?
-    fn gathers(&self, stmts: &[StmtId]) -> bool {
-        let arena = &self.kernel.arena;
-        let mut found = false;
-        for &s in stmts {
-            each(self.kernel, s, &mut |stmt| {
-                for_each_operand(stmt, |e| values(arena, e, &mut |e| found |= gather::is_gather(arena, e)));
-            });
-        }
-        found
     }
 
     /// How a region's arguments advance in the loop around it.
