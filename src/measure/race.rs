@@ -46,6 +46,13 @@ const HALF_WAY: usize = 10;
 /// What decides half way: slower by this is slower at the end too, but for one time in some hundreds.
 const HALF_WAY_RATIO: f64 = 1.04;
 
+/// Seconds of batches that are so long that most of what disturbs them is little beside them: fewer pairs tell who is slower.
+const LONG: f64 = 2e-3;
+/// What a pair of long batches decides, together with what was known before.
+const LONG_RATIO: f64 = 1.03;
+/// What two pairs of long batches decide.
+const TWICE_RATIO: f64 = 1.01;
+
 /// How a candidate stands to the incumbent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
@@ -108,6 +115,15 @@ pub fn race(
         ratios.push(c / i);
         let (n, ratio) = (ratios.len(), median(&ratios));
         if n < options.first_pairs {
+            // What was known before and a pair that agree, or two pairs.
+            let known = candidate.1 / incumbent.1;
+            let is_slower = match n {
+                1 => ratio.min(known) >= LONG_RATIO,
+                _ => ratios.iter().all(|&r| r >= TWICE_RATIO),
+            };
+            if i >= LONG && is_slower {
+                break;
+            }
             continue;
         }
         let is_decided = ratio >= options.drop_ratio
@@ -278,6 +294,22 @@ mod tests {
         let race = race((&exe(99), 0.099), (&exe(100), 0.1), &mut args(), &timer, &RaceOptions::default()).unwrap();
         assert_eq!(race.candidate_secs.len(), 3);
         assert_eq!(race.standing, Standing::Faster);
+    }
+
+    #[test]
+    fn long_batches_need_fewer_pairs_to_be_slower() {
+        let timer = MockTimer::new();
+        let exe = |us: u64| Fake::timed(&timer, move |_| micros(us));
+        let race = |us: u64, known: f64| {
+            let options = RaceOptions::default();
+            race((&exe(us), known), (&exe(20_000), 0.02), &mut args(), &timer, &options).unwrap()
+        };
+        let outcome = |r: Race| (r.standing, r.candidate_secs.len());
+        assert_eq!(outcome(race(24_000, 0.024)), (Standing::Slower, 1));
+        // The first run was not slow.
+        assert_eq!(outcome(race(24_000, 0.02)), (Standing::Slower, 2));
+        assert_eq!(outcome(race(20_400, 0.0204)), (Standing::Slower, 2));
+        assert_eq!(outcome(race(20_100, 0.0201)), (Standing::Slower, 3));
     }
 
     #[test]
