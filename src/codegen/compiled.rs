@@ -77,7 +77,7 @@ pub fn compile_with_listing(
 /// whatever this one has. None where there is no wide-vector back end.
 pub fn region_code(kernel: &Kernel, options: &CodegenOptions) -> Vec<Vec<u8>> {
     let mut optimized = opt::optimize(kernel.clone(), options);
-    let all = wide::Host { dots: true, halves: true };
+    let all = wide::Host { dots: true, halves: true, streams_wait: true };
     let regions = wide::plan_for(&mut optimized, options, all);
     let mut code = Vec::new();
     optimized.for_each_stmt(optimized.body, &mut |s, _| code.extend(regions.at(s).map(|r| r.bytes.clone())));

@@ -15,7 +15,7 @@ mod isa;
 mod key;
 mod mcpu;
 
-pub use detect::Detected;
+pub use detect::{Detected, streams_wait};
 pub use feature::{Feature, FeatureSet};
 pub use file::{TargetError, TargetErrorKind};
 pub use isa::{Isa, UnknownIsa};

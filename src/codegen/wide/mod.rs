@@ -30,7 +30,7 @@ use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
-use crate::target::Isa;
+use crate::target::{Isa, streams_wait};
 use assign::Registers;
 use build::Features;
 use code::Elem;
@@ -99,11 +99,17 @@ pub(super) struct Host {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Long streams of data wait unless they are fetched ahead.
+    pub streams_wait: bool,
 }
 
 /// Picks the regions of a kernel whose loops have been optimised for the instruction set, for this machine.
 pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
-    let host = Host { dots: isa::has_dot_products(has_evex(options.isa)), halves: isa::has_half_conversion() };
+    let host = Host {
+        dots: isa::has_dot_products(has_evex(options.isa)),
+        halves: isa::has_half_conversion(),
+        streams_wait: streams_wait(),
+    };
     plan_for(kernel, options, host)
 }
 
@@ -213,7 +219,7 @@ impl Planner<'_> {
             let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
                 return false;
             };
-            prefetch::prefetch(&mut code, self.around(&args));
+            prefetch::prefetch(&mut code, self.around(&args), self.host.streams_wait);
             let Some(registers) = assign::assign(&mut code, available) else { continue };
             let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
             self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });

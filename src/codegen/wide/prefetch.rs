@@ -15,7 +15,7 @@
 //! row there may be nothing, which fetching does not mind.
 //!
 //! Where a single loop goes through more than the near caches hold, and has nothing to do but to wait for it, what it reads
-//! is fetched two pages ahead.
+//! is fetched two pages ahead, on processors that do not do as well by themselves.
 
 use super::code::{Code, Inst, LoopId, Mem, Stream};
 use smallvec::SmallVec;
@@ -42,9 +42,10 @@ pub(super) struct Around {
     pub steps: Vec<i64>,
 }
 
-/// Puts fetches into innermost loops that have time for them.
-pub(super) fn prefetch(code: &mut Code, around: Option<Around>) {
-    let nest = Nest::new(code, around);
+/// Puts fetches into innermost loops that have time for them, and into those that wait for long streams, where streams do
+/// wait.
+pub(super) fn prefetch(code: &mut Code, around: Option<Around>, streams_wait: bool) {
+    let nest = Nest { streams_wait, ..Nest::new(code, around) };
     let mut fetches = Vec::new();
     for (i, l) in nest.loops.iter().enumerate() {
         if l.n_inside == 0 && l.id.is_some() {
@@ -73,6 +74,7 @@ struct Nest<'a> {
     code: &'a Code,
     around: Option<Around>,
     loops: Vec<Loop>,
+    streams_wait: bool,
 }
 
 impl Nest<'_> {
@@ -101,7 +103,7 @@ impl Nest<'_> {
                 _ => {}
             }
         }
-        Nest { code, around, loops }
+        Nest { code, around, loops, streams_wait: false }
     }
 
     /// The nearest loop around whose iterations consist of several loops.
@@ -158,7 +160,7 @@ impl Nest<'_> {
     /// The distance to what is read later of a long stream.
     fn far_ahead(&self, stream: &Stream, inner: usize) -> Option<i64> {
         let (_, bytes) = self.run(stream, inner, 0);
-        (bytes >= FAR && self.rows_around(inner).is_none()).then_some(AHEAD)
+        (self.streams_wait && bytes >= FAR && self.rows_around(inner).is_none()).then_some(AHEAD)
     }
 
     /// The outermost loop, up to a given one, in which a stream runs through memory without gaps, and how many bytes those are.

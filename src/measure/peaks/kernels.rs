@@ -5,7 +5,7 @@ use crate::target::Isa;
 /// Independent chains: two multiply-adds a cycle, each of which takes four or five, need ten.
 pub(super) const ACCUMULATORS: usize = 12;
 
-/// Reading so many bytes is faster when they are fetched two pages ahead.
+/// Reading so many bytes is faster when they are fetched two pages ahead, where streams wait.
 #[cfg(target_arch = "x86_64")]
 const FAR: usize = 2 << 20;
 #[cfg(target_arch = "x86_64")]
@@ -14,6 +14,7 @@ const AHEAD: usize = 8192;
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{ACCUMULATORS, AHEAD, FAR};
+    use crate::target::streams_wait;
     use std::arch::x86_64::*;
 
     macro_rules! fma {
@@ -80,7 +81,7 @@ mod x86 {
             #[target_feature(enable = $features)]
             pub(super) fn $name(data: &[u8]) -> u8 {
                 let mut a = [$zero(); 8];
-                let is_far = data.len() >= FAR;
+                let is_far = data.len() >= FAR && streams_wait();
                 for block in data.as_chunks::<$block>().0 {
                     for line in (0..$block).step_by(64).take_while(|_| is_far) {
                         _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(AHEAD + line).cast());
