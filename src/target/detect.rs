@@ -136,7 +136,7 @@ fn x86_id(cpuid: fn(u32, u32) -> [u32; 4]) -> mcpu::X86Id {
 /// Does it pay on the processor at hand to fetch long streams of data ahead by hand, although they are read in order?
 ///
 /// What was measured of sums over data in L3: on AMD's family 26 (Zen 5) they are faster with it, on family 25 (Zen 4) they
-/// take a quarter longer. Others are taken to fetch well by themselves.
+/// take a quarter longer. Later families are taken to be like the first, all others to fetch well by themselves.
 pub fn streams_wait() -> bool {
     static WAIT: OnceLock<bool> = OnceLock::new();
     *WAIT.get_or_init(|| {

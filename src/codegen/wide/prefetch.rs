@@ -45,7 +45,7 @@ pub(super) struct Around {
 /// Puts fetches into innermost loops that have time for them, and into those that wait for long streams, where streams do
 /// wait.
 pub(super) fn prefetch(code: &mut Code, around: Option<Around>, streams_wait: bool) {
-    let nest = Nest { streams_wait, ..Nest::new(code, around) };
+    let nest = Nest::new(code, around, streams_wait);
     let mut fetches = Vec::new();
     for (i, l) in nest.loops.iter().enumerate() {
         if l.n_inside == 0 && l.id.is_some() {
@@ -78,7 +78,7 @@ struct Nest<'a> {
 }
 
 impl Nest<'_> {
-    fn new(code: &Code, around: Option<Around>) -> Nest<'_> {
+    fn new(code: &Code, around: Option<Around>, streams_wait: bool) -> Nest<'_> {
         let mut loops: Vec<Loop> = Vec::new();
         let mut open: SmallVec<[usize; 4]> = SmallVec::new();
         let push = |loops: &mut Vec<Loop>, open: &mut SmallVec<[usize; 4]>, id, extent, at| {
@@ -103,7 +103,7 @@ impl Nest<'_> {
                 _ => {}
             }
         }
-        Nest { code, around, loops, streams_wait: false }
+        Nest { code, around, loops, streams_wait }
     }
 
     /// The nearest loop around whose iterations consist of several loops.
