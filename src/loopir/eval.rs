@@ -112,6 +112,13 @@ impl Machine<'_> {
         Ok(int_of(self.expr(e)?[0]))
     }
 
+    fn element(&self, buffer: BufferId, index: i64) -> Result<Const, Stopped> {
+        match usize::try_from(index).ok().and_then(|i| self.memory[buffer.index()].get(i)) {
+            Some(v) => v.ok_or(Stopped::Undefined),
+            None => Err(Stopped::Access { buffer, index }),
+        }
+    }
+
     fn expr(&mut self, e: ExprId) -> Result<Lanes, Stopped> {
         let arena = &self.kernel.arena;
         let ty = arena.ty(e);
@@ -163,21 +170,22 @@ impl Machine<'_> {
                 let (c, t, o) = (self.expr(c)?, self.expr(t)?, self.expr(o)?);
                 (0..c.len()).map(|i| if int_of(c[i]) != 0 { t[i] } else { o[i] }).collect()
             }
+            Expr::IfThenElse(c, t, o) if arena.lanes(c) > 1 => {
+                let Expr::Load(buffer, index) = arena.expr(t) else { return Err(Stopped::Undefined) };
+                let (holds, index, mut lanes) = (self.expr(c)?, self.int(index)?, self.expr(o)?);
+                for (i, lane) in lanes.iter_mut().enumerate().filter(|(i, _)| int_of(holds[*i]) != 0) {
+                    *lane = self.element(buffer, index.wrapping_add(i as i64))?;
+                }
+                lanes
+            }
             Expr::IfThenElse(c, t, o) => {
                 let chosen = if self.int(c)? != 0 { t } else { o };
                 self.expr(chosen)?
             }
             Expr::Load(buffer, index) => {
                 let index = self.int(index)?;
-                let mut lanes = Vec::with_capacity(ty.lanes as usize);
-                for lane in 0..ty.lanes as i64 {
-                    let at = usize::try_from(index.wrapping_add(lane)).ok();
-                    match at.and_then(|i| self.memory[buffer.index()].get(i)) {
-                        Some(v) => lanes.push(v.ok_or(Stopped::Undefined)?),
-                        None => return Err(Stopped::Access { buffer, index }),
-                    }
-                }
-                lanes
+                let element = |lane| self.element(buffer, index.wrapping_add(lane));
+                (0..i64::from(ty.lanes)).map(element).collect::<Result<_, _>>()?
             }
             Expr::Call(function, list) => {
                 let args: Vec<Lanes> = arena.list(list).iter().map(|&a| self.expr(a)).collect::<Result<_, _>>()?;

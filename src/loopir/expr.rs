@@ -104,7 +104,8 @@ pub enum Expr {
     Dot4(ExprId, ExprId, ExprId),
     /// Both values are evaluated; the condition is `bool` with as many lanes as they have.
     Select(ExprId, ExprId, ExprId),
-    /// Only one side is evaluated; the condition is a scalar, the sides may be vectors.
+    /// Only one side is evaluated; the condition is a scalar, the sides may be vectors. With a condition for each lane, the
+    /// first side is a load, of which only the lanes are read where it holds, and the second one is evaluated for all.
     IfThenElse(ExprId, ExprId, ExprId),
     /// As many consecutive elements of a buffer as the type has lanes, from a linear element index on.
     Load(BufferId, ExprId),

@@ -2,6 +2,7 @@
 
 use super::expr::{Arena, Expr, ExprId, Ty};
 use super::kernel::BufferId;
+use super::rewrite::reads_memory;
 use crate::ir::op::ResultType;
 use crate::ir::operators::fold_ints;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
@@ -252,15 +253,26 @@ impl Arena {
         }
     }
 
-    /// A choice by a scalar condition, only one side evaluated.
+    /// A choice by a scalar condition, only one side evaluated; or by one for each lane, of what is loaded where it holds
+    /// and something else. (Of what is not loaded, that is a [`select`](Self::select).)
     pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
-        assert_eq!(self.ty(condition), Ty::BOOL, "a condition must be a scalar boolean");
-        assert_eq!(self.ty(then), self.ty(otherwise), "the sides of a conditional differ in type");
+        let ty = self.ty(then);
+        assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
+        assert!([1, ty.lanes].contains(&self.lanes(condition)), "a condition is a scalar or has a value for each lane");
+        assert_eq!(ty, self.ty(otherwise), "the sides of a conditional differ in type");
+        let condition = match self.expr(condition) {
+            Expr::Broadcast(scalar) => scalar,
+            _ => condition,
+        };
         match self.as_int(condition) {
             Some(0) => otherwise,
             Some(_) => then,
             None if then == otherwise => then,
-            None => self.intern(Expr::IfThenElse(condition, then, otherwise), self.ty(then)),
+            None if self.lanes(condition) > 1 && !matches!(self.expr(then), Expr::Load(..)) => {
+                assert!(!reads_memory(self, then), "what lanes choose is a load or reads nothing");
+                self.select(condition, then, otherwise)
+            }
+            None => self.intern(Expr::IfThenElse(condition, then, otherwise), ty),
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Tiled {
     pub panel: Option<Rv>,
     /// Positions, among the block's reads, of the operands that packing may serve.
     pub packable: Vec<usize>,
+    /// Those that are loaded as vectors, too, each element for too few results to be copied for its place alone.
+    pub seldom: Vec<usize>,
 }
 
 impl Draft {

@@ -7,7 +7,7 @@ use super::func::Emitter;
 use super::value::{Parts, Val, scalar_type};
 use crate::codegen::facts::{can_fail, is_speculable};
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
-use crate::loopir::{Expr, ExprId, Failure, Ty};
+use crate::loopir::{BufferId, Expr, ExprId, Failure, Ty};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 
@@ -206,6 +206,11 @@ impl Emitter<'_, '_> {
             let (c, t, o) = (self.expr(c), self.expr(t), self.expr(o));
             return self.select(&c, &t, &o);
         }
+        if let Expr::Load(buffer, index) = arena.expr(t)
+            && arena.lanes(c) > 1
+        {
+            return self.load_lanes(c, buffer, index, o);
+        }
         let ty = arena.ty(t);
         let condition = self.expr(c).single();
         let (yes, no, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -230,6 +235,29 @@ impl Emitter<'_, '_> {
         self.b.seal_block(after);
         self.b.switch_to_block(after);
         Val { parts, ..shape }
+    }
+
+    /// What is loaded in the lanes where a condition holds, and another value in the others.
+    fn load_lanes(&mut self, c: ExprId, buffer: BufferId, index: ExprId, o: ExprId) -> Val {
+        let (holds, otherwise) = (self.expr(c), self.expr(o));
+        let ty = self.kernel.arena.ty(o);
+        let (pointer, offset) = self.address(buffer, index);
+        let mut lanes = Vec::new();
+        for lane in 0..ty.lanes {
+            let (condition, other) = (self.lane(&holds, lane), self.lane(&otherwise, lane));
+            let (yes, after) = (self.b.create_block(), self.b.create_block());
+            let result = self.b.append_block_param(after, self.b.func.dfg.value_type(other));
+            self.b.ins().brif(condition, yes, &[], after, &[BlockArg::Value(other)]);
+            self.b.seal_block(yes);
+            self.b.switch_to_block(yes);
+            let at = offset + i32::from(lane) * ty.dtype.bytes() as i32;
+            let element = self.load_at(pointer, at, ty.with_lanes(1)).single();
+            self.b.ins().jump(after, &[BlockArg::Value(element)]);
+            self.b.seal_block(after);
+            self.b.switch_to_block(after);
+            lanes.push(result);
+        }
+        self.pack(ty, &lanes)
     }
 
     fn select(&mut self, c: &Val, t: &Val, o: &Val) -> Val {

@@ -253,6 +253,11 @@ impl Emitter<'_, '_> {
     /// Loads `ty.lanes` elements.
     pub(super) fn load(&mut self, buffer: BufferId, index: ExprId, ty: Ty) -> Val {
         let (pointer, offset) = self.address(buffer, index);
+        self.load_at(pointer, offset, ty)
+    }
+
+    /// Loads `ty.lanes` elements from an address.
+    pub(super) fn load_at(&mut self, pointer: Value, offset: i32, ty: Ty) -> Val {
         let flags = FLAGS;
         if ty.lanes == 1 {
             return match ty.dtype {

@@ -12,8 +12,8 @@
 use super::machine::Machine;
 use super::walk::replace_loops;
 use crate::codegen::facts::{fails, is_speculable};
-use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Ty, VarId};
 use hashbrown::{HashMap, HashSet};
@@ -189,8 +189,13 @@ impl Search<'_> {
         match self.arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Ramp(..) | Expr::Extract(..) => false,
             // A constant is in reach everywhere; as a name from outside it would keep the loop from being a region.
-            Expr::Broadcast(_) => self.arena.as_const(e).is_none(),
+            Expr::Broadcast(a) => self.arena.as_const(e).is_none() && self.arena.ty(a) != Ty::BOOL,
             Expr::Load(..) | Expr::Call(..) | Expr::Reduce(..) | Expr::Pack(_) => true,
+            // Region code makes masks of comparisons of indices where they are used.
+            Expr::Compare(_, a, _) if self.arena.dtype(a) == DType::Int64 => false,
+            Expr::Binary(BinOp::And | BinOp::Or, a, b) if self.arena.lanes(e) > 1 => {
+                self.is_worth(a) || self.is_worth(b)
+            }
             Expr::Binary(..)
             | Expr::Compare(..)
             | Expr::Not(_)

@@ -65,7 +65,7 @@ const PIPELINE: &[Pass] = &[
     // What the program is: affine accesses, loops without conditions.
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
-    Pass { name: "partition", run: Simplified(|k, _| partition::partition(k, Cuts::Order)) },
+    Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     // What it reads: bytes four at a time, other narrow operands converted once.
     Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
     Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
@@ -73,7 +73,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "preconvert", run: Simplified(|k, _| preconvert::preconvert(k)) },
     // What it becomes: tiles, vectors, straight code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
-    Pass { name: "partition_first", run: Simplified(|k, _| partition::partition(k, Cuts::All)) },
+    Pass { name: "partition_first", run: Simplified(|k, m| partition::partition(k, m, Cuts::All)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "divide", run: Plain(divide::divide) },
     Pass { name: "join", run: Simplified(join::join) },

@@ -8,9 +8,13 @@
 //! A loop is cut where a comparison is known on one side, whatever the other variables are; so are the bounds of padding,
 //! the predicates of loops split unevenly, and the first iteration of a reduction, if `Cuts::All` asks for it. Pieces run in
 //! the order of the loop. What is copied is kept small. Parallel loops are not cut; their bodies get [`versions`](super::versions).
+//! Nor is a loop cut where padding begins or ends inside of a vector, if that can be loaded in part: the comparison becomes
+//! a mask.
 
+use super::machine::Machine;
 use super::nest::conjuncts;
 use super::walk::replace_loops;
+use super::widen::is_masked;
 use crate::codegen::facts::is_speculable;
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
@@ -28,8 +32,9 @@ pub(super) enum Cuts {
 }
 
 /// Splits the loops of the kernel. Returns whether there is anything to simplify now.
-pub(super) fn partition(kernel: &mut Kernel, cuts: Cuts) -> bool {
-    let mut p = Partition { ranges: Ranges::default(), cuts, changed: false };
+pub(super) fn partition(kernel: &mut Kernel, machine: &Machine, cuts: Cuts) -> bool {
+    let mut p =
+        Partition { ranges: Ranges::default(), cuts, masks: machine.has_regions, is_reduced: false, changed: false };
     let mut compares = false;
     let body = kernel.body;
     kernel.for_each_stmt(body, &mut |_, stmt| {
@@ -63,6 +68,10 @@ const MAX_SUMS: usize = 8;
 pub(super) struct Partition {
     pub(super) ranges: Ranges,
     cuts: Cuts,
+    /// Can some lanes of a vector be loaded alone?
+    masks: bool,
+    /// Is there a reduction loop around?
+    is_reduced: bool,
     pub(super) changed: bool,
 }
 
@@ -72,9 +81,19 @@ impl Partition {
     }
 
     fn for_loop(&mut self, kernel: &mut Kernel, s: StmtId, l: For, out: &mut Vec<StmtId>) {
+        let outer = self.is_reduced;
+        self.is_reduced |= l.iterations == Iterations::Reduction;
+        self.pieces(kernel, s, l, out);
+        self.is_reduced = outer;
+    }
+
+    fn pieces(&mut self, kernel: &mut Kernel, s: StmtId, l: For, out: &mut Vec<StmtId>) {
         let may_cut = !matches!(l.kind, LoopKind::Parallel | LoopKind::Unroll);
-        let points = if may_cut { self.points(kernel, &l) } else { Vec::new() };
-        if points.is_empty() || !may_copy(kernel, &l, points.len() + 1) {
+        // Padding needs no pieces of its own, if there would be too many.
+        let kinds: &[bool] = if self.is_reduced { &[true] } else { &[false, true] };
+        let mut points = kinds.iter().filter(|_| may_cut).map(|&masks| self.points(kernel, &l, masks));
+        let points = points.find(|points| may_copy(kernel, &l, points.len() + 1)).unwrap_or_default();
+        if points.is_empty() {
             let body = match l.kind {
                 LoopKind::Parallel => self.versions(kernel, &l, l.body, 0),
                 _ => self.body(kernel, l.body),
@@ -120,20 +139,29 @@ impl Partition {
         });
     }
 
-    /// Where to cut a loop, ascending, strictly inside of it.
-    fn points(&mut self, kernel: &Kernel, l: &For) -> Vec<i64> {
+    /// Where to cut a loop, ascending, strictly inside of it; with `masks` not where padding along a vector begins or ends.
+    fn points(&mut self, kernel: &Kernel, l: &For, masks: bool) -> Vec<i64> {
         let arena = &kernel.arena;
         let Some(n) = arena.as_int(l.extent).filter(|&n| n > 1) else { return Vec::new() };
-        let mut comparisons = Vec::new();
+        let (mut comparisons, mut masked) = (Vec::new(), Vec::new());
+        let mut lanes = Vec::from_iter(may_be_lanes(kernel, l).then_some(l.var));
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
+            if let Stmt::For(l) = stmt
+                && may_be_lanes(kernel, &l)
+            {
+                lanes.push(l.var);
+            }
             for_each_operand(stmt, |e| {
                 for_each_expr(arena, e, &mut |e| {
                     if is_comparison(arena, e) && !comparisons.contains(&e) {
                         comparisons.push(e);
+                    } else if self.masks {
+                        note_masks(arena, e, &lanes, masks, &mut masked);
                     }
                 });
             });
         });
+        comparisons.retain(|e| !masked.contains(e));
         let mut points: Vec<i64> = Vec::new();
         for e in comparisons {
             // A reduction stays in one piece, so that its nest is recognised, but for its first iteration.
@@ -212,6 +240,41 @@ impl Partition {
         let then = kernel.stmts.single(Stmt::For(For { body, ..l }));
         kernel.stmts.push(Stmt::If { condition: outside, then, otherwise })
     }
+}
+
+/// Is it a loop that will be vectors, if its accesses are contiguous: one that is marked, or an innermost one?
+fn may_be_lanes(kernel: &Kernel, l: &For) -> bool {
+    let mut contiguous = true;
+    kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
+        Stmt::Store { index, .. } => {
+            contiguous &= Affine::of(&kernel.arena, index).coefficient_of(&kernel.arena, l.var) == 1;
+        }
+        Stmt::If { .. } => {}
+        Stmt::For(_) | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => contiguous = false,
+    });
+    l.kind == LoopKind::Vector || l.kind == LoopKind::Serial && l.iterations == Iterations::Independent && contiguous
+}
+
+/// Adds the comparisons of a choice that become masks: those of padding along a vector, outside of which nothing is read. With
+/// `all`, also those that all lanes share: inside of a reduction, a cut would take a tile apart.
+fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, masked: &mut Vec<ExprId>) {
+    let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return };
+    let Expr::Load(_, index) = arena.expr(t) else { return };
+    let index = Affine::of(arena, index);
+    let Some(&lane) = lanes.iter().find(|&&v| index.coefficient_of(arena, v) == 1) else { return };
+    if !is_masked(arena.dtype(t)) || !is_speculable(arena, o) {
+        return;
+    }
+    conjuncts(arena, c, &mut |c| {
+        let Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, b) = arena.expr(c) else { return };
+        if is_comparison(arena, c) {
+            let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
+            let step = difference.coefficient_of(arena, lane).abs();
+            if step == 1 || all && step == 0 {
+                masked.push(c);
+            }
+        }
+    });
 }
 
 fn reads_registers(arena: &Arena, e: ExprId) -> bool {

@@ -20,7 +20,7 @@ use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr,
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 /// Promotes elements in all loops of the kernel.
@@ -264,17 +264,25 @@ impl Accesses {
     }
 
     fn expr(&mut self, kernel: &Kernel, e: ExprId, certain: bool) {
+        self.operand(kernel, e, certain, &mut HashSet::default());
+    }
+
+    fn operand(&mut self, kernel: &Kernel, e: ExprId, certain: bool, seen: &mut HashSet<(ExprId, bool), FxBuild>) {
+        if !seen.insert((e, certain)) {
+            return;
+        }
         let arena = &kernel.arena;
-        // What is only evaluated under a condition is no certain access.
-        let mut lazy = false;
-        let mut found: SmallVec<[(BufferId, ExprId, Ty); 4]> = SmallVec::new();
-        for_each_expr(arena, e, &mut |e| match arena.expr(e) {
-            Expr::IfThenElse(..) | Expr::Binary(BinOp::And | BinOp::Or, ..) => lazy = true,
-            Expr::Load(buffer, index) if self.of.contains_key(&buffer) => found.push((buffer, index, arena.ty(e))),
-            _ => {}
-        });
-        for (buffer, index, ty) in found {
-            self.access(Element { buffer, index, ty, is_read_first: true, is_certain: certain && !lazy, n_stores: 0 });
+        match arena.expr(e) {
+            Expr::Load(buffer, index) => {
+                self.operand(kernel, index, certain, seen);
+                let ty = arena.ty(e);
+                self.access(Element { buffer, index, ty, is_read_first: true, is_certain: certain, n_stores: 0 });
+            }
+            // What is only evaluated under a condition is no certain access.
+            Expr::IfThenElse(first, ..) | Expr::Binary(BinOp::And | BinOp::Or, first, _) => {
+                arena.for_each_child(e, |c| self.operand(kernel, c, certain && c == first, seen));
+            }
+            _ => arena.for_each_child(e, |c| self.operand(kernel, c, certain, seen)),
         }
     }
 

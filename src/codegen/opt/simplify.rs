@@ -10,7 +10,7 @@
 
 use crate::codegen::facts::fails;
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, CmpOp};
+use crate::ir::{BinOp, CmpOp, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, reads_memory};
 use crate::loopir::{
     Affine, Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Placement, Range, Ranges, Stmt, StmtId, Storage, Ty,
@@ -178,8 +178,8 @@ impl Simplifier {
                 }
                 BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Mod | BinOp::And | BinOp::Or => e,
             },
-            Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
-                let Some(Range { lo, hi }) = self.difference(arena, a, b) else { return e };
+            Expr::Compare(op, a, b) if arena.dtype(a) == DType::Int64 => {
+                let Some(Range { lo, hi }) = self.difference_of_lanes(arena, a, b) else { return e };
                 let known = match op {
                     CmpOp::Lt if hi < 0 => true,
                     CmpOp::Lt if lo >= 0 => false,
@@ -195,7 +195,8 @@ impl Simplifier {
                     CmpOp::Ne if lo == 0 && hi == 0 => false,
                     CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge | CmpOp::Eq | CmpOp::Ne => return e,
                 };
-                arena.bool(known)
+                let (known, lanes) = (arena.bool(known), arena.lanes(e));
+                arena.broadcast(known, lanes)
             }
             _ => e,
         }
@@ -211,6 +212,15 @@ impl Simplifier {
         self.ranges.get(arena, b)?;
         let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
         self.ranges.of_affine(arena, &difference).known()
+    }
+
+    /// Where `a - b` lies in any lane.
+    fn difference_of_lanes(&mut self, arena: &Arena, a: ExprId, b: ExprId) -> Option<Range> {
+        let last = i64::from(arena.lanes(a)) - 1;
+        let ((a, x), (b, y)) = (first_and_step(arena, a)?, first_and_step(arena, b)?);
+        let first = self.difference(arena, a, b)?;
+        let grown = x.checked_sub(y)?.checked_mul(last)?;
+        first.plus(Range { lo: grown.min(0), hi: grown.max(0) }).known()
     }
 
     /// The canonical form of an index.
@@ -308,6 +318,15 @@ impl Simplifier {
         }
         let rest = rest.to_expr(arena);
         Some(arena.binary(BinOp::FloorMod, rest, b))
+    }
+}
+
+/// The first lane of an index, and what it grows by from lane to lane.
+fn first_and_step(arena: &Arena, e: ExprId) -> Option<(ExprId, i64)> {
+    match arena.expr(e) {
+        Expr::Ramp(first, step) => Some((first, step)),
+        Expr::Broadcast(all) => Some((all, 0)),
+        _ => (arena.lanes(e) == 1).then_some((e, 0)),
     }
 }
 

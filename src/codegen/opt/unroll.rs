@@ -82,6 +82,12 @@ fn body(kernel: &mut Kernel, old: Body, how: &Unroll<'_>, hint: u32) -> (Body, S
 /// Operations of an expression; those of indices fold into addresses.
 fn operations(arena: &Arena, e: ExprId) -> i64 {
     let mut n = 1;
+    if let Expr::IfThenElse(c, t, o) = arena.expr(e)
+        && arena.lanes(c) > 1
+    {
+        // A load under a mask, which others share.
+        return 1 + operations(arena, t) + operations(arena, o);
+    }
     if !matches!(arena.expr(e), Expr::Load(..)) && arena.ty(e) != Ty::INDEX {
         arena.for_each_child(e, |c| n += operations(arena, c));
     }

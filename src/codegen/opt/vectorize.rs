@@ -22,7 +22,7 @@
 use super::functions::pressure;
 use super::machine::{Machine, ROW};
 use super::walk::replace_loops;
-use super::widen::Widener;
+use super::widen::{Widener, is_masked};
 use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand, mentions_var};
@@ -280,7 +280,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
         let pieces = (n - done) / width;
         let (extent, body) = if pieces > 0 {
             let at = kernel.arena.mul_const(e, width);
-            (pieces, Widener::new(l.var, at, width as u16).body(kernel, l.body)?)
+            (pieces, Widener::new(l.var, at, width as u16).with_masks(machine.has_regions).body(kernel, l.body)?)
         } else {
             let at = kernel.arena.add_const(e, done);
             (n - done, Substitution::of(l.var, at).copy(kernel, l.body))
@@ -302,13 +302,13 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
                 made.extend_from_slice(kernel.stmts.list(body));
             }
         } else if pieces == 1 {
-            let body = Widener::new(l.var, start, width as u16).body(kernel, l.body)?;
+            let body = Widener::new(l.var, start, width as u16).with_masks(machine.has_regions).body(kernel, l.body)?;
             made.extend_from_slice(kernel.stmts.list(body));
         } else {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
             let scaled = kernel.arena.mul_const(e, width);
             let base = kernel.arena.add(scaled, start);
-            let body = Widener::new(l.var, base, width as u16).body(kernel, l.body)?;
+            let body = Widener::new(l.var, base, width as u16).with_masks(machine.has_regions).body(kernel, l.body)?;
             let kind = if pieces <= FEW_PIECES { LoopKind::Unroll } else { LoopKind::Serial };
             let extent = kernel.arena.index(pieces);
             made.push(kernel.stmts.push(Stmt::For(For { var, extent, kind, body, ..*l })));
@@ -316,11 +316,6 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
         done += pieces * width;
     }
     Some(made)
-}
-
-/// Can lanes of the type be loaded and stored under a mask?
-fn is_masked(dtype: DType) -> bool {
-    matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32)
 }
 
 /// The largest power of two up to `n`.

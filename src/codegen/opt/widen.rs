@@ -2,8 +2,9 @@
 
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var};
-use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, VarId};
+use crate::ir::{BinOp, CmpOp, DType};
+use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var, reads_memory};
+use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
@@ -12,6 +13,8 @@ pub(super) struct Widener {
     var: VarId,
     base: ExprId,
     lanes: u16,
+    /// Can some lanes of a vector be loaded alone?
+    masks: bool,
     /// Variables that differ from lane to lane.
     varying: HashSet<VarId, FxBuild>,
     memo: ExprMap,
@@ -26,10 +29,16 @@ impl Widener {
             var,
             base,
             lanes,
+            masks: false,
             varying: HashSet::from_iter([var]),
             memo: ExprMap::default(),
             renamed: Substitution::of(var, base),
         }
+    }
+
+    /// The same for a machine that can load some lanes of a vector, if it is one.
+    pub fn with_masks(self, masks: bool) -> Widener {
+        Widener { masks, ..self }
     }
 
     fn varies(&self, arena: &Arena, e: ExprId) -> bool {
@@ -201,14 +210,15 @@ impl Widener {
                     let (c, t, o) = (self.expr(arena, c)?, self.expr(arena, t)?, self.expr(arena, o)?);
                     let (t, o) = (arena.broadcast_to(t, lanes), arena.broadcast_to(o, lanes));
                     arena.select(c, t, o)
+                } else if self.masks && self.is_padded(arena, c, t, o) {
+                    let (c, t, o) = (self.wide(arena, c)?, self.expr(arena, t)?, self.wide(arena, o)?);
+                    arena.if_then_else(c, t, o)
                 } else {
                     self.pack(arena, e)?
                 }
             }
             // The right side is only safe to evaluate where the left one lets it be.
-            Expr::Binary(crate::ir::BinOp::And | crate::ir::BinOp::Or, a, b)
-                if reads_beyond(arena, b, a) || fails(arena, b) =>
-            {
+            Expr::Binary(BinOp::And | BinOp::Or, a, b) if reads_beyond(arena, b, a) || fails(arena, b) => {
                 self.pack(arena, e)?
             }
             Expr::Binary(op, a, b) => {
@@ -216,7 +226,10 @@ impl Widener {
                 arena.binary(op, a, b)
             }
             Expr::Compare(op, a, b) => {
-                let (a, b) = (self.wide(arena, a)?, self.wide(arena, b)?);
+                let (a, b) = match (self.index(arena, a), self.index(arena, b)) {
+                    (Some(a), Some(b)) => (a, b),
+                    _ => (self.wide(arena, a)?, self.wide(arena, b)?),
+                };
                 arena.compare(op, a, b)
             }
             Expr::Not(a) => {
@@ -274,6 +287,37 @@ impl Widener {
         Some(arena.load(buffer, index, ty.with_lanes(ty.lanes * self.lanes)))
     }
 
+    /// An index that grows evenly from lane to lane.
+    fn index(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        if arena.ty(e) != Ty::INDEX {
+            return None;
+        }
+        let stride = self.stride(arena, e)?;
+        let first = self.uniform(arena, e);
+        Some(arena.ramp(first, stride, self.lanes))
+    }
+
+    /// Is a choice by `c` padding: contiguous elements where comparisons of indices hold, else something that reads
+    /// nothing? Region code makes masks of the comparisons if their sides come nearer by one from lane to lane, or by none.
+    fn is_padded(&self, arena: &Arena, c: ExprId, t: ExprId, o: ExprId) -> bool {
+        let Expr::Load(_, index) = arena.expr(t) else { return false };
+        is_masked(arena.dtype(t))
+            && self.stride(arena, index) == Some(1)
+            && is_speculable(arena, o)
+            && self.is_window(arena, c)
+    }
+
+    fn is_window(&self, arena: &Arena, c: ExprId) -> bool {
+        match arena.expr(c) {
+            Expr::Binary(BinOp::And, a, b) => self.is_window(arena, a) && self.is_window(arena, b),
+            Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, b) => {
+                let steps = || Some(self.stride(arena, a)?.checked_sub(self.stride(arena, b)?)?.abs());
+                arena.ty(a) == Ty::INDEX && !reads_memory(arena, c) && steps().is_some_and(|n| n <= 1)
+            }
+            _ => false,
+        }
+    }
+
     fn wide(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         let x = self.expr(arena, e)?;
         Some(arena.broadcast_to(x, self.lanes))
@@ -292,6 +336,11 @@ impl Widener {
         let items: SmallVec<[ExprId; 16]> = (0..self.lanes).map(|lane| self.in_lane(arena, e, lane)).collect();
         Some(arena.pack(&items))
     }
+}
+
+/// Can lanes of the type be loaded and stored under a mask?
+pub(super) fn is_masked(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32)
 }
 
 /// Does `e` read memory that `other` does not?

@@ -264,10 +264,15 @@ impl Asm {
         }
     }
 
-    /// `lea rdi, [src + plus]` and `sar rdi, 63`: all ones if the sum is negative, else zero.
-    pub fn sign(&mut self, src: Gpr, plus: i32) {
+    /// `lea rdi, [src + plus]`.
+    pub fn sum(&mut self, src: Gpr, plus: i32) {
         self.bytes.extend([0x48 | (src.0 >> 3), 0x8D]);
         self.address(RDI.0 << 3, src, plus, i8::try_from(plus).ok());
+    }
+
+    /// The same, and `sar rdi, 63`: all ones if the sum is negative, else zero.
+    pub fn sign(&mut self, src: Gpr, plus: i32) {
+        self.sum(src, plus);
         self.bytes.extend([0x48, 0xC1, 0xF8 | RDI.0, 63]);
     }
 

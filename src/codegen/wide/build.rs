@@ -32,7 +32,7 @@ pub(super) fn build(
         arg_table: HashMap::default(),
         stream_table: HashMap::default(),
         loops: SmallVec::new(),
-        n_loops: 0,
+        extents: Vec::new(),
         locals: HashMap::default(),
         vars: HashMap::default(),
         constants: HashMap::default(),
@@ -72,12 +72,13 @@ pub(super) struct Builder<'a> {
     arg_table: HashMap<(Option<BufferId>, ExprId), u32, FxBuild>,
     stream_table: HashMap<Stream, StreamId, FxBuild>,
     loops: SmallVec<[(VarId, LoopId); 4]>,
-    n_loops: u32,
+    /// Iterations of each loop so far.
+    extents: Vec<i64>,
     locals: HashMap<LocalId, Pieces, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
     constants: HashMap<(u64, u8), VReg, FxBuild>,
-    /// Masks of the first lanes, by their number and the bytes of each.
-    lane_masks: HashMap<(u8, u8), VReg, FxBuild>,
+    /// Masks of some lanes, by their bits and the bytes of each.
+    lane_masks: HashMap<(u16, u8), VReg, FxBuild>,
     /// Lane numbers for permutations.
     index_registers: HashMap<u128, VReg, FxBuild>,
     /// What vectors of the present body read that are put together.
@@ -118,18 +119,23 @@ impl Builder<'_> {
 
     /// The mask of the lanes of a last piece.
     pub fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
-        let key = (lanes, elem.bytes() as u8);
+        self.lane_mask((1 << lanes) - 1, elem)
+    }
+
+    /// The mask of some lanes.
+    pub fn lane_mask(&mut self, bits: u16, elem: Elem) -> VReg {
+        let key = (bits, elem.bytes() as u8);
         if let Some(&mask) = self.lane_masks.get(&key) {
             return mask;
         }
         let dst = self.fresh_mask();
-        self.code.prologue.push(Inst::FirstLanes { dst, lanes, elem });
+        self.code.prologue.push(Inst::Lanes { dst, bits, elem });
         self.lane_masks.insert(key, dst);
         dst
     }
 
     /// Loads the i-th piece of what is at a place.
-    fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
+    pub fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
         if self.guard.is_some() {
@@ -186,8 +192,8 @@ impl Builder<'_> {
         match self.kernel.stmts.get(s) {
             Stmt::For(l) => {
                 let extent = self.kernel.arena.as_int(l.extent).filter(|&n| n > 0)?;
-                let id = LoopId(self.n_loops);
-                self.n_loops += 1;
+                let id = LoopId(self.extents.len() as u32);
+                self.extents.push(extent);
                 self.forget_written(l.body);
                 self.push(Inst::Begin { l: id, extent });
                 self.loops.push((l.var, id));
@@ -463,6 +469,11 @@ impl Builder<'_> {
         }))
     }
 
+    /// How often a loop of the region runs.
+    pub fn extent(&self, l: LoopId) -> i64 {
+        self.extents[l.0 as usize]
+    }
+
     /// The loop of the region that an atom counts.
     pub fn loop_of(&self, atom: ExprId) -> Option<LoopId> {
         let var = self.kernel.arena.as_var(atom)?;
@@ -480,7 +491,7 @@ impl Builder<'_> {
     }
 
     /// The i-th register's worth of a place.
-    fn piece(&self, at: Mem, i: usize) -> Option<Mem> {
+    pub fn piece(&self, at: Mem, i: usize) -> Option<Mem> {
         let disp = at.disp.checked_add(i32::try_from(i * self.vector_bytes).ok()?)?;
         Some(Mem { disp, ..at })
     }
@@ -522,6 +533,7 @@ impl Builder<'_> {
         let is_kept = match self.kernel.arena.expr(e) {
             Expr::Local(_) | Expr::Var(_) => false,
             Expr::Load(..) => self.features.shares,
+            Expr::IfThenElse(c, ..) if self.kernel.arena.lanes(c) > 1 => self.features.shares,
             _ => true,
         };
         if is_kept {

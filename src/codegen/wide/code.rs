@@ -319,10 +319,10 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// The mask of the first lanes, in the form that comparisons make.
-    FirstLanes {
+    /// The mask of the lanes whose bits are set, in the form that comparisons make.
+    Lanes {
         dst: VReg,
-        lanes: u8,
+        bits: u16,
         elem: Elem,
     },
     Unary {
@@ -427,6 +427,12 @@ pub(super) enum Inst {
         stream: StreamId,
         plus: i32,
     },
+    /// The sum of what a register counts and a constant in every lane of 32 bits, which it must fit.
+    Counted {
+        dst: VReg,
+        stream: StreamId,
+        plus: i32,
+    },
     /// Numbers of 32-bit lanes, a byte for each, the first lane lowest.
     Indices {
         dst: VReg,
@@ -471,9 +477,10 @@ impl Inst {
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
-            | Inst::FirstLanes { .. }
+            | Inst::Lanes { .. }
             | Inst::Indices { .. }
             | Inst::Sign { .. }
+            | Inst::Counted { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => SmallVec::new(),
             Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
@@ -511,7 +518,7 @@ impl Inst {
             Inst::Load { dst, .. }
             | Inst::LoadNarrow { dst, .. }
             | Inst::LoadMasked { dst, .. }
-            | Inst::FirstLanes { dst, .. }
+            | Inst::Lanes { dst, .. }
             | Inst::LoadAll { dst, .. }
             | Inst::Const { dst, .. }
             | Inst::LoadConst { dst, .. }
@@ -527,6 +534,7 @@ impl Inst {
             | Inst::Binary { dst, .. }
             | Inst::Indices { dst, .. }
             | Inst::Sign { dst, .. }
+            | Inst::Counted { dst, .. }
             | Inst::Permute { dst, .. }
             | Inst::Blend { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
@@ -551,9 +559,10 @@ impl Inst {
             | Inst::LoadAll { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
-            | Inst::FirstLanes { .. }
+            | Inst::Lanes { .. }
             | Inst::Indices { .. }
             | Inst::Sign { .. }
+            | Inst::Counted { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => {}
             Inst::Store { src: a, .. }

@@ -151,7 +151,7 @@ impl Encoder<'_> {
             Inst::StoreMasked { src, mask, mem, elem, width } => {
                 self.masked_move(self.reg(src), mask, mem, elem, width, true);
             }
-            Inst::FirstLanes { dst, lanes, elem } => self.first_lanes(self.reg(dst), lanes, elem),
+            Inst::Lanes { dst, bits, elem } => self.lanes(self.reg(dst), bits, elem),
             Inst::LoadAll { dst, mem, elem, width } => {
                 let rm = self.mem(mem, elem.bytes() as u8);
                 self.broadcast(self.reg(dst), rm, elem, length(width));
@@ -272,6 +272,7 @@ impl Encoder<'_> {
                 }
             }
             Inst::Sign { dst, stream, plus } => self.sign(self.reg(dst), self.gpr(stream), plus),
+            Inst::Counted { dst, stream, plus } => self.counted(self.reg(dst), self.gpr(stream), plus),
             Inst::Indices { dst, lanes } => {
                 let opcode = op(Map::M0F38, Pp::P66, 0x31, false);
                 self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(lanes), None);
@@ -309,14 +310,14 @@ impl Encoder<'_> {
         }
     }
 
-    /// The mask of the first lanes: a mask register, or lanes of all ones.
-    fn first_lanes(&mut self, dst: u8, lanes: u8, elem: Elem) {
+    /// The mask of some lanes: a mask register, or lanes of all ones.
+    fn lanes(&mut self, dst: u8, bits: u16, elem: Elem) {
         if self.asm.evex {
-            self.asm.set(RAX, (1 << lanes) - 1);
+            self.asm.set(RAX, u64::from(bits));
             self.asm.load_mask(dst, RAX);
         } else {
             // A byte for each lane, extended with its sign.
-            let bits = (1u64 << (8 * lanes)) - 1;
+            let bits = (0..8).filter(|i| bits >> i & 1 == 1).fold(0u64, |bytes, i| bytes | 0xff << (8 * i));
             let byte = if elem == Elem::F64 { 0x22 } else { 0x21 };
             let rm = Rm::Constant(bits, Elem::F64);
             self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), Length::L256, dst, None, rm, None);
@@ -333,6 +334,18 @@ impl Encoder<'_> {
             let to_vector = Opcode { vex_w: true, ..op(Map::M0F, Pp::P66, 0x6E, true) };
             self.asm.vector(to_vector, Length::L128, dst, None, Rm::Reg(RDI.0), None);
             self.broadcast(dst, Rm::Reg(dst), Elem::F64, self.whole);
+        }
+    }
+
+    /// The sum in every lane of 32 bits.
+    fn counted(&mut self, dst: u8, counted: Gpr, plus: i32) {
+        self.asm.sum(counted, plus);
+        if self.asm.evex {
+            let opcode = op(Map::M0F38, Pp::P66, 0x7C, false);
+            self.asm.vector(opcode, self.whole, dst, None, Rm::Reg(RDI.0), None);
+        } else {
+            self.asm.vector(op(Map::M0F, Pp::P66, 0x6E, false), Length::L128, dst, None, Rm::Reg(RDI.0), None);
+            self.broadcast(dst, Rm::Reg(dst), Elem::I32, self.whole);
         }
     }
 

@@ -317,7 +317,7 @@ fn masked_loads_and_stores() {
         for lanes in [1, 8, 15] {
             let expected = [format!("mov eax, {:#x}", (1 << lanes) - 1), format!("kmovw k{dst}, eax")];
             let expected = expected.map(|l| if lanes == 1 { l.replace("0x1", "1") } else { l });
-            check(&regs, None, Inst::FirstLanes { dst: D, lanes, elem: Elem::F32 }, &expected);
+            check(&regs, None, Inst::Lanes { dst: D, bits: (1 << lanes) - 1, elem: Elem::F32 }, &expected);
         }
     }
 }
@@ -678,6 +678,22 @@ fn permutations() {
         let end = if evex { 0xe } else { 0xd };
         let lanes = u128::from_le_bytes([0x90; 16]);
         check(&regs, None, Inst::Indices { dst: D, lanes }, &[format!("vpmovzxbd {d}, [{}]", number(end))]);
+    });
+}
+
+#[test]
+fn counters_in_every_lane() {
+    each_registers(|regs| {
+        let (x, whole) = (regs.v(D, Width::X), regs.v(D, regs.set.whole()));
+        each_place(1, |mem, place| {
+            let lea = format!("lea rdi, {place}");
+            let expected = if regs.set.is_evex() {
+                vec![lea, format!("vpbroadcastd {whole}, edi")]
+            } else {
+                vec![lea, format!("vmovd {x}, edi"), format!("vbroadcastss {whole}, {x}")]
+            };
+            check(&regs, Some(mem), Inst::Counted { dst: D, stream: mem.stream, plus: mem.disp }, &expected);
+        });
     });
 }
 

@@ -8,7 +8,8 @@
 
 use super::RegionArg;
 use super::build::{Builder, Pieces, Shape};
-use super::code::{Elem, Inst, LoopId, Op2, Stream, VReg, Width};
+use super::code::{Elem, Inst, LoopId, Op2, Stream, StreamId, VReg, Width};
+use super::window::is_windowed;
 use crate::codegen::facts::{Reads, fails};
 use crate::ir::{BinOp, CmpOp};
 use crate::loopir::rewrite::{mentions_var, reads_memory};
@@ -18,10 +19,14 @@ use smallvec::SmallVec;
 /// Is it a choice by comparisons of indices that reads nothing if they do not hold?
 pub(super) fn is_guarded(arena: &Arena, e: ExprId) -> bool {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
+    if arena.lanes(c) > 1 {
+        return is_windowed(arena, e);
+    }
     is_condition(arena, c) && !reads_memory(arena, o) && !fails(arena, t) && !fails(arena, o)
 }
 
-fn is_condition(arena: &Arena, c: ExprId) -> bool {
+/// Is it made of comparisons of indices?
+pub(super) fn is_condition(arena: &Arena, c: ExprId) -> bool {
     match arena.expr(c) {
         Expr::Binary(BinOp::And, a, b) => is_condition(arena, a) && is_condition(arena, b),
         Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, _) => {
@@ -35,6 +40,9 @@ impl Builder<'_> {
     /// The value of a choice that all lanes share.
     pub fn guarded(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
+        if self.kernel.arena.lanes(c) > 1 {
+            return self.windowed(e, shape);
+        }
         if !is_guarded(&self.kernel.arena, e) || self.guard.is_some() {
             return None;
         }
@@ -62,7 +70,7 @@ impl Builder<'_> {
     }
 
     /// A mask of all lanes where the condition holds, and of none where it does not.
-    fn mask_of(&mut self, c: ExprId) -> Option<VReg> {
+    pub fn mask_of(&mut self, c: ExprId) -> Option<VReg> {
         if let Some(known) = self.known(c) {
             return known.first().copied();
         }
@@ -101,7 +109,16 @@ impl Builder<'_> {
     }
 
     /// A mask of all lanes where a sum is negative.
-    fn is_negative(&mut self, sum: &Affine) -> Option<VReg> {
+    pub fn is_negative(&mut self, sum: &Affine) -> Option<VReg> {
+        let (stream, plus) = self.counter(sum, None)?;
+        let dst = self.fresh_mask();
+        self.push(Inst::Sign { dst, stream, plus });
+        Some(dst)
+    }
+
+    /// The register that counts a sum, and a constant that is to be added. With a limit, what the loops around have is cut
+    /// off there, and what the region adds to it is much less: then the sum fits 32 bits, and is beyond the lanes where it was.
+    pub fn counter(&mut self, sum: &Affine, limit: Option<i64>) -> Option<(StreamId, i32)> {
         let mut outer = Affine::default();
         let mut steps: SmallVec<[(LoopId, i64); 4]> = SmallVec::new();
         for &(atom, c) in &sum.terms {
@@ -117,12 +134,21 @@ impl Builder<'_> {
             }
         }
         steps.sort_unstable();
-        let origin = outer.to_expr(&mut self.kernel.arena);
+        let arena = &mut self.kernel.arena;
+        let mut origin = outer.to_expr(arena);
+        if let Some(limit) = limit {
+            let (least, most) = (arena.index(-limit), arena.index(limit));
+            let low = arena.binary(BinOp::Max, origin, least);
+            origin = arena.binary(BinOp::Min, low, most);
+            let inside =
+                |n: i64, &(l, c): &(LoopId, i64)| n.saturating_add(c.saturating_abs().saturating_mul(self.extent(l)));
+            if steps.iter().fold(sum.constant.saturating_abs(), inside) > limit / 4 {
+                return None;
+            }
+        }
         let slot = self.slot((None, origin), RegionArg::Value(origin));
         let stream = self.stream(Stream { slot, steps })?;
-        let dst = self.fresh_mask();
-        self.push(Inst::Sign { dst, stream, plus: i32::try_from(sum.constant).ok()? });
-        Some(dst)
+        Some((stream, i32::try_from(sum.constant).ok()?))
     }
 
     /// The mask for a load of so many lanes of a register, and how wide it is.

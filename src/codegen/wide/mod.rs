@@ -3,7 +3,7 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
 //! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions, [`guard`] for padding, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
 //! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
@@ -23,6 +23,7 @@ mod lanes;
 mod narrow;
 mod prefetch;
 mod transpose;
+mod window;
 
 use super::cost::{Costs, UNPOLLED};
 use super::{CodegenOptions, isa};
@@ -198,12 +199,53 @@ impl Planner<'_> {
         if n_names > 0 {
             return self.run(&run[..run.len() - n_names]);
         }
-        // One of them may be at fault.
-        for &s in run {
-            if run.len() == 1 || !(self.is_closed(&[s]) && self.pays(&[s]) && self.compile(&[s])) {
-                self.inside(s);
+        // One of them may be at fault, or they are too much together.
+        match self.seam(run) {
+            Some(seam) => {
+                self.run(&run[..seam]);
+                self.run(&run[seam..]);
             }
+            None => run.iter().for_each(|&s| self.apart(s, run.len())),
         }
+    }
+
+    /// Makes a region of one statement of several, or of what is inside of it.
+    fn apart(&mut self, s: StmtId, of: usize) {
+        if of == 1 || !(self.is_closed(&[s]) && self.pays(&[s]) && self.compile(&[s])) {
+            self.inside(s);
+        }
+    }
+
+    /// Where to divide a run: the place nearest to its middle that no register and no name leads across.
+    fn seam(&self, run: &[StmtId]) -> Option<usize> {
+        let arena = &self.kernel.arena;
+        let mut first_register = HashMap::<LocalId, usize, FxBuild>::default();
+        let mut named_at = HashMap::<VarId, usize, FxBuild>::default();
+        let mut reach = vec![0; run.len()];
+        for (i, &s) in run.iter().enumerate() {
+            each(self.kernel, s, &mut |stmt| {
+                mentions(arena, stmt, &mut |l| {
+                    let first = *first_register.entry(l).or_insert(i);
+                    reach[first] = reach[first].max(i);
+                });
+                if let Stmt::Let { var, .. } = stmt {
+                    named_at.insert(var, i);
+                }
+                for_each_operand(stmt, |e| {
+                    for_each_expr(arena, e, &mut |e| {
+                        if let Some(&first) = arena.as_var(e).and_then(|v| named_at.get(&v)) {
+                            reach[first] = reach[first].max(i);
+                        }
+                    });
+                });
+            });
+        }
+        let mut open = 0;
+        let seams = (1..run.len()).filter(|&at| {
+            open = open.max(reach[at - 1]);
+            open < at
+        });
+        seams.min_by_key(|&at| (2 * at).abs_diff(run.len()))
     }
 
     fn compile(&mut self, run: &[StmtId]) -> bool {
@@ -327,9 +369,12 @@ impl Planner<'_> {
         let narrower = f64::from(self.options.isa.vector_bits()) / f64::from(Isa::Portable.vector_bits());
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
             Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
-            // Cranelift would take a transposed square apart, lane by lane.
-            Stmt::Store { value, .. } => transpose::row_of(&self.kernel.arena, value).is_some(),
-            Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::Check { .. } => false,
+            // Cranelift would take a transposed square apart, lane by lane, and windows of vectors.
+            Stmt::Store { value, .. } => {
+                transpose::row_of(&self.kernel.arena, value).is_some() || window::has_windows(&self.kernel.arena, value)
+            }
+            Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
+            Stmt::If { .. } | Stmt::Check { .. } => false,
         })
     }
 

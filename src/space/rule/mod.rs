@@ -10,6 +10,7 @@ pub mod auto_inline;
 pub mod dot_tiles;
 pub mod fuse_epilogue;
 pub mod inline_constant_scalars;
+pub mod inline_padding;
 pub mod multi_level_tiling;
 pub mod near_consumer;
 pub mod pack_operands;
@@ -46,6 +47,7 @@ pub fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(transpose_tiles::TransposeTiles { variant }),
         Box::new(add_rfactor::AddRFactor::for_machine(&machine)),
         Box::new(row_blocks::RowBlocks { variant }),
+        Box::new(inline_padding::InlinePadding),
         Box::new(near_consumer::NearConsumer { machine, variant }),
         Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::parallel(machine.threads)),
     ]

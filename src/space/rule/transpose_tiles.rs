@@ -37,7 +37,13 @@ impl Rule for TransposeTiles {
         let mut fork = draft.clone();
         match self.tile(&mut fork.sch, block, read, written) {
             Ok(()) => {
-                fork.tiled.push(Tiled { block, complete_at: None, panel: None, packable: Vec::new() });
+                fork.tiled.push(Tiled {
+                    block,
+                    complete_at: None,
+                    panel: None,
+                    packable: Vec::new(),
+                    seldom: Vec::new(),
+                });
                 Ok(vec![fork])
             }
             Err(_) => Ok(vec![draft]),

@@ -45,11 +45,13 @@ pub(crate) enum Kind {
     Division,
     /// Rows that are there under a condition.
     Padded,
+    /// Elements of a vector that are.
+    Window,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 15] = [
+    pub(crate) const ALL: [Kind; 16] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -65,6 +67,7 @@ impl Kind {
         Kind::Picked,
         Kind::Division,
         Kind::Padded,
+        Kind::Window,
     ];
 }
 
@@ -98,6 +101,7 @@ pub(crate) fn program(kind: Kind, seed: u64) -> Program {
         Kind::Picked => g.picked(),
         Kind::Division => g.division(),
         Kind::Padded => g.padded(),
+        Kind::Window => g.window(),
     }
 }
 

@@ -140,12 +140,14 @@ impl Plan<'_> {
             self.write_back(sch, innermost_rest.or(parts.panels).or(parts.blocks), dim)?;
             complete_at = None;
         }
-        let packable = |&(i, input): &(usize, &Input)| {
-            let as_columns = input.access.strides[view.column] == 1 && input.is_point;
-            as_columns && c.reuse(input) >= PACKING_REUSE && !self.is_prepared(i)
+        let as_columns = |&(i, input): &(usize, &Input)| {
+            input.access.strides[view.column] == 1 && input.is_point && !self.is_prepared(i)
         };
-        let packable = c.inputs.iter().enumerate().filter(packable).map(|(_, input)| input.read).collect();
-        draft.tiled.push(Tiled { block: self.block, complete_at, panel: place, packable });
+        let (packable, seldom): (Vec<_>, Vec<_>) =
+            c.inputs.iter().enumerate().filter(as_columns).map(|(_, i)| i).partition(|i| c.reuse(i) >= PACKING_REUSE);
+        let reads = |inputs: Vec<&Input>| inputs.iter().map(|i| i.read).collect();
+        let (packable, seldom) = (reads(packable), reads(seldom));
+        draft.tiled.push(Tiled { block: self.block, complete_at, panel: place, packable, seldom });
         Ok(())
     }
 
@@ -208,10 +210,15 @@ impl Plan<'_> {
         order.push(parts.loops[view.column]);
         order.extend(parts.quad);
         sch.reorder(&order)?;
-        match view.sliding {
-            Some(a) if c.axes[a].extent <= LONGEST_WINDOW => sch.unroll(parts.loops[a]),
-            _ => Ok(()),
+        let Some(sliding) = view.sliding else { return Ok(()) };
+        // All of a small window, so that what is read of it has constant places; else what slides.
+        let extent = |axes: &[usize]| axes.iter().map(|&a| c.axes[a].extent).product::<i64>();
+        let is_small = extent(&reductions) <= LONGEST_WINDOW && parts.slab.is_none() && parts.quad.is_none();
+        let window = if is_small { &reductions[..] } else { &[sliding] };
+        if extent(window) > LONGEST_WINDOW {
+            return Ok(());
         }
+        window.iter().filter(|&&a| c.axes[a].extent > 1).try_for_each(|&a| sch.unroll(parts.loops[a]))
     }
 
     fn shape(&self) -> TileShape {

@@ -1,0 +1,238 @@
+//! Padding along a vector: what is loaded in the lanes where comparisons of indices hold.
+//!
+//! ```text
+//! if_then_else(splat(1, 56) <= ramp(s, 1, 56), X[h * 56 + s - 1; 56], splat(0.0, 56))
+//! ```
+//!
+//! From lane to lane the sides come nearer by one, so that a comparison holds in the first lanes or in the last ones. How
+//! many those are is a constant, and so is the mask; or it is counted, and compared with the numbers of the lanes.
+
+use super::build::{Builder, Pieces, Shape};
+use super::code::{Elem, Inst, VReg, Width};
+use super::guard::is_condition;
+use super::narrow::is_narrow;
+use crate::codegen::facts::fails;
+use crate::ir::{BinOp, CmpOp};
+use crate::loopir::rewrite::{for_each_expr, reads_memory};
+use crate::loopir::{Affine, Arena, Expr, ExprId, Ty};
+use smallvec::SmallVec;
+
+/// The lanes of a register where a condition holds.
+#[derive(Clone, Copy, Debug)]
+enum Window {
+    /// By their bits.
+    Known(u16),
+    /// As a mask.
+    Mask(VReg),
+}
+
+/// One for each register of a vector.
+type Windows = SmallVec<[Window; 4]>;
+
+/// Is it a choice lane by lane between what is loaded and something that reads nothing, by comparisons of indices?
+pub(super) fn is_windowed(arena: &Arena, e: ExprId) -> bool {
+    let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
+    matches!(arena.expr(t), Expr::Load(..))
+        && !is_narrow(arena.dtype(t))
+        && Elem::of(arena.dtype(t)).is_some()
+        && !reads_memory(arena, o)
+        && !fails(arena, o)
+        && is_window(arena, c)
+}
+
+/// Is anything loaded in part by it?
+pub(super) fn has_windows(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::IfThenElse(c, ..) if arena.lanes(c) > 1));
+    found
+}
+
+fn is_window(arena: &Arena, c: ExprId) -> bool {
+    match arena.expr(c) {
+        Expr::Binary(BinOp::And, a, b) => is_window(arena, a) && is_window(arena, b),
+        Expr::Broadcast(c) => is_condition(arena, c),
+        Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, b) => {
+            let step = || Some(first_and_step(arena, a)?.1.checked_sub(first_and_step(arena, b)?.1)?.abs());
+            arena.dtype(a) == Ty::INDEX.dtype && !reads_memory(arena, c) && step().is_some_and(|n| n <= 1)
+        }
+        _ => false,
+    }
+}
+
+/// The first lane of an index, and what it grows by from lane to lane.
+fn first_and_step(arena: &Arena, e: ExprId) -> Option<(ExprId, i64)> {
+    match arena.expr(e) {
+        Expr::Ramp(first, step) => Some((first, step)),
+        Expr::Broadcast(all) => Some((all, 0)),
+        _ => None,
+    }
+}
+
+/// Counters of windows stay below this, whatever the loops around the region count.
+const FAR: i64 = 1 << 30;
+
+impl Builder<'_> {
+    /// What is loaded in some lanes, and something else in the others.
+    pub fn windowed(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
+        let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return None };
+        if !is_windowed(&self.kernel.arena, e) || self.guard.is_some() {
+            return None;
+        }
+        let windows = self.windows(c, shape)?;
+        let at = self.address(buffer, index)?;
+        let Shape { elem, width, n, last } = *shape;
+        let is_zero = self.constant_bits(o, elem) == Some(0);
+        let otherwise = if is_zero { Pieces::new() } else { self.expr(o)? };
+        let all = lanes_of(width, elem)?;
+        let mut out = Pieces::new();
+        for (i, window) in windows.into_iter().enumerate() {
+            let present = last.filter(|_| i + 1 == n);
+            let lanes = bits(present.unwrap_or(all));
+            let mask = match window {
+                Window::Known(known) if known & lanes == lanes => {
+                    out.push(self.load_piece(at, i, shape)?);
+                    continue;
+                }
+                Window::Known(known) => self.lane_mask(known & lanes, elem),
+                Window::Mask(mask) if present.is_none() && width != Width::Half => mask,
+                Window::Mask(mask) => {
+                    let lanes = self.lane_mask(lanes, elem);
+                    self.both(mask, lanes)
+                }
+            };
+            let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+            // Of 64 bits there is no masked load.
+            let loaded = if width == Width::Half { Width::X } else { width };
+            self.push(Inst::LoadMasked { dst, mask, mem, elem, width: loaded });
+            if is_zero {
+                out.push(dst);
+                continue;
+            }
+            let chosen = self.fresh();
+            self.push(Inst::Select { dst: chosen, mask, then: dst, otherwise: otherwise[i], elem, width });
+            out.push(chosen);
+        }
+        Some(out)
+    }
+
+    fn windows(&mut self, c: ExprId, shape: &Shape) -> Option<Windows> {
+        match self.kernel.arena.expr(c) {
+            Expr::Binary(BinOp::And, a, b) => {
+                let (a, b) = (self.windows(a, shape)?, self.windows(b, shape)?);
+                Some(a.into_iter().zip(b).map(|(a, b)| self.overlap(a, b, shape.elem)).collect())
+            }
+            Expr::Broadcast(all) => {
+                let mask = self.mask_of(all)?;
+                Some(Windows::from_elem(Window::Mask(mask), shape.n))
+            }
+            Expr::Compare(op, a, b) => self.compared_with_lanes(c, op, a, b, shape),
+            _ => None,
+        }
+    }
+
+    fn overlap(&mut self, a: Window, b: Window, elem: Elem) -> Window {
+        match (a, b) {
+            (Window::Known(a), Window::Known(b)) => Window::Known(a & b),
+            (Window::Mask(a), Window::Mask(b)) => Window::Mask(self.both(a, b)),
+            (Window::Known(u16::MAX), mask) | (mask, Window::Known(u16::MAX)) => mask,
+            (Window::Known(0), _) | (_, Window::Known(0)) => Window::Known(0),
+            (Window::Known(lanes), Window::Mask(mask)) | (Window::Mask(mask), Window::Known(lanes)) => {
+                let lanes = self.lane_mask(lanes, elem);
+                Window::Mask(self.both(mask, lanes))
+            }
+        }
+    }
+
+    fn compared_with_lanes(&mut self, c: ExprId, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Windows> {
+        let arena = &self.kernel.arena;
+        let ((a, x), (b, y)) = (first_and_step(arena, a)?, first_and_step(arena, b)?);
+        let (a, b) = (Affine::of(arena, a), Affine::of(arena, b));
+        // What is negative where it holds, in the first lane, and what it grows by.
+        let (mut first, step) = match op {
+            CmpOp::Lt | CmpOp::Le => (a.minus(&b), x - y),
+            _ => (b.minus(&a), y - x),
+        };
+        if matches!(op, CmpOp::Le | CmpOp::Ge) {
+            first.constant = first.constant.checked_sub(1)?;
+        }
+        let per_register = i64::from(lanes_of(shape.width, shape.elem)?);
+        let range = self.range_of(&first);
+        // Masks are those of a type's size.
+        let known = self.known(c).filter(|known| shape.elem.bytes() == 4 && known.len() == shape.n);
+        let mut masks = Pieces::new();
+        let mut windows = Windows::new();
+        for i in 0..shape.n {
+            let before = i as i64 * per_register;
+            if let Some(lanes) = range.and_then(|range| decided(range, step, before)) {
+                windows.push(Window::Known(lanes));
+                masks.push(NOTHING);
+                continue;
+            }
+            let mask = match (&known, step) {
+                (Some(known), _) => known[i],
+                (None, 0) => self.is_negative(&first)?,
+                (None, _) => self.mask_from(&first, step, before, shape)?,
+            };
+            windows.push(Window::Mask(mask));
+            masks.push(mask);
+        }
+        if known.is_none() && shape.elem.bytes() == 4 && masks.iter().any(|&m| m != NOTHING) {
+            self.remember(c, masks);
+        }
+        Some(windows)
+    }
+
+    /// Where a sum lies that only loops of the region change.
+    fn range_of(&self, sum: &Affine) -> Option<(i64, i64)> {
+        sum.terms.iter().try_fold((sum.constant, sum.constant), |(lo, hi), &(atom, c)| {
+            let change = c.checked_mul(self.extent(self.loop_of(atom)?) - 1)?;
+            Some((lo.checked_add(change.min(0))?, hi.checked_add(change.max(0))?))
+        })
+    }
+
+    /// The mask of the lanes `j` where `sum + step * (before + j)` is negative, for a step of 1 or -1.
+    fn mask_from(&mut self, sum: &Affine, step: i64, before: i64, shape: &Shape) -> Option<VReg> {
+        let (counter, op) = match step {
+            1 => (Affine::default().minus(sum), CmpOp::Gt),
+            _ => (sum.clone(), CmpOp::Lt),
+        };
+        let (stream, plus) = self.counter(&counter, Some(FAR))?;
+        let counted = self.fresh();
+        let plus = plus.checked_sub(i32::try_from(before).ok()?)?;
+        self.push(Inst::Counted { dst: counted, stream, plus });
+        let numbers = self.index_register(u128::from_le_bytes(std::array::from_fn(|i| i as u8)));
+        let width = match (shape.elem.bytes(), shape.width) {
+            (4, Width::Half) => Width::X,
+            (4, width) => width,
+            // As many numbers of half the size.
+            (_, width) if self.features.masks => width.half(),
+            _ => return None,
+        };
+        let dst = self.fresh_mask();
+        self.push(Inst::Compare { op, dst, a: counted, b: numbers, elem: Elem::I32, width });
+        Some(dst)
+    }
+}
+
+/// In the place of a mask that is not needed.
+const NOTHING: VReg = VReg(u32::MAX);
+
+/// The lanes where a sum is negative, if those are the same wherever in a range it lies in the first lane of all.
+fn decided((lo, hi): (i64, i64), step: i64, before: i64) -> Option<u16> {
+    let lanes = |first: i64| {
+        let holds = |j: i64| first.saturating_add(step * (before + j)) < 0;
+        (0..16).fold(0u16, |lanes, j| lanes | u16::from(holds(j)) << j)
+    };
+    (lanes(lo) == lanes(hi)).then_some(lanes(lo))
+}
+
+/// The lanes of a register.
+fn lanes_of(width: Width, elem: Elem) -> Option<u8> {
+    u8::try_from(width.bytes()? / elem.bytes()).ok()
+}
+
+/// The bits of the first lanes.
+fn bits(lanes: u8) -> u16 {
+    ((1u32 << lanes) - 1) as u16
+}

@@ -1,0 +1,57 @@
+//! Pads an operand where it is read.
+//!
+//! *When*: a block only chooses between an element and a constant, and a tiled block alone reads what it gives, as vectors,
+//! each element for few results. *What*: one schedule as it is, and one with the block inlined. *Why*: the copy may cost a good part of
+//! what is computed with it, and region code loads vectors in part. Where each element is used often, a copy is made once
+//! and conditions are computed for each use.
+//!
+//!     for h, w: P[h, w] = if_then_else(1 <= h and h < 57 and 1 <= w and w < 57, X[h - 1, w - 1], 0)
+//!     for h, w, r, s: Y[h, w] += P[h + r, w + s] * W[r, s]
+//!     # becomes
+//!     for h, w, r, s: Y[h, w] += if_then_else(1 <= h + r and …, X[h + r - 1, w + s - 1], 0) * W[r, s]
+
+use super::super::analysis::{is_spatial, live_block};
+use super::super::draft::{Draft, Tiled};
+use super::Rule;
+use crate::ir::{BlockId, BufferId, Expr, Func, Stmt};
+use crate::schedule::analysis::dependence::Scope;
+use crate::schedule::arg::Rv;
+use crate::schedule::error::ScheduleError;
+
+/// The rule.
+pub struct InlinePadding;
+
+impl Rule for InlinePadding {
+    fn name(&self) -> &'static str {
+        "inline_padding"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
+        let func = draft.sch.func(index);
+        let Some(padded) = padded_buffer(func, id) else { return Ok(vec![draft]) };
+        let scope = func.block_above(id.stmt()).unwrap_or(func.root);
+        let [consumer] = Scope::of(func, scope).consumers(id)[..] else { return Ok(vec![draft]) };
+        let reads = &func.block(consumer).reads;
+        let is_consumer = |t: &&Tiled| live_block(&draft.sch, t.block) == Some((index, consumer));
+        let is_padded = |&read: &usize| reads.get(read).is_some_and(|r| r.buffer == padded);
+        if !draft.tiled.iter().filter(is_consumer).any(|t| t.seldom.iter().any(is_padded)) {
+            return Ok(vec![draft]);
+        }
+        let mut inlined = draft.clone();
+        let offered = inlined.sch.compute_inline(block).is_ok();
+        Ok([draft].into_iter().chain(offered.then_some(inlined)).collect())
+    }
+}
+
+/// What a block writes that pads something.
+fn padded_buffer(func: &Func, block: BlockId) -> Option<BufferId> {
+    let node = func.block(block);
+    let &[inner] = &node.body[..] else { return None };
+    let Stmt::Store { buffer, value, .. } = func.get(inner) else { return None };
+    let arena = &func.arena;
+    let Expr::IfThenElse(_, then, otherwise) = arena.expr(*value) else { return None };
+    let is_load = matches!(arena.expr(then), Expr::Load(..));
+    let is_constant = matches!(arena.expr(otherwise), Expr::Int(_) | Expr::Float(_));
+    (is_spatial(func, block) && is_load && is_constant).then_some(*buffer)
+}
