@@ -1,5 +1,5 @@
-# A panel of B of 32 columns (64 KB) is read from the second-level cache by all rows, before the next; threads take panels.
-# decisions: [[64, 8], [16, 32]]
+# A panel of B of 64 columns (128 KB) is read from the second-level cache by all rows, before the next; threads take panels.
+# decisions: [[64, 8], [8, 64]]
 def schedule(sch):
     block = sch.get_block("C", "main")
     i, j, k = sch.get_loops(block)
