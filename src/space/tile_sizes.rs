@@ -16,6 +16,9 @@ pub struct TileShape {
     pub reduction: i64,
     /// Elements of a vector.
     pub lanes: i64,
+    /// Iterations of the reduction loop along which a window slides over the rows, if one does: each row that is loaded then
+    /// serves up to so many of them.
+    pub window: Option<i64>,
 }
 
 /// Numbers of rows that make a tile; larger ones leave no registers for a second vector.
@@ -30,6 +33,10 @@ const PER_CYCLE: f64 = 2.0;
 const TILE_CYCLES: f64 = 20.0;
 /// How much slower a tile is that does not fit the registers.
 const SPILL: f64 = 3.0;
+/// What a load takes that mostly begins within a cache line and ends in the next.
+const UNALIGNED: f64 = 1.5;
+/// Multiply-adds of rows that the code generator writes out, at most.
+const WRITTEN_OUT: i64 = 64;
 /// What it costs that tiles do not divide a loop, beside the smaller tile at its end: more code, and bounds to look at.
 const UNEVEN: f64 = 1.03;
 
@@ -70,10 +77,23 @@ impl TileShape {
 
     fn tile_cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
         let vectors = (columns + self.lanes - 1) / self.lanes;
-        let work = (rows * vectors).max(rows + vectors) as f64 / PER_CYCLE;
+        let loads = match self.window {
+            Some(window) => self.loads_of_window(machine, rows, vectors, window),
+            None => (rows + vectors) as f64,
+        };
+        let work = loads.max((rows * vectors) as f64) / PER_CYCLE;
         let fits = rows * vectors + vectors < machine.registers;
         let step = work.max(LATENCY) * if fits { 1.0 } else { SPILL };
         step * self.reduction as f64 + TILE_CYCLES
+    }
+
+    /// Loads in a step of the reduction where a window slides over the rows. They serve several steps if all of the window
+    /// is written out and the rows fit the registers beside the results.
+    fn loads_of_window(&self, machine: &Machine, rows: i64, vectors: i64, window: i64) -> f64 {
+        let loaded = (rows + window - 1) * vectors;
+        let is_shared = rows * self.reduction <= WRITTEN_OUT && rows * vectors + loaded + 2 <= machine.registers;
+        let loads = if is_shared { loaded as f64 / window as f64 } else { (rows * vectors) as f64 };
+        loads * UNALIGNED + 1.0
     }
 
     /// Pairs of positions in the two lists of choices, the most promising first.
@@ -113,16 +133,24 @@ mod tests {
 
     #[test]
     fn the_best_tile_keeps_the_multipliers_busy_and_fits_the_registers() {
-        let (rows, columns) = best(TileShape { rows: 128, columns: 128, reduction: 128, lanes: 16 });
+        let (rows, columns) = best(TileShape { rows: 128, columns: 128, reduction: 128, lanes: 16, window: None });
         assert_eq!((128 % rows, columns % 16), (0, 0));
         assert!(rows * columns / 16 >= 8 && rows * columns / 16 + columns / 16 < 32);
     }
 
     #[test]
     fn a_row_that_is_no_whole_number_of_vectors_stays_whole() {
-        let shape = TileShape { rows: 127, columns: 61, reduction: 93, lanes: 16 };
+        let shape = TileShape { rows: 127, columns: 61, reduction: 93, lanes: 16, window: None };
         assert_eq!(shape.column_choices(), [16, 32, 48, 61]);
         assert_eq!(best(shape).1, 61);
+    }
+
+    #[test]
+    fn rows_under_a_window_fit_the_registers_with_the_results() {
+        let shape = TileShape { rows: 56, columns: 56, reduction: 9, lanes: 16, window: Some(3) };
+        let (rows, columns) = best(shape);
+        let vectors = (columns + 15) / 16;
+        assert!(rows * vectors + (rows + 2) * vectors <= 32 && rows * vectors >= 8, "{rows} x {columns}");
     }
 
     #[test]

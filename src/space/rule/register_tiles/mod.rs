@@ -228,6 +228,7 @@ impl Plan<'_> {
             columns: c.axes[view.column].extent,
             reduction: c.of_kind(IterKind::Reduce).map(|a| c.axes[a].extent).product(),
             lanes: self.rule.machine.lanes(c.dtype),
+            window: view.sliding.map(|a| c.axes[a].extent),
         }
     }
 
