@@ -10,13 +10,11 @@ is so for all of them.
 """
 
 import argparse
-import json
 import math
-import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
+
+import runs
 
 SETTINGS = {
     "evolutionary": ["--strategy", "evolutionary"],
@@ -29,28 +27,20 @@ WORKLOADS = [
     "matmul", "matmul_512", "matmul_odd", "batch_matmul", "conv2d_nchw", "depthwise_conv2d", "gemv", "softmax",
     "layer_norm", "row_sum",
 ]
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def run(tvmr, workload, setting, seed, trials, extra):
+def run(binary, workload, setting, seed, trials, extra):
     """The seconds of each trial in order (none for failures), and what the run says of itself."""
     with tempfile.TemporaryDirectory() as work_dir:
-        command = [tvmr, "tune", str(ROOT / "workloads" / f"{workload}.tir"), "--trials", str(trials), "--seed",
-                   str(seed), "--work-dir", work_dir, "--format", "json", "--quiet", *SETTINGS[setting], *extra]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        document = runs.tvmr_tune(binary, workload, work_dir, "--trials", trials, "--seed", seed, *SETTINGS[setting], *extra)
         times = []
-        with open(pathlib.Path(work_dir) / "database_tuning_record.json", encoding="utf-8") as lines:
-            for line in lines:
-                _, (_, run_secs, _, _), context = json.loads(line)
-                if context.get("role", "trial") == "trial":
-                    # Times are by comparison with the best of their moment. Should that have been disturbed, they are
-                    # too good to be true: nothing is faster than its fastest batch.
-                    secs = max(run_secs[0], min(context["batch_secs"])) if run_secs else None
-                    times.append((context["trial"], secs))
-        # Lines are in the order in which results were checked.
-        return [secs for _, secs in sorted(times, key=lambda t: t[0])], json.loads(done.stdout)
+        for _, run_secs, context in runs.trials(work_dir):
+            # Times are by comparison with the best of their moment. Should that have been disturbed, they are too good
+            # to be true: nothing is faster than its fastest batch.
+            secs = max(run_secs[0], min(context["batch_secs"])) if run_secs else None
+            times.append((context["trial"], secs))
+    # Lines are in the order in which results were checked.
+    return [secs for _, secs in sorted(times, key=lambda t: t[0])], document
 
 
 def best_after(times, n):
@@ -70,7 +60,7 @@ def cell(value, digits=2):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--tvmr", default=str(ROOT / "target/release/tvmr"))
+    parser.add_argument("--tvmr", default=runs.BINARY)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--settings", default=",".join(SETTINGS))
     parser.add_argument("--seeds", type=int, default=5)
@@ -83,21 +73,21 @@ def main():
     print("| --- | --- |" + " --- |" * (len(points) + 3))
     overall = {s: {n: [] for n in points} for s in settings}
     for workload in args.workloads.split(","):
-        runs = {s: [] for s in settings}
+        found = {s: [] for s in settings}
         for seed in range(args.seeds):
             for setting in settings:
-                runs[setting].append(run(args.tvmr, workload, setting, seed, args.trials, extra))
-        best = min(best_after(times, args.trials) for all_runs in runs.values() for times, _ in all_runs)
+                found[setting].append(run(args.tvmr, workload, setting, seed, args.trials, extra))
+        best = min(best_after(times, args.trials) for all_runs in found.values() for times, _ in all_runs)
         if math.isinf(best):
             print(f"| {workload} | nothing to choose from |" + " |" * (len(points) + 3), flush=True)
             continue
         for setting in settings:
-            medians = [statistics.median(best_after(t, n) / best for t, _ in runs[setting]) for n in points]
+            medians = [statistics.median(best_after(t, n) / best for t, _ in found[setting]) for n in points]
             for n, m in zip(points, medians):
                 overall[setting][n].append(m)
-            within = statistics.median(first_within(t, best * 1.05) for t, _ in runs[setting])
-            seconds = statistics.median(s["elapsed_s"] for _, s in runs[setting])
-            share = statistics.median(s["breakdown_s"]["search"] / s["elapsed_s"] for _, s in runs[setting])
+            within = statistics.median(first_within(t, best * 1.05) for t, _ in found[setting])
+            seconds = statistics.median(s["elapsed_s"] for _, s in found[setting])
+            share = statistics.median(s["breakdown_s"]["search"] / s["elapsed_s"] for _, s in found[setting])
             print(f"| {workload} | {setting} | " + " | ".join(map(cell, medians))
                   + f" | {cell(within, 0)} | {seconds:.2f} | {share:.0%} |", flush=True)
     for setting in settings:

@@ -10,58 +10,34 @@ found a faster program. `--options` are further options of tune, such as `--no-s
 """
 
 import argparse
-import json
-import math
-import pathlib
 import shlex
 import statistics
-import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import runs
 
-
-def output(command):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{shlex.join(str(c) for c in command)}\n{done.stderr}")
-    return json.loads(done.stdout)
-
-
-def fastest(tvmr, program, check, *what):
-    return output([tvmr, "bench", program, *what, "--format", "json", *([] if check else ["--quiet", "--no-check"])])["min_us"]
-
-
-def compare(tvmr, name, trials, rounds, options):
-    program = ROOT / "workloads" / f"{name}.tir"
-    schedule = ROOT / "workloads" / "schedules" / f"{name}.py"
+def compare(binary, name, trials, rounds, options):
     with tempfile.TemporaryDirectory() as work_dir:
-        tune = [tvmr, "tune", program, "--trials", trials, "--work-dir", work_dir, "--format", "json", "--quiet", *options]
-        seconds = output(tune)["elapsed_s"]
-        tuned, by_hand = [], []
-        for i in range(rounds):
-            turns = [
-                lambda: tuned.append(fastest(tvmr, program, i == 0, "--best", "--work-dir", work_dir)),
-                lambda: by_hand.append(fastest(tvmr, program, i == 0, "--trace", schedule)),
-            ]
-            # Whoever comes second finds the clock where the other left it.
-            for turn in turns if i % 2 else reversed(turns):
-                turn()
+        seconds = runs.tvmr_tune(binary, name, work_dir, "--trials", trials, *options)["elapsed_s"]
+        sides = [["--best", "--work-dir", work_dir], runs.schedule(name)]
+        for side in sides:
+            runs.tvmr_bench(binary, runs.program(name), *side)
+        turn = lambda side: lambda: runs.tvmr_bench(binary, runs.program(name), *side, check=False)["min_us"]
+        tuned, by_hand = runs.in_turns([turn(side) for side in sides], rounds)
     ratio = statistics.median(h / t for h, t in zip(by_hand, tuned))
     return statistics.median(tuned), statistics.median(by_hand), ratio, seconds
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tvmr", default=str(ROOT / "target" / "release" / "tvmr"))
+    parser.add_argument("--tvmr", default=runs.BINARY)
     parser.add_argument("--workloads", help="separated by commas")
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--options", default="", help="further options of tune, separated by spaces")
     args = parser.parse_args()
-    names = sorted(p.stem for p in (ROOT / "workloads" / "schedules").glob("*.py"))
-    names = [n for n in names if (ROOT / "workloads" / f"{n}.tir").exists()]
+    names = sorted(p.stem for p in (runs.ROOT / "workloads" / "schedules").glob("*.py"))
+    names = [n for n in names if runs.program(n).exists()]
     if args.workloads:
         names = args.workloads.split(",")
     ratios = []
@@ -70,8 +46,7 @@ def main():
         tuned, by_hand, ratio, seconds = compare(args.tvmr, name, args.trials, args.rounds, shlex.split(args.options))
         ratios.append(ratio)
         print(f"{name:<18} {tuned:>12.2f} {by_hand:>12.2f} {ratio:>6.2f} {seconds:>8.2f}", flush=True)
-    mean = math.exp(statistics.mean(math.log(r) for r in ratios))
-    print(f"geometric mean {mean:.2f}, least {min(ratios):.2f}")
+    print(f"geometric mean {runs.geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ import sys
 import time
 import venv
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from runs import ROOT, geometric_mean, in_turns, program, schedule, tvmr, tvmr_bench, tvmr_tune  # noqa: E402, F401
+
 CACHE = pathlib.Path.home() / ".cache" / "tvmr-peers"
 # Each list is one run of pip; those after the second may fail, which costs the peers that need them.
 PACKAGES = [
@@ -54,32 +56,6 @@ def openblas_threads(n):
     return numpy
 
 
-# ---- tvmr ------------------------------------------------------------------------------------------------------
-
-
-def program(name):
-    return ROOT / "workloads" / f"{name}.tir"
-
-
-def schedule(name):
-    """Arguments that name the workload's schedule, if it has one."""
-    path = ROOT / "workloads" / "schedules" / f"{name}.py"
-    return ["--trace", path] if path.exists() else []
-
-
-def tvmr(binary, *arguments):
-    run = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True)
-    if run.returncode != 0:
-        sys.exit(f"tvmr {' '.join(map(str, arguments))}: exit code {run.returncode}\n{run.stderr.strip()}")
-    return run.stdout
-
-
-def tvmr_bench(binary, path, *arguments, check=True):
-    """The document of `tvmr bench`."""
-    unchecked = [] if check else ["--no-check", "--quiet"]
-    return json.loads(tvmr(binary, "bench", path, "--format", "json", *arguments, *unchecked))
-
-
 # ---- timing ----------------------------------------------------------------------------------------------------
 
 
@@ -112,19 +88,6 @@ def least_python_us(run, n):
     """The fastest batch by the clock, as tvmr reports its fastest: for calls that no busy machine leaves alone."""
     batch(run, 2 * n, time.perf_counter)
     return 1e6 * min(batch(run, n, time.perf_counter) for _ in range(BATCHES))
-
-
-def in_turns(sides, rounds):
-    """Calls each side once a round; a list of results for each.
-
-    Whoever comes second finds the clock where the other left it, so the order alternates.
-    """
-    results = [[] for _ in sides]
-    for i in range(rounds):
-        order = list(range(len(sides)))
-        for k in order if i % 2 == 0 else reversed(order):
-            results[k].append(sides[k]())
-    return results
 
 
 def summary(ours, theirs):

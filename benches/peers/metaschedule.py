@@ -11,10 +11,8 @@ What TVM found is kept in ~/.cache/tvmr-peers/tuned; with --reuse it is not tune
 """
 import argparse
 import json
-import math
 import pathlib
 import statistics
-import sys
 import tempfile
 import time
 
@@ -52,12 +50,9 @@ class Module:
 def tune_tvmr(binary, name, trials, seed, work):
     """Seconds that tuning takes, and the whole command."""
     start = time.perf_counter()
-    printed = harness.tvmr(
-        binary, "tune", harness.program(name), "--trials", trials, "--threads", 1, "--jobs", 1, "--seed", seed,
-        "--work-dir", work, "--format", "json", "--quiet",
-    )  # fmt: skip
-    seconds = time.perf_counter() - start
-    return {"tuning_s": json.loads(printed)["elapsed_s"], "command_s": seconds}
+    options = ["--trials", trials, "--threads", 1, "--jobs", 1, "--seed", seed]
+    tuned = harness.tvmr_tune(binary, name, work, *options)
+    return {"tuning_s": tuned["elapsed_s"], "command_s": time.perf_counter() - start}
 
 
 def compare(binary, name, seed, args):
@@ -94,10 +89,6 @@ def call_overhead(binary):
     return mine, tvm_kernels.timer(tvm_kernels.build(module)[0], module)()
 
 
-def geometric_mean(values):
-    return math.exp(statistics.mean(math.log(value) for value in values))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tvmr")
@@ -129,9 +120,9 @@ def main():
             f"({min(r['ratio'] for r in runs):.2f} to {max(r['ratio'] for r in runs):.2f})"
         )
     means = {
-        "kernels": geometric_mean([r["ratio"] for r in results]),
-        "tuning": geometric_mean([r["peer_tuning_s"] / r["tvmr_tuning_s"] for r in results]),
-        "commands": geometric_mean([r["peer_command_s"] / r["tvmr_command_s"] for r in results]),
+        "kernels": harness.geometric_mean([r["ratio"] for r in results]),
+        "tuning": harness.geometric_mean([r["peer_tuning_s"] / r["tvmr_tuning_s"] for r in results]),
+        "commands": harness.geometric_mean([r["peer_command_s"] / r["tvmr_command_s"] for r in results]),
     }
     say(f"geometric means: kernels {means['kernels']:.2f}, tuning {means['tuning']:.0f}, commands {means['commands']:.0f}")
     if args.json:

@@ -1,0 +1,64 @@
+"""What the scripts share that run tvmr: where workloads are, its commands, and timing in turns."""
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BINARY = ROOT / "target" / "release" / "tvmr"
+
+
+def program(name):
+    return ROOT / "workloads" / f"{name}.tir"
+
+
+def schedule(name):
+    """Arguments that name the workload's schedule, if it has one."""
+    path = ROOT / "workloads" / "schedules" / f"{name}.py"
+    return ["--trace", path] if path.exists() else []
+
+
+def tvmr(binary, *arguments):
+    run = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"tvmr {' '.join(map(str, arguments))}: exit code {run.returncode}\n{run.stderr.strip()}")
+    return run.stdout
+
+
+def tvmr_tune(binary, name, work_dir, *options):
+    """The document of `tvmr tune`."""
+    return json.loads(tvmr(binary, "tune", program(name), "--work-dir", work_dir, "--format", "json", "--quiet", *options))
+
+
+def tvmr_bench(binary, path, *arguments, check=True):
+    """The document of `tvmr bench`."""
+    unchecked = [] if check else ["--no-check", "--quiet"]
+    return json.loads(tvmr(binary, "bench", path, "--format", "json", *arguments, *unchecked))
+
+
+def trials(work_dir):
+    """The trace, the seconds (none of failures) and the context of each trial that a database has, as they were checked."""
+    with open(pathlib.Path(work_dir) / "database_tuning_record.json", encoding="utf-8") as lines:
+        for line in lines:
+            _, (trace, run_secs, _, _), context = json.loads(line)
+            if context.get("role", "trial") == "trial":
+                yield trace, run_secs, context
+
+
+def in_turns(sides, rounds):
+    """Calls each side once a round; a list of results for each.
+
+    Whoever comes second finds the clock where the other left it, so the order alternates.
+    """
+    results = [[] for _ in sides]
+    for i in range(rounds):
+        order = list(range(len(sides)))
+        for k in order if i % 2 == 0 else reversed(order):
+            results[k].append(sides[k]())
+    return results
+
+
+def geometric_mean(values):
+    return math.exp(statistics.mean(map(math.log, values)))
