@@ -22,8 +22,7 @@ def compare(binary, name, trials, rounds, options):
         sides = [["--best", "--work-dir", work_dir], runs.schedule(name)]
         for side in sides:
             runs.tvmr_bench(binary, runs.program(name), *side)
-        turn = lambda side: lambda: runs.tvmr_bench(binary, runs.program(name), *side, check=False)["min_us"]
-        tuned, by_hand = runs.in_turns([turn(side) for side in sides], rounds)
+        tuned, by_hand = runs.bench_in_turns(binary, name, sides, rounds, "min_us")
     ratio = statistics.median(h / t for h, t in zip(by_hand, tuned))
     return statistics.median(tuned), statistics.median(by_hand), ratio, seconds
 

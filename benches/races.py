@@ -20,6 +20,8 @@ WORKLOADS = [
     "matmul", "matmul_512", "matmul_odd", "batch_matmul", "conv2d_nchw", "depthwise_conv2d", "gemv", "softmax",
     "layer_norm",
 ]
+
+
 def looked_fastest(work_dir):
     """The trace of the trial whose own batches were the fastest."""
     timed = [(statistics.median(c["batch_secs"]), trace) for trace, secs, c in runs.trials(work_dir) if secs and c["batch_secs"]]
@@ -34,8 +36,7 @@ def compare(binary, workload, seed, trials, rounds):
         trace = pathlib.Path(work_dir) / "trace.json"
         trace.write_text(json.dumps(looked_fastest(work_dir)))
         sides = [["--best", "--work-dir", work_dir], ["--trace", trace]]
-        turn = lambda side: lambda: runs.tvmr_bench(binary, runs.program(workload), *side, check=False)["us"]
-        us = runs.in_turns([turn(side) for side in sides], rounds)
+        us = runs.bench_in_turns(binary, workload, sides, rounds)
         return elapsed, statistics.median(b / a for a, b in zip(*us))
 
 

@@ -8,6 +8,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BINARY = ROOT / "target" / "release" / "tvmr"
+# What tuning is compared on, with TVM and between strategies.
+TUNED = [
+    "matmul", "matmul_512", "matmul_1024", "matmul_relu", "linear0", "batch_matmul", "conv2d_nchw", "depthwise_conv2d",
+    "softmax", "layer_norm", "row_sum", "matmul_odd", "gemv",
+]
 
 
 def program(name):
@@ -58,6 +63,12 @@ def in_turns(sides, rounds):
         for k in order if i % 2 == 0 else reversed(order):
             results[k].append(sides[k]())
     return results
+
+
+def bench_in_turns(binary, name, sides, rounds, field="us"):
+    """Benchmarks a workload with the arguments of each side, in turns; a list of times for each."""
+    turn = lambda side: lambda: tvmr_bench(binary, program(name), *side, check=False)[field]
+    return in_turns([turn(side) for side in sides], rounds)
 
 
 def geometric_mean(values):

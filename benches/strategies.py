@@ -14,10 +14,6 @@ import tempfile
 
 import runs
 
-WORKLOADS = [
-    "matmul", "matmul_512", "matmul_1024", "matmul_relu", "linear0", "batch_matmul", "conv2d_nchw", "depthwise_conv2d",
-    "softmax", "layer_norm", "row_sum", "matmul_odd", "gemv",
-]
 STRATEGIES = ["evolutionary", "random"]
 
 
@@ -31,15 +27,14 @@ def compare(binary, workload, seed, trials, rounds):
             runs.tvmr_tune(binary, workload, where[1], *options, "--strategy", strategy)
             sides.append(["--best", *where])
             programs.append(runs.tvmr(binary, "apply-best", runs.program(workload), *where, "--quiet"))
-        turn = lambda side: lambda: runs.tvmr_bench(binary, runs.program(workload), *side, check=False)["us"]
-        us = runs.in_turns([turn(side) for side in sides], rounds)
+        us = runs.bench_in_turns(binary, workload, sides, rounds)
         return *(statistics.median(u) for u in us), programs[0] == programs[1]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--tvmr", default=runs.BINARY)
-    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--workloads", default=",".join(runs.TUNED))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--trials", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)

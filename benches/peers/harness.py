@@ -9,7 +9,7 @@ import time
 import venv
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from runs import ROOT, geometric_mean, in_turns, program, schedule, tvmr, tvmr_bench, tvmr_tune  # noqa: E402, F401
+from runs import ROOT, TUNED, geometric_mean, in_turns, program, schedule, tvmr, tvmr_bench, tvmr_tune  # noqa: E402, F401
 
 CACHE = pathlib.Path.home() / ".cache" / "tvmr-peers"
 # Each list is one run of pip; those after the second may fail, which costs the peers that need them.

@@ -18,21 +18,6 @@ import time
 
 import harness
 
-WORKLOADS = [
-    "matmul",
-    "matmul_512",
-    "matmul_1024",
-    "matmul_relu",
-    "linear0",
-    "batch_matmul",
-    "conv2d_nchw",
-    "depthwise_conv2d",
-    "softmax",
-    "layer_norm",
-    "row_sum",
-    "matmul_odd",
-    "gemv",
-]
 # A call of this takes as long as a call.
 ONE_NUMBER = """
 @tvm.script.ir_module
@@ -109,7 +94,7 @@ def main():
     say(f"{'':<18} {'tuning, s (command)':>33}   {'kernel, µs':>21}")
     say(f"{'':<18} {'tvmr':>14} {'TVM':>18}   {'tvmr':>10} {'TVM':>10}   ratio")
     results = []
-    for name in args.workloads or WORKLOADS:
+    for name in args.workloads or harness.TUNED:
         runs = [compare(binary, name, args.seed + k, args) for k in range(args.runs)]
         m = {key: statistics.median(run[key] for run in runs) for key in runs[0] if key not in ("seed", "ratio_range")}
         results.append({"workload": name, **m, "runs": runs})
