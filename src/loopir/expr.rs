@@ -222,6 +222,15 @@ impl Arena {
         }
     }
 
+    /// The first lane of an index, and what it grows by from lane to lane, if that is the same for all.
+    pub fn first_and_step(&self, e: ExprId) -> Option<(ExprId, i64)> {
+        match self.expr(e) {
+            Expr::Ramp(first, step) => Some((first, step)),
+            Expr::Broadcast(all) => Some((all, 0)),
+            _ => (self.lanes(e) == 1).then_some((e, 0)),
+        }
+    }
+
     /// The variable, if the expression is one.
     pub fn as_var(&self, e: ExprId) -> Option<VarId> {
         match self.expr(e) {

@@ -217,7 +217,7 @@ impl Simplifier {
     /// Where `a - b` lies in any lane.
     fn difference_of_lanes(&mut self, arena: &Arena, a: ExprId, b: ExprId) -> Option<Range> {
         let last = i64::from(arena.lanes(a)) - 1;
-        let ((a, x), (b, y)) = (first_and_step(arena, a)?, first_and_step(arena, b)?);
+        let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
         let first = self.difference(arena, a, b)?;
         let grown = x.checked_sub(y)?.checked_mul(last)?;
         first.plus(Range { lo: grown.min(0), hi: grown.max(0) }).known()
@@ -318,15 +318,6 @@ impl Simplifier {
         }
         let rest = rest.to_expr(arena);
         Some(arena.binary(BinOp::FloorMod, rest, b))
-    }
-}
-
-/// The first lane of an index, and what it grows by from lane to lane.
-fn first_and_step(arena: &Arena, e: ExprId) -> Option<(ExprId, i64)> {
-    match arena.expr(e) {
-        Expr::Ramp(first, step) => Some((first, step)),
-        Expr::Broadcast(all) => Some((all, 0)),
-        _ => (arena.lanes(e) == 1).then_some((e, 0)),
     }
 }
 

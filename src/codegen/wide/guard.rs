@@ -36,6 +36,19 @@ pub(super) fn is_condition(arena: &Arena, c: ExprId) -> bool {
     }
 }
 
+/// What is negative where a comparison by order holds.
+pub(super) fn negative_where(arena: &Arena, op: CmpOp, a: ExprId, b: ExprId) -> Option<Affine> {
+    let (a, b) = (Affine::of(arena, a), Affine::of(arena, b));
+    let mut difference = match op {
+        CmpOp::Lt | CmpOp::Le => a.minus(&b),
+        _ => b.minus(&a),
+    };
+    if matches!(op, CmpOp::Le | CmpOp::Ge) {
+        difference.constant = difference.constant.checked_sub(1)?;
+    }
+    Some(difference)
+}
+
 impl Builder<'_> {
     /// The value of a choice that all lanes share.
     pub fn guarded(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
@@ -80,15 +93,7 @@ impl Builder<'_> {
                 self.both(a, b)
             }
             Expr::Compare(op, a, b) => {
-                let (a, b) = (Affine::of(&self.kernel.arena, a), Affine::of(&self.kernel.arena, b));
-                // Negative where it holds.
-                let mut difference = match op {
-                    CmpOp::Lt | CmpOp::Le => a.minus(&b),
-                    _ => b.minus(&a),
-                };
-                if matches!(op, CmpOp::Le | CmpOp::Ge) {
-                    difference.constant = difference.constant.checked_sub(1)?;
-                }
+                let difference = negative_where(&self.kernel.arena, op, a, b)?;
                 self.is_negative(&difference)?
             }
             _ => return None,

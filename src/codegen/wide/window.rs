@@ -9,7 +9,7 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
-use super::guard::is_condition;
+use super::guard::{is_condition, negative_where};
 use super::narrow::is_narrow;
 use crate::codegen::facts::fails;
 use crate::ir::{BinOp, CmpOp};
@@ -52,19 +52,10 @@ fn is_window(arena: &Arena, c: ExprId) -> bool {
         Expr::Binary(BinOp::And, a, b) => is_window(arena, a) && is_window(arena, b),
         Expr::Broadcast(c) => is_condition(arena, c),
         Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, b) => {
-            let step = || Some(first_and_step(arena, a)?.1.checked_sub(first_and_step(arena, b)?.1)?.abs());
+            let step = || Some(arena.first_and_step(a)?.1.checked_sub(arena.first_and_step(b)?.1)?.abs());
             arena.dtype(a) == Ty::INDEX.dtype && !reads_memory(arena, c) && step().is_some_and(|n| n <= 1)
         }
         _ => false,
-    }
-}
-
-/// The first lane of an index, and what it grows by from lane to lane.
-fn first_and_step(arena: &Arena, e: ExprId) -> Option<(ExprId, i64)> {
-    match arena.expr(e) {
-        Expr::Ramp(first, step) => Some((first, step)),
-        Expr::Broadcast(all) => Some((all, 0)),
-        _ => None,
     }
 }
 
@@ -146,16 +137,10 @@ impl Builder<'_> {
 
     fn compared_with_lanes(&mut self, c: ExprId, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Windows> {
         let arena = &self.kernel.arena;
-        let ((a, x), (b, y)) = (first_and_step(arena, a)?, first_and_step(arena, b)?);
-        let (a, b) = (Affine::of(arena, a), Affine::of(arena, b));
+        let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
         // What is negative where it holds, in the first lane, and what it grows by.
-        let (mut first, step) = match op {
-            CmpOp::Lt | CmpOp::Le => (a.minus(&b), x - y),
-            _ => (b.minus(&a), y - x),
-        };
-        if matches!(op, CmpOp::Le | CmpOp::Ge) {
-            first.constant = first.constant.checked_sub(1)?;
-        }
+        let first = negative_where(arena, op, a, b)?;
+        let step = if matches!(op, CmpOp::Lt | CmpOp::Le) { x - y } else { y - x };
         let per_register = i64::from(lanes_of(shape.width, shape.elem)?);
         let range = self.range_of(&first);
         // Masks are those of a type's size.
