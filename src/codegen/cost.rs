@@ -161,7 +161,7 @@ impl Costs {
             Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) => 0.2 * registers,
             Expr::IfThenElse(..) => 0.5,
             Expr::Reinterpret(_) => 0.0,
-            Expr::Cast(_) => 0.3 * registers,
+            Expr::Cast(_) | Expr::Lookup(..) => 0.3 * registers,
             Expr::Dot4(..) => 0.15 * registers,
             Expr::Load(..) => 0.15 * registers,
             Expr::Pack(_) => 0.4 * lanes,

@@ -43,6 +43,7 @@ pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
             | Expr::IfThenElse(..)
             | Expr::Dot4(..)
             | Expr::Pack(_)
+            | Expr::Lookup(..)
             | Expr::Reduce(..) => cost += 1,
             Expr::Int(_)
             | Expr::Float(_)

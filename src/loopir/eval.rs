@@ -204,6 +204,14 @@ impl Machine<'_> {
                 (0..ty.lanes as i64).map(|lane| Const::Int(ty.dtype.wrap(at(lane)))).collect()
             }
             Expr::Pack(list) => arena.list(list).iter().map(|&a| Ok(self.expr(a)?[0])).collect::<Result<_, _>>()?,
+            Expr::Lookup(index, table) => {
+                let mut constants = Vec::new();
+                for &c in arena.list(table) {
+                    constants.push(self.expr(c)?[0]);
+                }
+                let low = constants.len() - 1;
+                self.expr(index)?.into_iter().map(|i| constants[int_of(i) as usize & low]).collect()
+            }
             Expr::Extract(a, lane) => vec![self.expr(a)?[lane as usize]],
             Expr::Reduce(op, a) => {
                 let lanes = self.expr(a)?;

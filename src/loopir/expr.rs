@@ -117,6 +117,9 @@ pub enum Expr {
     Ramp(ExprId, i64),
     /// The vector of these scalars.
     Pack(ExprList),
+    /// In each lane that of the scalar constants which the low bits of an integer number. There are a power of two of them,
+    /// of 32 or 64 bits.
+    Lookup(ExprId, ExprList),
     /// One lane of a vector.
     Extract(ExprId, u16),
     /// All lanes of a vector combined into a scalar by an associative operator, in an unspecified order.
@@ -258,6 +261,7 @@ impl Arena {
             | Expr::Load(_, a)
             | Expr::Broadcast(a)
             | Expr::Ramp(a, _)
+            | Expr::Lookup(a, _)
             | Expr::Extract(a, _)
             | Expr::Reduce(_, a) => f(a),
             Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
@@ -399,6 +403,10 @@ impl Arena {
             Expr::Ramp(a, stride) => {
                 let (x, lanes) = (f(self, a), self.lanes(e));
                 if x == a { e } else { self.ramp(x, stride, lanes) }
+            }
+            Expr::Lookup(a, table) => {
+                let x = f(self, a);
+                if x == a { e } else { self.lookup_in(table, x) }
             }
             Expr::Extract(a, lane) => {
                 let x = f(self, a);

@@ -1,6 +1,6 @@
 //! Expressions from their operands: checked, folded where they are constant, and interned.
 
-use super::expr::{Arena, Expr, ExprId, Ty};
+use super::expr::{Arena, Expr, ExprId, ExprList, Ty};
 use super::kernel::BufferId;
 use super::rewrite::reads_memory;
 use crate::ir::op::ResultType;
@@ -239,6 +239,27 @@ impl Arena {
         self.intern(Expr::Dot4(acc, a, b), ty)
     }
 
+    /// In each lane of `index` the constant that its low bits number.
+    pub fn lookup(&mut self, table: &[ExprId], index: ExprId) -> ExprId {
+        assert!(is_table(self, table), "a table has a power of two of constants of one type, of 32 or 64 bits");
+        assert!(self.dtype(index).is_integer(), "a table is indexed by integers");
+        let table = self.intern_list(table);
+        self.lookup_in(table, index)
+    }
+
+    pub(super) fn lookup_in(&mut self, table: ExprList, index: ExprId) -> ExprId {
+        let constants = self.list(table);
+        let dtype = self.dtype(constants[0]);
+        match self.expr(index) {
+            Expr::Int(i) => constants[i as usize & (constants.len() - 1)],
+            Expr::Broadcast(i) => {
+                let (scalar, lanes) = (self.lookup_in(table, i), self.lanes(index));
+                self.broadcast(scalar, lanes)
+            }
+            _ => self.intern(Expr::Lookup(index, table), self.ty(index).with_dtype(dtype)),
+        }
+    }
+
     /// A choice in each lane, both sides evaluated. A scalar condition chooses for all lanes.
     pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         let ty = self.ty(then);
@@ -369,6 +390,14 @@ pub fn can_reinterpret(from: Ty, to: DType) -> bool {
         return matches!(to.bytes(), 4 | 8);
     }
     from.dtype.is_integer() && to.is_integer() && from.bytes().is_multiple_of(to.bytes())
+}
+
+/// Can the low bits of an integer number these: constants of 32 or 64 bits, a power of two of them?
+pub fn is_table(arena: &Arena, constants: &[ExprId]) -> bool {
+    let is_constant = |&c: &ExprId| matches!(arena.expr(c), Expr::Int(_) | Expr::Float(_));
+    constants.len().is_power_of_two()
+        && constants.iter().all(|c| is_constant(c) && arena.ty(*c) == arena.ty(constants[0]))
+        && matches!(arena.dtype(constants[0]).bytes(), 4 | 8)
 }
 
 /// `acc` with the products of the four bytes of `a`, unsigned, and of `b`, signed.

@@ -3,7 +3,7 @@
 
 use super::expr::{ExprId, LocalId, Ty, VarId};
 use super::kernel::{Access, BufferId, Kernel, Placement};
-use super::operators::can_reinterpret;
+use super::operators::{can_reinterpret, is_table};
 use super::print::{binary_name, binary_token};
 use super::stmt::{Body, Failure, For, Hints, Iterations, LoopKind, Stmt, StmtId};
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic, Symbol};
@@ -539,6 +539,15 @@ impl Parser {
                 }
                 Ok(self.kernel.arena.dot4(acc, a, b))
             }
+            ("lookup", &[index, ref table @ ..]) => {
+                if table.is_empty() || !is_table(arena, table) {
+                    return self.error("a table has a power of two of constants of one type, of 32 or 64 bits");
+                }
+                if !arena.dtype(index).is_integer() {
+                    return self.error("a table is indexed by integers");
+                }
+                Ok(arena.lookup(table, index))
+            }
             ("pack", items) => Ok(arena.pack(items)),
             _ => match Intrinsic::from_name(name) {
                 Some(f) if f.arity() == args.len() => Ok(arena.call(f, &args)),
@@ -582,6 +591,7 @@ mod tests {
       check i * (j + 1) < 4000 else out_of_bounds(C)
       T[j] = if_then_else(i >= 1, A[(i - 1) * 128], exp(2.5)) + reduce(add, acc)
       T[j % 4 + i // 3] = select(j < 2, cast(float32, cast(int32, j) * int32(7)), extract(acc, 3))
+      T[2] = lookup(i, 0.5, 1.5) + extract(lookup(ramp(j, 3, 4), 1.0, 2.0, 4.0, 8.0), 2)
       T[0] = extract(select(ramp(j, 2, 4) < splat(i, 4), acc, pack(A[0], A[1], A[2], 1.5e-10)), 1)
     }
   }

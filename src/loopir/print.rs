@@ -317,6 +317,16 @@ impl Printer<'_> {
                 self.out.push_str("pack");
                 self.args(arena.list(list))
             }
+            Expr::Lookup(index, table) => {
+                self.out.push_str("lookup(");
+                self.expr(index, 0)?;
+                for &c in arena.list(table) {
+                    self.out.push_str(", ");
+                    self.expr(c, 0)?;
+                }
+                self.out.push(')');
+                Ok(())
+            }
             Expr::Extract(a, lane) => {
                 self.out.push_str("extract(");
                 self.expr(a, 0)?;

@@ -215,6 +215,7 @@ impl Ranges {
             | Expr::Broadcast(_)
             | Expr::Ramp(..)
             | Expr::Pack(_)
+            | Expr::Lookup(..)
             | Expr::Extract(..)
             | Expr::Reduce(..) => whole,
         };

@@ -238,6 +238,7 @@ impl Verifier<'_> {
             | Expr::Broadcast(_)
             | Expr::Ramp(..)
             | Expr::Pack(_)
+            | Expr::Lookup(..)
             | Expr::Extract(..)
             | Expr::Reduce(..) => {}
         });

@@ -185,6 +185,7 @@ impl Widener<'_> {
             | Expr::Broadcast(_)
             | Expr::Ramp(..)
             | Expr::Pack(_)
+            | Expr::Lookup(..)
             | Expr::Extract(..)
             | Expr::Reinterpret(_)
             | Expr::Dot4(..)

@@ -122,6 +122,7 @@ impl Emitter<'_, '_> {
                 let lanes: Vec<Value> = arena.list(list).iter().map(|&a| self.expr(a).single()).collect();
                 self.pack(ty, &lanes)
             }
+            Expr::Lookup(index, table) => self.lookup(index, table, ty),
             Expr::Extract(a, lane) => {
                 let x = self.expr(a);
                 Val::scalar(ty.dtype, self.lane(&x, lane))

@@ -16,8 +16,9 @@ use crate::codegen::wide::{RegionArg, Regions};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{Affine, BufferId, Expr, ExprId, For, Kernel, Stmt, StmtId, Ty, VarId};
+use crate::loopir::{Affine, BufferId, Expr, ExprId, ExprList, For, Kernel, Stmt, StmtId, Ty, VarId};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use cranelift_module::DataDescription;
 use hashbrown::HashMap;
 
 /// A link of a pointer chain.
@@ -167,6 +168,43 @@ fn depth(kernel: &Kernel, atom: ExprId, order: &[u32]) -> u32 {
 }
 
 impl Emitter<'_, '_> {
+    /// What each lane of an index numbers, from the module's data.
+    pub(super) fn lookup(&mut self, index: ExprId, table: ExprList, ty: Ty) -> Val {
+        let arena = &self.kernel.arena;
+        let constants = arena.list(table);
+        let (low, scalar) = (constants.len() as i64 - 1, scalar_type(ty.dtype));
+        let bits = |&c: &ExprId| match (arena.expr(c), scalar) {
+            (Expr::Float(bits), types::F32) => u64::from((f64::from_bits(bits) as f32).to_bits()),
+            (Expr::Float(bits), _) => bits,
+            (Expr::Int(v), _) => v as u64,
+            _ => unreachable!("tables are of constants"),
+        };
+        let bytes: Vec<u8> =
+            constants.iter().flat_map(|c| bits(c).to_le_bytes()[..ty.dtype.bytes()].to_vec()).collect();
+        let Emitter { shared, module, .. } = self;
+        let data = *shared.tables.entry(table).or_insert_with(|| {
+            let id = module.declare_anonymous_data(false, false).expect("data without a name clashes with none");
+            let mut contents = DataDescription::new();
+            contents.set_align(ty.dtype.bytes() as u64);
+            contents.define(bytes.into());
+            module.define_data(id, &contents).expect("data is defined once");
+            id
+        });
+        let place = self.module.declare_data_in_func(data, self.b.func);
+        let base = self.b.ins().symbol_value(types::I64, place);
+        let index = self.expr(index);
+        let mut lanes = Parts::new();
+        for lane in 0..ty.lanes {
+            let i = self.lane(&index, lane);
+            let i = if self.b.func.dfg.value_type(i) == types::I64 { i } else { self.b.ins().uextend(types::I64, i) };
+            let i = self.b.ins().band_imm_u(i, low);
+            let offset = self.b.ins().imul_imm_u(i, ty.dtype.bytes() as i64);
+            let address = self.b.ins().iadd(base, offset);
+            lanes.push(self.b.ins().load(scalar, FLAGS, address, 0));
+        }
+        if ty.lanes == 1 { Val::scalar(ty.dtype, lanes[0]) } else { self.pack(ty, &lanes) }
+    }
+
     /// Computes before a loop what its addresses need and does not change inside, and returns the pointers that the
     /// loop advances, with their steps in bytes.
     pub(super) fn prepare_addresses(&mut self, s: StmtId, l: &For) -> Vec<(LinkId, i64)> {

@@ -21,12 +21,12 @@ use super::scratch::ScratchLayout;
 use super::wide::Regions;
 use super::{CodegenError, CodegenOptions};
 use crate::ir::expr::FxBuild;
-use crate::loopir::{For, Kernel, Stmt, StmtId, Ty, VarId};
+use crate::loopir::{ExprList, For, Kernel, Stmt, StmtId, Ty, VarId};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_module::{FuncId, Linkage, Module};
+use cranelift_module::{DataId, FuncId, Linkage, Module};
 use func::Emitter;
 use hashbrown::HashMap;
 use std::cell::RefCell;
@@ -51,6 +51,8 @@ struct Shared {
     order: Vec<u32>,
     /// Parallel loops whose bodies are functions, in order of discovery.
     bodies: Vec<BodyJob>,
+    /// What is looked up, in the module's data.
+    tables: HashMap<ExprList, DataId, FxBuild>,
 }
 
 /// The body of a parallel loop as a function.
@@ -116,6 +118,7 @@ pub(super) fn emit(
         region_bytes: 0,
         order: variable_order(kernel),
         bodies: Vec::new(),
+        tables: HashMap::default(),
     };
     let mut signature = Signature::new(call_conv);
     signature.params.push(AbiParam::new(types::I64));

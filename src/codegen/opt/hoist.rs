@@ -203,6 +203,7 @@ impl Search<'_> {
             | Expr::Reinterpret(_)
             | Expr::Select(..)
             | Expr::Dot4(..)
+            | Expr::Lookup(..)
             | Expr::IfThenElse(..) => self.arena.ty(e) != Ty::INDEX && self.arena.ty(e) != Ty::BOOL,
         }
     }

@@ -19,6 +19,8 @@ pub(super) struct Machine {
     pub has_regions: bool,
     /// Is fused multiply-add an instruction?
     pub has_fma: bool,
+    /// Is there one that picks lanes of 32 bits from a whole register, of so many?
+    pub looks_up: Option<usize>,
     /// May multiplication and addition become one operation with one rounding?
     pub contracts: bool,
     /// May sums of floats be computed in another order?
@@ -40,6 +42,7 @@ impl Machine {
             registers,
             has_regions: options.isa != Isa::Portable,
             has_fma,
+            looks_up: (options.isa == Isa::Avx512).then_some(16),
             contracts: !options.strict_fp && has_fma,
             reassociates: !options.strict_fp,
         }

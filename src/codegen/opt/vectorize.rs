@@ -130,7 +130,7 @@ impl Shape {
                                 _ => shape.pays = false,
                             }
                         }
-                        Expr::Select(..) => shape.pressure += 1,
+                        Expr::Select(..) | Expr::Lookup(..) => shape.pressure += 1,
                         Expr::Call(f, _) => shape.pressure += 1 + pressure(f, arena.dtype(e), machine),
                         Expr::Int(_)
                         | Expr::Float(_)

@@ -257,6 +257,11 @@ impl Widener {
                 let (acc, a, b) = (self.wide(arena, acc)?, self.wide(arena, a)?, self.wide(arena, b)?);
                 arena.dot4(acc, a, b)
             }
+            Expr::Lookup(index, table) => {
+                let table: SmallVec<[ExprId; 16]> = arena.list(table).into();
+                let index = self.wide(arena, index)?;
+                arena.lookup(&table, index)
+            }
             Expr::Reinterpret(a) => {
                 let (a, dtype) = (self.wide(arena, a)?, arena.dtype(e));
                 arena.reinterpret(dtype, a)

@@ -560,6 +560,12 @@ impl Generator {
                 ]);
                 self.kernel.arena.call(f, &[a, b])
             }
+            (Numbers::Integers, 4) if matches!(dtype.bytes(), 4 | 8) && self.chance(2) => {
+                let entries = self.pick(&[1, 2, 8]);
+                let constant = |value| self.kernel.arena.int(value, dtype);
+                let table: Vec<ExprId> = (0..entries).map(|i| i * i - 7 * i).map(constant).collect();
+                self.kernel.arena.lookup(&table, a)
+            }
             (Numbers::Integers, 4) => {
                 let f = self.pick(&[Intrinsic::BitNot, Intrinsic::PopCount, Intrinsic::Clz]);
                 let v = self.kernel.arena.call(f, &[a]);

@@ -58,14 +58,14 @@ pub(super) const RDI: Gpr = Gpr(7);
 
 /// The operand that may be in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rm {
+pub(super) enum Rm<'a> {
     Reg(u8),
     /// Base, displacement, and what EVEX scales short displacements by: the bytes accessed.
     Mem(Gpr, i32, u8),
     /// A constant behind the code; see [`Asm::place_constants`].
     Constant(u64, Elem),
     /// Bytes behind the code, of which the instruction reads these or the lower half.
-    Bytes(u128),
+    Bytes(&'a [u8]),
 }
 
 /// The mask register of an EVEX instruction; register 0 is none.
@@ -84,12 +84,12 @@ pub(super) struct Asm {
     /// Displacements to fill in: where they are, and of which constant.
     pub constants: Vec<(usize, u64, Elem)>,
     /// The same of longer ones.
-    pub tables: Vec<(usize, u128)>,
+    pub tables: Vec<(usize, Vec<u8>)>,
 }
 
 impl Asm {
     /// A vector instruction: `reg`, `vvvv` (0 where there is none) and `rm`.
-    pub fn vector(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm, imm: Option<u8>) {
+    pub fn vector(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm<'_>, imm: Option<u8>) {
         self.masked(op, length, reg, vvvv, rm, imm, Mask::default());
     }
 
@@ -101,7 +101,7 @@ impl Asm {
         length: Length,
         reg: u8,
         vvvv: Option<u8>,
-        rm: Rm,
+        rm: Rm<'_>,
         imm: Option<u8>,
         mask: Mask,
     ) {
@@ -127,7 +127,7 @@ impl Asm {
         self.bytes.extend(imm);
     }
 
-    fn operand(&mut self, reg: u8, rm: Rm) {
+    fn operand(&mut self, reg: u8, rm: Rm<'_>) {
         let reg = (reg & 7) << 3;
         match rm {
             Rm::Reg(r) => self.bytes.push(0xC0 | reg | (r & 7)),
@@ -144,7 +144,7 @@ impl Asm {
             }
             Rm::Bytes(table) => {
                 self.bytes.push(0x05 | reg);
-                self.tables.push((self.bytes.len(), table));
+                self.tables.push((self.bytes.len(), table.to_vec()));
                 self.bytes.extend([0; 4]);
             }
         }
@@ -199,12 +199,13 @@ impl Asm {
             });
             self.refer(at, place);
         }
-        let mut tables: Vec<(u128, usize)> = Vec::new();
+        let mut tables: Vec<(Vec<u8>, usize)> = Vec::new();
         for (at, table) in std::mem::take(&mut self.tables) {
             let known = tables.iter().find(|t| t.0 == table).map(|t| t.1);
             let place = known.unwrap_or_else(|| {
-                let place = self.bytes.len();
-                self.bytes.extend(table.to_le_bytes());
+                let place = self.bytes.len().next_multiple_of(table.len());
+                self.bytes.resize(place, 0x90);
+                self.bytes.extend(&table);
                 tables.push((table, place));
                 place
             });

@@ -122,7 +122,7 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
         }
     }
     let is_const = |inst: &Inst| match *inst {
-        Inst::Const { dst, .. } | Inst::Indices { dst, .. } => Some(dst),
+        Inst::Const { dst, .. } | Inst::Indices { dst, .. } | Inst::Table { dst, .. } => Some(dst),
         _ => None,
     };
     let mut constants: Vec<VReg> = code.prologue.iter().filter_map(is_const).collect();
@@ -137,7 +137,7 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
             given_up.insert(dst, Inst::LoadConst { dst, bits, elem });
             false
         }
-        Inst::Indices { dst, .. } if constants.contains(&dst) => {
+        Inst::Indices { dst, .. } | Inst::Table { dst, .. } if constants.contains(&dst) => {
             given_up.insert(dst, *inst);
             false
         }
@@ -177,6 +177,7 @@ fn loaded_to(load: Inst, to: VReg) -> Inst {
     match load {
         Inst::LoadConst { bits, elem, .. } => Inst::LoadConst { dst: to, bits, elem },
         Inst::Indices { lanes, .. } => Inst::Indices { dst: to, lanes },
+        Inst::Table { table, .. } => Inst::Table { dst: to, table },
         other => other,
     }
 }

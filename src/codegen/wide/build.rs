@@ -519,6 +519,26 @@ impl Builder<'_> {
         dst
     }
 
+    /// A register of these lanes.
+    pub fn table(&mut self, lanes: SmallVec<[u32; 16]>) -> VReg {
+        let table = match self.code.tables.iter().position(|t| *t == lanes) {
+            Some(known) => known as u32,
+            None => {
+                self.code.tables.push(lanes);
+                self.code.tables.len() as u32 - 1
+            }
+        };
+        let known = self.code.prologue.iter().find_map(|i| match *i {
+            Inst::Table { dst, table: t } if t == table => Some(dst),
+            _ => None,
+        });
+        known.unwrap_or_else(|| {
+            let dst = self.fresh();
+            self.code.prologue.push(Inst::Table { dst, table });
+            dst
+        })
+    }
+
     pub fn expr(&mut self, e: ExprId) -> Option<Pieces> {
         if let Some(known) = self.memo.get(&e) {
             return Some(known.clone());
@@ -627,6 +647,7 @@ impl Builder<'_> {
                 None => self.expr(a),
             },
             Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
+            Expr::Lookup(index, table) => self.lookup(index, table),
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::IfThenElse(..) => self.guarded(e, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,

@@ -438,6 +438,11 @@ pub(super) enum Inst {
         dst: VReg,
         lanes: u128,
     },
+    /// 32-bit lanes that fill a whole register, from [`Code::tables`].
+    Table {
+        dst: VReg,
+        table: u32,
+    },
     /// The 32-bit lanes of `a` that the indices say: of 256 bits at least.
     Permute {
         dst: VReg,
@@ -479,6 +484,7 @@ impl Inst {
             | Inst::LoadConst { .. }
             | Inst::Lanes { .. }
             | Inst::Indices { .. }
+            | Inst::Table { .. }
             | Inst::Sign { .. }
             | Inst::Counted { .. }
             | Inst::Prefetch { .. }
@@ -533,6 +539,7 @@ impl Inst {
             | Inst::Unary { dst, .. }
             | Inst::Binary { dst, .. }
             | Inst::Indices { dst, .. }
+            | Inst::Table { dst, .. }
             | Inst::Sign { dst, .. }
             | Inst::Counted { dst, .. }
             | Inst::Permute { dst, .. }
@@ -561,6 +568,7 @@ impl Inst {
             | Inst::LoadConst { .. }
             | Inst::Lanes { .. }
             | Inst::Indices { .. }
+            | Inst::Table { .. }
             | Inst::Sign { .. }
             | Inst::Counted { .. }
             | Inst::Prefetch { .. }
@@ -614,6 +622,8 @@ pub(super) struct Code {
     /// By virtual register.
     pub classes: Vec<Class>,
     pub streams: Vec<Stream>,
+    /// The bits of lanes that are looked up, each table once.
+    pub tables: Vec<SmallVec<[u32; 16]>>,
 }
 
 impl Code {

@@ -120,7 +120,7 @@ impl Encoder<'_> {
         GPRS[self.code.streams.len() + depth]
     }
 
-    fn mem(&self, mem: Mem, bytes: u8) -> Rm {
+    fn mem(&self, mem: Mem, bytes: u8) -> Rm<'static> {
         Rm::Mem(self.gpr(mem.stream), mem.disp, bytes)
     }
 
@@ -275,7 +275,12 @@ impl Encoder<'_> {
             Inst::Counted { dst, stream, plus } => self.counted(self.reg(dst), self.gpr(stream), plus),
             Inst::Indices { dst, lanes } => {
                 let opcode = op(Map::M0F38, Pp::P66, 0x31, false);
-                self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(lanes), None);
+                self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(&lanes.to_le_bytes()), None);
+            }
+            Inst::Table { dst, table } => {
+                let lanes: Vec<u8> = self.code.tables[table as usize].iter().flat_map(|v| v.to_le_bytes()).collect();
+                let opcode = op(Map::M0F, Pp::None, 0x10, false);
+                self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(&lanes), None);
             }
             Inst::Permute { dst, indices, a, width } => {
                 let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x36, false), Rm::Reg(self.reg(a)));
@@ -483,7 +488,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn broadcast(&mut self, dst: u8, rm: Rm, elem: Elem, length: Length) {
+    fn broadcast(&mut self, dst: u8, rm: Rm<'_>, elem: Elem, length: Length) {
         match (elem, length) {
             (Elem::F64, Length::L128) => {
                 // movddup: of two lanes there is no broadcast.

@@ -7,6 +7,7 @@ use super::code::{
 use super::encode::encode;
 use crate::ir::CmpOp;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter, MemorySizeOptions};
+use smallvec::SmallVec;
 
 /// Instructions as text.
 fn disassemble(bytes: &[u8]) -> Vec<String> {
@@ -94,6 +95,9 @@ impl Regs {
     }
 }
 
+/// Bytes of code that does nothing.
+const NOPS: [u8; 4] = [0x90; 4];
+
 /// Encodes one instruction and compares what it does with a text.
 fn check(regs: &Regs, mem: Option<Mem>, inst: Inst, expected: &[String]) {
     let streams = mem.map_or(0, |m| m.stream.0 + 1);
@@ -102,6 +106,7 @@ fn check(regs: &Regs, mem: Option<Mem>, inst: Inst, expected: &[String]) {
         insts: vec![inst],
         classes: vec![Class::Vector; 4],
         streams: (0..streams).map(stream).collect(),
+        tables: vec![SmallVec::from_elem(u32::from_le_bytes(NOPS), regs.set.bytes() / 4)],
         ..Code::default()
     };
     let bytes = encode(&code, &regs.numbers, regs.set.is_evex(), regs.set.bytes()).expect("it can be encoded");
@@ -674,10 +679,11 @@ fn permutations() {
             let blend = Inst::Blend { dst: D, a: A, b: B, mask: 0x35, width };
             check(&regs, None, blend, &[format!("vpblendd {d}, {a}, {b}, 0x35")]);
         }
-        // The table is behind the code, after `vzeroupper` and `ret`; read as code, it does nothing.
-        let end = if evex { 0xe } else { 0xd };
+        // Tables are behind the code; read as code, they do nothing.
         let lanes = u128::from_le_bytes([0x90; 16]);
-        check(&regs, None, Inst::Indices { dst: D, lanes }, &[format!("vpmovzxbd {d}, [{}]", number(end))]);
+        check(&regs, None, Inst::Indices { dst: D, lanes }, &[format!("vpmovzxbd {d}, [0x10]")]);
+        let place = number(regs.set.bytes() as i32);
+        check(&regs, None, Inst::Table { dst: D, table: 0 }, &[format!("vmovups {d}, [{place}]")]);
     });
 }
 

@@ -4,7 +4,9 @@ use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Op1, Op2, Rounding, Shift16, VReg, Width};
 use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
-use crate::loopir::{Arena, Expr, ExprId};
+use crate::loopir::{Arena, Expr, ExprId, ExprList};
+use crate::target::Isa;
+use smallvec::SmallVec;
 
 /// Is a call something that region code computes, given operands that it knows?
 pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
@@ -26,6 +28,14 @@ pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
         Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32 && count(arena, args[1]).is_some(),
         _ => false,
     }
+}
+
+/// Is it a lookup in a table that fills a register of the instruction set with lanes of 32 bits?
+pub(super) fn is_lookup(arena: &Arena, e: ExprId, isa: Isa) -> bool {
+    let Expr::Lookup(index, table) = arena.expr(e) else { return false };
+    arena.dtype(e).bytes() == 4
+        && arena.dtype(index) == DType::Int32
+        && arena.list(table).len() * 4 == isa.vector_bits() as usize / 8
 }
 
 /// The count of a shift, where it is a constant less than the width.
@@ -109,6 +119,25 @@ impl Builder<'_> {
             }
             _ => None,
         }
+    }
+
+    /// What the low bits of an index number.
+    pub fn lookup(&mut self, index: ExprId, table: ExprList) -> Option<Pieces> {
+        let constants: SmallVec<[ExprId; 16]> = self.kernel.arena.list(table).into();
+        let whole = Width::of_bytes(self.vector_bytes)?;
+        let elem = Elem::of(self.kernel.arena.dtype(constants[0]))?;
+        let mut lanes = SmallVec::new();
+        for c in constants {
+            lanes.push(u32::try_from(self.constant_bits(c, elem)?).ok()?);
+        }
+        let a = self.table(lanes);
+        let mut out = Pieces::new();
+        for indices in self.expr(index)? {
+            let dst = self.fresh();
+            self.push(Inst::Permute { dst, indices, a, width: whole });
+            out.push(dst);
+        }
+        Some(out)
     }
 
     /// `acc` with dot products of four bytes.

@@ -454,6 +454,7 @@ impl Planner<'_> {
                     Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
                     Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
                     Expr::Pack(_) => transpose::row_of(arena, e).is_some() || gather::is_gather(arena, e),
+                    Expr::Lookup(..) => lanes::is_lookup(arena, e, self.options.isa),
                     Expr::IfThenElse(..) => guard::is_guarded(arena, e),
                     Expr::Ramp(..) | Expr::Extract(..) => false,
                 };

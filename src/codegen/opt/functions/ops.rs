@@ -10,6 +10,8 @@ pub(super) struct Ops<'a> {
     lanes: u16,
     /// Is there an instruction for it?
     has_fma: bool,
+    /// Lanes of a table in a register, if there is an instruction that looks up lanes of 32 bits.
+    pub looks_up: Option<usize>,
     /// Do subnormal numbers count, rather than being flushed to zero?
     pub keeps_subnormals: bool,
     /// Where names are bound; nothing where there must be none.
@@ -20,7 +22,8 @@ impl<'a> Ops<'a> {
     /// Operations on so many lanes.
     pub fn new(arena: &'a mut Arena, lanes: u16, machine: &Machine, names: Option<&'a mut Vec<Stmt>>) -> Ops<'a> {
         // Floats that may be reassociated are not strict.
-        Ops { arena, lanes, has_fma: machine.has_fma, keeps_subnormals: !machine.reassociates, names }
+        let Machine { has_fma, looks_up, reassociates, .. } = *machine;
+        Ops { arena, lanes, has_fma, looks_up, keeps_subnormals: !reassociates, names }
     }
 
     /// A value under a name, so that it stays one value however often it is used.
@@ -168,6 +171,17 @@ impl<'a> Ops<'a> {
     pub fn shift_right(&mut self, x: ExprId, by: i32) -> ExprId {
         let by = self.i(by);
         self.arena.call(Intrinsic::ShiftRight, &[x, by])
+    }
+
+    /// The sum of integers, which wraps around.
+    pub fn plus(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.arena.add(a, b)
+    }
+
+    /// Those of the integers that low bits number.
+    pub fn lookup(&mut self, table: &[i32], index: ExprId) -> ExprId {
+        let table: Vec<ExprId> = table.iter().map(|&v| self.arena.int(i64::from(v), DType::Int32)).collect();
+        self.arena.lookup(&table, index)
     }
 
     pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {

@@ -26,6 +26,11 @@ impl Generator {
                 let f = self.pick(&["bitwise_and", "bitwise_or", "bitwise_xor"]);
                 format!("{f}({a}, {b})")
             }
+            4 if dtype == "int32" && self.chance(3) => {
+                let entries = self.pick(&[8, 16]);
+                let table: String = (0..entries).map(|_| format!(", int32({})", below(&mut self.rng, 100))).collect();
+                format!("lookup({a}{table})")
+            }
             4 if dtype == "int32" => {
                 let (f, by) = (self.pick(&["shift_left", "shift_right"]), below(&mut self.rng, 32));
                 format!("{f}({a}, int32({by}))")
