@@ -316,7 +316,8 @@ impl Planner<'_> {
     }
 
     /// Walks back from `to`, which is in the body, and collects the definitions of `needed` names that hold there, the last
-    /// first; returns whether it was found. Names are left in `needed` whose value may have changed since.
+    /// first; returns whether it was found. Names are left in `needed` whose value may have changed since, or is not for
+    /// region code.
     fn definitions(
         &self,
         body: Body,
@@ -345,7 +346,7 @@ impl Planner<'_> {
                 && needed.contains(&var)
             {
                 let arena = &self.kernel.arena;
-                let mut same = true;
+                let mut same = self.is_vector_code(value);
                 for_each_expr(arena, value, &mut |e| match arena.expr(e) {
                     Expr::Load(buffer, _) => same &= !written.contains(&buffer),
                     Expr::Local(_) => same = false,
