@@ -2,7 +2,8 @@
 //!
 //! The clock of a CPU drifts by more than kernels differ, so times of different moments cannot be compared: batches of
 //! candidate and incumbent alternate, and the median of the ratios of neighbours decides. Twenty pairs tell kernels apart
-//! that differ by one in a hundred; a candidate that is clearly slower after a few is dropped.
+//! that differ by one in a hundred; a candidate that is clearly slower after a few is dropped. Of long kernels, each run is
+//! the neighbour of the one before it and of the one behind.
 
 use super::arguments::Arguments;
 use super::executable::{Executable, RunFailure};
@@ -50,6 +51,8 @@ const HALF_WAY_RATIO: f64 = 1.04;
 const LONG: f64 = 2e-3;
 /// What a pair of long batches decides, together with what was known before.
 const LONG_RATIO: f64 = 1.03;
+/// What it decides alone.
+const ONCE_RATIO: f64 = 1.06;
 /// What two pairs of long batches decide.
 const TWICE_RATIO: f64 = 1.01;
 
@@ -81,19 +84,21 @@ pub struct Race {
     pub standing: Standing,
 }
 
-/// Races a candidate against the incumbent; both with the seconds of a call as far as known.
+/// Races a candidate against the incumbent; both with the seconds of a call as far as known. If a call is so long that
+/// even a first one counts as a batch, `ran` is that of the candidate, just before.
 ///
 /// # Errors
 /// One of them failed or ran into the limit.
 pub fn race(
     candidate: (&dyn Executable, f64),
     incumbent: (&dyn Executable, f64),
+    ran: Option<f64>,
     args: &mut Arguments,
     timer: &dyn Timer,
     options: &RaceOptions,
 ) -> Result<Race, RaceFailure> {
     let (c_calls, i_calls) = (calls_of(candidate.1), calls_of(incumbent.1));
-    let (mut c_secs, mut i_secs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut c_secs, mut i_secs, mut ratios) = (Vec::from_iter(ran), Vec::new(), Vec::new());
     let start = timer.now();
     while ratios.len() < options.pairs.max(1) {
         let run_candidate = |args: &mut Arguments| {
@@ -103,21 +108,25 @@ pub fn race(
             batch(incumbent.0, args, timer, i_calls, options.limit).map_err(RaceFailure::Incumbent)
         };
         // Who goes first alternates, so that a drift favours neither.
-        let (c, i) = if ratios.len() % 2 == 0 {
-            let c = run_candidate(args)?;
-            (c, run_incumbent(args)?)
-        } else {
-            let i = run_incumbent(args)?;
-            (run_candidate(args)?, i)
-        };
-        c_secs.push(c);
-        i_secs.push(i);
+        let is_even = ratios.len() % 2 == 0;
+        let reuses = ran.is_some();
+        if is_even && !reuses {
+            c_secs.push(run_candidate(args)?);
+        }
+        if is_even || !reuses {
+            i_secs.push(run_incumbent(args)?);
+        }
+        if !is_even {
+            c_secs.push(run_candidate(args)?);
+        }
+        let (Some(&c), Some(&i)) = (c_secs.last(), i_secs.last()) else { break };
         ratios.push(c / i);
         let (n, ratio) = (ratios.len(), median(&ratios));
         if n < options.first_pairs {
             // What was known before and a pair that agree, or two pairs.
             let known = candidate.1 / incumbent.1;
             let is_slower = match n {
+                1 if reuses => ratio >= ONCE_RATIO,
                 1 => ratio.min(known) >= LONG_RATIO,
                 _ => ratios.iter().all(|&r| r >= TWICE_RATIO),
             };
@@ -258,7 +267,7 @@ mod tests {
         let candidate = kernel(&timer, &machine, candidate_us, seed);
         let incumbent = kernel(&timer, &machine, 50.0, seed + 1);
         let known = (candidate_us * 1e-6, 50e-6);
-        race((&candidate, known.0), (&incumbent, known.1), &mut args(), &timer, &RaceOptions::default()).unwrap()
+        race((&candidate, known.0), (&incumbent, known.1), None, &mut args(), &timer, &RaceOptions::default()).unwrap()
     }
 
     #[test]
@@ -291,7 +300,8 @@ mod tests {
     fn long_kernels_are_not_run_twenty_times() {
         let timer = MockTimer::new();
         let exe = |ms: u64| Fake::timed(&timer, move |_| micros(1000 * ms));
-        let race = race((&exe(99), 0.099), (&exe(100), 0.1), &mut args(), &timer, &RaceOptions::default()).unwrap();
+        let race =
+            race((&exe(99), 0.099), (&exe(100), 0.1), None, &mut args(), &timer, &RaceOptions::default()).unwrap();
         assert_eq!(race.candidate_secs.len(), 3);
         assert_eq!(race.standing, Standing::Faster);
     }
@@ -302,7 +312,7 @@ mod tests {
         let exe = |us: u64| Fake::timed(&timer, move |_| micros(us));
         let race = |us: u64, known: f64| {
             let options = RaceOptions::default();
-            race((&exe(us), known), (&exe(20_000), 0.02), &mut args(), &timer, &options).unwrap()
+            race((&exe(us), known), (&exe(20_000), 0.02), None, &mut args(), &timer, &options).unwrap()
         };
         let outcome = |r: Race| (r.standing, r.candidate_secs.len());
         assert_eq!(outcome(race(24_000, 0.024)), (Standing::Slower, 1));
@@ -313,14 +323,33 @@ mod tests {
     }
 
     #[test]
+    fn a_long_run_before_the_race_is_part_of_it() {
+        let timer = MockTimer::new();
+        let exe = |us: u64| Fake::timed(&timer, move |_| micros(us));
+        let race = |us: u64, ran: f64| {
+            let options = RaceOptions::default();
+            let start = timer.now();
+            let race = race((&exe(us), ran), (&exe(20_000), 0.02), Some(ran), &mut args(), &timer, &options).unwrap();
+            // What the race itself ran.
+            let ran = (timer.now() - start).as_secs_f64();
+            (race.standing, (ran / 0.02).round(), (race.ratio * 1e3).round())
+        };
+        assert_eq!(race(22_000, 0.022), (Standing::Slower, 1.0, 1100.0));
+        // Disturbed, and not slower.
+        assert_eq!(race(20_000, 0.021), (Standing::Tie, 3.0, 1000.0));
+        assert_eq!(race(20_400, 0.0204), (Standing::Slower, 2.0, 1020.0));
+        assert_eq!(race(19_800, 0.0198), (Standing::Faster, 3.0, 990.0));
+    }
+
+    #[test]
     fn failures_name_who_failed() {
         let timer = MockTimer::new();
         let good = Fake::timed(&timer, |_| micros(10));
         let hung = Fake::timed(&timer, |_| micros(1_000_000));
         let options = RaceOptions { limit: micros(1000), ..RaceOptions::default() };
-        let stopped = race((&hung, 1e-5), (&good, 1e-5), &mut args(), &timer, &options);
+        let stopped = race((&hung, 1e-5), (&good, 1e-5), None, &mut args(), &timer, &options);
         assert_eq!(stopped, Err(RaceFailure::Candidate(RunFailure::Stopped)));
-        let stopped = race((&good, 1e-5), (&hung, 1e-5), &mut args(), &timer, &options);
+        let stopped = race((&good, 1e-5), (&hung, 1e-5), None, &mut args(), &timer, &options);
         assert_eq!(stopped, Err(RaceFailure::Incumbent(RunFailure::Stopped)));
     }
 

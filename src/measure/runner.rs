@@ -394,8 +394,9 @@ impl<T: Timer> InProcess<T> {
             return Ok(Measurement { standing: Some(Standing::Faster), ..alone });
         }
         let options = RaceOptions { limit: limit.saturating_mul(2), ..self.options.race };
-        let raced =
-            race((&*candidate.code, secs), (&*incumbent, incumbent_secs), &mut self.args, &self.timer, &options);
+        let ran = (first >= LONG).then_some(first);
+        let (args, timer) = (&mut self.args, &self.timer);
+        let raced = race((&*candidate.code, secs), (&*incumbent, incumbent_secs), ran, args, timer, &options);
         match raced {
             Ok(Race { candidate_secs, incumbent_secs: i_secs, calls, ratio, standing, .. }) => {
                 self.monitor.note(&i_secs);
