@@ -9,6 +9,7 @@ mod divide;
 mod dot;
 mod forward;
 mod functions;
+mod fuse;
 mod hoist;
 mod join;
 mod machine;
@@ -85,6 +86,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "promote", run: Plain(promote::promote) },
     Pass { name: "unroll_around_registers", run: Plain(unroll::unroll_around_registers) },
     Pass { name: "simplify_iterations", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "fuse", run: Plain(fuse::fuse) },
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },
     Pass { name: "contract", run: Plain(contract::contract) },

@@ -7,6 +7,7 @@ mod lanes;
 mod layout;
 mod padded;
 mod picked;
+mod siblings;
 mod sums;
 
 use super::{Closeness, below, rng};
@@ -47,11 +48,13 @@ pub(crate) enum Kind {
     Padded,
     /// Elements of a vector that are.
     Window,
+    /// Loops over the same extents, one after the other.
+    Siblings,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 16] = [
+    pub(crate) const ALL: [Kind; 17] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -68,6 +71,7 @@ impl Kind {
         Kind::Division,
         Kind::Padded,
         Kind::Window,
+        Kind::Siblings,
     ];
 }
 
@@ -102,6 +106,7 @@ pub(crate) fn program(kind: Kind, seed: u64) -> Program {
         Kind::Division => g.division(),
         Kind::Padded => g.padded(),
         Kind::Window => g.window(),
+        Kind::Siblings => g.siblings(),
     }
 }
 
