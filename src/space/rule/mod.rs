@@ -46,7 +46,7 @@ pub fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(fuse_epilogue::FuseEpilogue),
         Box::new(transpose_tiles::TransposeTiles { variant }),
         Box::new(add_rfactor::AddRFactor::for_machine(&machine)),
-        Box::new(row_blocks::RowBlocks { variant }),
+        Box::new(row_blocks::RowBlocks { machine, variant }),
         Box::new(inline_padding::InlinePadding),
         Box::new(near_consumer::NearConsumer { machine, variant }),
         Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::parallel(machine.threads)),

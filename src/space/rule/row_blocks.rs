@@ -1,8 +1,10 @@
 //! Takes several rows at a time where blocks are computed row by row.
 //!
 //! *When*: the last block of a chain with a reduction in it that is not tiled, itself without one. *What*: its outermost loop is
-//! split by a sampled number of rows, which divides it; `near_consumer` may then place producers at either loop. *Why*: at its
-//! end a reduction waits for its last sums; meanwhile the next row's can go on.
+//! split by a sampled number of rows, which divides it; `near_consumer` may then place producers at either loop. If rows share
+//! something that is read along them, the innermost loop is split by a sampled number of columns, too, and the rows go inside.
+//! *Why*: at its end a reduction waits for its last sums; meanwhile the next row's can go on. What rows share is loaded once for
+//! all of them.
 //!
 //!     for i, k: S[i] += E[i, k]
 //!     for i, j: B[i, j] = E[i, j] / S[i]
@@ -10,16 +12,25 @@
 //!     for i0:
 //!         for i1, k: S[i0 * 2 + i1] += E[i0 * 2 + i1, k]
 //!         for i1, j: B[i0 * 2 + i1, j] = E[i0 * 2 + i1, j] / S[i0 * 2 + i1]
+//!
+//!     for i, j: B[i, j] = E[i, j] / S[i] * G[j]
+//!     # becomes
+//!     for i0, j0, i1, j1: B[i0 * 2 + i1, j0 * 16 + j1] = E[…] / S[i0 * 2 + i1] * G[j0 * 16 + j1]
 
+use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
 use super::super::draft::Draft;
+use super::super::machine::Machine;
 use super::Rule;
+use crate::ir::{BlockId, Func};
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
 pub struct RowBlocks {
+    /// Whose vectors columns are counted in.
+    pub machine: Machine,
     /// Which of the most promising decisions to make, 0 being the first.
     pub variant: usize,
 }
@@ -28,6 +39,10 @@ pub struct RowBlocks {
 const ROWS: [i64; 4] = [1, 2, 4, 8];
 /// The same in order of promise.
 const PROMISING: [i64; 6] = [2, 1, 4, 2, 1, 8];
+/// Vectors of columns, beside all of them.
+const VECTORS: [i64; 3] = [1, 2, 4];
+/// Numbers of rows that share something and of vectors, in order of promise.
+const SHARING: [(i64, i64); 6] = [(4, 1), (2, 1), (4, 2), (2, 4), (8, 1), (1, 4)];
 
 impl Rule for RowBlocks {
     fn name(&self) -> &'static str {
@@ -35,35 +50,85 @@ impl Rule for RowBlocks {
     }
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
-        let rows = match rows(&draft, block) {
-            Some(rows) if draft.tiled(block).is_none() && rows.len() > 1 => rows,
+        let blocks = match self.blocks(&draft, block) {
+            Some(blocks) if draft.tiled(block).is_none() && blocks.rows.len() > 1 => blocks,
             _ => return Ok(vec![draft]),
         };
-        let wanted = PROMISING[self.variant.min(PROMISING.len() - 1)];
-        let choice = rows.iter().rposition(|&r| r <= wanted).unwrap_or_default();
         let mut fork = draft.clone();
-        let loops = fork.sch.get_loops(block)?;
-        let size = fork.sch.choose_among(&rows, choice)?;
-        let done = fork.sch.split(loops[0], vec![Arg::None, size.into()]);
+        let done = self.split(&mut fork, block, &blocks);
         Ok(vec![if done.is_ok() { fork } else { draft }])
     }
 }
 
-/// The numbers of rows to choose from, if the block ends a chain with a reduction.
-fn rows(draft: &Draft, block: Rv) -> Option<Vec<i64>> {
-    let sch = &draft.sch;
-    let (index, id) = live_block(sch, block)?;
-    let func = sch.func(index);
-    if func.block_above(id.stmt()) != Some(func.root) || !is_spatial(func, id) || !is_trivial_binding(func, id) {
-        return None;
+/// What there is to choose from.
+struct Blocks {
+    /// Numbers of rows.
+    rows: Vec<i64>,
+    /// Numbers of columns, if rows share something.
+    columns: Vec<i64>,
+}
+
+impl RowBlocks {
+    fn split(&self, draft: &mut Draft, block: Rv, blocks: &Blocks) -> Result<(), ScheduleError> {
+        let sch = &mut draft.sch;
+        let shares = blocks.columns.len() > 1;
+        let (rows, vectors) = match SHARING[self.variant.min(SHARING.len() - 1)] {
+            sharing if shares => sharing,
+            _ => (PROMISING[self.variant.min(PROMISING.len() - 1)], 0),
+        };
+        let loops = sch.get_loops(block)?;
+        let size = sch.choose_among(&blocks.rows, largest(&blocks.rows, rows))?;
+        let row = sch.split(loops[0], vec![Arg::None, size.into()])?;
+        if !shares {
+            return Ok(());
+        }
+        let wanted = vectors * blocks.columns[0];
+        let size = sch.choose_among(&blocks.columns, largest(&blocks.columns, wanted))?;
+        let column = sch.split(loops[loops.len() - 1], vec![Arg::None, size.into()])?;
+        let between = &loops[1..loops.len() - 1];
+        sch.reorder(&[&[row[0]], between, &[column[0], row[1], column[1]]].concat())
     }
-    let scope = Scope::of(func, func.root);
-    let tiled: Vec<_> = draft.tiled.iter().filter_map(|t| live_block(sch, t.block)).map(|(_, b)| b).collect();
-    let reduces = scope.producers(id).iter().any(|&b| !is_spatial(func, b) && !tiled.contains(&b));
-    let loops = func.loops_above(id.stmt());
-    if !reduces || !scope.consumers(id).is_empty() || loops.len() < 2 {
-        return None;
+
+    /// The blocks to choose from, if the block ends a chain with a reduction.
+    fn blocks(&self, draft: &Draft, block: Rv) -> Option<Blocks> {
+        let sch = &draft.sch;
+        let (index, id) = live_block(sch, block)?;
+        let func = sch.func(index);
+        if func.block_above(id.stmt()) != Some(func.root) || !is_spatial(func, id) || !is_trivial_binding(func, id) {
+            return None;
+        }
+        let scope = Scope::of(func, func.root);
+        let tiled: Vec<_> = draft.tiled.iter().filter_map(|t| live_block(sch, t.block)).map(|(_, b)| b).collect();
+        let reduces = scope.producers(id).iter().any(|&b| !is_spatial(func, b) && !tiled.contains(&b));
+        let loops = func.loops_above(id.stmt());
+        if !reduces || !scope.consumers(id).is_empty() || loops.len() < 2 {
+            return None;
+        }
+        let extent = const_extent(func, loops[0])?;
+        let rows = ROWS.into_iter().filter(|r| extent % r == 0).collect();
+        let columns = match const_extent(func, loops[loops.len() - 1]) {
+            Some(all) if rows_share(func, id) => {
+                let write = func.block(id).writes.first()?;
+                let lanes = self.machine.lanes(func.arena.buffer(write.buffer).dtype);
+                let sizes = VECTORS.iter().map(|v| v * lanes).filter(|&size| size < all && all % size == 0);
+                sizes.chain([all]).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some(Blocks { rows, columns })
     }
-    let extent = const_extent(func, loops[0])?;
-    Some(ROWS.into_iter().filter(|r| extent % r == 0).collect())
+}
+
+/// The position of the largest size that is not above `wanted`.
+fn largest(sizes: &[i64], wanted: i64) -> usize {
+    sizes.iter().rposition(|&s| s <= wanted).unwrap_or_default()
+}
+
+/// Does the block read something contiguously along its innermost loop that is the same for all iterations of the
+/// outermost?
+fn rows_share(func: &Func, id: BlockId) -> bool {
+    let node = func.block(id);
+    let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();
+    let accesses = node.reads.iter().filter_map(|region| Access::of(func, region, &vars));
+    accesses.into_iter().any(|a| a.strides.first() == Some(&0) && a.strides.last() == Some(&1))
 }
