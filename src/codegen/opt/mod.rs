@@ -11,6 +11,7 @@ mod forward;
 mod functions;
 mod fuse;
 mod hoist;
+mod in_place;
 mod join;
 mod machine;
 mod nest;
@@ -65,6 +66,7 @@ use Run::{Plain, Simplified};
 const PIPELINE: &[Pass] = &[
     // What the program is: affine accesses, loops without conditions.
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     // What it reads: bytes four at a time, other narrow operands converted once.

@@ -1,0 +1,215 @@
+//! Computes what a result is made of in the memory of that result.
+//!
+//!     scratch E: float32[1024]
+//!     for i in 256:
+//!       for k in 1024: E[k] = exp(A[i * 1024 + k])
+//!       for k in 1024: S[0] = S[0] + E[k]
+//!       for k in 1024: B[i * 1024 + k] = E[k] / S[0]
+//!     // becomes
+//!     for i in 256:
+//!       for k in 1024: B[i * 1024 + k] = exp(A[i * 1024 + k])
+//!       for k in 1024: S[0] = S[0] + B[i * 1024 + k]
+//!       for k in 1024: B[i * 1024 + k] = B[i * 1024 + k] / S[0]
+//!
+//! So the lines of the result come nearer while something is computed, not while nothing is but storing them, and there is no
+//! scratch to go through beside. Only where each element of the scratch becomes one of the result, at the same distance for
+//! all, and nothing else touches the result; not for sums, whose tiles have reasons to lie where they do.
+
+use crate::ir::expr::FxBuild;
+use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands};
+use crate::loopir::{Access, Affine, BufferId, Expr, ExprId, For, Kernel, Stmt, StmtId, Storage};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// Replaces scratch by results. Returns whether there was any.
+pub fn in_place(kernel: &mut Kernel) -> bool {
+    let scratch: Vec<BufferId> =
+        kernel.buffers().filter(|(_, b)| matches!(b.storage, Storage::Scratch(_))).map(|(id, _)| id).collect();
+    let mut changed = false;
+    for buffer in scratch {
+        // What was replaced may be what the next one becomes.
+        if let Some(place) = Place::of(kernel, buffer) {
+            place.replace(kernel, buffer);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Where the elements of some scratch could lie.
+struct Place {
+    /// The result.
+    buffer: BufferId,
+    /// Where in it the first element lies.
+    first: Affine,
+}
+
+/// A step from the root to a statement: what the list belongs to, and the place in the list.
+type Step = (Option<StmtId>, usize);
+
+/// A statement that touches the scratch.
+struct Toucher {
+    path: SmallVec<[Step; 8]>,
+    stmt: StmtId,
+    loads: bool,
+    stores: bool,
+}
+
+impl Place {
+    fn of(kernel: &Kernel, scratch: BufferId) -> Option<Place> {
+        let touchers = touchers(kernel, scratch);
+        let (last, others) = touchers.split_last()?;
+        let Stmt::Store { buffer, index, value } = kernel.stmts.get(last.stmt) else { return None };
+        let (result, own) = (kernel.buffer(buffer), kernel.buffer(scratch));
+        let arena = &kernel.arena;
+        if buffer == scratch
+            || result.storage != Storage::Param(Access::Out)
+            || result.dtype != own.dtype
+            || arena.lanes(value) != 1
+            || !others.iter().any(|t| t.stores)
+            || others.iter().any(|t| t.stores && (t.loads || !matches!(kernel.stmts.get(t.stmt), Stmt::Store { .. })))
+            || is_touched_elsewhere(kernel, buffer, last.stmt)
+        {
+            return None;
+        }
+        let mut reads: SmallVec<[ExprId; 2]> = SmallVec::new();
+        for_each_expr(arena, value, &mut |e| match arena.expr(e) {
+            Expr::Load(b, i) if b == scratch && !reads.contains(&i) => reads.push(i),
+            _ => {}
+        });
+        let &[read] = reads.as_slice() else { return None };
+        // The list in which all before the last come before it.
+        let depth = others.iter().map(|t| common(&t.path, &last.path)).min()?;
+        let is_before = |t: &Toucher| t.path.get(depth).is_some_and(|s| s.1 < last.path[depth].1);
+        if depth >= last.path.len() || !others.iter().all(is_before) {
+            return None;
+        }
+        let read = Affine::of(arena, read);
+        if !is_dense(kernel, &last.path[depth + 1..], &read, own.len) {
+            return None;
+        }
+        let first = Affine::of(arena, index).minus(&read);
+        let around = |v| last.path[..=depth].iter().filter_map(|s| loop_of(kernel, *s)).any(|l| l.var == v);
+        let is_known = first.terms.iter().all(|t| arena.as_var(t.0).is_some_and(around));
+        is_known.then_some(Place { buffer, first })
+    }
+
+    fn replace(&self, kernel: &mut Kernel, scratch: BufferId) {
+        let body = kernel.body;
+        let mut memo = ExprMap::default();
+        let mut indices = HashMap::<ExprId, ExprId, FxBuild>::default();
+        kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
+            let mut moved = |kernel: &mut Kernel, index: ExprId| {
+                *indices.entry(index).or_insert_with(|| {
+                    let mut sum = Affine::of(&kernel.arena, index);
+                    self.first.terms.iter().for_each(|t| sum.add_term(t.0, t.1));
+                    sum.constant += self.first.constant;
+                    sum.to_expr(&mut kernel.arena)
+                })
+            };
+            let stmt_of_buffer = match stmt {
+                Stmt::Store { buffer, index, value } if buffer == scratch => {
+                    let index = moved(kernel, index);
+                    Stmt::Store { buffer: self.buffer, index, value }
+                }
+                other => other,
+            };
+            let mut found: Vec<ExprId> = Vec::new();
+            for_each_operand(stmt_of_buffer, |e| {
+                for_each_expr(&kernel.arena, e, &mut |e| match kernel.arena.expr(e) {
+                    Expr::Load(b, index) if b == scratch => found.push(index),
+                    _ => {}
+                });
+            });
+            let places: HashMap<ExprId, ExprId, FxBuild> =
+                found.into_iter().map(|index| (index, moved(kernel, index))).collect();
+            let arena = &mut kernel.arena;
+            let new = map_operands(stmt_of_buffer, |e| {
+                map_expr(arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
+                    Expr::Load(b, index) if b == scratch => {
+                        let ty = arena.ty(e);
+                        Some(arena.load(self.buffer, *places.get(&index)?, ty))
+                    }
+                    _ => None,
+                })
+            });
+            out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+        });
+    }
+}
+
+/// The statements that touch a buffer, in text order.
+fn touchers(kernel: &Kernel, buffer: BufferId) -> Vec<Toucher> {
+    fn walk(
+        kernel: &Kernel,
+        buffer: BufferId,
+        owner: Option<StmtId>,
+        list: &[StmtId],
+        path: &mut SmallVec<[Step; 8]>,
+        found: &mut Vec<Toucher>,
+    ) {
+        for (at, &stmt) in list.iter().enumerate() {
+            let node = kernel.stmts.get(stmt);
+            path.push((owner, at));
+            let mut loads = false;
+            for_each_operand(node, |e| {
+                for_each_expr(&kernel.arena, e, &mut |e| {
+                    loads |= matches!(kernel.arena.expr(e), Expr::Load(b, _) if b == buffer);
+                });
+            });
+            let stores = matches!(node, Stmt::Store { buffer: b, .. } if b == buffer);
+            if loads || stores {
+                found.push(Toucher { path: path.clone(), stmt, loads, stores });
+            }
+            for body in node.bodies() {
+                walk(kernel, buffer, Some(stmt), kernel.stmts.list(body), path, found);
+            }
+            path.pop();
+        }
+    }
+    let mut found = Vec::new();
+    walk(kernel, buffer, None, kernel.stmts.list(kernel.body), &mut SmallVec::new(), &mut found);
+    found
+}
+
+/// How many steps two paths share.
+fn common(a: &[Step], b: &[Step]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// The loop that a list belongs to.
+fn loop_of(kernel: &Kernel, step: Step) -> Option<For> {
+    match kernel.stmts.get(step.0?) {
+        Stmt::For(l) => Some(l),
+        _ => None,
+    }
+}
+
+/// Does something else read or write the buffer?
+fn is_touched_elsewhere(kernel: &Kernel, buffer: BufferId, but: StmtId) -> bool {
+    touchers(kernel, buffer).iter().any(|t| t.stmt != but || t.loads)
+}
+
+/// Do the loops of these lists take an index through all of `0..len`, each once?
+fn is_dense(kernel: &Kernel, path: &[Step], index: &Affine, len: i64) -> bool {
+    let mut strides: SmallVec<[(i64, i64); 4]> = SmallVec::new();
+    for &step in path {
+        let Some(l) = loop_of(kernel, step) else { return false };
+        let Some(n) = kernel.arena.as_int(l.extent) else { return false };
+        let stride = index.coefficient_of(&kernel.arena, l.var);
+        if n != 1 {
+            strides.push((stride, n));
+        }
+    }
+    let own = index.terms.iter().filter(|t| t.1 != 0).count();
+    strides.sort_unstable();
+    let mut reached = 1;
+    for &(stride, n) in &strides {
+        if stride != reached {
+            return false;
+        }
+        reached *= n;
+    }
+    // Every term is one of these loops.
+    reached == len && index.constant == 0 && own == strides.len()
+}
