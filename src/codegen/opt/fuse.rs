@@ -11,19 +11,35 @@
 //!       q = fma(X[k * 64; 64], X[k * 64; 64], q)
 //!     S[0] = reduce(add, s)
 //!
-//! Such as sums of a row and of its squares: what both read is loaded once. Nests are fused level by level, down to their
-//! innermost loops, or not at all. Statements between the loops move before or behind them. Loops that need many registers
-//! stay apart. Comes after registers have been introduced: loops that became vectors of different sizes read differently.
+//! Such as sums of a row and of its squares: what both read is loaded once. Or the second one reads what the first one wrote,
+//! in the same iteration or in an earlier one, as the sum of what a loop computes; that loop may then have some iterations for
+//! each of the sum's:
+//!
+//!     for k in 32: E[k * 32] = exp(X[k * 32; 32])
+//!     for k in 16 reduction: s = s + E[k * 64; 64]
+//!     // becomes
+//!     for k in 16 reduction:
+//!       E[k * 64] = exp(X[k * 64; 32])
+//!       E[k * 64 + 32] = exp(X[k * 64 + 32; 32])
+//!       s = s + E[k * 64; 64]
+//!
+//! Nests are fused level by level, down to their innermost loops, or not at all. Statements between the loops move before or
+//! behind them. Loops that need many registers stay apart. Comes after registers have been introduced: loops that became
+//! vectors of different sizes read differently.
 
 use super::machine::Machine;
 use crate::codegen::facts::can_fail;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
-use crate::loopir::{Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
+use crate::loopir::{
+    Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId,
+};
 use hashbrown::HashSet;
 
 /// Statements of a fused innermost loop, at most.
-const MOST_STATEMENTS: usize = 16;
+const MOST_STATEMENTS: usize = 24;
+/// Iterations of one loop for one of the other, at most.
+const MOST_AT_ONCE: i64 = 4;
 
 /// Fuses loops of the kernel.
 pub fn fuse(kernel: &mut Kernel, machine: &Machine) {
@@ -63,8 +79,9 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
     let (Stmt::For(first), Stmt::For(second)) = (kernel.stmts.get(list[p]), kernel.stmts.get(list[q])) else {
         return None;
     };
-    let alike = |l: &For| (l.extent, l.kind, l.iterations);
-    if alike(&first) != alike(&second) || first.kind != LoopKind::Serial {
+    let (n, m) = (kernel.arena.as_int(first.extent)?, kernel.arena.as_int(second.extent)?);
+    let is_plain = |l: &For| l.kind == LoopKind::Serial && l.iterations != Iterations::Unknown;
+    if !is_plain(&first) || !is_plain(&second) || n.min(m) < 1 {
         return None;
     }
     let inner = |l: &For| {
@@ -72,30 +89,130 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
         stmts.filter(|s| matches!(s, Stmt::For(_))).count()
     };
     let depth = inner(&first);
-    if depth > 1 || inner(&second) != depth {
+    let at_once = n.max(m) / n.min(m);
+    if depth > 1 || inner(&second) != depth || n.max(m) % n.min(m) != 0 || at_once > MOST_AT_ONCE {
+        return None;
+    }
+    if at_once > 1 && depth > 0 {
         return None;
     }
     let (before, behind) = (Effects::of(kernel, list[p])?, Effects::of(kernel, list[q])?);
-    if before.meets(&behind) {
+    let flow = before.flow_to(&behind)?;
+    let (early, late) = divide(kernel, &list[p + 1..q], &before, &behind)?;
+    let (var, counter) = kernel.arena.new_index(kernel.arena.var(first.var).name);
+    let ours = iterations(kernel, &first, counter, n / n.min(m));
+    let theirs = iterations(kernel, &second, counter, m / n.min(m));
+    if !flow.iter().all(|&b| comes_before(kernel, b, var, &ours, &theirs)) {
         return None;
     }
-    let (early, late) = divide(kernel, &list[p + 1..q], &before, &behind)?;
-    let counter = kernel.arena.var_expr(first.var);
-    let moved = Substitution::of(second.var, counter).copy(kernel, second.body);
-    let (ours, theirs) = (kernel.stmts.list(first.body).to_vec(), kernel.stmts.list(moved).to_vec());
     let both = [ours.as_slice(), theirs.as_slice()].concat();
     let stmts = if depth == 1 {
         let is_loop = |&i: &usize| matches!(kernel.stmts.get(both[i]), Stmt::For(_));
         let loops: Vec<usize> = (0..both.len()).filter(is_loop).collect();
         fuse_pair(kernel, &both, loops[0], loops[1], machine)?
-    } else if both.len() <= MOST_STATEMENTS && share(kernel, first.var, &ours, &theirs) && fit(kernel, &both, machine) {
+    } else if both.len() <= MOST_STATEMENTS
+        && (!flow.is_empty() || share(kernel, var, &ours, &theirs))
+        && fit(kernel, &both, machine)
+    {
         both
     } else {
         return None;
     };
-    let fused = Stmt::For(For { body: kernel.stmts.body(&stmts), ..first });
+    let reduces = [&first, &second].iter().any(|l| l.iterations == Iterations::Reduction);
+    let iterations = if reduces { Iterations::Reduction } else { Iterations::Independent };
+    let extent = kernel.arena.index(n.min(m));
+    let fused = Stmt::For(For { var, extent, iterations, body: kernel.stmts.body(&stmts), ..first });
     let fused = kernel.stmts.push(fused);
     Some([&list[..p], &early, &[fused], &late, &list[q + 1..]].concat())
+}
+
+/// So many iterations of a loop for each of another counter.
+fn iterations(kernel: &mut Kernel, l: &For, counter: ExprId, at_once: i64) -> Vec<StmtId> {
+    let mut all = Vec::new();
+    for part in 0..at_once {
+        let first = kernel.arena.mul_const(counter, at_once);
+        let own = kernel.arena.add_const(first, part);
+        let body = Substitution::of(l.var, own).copy(kernel, l.body);
+        all.extend_from_slice(kernel.stmts.list(body));
+    }
+    all
+}
+
+/// Is what iterations of the second loop read of a buffer not written by later ones of the first?
+fn comes_before(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) -> bool {
+    let (mut stores, mut loads) = (Vec::new(), Vec::new());
+    accesses(kernel, ours, buffer, &mut Vec::new(), &mut |a, is_store| {
+        if is_store {
+            stores.push(a)
+        }
+    });
+    accesses(kernel, theirs, buffer, &mut Vec::new(), &mut |a, is_store| {
+        if !is_store {
+            loads.push(a)
+        }
+    });
+    loads.iter().all(|load| stores.iter().all(|store| load.is_before_next(kernel, store, counter)))
+}
+
+/// An access: its index, the loops inside of the fused one, and its lanes.
+struct At {
+    index: Affine,
+    loops: Vec<(VarId, i64)>,
+    lanes: i64,
+}
+
+impl At {
+    /// Is a load from places that a store reaches in no later iteration?
+    fn is_before_next(&self, kernel: &Kernel, store: &At, counter: VarId) -> bool {
+        let step = store.index.coefficient_of(&kernel.arena, counter);
+        let distance = self.index.minus(&store.index);
+        let mut most = distance.constant + self.lanes;
+        for &(atom, c) in &distance.terms {
+            let Some(v) = kernel.arena.as_var(atom) else { return false };
+            let Some(&(_, n)) = self.loops.iter().chain(&store.loops).find(|l| l.0 == v) else { return false };
+            most += (c * (n - 1)).max(0);
+        }
+        // The counter is none of the loops inside: it has cancelled out.
+        step > 0 && most <= step
+    }
+}
+
+/// Calls `f` with the accesses of a buffer, and whether they are stores.
+fn accesses(
+    kernel: &Kernel,
+    stmts: &[StmtId],
+    buffer: BufferId,
+    loops: &mut Vec<(VarId, i64)>,
+    f: &mut impl FnMut(At, bool),
+) {
+    let arena = &kernel.arena;
+    for &s in stmts {
+        let stmt = kernel.stmts.get(s);
+        let mut note = |index, lanes: u16, is_store| {
+            f(At { index: Affine::of(arena, index), loops: loops.clone(), lanes: i64::from(lanes) }, is_store);
+        };
+        for_each_operand(stmt, |e| {
+            for_each_expr(arena, e, &mut |e| match arena.expr(e) {
+                Expr::Load(b, index) if b == buffer => note(index, arena.lanes(e), false),
+                _ => {}
+            });
+        });
+        if let Stmt::Store { buffer: b, index, value } = stmt
+            && b == buffer
+        {
+            note(index, arena.lanes(value), true);
+        }
+        if let Stmt::For(l) = stmt {
+            // An unknown number of iterations is one that is never enough.
+            loops.push((l.var, arena.as_int(l.extent).unwrap_or(1 << 40)));
+        }
+        for body in stmt.bodies() {
+            accesses(kernel, kernel.stmts.list(body), buffer, loops, f);
+        }
+        if matches!(stmt, Stmt::For(_)) {
+            loops.pop();
+        }
+    }
 }
 
 /// The statements between two loops: those that can run before both, and those that can run after both.
@@ -203,6 +320,15 @@ impl Effects {
     fn add(&mut self, other: &Effects) {
         self.reads.extend(&other.reads);
         self.writes.extend(&other.writes);
+    }
+
+    /// The buffers that the other one reads and this one writes, if nothing else keeps them in order.
+    fn flow_to(&self, other: &Effects) -> Option<Vec<BufferId>> {
+        if other.writes.iter().any(|w| self.reads.contains(w) || self.writes.contains(w)) {
+            return None;
+        }
+        let flow = self.writes.iter().filter(|w| other.reads.contains(*w));
+        flow.map(|w| if let Place::Buffer(b) = *w { Some(b) } else { None }).collect()
     }
 
     /// Does one write what the other one touches?

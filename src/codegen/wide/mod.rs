@@ -17,6 +17,7 @@ mod assign;
 mod build;
 mod code;
 mod encode;
+mod forward;
 mod gather;
 mod guard;
 mod lanes;
@@ -261,6 +262,7 @@ impl Planner<'_> {
             let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
                 return false;
             };
+            forward::forward(&mut code, &args);
             prefetch::prefetch(&mut code, self.around(&args), self.host.streams_wait);
             let Some(registers) = assign::assign(&mut code, available) else { continue };
             let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
