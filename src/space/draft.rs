@@ -30,6 +30,13 @@ pub struct Tiled {
     pub seldom: Vec<usize>,
 }
 
+impl Tiled {
+    /// A block of which nothing else is known.
+    pub fn new(block: Rv) -> Tiled {
+        Tiled { block, complete_at: None, panel: None, packable: Vec::new(), seldom: Vec::new() }
+    }
+}
+
 impl Draft {
     /// A schedule without notes.
     pub fn new(sch: Schedule) -> Draft {

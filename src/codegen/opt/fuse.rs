@@ -11,9 +11,8 @@
 //!       q = fma(X[k * 64; 64], X[k * 64; 64], q)
 //!     S[0] = reduce(add, s)
 //!
-//! Such as sums of a row and of its squares: what both read is loaded once. Or the second one reads what the first one wrote,
-//! in the same iteration or in an earlier one, as the sum of what a loop computes; that loop may then have some iterations for
-//! each of the sum's:
+//! Such as sums of a row and of its squares: what both read is loaded once. Or the second one reads what the first one wrote
+//! in the same iteration, as the sum of what a loop computes; that loop may then have some iterations for each of the sum's:
 //!
 //!     for k in 32: E[k * 32] = exp(X[k * 32; 32])
 //!     for k in 16 reduction: s = s + E[k * 64; 64]
@@ -102,7 +101,7 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
     let (var, counter) = kernel.arena.new_index(kernel.arena.var(first.var).name);
     let ours = iterations(kernel, &first, counter, n / n.min(m));
     let theirs = iterations(kernel, &second, counter, m / n.min(m));
-    if !flow.iter().all(|&b| comes_before(kernel, b, var, &ours, &theirs)) {
+    if !flow.iter().all(|&b| stays_within(kernel, b, var, &ours, &theirs)) {
         return None;
     }
     let both = [ours.as_slice(), theirs.as_slice()].concat();
@@ -138,8 +137,8 @@ fn iterations(kernel: &mut Kernel, l: &For, counter: ExprId, at_once: i64) -> Ve
     all
 }
 
-/// Is what iterations of the second loop read of a buffer not written by later ones of the first?
-fn comes_before(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) -> bool {
+/// Is what an iteration of the second loop reads of a buffer written by the same iteration of the first, if at all?
+fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) -> bool {
     let (mut stores, mut loads) = (Vec::new(), Vec::new());
     accesses(kernel, ours, buffer, &mut Vec::new(), &mut |a, is_store| {
         if is_store {
@@ -151,7 +150,16 @@ fn comes_before(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtI
             loads.push(a)
         }
     });
-    loads.iter().all(|load| stores.iter().all(|store| load.is_before_next(kernel, store, counter)))
+    loads.iter().all(|load| {
+        let mut least = i64::MIN;
+        let is_before_next = |store: &At| {
+            let Some((from, to)) = load.distance(kernel, store) else { return false };
+            least = least.max(from);
+            to <= store.index.coefficient_of(&kernel.arena, counter)
+        };
+        // From the first element that the iteration writes to that of the next one.
+        stores.iter().all(is_before_next) && least >= 0
+    })
 }
 
 /// An access: its index, the loops inside of the fused one, and its lanes.
@@ -162,18 +170,18 @@ struct At {
 }
 
 impl At {
-    /// Is a load from places that a store reaches in no later iteration?
-    fn is_before_next(&self, kernel: &Kernel, store: &At, counter: VarId) -> bool {
-        let step = store.index.coefficient_of(&kernel.arena, counter);
+    /// Where a load is, its elements from the first to behind the last, seen from a store of the same iteration.
+    fn distance(&self, kernel: &Kernel, store: &At) -> Option<(i64, i64)> {
         let distance = self.index.minus(&store.index);
-        let mut most = distance.constant + self.lanes;
+        let (mut from, mut to) = (distance.constant, distance.constant + self.lanes);
+        // The counter is none of the loops inside, and has to cancel out.
         for &(atom, c) in &distance.terms {
-            let Some(v) = kernel.arena.as_var(atom) else { return false };
-            let Some(&(_, n)) = self.loops.iter().chain(&store.loops).find(|l| l.0 == v) else { return false };
-            most += (c * (n - 1)).max(0);
+            let v = kernel.arena.as_var(atom)?;
+            let &(_, n) = self.loops.iter().chain(&store.loops).find(|l| l.0 == v)?;
+            from += (c * (n - 1)).min(0);
+            to += (c * (n - 1)).max(0);
         }
-        // The counter is none of the loops inside: it has cancelled out.
-        step > 0 && most <= step
+        Some((from, to))
     }
 }
 

@@ -104,13 +104,7 @@ impl DotTiles {
         let [lane, others @ ..] = inner else { return Ok(()) };
         let (results, reductions) = others.split_at(n.0.min(others.len()));
         sch.reorder(&[reductions, results, &[*lane]].concat())?;
-        draft.tiled.push(Tiled {
-            block,
-            complete_at: Some(row[0]),
-            panel: None,
-            packable: Vec::new(),
-            seldom: Vec::new(),
-        });
+        draft.tiled.push(Tiled { complete_at: Some(row[0]), ..Tiled::new(block) });
         Ok(())
     }
 }

@@ -37,13 +37,7 @@ impl Rule for TransposeTiles {
         let mut fork = draft.clone();
         match self.tile(&mut fork.sch, block, read, written) {
             Ok(()) => {
-                fork.tiled.push(Tiled {
-                    block,
-                    complete_at: None,
-                    panel: None,
-                    packable: Vec::new(),
-                    seldom: Vec::new(),
-                });
+                fork.tiled.push(Tiled::new(block));
                 Ok(vec![fork])
             }
             Err(_) => Ok(vec![draft]),
