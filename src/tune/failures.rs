@@ -90,6 +90,12 @@ impl Fates {
         self.sketches.entry(sketch).or_default().0.tried += 1;
     }
 
+    /// Takes back that a candidate was tried.
+    pub fn forget_trial(&mut self, sketch: Option<usize>) {
+        let tried = &mut self.sketches.entry(sketch).or_default().0.tried;
+        *tried = tried.saturating_sub(1);
+    }
+
     /// Counts the failure of one that was.
     pub fn note_failure(&mut self, sketch: Option<usize>, failure: &Failure) {
         let (tally, reasons) = self.sketches.entry(sketch).or_default();

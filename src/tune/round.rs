@@ -8,8 +8,8 @@ use super::driver::{Driver, TuneError};
 use super::events::{Event, Trial};
 use super::params;
 use super::task::Measured;
-use crate::database::{Failure, FailureKind, Outcome, Role, Times, TuningRecord};
-use crate::measure::{Measurement, Runner, Ticket, Verdict};
+use crate::database::{self, Failure, FailureKind, Role, Times, TuningRecord};
+use crate::measure::{Measurement, Outcome, Runner, Ticket, Verdict};
 use crate::schedule::{Schedule, Trace};
 use crate::search::{Candidate, Lesson, in_order};
 use std::time::Duration;
@@ -145,13 +145,13 @@ impl<B: Backend> Driver<'_, B> {
                     ticket = Some(t);
                 }
                 is_best = task.note_time(m.secs);
-                Outcome::Measured(Times { run_secs: vec![m.secs], batch_secs: m.batch_secs, calls: m.calls })
+                database::Outcome::Measured(Times { run_secs: vec![m.secs], batch_secs: m.batch_secs, calls: m.calls })
             }
             Err(failure) => {
                 if role == Role::Trial {
                     task.fates.note_failure(sketch, &failure);
                 }
-                Outcome::Failed(failure)
+                database::Outcome::Failed(failure)
             }
         };
         let trial = if role == Role::Trial { self.n_trials } else { 0 };
@@ -247,6 +247,11 @@ impl<B: Backend> Driver<'_, B> {
             let settled = lab.settle(false);
             let broken = lab.broken();
             for s in settled {
+                // A reference that was stopped together with the run says nothing.
+                if self.interrupt.is_raised() && matches!(s.result, Err(Outcome::RuntimeError { .. })) {
+                    self.forget(index, s.ticket);
+                    continue;
+                }
                 self.settle_one(index, s.ticket, s.result.map_err(|outcome| failure_of(outcome, None)));
             }
             if let Some(why) = broken {
@@ -281,12 +286,28 @@ impl<B: Backend> Driver<'_, B> {
                 }
                 Role::Rerun => {}
             }
-            record.outcome = Outcome::Failed(failure);
+            record.outcome = database::Outcome::Failed(failure);
             task.lessons.extend(record.context.program.map(|program| (program, Lesson::Failed)));
-            let times = task.waiting.iter().map(|(_, r, _)| r).chain(&task.unwritten).filter_map(TuningRecord::secs);
-            task.best = times.min_by(f64::total_cmp);
+            task.best = task.best_of_unwritten();
         }
         task.unwritten.push(record);
+    }
+
+    /// Takes back a result that nobody will look at: it counts as not tried.
+    fn forget(&mut self, index: usize, ticket: Ticket) {
+        let task = &mut self.tasks[index];
+        let Some(at) = task.waiting.iter().position(|(t, ..)| *t == ticket) else { return };
+        let (_, record, sketch) = task.waiting.remove(at);
+        match record.context.role {
+            Role::Trial => {
+                self.n_trials -= 1;
+                task.trials -= 1;
+                task.fates.forget_trial(sketch);
+            }
+            Role::Baseline => task.baseline = None,
+            Role::Rerun => {}
+        }
+        task.best = task.best_of_unwritten();
     }
 
     /// Writes what there is to write.

@@ -135,6 +135,12 @@ impl<B: Backend> Task<B> {
         is_best
     }
 
+    /// The least time among the results that are not written yet.
+    pub fn best_of_unwritten(&self) -> Option<f64> {
+        let times = self.waiting.iter().map(|(_, r, _)| r).chain(&self.unwritten).filter_map(TuningRecord::secs);
+        times.min_by(f64::total_cmp)
+    }
+
     /// A round is over. Has it come to its end?
     pub fn end_round(&mut self, patience: Option<f64>) {
         self.bests.push(self.best);

@@ -440,6 +440,26 @@ fn an_interrupt_keeps_what_was_measured() {
 }
 
 #[test]
+fn what_nobody_looked_at_before_an_interrupt_counts_as_not_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mock = Mock::plain();
+    mock.interrupt_after = Some((10, Interrupt::new()));
+    mock.patience = 5;
+    let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 40), &mock);
+    let s = one(&summary);
+    // The reference failed for every third, as it does when it is stopped.
+    let (lost, kept): (Vec<u64>, Vec<u64>) = mock.measured()[1..9].iter().partition(|p| p.is_multiple_of(3));
+    assert!(!lost.is_empty());
+    assert_eq!((s.valid, s.errors.len(), s.stop_reason), (s.trials, 0, "interrupted"));
+    let db = Database::open(dir.path()).unwrap();
+    let id = Workload::of(&module(MATMUL), 0).find(&db).unwrap();
+    assert_eq!(db.counts(id, &Filter::any()).trials, s.trials);
+    let more = Mock::plain();
+    run_in(dir.path(), MATMUL, &config(space(MANY), 40), &more);
+    assert!(kept.iter().all(|p| !more.measured()[1..].contains(p)));
+}
+
+#[test]
 fn time_and_patience_end_a_run() {
     let dir = tempfile::tempdir().unwrap();
     // A tenth of a second, of which a fifth is the final's, at ten milliseconds each.
