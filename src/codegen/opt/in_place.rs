@@ -67,7 +67,7 @@ impl Place {
             || result.dtype != own.dtype
             || arena.lanes(value) != 1
             || !others.iter().any(|t| t.stores)
-            || others.iter().any(|t| t.stores && (t.loads || !matches!(kernel.stmts.get(t.stmt), Stmt::Store { .. })))
+            || others.iter().any(|t| t.stores && t.loads)
             || is_touched_elsewhere(kernel, buffer, last.stmt)
         {
             return None;
