@@ -12,13 +12,12 @@
 //!       for k in 1024: B[i * 1024 + k] = B[i * 1024 + k] / S[0]
 //!
 //! So the lines of the result come nearer while something is computed, not while nothing is but storing them, and there is no
-//! scratch to go through beside. Only where each element of the scratch becomes one of the result, at the same distance for
-//! all, and nothing else touches the result; not for sums, whose tiles have reasons to lie where they do.
+//! scratch to go through beside. Only where all of the scratch is written first, then read, and then each element becomes one of
+//! the result, at the same distance for all, and nothing else touches the result: nothing is kept from an iteration before. Not for
+//! sums, whose tiles have reasons to lie where they do.
 
-use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands};
-use crate::loopir::{Access, Affine, BufferId, Expr, ExprId, For, Kernel, Stmt, StmtId, Storage};
-use hashbrown::HashMap;
+use crate::loopir::{Access, Affine, Arena, BufferId, Expr, ExprId, For, Kernel, Stmt, StmtId, Storage};
 use smallvec::SmallVec;
 
 /// Replaces scratch by results. Returns whether there was any.
@@ -59,6 +58,7 @@ impl Place {
     fn of(kernel: &Kernel, scratch: BufferId) -> Option<Place> {
         let touchers = touchers(kernel, scratch);
         let (last, others) = touchers.split_last()?;
+        let (first, readers) = others.split_first()?;
         let Stmt::Store { buffer, index, value } = kernel.stmts.get(last.stmt) else { return None };
         let (result, own) = (kernel.buffer(buffer), kernel.buffer(scratch));
         let arena = &kernel.arena;
@@ -66,8 +66,8 @@ impl Place {
             || result.storage != Storage::Param(Access::Out)
             || result.dtype != own.dtype
             || arena.lanes(value) != 1
-            || !others.iter().any(|t| t.stores)
-            || others.iter().any(|t| t.stores && t.loads)
+            || readers.iter().any(|t| t.stores)
+            || first.loads
             || is_touched_elsewhere(kernel, buffer, last.stmt)
         {
             return None;
@@ -78,10 +78,17 @@ impl Place {
             _ => {}
         });
         let &[read] = reads.as_slice() else { return None };
-        // The list in which all before the last come before it.
-        let depth = others.iter().map(|t| common(&t.path, &last.path)).min()?;
-        let is_before = |t: &Toucher| t.path.get(depth).is_some_and(|s| s.1 < last.path[depth].1);
-        if depth >= last.path.len() || !others.iter().all(is_before) {
+        // The list in which all is written, then read, then made the result.
+        let depth = common(&first.path, &last.path);
+        let place =
+            |t: &Toucher| (common(&t.path, &last.path) >= depth).then(|| t.path.get(depth).map(|s| s.1)).flatten();
+        let (written, made) = (place(first)?, place(last)?);
+        if !readers.iter().all(|t| place(t).is_some_and(|at| written < at && at < made)) {
+            return None;
+        }
+        // Elements that are not written would be those of an iteration before.
+        let Stmt::Store { index: own_index, .. } = kernel.stmts.get(first.stmt) else { return None };
+        if !is_dense(kernel, &first.path[depth + 1..], &Affine::of(arena, own_index), own.len) {
             return None;
         }
         let read = Affine::of(arena, read);
@@ -97,44 +104,33 @@ impl Place {
     fn replace(&self, kernel: &mut Kernel, scratch: BufferId) {
         let body = kernel.body;
         let mut memo = ExprMap::default();
-        let mut indices = HashMap::<ExprId, ExprId, FxBuild>::default();
         kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
-            let mut moved = |kernel: &mut Kernel, index: ExprId| {
-                *indices.entry(index).or_insert_with(|| {
-                    let mut sum = Affine::of(&kernel.arena, index);
-                    self.first.terms.iter().for_each(|t| sum.add_term(t.0, t.1));
-                    sum.constant += self.first.constant;
-                    sum.to_expr(&mut kernel.arena)
-                })
-            };
-            let stmt_of_buffer = match stmt {
+            let arena = &mut kernel.arena;
+            let written = match stmt {
                 Stmt::Store { buffer, index, value } if buffer == scratch => {
-                    let index = moved(kernel, index);
-                    Stmt::Store { buffer: self.buffer, index, value }
+                    Stmt::Store { buffer: self.buffer, index: self.moved(arena, index), value }
                 }
                 other => other,
             };
-            let mut found: Vec<ExprId> = Vec::new();
-            for_each_operand(stmt_of_buffer, |e| {
-                for_each_expr(&kernel.arena, e, &mut |e| match kernel.arena.expr(e) {
-                    Expr::Load(b, index) if b == scratch => found.push(index),
-                    _ => {}
-                });
-            });
-            let places: HashMap<ExprId, ExprId, FxBuild> =
-                found.into_iter().map(|index| (index, moved(kernel, index))).collect();
-            let arena = &mut kernel.arena;
-            let new = map_operands(stmt_of_buffer, |e| {
+            let new = map_operands(written, |e| {
                 map_expr(arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
                     Expr::Load(b, index) if b == scratch => {
-                        let ty = arena.ty(e);
-                        Some(arena.load(self.buffer, *places.get(&index)?, ty))
+                        let (index, ty) = (self.moved(arena, index), arena.ty(e));
+                        Some(arena.load(self.buffer, index, ty))
                     }
                     _ => None,
                 })
             });
             out.push(if new == stmt { id } else { kernel.stmts.push(new) });
         });
+    }
+
+    /// Where an element of the scratch lies in the result.
+    fn moved(&self, arena: &mut Arena, index: ExprId) -> ExprId {
+        let mut sum = Affine::of(arena, index);
+        self.first.terms.iter().for_each(|t| sum.add_term(t.0, t.1));
+        sum.constant += self.first.constant;
+        sum.to_expr(arena)
     }
 }
 

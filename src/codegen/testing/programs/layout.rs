@@ -119,7 +119,13 @@ impl Generator {
         let at = format!("i * {m} + j");
         let (sj, sk) = (self.vector(), self.pick(&["reduction", "reduction vector"]));
         let is_f32 = dtype == "float32";
-        let body = match below(&mut self.rng, 4) {
+        let body = match below(&mut self.rng, 5) {
+            // What a row keeps for the next one.
+            4 => format!(
+                "if i > 0 {{ for j in {m} {sj} {{ Y[{at}] = max(T[j], X[{at}]) }} }}
+    for j in {m} {sj} {{ T[j] = X[{at}] + W[i] }}
+    for j in {m} {sj} {{ Z[{at}] = T[j] * X[j] }}"
+            ),
             // Softmax and what is like it.
             0 => {
                 let e = if is_f32 { format!("exp(X[{at}] - M[0])") } else { format!("X[{at}] - M[0]") };
@@ -152,10 +158,12 @@ impl Generator {
     for j in {m} {sj} {{ Z[j] = T[j] Y[{at}] = T[j] + W[i] }}"
             ),
         };
-        let carries = body.contains("Z[j]");
-        let si = if carries { "" } else { "independent" };
+        let is_kept = body.starts_with("if");
+        let si = if is_kept || body.contains("Z[j]") { "" } else { "independent" };
+        // Results that are not read can be where scratch lies.
+        let z = if is_kept { "out" } else { "inout" };
         let text = format!(
-            "kernel @several(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}], Z: inout {dtype}[{l}]) {{
+            "kernel @several(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}], Z: {z} {dtype}[{l}]) {{
   scratch T: {dtype}[{m}]
   scratch M: {dtype}[1]
   scratch S: {dtype}[1]
