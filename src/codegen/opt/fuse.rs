@@ -155,31 +155,51 @@ fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtI
         let is_before_next = |store: &At| {
             let Some((from, to)) = load.distance(kernel, store) else { return false };
             least = least.max(from);
-            to <= store.index.coefficient_of(&kernel.arena, counter)
+            let next = store.index.coefficient_of(&kernel.arena, counter);
+            to <= next && store.span(kernel).is_some_and(|written| written <= next)
         };
         // From the first element that the iteration writes to that of the next one.
         stores.iter().all(is_before_next) && least >= 0
     })
 }
 
-/// An access: its index, the loops inside of the fused one, and its lanes.
+/// An access: its index, the loops inside of the fused one with their extents, and its lanes.
 struct At {
     index: Affine,
-    loops: Vec<(VarId, i64)>,
+    loops: Vec<(VarId, Option<i64>)>,
     lanes: i64,
 }
 
 impl At {
-    /// Where a load is, its elements from the first to behind the last, seen from a store of the same iteration.
+    /// How many elements lie from the first to the last of an iteration.
+    fn span(&self, kernel: &Kernel) -> Option<i64> {
+        self.loops.iter().try_fold(self.lanes, |span, &(v, extent)| {
+            let c = self.index.coefficient_of(&kernel.arena, v);
+            if c == 0 { Some(span) } else { c.abs().checked_mul(extent? - 1)?.checked_add(span) }
+        })
+    }
+
+    /// Where a load is, its elements from the first to behind the last, seen from the first that a store writes in the same
+    /// iteration.
     fn distance(&self, kernel: &Kernel, store: &At) -> Option<(i64, i64)> {
         let distance = self.index.minus(&store.index);
         let (mut from, mut to) = (distance.constant, distance.constant + self.lanes);
         // The counter is none of the loops inside, and has to cancel out.
         for &(atom, c) in &distance.terms {
             let v = kernel.arena.as_var(atom)?;
-            let &(_, n) = self.loops.iter().chain(&store.loops).find(|l| l.0 == v)?;
-            from += (c * (n - 1)).min(0);
-            to += (c * (n - 1)).max(0);
+            let span =
+                |loops: &[(VarId, Option<i64>)]| loops.iter().find(|l| l.0 == v).map(|&(_, n)| c.checked_mul(n? - 1));
+            match (span(&self.loops), span(&store.loops)) {
+                (Some(own), _) => {
+                    from += own?.min(0);
+                    to += own?.max(0);
+                }
+                (None, Some(others)) => {
+                    from += others?.max(0);
+                    to += others?.max(0);
+                }
+                (None, None) => return None,
+            }
         }
         Some((from, to))
     }
@@ -190,7 +210,7 @@ fn accesses(
     kernel: &Kernel,
     stmts: &[StmtId],
     buffer: BufferId,
-    loops: &mut Vec<(VarId, i64)>,
+    loops: &mut Vec<(VarId, Option<i64>)>,
     f: &mut impl FnMut(At, bool),
 ) {
     let arena = &kernel.arena;
@@ -211,8 +231,7 @@ fn accesses(
             note(index, arena.lanes(value), true);
         }
         if let Stmt::For(l) = stmt {
-            // An unknown number of iterations is one that is never enough.
-            loops.push((l.var, arena.as_int(l.extent).unwrap_or(1 << 40)));
+            loops.push((l.var, arena.as_int(l.extent)));
         }
         for body in stmt.bodies() {
             accesses(kernel, kernel.stmts.list(body), buffer, loops, f);
