@@ -38,6 +38,7 @@ pub(super) fn build(
         constants: HashMap::default(),
         lane_masks: HashMap::default(),
         index_registers: HashMap::default(),
+        tables: HashMap::default(),
         spans: Vec::new(),
         guard: None,
         memo: HashMap::default(),
@@ -81,6 +82,8 @@ pub(super) struct Builder<'a> {
     lane_masks: HashMap<(u16, u8), VReg, FxBuild>,
     /// Lane numbers for permutations.
     index_registers: HashMap<u128, VReg, FxBuild>,
+    /// What is looked up.
+    tables: HashMap<SmallVec<[u32; 16]>, VReg, FxBuild>,
     /// What vectors of the present body read that are put together.
     spans: Vec<Span>,
     /// The mask under which everything is loaded, inside of a choice that all lanes share.
@@ -521,22 +524,14 @@ impl Builder<'_> {
 
     /// A register of these lanes.
     pub fn table(&mut self, lanes: SmallVec<[u32; 16]>) -> VReg {
-        let table = match self.code.tables.iter().position(|t| *t == lanes) {
-            Some(known) => known as u32,
-            None => {
-                self.code.tables.push(lanes);
-                self.code.tables.len() as u32 - 1
-            }
-        };
-        let known = self.code.prologue.iter().find_map(|i| match *i {
-            Inst::Table { dst, table: t } if t == table => Some(dst),
-            _ => None,
-        });
-        known.unwrap_or_else(|| {
-            let dst = self.fresh();
-            self.code.prologue.push(Inst::Table { dst, table });
-            dst
-        })
+        if let Some(&v) = self.tables.get(&lanes) {
+            return v;
+        }
+        let (dst, table) = (self.fresh(), self.code.tables.len() as u32);
+        self.code.tables.push(lanes.clone());
+        self.code.prologue.push(Inst::Table { dst, table });
+        self.tables.insert(lanes, dst);
+        dst
     }
 
     pub fn expr(&mut self, e: ExprId) -> Option<Pieces> {
