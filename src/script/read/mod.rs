@@ -1,17 +1,19 @@
 //! From the syntax tree to the IR.
 //!
 //! This file reads what stands outside functions: imports, constants, the module's class, decorators. [`func`] reads
-//! a function, [`stmt`] and [`block`] its statements, [`expr`], [`operator`] and [`call`] its expressions. Each
+//! a function, [`stmt`], [`bind`], [`loops`] and [`block`] its statements, [`expr`], [`operator`] and [`call`] its expressions. Each
 //! construct has one function; a mistake is recorded, the construct gives `None`, the names it would have defined become
 //! [`Value::Poison`], and reading goes on.
 
 mod args;
 mod attr;
+mod bind;
 mod block;
 mod buffer;
 mod call;
 mod expr;
 mod func;
+mod loops;
 mod operator;
 mod scope;
 mod stmt;

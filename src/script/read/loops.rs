@@ -1,0 +1,283 @@
+//! Loops: `for` over a range, a grid or a thread.
+
+use super::args::counted;
+use super::func::{FuncReader, LoopFrame, LoopSpec};
+use super::value::{Namespace, Value};
+use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::{AttrValue, Body, ExprId, Loop, LoopKind, Stmt, Symbol};
+use crate::script::python::{Call, Expr, ExprKind, For};
+
+impl<'a> FuncReader<'a, '_> {
+    pub(super) fn for_(&mut self, f: &For<'a>, span: Span, mark: usize) -> Option<Body> {
+        if let Some(orelse) = f.orelse {
+            self.error(Diagnostic::error_at("unsupported", orelse, "`else` of a loop is not supported"));
+        }
+        let specs = self.loop_specs(&f.iter);
+        self.scope.push_frame();
+        let entered = self.loops.len();
+        let depth = self.depth;
+        let result = self.loops_around(f, specs, span, mark);
+        self.loops.truncate(entered);
+        self.depth = depth;
+        self.scope.pop_frame();
+        result
+    }
+
+    fn loops_around(&mut self, f: &For<'a>, specs: Option<Vec<LoopSpec>>, span: Span, mark: usize) -> Option<Body> {
+        let Some(specs) = specs else {
+            // Read on with undefined loop variables, to find the mistakes inside.
+            self.bind(&f.target, None);
+            self.body(&f.body);
+            return None;
+        };
+        let mut vars = Vec::new();
+        for spec in &specs {
+            if !self.enter(span) {
+                return None;
+            }
+            let dtype = self.func.arena.dtype(spec.extent);
+            let (var, e) = self.func.arena.new_var_expr("", dtype);
+            vars.push((var, e));
+            self.loops.push(LoopFrame { var, min: spec.min, extent: spec.extent });
+        }
+        let targets: &[Expr<'a>] = match &f.target.kind {
+            ExprKind::Tuple(items) | ExprKind::List(items) => items,
+            _ => std::slice::from_ref(&f.target),
+        };
+        let values: Vec<Value> = vars.iter().map(|v| Value::Expr(v.1)).collect();
+        if targets.len() == 1 && values.len() > 1 {
+            self.bind(&targets[0], Some(Value::Seq(values)));
+        } else if targets.len() != values.len() {
+            let message = format!(
+                "expected {} for {}, found {}",
+                counted(values.len(), "name"),
+                counted(values.len(), "loop"),
+                targets.len()
+            );
+            self.error(Diagnostic::error_at("unpack-count", f.target.span, message).label(f.iter.span, ""));
+            self.bind(&f.target, None);
+        } else {
+            for (target, value) in targets.iter().zip(values) {
+                self.bind(target, Some(value));
+            }
+        }
+        let mut body = self.body(&f.body);
+        for (i, (spec, (var, _))) in specs.into_iter().zip(&vars).enumerate().rev() {
+            let node = Loop {
+                var: *var,
+                min: spec.min,
+                extent: spec.extent,
+                kind: spec.kind,
+                annotations: spec.annotations.into_iter().collect(),
+                body,
+            };
+            let name = if targets.len() == vars.len() { targets[i].span } else { f.target.span };
+            let id = self.add(Stmt::Loop(node), span, name, if i == 0 { mark } else { self.spans.mark() });
+            body = Body::from_elem(id, 1);
+        }
+        Some(body)
+    }
+
+    /// The loops that `for … in e` makes.
+    fn loop_specs(&mut self, e: &Expr<'a>) -> Option<Vec<LoopSpec>> {
+        let ExprKind::Call(call) = &e.kind else {
+            return self.no_loop(e.span);
+        };
+        let (name, is_range) = match &call.callee.kind {
+            ExprKind::Name("range") => ("range", true),
+            ExprKind::Attribute(owner, attr) => match self.namespace(owner) {
+                Some(Namespace::Tir) => (attr.name, false),
+                Some(ns) => return self.unknown_member(ns, *attr),
+                None => return self.no_loop(e.span),
+            },
+            _ => return self.no_loop(e.span),
+        };
+        let full = if is_range { name.to_string() } else { format!("T.{name}") };
+        let kind = match name {
+            "grid" => return self.grid(call),
+            "range" | "serial" => LoopKind::Serial,
+            "parallel" => LoopKind::Parallel,
+            "vectorized" => LoopKind::Vectorized,
+            "unroll" => LoopKind::Unrolled,
+            "thread_binding" => return self.thread_binding(call),
+            _ => {
+                let ExprKind::Attribute(_, attr) = call.callee.kind else { return self.no_loop(e.span) };
+                let known = ["grid", "serial", "parallel", "vectorized", "unroll", "thread_binding"];
+                return match crate::diagnostic::nearest(name, known) {
+                    Some(near) => {
+                        let d = Diagnostic::error_at("unknown-function", attr.span, format!("unknown loop `T.{name}`"));
+                        self.fail(d.help(format!("did you mean `T.{near}`?")))
+                    }
+                    None => self.no_loop(e.span),
+                };
+            }
+        };
+        let params: &[&str] = match (is_range, kind) {
+            (true, _) => &["start", "stop", "step"],
+            (false, LoopKind::Serial) => &["start", "stop", "*", "annotations", "step", "unroll", "dtype"],
+            _ => &["start", "stop", "*", "annotations", "step", "dtype"],
+        };
+        let args = self.args(&full, call, params, 1)?;
+        let arg = |name: &str| params.iter().position(|p| *p == name).and_then(|i| args[i]);
+        let (min, extent) = self.loop_range(args[0]?, args[1])?;
+        let mut annotations = match arg("annotations") {
+            Some(e) => self.annotations(e)?,
+            None => Vec::new(),
+        };
+        if let Some(step) = arg("step")
+            && !matches!(self.eval(step)?, Value::Int(1) | Value::None)
+        {
+            let d = Diagnostic::error_at("unsupported", step.span, "loops with a step are not supported");
+            return self.fail(d.help("run over fewer iterations and multiply the variable by the step"));
+        }
+        if let Some(unroll) = arg("unroll") {
+            // `unroll=` is TVM's short form of two annotations.
+            let (key, value) = match self.eval(unroll)? {
+                Value::Bool(true) => ("pragma_unroll", AttrValue::Bool(true)),
+                Value::Bool(false) => ("disable_unroll", AttrValue::Bool(true)),
+                Value::Int(n) if n >= 1 && n <= i64::MAX as i128 => ("pragma_unroll", AttrValue::Int(n as i64)),
+                _ => {
+                    let message = "expected `True`, `False` or a positive number for `unroll`";
+                    return self.fail(Diagnostic::error_at("wrong-argument", unroll.span, message));
+                }
+            };
+            annotations.push((Symbol::new(key), value));
+        }
+        let (min, extent) = match arg("dtype") {
+            Some(e) if !matches!(e.kind, ExprKind::None) => {
+                let dtype = self.dtype(e)?;
+                if !dtype.is_index() {
+                    let message = format!("expected `int32` or `int64` for a loop, found `{dtype}`");
+                    return self.fail(Diagnostic::error_at("type-mismatch", e.span, message));
+                }
+                (self.cast(dtype, min), self.cast(dtype, extent))
+            }
+            _ => (min, extent),
+        };
+        Some(vec![LoopSpec { min, extent, kind, annotations }])
+    }
+
+    fn no_loop<T>(&mut self, span: Span) -> Option<T> {
+        self.fail(Diagnostic::error_at("unknown-loop", span, "expected a loop, found another expression").help(
+            "loops are `range`, `T.serial`, `T.grid`, `T.parallel`, `T.vectorized`, `T.unroll` and `T.thread_binding`",
+        ))
+    }
+
+    /// The range of a loop: `stop`, or `start, stop`.
+    fn loop_range(&mut self, first: &Expr<'a>, second: Option<&Expr<'a>>) -> Option<(ExprId, ExprId)> {
+        let second = second.filter(|e| !matches!(e.kind, ExprKind::None));
+        let (min, extent, span) = match second {
+            None => {
+                let extent = self.index(first)?;
+                let dtype = self.func.arena.dtype(extent);
+                (self.func.arena.int(0, dtype), extent, first.span)
+            }
+            Some(stop) => {
+                let (lo, hi) = (self.index(first), self.index(stop));
+                let (min, extent) = self.min_extent(lo?, hi?);
+                (min, extent, first.span.to(stop.span))
+            }
+        };
+        self.check_extent(extent, span)?;
+        Some((min, extent))
+    }
+
+    fn check_extent(&mut self, extent: ExprId, span: Span) -> Option<()> {
+        let dtype = self.func.arena.dtype(extent);
+        if !dtype.is_index() {
+            let d = Diagnostic::error_at(
+                "type-mismatch",
+                span,
+                format!("expected an extent of type `int32` or `int64`, found `{dtype}`"),
+            );
+            return self.fail(d.help("convert it: `T.Cast(\"int32\", …)`"));
+        }
+        match self.func.arena.as_int(extent) {
+            Some(n) if n <= 0 && self.file.options.checks.is_some() => {
+                self.fail(Diagnostic::error_at("empty-extent", span, format!("expected a positive extent, found {n}")))
+            }
+            _ => Some(()),
+        }
+    }
+
+    fn grid(&mut self, call: &Call<'a>) -> Option<Vec<LoopSpec>> {
+        for (key, value) in &call.keywords {
+            match key {
+                Some(key) if key.name == "dtype" && matches!(value.kind, ExprKind::None) => {}
+                Some(key) => {
+                    self.unknown_keyword("T.grid", key.name, key.span, &[]);
+                    return None;
+                }
+                None => return self.unsupported(value.span, "unpacking with `**`"),
+            }
+        }
+        if call.args.is_empty() {
+            return self.fail(Diagnostic::error_at("argument-count", call.args_span, "`T.grid` needs an extent"));
+        }
+        let mut specs = Vec::new();
+        let mut ok = true;
+        for arg in &call.args {
+            let range = match &arg.kind {
+                // A pair of first value and extent.
+                ExprKind::Tuple(items) if items.len() == 2 => {
+                    let (min, extent) = (self.index(&items[0]), self.index(&items[1]));
+                    match (min, extent) {
+                        (Some(min), Some(extent)) => Some(self.same_index_type(min, extent)),
+                        _ => None,
+                    }
+                }
+                ExprKind::Starred(inner) => match self.eval(inner) {
+                    // `T.grid(*shape)`
+                    Some(Value::Seq(items)) => {
+                        for item in items {
+                            match self.index_of(item, inner.span) {
+                                Some(extent) => specs.push(self.serial(extent)),
+                                None => ok = false,
+                            }
+                        }
+                        continue;
+                    }
+                    _ => self.unsupported(arg.span, "unpacking anything but a list"),
+                },
+                _ => self.loop_range(arg, None),
+            };
+            match range {
+                Some((min, extent)) if self.check_extent(extent, arg.span).is_some() => {
+                    specs.push(LoopSpec { min, extent, kind: LoopKind::Serial, annotations: Vec::new() });
+                }
+                _ => ok = false,
+            }
+        }
+        ok.then_some(specs)
+    }
+
+    fn serial(&mut self, extent: ExprId) -> LoopSpec {
+        let dtype = self.func.arena.dtype(extent);
+        let min = self.func.arena.int(0, dtype);
+        LoopSpec { min, extent, kind: LoopKind::Serial, annotations: Vec::new() }
+    }
+
+    fn thread_binding(&mut self, call: &Call<'a>) -> Option<Vec<LoopSpec>> {
+        let args = self.args("T.thread_binding", call, &["start", "stop", "thread", "*", "annotations"], 1)?;
+        // `T.thread_binding(128, "threadIdx.x")`: the thread in the second place.
+        let (stop, thread) = match (args[1], args[2]) {
+            (Some(e), None) if matches!(e.kind, ExprKind::Str(_)) => (None, Some(e)),
+            other => other,
+        };
+        let Some(thread) = thread else {
+            let d = Diagnostic::error_at(
+                "argument-count",
+                call.args_span,
+                "`T.thread_binding` lacks its argument `thread`",
+            );
+            return self.fail(d.help("write `thread=\"threadIdx.x\"`, for example"));
+        };
+        let (min, extent) = self.loop_range(args[0]?, stop)?;
+        let thread = self.text(thread)?;
+        let annotations = match args[4] {
+            Some(e) => self.annotations(e)?,
+            None => Vec::new(),
+        };
+        Some(vec![LoopSpec { min, extent, kind: LoopKind::ThreadBinding(thread), annotations }])
+    }
+}
