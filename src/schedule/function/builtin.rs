@@ -1,5 +1,14 @@
 //! Python's own functions, as far as schedule functions may use them.
 
+use super::eval::{index_error, undefined};
+use super::failure::type_error;
+use super::run::{Result, Run};
+use super::value::{Value, range_len};
+use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::BinOp;
+use crate::script::python::BinaryOp;
+use std::cmp::Ordering;
+
 /// A function that is there without an import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Builtin {
@@ -99,5 +108,180 @@ impl Builtin {
             Builtin::Zip => 0..=usize::MAX,
             Builtin::Min | Builtin::Max => 1..=usize::MAX,
         }
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn builtin(
+        &mut self,
+        f: Builtin,
+        mut args: Vec<Value>,
+        keyword: Option<Value>,
+        spans: &[Span],
+        span: Span,
+    ) -> Result<Value> {
+        let arity = f.arity();
+        if !arity.contains(&args.len()) {
+            let message = format!("`{}` does not take {} arguments", f.name(), args.len());
+            return Err(Diagnostic::error_at("argument-count", span, message).into());
+        }
+        let at = |i: usize| spans.get(i).copied().unwrap_or(span);
+        let int = |run: &Self, v: &Value, i: usize| {
+            let found = v.describe(run.schedule);
+            let error = || type_error(at(i), format!("expected an integer, found {found}"));
+            v.int(run.schedule).ok_or_else(error)
+        };
+        match f {
+            Builtin::Len => match &args[0] {
+                Value::Sequence(s) => Ok(Value::Int(s.items.len() as i64)),
+                Value::Range(a, b, step) => Ok(Value::Int(range_len(*a, *b, *step) as i64)),
+                Value::Dict(items) => Ok(Value::Int(items.len() as i64)),
+                Value::Str(s) => Ok(Value::Int(s.chars().count() as i64)),
+                other => {
+                    let found = other.describe(self.schedule);
+                    Err(type_error(at(0), format!("expected a list, tuple or text, found {found}")))
+                }
+            },
+            Builtin::Range => {
+                let bounds = args.iter().enumerate().map(|(i, v)| int(self, v, i)).collect::<Result<Vec<i64>>>()?;
+                match bounds[..] {
+                    [stop] => Ok(Value::Range(0, stop, 1)),
+                    [start, stop] => Ok(Value::Range(start, stop, 1)),
+                    [_, _, 0] => Err(index_error(at(2), "a range cannot have the step 0".to_string())),
+                    [start, stop, step] => Ok(Value::Range(start, stop, step)),
+                    _ => Ok(Value::None),
+                }
+            }
+            Builtin::Enumerate => {
+                let start = match keyword.as_ref().or(args.get(1)) {
+                    Some(v) => int(self, v, 1)?,
+                    None => 0,
+                };
+                let items = self.iterate(args.swap_remove(0), at(0))?;
+                let pairs = items
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, v)| self.list(vec![Value::Int(start.saturating_add(i as i64)), v], true, span))
+                    .collect::<Result<_>>()?;
+                self.list(pairs, false, span)
+            }
+            Builtin::Zip => {
+                let mut columns = Vec::with_capacity(args.len());
+                for (i, v) in args.into_iter().enumerate() {
+                    columns.push(self.iterate(v, at(i))?);
+                }
+                let n = columns.iter().map(Vec::len).min().unwrap_or(0);
+                let rows = (0..n)
+                    .map(|i| self.list(columns.iter().map(|c| c[i].clone()).collect(), true, span))
+                    .collect::<Result<_>>()?;
+                self.list(rows, false, span)
+            }
+            Builtin::Reversed => {
+                let mut items = self.iterate(args.swap_remove(0), at(0))?;
+                items.reverse();
+                self.list(items, false, span)
+            }
+            Builtin::List | Builtin::Tuple => {
+                let items = match args.pop() {
+                    Some(v) => self.iterate(v, at(0))?,
+                    None => Vec::new(),
+                };
+                self.list(items, f == Builtin::Tuple, span)
+            }
+            Builtin::Int => match &args[0] {
+                Value::Float(v) if v.abs() < 9e18 => Ok(Value::Int(*v as i64)),
+                Value::Str(s) => s
+                    .trim()
+                    .parse()
+                    .map(Value::Int)
+                    .map_err(|_| type_error(at(0), format!("expected the digits of an integer, found `{s}`"))),
+                v => int(self, v, 0).map(Value::Int),
+            },
+            Builtin::Float => match &args[0] {
+                Value::Str(s) => s
+                    .trim()
+                    .parse()
+                    .map(Value::Float)
+                    .map_err(|_| type_error(at(0), format!("expected the digits of a number, found `{s}`"))),
+                v => {
+                    let found = v.describe(self.schedule);
+                    let error = || type_error(at(0), format!("expected a number, found {found}"));
+                    v.number(self.schedule).map(Value::Float).ok_or_else(error)
+                }
+            },
+            Builtin::Bool => Ok(Value::Bool(args[0].truth(self.schedule))),
+            Builtin::Str => {
+                let text = self.text(&args[0], at(0))?;
+                self.limited(text, span)
+            }
+            Builtin::Min | Builtin::Max => {
+                let items = if args.len() == 1 { self.iterate(args.swap_remove(0), at(0))? } else { args };
+                let op = if f == Builtin::Min { BinOp::Min } else { BinOp::Max };
+                let mut items = items.into_iter();
+                let Some(mut best) = items.next() else {
+                    return Err(type_error(at(0), format!("`{}` of nothing is not defined", f.name())));
+                };
+                for v in items {
+                    best = self.extremum(op, best, v, span)?;
+                }
+                Ok(best)
+            }
+            Builtin::Sum => {
+                let mut total = args.get(1).cloned().unwrap_or(Value::Int(0));
+                for v in self.iterate(args.swap_remove(0), at(0))? {
+                    total = self.binary(BinaryOp::Add, total, v, span, span)?;
+                }
+                Ok(total)
+            }
+            Builtin::Abs => match &args[0] {
+                Value::Float(v) => Ok(Value::Float(v.abs())),
+                v => int(self, v, 0)?.checked_abs().map(Value::Int).ok_or_else(|| undefined("abs", span)),
+            },
+            Builtin::Sorted => {
+                let mut items = self.iterate(args.swap_remove(0), at(0))?;
+                self.sort(&mut items, at(0))?;
+                if keyword.is_some_and(|k| k.truth(self.schedule)) {
+                    items.reverse();
+                }
+                self.list(items, false, span)
+            }
+            Builtin::Any | Builtin::All => {
+                let items = self.iterate(args.swap_remove(0), at(0))?;
+                let any = f == Builtin::Any;
+                Ok(Value::Bool(items.iter().any(|v| v.truth(self.schedule) == any) == any))
+            }
+        }
+    }
+
+    fn sort(&self, items: &mut [Value], span: Span) -> Result<()> {
+        for pair in items.windows(2) {
+            self.order(&pair[0], &pair[1], span)?;
+        }
+        // Each comparison must be a total order, which mixed integers and floats do not have among themselves.
+        let schedule = &*self.schedule;
+        if items.iter().all(|v| v.int(schedule).is_some()) {
+            items.sort_by_key(|v| v.int(schedule));
+        } else if items.iter().all(|v| v.number(schedule).is_some()) {
+            let key = |v: &Value| v.number(schedule).unwrap_or(f64::NAN);
+            items.sort_by(|a, b| key(a).total_cmp(&key(b)));
+        } else {
+            items.sort_by(|a, b| match (a, b) {
+                (Value::Str(x), Value::Str(y)) => x.cmp(y),
+                _ => Ordering::Equal,
+            });
+        }
+        Ok(())
+    }
+
+    fn extremum(&mut self, op: BinOp, a: Value, b: Value, span: Span) -> Result<Value> {
+        if a.int(self.schedule).is_some() && b.int(self.schedule).is_some() {
+            return self.arithmetic(op, a, b, span);
+        }
+        let keep = match self.order(&a, &b, span)? {
+            Some(Ordering::Greater) => op == BinOp::Max,
+            Some(Ordering::Less) => op == BinOp::Min,
+            _ => true,
+        };
+        Ok(if keep { a } else { b })
     }
 }

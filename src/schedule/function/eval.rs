@@ -1,11 +1,10 @@
 //! Carrying out a schedule function: expressions.
 
-use super::builtin::Builtin;
-use super::code::{Change, Clause, Expr, ExprKind, Item};
+use super::code::{Clause, Expr, ExprKind, Item};
 use super::failure::{FunctionError, type_error};
 use super::lambda;
 use super::run::{Result, Run};
-use super::value::{Sequence, Value, range_items, range_len, rv_binary};
+use super::value::{Value, range_items, range_len, rv_binary};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::ir::BinOp;
 use crate::schedule::arg::RvValue;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// The longest text that is built.
 const MAX_TEXT: usize = 100_000;
 
-fn index_error(span: Span, message: String) -> FunctionError {
+pub(super) fn index_error(span: Span, message: String) -> FunctionError {
     Diagnostic::error_at("index", span, message).into()
 }
 
@@ -189,7 +188,7 @@ impl<'a> Run<'a> {
     }
 
     /// An index as a position among `n` items.
-    fn position(&self, at: &Value, n: usize, at_span: Span, of: Span) -> Result<usize> {
+    pub(super) fn position(&self, at: &Value, n: usize, at_span: Span, of: Span) -> Result<usize> {
         let Some(i) = at.int(self.schedule) else {
             let found = at.describe(self.schedule);
             return Err(type_error(at_span, format!("expected an integer as the index, found {found}")));
@@ -341,7 +340,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn order(&self, a: &Value, b: &Value, span: Span) -> Result<Option<Ordering>> {
+    pub(super) fn order(&self, a: &Value, b: &Value, span: Span) -> Result<Option<Ordering>> {
         if let (Some(x), Some(y)) = (a.int(self.schedule), b.int(self.schedule)) {
             return Ok(Some(x.cmp(&y)));
         }
@@ -458,7 +457,7 @@ impl<'a> Run<'a> {
     }
 
     /// Arithmetic on integers; on sampled numbers it stays symbolic.
-    fn arithmetic(&mut self, op: BinOp, a: Value, b: Value, span: Span) -> Result<Value> {
+    pub(super) fn arithmetic(&mut self, op: BinOp, a: Value, b: Value, span: Span) -> Result<Value> {
         let (Some(x), Some(y)) = (a.as_rv_expr(self.schedule), b.as_rv_expr(self.schedule)) else {
             let (x, y) = (a.describe(self.schedule), b.describe(self.schedule));
             return Err(type_error(span, format!("expected integers, found {x} and {y}")));
@@ -475,7 +474,7 @@ impl<'a> Run<'a> {
     }
 
     /// The text of a value in an f-string or `str`.
-    fn text(&mut self, value: &Value, span: Span) -> Result<String> {
+    pub(super) fn text(&mut self, value: &Value, span: Span) -> Result<String> {
         Ok(match value {
             Value::Str(s) => s.to_string(),
             Value::Int(v) => v.to_string(),
@@ -492,270 +491,12 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn limited(&mut self, text: String, span: Span) -> Result<Value> {
+    pub(super) fn limited(&mut self, text: String, span: Span) -> Result<Value> {
         if text.len() > MAX_TEXT {
             return Err(Diagnostic::error_at("limit", span, format!("the text is longer than {MAX_TEXT} bytes")).into());
         }
         self.step(text.len() / 16, span)?;
         Ok(Value::Str(text.into()))
-    }
-
-    fn builtin(
-        &mut self,
-        f: Builtin,
-        mut args: Vec<Value>,
-        keyword: Option<Value>,
-        spans: &[Span],
-        span: Span,
-    ) -> Result<Value> {
-        let arity = f.arity();
-        if !arity.contains(&args.len()) {
-            let message = format!("`{}` does not take {} arguments", f.name(), args.len());
-            return Err(Diagnostic::error_at("argument-count", span, message).into());
-        }
-        let at = |i: usize| spans.get(i).copied().unwrap_or(span);
-        let int = |run: &Self, v: &Value, i: usize| {
-            let found = v.describe(run.schedule);
-            let error = || type_error(at(i), format!("expected an integer, found {found}"));
-            v.int(run.schedule).ok_or_else(error)
-        };
-        match f {
-            Builtin::Len => match &args[0] {
-                Value::Sequence(s) => Ok(Value::Int(s.items.len() as i64)),
-                Value::Range(a, b, step) => Ok(Value::Int(range_len(*a, *b, *step) as i64)),
-                Value::Dict(items) => Ok(Value::Int(items.len() as i64)),
-                Value::Str(s) => Ok(Value::Int(s.chars().count() as i64)),
-                other => {
-                    let found = other.describe(self.schedule);
-                    Err(type_error(at(0), format!("expected a list, tuple or text, found {found}")))
-                }
-            },
-            Builtin::Range => {
-                let bounds = args.iter().enumerate().map(|(i, v)| int(self, v, i)).collect::<Result<Vec<i64>>>()?;
-                match bounds[..] {
-                    [stop] => Ok(Value::Range(0, stop, 1)),
-                    [start, stop] => Ok(Value::Range(start, stop, 1)),
-                    [_, _, 0] => Err(index_error(at(2), "a range cannot have the step 0".to_string())),
-                    [start, stop, step] => Ok(Value::Range(start, stop, step)),
-                    _ => Ok(Value::None),
-                }
-            }
-            Builtin::Enumerate => {
-                let start = match keyword.as_ref().or(args.get(1)) {
-                    Some(v) => int(self, v, 1)?,
-                    None => 0,
-                };
-                let items = self.iterate(args.swap_remove(0), at(0))?;
-                let pairs = items
-                    .into_iter()
-                    .enumerate()
-                    .map(|(i, v)| self.list(vec![Value::Int(start.saturating_add(i as i64)), v], true, span))
-                    .collect::<Result<_>>()?;
-                self.list(pairs, false, span)
-            }
-            Builtin::Zip => {
-                let mut columns = Vec::with_capacity(args.len());
-                for (i, v) in args.into_iter().enumerate() {
-                    columns.push(self.iterate(v, at(i))?);
-                }
-                let n = columns.iter().map(Vec::len).min().unwrap_or(0);
-                let rows = (0..n)
-                    .map(|i| self.list(columns.iter().map(|c| c[i].clone()).collect(), true, span))
-                    .collect::<Result<_>>()?;
-                self.list(rows, false, span)
-            }
-            Builtin::Reversed => {
-                let mut items = self.iterate(args.swap_remove(0), at(0))?;
-                items.reverse();
-                self.list(items, false, span)
-            }
-            Builtin::List | Builtin::Tuple => {
-                let items = match args.pop() {
-                    Some(v) => self.iterate(v, at(0))?,
-                    None => Vec::new(),
-                };
-                self.list(items, f == Builtin::Tuple, span)
-            }
-            Builtin::Int => match &args[0] {
-                Value::Float(v) if v.abs() < 9e18 => Ok(Value::Int(*v as i64)),
-                Value::Str(s) => s
-                    .trim()
-                    .parse()
-                    .map(Value::Int)
-                    .map_err(|_| type_error(at(0), format!("expected the digits of an integer, found `{s}`"))),
-                v => int(self, v, 0).map(Value::Int),
-            },
-            Builtin::Float => match &args[0] {
-                Value::Str(s) => s
-                    .trim()
-                    .parse()
-                    .map(Value::Float)
-                    .map_err(|_| type_error(at(0), format!("expected the digits of a number, found `{s}`"))),
-                v => {
-                    let found = v.describe(self.schedule);
-                    let error = || type_error(at(0), format!("expected a number, found {found}"));
-                    v.number(self.schedule).map(Value::Float).ok_or_else(error)
-                }
-            },
-            Builtin::Bool => Ok(Value::Bool(args[0].truth(self.schedule))),
-            Builtin::Str => {
-                let text = self.text(&args[0], at(0))?;
-                self.limited(text, span)
-            }
-            Builtin::Min | Builtin::Max => {
-                let items = if args.len() == 1 { self.iterate(args.swap_remove(0), at(0))? } else { args };
-                let op = if f == Builtin::Min { BinOp::Min } else { BinOp::Max };
-                let mut items = items.into_iter();
-                let Some(mut best) = items.next() else {
-                    return Err(type_error(at(0), format!("`{}` of nothing is not defined", f.name())));
-                };
-                for v in items {
-                    best = self.extremum(op, best, v, span)?;
-                }
-                Ok(best)
-            }
-            Builtin::Sum => {
-                let mut total = args.get(1).cloned().unwrap_or(Value::Int(0));
-                for v in self.iterate(args.swap_remove(0), at(0))? {
-                    total = self.binary(BinaryOp::Add, total, v, span, span)?;
-                }
-                Ok(total)
-            }
-            Builtin::Abs => match &args[0] {
-                Value::Float(v) => Ok(Value::Float(v.abs())),
-                v => int(self, v, 0)?.checked_abs().map(Value::Int).ok_or_else(|| undefined("abs", span)),
-            },
-            Builtin::Sorted => {
-                let mut items = self.iterate(args.swap_remove(0), at(0))?;
-                self.sort(&mut items, at(0))?;
-                if keyword.is_some_and(|k| k.truth(self.schedule)) {
-                    items.reverse();
-                }
-                self.list(items, false, span)
-            }
-            Builtin::Any | Builtin::All => {
-                let items = self.iterate(args.swap_remove(0), at(0))?;
-                let any = f == Builtin::Any;
-                Ok(Value::Bool(items.iter().any(|v| v.truth(self.schedule) == any) == any))
-            }
-        }
-    }
-
-    fn sort(&self, items: &mut [Value], span: Span) -> Result<()> {
-        for pair in items.windows(2) {
-            self.order(&pair[0], &pair[1], span)?;
-        }
-        // Each comparison must be a total order, which mixed integers and floats do not have among themselves.
-        let schedule = &*self.schedule;
-        if items.iter().all(|v| v.int(schedule).is_some()) {
-            items.sort_by_key(|v| v.int(schedule));
-        } else if items.iter().all(|v| v.number(schedule).is_some()) {
-            let key = |v: &Value| v.number(schedule).unwrap_or(f64::NAN);
-            items.sort_by(|a, b| key(a).total_cmp(&key(b)));
-        } else {
-            items.sort_by(|a, b| match (a, b) {
-                (Value::Str(x), Value::Str(y)) => x.cmp(y),
-                _ => Ordering::Equal,
-            });
-        }
-        Ok(())
-    }
-
-    fn extremum(&mut self, op: BinOp, a: Value, b: Value, span: Span) -> Result<Value> {
-        if a.int(self.schedule).is_some() && b.int(self.schedule).is_some() {
-            return self.arithmetic(op, a, b, span);
-        }
-        let keep = match self.order(&a, &b, span)? {
-            Some(Ordering::Greater) => op == BinOp::Max,
-            Some(Ordering::Less) => op == BinOp::Min,
-            _ => true,
-        };
-        Ok(if keep { a } else { b })
-    }
-
-    // ---- lists that change -------------------------------------------------------------------------------
-
-    /// The list in a variable, to be changed. Lists have value here, so one that something else holds as well must
-    /// not be: in Python both would see the change.
-    fn changeable(&mut self, variable: usize, span: Span) -> Result<&mut Sequence> {
-        let name = &self.function.locals[variable];
-        match &self.locals[variable] {
-            Some(Value::Sequence(s)) if !s.tuple && Rc::strong_count(s) == 1 => {}
-            Some(Value::Sequence(s)) if !s.tuple => {
-                let message = format!("the list `{name}` is also held elsewhere, so it cannot be changed");
-                return Err(Diagnostic::error_at("shared-list", span, message)
-                    .help(format!("make a new list, `{name} = {name} + […]`, or copy it, `{name} = list({name})`"))
-                    .into());
-            }
-            Some(other) => {
-                let found = other.describe(self.schedule);
-                return Err(type_error(span, format!("expected a list to change, found {found}")));
-            }
-            None => {
-                let message = format!("variable `{name}` has no value yet");
-                return Err(Diagnostic::error_at("unbound-variable", span, message).into());
-            }
-        }
-        match &mut self.locals[variable] {
-            Some(Value::Sequence(s)) => Ok(Rc::make_mut(s)),
-            _ => Err(type_error(span, "expected a list to change")),
-        }
-    }
-
-    fn change(&mut self, variable: usize, change: Change, args: &'a [Expr], span: Span) -> Result<Value> {
-        let mut values = args.iter().map(|a| self.eval(a)).collect::<Result<Vec<Value>>>()?;
-        let extra = match change {
-            Change::Extend => self.iterate(values.swap_remove(0), args[0].span)?,
-            Change::Append => vec![values.swap_remove(0)],
-            Change::Insert => vec![values.pop().unwrap_or(Value::None)],
-            Change::Pop | Change::Reverse => Vec::new(),
-        };
-        let at = match (change, values.first()) {
-            (Change::Insert, Some(v)) | (Change::Pop, Some(v)) => {
-                let found = v.describe(self.schedule);
-                let error = || type_error(args[0].span, format!("expected an integer, found {found}"));
-                Some(v.int(self.schedule).ok_or_else(error)?)
-            }
-            _ => None,
-        };
-        let depth = extra.iter().map(Value::depth).max().unwrap_or(0) + 1;
-        if depth > super::value::MAX_DEPTH {
-            return Err(Diagnostic::error_at("limit", span, "lists are nested too deep").into());
-        }
-        let list = self.changeable(variable, span)?;
-        list.depth = list.depth.max(depth);
-        let n = list.items.len() as i64;
-        let from_start = |i: i64| if i < 0 { i.saturating_add(n) } else { i };
-        match change {
-            Change::Append | Change::Extend => list.items.extend(extra),
-            Change::Insert => {
-                let i = from_start(at.unwrap_or(0)).clamp(0, n) as usize;
-                list.items.splice(i..i, extra);
-            }
-            Change::Reverse => list.items.reverse(),
-            Change::Pop => {
-                let i = from_start(at.unwrap_or(-1));
-                if !(0..n).contains(&i) {
-                    return Err(index_error(span, format!("there is no such item: the list has {n}")));
-                }
-                return Ok(list.items.remove(i as usize));
-            }
-        }
-        Ok(Value::None)
-    }
-
-    /// `variable[at] = value`
-    pub fn assign_item(&mut self, variable: usize, at: &Value, at_span: Span, value: Value, span: Span) -> Result<()> {
-        let n = self.changeable(variable, span)?.items.len();
-        let i = self.position(at, n, at_span, span)?;
-        let depth = value.depth() + 1;
-        if depth > super::value::MAX_DEPTH {
-            return Err(Diagnostic::error_at("limit", span, "lists are nested too deep").into());
-        }
-        let list = self.changeable(variable, span)?;
-        list.depth = list.depth.max(depth);
-        list.items[i] = value;
-        Ok(())
     }
 }
 
@@ -763,7 +504,7 @@ fn unknown_attribute(name: &str, what: &str, known: &str, span: Span) -> Functio
     type_error(span, format!("a {what} shows {known} here, not `{name}`"))
 }
 
-fn undefined(what: &str, span: Span) -> FunctionError {
+pub(super) fn undefined(what: &str, span: Span) -> FunctionError {
     Diagnostic::error_at("arithmetic", span, format!("the result of `{what}` is not defined"))
         .help("it divides by zero, or does not fit 64 bits")
         .into()

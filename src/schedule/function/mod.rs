@@ -39,6 +39,7 @@ mod eval;
 mod failure;
 pub(super) mod invoke;
 mod lambda;
+mod lists;
 mod run;
 mod scope;
 #[cfg(test)]
