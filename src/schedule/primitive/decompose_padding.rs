@@ -26,10 +26,11 @@ use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
+use crate::arith::implication::conjuncts;
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
 use crate::ir::{
-    Arena, BinOp, Block, BlockId, BlockIter, Body, BufferRegion, Expr, ExprId, Func, IterKind, LoopId, Rewriter, Stmt,
-    StmtId, Substitution, VarId,
+    Arena, Block, BlockId, BlockIter, Body, BufferRegion, Expr, ExprId, Func, IterKind, LoopId, Rewriter, Stmt, StmtId,
+    Substitution, VarId,
 };
 use smallvec::SmallVec;
 
@@ -97,10 +98,8 @@ fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<Plan, Sche
     }
     let condition = Substitution::of_vars(node.iters.iter().map(|i| (i.var, i.value))).apply(a, condition);
     let inside = a.and(condition, node.predicate);
-    let mut conjuncts = Vec::new();
-    conjuncts_of(a, inside, &mut conjuncts);
     let always = a.bool(true);
-    let inside = conjuncts.into_iter().fold(always, |all, e| a.and(all, e));
+    let inside = conjuncts(a, inside).into_iter().fold(always, |all, e| a.and(all, e));
     let mut analyzer = Analyzer::new();
     for d in &domains {
         analyzer.bind(a, d.var, d.min, d.extent);
@@ -122,16 +121,6 @@ fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<Plan, Sche
         }
     }
     Ok(Plan { block, scope, target, loops, store, value, constant, inside, ranges })
-}
-
-fn conjuncts_of(a: &Arena, e: ExprId, found: &mut Vec<ExprId>) {
-    match a.expr(e) {
-        Expr::Binary(BinOp::And, x, y) => {
-            conjuncts_of(a, x, found);
-            conjuncts_of(a, y, found);
-        }
-        _ => found.push(e),
-    }
 }
 
 fn apply(state: &mut State, plan: Plan) -> BlockId {
