@@ -2,6 +2,7 @@
 
 use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::constants::Constants;
 use super::gather::{Span, is_gather};
 use super::narrow::is_narrow;
 use crate::codegen::facts::{Reads, ReadsOf};
@@ -35,10 +36,7 @@ pub(super) fn build(
         extents: Vec::new(),
         locals: HashMap::default(),
         vars: HashMap::default(),
-        constants: HashMap::default(),
-        lane_masks: HashMap::default(),
-        index_registers: HashMap::default(),
-        tables: HashMap::default(),
+        constants: Constants::default(),
         spans: Vec::new(),
         guard: None,
         memo: HashMap::default(),
@@ -67,7 +65,7 @@ pub(super) struct Builder<'a> {
     pub kernel: &'a mut Kernel,
     pub vector_bytes: usize,
     pub features: Features,
-    code: Code,
+    pub code: Code,
     args: Vec<RegionArg>,
     /// Slots by buffer and index of the origin, or by value.
     arg_table: HashMap<(Option<BufferId>, ExprId), u32, FxBuild>,
@@ -77,13 +75,7 @@ pub(super) struct Builder<'a> {
     extents: Vec<i64>,
     locals: HashMap<LocalId, Pieces, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
-    constants: HashMap<(u64, u8), VReg, FxBuild>,
-    /// Masks of some lanes, by their bits and the bytes of each.
-    lane_masks: HashMap<(u16, u8), VReg, FxBuild>,
-    /// Lane numbers for permutations.
-    index_registers: HashMap<u128, VReg, FxBuild>,
-    /// What is looked up.
-    tables: HashMap<SmallVec<[u32; 16]>, VReg, FxBuild>,
+    pub constants: Constants,
     /// What vectors of the present body read that are put together.
     spans: Vec<Span>,
     /// The mask under which everything is loaded, inside of a choice that all lanes share.
@@ -118,23 +110,6 @@ impl Builder<'_> {
         let left = bytes % register;
         let last = if left == 0 { None } else { Some((left / elem.bytes()) as u8) };
         Some(Shape { elem, width: Width::of_bytes(register)?, n: bytes.div_ceil(register), last })
-    }
-
-    /// The mask of the lanes of a last piece.
-    pub fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
-        self.lane_mask((1 << lanes) - 1, elem)
-    }
-
-    /// The mask of some lanes.
-    pub fn lane_mask(&mut self, bits: u16, elem: Elem) -> VReg {
-        let key = (bits, elem.bytes() as u8);
-        if let Some(&mask) = self.lane_masks.get(&key) {
-            return mask;
-        }
-        let dst = self.fresh_mask();
-        self.code.prologue.push(Inst::Lanes { dst, bits, elem });
-        self.lane_masks.insert(key, dst);
-        dst
     }
 
     /// Loads the i-th piece of what is at a place.
@@ -500,39 +475,6 @@ impl Builder<'_> {
     }
 
     // ---- expressions ---------------------------------------------------------------------------------------
-
-    pub fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
-        if let Some(&v) = self.constants.get(&(bits, elem as u8)) {
-            return v;
-        }
-        let dst = self.fresh();
-        self.code.prologue.push(Inst::Const { dst, bits, elem });
-        self.constants.insert((bits, elem as u8), dst);
-        dst
-    }
-
-    /// A register of lane numbers, a byte for each.
-    pub fn index_register(&mut self, lanes: u128) -> VReg {
-        if let Some(&v) = self.index_registers.get(&lanes) {
-            return v;
-        }
-        let dst = self.fresh();
-        self.code.prologue.push(Inst::Indices { dst, lanes });
-        self.index_registers.insert(lanes, dst);
-        dst
-    }
-
-    /// A register of these lanes.
-    pub fn table(&mut self, lanes: SmallVec<[u32; 16]>) -> VReg {
-        if let Some(&v) = self.tables.get(&lanes) {
-            return v;
-        }
-        let (dst, table) = (self.fresh(), self.code.tables.len() as u32);
-        self.code.tables.push(lanes.clone());
-        self.code.prologue.push(Inst::Table { dst, table });
-        self.tables.insert(lanes, dst);
-        dst
-    }
 
     pub fn expr(&mut self, e: ExprId) -> Option<Pieces> {
         if let Some(known) = self.memo.get(&e) {

@@ -16,6 +16,7 @@ mod asm;
 mod assign;
 mod build;
 mod code;
+mod constants;
 mod encode;
 mod forward;
 mod gather;

@@ -1,0 +1,72 @@
+//! Registers that are filled before a region's statements, each with what it holds to the end.
+
+use super::build::Builder;
+use super::code::{Elem, Inst, VReg};
+use crate::ir::expr::FxBuild;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// The registers filled so far.
+pub(super) type Constants = HashMap<Constant, VReg, FxBuild>;
+
+/// What a register holds.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum Constant {
+    /// The same in all lanes.
+    Splat(u64, Elem),
+    /// A mask: its bits, and the bytes of a lane.
+    Lanes(u16, usize),
+    /// Lane numbers for permutations, a byte for each.
+    Indices(u128),
+    /// What is looked up.
+    Table(SmallVec<[u32; 16]>),
+}
+
+impl Builder<'_> {
+    /// A register of a constant in each lane.
+    pub fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
+        let constant = Constant::Splat(bits, elem);
+        self.filled(constant, Self::fresh, |_, dst| Inst::Const { dst, bits, elem })
+    }
+
+    /// The mask of the lanes of a last piece.
+    pub fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
+        self.lane_mask((1 << lanes) - 1, elem)
+    }
+
+    /// The mask of some lanes.
+    pub fn lane_mask(&mut self, bits: u16, elem: Elem) -> VReg {
+        let constant = Constant::Lanes(bits, elem.bytes());
+        self.filled(constant, Self::fresh_mask, |_, dst| Inst::Lanes { dst, bits, elem })
+    }
+
+    /// A register of lane numbers, a byte for each.
+    pub fn index_register(&mut self, lanes: u128) -> VReg {
+        self.filled(Constant::Indices(lanes), Self::fresh, |_, dst| Inst::Indices { dst, lanes })
+    }
+
+    /// A register of these lanes.
+    pub fn table(&mut self, lanes: SmallVec<[u32; 16]>) -> VReg {
+        self.filled(Constant::Table(lanes.clone()), Self::fresh, |builder, dst| {
+            let table = builder.code.tables.len() as u32;
+            builder.code.tables.push(lanes);
+            Inst::Table { dst, table }
+        })
+    }
+
+    fn filled(
+        &mut self,
+        constant: Constant,
+        fresh: fn(&mut Self) -> VReg,
+        inst: impl FnOnce(&mut Self, VReg) -> Inst,
+    ) -> VReg {
+        if let Some(&known) = self.constants.get(&constant) {
+            return known;
+        }
+        let dst = fresh(self);
+        let inst = inst(self, dst);
+        self.code.prologue.push(inst);
+        self.constants.insert(constant, dst);
+        dst
+    }
+}
