@@ -9,6 +9,7 @@ use super::runtime::{RunContext, RuntimeFailure, functions, workers};
 use super::scratch::ScratchLayout;
 use super::wide;
 use crate::loopir::{Buffer, Kernel};
+use crate::target::Isa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,18 @@ pub fn compile(kernel: &Kernel, options: &CodegenOptions) -> Result<CompiledKern
     compiled.times.optimize = optimize;
     tracing::trace!("{:?}", compiled.times);
     Ok(compiled)
+}
+
+/// Compiles a kernel as it is, with scalar code for one thread: what optimised kernels are compared with shares none of the
+/// passes that made them. Only long loops are cut, so that it can be stopped.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_plain(kernel: &Kernel) -> Result<CompiledKernel, CodegenError> {
+    let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1 };
+    let mut kernel = kernel.clone();
+    opt::cut_long_loops(&mut kernel, options.isa);
+    Ok(assemble(&mut kernel, &options, false)?.0)
 }
 
 /// Compiles a kernel as [`compile`] does, and returns the listing of its machine code too.

@@ -18,7 +18,7 @@ pub mod runtime;
 mod scratch;
 mod wide;
 
-pub use compiled::{CompileTimes, CompiledKernel, compile, compile_with_listing, region_code};
+pub use compiled::{CompileTimes, CompiledKernel, compile, compile_plain, compile_with_listing, region_code};
 pub use options::{CodegenError, CodegenOptions};
 pub use runtime::{Pinning, RunContext, RuntimeFailure, StopFlag, Workers};
 

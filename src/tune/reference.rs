@@ -1,11 +1,11 @@
 //! The right results of a workload.
 //!
 //! They come from the program as written by a plain path (`lower_reference`: floats carried as `float64`, loops as
-//! written, no contraction), on a thread of its own, and a few hundred elements are confirmed by the interpreter. For
-//! long ones the results are kept in the work directory.
+//! written; `compile_plain`: scalar code, none of the passes that candidates go through), on a thread of its own, and a few
+//! hundred elements are confirmed by the interpreter. For long ones the results are kept in the work directory.
 
 use super::workload::Workload;
-use crate::codegen::{self, CodegenOptions, RunContext};
+use crate::codegen::{self, RunContext};
 use crate::ir::interp::{ArgRef, Options, Points, Precision};
 use crate::ir::stmt::IterKind;
 use crate::ir::{DType, Func, LoopId, Symbol};
@@ -18,7 +18,6 @@ use crate::measure::{
 use crate::schedule::Schedule;
 use crate::schedule::arg::{Rv, RvValue};
 use crate::search::isolated;
-use crate::target::Isa;
 use std::sync::{Arc, Mutex};
 
 /// Elements that the interpreter computes again.
@@ -85,8 +84,7 @@ impl Job {
     /// Computes the reference, and keeps it if `worth` says so.
     pub fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
         let args = Arguments::new(&self.specs, self.seed)?;
-        let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1 };
-        let compiled = isolated(|| codegen::compile(&self.kernel, &options).map_err(|e| e.to_string()));
+        let compiled = isolated(|| codegen::compile_plain(&self.kernel).map_err(|e| e.to_string()));
         let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;
         let loaded = Loaded::new(compiled, self.context.clone(), 1);
         let tensors: Vec<ArgRef<'_>> = (0..self.specs.len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
