@@ -60,8 +60,8 @@ pub struct Evolution {
     rounds: u64,
     /// Seeds that are still to be tried.
     seeds: Vec<usize>,
-    /// Did it begin with measurements of an earlier run?
-    is_resumed: bool,
+    /// Trials that were made before this search.
+    resumed: u64,
 }
 
 /// Parents that are bred from.
@@ -92,7 +92,7 @@ const TRIAL: f64 = 1.5e-3;
 const CALLS: f64 = 12.0;
 /// Seconds to make and score a candidate: for itself, and for each instruction of its sketch.
 const MAKE: (f64, f64) = (80e-6, 5e-6);
-/// Numbers of candidates are kept apart for each measurement that a resumed search begins with.
+/// Numbers of candidates are kept apart for each trial that was made before a search.
 const RESUMED_BY: u64 = 1 << 16;
 
 impl Evolution {
@@ -108,7 +108,7 @@ impl Evolution {
             next: 0,
             rounds: 0,
             seeds: Vec::new(),
-            is_resumed: false,
+            resumed: 0,
         }
     }
 
@@ -131,11 +131,14 @@ impl Evolution {
     pub fn learn(&mut self, program: u64, lesson: Lesson) {
         match (self.proposed.remove(&program), lesson) {
             (Some(one), Lesson::Took(secs)) => {
-                self.model.learn(one.features, secs);
+                self.model.learn(program, one.features, secs);
                 self.archive.add(Measured { program, genes: one.genes, secs });
             }
-            (Some(one), Lesson::TooSlow(secs)) => self.model.learn(one.features, secs),
-            (_, Lesson::Failed) => self.archive.remove(program),
+            (Some(one), Lesson::TooSlow(secs)) => self.model.learn(program, one.features, secs),
+            (_, Lesson::Failed) => {
+                self.archive.remove(program);
+                self.model.forget(program);
+            }
             (None, Lesson::Took(_) | Lesson::TooSlow(_)) => {}
         }
     }
@@ -143,12 +146,17 @@ impl Evolution {
     /// Takes in a measurement of an earlier run.
     pub fn remember(&mut self, kitchen: &Kitchen<'_>, program: u64, trace: &Trace, secs: f64, is_of_space: bool) {
         let Ok(Some((features, genes))) = isolated(|| kitchen.recall(trace)) else { return };
-        self.model.learn(features, secs);
+        self.model.learn(program, features, secs);
         if let Some(genes) = genes.filter(|_| is_of_space) {
             self.archive.note_try(genes.sketch);
             self.archive.add(Measured { program, genes, secs });
         }
-        self.is_resumed = true;
+    }
+
+    /// Goes on where so many trials were made before: what is drawn is not what they drew.
+    pub fn resume(&mut self, trials: u64) {
+        self.resumed = trials;
+        self.next = trials * RESUMED_BY;
     }
 
     /// The cost model.
@@ -163,14 +171,11 @@ impl Evolution {
 
     /// Up to `want` new candidates, none of them `seen`.
     pub fn round(&mut self, cook: &Kitchen<'_>, want: usize, jobs: usize, seen: &HashSet<u64>) -> Drawn {
-        if self.is_resumed && self.rounds == 0 {
-            self.next = self.model.n_own() as u64 * RESUMED_BY;
-        }
         if self.options.cost_model {
             self.model.retrain(cook.seed);
         }
         // Streams of candidates count from 0 up, those of rounds from the other end down.
-        let mut rng = stream(cook.seed, u64::MAX - self.rounds);
+        let mut rng = stream(cook.seed, u64::MAX - self.resumed - self.rounds);
         let effort = self.effort(cook.space, want);
         let mut pool = Pool { seen, jobs, known: HashSet::new(), found: Vec::new(), drawn: Drawn::default() };
         if self.rounds == 0 && self.options.seeds {

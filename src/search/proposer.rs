@@ -125,8 +125,8 @@ impl Proposer {
                 let is_of_space = self.space.sketch_of(&trace).is_some();
                 self.remember(program, &trace, secs, is_of_space);
             }
-            (Some(_), Lesson::TooSlow(_) | Lesson::Failed) => {}
-            (None, _) => {
+            (Some(_), Lesson::TooSlow(_)) => {}
+            (Some(_), Lesson::Failed) | (None, _) => {
                 if let Some(evolution) = &mut self.evolution {
                     evolution.learn(program, lesson);
                 }
@@ -146,6 +146,13 @@ impl Proposer {
             let machine = evolution.machine();
             let kitchen = Kitchen { base, func: *func, space, seed: *seed, machine: &machine };
             evolution.remember(&kitchen, program, trace, secs, is_of_space);
+        }
+    }
+
+    /// Says how many trials were made before.
+    pub fn resume(&mut self, trials: u64) {
+        if let Some(evolution) = &mut self.evolution {
+            evolution.resume(trials);
         }
     }
 

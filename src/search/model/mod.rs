@@ -32,17 +32,19 @@ struct Lesson {
     /// Logarithms of the estimate and of the seconds.
     estimate: f64,
     secs: f64,
-    /// 0 is this program; others are counted from 1.
-    program: usize,
+    /// 0 is this workload; others are counted from 1.
+    workload: usize,
+    /// The hash of the scheduled program, of this workload.
+    program: Option<u64>,
 }
 
 impl Lesson {
-    fn new(features: Features, secs: f64, program: usize) -> Lesson {
-        Lesson { estimate: estimate(&features), features, secs: secs.ln(), program }
+    fn new(features: Features, secs: f64, workload: usize, program: Option<u64>) -> Lesson {
+        Lesson { estimate: estimate(&features), features, secs: secs.ln(), workload, program }
     }
 
     fn is_own(&self) -> bool {
-        self.program == 0
+        self.workload == 0
     }
 }
 
@@ -57,14 +59,25 @@ const FAITH: (f64, f64) = (8.0, 0.5);
 
 impl CostModel {
     /// Takes in a measurement of this program.
-    pub fn learn(&mut self, features: Features, secs: f64) {
-        self.lessons.push(Lesson::new(features, secs, 0));
+    pub fn learn(&mut self, program: u64, features: Features, secs: f64) {
+        self.lessons.push(Lesson::new(features, secs, 0, Some(program)));
+    }
+
+    /// Takes back what a program taught that turned out to be wrong.
+    pub fn forget(&mut self, program: u64) {
+        let before = self.lessons.len();
+        self.lessons.retain(|l| l.program != Some(program));
+        if self.lessons.len() < before {
+            // The trees have learnt it, and are due.
+            self.learnt = 0;
+        }
     }
 
     /// Takes in measurements of another program. Only how they differ among themselves is believed.
     pub fn learn_from_other(&mut self, measured: Vec<(Features, f64)>) {
         self.n_others += 1;
-        self.lessons.extend(measured.into_iter().map(|(features, secs)| Lesson::new(features, secs, self.n_others)));
+        self.lessons
+            .extend(measured.into_iter().map(|(features, secs)| Lesson::new(features, secs, self.n_others, None)));
     }
 
     /// Measurements of this program.
@@ -82,8 +95,8 @@ impl CostModel {
         self.report();
         let trust = self.measured_trust();
         let residual = |l: &Lesson| l.secs - trust * l.estimate;
-        let mean = |program: usize| {
-            let of = || self.lessons.iter().filter(|l| l.program == program);
+        let mean = |workload: usize| {
+            let of = || self.lessons.iter().filter(|l| l.workload == workload);
             of().map(residual).sum::<f64>() / (of().count() as f64).max(1.0)
         };
         let means: Vec<f64> = (0..=self.n_others).map(mean).collect();
@@ -93,7 +106,7 @@ impl CostModel {
         for l in &self.lessons {
             // What is near the best has to be told apart; of the rest it is enough that it is slow.
             let weight = if l.is_own() { 0.1 + ((best - l.secs) / 2.0).exp() } else { OTHERS };
-            let target = residual(l) - means[l.program] + means[0];
+            let target = residual(l) - means[l.workload] + means[0];
             examples.push(Example { values: &l.features.values, target, weight });
         }
         let targets = || examples.iter().map(|e| e.target);
@@ -174,7 +187,7 @@ mod tests {
         // Where the feature is 1, the estimate is four times too low.
         for i in 0..20 {
             let (x, estimate) = (f64::from(i % 2), f64::from(1 + i % 7));
-            model.learn(features(x, estimate), estimate * if i % 2 == 1 { 4.0 } else { 1.0 });
+            model.learn(i as u64, features(x, estimate), estimate * if i % 2 == 1 { 4.0 } else { 1.0 });
         }
         model.retrain(0);
         let (slow, fast) = (model.predict(&features(1.0, 2.0)), model.predict(&features(0.0, 4.0)));
@@ -188,7 +201,7 @@ mod tests {
         let mut model = CostModel::default();
         for i in 0..60 {
             let (x, estimate) = (f64::from(i % 2), f64::from(1 + (i * 7) % 11));
-            model.learn(features(x, estimate), if i % 2 == 1 { 3.0 } else { 1.0 });
+            model.learn(i as u64, features(x, estimate), if i % 2 == 1 { 3.0 } else { 1.0 });
         }
         model.retrain(0);
         assert!(model.trust.expect("it has learnt") < 0.3, "{:?}", model.trust);
