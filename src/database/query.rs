@@ -149,7 +149,19 @@ impl Database {
         k: usize,
         filter: &Filter,
     ) -> Result<(Vec<TuningRecord>, Vec<LineProblem>), DatabaseError> {
-        self.read_entries(self.ranked(workload, &self.admitted(filter)).into_iter(), k)
+        self.top_k_of(workload, k, filter, |_| true)
+    }
+
+    /// The `k` fastest candidates among the programs that are admitted, as [`Database::top_k`] gives them.
+    pub fn top_k_of(
+        &self,
+        workload: WorkloadId,
+        k: usize,
+        filter: &Filter,
+        admits: impl Fn(Option<u64>) -> bool,
+    ) -> Result<(Vec<TuningRecord>, Vec<LineProblem>), DatabaseError> {
+        let ranked = self.ranked(workload, &self.admitted(filter)).into_iter();
+        self.read_entries(ranked.filter(|e| admits(e.program)), k)
     }
 
     /// The fastest candidate.
@@ -162,23 +174,32 @@ impl Database {
         Ok((found.pop(), problems))
     }
 
-    /// The candidates that have a time, the fastest first. The last line of a setting with role `rerun` is the winner of
-    /// its latest final, to which whatever was measured before it may have been admitted; times of other moments do not
-    /// overrule that, so earlier lines rank behind it.
+    /// The candidates that have a time, the fastest first. A final is a run of lines with role `rerun`, its winner the last
+    /// of them. Whatever was measured before the latest final may have been admitted to it; times of other moments do not
+    /// overrule that, so earlier lines rank behind its winner. But for winners of other finals: a later final has them too,
+    /// unless it knew nothing of them, and then only their times speak.
     fn ranked(&self, workload: WorkloadId, admitted: &Admitted) -> Vec<&Entry> {
-        let mut winners: HashMap<u32, (u64, f64), FxBuild> = HashMap::default();
-        for e in self.matching(workload, admitted).filter(|e| e.role == Role::Rerun) {
-            if let Ok(secs) = e.outcome {
-                winners.insert(e.setting, (e.line, secs));
+        let mut latest: HashMap<u32, (u64, f64), FxBuild> = HashMap::default();
+        let mut winners: HashSet<u64, FxBuild> = HashSet::default();
+        let mut open: HashMap<u32, u64, FxBuild> = HashMap::default();
+        for e in self.matching(workload, admitted) {
+            match (e.role, &e.outcome) {
+                (Role::Rerun, Ok(secs)) => {
+                    latest.insert(e.setting, (e.line, *secs));
+                    open.insert(e.setting, e.line);
+                }
+                (Role::Rerun, Err(_)) => {}
+                (Role::Trial | Role::Baseline, _) => winners.extend(open.remove(&e.setting)),
             }
         }
+        winners.extend(open.into_values());
         let mut ranked: Vec<(f64, bool, &Entry)> = self
             .latest(workload, admitted)
             .into_iter()
             .filter_map(|e| {
                 let secs = e.outcome.ok()?;
-                Some(match winners.get(&e.setting) {
-                    Some(&(line, winner)) if e.line < line => (secs.max(winner), true, e),
+                Some(match latest.get(&e.setting) {
+                    Some(&(line, winner)) if e.line < line && !winners.contains(&e.line) => (secs.max(winner), true, e),
                     _ => (secs, false, e),
                 })
             })

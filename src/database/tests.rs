@@ -373,6 +373,24 @@ fn a_later_measurement_supersedes() {
 }
 
 #[test]
+fn a_final_that_knew_nothing_of_a_winner_does_not_overrule_it() {
+    let dir = temp();
+    let (mut db, id) = with_workload(dir.path());
+    let rerun = |program, us| {
+        let mut r = record(id, program, us);
+        r.context.role = Role::Rerun;
+        r
+    };
+    db.commit(&[record(id, 1, 1.0), record(id, 2, 1.5), rerun(2, 2.4), rerun(1, 2.0)]).unwrap();
+    // Another process, or another database.
+    db.commit(&[record(id, 3, 1.9), record(id, 4, 1.8), rerun(3, 3.0), rerun(4, 2.7)]).unwrap();
+    assert_eq!(top(&db, id, 9, &Filter::any()), [1, 4, 2, 3]);
+    // A final that knows of it.
+    db.commit(&[record(id, 5, 1.0), rerun(1, 2.8), rerun(4, 2.6)]).unwrap();
+    assert_eq!(top(&db, id, 9, &Filter::any()), [4, 2, 5, 1, 3]);
+}
+
+#[test]
 fn the_baseline_ranks_but_is_no_trial() {
     let dir = temp();
     let (mut db, id) = with_workload(dir.path());
