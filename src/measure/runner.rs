@@ -188,6 +188,8 @@ pub struct InProcess<T> {
     /// `None` when results are not checked.
     reference: Option<ReferenceJob>,
     options: RunnerOptions,
+    /// What no call may take longer than, whatever else is allowed.
+    ceiling: Option<Duration>,
     /// The fastest so far, the incumbent first.
     best: Vec<Known>,
     waiting: Vec<Waiting>,
@@ -213,12 +215,18 @@ impl<T: Timer> InProcess<T> {
     pub fn new(args: Arguments, timer: T, reference: Option<ReferenceJob>, options: RunnerOptions) -> InProcess<T> {
         let (best, waiting) = (Vec::new(), Vec::new());
         let (monitor, checking) = (Monitor::default(), Duration::ZERO);
-        InProcess { args, timer, reference, options, best, waiting, next_ticket: 0, monitor, checking }
+        let (ceiling, next_ticket) = (None, 0);
+        InProcess { args, timer, reference, options, ceiling, best, waiting, next_ticket, monitor, checking }
     }
 
     /// The fastest kernel so far that is not known to be wrong, and its seconds.
     pub fn incumbent(&self) -> Option<(&Candidate, f64)> {
         self.best.first().map(|k| (&k.candidate, k.secs))
+    }
+
+    /// From now on no call may take longer than this.
+    pub fn set_ceiling(&mut self, ceiling: Option<Duration>) {
+        self.ceiling = ceiling;
     }
 
     /// What to say about the machine, if anything.
@@ -319,6 +327,14 @@ impl<T: Timer> InProcess<T> {
         Ok((secs, verdict))
     }
 
+    /// [`InProcess::check`], a second time where the first ran into the limit.
+    fn check_again(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
+        match self.check(candidate) {
+            Err(Outcome::TimedOut { .. }) => self.check(candidate),
+            checked => checked,
+        }
+    }
+
     /// Compares the outputs of the run before with the reference, or sets them aside.
     fn judge(&mut self, is_last: bool) -> Result<Option<Verdict>, Outcome> {
         let Some(job) = self.reference.clone() else { return Ok(Some(Verdict::Unchecked)) };
@@ -342,13 +358,14 @@ impl<T: Timer> InProcess<T> {
 
     /// The limit of a call.
     fn limit(&self) -> Duration {
-        match (self.options.limit, self.incumbent()) {
+        let limit = match (self.options.limit, self.incumbent()) {
             (Some(limit), _) => limit,
             (None, None) => self.options.first_limit,
             (None, Some((_, secs))) => {
                 Duration::try_from_secs_f64(secs).map_or(Duration::MAX, |best| (best * LIMIT_FACTOR).max(LEAST_LIMIT))
             }
-        }
+        };
+        self.ceiling.map_or(limit, |ceiling| limit.min(ceiling.max(LEAST_LIMIT)))
     }
 
     fn time(&mut self, candidate: &Candidate, first: f64) -> Result<Measurement, Outcome> {
@@ -364,7 +381,7 @@ impl<T: Timer> InProcess<T> {
         }
         let mut secs = first;
         let look_limit = Duration::try_from_secs_f64(incumbent_secs * FIRST_LOOK).unwrap_or(limit).max(SHORT);
-        let mut batch_secs = vec![first];
+        let (mut batch_secs, mut calls) = (vec![first], 1);
         if Duration::try_from_secs_f64(first).is_ok_and(|d| d > look_limit) {
             // The run before was cold; this one stops by itself when it has taken too long.
             match timed_run(&candidate.code, &mut self.args, &self.timer, look_limit) {
@@ -377,8 +394,8 @@ impl<T: Timer> InProcess<T> {
             }
         } else if first < SHORT.as_secs_f64() {
             // A batch that is long enough for the clock: the first run was cold.
-            let calls = timing::calibrate(&*candidate.code, &mut self.args, &self.timer, limit);
-            let calls = calls.map_err(|failure| outcome_of(failure, limit))?;
+            let calibrated = timing::calibrate(&*candidate.code, &mut self.args, &self.timer, limit);
+            calls = calibrated.map_err(|failure| outcome_of(failure, limit))?;
             let look = timing::batch(&*candidate.code, &mut self.args, &self.timer, calls, limit.saturating_mul(2));
             secs = look.map_err(|failure| outcome_of(failure, limit))?;
             batch_secs = vec![secs];
@@ -386,7 +403,7 @@ impl<T: Timer> InProcess<T> {
         if secs > incumbent_secs * FIRST_LOOK {
             let standing = Some(Standing::Slower);
             let (stage, verdict) = (Stage::FirstLook, Verdict::Unchecked);
-            return Ok(Measurement { secs, batch_secs, calls: 1, stage, standing, verdict });
+            return Ok(Measurement { secs, batch_secs, calls, stage, standing, verdict });
         }
         if incumbent_secs >= SLOW && secs * CLEARLY_FASTER <= incumbent_secs {
             // No drift of a clock is that large, and each pair would cost a run of the slow one.
@@ -528,7 +545,7 @@ impl<T: Timer> Runner<Candidate> for InProcess<T> {
         let mut outcomes: Vec<Option<Outcome>> = vec![None; candidates.len()];
         let mut runnable = Vec::new();
         for (i, candidate) in candidates.iter().enumerate() {
-            match self.check(candidate) {
+            match self.check_again(candidate) {
                 Ok((first, verdict)) => runnable.push((i, secs[i].unwrap_or(first), verdict)),
                 Err(outcome) => outcomes[i] = Some(outcome),
             }
