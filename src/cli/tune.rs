@@ -216,7 +216,13 @@ fn report(args: &Args, program: &Program, mut summary: Summary, interrupt: &Inte
         return Err(Failure::Interrupted(signal, message));
     }
     let failed: Vec<String> = summary.tasks.iter().filter_map(no_schedule).collect();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Negative(failed.join("\n       "))) }
+    if !failed.is_empty() {
+        return Err(Failure::Negative(failed.join("\n       ")));
+    }
+    if summary.tasks.iter().all(|t| t.best_us.is_none()) {
+        return Err(Failure::Negative(format!("nothing was measured: {}", summary.total.stop_reason)));
+    }
+    Ok(())
 }
 
 /// Why a function has no valid schedule, if it has none.
@@ -229,8 +235,8 @@ fn no_schedule(task: &TaskSummary) -> Option<String> {
         Some(problem) => problem.clone(),
         None if task.trials > 0 => format!("all {} candidates failed; {}", task.trials, reason()),
         None if task.rejected > 0 => format!("the space refused all {} candidates; {}", task.rejected, reason()),
-        // The space holds nothing but the program as written, or there was no time.
-        None => return None,
+        // The space holds nothing but the program as written, or there was no time for more.
+        None => format!("the program as written: {}", task.as_written_failed.as_ref()?),
     };
     let mut text = format!("no valid schedule for `{}`: {why}", task.func);
     if let [_, _, ..] = task.sketches[..] {
@@ -260,7 +266,10 @@ fn tell(task: &TaskSummary, console: Console) {
     let distinct = task.distinct_programs.map_or(String::new(), |n| format!(": {n} of {n} distinct programs"));
     console.note(&format!("{}: {}{distinct}", task.func, task.stop_reason));
     if task.resumed == task.trials && task.resumed > 0 {
-        console.note(&format!("{}: all {} trials were in the database already", task.func, task.trials));
+        let all =
+            if task.trials == 1 { "the one trial was".to_owned() } else { format!("all {} trials were", task.trials) };
+        let why = "`--trials` is a total, whatever the space";
+        console.note(&format!("{}: {all} in the database already: {why}", task.func));
     }
     if !task.failures.is_empty() {
         console.note(&format!("{}: candidates that failed or were refused, by reason:", task.func));

@@ -64,6 +64,9 @@ pub trait Lab<C>: Runner<C> {
     /// compare with.
     fn share_of_peak(&mut self, code: &C, flops: f64) -> Option<f64>;
 
+    /// From now on no call may take longer than this.
+    fn set_ceiling(&mut self, ceiling: Option<Duration>);
+
     /// Why no result can be right, if so.
     fn broken(&self) -> Option<String>;
 
@@ -125,6 +128,10 @@ impl<T: Timer> Lab<Candidate> for InProcessLab<T> {
     fn share_of_peak(&mut self, code: &Candidate, flops: f64) -> Option<f64> {
         // A kernel that has just been benchmarked does not fail; if it does, there is no share.
         self.peak.and_then(|peak| self.runner.share_of_peak(code, flops, &peak).ok())
+    }
+
+    fn set_ceiling(&mut self, ceiling: Option<Duration>) {
+        self.runner.set_ceiling(ceiling);
     }
 
     fn broken(&self) -> Option<String> {

@@ -31,6 +31,17 @@ impl Budget {
         self.end = self.max_time.and_then(|t| self.start.checked_add(t.saturating_sub(finals.min(t / 5))));
     }
 
+    /// What is left of the whole time, that of the finals included; `None` where there is no limit.
+    pub fn left(&self, now: Duration) -> Option<Duration> {
+        Some(self.max_time?.saturating_sub(self.elapsed(now)))
+    }
+
+    /// Is there time for finals that take so long? Those of the usual length are held even when the time is up: without
+    /// them it would not be known what is best.
+    pub fn has_time_for(&self, finals: Duration, now: Duration) -> bool {
+        self.left(now).is_none_or(|left| finals <= left.max(FINAL))
+    }
+
     /// Is the time up?
     pub fn is_up(&self, now: Duration) -> bool {
         self.end.is_some_and(|end| now >= end)
@@ -68,6 +79,12 @@ mod tests {
         assert!(!Budget::new(secs(1.0), None).is_up(secs(1e9)));
         assert!(!Budget::new(secs(1.0), Some(Duration::MAX)).is_up(secs(1e9)));
         assert_eq!(budget.elapsed(secs(3.0)), secs(2.0));
+        assert_eq!((budget.left(secs(3.0)), budget.left(secs(30.0))), (Some(secs(8.0)), Some(secs(0.0))));
+        assert!(budget.has_time_for(secs(2.0), secs(3.0)) && !budget.has_time_for(secs(9.0), secs(3.0)));
+        assert!(
+            budget.has_time_for(secs(0.5), secs(30.0))
+                && Budget::new(secs(1.0), None).has_time_for(secs(1e6), secs(3.0))
+        );
         // Each of several functions has one.
         let mut several = budget;
         several.reserve_finals(3);

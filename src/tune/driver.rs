@@ -14,7 +14,7 @@ use super::share;
 use super::summary::{Summary, TaskSummary};
 use super::task::Task;
 use super::workload::Workload;
-use crate::database::{Database, DatabaseError, Role};
+use crate::database::{Database, DatabaseError, Outcome, Role};
 use crate::ir::Module;
 use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Machine, Rules, Space, generate};
@@ -172,10 +172,16 @@ impl<B: Backend> Driver<'_, B> {
         }
     }
 
-    /// Takes note of what other processes have written into the database since: it counts, and is not tried again.
-    fn catch_up(&mut self) {
+    /// Is all of the time up, that of the finals included?
+    pub fn is_over(&self) -> bool {
+        self.budget.left(self.backend.now()).is_some_and(|left| left.is_zero())
+    }
+
+    /// Takes note of what other processes have written into the database since: it counts, and is not tried again. Was there
+    /// anything?
+    pub fn catch_up(&mut self) -> bool {
         if self.db.n_records() == self.n_records {
-            return;
+            return false;
         }
         tracing::debug!("{} records of other processes", self.db.n_records().saturating_sub(self.n_records));
         self.n_records = self.db.n_records();
@@ -187,6 +193,7 @@ impl<B: Backend> Driver<'_, B> {
             let Some(proposer) = &mut task.proposer else { continue };
             self.db.programs(task.id, &filter).into_iter().for_each(|program| proposer.skip(program));
         }
+        true
     }
 
     /// Where several functions share the trials: how far can this one get?
@@ -228,7 +235,15 @@ impl<B: Backend> Driver<'_, B> {
                 Strategy::Evolutionary(Options { machine, seeds, cost_model })
             }
             StrategyChoice::Random => Strategy::Random,
-            StrategyChoice::Replay => Strategy::Replay(self.traces_to_replay(index)?),
+            StrategyChoice::Replay => {
+                let traces = self.traces_to_replay(index)?;
+                if traces.is_empty() {
+                    let name = self.tasks[index].workload.name;
+                    let text = format!("{name}: there is nothing to replay; name another database with `--seed-from`");
+                    self.observer.event(&Event::Warning(&text));
+                }
+                Strategy::Replay(traces)
+            }
         };
         let first = match self.config.strategy {
             StrategyChoice::Replay => Vec::new(),
@@ -238,6 +253,7 @@ impl<B: Backend> Driver<'_, B> {
         let mut proposer = Proposer::new(task.workload.schedule(0), 0, space, strategy, self.config.seed);
         proposer.begin_with(first);
         proposer.skip(task.as_written);
+        proposer.resume(task.trials);
         for program in self.db.programs(task.id, &self.config.setting.filter()) {
             proposer.skip(program);
         }
@@ -260,8 +276,9 @@ impl<B: Backend> Driver<'_, B> {
         self.tasks[index].breakdown.check += secs;
         match lab {
             Ok(lab) => self.tasks[index].lab = Some(lab),
-            Err(LabError::Machine(why)) => return Err(TuneError::Machine(why)),
-            Err(LabError::Program(why)) => {
+            Err(LabError::Machine(why)) if self.tasks.len() == 1 => return Err(TuneError::Machine(why)),
+            // The others may be smaller.
+            Err(LabError::Machine(why) | LabError::Program(why)) => {
                 self.tasks[index].problem = Some(why);
                 self.tasks[index].stop(StopReason::NotMeasurable);
                 return Ok(());
@@ -279,9 +296,14 @@ impl<B: Backend> Driver<'_, B> {
         for index in 0..self.tasks.len() {
             self.settle(index, true)?;
             self.commit(index)?;
+            let task = &self.tasks[index];
+            let can_be_measured = task.measured > 0 && task.stop != Some(StopReason::NotMeasurable);
             // Whoever interrupts wants an end, not a final.
-            if self.tasks[index].measured > 0 && !self.interrupt.is_raised() {
+            if can_be_measured && !self.interrupt.is_raised() {
                 self.finals(index)?;
+            }
+            if self.interrupt.is_raised() {
+                self.tasks[index].stop = Some(StopReason::Interrupted);
             }
             self.tasks[index].lab = None;
         }
@@ -331,7 +353,14 @@ impl<B: Backend> Task<B> {
         let filter = setting.filter();
         let counts = db.counts(self.id, &filter);
         let best = db.best(self.id, &filter)?.0;
-        let baseline = db.record_of(self.id, self.as_written, &filter)?.and_then(|r| r.secs());
+        let as_written = db.record_of(self.id, self.as_written, &filter)?;
+        let as_written_failed = match as_written.as_ref().map(|r| &r.outcome) {
+            Some(Outcome::Failed(failure)) => Some(failure.message.clone()),
+            Some(Outcome::Measured(_)) | None => None,
+        };
+        // On the scale of this run.
+        let drift = if self.own.contains(&self.as_written) { 1.0 } else { self.drift };
+        let baseline = as_written.and_then(|r| r.secs()).map(|secs| secs * drift);
         let best_secs = best.as_ref().and_then(|r| r.secs());
         let noted = |field: &str| best.as_ref()?.context.other.get(field)?.as_f64();
         let gflops = best_secs.filter(|_| self.work.flops > 0.0).map(|s| self.work.flops / s / 1e9);
@@ -361,6 +390,7 @@ impl<B: Backend> Task<B> {
             gflops,
             peak_gflops: noted("peak_gflops"),
             peak_fraction: noted("peak_gflops").zip(gflops).map(|(peak, g)| g / peak),
+            as_written_failed,
             bound_us: self.bound.map(|s| s * 1e6),
             bound_fraction: self.bound.zip(best_secs).map(|(bound, best)| bound / best),
             elapsed_s: elapsed,

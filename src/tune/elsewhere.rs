@@ -47,16 +47,11 @@ impl<B: Backend> Driver<'_, B> {
             lists.push(records);
         }
         let known = self.db.programs(self.tasks[index].id, &self.config.setting.filter());
-        let mut seen: HashSet<u64> = known.into_iter().collect();
-        let mut traces = Vec::new();
-        for record in in_turn(lists) {
-            if traces.len() == limit {
-                break;
-            }
-            if record.context.program.is_none_or(|p| seen.insert(p)) {
-                traces.push(read(&record));
-            }
-        }
+        let mut seen = HashSet::new();
+        let distinct = in_turn(lists).into_iter().filter(|r| r.context.program.is_none_or(|p| seen.insert(p)));
+        // Those that were measured here are among the first, too: a resumed search does not go further down each time.
+        let new = distinct.take(limit).filter(|r| r.context.program.is_none_or(|p| !known.contains(&p)));
+        let traces = new.map(|r| read(&r)).collect();
         Ok(self.readable(traces))
     }
 

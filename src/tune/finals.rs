@@ -6,13 +6,16 @@
 //! written with the winner last, which is how later look-ups know it.
 
 use super::backend::{Backend, Compiled, Lab, failure_of};
+use super::config::StopReason;
 use super::driver::{Driver, TuneError};
 use super::events::Event;
 use super::task::Measured;
-use crate::database::{self, Failure, Role, Times, TuningRecord};
+use crate::database::{self, Failure, FailureKind, Role, Times, TuningRecord};
 use crate::measure::{Measurement, Outcome, Runner, Verdict};
 use crate::schedule::Schedule;
 use serde_json::json;
+use std::collections::HashSet;
+use std::time::Duration;
 
 /// Finalists at most.
 const FINALISTS: usize = 6;
@@ -27,30 +30,83 @@ struct Finalist<C> {
     built: Compiled<C>,
 }
 
+/// Finals that are held at most: one more only where all finalists failed.
+const FINALS: usize = 4;
+/// Calls of each finalist that the shortest final and its benchmark make, about.
+const CALLS: f64 = 5.0;
+
 impl<B: Backend> Driver<'_, B> {
     /// Finds the best program of a task, among all that the database has, and records it.
     pub fn finals(&mut self, index: usize) -> Result<(), TuneError> {
-        let filter = self.config.setting.filter();
-        let (leaders, _) = self.db.top_k(self.tasks[index].id, FINALISTS, &filter)?;
-        let Some(best) = leaders.first().and_then(TuningRecord::secs) else { return Ok(()) };
         if self.tasks[index].lab.is_none() {
             return Ok(());
         }
-        let close = leaders.into_iter().filter(|r| r.secs().is_some_and(|s| s <= best * CLOSE));
-        let mut finalists: Vec<Finalist<B::Code>> = Vec::new();
-        for record in close.collect::<Vec<_>>() {
-            if let Some((schedule, built)) = self.rebuild(index, &record) {
-                finalists.push(Finalist { record, schedule, built });
+        // What other processes have found runs too.
+        self.db.refresh()?;
+        let mut excluded = HashSet::new();
+        for _ in 0..FINALS {
+            let mut leaders = self.leaders(index, &excluded)?;
+            excluded.extend(leaders.iter().filter_map(|r| r.context.program));
+            let expected = |leaders: &[TuningRecord]| {
+                let secs: f64 = leaders.iter().filter_map(TuningRecord::secs).sum();
+                Duration::try_from_secs_f64(CALLS * secs).unwrap_or(Duration::MAX)
+            };
+            while !self.budget.has_time_for(expected(&leaders), self.backend.now()) {
+                leaders.pop();
+            }
+            if leaders.is_empty() {
+                break;
+            }
+            let rebuilt: Vec<Finalist<B::Code>> = leaders
+                .into_iter()
+                .filter_map(|record| {
+                    let (schedule, built) = self.rebuild(index, &record)?;
+                    Some(Finalist { record, schedule, built })
+                })
+                .collect();
+            if !rebuilt.is_empty() && self.hold_final(index, &rebuilt)? {
+                break;
             }
         }
+        Ok(())
+    }
+
+    /// The fastest programs of a task that are not excluded, and whose times are close. Earlier runs recorded theirs at other
+    /// moments, so those are put on the scale of this run.
+    fn leaders(&self, index: usize, excluded: &HashSet<u64>) -> Result<Vec<TuningRecord>, TuneError> {
+        let (task, filter) = (&self.tasks[index], self.config.setting.filter());
+        let top = |is_own: bool| {
+            let admits = |p: u64| task.own.contains(&p) == is_own && !excluded.contains(&p);
+            self.db.top_k_of(task.id, FINALISTS, &filter, |p| p.is_some_and(admits))
+        };
+        let ((own, _), (earlier, _)) = (top(true)?, top(false)?);
+        let scaled = |r: &TuningRecord, scale: f64| r.secs().map_or(f64::INFINITY, |s| s * scale);
+        // The winner of an earlier final is always in the next one: its record is of another moment, and goes by that.
+        let champion = earlier.first().and_then(|r| r.context.program);
+        let earlier = earlier.into_iter().map(|r| (scaled(&r, task.drift), r));
+        let mut all: Vec<(f64, TuningRecord)> = own.into_iter().map(|r| (scaled(&r, 1.0), r)).chain(earlier).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let Some(best) = all.first().map(|a| a.0) else { return Ok(Vec::new()) };
+        let is_champion = |r: &TuningRecord| champion.is_some() && r.context.program == champion;
+        let mut leaders: Vec<TuningRecord> = Vec::new();
+        for (secs, record) in all {
+            if is_champion(&record) || secs <= best * CLOSE && leaders.len() < FINALISTS {
+                leaders.push(record);
+            }
+        }
+        Ok(leaders)
+    }
+
+    /// Runs finalists, and records what came of them. Is there a winner, or no use in looking for one?
+    fn hold_final(&mut self, index: usize, finalists: &[Finalist<B::Code>]) -> Result<bool, TuneError> {
         self.observer.event(&Event::Finals { task: index, finalists: finalists.len() });
         let _pinned = self.backend.pin();
         let start = self.backend.now();
-        let (mut standing, mut failed) = self.compare(index, &finalists);
+        let (mut standing, mut failed) = self.compare(index, finalists);
         // The winner is reported by its benchmark; should it fail there, the next one is.
         let mut winner = None;
-        while winner.is_none() && !standing.is_empty() {
-            let (i, m) = standing.remove(self.first_of(index, &finalists, &standing));
+        while winner.is_none() && !standing.is_empty() && !self.interrupt.is_raised() {
+            let (i, m) = standing.remove(self.first_of(index, finalists, &standing));
             match self.benchmark(index, &finalists[i].built.code) {
                 Ok(bench) => winner = Some((i, m, bench)),
                 Err(failure) => failed.push((i, failure)),
@@ -58,8 +114,20 @@ impl<B: Backend> Driver<'_, B> {
         }
         let secs = self.backend.now().saturating_sub(start).as_secs_f64();
         self.tasks[index].breakdown.measure += secs;
+        if self.interrupt.is_raised() && winner.is_none() {
+            // What was stopped together with the run has not failed.
+            return Ok(true);
+        }
+        if let Some(why) = self.tasks[index].lab.as_ref().and_then(Lab::broken) {
+            self.tasks[index].problem = Some(why);
+            self.tasks[index].stop = Some(StopReason::NotMeasurable);
+            return Ok(true);
+        }
+        // It ran before: what was held up now is out of this final, and none the worse for it.
+        failed.retain(|(_, failure)| failure.kind != FailureKind::Timeout);
         let mut records: Vec<TuningRecord> =
             failed.into_iter().map(|(i, f)| self.rerun(index, &finalists[i], database::Outcome::Failed(f))).collect();
+        let is_decided = winner.is_some();
         if let Some((i, m, (times, peak))) = winner {
             let scale = times.secs() / m.secs;
             for (other, o) in standing {
@@ -80,7 +148,8 @@ impl<B: Backend> Driver<'_, B> {
             records.push(record);
         }
         self.tasks[index].unwritten.extend(records);
-        self.commit(index)
+        self.commit(index)?;
+        Ok(is_decided)
     }
 
     /// Runs the finalists interleaved: those that have a time, and those that failed.

@@ -123,7 +123,9 @@ impl Native {
             // Half-precision is computed in float32.
             (_, false) => DType::Float32,
         };
-        PeakLoop::new(self.native.best_isa(), dtype, self.setting.threads)
+        // More threads than cores are no faster.
+        let threads = self.setting.threads.min(self.native.cores.max(1));
+        PeakLoop::new(self.native.best_isa(), dtype, threads)
     }
 
     fn reference(&self, job: Job) -> ReferenceJob {

@@ -9,13 +9,14 @@ use super::events::{Event, Trial};
 use super::params;
 use super::task::Measured;
 use crate::database::{self, Failure, FailureKind, Role, Times, TuningRecord};
-use crate::measure::{Measurement, Outcome, Runner, Ticket, Verdict};
+use crate::measure::{Measurement, Runner, Ticket, Verdict};
 use crate::schedule::{Schedule, Trace};
 use crate::search::{Candidate, Lesson, in_order};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Results wait no longer than this before they are written.
-const COMMIT_AFTER: Duration = Duration::from_millis(500);
+const COMMIT_AFTER: Duration = Duration::from_millis(100);
 /// How long an interrupted run still waits for the reference, so that results are not lost for want of a verdict.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -65,14 +66,22 @@ impl<B: Backend> Driver<'_, B> {
         self.tasks[index].breakdown.compile += secs;
         let _pinned = backend.pin();
         let mut committed = backend.now();
+        // By other processes, since the round was proposed.
+        let mut tried = BTreeSet::new();
         for (candidate, compiled) in candidates.iter().zip(compiled) {
             if self.end().is_some() || self.tasks[index].stop.is_some() {
                 break;
+            }
+            if tried.contains(&candidate.program) {
+                continue;
             }
             self.try_one(index, candidate, compiled);
             if backend.now().saturating_sub(committed) > COMMIT_AFTER {
                 self.settle(index, false)?;
                 self.commit(index)?;
+                if self.catch_up() {
+                    tried = self.db.programs(self.tasks[index].id, &self.config.setting.filter());
+                }
                 committed = backend.now();
             }
         }
@@ -102,13 +111,16 @@ impl<B: Backend> Driver<'_, B> {
     /// Measures something; `None` if the run was ended meanwhile, or no result can be right.
     fn measure(&mut self, index: usize, code: &B::Code) -> Option<Result<Measurement, Failure>> {
         let best = self.tasks[index].best;
-        let lab = self.tasks[index].lab.as_mut()?;
         let start = self.backend.now();
+        let left = self.budget.left(start);
+        let lab = self.tasks[index].lab.as_mut()?;
+        lab.set_ceiling(left);
         let before = lab.checking_time();
         let outcome = lab.measure(code);
         let checking = lab.checking_time().saturating_sub(before).as_secs_f64();
         let broken = lab.broken();
         let secs = self.backend.now().saturating_sub(start).as_secs_f64();
+        let is_over = self.is_over();
         let task = &mut self.tasks[index];
         task.breakdown.check += checking;
         task.breakdown.measure += (secs - checking).max(0.0);
@@ -119,7 +131,8 @@ impl<B: Backend> Driver<'_, B> {
         }
         let result = failure_of(outcome, best);
         // What was stopped together with the run has not failed.
-        if self.interrupt.is_raised() && result.is_err() {
+        let was_cut = matches!(&result, Err(f) if f.kind == FailureKind::Timeout) && is_over;
+        if self.interrupt.is_raised() && result.is_err() || was_cut {
             return None;
         }
         task.measured += 1;
@@ -154,6 +167,7 @@ impl<B: Backend> Driver<'_, B> {
                 database::Outcome::Failed(failure)
             }
         };
+        task.own.insert(program);
         let trial = if role == Role::Trial { self.n_trials } else { 0 };
         let measured = Measured { program, trace, outcome, role, trial, compile_secs };
         let record = task.record(measured, self.config, time);
@@ -207,7 +221,9 @@ impl<B: Backend> Driver<'_, B> {
         let measured = self.tasks[index].measured;
         if let Some(Ok(m)) = self.measure(index, &built.code) {
             // Times of this run are on its scale.
-            self.tasks[index].best = Some(m.secs);
+            let task = &mut self.tasks[index];
+            (task.best, task.yardstick) = (Some(m.secs), Some(m.secs));
+            task.drift = record.secs().map_or(1.0, |before| m.secs / before);
         }
         // It is nothing new.
         self.tasks[index].measured = measured;
@@ -245,23 +261,27 @@ impl<B: Backend> Driver<'_, B> {
         while !self.tasks[index].waiting.is_empty() {
             let Some(lab) = self.tasks[index].lab.as_mut() else { break };
             let settled = lab.settle(false);
-            let broken = lab.broken();
-            for s in settled {
-                // A reference that was stopped together with the run says nothing.
-                if self.interrupt.is_raised() && matches!(s.result, Err(Outcome::RuntimeError { .. })) {
-                    self.forget(index, s.ticket);
-                    continue;
-                }
-                self.settle_one(index, s.ticket, s.result.map_err(|outcome| failure_of(outcome, None)));
-            }
-            if let Some(why) = broken {
+            if let Some(why) = lab.broken() {
                 // Nothing is known of what waited.
-                self.tasks[index].waiting.clear();
-                self.tasks[index].problem = Some(why);
-                self.tasks[index].stop = Some(StopReason::NotMeasurable);
+                self.forget_waiting(index);
+                // A reference that was stopped together with the run says nothing.
+                if !self.interrupt.is_raised() {
+                    self.tasks[index].problem = Some(why);
+                    self.tasks[index].stop = Some(StopReason::NotMeasurable);
+                }
+                break;
+            }
+            for s in settled {
+                self.settle_one(index, s.ticket, s.result.map_err(|outcome| failure_of(outcome, None)));
             }
             let waited = self.backend.now().saturating_sub(start);
             if !wait || self.interrupt.is_raised() && waited > GRACE {
+                break;
+            }
+            if self.is_over() && waited > GRACE && !self.tasks[index].waiting.is_empty() {
+                self.forget_waiting(index);
+                let problem = "the time was up before there was a reference to compare its results with";
+                self.tasks[index].problem = Some(problem.to_owned());
                 break;
             }
             if !self.tasks[index].waiting.is_empty() {
@@ -288,26 +308,28 @@ impl<B: Backend> Driver<'_, B> {
             }
             record.outcome = database::Outcome::Failed(failure);
             task.lessons.extend(record.context.program.map(|program| (program, Lesson::Failed)));
-            task.best = task.best_of_unwritten();
+            task.unwritten.push(record);
+            task.find_best();
+            return;
         }
         task.unwritten.push(record);
     }
 
-    /// Takes back a result that nobody will look at: it counts as not tried.
-    fn forget(&mut self, index: usize, ticket: Ticket) {
+    /// Takes back the results that nobody will look at: they count as not tried.
+    fn forget_waiting(&mut self, index: usize) {
         let task = &mut self.tasks[index];
-        let Some(at) = task.waiting.iter().position(|(t, ..)| *t == ticket) else { return };
-        let (_, record, sketch) = task.waiting.remove(at);
-        match record.context.role {
-            Role::Trial => {
-                self.n_trials -= 1;
-                task.trials -= 1;
-                task.fates.forget_trial(sketch);
+        for (_, record, sketch) in std::mem::take(&mut task.waiting) {
+            match record.context.role {
+                Role::Trial => {
+                    self.n_trials -= 1;
+                    task.trials -= 1;
+                    task.fates.forget_trial(sketch);
+                }
+                Role::Baseline => task.baseline = None,
+                Role::Rerun => {}
             }
-            Role::Baseline => task.baseline = None,
-            Role::Rerun => {}
         }
-        task.best = task.best_of_unwritten();
+        task.find_best();
     }
 
     /// Writes what there is to write.

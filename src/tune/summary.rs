@@ -87,6 +87,9 @@ pub struct TaskSummary {
     pub peak_gflops: Option<f64>,
     /// Their ratio.
     pub peak_fraction: Option<f64>,
+    /// Why the program as written has no time, if it failed.
+    #[serde(skip)]
+    pub as_written_failed: Option<String>,
     /// The least microseconds that this machine allows, where several functions share the trials.
     pub bound_us: Option<f64>,
     /// Its ratio to `best_us`.

@@ -16,6 +16,7 @@ use crate::measure::Ticket;
 use crate::schedule::Trace;
 use crate::search::{Lesson, Proposer};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 /// A function, how far it has come, and where it is measured.
 pub(super) struct Task<B: Backend> {
@@ -45,6 +46,12 @@ pub(super) struct Task<B: Backend> {
     pub baseline: Option<f64>,
     /// The best seconds so far, of candidates and the program as written.
     pub best: Option<f64>,
+    /// The seconds of the best program of earlier runs, measured in this one.
+    pub yardstick: Option<f64>,
+    /// How much longer it took than when it was recorded: what else earlier runs recorded is believed to have changed alike.
+    pub drift: f64,
+    /// Programs that were measured in this run.
+    pub own: HashSet<u64>,
     /// The same after each round of this run.
     pub bests: Vec<Option<f64>>,
     pub stop: Option<StopReason>,
@@ -80,6 +87,9 @@ impl<B: Backend> Task<B> {
             has_baseline: false,
             baseline: None,
             best: None,
+            yardstick: None,
+            drift: 1.0,
+            own: HashSet::new(),
             bests: Vec::new(),
             stop: None,
             problem: None,
@@ -135,10 +145,11 @@ impl<B: Backend> Task<B> {
         is_best
     }
 
-    /// The least time among the results that are not written yet.
-    pub fn best_of_unwritten(&self) -> Option<f64> {
+    /// The best time again, after a result has turned out to be none.
+    pub fn find_best(&mut self) {
+        // Results are only written when they are known to be right; until one was wrong, none were.
         let times = self.waiting.iter().map(|(_, r, _)| r).chain(&self.unwritten).filter_map(TuningRecord::secs);
-        times.min_by(f64::total_cmp)
+        self.best = times.chain(self.yardstick).min_by(f64::total_cmp);
     }
 
     /// A round is over. Has it come to its end?
