@@ -27,6 +27,21 @@ pub fn fails(arena: &Arena, e: ExprId) -> bool {
     found
 }
 
+/// Does the value of `e` depend on memory or registers, so that it may be another one later? Equal indices then need not
+/// mean the same element.
+pub fn reads_state(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(..) | Expr::Local(_)));
+    found
+}
+
+/// Does `e` read `buffer`?
+pub fn loads(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
+    found
+}
+
 /// May `e` be evaluated where the program does not evaluate it: it reads no memory, cannot fail, and costs little?
 pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
     let mut cost = 0;

@@ -1,6 +1,6 @@
 //! Recognises nests that accumulate: loops around one statement `C[…] = C[…] op …`, with its initialisation.
 
-use crate::codegen::facts::can_fail;
+use crate::codegen::facts::{can_fail, loads};
 use crate::ir::{BinOp, CmpOp};
 use crate::loopir::rewrite::{for_each_expr, mentions_var};
 use crate::loopir::{
@@ -172,13 +172,6 @@ fn updates(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> boo
         _ => other |= can_fail(arena, e) || arena.lanes(e) > 1,
     });
     same && !other
-}
-
-/// Does `e` read `buffer`?
-fn loads(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
-    let mut found = false;
-    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
-    found
 }
 
 /// Do the spatial loops reach a different element in each iteration, as strides and extents show?

@@ -15,7 +15,7 @@ use super::machine::Machine;
 use super::nest::conjuncts;
 use super::walk::replace_loops;
 use super::widen::is_masked;
-use crate::codegen::facts::is_speculable;
+use crate::codegen::facts::{is_speculable, reads_state};
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
@@ -225,7 +225,7 @@ impl Partition {
         conjuncts(&kernel.arena, condition, &mut |c| {
             let changes = mentions_var(&kernel.arena, c, &mut |v| v == l.var);
             // Without memory and registers, it means the same before the loop.
-            if changes || !is_speculable(&kernel.arena, c) || reads_registers(&kernel.arena, c) {
+            if changes || !is_speculable(&kernel.arena, c) || reads_state(&kernel.arena, c) {
                 inside.push(c);
             } else {
                 outside.push(c);
@@ -275,12 +275,6 @@ fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, masked: &mut
             }
         }
     });
-}
-
-fn reads_registers(arena: &Arena, e: ExprId) -> bool {
-    let mut found = false;
-    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Local(_)));
-    found
 }
 
 /// The conjunction of conditions, if there are any.

@@ -14,11 +14,12 @@
 
 use super::machine::Machine;
 use super::walk::replace_loops;
+use crate::codegen::facts::reads_state;
 use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var};
+use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands, mentions_var};
 use crate::loopir::{
-    Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
+    Affine, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
@@ -164,10 +165,9 @@ fn elements(kernel: &Kernel, body: Body, counters: &[VarId], machine: &Machine, 
         }
         for e in elements {
             let changes = mentions_var(&kernel.arena, e.index, &mut |v| found.inner.contains(&v));
-            let reads_state = is_unstable(&kernel.arena, e.index);
             // What scratch holds before the first store must not be read.
             let defined = e.is_read_first || matches!(kernel.buffer(buffer).storage, Storage::Param(_)) || e.is_certain;
-            if e.n_stores > 0 && e.is_certain && !changes && !reads_state && defined {
+            if e.n_stores > 0 && e.is_certain && !changes && !reads_state(&kernel.arena, e.index) && defined {
                 chosen.push(e);
             }
         }
@@ -182,13 +182,6 @@ fn elements(kernel: &Kernel, body: Body, counters: &[VarId], machine: &Machine, 
 
 fn registers(machine: &Machine, ty: Ty) -> usize {
     (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize)
-}
-
-/// Does the value of an index depend on memory or registers?
-fn is_unstable(arena: &Arena, index: ExprId) -> bool {
-    let mut found = false;
-    for_each_expr(arena, index, &mut |e| found |= matches!(arena.expr(e), Expr::Load(..) | Expr::Local(_)));
-    found
 }
 
 /// Are all elements either the same or without a lane in common?
