@@ -11,6 +11,7 @@
 //!
 //! Looks at the statements of one body at a time. Scratch that nothing reads any more is not written either.
 
+use crate::codegen::facts::reads_state;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, reads_memory};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Storage, Ty};
@@ -71,13 +72,14 @@ struct Known {
 impl Known {
     fn store(&mut self, arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) {
         self.values.retain(|&(b, i, ty), _| b != buffer || are_apart(arena, (i, ty), (index, arena.ty(value))));
-        // Only what stays what it is: constants, names, registers until they change.
-        let stays = match arena.expr(value) {
+        // Only what stays what it is: constants, names, registers until they change. So must the place: an index that
+        // reads something may soon mean another element.
+        let is_constant = match arena.expr(value) {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => true,
             Expr::Broadcast(a) => matches!(arena.expr(a), Expr::Int(_) | Expr::Float(_) | Expr::Var(_)),
             _ => false,
         };
-        if stays && self.values.len() < MAX_ROWS {
+        if is_constant && !reads_state(arena, index) && self.values.len() < MAX_ROWS {
             self.values.insert((buffer, index, arena.ty(value)), value);
         }
     }
@@ -137,13 +139,14 @@ fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
     for (n, &s) in stmts.iter().enumerate().rev() {
         let stmt = kernel.stmts.get(s);
         if let Stmt::Store { buffer, index, value } = stmt {
-            let (index, lanes) = (Affine::of(&kernel.arena, index), kernel.arena.lanes(value) as i64);
-            if covers(&overwritten, buffer, &index, lanes) {
+            let (row, lanes) = (Affine::of(&kernel.arena, index), kernel.arena.lanes(value) as i64);
+            if covers(&overwritten, buffer, &row, lanes) {
                 keep[n] = false;
                 continue;
             }
-            if overwritten.len() < MAX_ROWS {
-                overwritten.push((buffer, index, lanes));
+            // An index that reads something may have meant another element before.
+            if overwritten.len() < MAX_ROWS && !reads_state(&kernel.arena, index) {
+                overwritten.push((buffer, row, lanes));
             }
         }
         if overwritten.is_empty() {
