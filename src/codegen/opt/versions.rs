@@ -11,6 +11,7 @@
 //! the predicates. The index is whatever part of a comparison depends on that variable alone.
 
 use super::partition::{Partition, is_comparison, may_copy};
+use crate::codegen::facts::{is_speculable, reads_state};
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{
     ExprMap, Substitution, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var,
@@ -50,8 +51,11 @@ impl Partition {
                 let Range { lo: 0, hi } = self.ranges.of(arena, index) else { continue };
                 let is_of_loop =
                     mentions_var(arena, index, &mut |v| v == l.var) && !mentions_var(arena, index, &mut |v| v != l.var);
+                // Where the body begins it must mean the same, and must not stop the kernel.
                 if hi > 0
                     && is_of_loop
+                    && is_speculable(arena, index)
+                    && !reads_state(arena, index)
                     && self.decide(arena, e, index, Range { lo: 0, hi }).is_none()
                     && self.decide(arena, e, index, Range { lo: 0, hi: hi - 1 }).is_some()
                 {
