@@ -27,11 +27,11 @@
 //! vectors of different sizes read differently.
 
 use super::machine::Machine;
-use crate::codegen::facts::can_fail;
+use crate::codegen::facts::{can_fail, reads_state};
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
-    Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId,
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId,
 };
 use hashbrown::HashSet;
 
@@ -150,17 +150,16 @@ fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtI
             loads.push(a)
         }
     });
-    loads.iter().all(|load| {
-        let mut least = i64::MIN;
-        let is_before_next = |store: &At| {
-            let Some((from, to)) = load.distance(kernel, store) else { return false };
-            least = least.max(from);
-            let next = store.index.coefficient_of(&kernel.arena, counter);
-            to <= next && store.span(kernel).is_some_and(|written| written <= next)
+    let is_between = |load: &At, store: &At| {
+        let (Some((from, to)), Some(written)) = (load.distance(kernel, store), store.span(kernel)) else {
+            return false;
         };
-        // From the first element that the iteration writes to that of the next one.
-        stores.iter().all(is_before_next) && least >= 0
-    })
+        // From the end of what the iteration before writes to the first element of the next one.
+        let next = store.index.coefficient_of(&kernel.arena, counter);
+        from >= written - next && to <= next
+    };
+    loads.iter().chain(&stores).all(|a| a.is_linear(&kernel.arena, counter))
+        && loads.iter().all(|load| stores.iter().all(|store| is_between(load, store)))
 }
 
 /// An access: its index, the loops inside of the fused one with their extents, and its lanes.
@@ -171,6 +170,14 @@ struct At {
 }
 
 impl At {
+    /// Does the index grow by the same with each step of the counter and of the loops inside? What else it is made of
+    /// must not change.
+    fn is_linear(&self, arena: &Arena, counter: VarId) -> bool {
+        let is_counted = |v| v == counter || self.loops.iter().any(|l| l.0 == v);
+        let is_steady = |atom| !reads_state(arena, atom) && !mentions_var(arena, atom, &mut { is_counted });
+        self.index.terms.iter().all(|t| arena.as_var(t.0).is_some() || is_steady(t.0))
+    }
+
     /// How many elements lie from the first to the last of an iteration.
     fn span(&self, kernel: &Kernel) -> Option<i64> {
         self.loops.iter().try_fold(self.lanes, |span, &(v, extent)| {
