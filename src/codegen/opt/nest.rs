@@ -146,6 +146,10 @@ impl Nest {
             Some(vars) if vars.iter().all(|&v| is_reduction(v)) => zero.extend(vars),
             _ => guards.push(c),
         });
+        // All are initialised before the first is changed.
+        if guards.iter().any(|&g| loads(arena, g, buffer)) {
+            return None;
+        }
         // A reduction that never runs would not initialise either.
         let mut reductions = levels.iter().filter(|l| l.role == Role::Reduction);
         if !reductions.all(|l| zero.contains(&l.l.var) && l.extent.is_some_and(|n| n > 0)) {
