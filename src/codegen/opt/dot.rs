@@ -22,6 +22,7 @@
 
 use super::nest::{Fill, Init, Level, Nest, Role, conjuncts, zero_vars};
 use super::walk::replace_loops;
+use crate::codegen::facts::loads;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::{Substitution, mentions_var};
 use crate::loopir::{
@@ -75,6 +76,10 @@ fn factors(kernel: &Kernel, var: VarId, buffer: BufferId, index: ExprId, value: 
     let product = if is_sum(x) { y } else { Some(x).filter(|_| is_sum(y))? };
     let Expr::Binary(BinOp::Mul, a, b) = arena.expr(product) else { return None };
     if arena.ty(value) != Ty::scalar(DType::Int32) || mentions(arena, index, var) {
+        return None;
+    }
+    // Where bytes and sum are must not depend on the sum, which then changes less often.
+    if loads(arena, index, buffer) || loads(arena, product, buffer) {
         return None;
     }
     let factor = |e: ExprId| {

@@ -171,7 +171,8 @@ fn updates(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> boo
     let (mut same, mut other) = (false, false);
     for_each_expr(arena, value, &mut |e| match arena.expr(e) {
         Expr::Load(b, i) if b == buffer && i == index => same = true,
-        Expr::Load(b, _) => other |= b == buffer,
+        // What else is read must not be found by the sum.
+        Expr::Load(b, i) => other |= b == buffer || loads(arena, i, buffer),
         Expr::Local(_) => other = true,
         _ => other |= can_fail(arena, e) || arena.lanes(e) > 1,
     });

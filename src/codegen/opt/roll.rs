@@ -7,6 +7,7 @@
 //! The sum wraps around, so that the order of the terms does not matter. [`super::dot`] makes use of such loops; others
 //! are written out again.
 
+use crate::codegen::facts::loads;
 use crate::ir::{BinOp, DType};
 use crate::loopir::{Affine, Arena, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt};
 use smallvec::SmallVec;
@@ -37,7 +38,8 @@ fn rolled(kernel: &mut Kernel, stmt: Stmt) -> Option<For> {
     let is_old = |&e: &ExprId| arena.expr(e) == Expr::Load(buffer, index);
     let old = terms.iter().position(is_old)?;
     let old = terms.remove(old);
-    if terms.len() != TERMS {
+    // Nothing may be found by the sum, which now changes in between.
+    if terms.len() != TERMS || loads(arena, index, buffer) || terms.iter().any(|&e| loads(arena, e, buffer)) {
         return None;
     }
     let products: Vec<Product> = terms.iter().map(|&e| product(arena, e)).collect::<Option<_>>()?;

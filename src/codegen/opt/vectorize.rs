@@ -23,7 +23,7 @@ use super::functions::pressure;
 use super::machine::{Machine, ROW};
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
-use crate::codegen::facts::neutral;
+use crate::codegen::facts::{loads, neutral};
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
@@ -342,7 +342,8 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     }
     // Contiguous operands, at least one.
     let mut contiguous = 0;
-    let mut fits = true;
+    // The sum must not say where it is.
+    let mut fits = !loads(arena, index, buffer);
     let mut is_busy = false;
     // Can what is left at the end be read under a mask?
     let mut has_short = machine.has_regions && is_masked(dtype);
