@@ -43,8 +43,11 @@ struct Place {
     first: Affine,
 }
 
-/// A step from the root to a statement: what the list belongs to, and the place in the list.
-type Step = (Option<StmtId>, usize);
+/// A list of statements: what it belongs to, and which of its bodies it is; nothing for that of the kernel.
+type List = Option<(StmtId, usize)>;
+
+/// A step from the root to a statement: the list, and the place in it.
+type Step = (List, usize);
 
 /// A statement that touches the scratch.
 struct Toucher {
@@ -80,8 +83,9 @@ impl Place {
         let &[read] = reads.as_slice() else { return None };
         // The list in which all is written, then read, then made the result.
         let depth = common(&first.path, &last.path);
-        let place =
-            |t: &Toucher| (common(&t.path, &last.path) >= depth).then(|| t.path.get(depth).map(|s| s.1)).flatten();
+        let list = last.path.get(depth)?.0;
+        let is_there = |t: &Toucher| common(&t.path, &last.path) >= depth;
+        let place = |t: &Toucher| t.path.get(depth).filter(|s| is_there(t) && s.0 == list).map(|s| s.1);
         let (written, made) = (place(first)?, place(last)?);
         if !readers.iter().all(|t| place(t).is_some_and(|at| written < at && at < made)) {
             return None;
@@ -136,17 +140,10 @@ impl Place {
 
 /// The statements that touch a buffer, in text order.
 fn touchers(kernel: &Kernel, buffer: BufferId) -> Vec<Toucher> {
-    fn walk(
-        kernel: &Kernel,
-        buffer: BufferId,
-        owner: Option<StmtId>,
-        list: &[StmtId],
-        path: &mut SmallVec<[Step; 8]>,
-        found: &mut Vec<Toucher>,
-    ) {
-        for (at, &stmt) in list.iter().enumerate() {
+    fn walk(kernel: &Kernel, buffer: BufferId, list: List, path: &mut SmallVec<[Step; 8]>, found: &mut Vec<Toucher>) {
+        for (at, &stmt) in stmts_of(kernel, list).iter().enumerate() {
             let node = kernel.stmts.get(stmt);
-            path.push((owner, at));
+            path.push((list, at));
             let mut loads = false;
             for_each_operand(node, |e| {
                 for_each_expr(&kernel.arena, e, &mut |e| {
@@ -157,15 +154,21 @@ fn touchers(kernel: &Kernel, buffer: BufferId) -> Vec<Toucher> {
             if loads || stores {
                 found.push(Toucher { path: path.clone(), stmt, loads, stores });
             }
-            for body in node.bodies() {
-                walk(kernel, buffer, Some(stmt), kernel.stmts.list(body), path, found);
+            for body in 0..node.bodies().len() {
+                walk(kernel, buffer, Some((stmt, body)), path, found);
             }
             path.pop();
         }
     }
     let mut found = Vec::new();
-    walk(kernel, buffer, None, kernel.stmts.list(kernel.body), &mut SmallVec::new(), &mut found);
+    walk(kernel, buffer, None, &mut SmallVec::new(), &mut found);
     found
+}
+
+/// The statements of a list.
+fn stmts_of(kernel: &Kernel, list: List) -> &[StmtId] {
+    let body = list.map_or(kernel.body, |(owner, body)| kernel.stmts.get(owner).bodies()[body]);
+    kernel.stmts.list(body)
 }
 
 /// How many steps two paths share.
@@ -175,7 +178,7 @@ fn common(a: &[Step], b: &[Step]) -> usize {
 
 /// The loop that a list belongs to.
 fn loop_of(kernel: &Kernel, step: Step) -> Option<For> {
-    match kernel.stmts.get(step.0?) {
+    match kernel.stmts.get(step.0?.0) {
         Stmt::For(l) => Some(l),
         _ => None,
     }
