@@ -1,8 +1,8 @@
 //! What can be told of expressions without running them.
 
 use crate::ir::{BinOp, DType};
-use crate::loopir::rewrite::for_each_expr;
-use crate::loopir::{Arena, BufferId, Expr, ExprId, LocalId, Ty};
+use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, Ty};
 
 /// Can the operation of this node (not its operands) stop the kernel? Only integer division can, by a divisor that is
 /// not a constant other than 0 and -1.
@@ -24,6 +24,20 @@ pub fn can_fail(arena: &Arena, e: ExprId) -> bool {
 pub fn fails(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
+    found
+}
+
+/// Can running a statement, with all inside, stop the kernel?
+pub fn may_stop(kernel: &Kernel, stmt: Stmt) -> bool {
+    let stops = |stmt: Stmt| {
+        let mut found = matches!(stmt, Stmt::Check { .. });
+        for_each_operand(stmt, |e| found = found || fails(&kernel.arena, e));
+        found
+    };
+    let mut found = stops(stmt);
+    for body in stmt.bodies() {
+        kernel.for_each_stmt(body, &mut |_, stmt| found = found || stops(stmt));
+    }
     found
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Looks at the statements of one body at a time. Scratch that nothing reads any more is not written either.
 
-use crate::codegen::facts::reads_state;
+use crate::codegen::facts::{may_stop, reads_state};
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, reads_memory};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Storage, Ty};
@@ -140,7 +140,7 @@ fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
         let stmt = kernel.stmts.get(s);
         if let Stmt::Store { buffer, index, value } = stmt {
             let (row, lanes) = (Affine::of(&kernel.arena, index), kernel.arena.lanes(value) as i64);
-            if covers(&overwritten, buffer, &row, lanes) {
+            if covers(&overwritten, buffer, &row, lanes) && !may_stop(kernel, stmt) {
                 keep[n] = false;
                 continue;
             }
@@ -152,7 +152,7 @@ fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
         if overwritten.is_empty() {
             continue;
         }
-        if matches!(stmt, Stmt::Check { .. }) {
+        if may_stop(kernel, stmt) {
             // What was stored before the kernel stops stays stored.
             overwritten.clear();
         }
@@ -220,8 +220,8 @@ fn drop_unread(kernel: &mut Kernel) {
         return;
     }
     let body = kernel.body;
-    kernel.body = kernel.rebuild(body, &mut |_, _, id, stmt, out| match stmt {
-        Stmt::Store { buffer, .. } if unread[buffer.index()] => {}
+    kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| match stmt {
+        Stmt::Store { buffer, .. } if unread[buffer.index()] && !may_stop(kernel, stmt) => {}
         Stmt::For(l) if l.body.is_empty() => {}
         Stmt::For(_)
         | Stmt::If { .. }
