@@ -16,6 +16,7 @@
 //! the result, at the same distance for all, and nothing else touches the result: nothing is kept from an iteration before. Not for
 //! sums, whose tiles have reasons to lie where they do.
 
+use crate::codegen::facts::may_stop;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands};
 use crate::loopir::{Access, Affine, Arena, BufferId, Expr, ExprId, For, Kernel, Stmt, StmtId, Storage};
 use smallvec::SmallVec;
@@ -88,6 +89,10 @@ impl Place {
         let place = |t: &Toucher| t.path.get(depth).filter(|s| is_there(t) && s.0 == list).map(|s| s.1);
         let (written, made) = (place(first)?, place(last)?);
         if !readers.iter().all(|t| place(t).is_some_and(|at| written < at && at < made)) {
+            return None;
+        }
+        // Where the kernel stops, results are what they were until then.
+        if stmts_of(kernel, list)[written..=made].iter().any(|&s| may_stop(kernel, kernel.stmts.get(s))) {
             return None;
         }
         // Elements that are not written would be those of an iteration before.
