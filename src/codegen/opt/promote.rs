@@ -14,7 +14,7 @@
 
 use super::machine::Machine;
 use super::walk::replace_loops;
-use crate::codegen::facts::reads_state;
+use crate::codegen::facts::{may_stop, reads_state};
 use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands, mentions_var};
@@ -56,7 +56,7 @@ fn straight_runs(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize)
 
 fn straight_run(kernel: &mut Kernel, run: &[StmtId], machine: &Machine, free: usize, out: &mut Vec<StmtId>) {
     let stores = |s: &&StmtId| matches!(kernel.stmts.get(**s), Stmt::Store { .. });
-    if run.iter().filter(stores).count() < 2 {
+    if run.iter().filter(stores).count() < 2 || run.iter().any(|&s| may_stop(kernel, kernel.stmts.get(s))) {
         return out.extend(run);
     }
     let body = kernel.stmts.body(run);
@@ -126,13 +126,14 @@ fn keep(kernel: &mut Kernel, body: Body, promoted: &[Element]) -> Kept {
     Kept { before, body, after }
 }
 
-/// Does the loop run at least once, on one thread, with nothing parallel inside, and no check that guards an access?
+/// Does the loop run at least once, on one thread, with nothing parallel inside, and nothing that stops the kernel, before
+/// which memory must hold what was stored?
 fn may_promote(kernel: &Kernel, l: &For) -> bool {
     let mut serial = l.kind != LoopKind::Parallel && kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
     kernel.for_each_stmt(l.body, &mut |_, stmt| {
-        serial &= !matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }) | Stmt::Check { .. });
+        serial &= !matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }));
     });
-    serial
+    serial && !may_stop(kernel, Stmt::For(*l))
 }
 
 /// An element, or some in a row, accessed in a loop.
