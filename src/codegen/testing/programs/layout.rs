@@ -60,6 +60,8 @@ impl Generator {
         let width = self.pick(&[4, 8, 16, 32]);
         let blocks = n.div_ceil(width);
         let rows = self.extent(5);
+        // Rows may be cut where the row itself says.
+        let is_said = self.chance(6);
         let at = format!("o * {width} + v");
         let value = match below(&mut self.rng, 3) {
             0 => format!("X[r * {n} + ({at})]"),
@@ -67,10 +69,14 @@ impl Generator {
             _ => format!("X[r * {n} + ({at})] + X[{at}]"),
         };
         let sv = self.vector();
+        let (sr, said, cut) = match is_said {
+            true => ("parallel independent", "N[r] = V[r]", format!("cast(int64, N[r]) < 255 && {at} < {n}")),
+            false => ("independent", "", format!("{at} < {n}")),
+        };
         let text = format!(
-            "kernel @tail(X: in {dtype}[{}], W: in {dtype}[1], Y: inout {dtype}[{}]) {{
-  for r in {rows} independent {{ for o in {blocks} independent {{ for v in {width} {sv} {{
-    if {at} < {n} {{ Y[r * {n} + ({at})] = {value} }}
+            "kernel @tail(X: in {dtype}[{}], W: in {dtype}[1], Y: inout {dtype}[{}], V: in uint8[{rows}], N: inout uint8[{rows}]) {{
+  for r in {rows} {sr} {{ {said} for o in {blocks} independent {{ for v in {width} {sv} {{
+    if {cut} {{ Y[r * {n} + ({at})] = {value} }}
   }} }} }}
 }}
 ",
@@ -119,7 +125,22 @@ impl Generator {
         let at = format!("i * {m} + j");
         let (sj, sk) = (self.vector(), self.pick(&["reduction", "reduction vector"]));
         let is_f32 = dtype == "float32";
-        let body = match below(&mut self.rng, 5) {
+        let cursor = format!("i * {m} + min(max(Q[0], 0), {})", m - 1);
+        let body = match below(&mut self.rng, 6) {
+            // Elements at a place that memory says, which moves on.
+            5 => {
+                let (steps, back) = (2 + below(&mut self.rng, 4), below(&mut self.rng, 3));
+                let value = self.pick(&["Y[{cursor}]", "W[i]"]).replace("{cursor}", &cursor);
+                format!(
+                    "Q[0] = {back}
+    for j in {m} {sj} {{ Y[{at}] = X[{at}] + W[i] }}
+    for t in {steps} unroll {{ Y[{cursor}] = X[i * {m} + min(t, {})] Q[0] = Q[0] + 1 }}
+    Y[{cursor}] = {one} Q[0] = cast(int64, P[i]) / 16
+    Z[{cursor}] = {value}
+    for j in {m} {sj} {{ Y[{at}] = Y[{at}] * X[{at}] }}",
+                    m - 1
+                )
+            }
             // What a row keeps for the next one.
             4 => format!(
                 "if i > 0 {{ for j in {m} {sj} {{ Y[{at}] = max(T[j], X[{at}]) }} }}
@@ -159,11 +180,11 @@ impl Generator {
             ),
         };
         let is_kept = body.starts_with("if");
-        let si = if is_kept || body.contains("Z[j]") { "" } else { "independent" };
+        let si = if is_kept || body.contains("Z[j]") || body.contains("Q[0]") { "" } else { "independent" };
         // Results that are not read can be where scratch lies.
         let z = if is_kept { "out" } else { "inout" };
         let text = format!(
-            "kernel @several(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}], Z: {z} {dtype}[{l}]) {{
+            "kernel @several(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}], Z: {z} {dtype}[{l}], P: in uint8[{n}], Q: inout int64[1]) {{
   scratch T: {dtype}[{m}]
   scratch M: {dtype}[1]
   scratch S: {dtype}[1]

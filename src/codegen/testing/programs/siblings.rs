@@ -7,15 +7,23 @@ impl Generator {
     pub(super) fn siblings(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float64", "int32", "bfloat16"]);
         let (n, m) = (self.extent(5), self.extent(200));
-        let at = format!("i * {m} + j");
+        // Elements may lie in an order of their own, and those beside them be read.
+        let (row, at) = match self.pick(&[0, 0, 1, 3, 4, 5]) {
+            0 => (m, format!("i * {m} + j")),
+            apart => (2 * m + 6, format!("i * {} + j * 2 + j % 2 * {apart}", 2 * m + 6)),
+        };
+        let most_beside = usize::from(row > m);
         let has_own_rows = self.chance(2);
         let (sj, sk) = (self.vector(), self.pick(&["reduction", "reduction vector"]));
         let mut body = String::new();
         let (mut scratch, mut sums) = (String::new(), Vec::new());
         let n_loops = 2 + below(&mut self.rng, 3);
         for number in 0..n_loops {
+            let (to, other) = self.pick(&[("Y", "Z"), ("Z", "Y")]);
             let mut leaves = vec![format!("X[{at}]"), format!("X[{at}]"), "W[j]".to_owned()];
-            leaves.extend(["Y", "Z"].map(|name| format!("{name}[{at}]")));
+            // Of what the loop itself writes only the same element, so that its iterations stay independent.
+            leaves.push(format!("{to}[{at}]"));
+            leaves.extend([0, most_beside, most_beside].map(|beside| format!("{other}[{at} + {beside}]")));
             leaves.extend(sums.iter().map(|s| format!("{s}[i]")));
             let (a, b) = (self.pick_of(&leaves), self.pick_of(&leaves));
             // Sums stay small, so that those of other orders are near.
@@ -36,7 +44,6 @@ impl Generator {
                 let kept = if self.chance(3) { "V[i]".to_owned() } else { format!("U[i * {n_loops} + {number}]") };
                 format!("{sum} = {first} for j in {m} {sk} {{ {sum} = {next} }} {kept} = {sum}")
             } else {
-                let to = self.pick(&["Y", "Z"]);
                 format!("for j in {m} {sj} {{ {to}[{at}] = {term} }}")
             };
             body.push_str(&if has_own_rows {
@@ -53,7 +60,7 @@ impl Generator {
 {scratch}{body}}}
 ",
             n * n_loops,
-            l = n * m
+            l = n * row
         );
         let program = self.sums(text, dtype, m * if is_float(dtype) { n_loops } else { 1 });
         Program { specials: false, ..program }

@@ -42,7 +42,12 @@ impl Generator {
         let first = c(sum, first);
         let (si, sj) = (self.space(), self.vector());
         let init = below(&mut self.rng, 4);
-        let guard = if init == 0 { format!("if k0 == 0 && k1 == 0 {{ {at} = {first} }}") } else { String::new() };
+        // Elements after the first may ask for that one.
+        let asks = init == 0 && self.chance(4);
+        let (si, sj) = if asks { ("", "") } else { (si, sj) };
+        let asked = if asks { format!(" && C[0] < {first}") } else { String::new() };
+        let guard =
+            if init == 0 { format!("if k0 == 0 && k1 == 0{asked} {{ {at} = {first} }}") } else { String::new() };
         let update = format!("{guard} {at} = {at} + {a} * {b}");
         let before = match init {
             1 => format!("for i in {ni} {{ for j in {nj} {sj} {{ {at} = {first} }} }}"),
@@ -95,12 +100,14 @@ impl Generator {
         let (a, b) = (self.pick(&["uint8", "int8"]), self.pick(&["int8", "uint8", "int8"]));
         let (ni, nj, nk) = (self.extent(6), self.extent(50), self.extent(6));
         let (first, sj) = (self.pick(&["int32(0)", "int32(7)"]), self.vector());
-        let product = |a: String, b: String| format!("cast(int32, {a}) * cast(int32, {b})");
         let at = format!("C[i * {nj} + j]");
+        // Bytes may be found by the sum.
+        let found = if self.chance(6) { format!(" + min(max(cast(int64, {at}), 0), 3)") } else { String::new() };
+        let product = |a: String, b: String| format!("cast(int32, A[{a}{found}]) * cast(int32, {b})");
         let (body, la, lb) = match below(&mut self.rng, 3) {
             // Packed by fours, as the instruction wants it.
             0 => {
-                let product = product(format!("A[i * {} + k * 4 + q]", 4 * nk), format!("B[(k * {nj} + j) * 4 + q]"));
+                let product = product(format!("i * {} + k * 4 + q", 4 * nk), format!("B[(k * {nj} + j) * 4 + q]"));
                 (
                     format!(
                         "for i in {ni} independent {{
@@ -115,7 +122,7 @@ impl Generator {
             // Along rows of both.
             1 => {
                 let nk = if self.chance(3) { nk } else { nk * 16 + self.pick(&[0, 4, 12]) };
-                let product = product(format!("A[i * {nk} + k]"), format!("B[j * {nk} + k]"));
+                let product = product(format!("i * {nk} + k"), format!("B[j * {nk} + k]"));
                 (
                     format!(
                         "for i in {ni} independent {{ for j in {nj} independent {{
@@ -129,7 +136,7 @@ impl Generator {
             }
             // As written by hand.
             _ => {
-                let product = product(format!("A[i * {nk} + k]"), format!("B[k * {nj} + j]"));
+                let product = product(format!("i * {nk} + k"), format!("B[k * {nj} + j]"));
                 (
                     format!(
                         "for i in {ni} independent {{
@@ -142,8 +149,11 @@ impl Generator {
                 )
             }
         };
-        let text =
-            format!("kernel @dot(A: in {a}[{la}], B: in {b}[{lb}], C: inout int32[{}]) {{\n  {body}\n}}\n", ni * nj);
+        let text = format!(
+            "kernel @dot(A: in {a}[{}], B: in {b}[{lb}], C: inout int32[{}]) {{\n  {body}\n}}\n",
+            la + 3,
+            ni * nj
+        );
         self.sums(text, "int32", nk)
     }
 
