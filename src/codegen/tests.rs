@@ -1,6 +1,6 @@
 //! Differential tests: machine code against the evaluator.
 
-use super::testing::memory::Flush;
+use super::testing::memory::{Flush, GuardedBuffer};
 use super::testing::random::{Numbers, random_kernel, random_scheduled};
 use super::testing::{Closeness, assert_close, check, random_params, run_compiled, wide_sets};
 use super::{CodegenOptions, Pinning, RunContext, RuntimeFailure, Workers, compile};
@@ -135,6 +135,59 @@ fn division_is_guarded() {
     )
     .expect("parses");
     check(&kernel, &options(), 3, Closeness::Exact);
+}
+
+#[test]
+fn what_a_kernel_stored_before_it_stopped_stays() {
+    let texts = [
+        // Overwritten behind a loop, a division, or nothing that stops.
+        "kernel @f(A: in float32[16], I: in int64[64], C: inout float32[1], D: inout float32[64]) {
+           C[0] = 1.0
+           for k in 64 { let i: int64 = I[k] check i >= 0 && i < 16 else out_of_bounds(A) D[k] = A[i] }
+           C[0] = 2.0
+         }",
+        "kernel @f(N: in int32[64], C: inout int32[2], D: inout int32[64]) {
+           C[0] = int32(1) C[0] = int32(2)
+           for k in 64 { D[k] = int32(100) // N[k] }
+           C[0] = int32(3)
+         }",
+        // Sums.
+        "kernel @f(A: in int32[64], C: inout int32[1]) { for i in 64 reduction { C[0] = C[0] + int32(100) // A[i] } }",
+        "kernel @f(A: in int32[8], I: in int64[64], C: inout int32[1]) {
+           for k in 64 reduction {
+             let i: int64 = I[k] check i >= 0 && i < 8 else out_of_bounds(A) C[0] = C[0] + A[i]
+           }
+         }",
+        // Scratch that could lie in a result.
+        "kernel @f(A: in float32[512], I: in int64[64], B: out float32[512]) {
+           scratch E: float32[64]
+           for i in 8 {
+             for k in 64 independent { E[k] = A[i * 64 + k] * 2.0 }
+             for k in 64 {
+               let p: int64 = I[k] check p >= 0 && p < 64 else out_of_bounds(A) B[i * 64 + k] = E[k] + A[i * 64 + p]
+             }
+           }
+         }",
+    ];
+    for text in texts {
+        let kernel = parse(text).unwrap_or_else(|e| panic!("{e}"));
+        for (seed, options) in
+            (0..4).flat_map(|seed| [options()].into_iter().chain(wide_sets()).map(move |o| (seed, o)))
+        {
+            let params = random_params(&kernel, seed);
+            let mut expected = params.clone();
+            eval::run(&kernel, &mut expected).expect_err("some index or divisor does not fit");
+            let compiled = compile(&kernel, &options).expect("compiles");
+            let contents = kernel.params().iter().zip(&params);
+            let mut buffers: Vec<GuardedBuffer> =
+                contents.map(|(p, v)| GuardedBuffer::with_contents(p.dtype, v, Flush::End)).collect();
+            let args: Vec<*mut u8> = buffers.iter_mut().map(GuardedBuffer::as_mut_ptr).collect();
+            // SAFETY: the buffers are as long as the parameters, and distinct.
+            unsafe { compiled.call(&args, &mut RunContext::serial()) }.expect_err("stops, too");
+            let found: Vec<_> = buffers.iter().map(GuardedBuffer::contents).collect();
+            assert_close(&kernel, &expected, &found, Closeness::Exact, &format!("seed {seed}, {options:?}"));
+        }
+    }
 }
 
 #[test]
