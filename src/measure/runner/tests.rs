@@ -105,23 +105,23 @@ fn a_kernel_with_a_data_race_is_caught() {
     // Two threads add to one element without a lock. What a lost update looks like is made by atomics that are read and
     // written apart; for most of the runs nothing is lost.
     let mismatch = wrong(check_fault(2, |call, args| {
-        let sum = AtomicU32::new(0);
-        let add = |value: f32, pause: u64| {
+        let (sum, both) = (AtomicU32::new(0), std::sync::Barrier::new(2));
+        let add = |value: f32| {
             let before = f32::from_bits(sum.load(SeqCst));
-            // The threads meet in every third run.
+            // The threads meet in every third run: neither writes before both have read.
             if call % 3 == 2 {
-                std::thread::sleep(micros(500 * pause));
+                both.wait();
             }
             sum.store((before + value).to_bits(), SeqCst);
         };
         double(args, 0..N);
         let half = element(args, 0, 0);
         std::thread::scope(|scope| {
-            let first = scope.spawn(|| add(half, 1));
+            let first = scope.spawn(|| add(half));
             if call % 3 != 2 {
                 first.join().expect("adding does not panic");
             }
-            add(half, 2);
+            add(half);
         });
         store(args, 1, 0, f32::from_bits(sum.load(SeqCst)));
     }));
