@@ -6,7 +6,9 @@
 //! an init does not read what it writes.
 
 use super::difference::{Linear, difference};
-use crate::ir::{Arena, BinOp, BlockId, BufferId, BufferRegion, Expr, ExprId, Func, Stmt, StmtId, Substitution, VarId};
+use crate::ir::{
+    Arena, BinOp, BlockId, BufferId, BufferRegion, DType, Expr, ExprId, Func, Stmt, StmtId, Substitution, VarId,
+};
 use hashbrown::{HashMap, HashSet};
 
 /// The regions that a block reads and writes.
@@ -132,7 +134,17 @@ impl Detector<'_> {
 
     fn index(&mut self, e: ExprId) -> Set {
         let e = self.lets.apply(&mut self.func.arena, e);
-        self.eval(e)
+        let set = self.eval(e);
+        if set.as_point().is_some() {
+            return set;
+        }
+        // The size of a range need not fit in a narrow type: all 256 values of `uint8` are none of them.
+        let mut widened = |e: Option<ExprId>| {
+            let e = e?;
+            let dtype = index_type(self.func.arena.dtype(e));
+            Some(self.func.arena.cast(dtype, e))
+        };
+        Set { min: widened(set.min), max: widened(set.max) }
     }
 
     fn region(&mut self, is_write: bool, r: &BufferRegion) {
@@ -185,7 +197,10 @@ impl Detector<'_> {
                 None => (min, extent),
                 Some((&set, &size)) => {
                     let (inner_min, inner_extent) = self.cover(set, size);
-                    (self.func.arena.add(min, inner_min), inner_extent)
+                    let arena = &mut self.func.arena;
+                    let (min, inner_min) = alike(arena, min, inner_min);
+                    let dtype = arena.dtype(min);
+                    (arena.add(min, inner_min), arena.cast(dtype, inner_extent))
                 }
             };
             result.push(self.range(min, extent));
@@ -332,11 +347,30 @@ fn union(arena: &mut Arena, a: Set, b: Set) -> Set {
 }
 
 fn extremum(arena: &mut Arena, op: BinOp, x: ExprId, y: ExprId) -> ExprId {
+    let (x, y) = alike(arena, x, y);
     let d = difference(arena, y, x);
     match arena.as_int(d) {
         Some(d) if (d >= 0) == (op == BinOp::Min) => simplify(arena, x),
         Some(_) => simplify(arena, y),
         None => arena.binary(op, x, y),
+    }
+}
+
+/// Two indices in one type: a program may say `A[i]` and `A[I[i]]` with `I` of `int64`.
+fn alike(arena: &mut Arena, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
+    let (ta, tb) = (arena.dtype(a), arena.dtype(b));
+    if ta == tb {
+        return (a, b);
+    }
+    let dtype = if index_type(ta) == DType::Int64 { DType::Int64 } else { index_type(tb) };
+    (arena.cast(dtype, a), arena.cast(dtype, b))
+}
+
+/// The type of indices that holds the values of another type.
+fn index_type(dtype: DType) -> DType {
+    match dtype {
+        DType::Int64 | DType::UInt32 | DType::UInt64 => DType::Int64,
+        _ => DType::Int32,
     }
 }
 
