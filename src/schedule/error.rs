@@ -1,7 +1,7 @@
 //! Why a primitive was refused.
 
 use super::arg::FuncIndex;
-use crate::ir::{StmtId, Symbol};
+use crate::ir::{DType, StmtId, Symbol};
 use std::fmt;
 
 /// A refused instruction. It is cheap to make, since a search throws thousands away; the loop or block is shown in
@@ -125,6 +125,9 @@ error_kinds! {
     /// The factors do not cover the loop.
     WrongFactor { product: i64, extent: String }
         => "WrongFactorError", "factors cover {product} of the {extent} iterations", help "make the factors multiply to at least {extent}, or leave one as `None`";
+    /// Iterations that the loop variable cannot count.
+    ExtentOverflow { extent: String, dtype: DType }
+        => "ExtentOverflowError", "an extent of {extent} does not fit `{dtype}`, the type that loops and indices have here", help "choose smaller numbers, or give the program extents of type `int64`";
     /// The lengths leave nothing of the loop.
     WrongFactorSum { sum: i64, extent: i64 }
         => "WrongFactorError", "the parts take {sum} of the {extent} iterations and leave none", help "make the lengths sum to less than {extent}";

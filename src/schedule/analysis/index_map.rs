@@ -6,9 +6,12 @@
 
 use super::super::arg::{Lambda, LambdaExpr};
 use super::super::error::ErrorKind;
+use super::extent;
+use crate::arith::bound::POS_INF;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::iter_map::inverse_affine_iter_map;
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map, iter_map_simplify};
+use crate::ir::visit::for_each_subexpr;
 use crate::ir::{Arena, DType, ExprId, Substitution, VarId};
 use smallvec::SmallVec;
 
@@ -90,6 +93,34 @@ impl IndexMap {
                 VarRange { var, min: a.int(0, dtype), extent: a.cast(dtype, extent) }
             })
             .collect()
+    }
+
+    /// # Errors
+    /// If a place of what has the given shape now, or a step on the way to it, would be beyond the type of the indices.
+    pub fn check_fits(&self, a: &mut Arena, shape: &[ExprId]) -> Result<(), ErrorKind> {
+        let mut analyzer = Analyzer::new();
+        for r in self.domain(a, shape) {
+            analyzer.bind(a, r.var, r.min, r.extent);
+        }
+        let is_constant = shape.iter().all(|&e| a.as_int(e).is_some());
+        for &result in &self.results {
+            let mut parts = Vec::new();
+            for_each_subexpr(a, result, &mut |e| parts.push(e));
+            for e in parts {
+                let dtype = a.dtype(e);
+                if !dtype.is_index() {
+                    continue;
+                }
+                let last = analyzer.const_int_bound(a, e).max;
+                if last == POS_INF && is_constant {
+                    return Err(extent::overflow(dtype));
+                }
+                if last != POS_INF {
+                    extent::product(dtype, [last.saturating_add(1)])?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The shape of what has the given shape now. `None` if some place would be before the first.
@@ -224,6 +255,9 @@ pub fn lambda_expr(a: &mut Arena, e: &LambdaExpr, params: &[ExprId], int_type: D
     Ok(match e {
         LambdaExpr::Param(i) => params[*i],
         LambdaExpr::Rv(_) => return Err(wrong("an index map cannot use a loop or block")),
+        LambdaExpr::Int(v) if int_type.is_index() && int_type.wrap(*v) != *v => {
+            return Err(wrong(&format!("{v} does not fit `{int_type}`, the type of the indices")));
+        }
         LambdaExpr::Int(v) => a.int(*v, int_type),
         LambdaExpr::Float(v) => a.float(*v, DType::Float32),
         LambdaExpr::Typed(dtype, inner) => {

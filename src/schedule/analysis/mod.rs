@@ -7,6 +7,7 @@
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
 //! * [`digit_bound`]: the box that sums of digits fill.
+//! * [`extent`]: do extents fit the types of loops?
 //! * [`filled`]: does a block store all that it says it writes?
 //! * [`guard`]: when a block runs, by its predicate and the domains of its iteration variables.
 //! * [`index_map`]: functions of indices, their shapes and inverses.
@@ -30,6 +31,7 @@ pub mod alloc_site;
 pub mod block_class;
 pub mod dependence;
 pub mod digit_bound;
+pub mod extent;
 pub mod filled;
 pub mod guard;
 pub mod index_map;

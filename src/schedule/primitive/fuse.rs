@@ -8,11 +8,12 @@
 //! `preserve_unit_iters`, loops of one iteration drop out of them.
 //!
 //! Requires: each loop directly inside the one before it and the only statement there; no annotations, no thread
-//! bindings, first values 0, no extent that depends on another of the loops. Preserves: instances and their order.
+//! bindings, first values 0, no extent that depends on another of the loops; a product of the extents that the widest
+//! of the loops' types holds. Preserves: instances and their order.
 //! Returns: the new loop, serial. Handles: the loops die, loops and blocks inside persist.
 
 use super::super::analysis::affine::simplify_bindings;
-use super::super::analysis::tree;
+use super::super::analysis::{extent, tree};
 use super::super::arg::RvValue;
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
@@ -21,7 +22,7 @@ use super::super::state::State;
 use super::split::check_starts_with_zero;
 use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
-use crate::ir::{Body, Func, LoopId, LoopKind, Substitution};
+use crate::ir::{Body, DType, Func, LoopId, LoopKind, Substitution};
 
 /// `fuse(*loops, preserve_unit_iters=True)`.
 pub static FUSE: Kind = Kind {
@@ -69,15 +70,24 @@ fn check(state: &mut State, loops: &[LoopId]) -> Result<(), ScheduleError> {
             return Err(state.error(ErrorKind::DependentLoop, l));
         }
     }
+    let func = &state.func;
+    // Of symbolic extents, only the constant part is known.
+    let known = loops.iter().filter_map(|&l| func.arena.as_int(func.loop_(l).extent));
+    extent::product(widest(func, loops), known).map_err(|kind| state.error(kind, loops[0]))?;
     Ok(())
 }
 
+/// The widest of the loops' types holds all.
+fn widest(func: &Func, loops: &[LoopId]) -> DType {
+    let types = loops.iter().map(|&l| func.arena.var(func.loop_(l).var).dtype);
+    types.max_by_key(|t| t.bits()).expect("at least one loop")
+}
+
 fn apply(func: &mut Func, loops: &[LoopId], preserve_unit_iters: bool) -> LoopId {
+    let dtype = widest(func, loops);
     let Func { arena, stmts, .. } = func;
     let nodes = || loops.iter().map(|&l| stmts.loop_(l));
     let names: Vec<&str> = nodes().map(|n| arena.var(n.var).name.as_str()).collect();
-    // The widest of the types holds all.
-    let dtype = nodes().map(|n| arena.var(n.var).dtype).max_by_key(|t| t.bits()).expect("at least one loop");
     let (fused, value) = arena.new_var_expr(format!("{}_fused", names.join("_")).as_str(), dtype);
     let mut analyzer = Analyzer::new();
     let mut substitution = Substitution::default().unfolded();

@@ -24,6 +24,7 @@
 //! Handles: persist; created, the blocks and loops of the copies (not returned).
 
 use super::super::analysis::dependence::Scope;
+use super::super::analysis::extent;
 use super::super::analysis::guard::{may_cover_domains, predicate_follows};
 use super::super::analysis::reducer::{NotRecognised, Reducer, Reduction, recognise};
 use super::super::analysis::tree::require_scope;
@@ -91,12 +92,14 @@ fn check(state: &mut State, block: BlockId, padding: &[i64]) -> Result<Plan, Sch
         .find(|&s| state.func.parent(s) == Some(scope.stmt()))
         .expect("a block stands below a statement of its scope");
 
+    let index = state.index();
     let Func { arena, stmts, .. } = &mut state.func;
     let node = stmts.block(block);
     let mut analyzer = Analyzer::new();
     let mut iters: Vec<(usize, ExprId)> = Vec::new();
     for (i, iter) in node.iters.iter().enumerate() {
         let padded = padded_extent(arena, &mut analyzer, iter.extent, padding[i]);
+        let padded = padded.map_err(|kind| ScheduleError::new(kind).at(index, block))?;
         if !analyzer.can_prove_equal(arena, padded, iter.extent) {
             iters.push((i, padded));
         }
@@ -125,14 +128,25 @@ fn check(state: &mut State, block: BlockId, padding: &[i64]) -> Result<Plan, Sch
     Ok(plan)
 }
 
-fn padded_extent(arena: &mut Arena, analyzer: &mut Analyzer, extent: ExprId, multiple: i64) -> ExprId {
-    // The form of TVM's `ceildiv`, for extents that are no constants.
+fn padded_extent(
+    arena: &mut Arena,
+    analyzer: &mut Analyzer,
+    extent: ExprId,
+    multiple: i64,
+) -> Result<ExprId, ErrorKind> {
+    let dtype = arena.dtype(extent);
+    extent::product(dtype, [multiple])?;
+    if let Some(n) = arena.as_int(extent) {
+        let count = n.div_euclid(multiple) + i64::from(n.rem_euclid(multiple) != 0);
+        return Ok(arena.int(extent::product(dtype, [count, multiple])?, dtype));
+    }
+    // The form of TVM's `ceildiv`.
     let more = arena.add_const(extent, multiple);
     let more = arena.add_const(more, -1);
     let multiple = arena.int(multiple, arena.dtype(extent));
     let count = arena.floor_div(more, multiple);
     let padded = arena.mul(count, multiple);
-    analyzer.simplify(arena, padded)
+    Ok(analyzer.simplify(arena, padded))
 }
 
 /// Does the block access each buffer once, at variables and constants?

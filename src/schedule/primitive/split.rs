@@ -11,11 +11,13 @@
 //! blocks below are brought into the canonical form of iterator maps; without `preserve_unit_iters`, loops of one
 //! iteration drop out of them.
 //!
-//! Requires: no annotations, no thread binding, first value 0; positive factors with a product not below the extent.
+//! Requires: no annotations, no thread binding, first value 0; positive factors with a product not below the extent,
+//! which the type of the loop variable holds.
 //! Preserves: instances and their order. Returns: the new loops, outermost first, all serial. Handles: the loop dies,
 //! loops and blocks inside persist.
 
 use super::super::analysis::affine::simplify_bindings;
+use super::super::analysis::extent;
 use super::super::arg::RvValue;
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
@@ -60,7 +62,6 @@ fn infer_factors(
     target: LoopId,
     factors: &[Option<i64>],
 ) -> Result<SmallVec<[ExprId; 8]>, ScheduleError> {
-    let mut product: i64 = 1;
     let mut missing = None;
     for (position, factor) in factors.iter().enumerate() {
         match *factor {
@@ -69,26 +70,34 @@ fn infer_factors(
             Some(factor) if factor <= 0 => {
                 return Err(state.error(ErrorKind::NonPositiveFactor { factor, position }, target));
             }
-            Some(factor) => product = product.saturating_mul(factor),
+            Some(_) => {}
         }
     }
+    let index = state.index();
     let Func { arena, stmts, .. } = &mut state.func;
     let node = stmts.loop_(target);
-    let (dtype, extent) = (arena.var(node.var).dtype, node.extent);
-    let known = arena.as_int(extent);
+    let (dtype, whole) = (arena.var(node.var).dtype, node.extent);
+    let known = arena.as_int(whole);
+    let at = |kind| ScheduleError::new(kind).at(index, target);
+    let product = extent::product(dtype, factors.iter().filter_map(|&f| f)).map_err(at)?;
     let inferred = match (missing, known) {
         (None, Some(extent)) if product >= extent => None,
         (None, _) => {
             let product_expr = arena.int(product, dtype);
-            let covers = arena.compare(CmpOp::Ge, product_expr, extent);
+            let covers = arena.compare(CmpOp::Ge, product_expr, whole);
             if !Analyzer::new().can_prove(arena, covers) {
                 let extent = known.map_or("unknown number of".to_string(), |n| n.to_string());
                 return Err(state.error(ErrorKind::WrongFactor { product, extent }, target));
             }
             None
         }
-        (Some(_), _) => {
-            let rounded = arena.add_const(extent, product);
+        (Some(_), Some(extent)) => {
+            let inferred = extent.div_euclid(product) + i64::from(extent.rem_euclid(product) != 0);
+            extent::product(dtype, [product, inferred]).map_err(at)?;
+            Some(arena.int(inferred, dtype))
+        }
+        (Some(_), None) => {
+            let rounded = arena.add_const(whole, product);
             let rounded = arena.add_const(rounded, -1);
             let by = arena.int(product, dtype);
             let quotient = arena.floor_div(rounded, by);

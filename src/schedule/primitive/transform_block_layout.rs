@@ -130,6 +130,9 @@ fn check(state: &mut State, block: BlockId, nest: StmtId, map: &IndexMap) -> Res
     let Some(inverse) = map.inverse(a, &extents, IterMapLevel::Bijective) else {
         return Err(state.error(not_bijective, block));
     };
+    // Of maps that are refused in any case, that is said first, as TVM does.
+    map.check_fits(a, &extents).map_err(|kind| state.error(kind, block))?;
+    let a = &mut state.func.arena;
     let mut iters = Vec::with_capacity(shape.len());
     let mut new_loops: SmallVec<[VarId; 4]> = SmallVec::new();
     let mut values = Indices::new();

@@ -73,6 +73,8 @@ impl Layout {
             }
         }
         let extents: Indices = iters.iter().map(|i| i.extent).collect();
+        map.check_fits(a, &extents).map_err(|kind| state.error(kind, block))?;
+        let a = &mut state.func.arena;
         let shape = map.map_shape(a, &extents);
         // The variables that the map does not use tell nothing apart.
         let unit = |i: &BlockIter, a: &mut crate::ir::Arena| match used.iter().any(|u| u.var == i.var) {

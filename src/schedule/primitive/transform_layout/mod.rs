@@ -108,6 +108,8 @@ fn check(
     let pad = pad_value(a, pad, &map, dtype).map_err(|kind| state.error(kind, block))?;
     let a = &mut state.func.arena;
     let not_injective = ErrorKind::NotInjective { buffer: name };
+    map.check_fits(a, &shape).map_err(|kind| state.error(kind, block))?;
+    let a = &mut state.func.arena;
     if !map.is_injective(a, &shape) {
         return Err(state.error(not_injective, block));
     }
