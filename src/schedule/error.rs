@@ -1,5 +1,6 @@
 //! Why a primitive was refused.
 
+use super::analysis::tree::MAX_DEPTH;
 use super::arg::FuncIndex;
 use crate::ir::{DType, StmtId, Symbol};
 use std::fmt;
@@ -128,6 +129,9 @@ error_kinds! {
     /// Iterations that the loop variable cannot count.
     ExtentOverflow { extent: String, dtype: DType }
         => "ExtentOverflowError", "an extent of {extent} does not fit `{dtype}`, the type that loops and indices have here", help "choose smaller numbers, or give the program extents of type `int64`";
+    /// A nest that could not be read again.
+    NestTooDeep { depth: usize }
+        => "NestTooDeepError", "the program would be nested {depth} levels deep, expected at most {MAX_DEPTH}", help "`fuse` loops first, or leave out loops of one iteration";
     /// The lengths leave nothing of the loop.
     WrongFactorSum { sum: i64, extent: i64 }
         => "WrongFactorError", "the parts take {sum} of the {extent} iterations and leave none", help "make the lengths sum to less than {extent}";

@@ -23,6 +23,7 @@ pub mod state;
 pub mod trace;
 
 use crate::ir::{Func, Module, StmtId};
+use analysis::tree;
 use arg::{Arg, Decision, FuncIndex, Rv, RvValue};
 use call::Call;
 pub use choices::Choices;
@@ -162,8 +163,14 @@ impl Schedule {
         let wish = if kind.samples { self.wishes.pop() } else { None };
         let is_wish = decision.is_none() && wish.is_some();
         let decision = decision.or(wish);
+        let nest = self.deep_nest(kind, &args);
         let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref(), is_wish };
-        let outcome: Outcome = (kind.run)(&mut call).map_err(|mut e| {
+        let outcome = (kind.run)(&mut call);
+        let outcome = match nest {
+            Some(before) => outcome.and_then(|outcome| self.check_depth(before).map(|()| outcome)),
+            None => outcome,
+        };
+        let outcome: Outcome = outcome.map_err(|mut e| {
             e.primitive = kind.method;
             // What an argument or a buffer is wrong for is the loop or block that comes with it.
             e.at = e.at.or_else(|| self.first_place(&args));
@@ -182,6 +189,40 @@ impl Schedule {
             .collect::<Vec<Rv>>();
         self.trace.insts.push(Instruction { kind, args, outputs: outputs.clone(), decision: outcome.decision });
         Ok(outputs)
+    }
+
+    /// The state of the function that an instruction is about, if its nest is so deep that the instruction may pass the
+    /// limit. Those of usual programs are not, and cost no copy.
+    fn deep_nest(&mut self, kind: &Kind, args: &[Arg]) -> Option<State> {
+        if kind.samples || kind.name.starts_with("Get") {
+            return None;
+        }
+        let (index, _) = self.first_place(args)?;
+        let state = &mut self.states[index];
+        let arena = &state.func.arena;
+        // A loop for each factor, or for each dimension of a copy, with a block or two.
+        let factors = args.iter().map(|a| if let Arg::List(items) = a { items.len() } else { 0 });
+        let ranks = arena.buffer_ids().map(|b| arena.list(arena.buffer(b).shape).len());
+        let added = factors.chain(ranks).max().unwrap_or(0) + 2;
+        // What an instruction adds is far below the other half, or it counts its levels itself.
+        let is_deep = |levels: usize| levels > tree::MAX_DEPTH / 2;
+        state.levels += added;
+        if is_deep(state.levels) {
+            state.levels = tree::depth(&state.func) + added;
+        }
+        is_deep(state.levels).then(|| state.clone())
+    }
+
+    /// # Errors
+    /// If an instruction nested the program deeper than it can be read again; then its function is as `before` once more.
+    fn check_depth(&mut self, before: State) -> Result<(), ScheduleError> {
+        let state = &mut self.states[before.index()];
+        let depth = tree::depth(&state.func);
+        if depth <= tree::MAX_DEPTH.max(tree::depth(&before.func)) {
+            return Ok(());
+        }
+        *state = before;
+        Err(ErrorKind::NestTooDeep { depth }.into())
     }
 
     /// The first loop or block among arguments.

@@ -20,6 +20,7 @@ mod spans;
 
 pub use check::diagnostic;
 pub use print::{Printed, print_expr, print_func, print_func_mapped, print_module, print_module_mapped};
+pub use python::MAX_INDENT;
 pub use spans::{Spans, StmtSpan};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};

@@ -7,6 +7,7 @@
 use super::super::arg::{Lambda, LambdaExpr};
 use super::super::error::ErrorKind;
 use super::extent;
+use super::tree::MAX_DEPTH;
 use crate::arith::bound::POS_INF;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::iter_map::inverse_affine_iter_map;
@@ -46,6 +47,9 @@ impl IndexMap {
     pub fn of(a: &mut Arena, lambda: &Lambda, types: &[DType]) -> Result<IndexMap, ErrorKind> {
         if lambda.params.len() != types.len() {
             return Err(ErrorKind::LambdaParams { found: lambda.params.len(), expected: types.len() });
+        }
+        if lambda.results.len() > MAX_DEPTH {
+            return Err(ErrorKind::NestTooDeep { depth: lambda.results.len() });
         }
         let params: SmallVec<[VarId; 4]> =
             lambda.params.iter().zip(types).map(|(&name, &dtype)| a.new_var(name, dtype)).collect();

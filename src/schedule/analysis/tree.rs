@@ -6,6 +6,22 @@
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
 use crate::ir::{BlockId, Func, LoopId, LoopKind, Stmt, StmtId, Symbol};
+use crate::script::MAX_INDENT;
+
+/// How deep instructions may nest statements: every level may take one of indentation where it is printed, and a few
+/// are for the class, the function and what stands in a block.
+pub const MAX_DEPTH: usize = MAX_INDENT - 10;
+
+/// How deep the statements of a function are nested; the root block is level 0.
+pub fn depth(func: &Func) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(func.root.stmt(), 0)];
+    while let Some((s, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        open.extend(func.get(s).children().into_iter().map(|c| (c, depth + 1)));
+    }
+    deepest
+}
 
 /// The scope of a loop or block (TVM's `GetScopeRoot`).
 ///

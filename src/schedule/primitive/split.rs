@@ -18,6 +18,7 @@
 
 use super::super::analysis::affine::simplify_bindings;
 use super::super::analysis::extent;
+use super::super::analysis::tree::MAX_DEPTH;
 use super::super::arg::RvValue;
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
@@ -62,6 +63,9 @@ fn infer_factors(
     target: LoopId,
     factors: &[Option<i64>],
 ) -> Result<SmallVec<[ExprId; 8]>, ScheduleError> {
+    if factors.len() > MAX_DEPTH {
+        return Err(state.error(ErrorKind::NestTooDeep { depth: factors.len() }, target));
+    }
     let mut missing = None;
     for (position, factor) in factors.iter().enumerate() {
         match *factor {
