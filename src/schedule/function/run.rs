@@ -113,7 +113,10 @@ impl<'a> Run<'a> {
         self.locals = saved;
         self.depth -= 1;
         result.map_err(|mut e| {
-            e.diagnostic.labels.push(crate::diagnostic::Label { span, text: "called from here".to_string() });
+            // A function that calls itself fails at many levels of one place.
+            if e.diagnostic.labels.iter().all(|l| l.span != span) {
+                e.diagnostic.labels.push(crate::diagnostic::Label { span, text: "called from here".to_string() });
+            }
             e
         })
     }
