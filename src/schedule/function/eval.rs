@@ -467,7 +467,7 @@ impl<'a> Run<'a> {
             .ok_or_else(|| Diagnostic::error_at("limit", span, "arithmetic on sampled numbers is nested too deep"))?;
         let value = expr.eval(&|rv| self.schedule.int_value(rv));
         match (value, symbolic) {
-            (None, _) => Err(undefined("arithmetic", span)),
+            (None, _) => Err(not_defined("the result", span)),
             (Some(v), false) => Ok(Value::Int(v)),
             (Some(_), true) => Ok(Value::Expr(Arc::new(expr))),
         }
@@ -505,7 +505,11 @@ fn unknown_attribute(name: &str, what: &str, known: &str, span: Span) -> Functio
 }
 
 pub(super) fn undefined(what: &str, span: Span) -> FunctionError {
-    Diagnostic::error_at("arithmetic", span, format!("the result of `{what}` is not defined"))
+    not_defined(&format!("the result of `{what}`"), span)
+}
+
+fn not_defined(result: &str, span: Span) -> FunctionError {
+    Diagnostic::error_at("arithmetic", span, format!("{result} is not defined"))
         .help("it divides by zero, or does not fit 64 bits")
         .into()
 }
