@@ -2,6 +2,8 @@
 
 #[path = "cli/apply.rs"]
 mod apply;
+#[path = "cli/files.rs"]
+mod files;
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;

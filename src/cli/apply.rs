@@ -6,8 +6,8 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::scheduled::Request;
-use super::setting;
 use super::steps::{Steps, Walk};
+use super::{output, setting};
 use crate::script::print_module;
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub struct Args {
     /// Function that look-ups without a function name are about
     #[arg(long, value_name = "NAME")]
     func: Option<String>,
-    /// Write to a file instead of standard output
+    /// Write to a file instead of standard output (`-`)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Spelling to print in; that of the file if left out
@@ -62,7 +62,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let check = if args.check { Some(setting::here(&all, global, true, console)?) } else { None };
     if args.steps {
         let Steps { text, failure } = Walk::new(&attempt, dialect, check.as_ref(), console).every_step();
-        let written = write(args, &text, console);
+        let written = output::write(args.output.as_deref(), &text, console);
         // What came first is told; a reader that left early does not turn it into a success.
         return failure.or(attempt.failure).map_or(written, Err);
     }
@@ -72,12 +72,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     if check.is_some() {
         Walk::new(&attempt, dialect, check.as_ref(), console).only_the_last()?;
     }
-    write(args, &print_module(&attempt.start.program(&attempt.schedule), dialect), console)
-}
-
-fn write(args: &Args, text: &str, console: Console) -> Done {
-    match &args.output {
-        Some(path) => super::apply_best::write_file(path, text),
-        None => console.result(text),
-    }
+    let text = print_module(&attempt.start.program(&attempt.schedule), dialect);
+    output::write(args.output.as_deref(), &text, console)
 }

@@ -5,11 +5,11 @@ use super::args::{DialectArg, Global, Input, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
-use super::records;
+use super::{output, records};
 use crate::ir::Module;
 use crate::script::print_module;
 use crate::tune::workload::Workload;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Print a program with each function replaced by its best known version
 #[derive(clap::Args, Debug)]
@@ -28,7 +28,7 @@ pub struct Args {
     /// Also use records of other CPUs
     #[arg(long)]
     any_target: bool,
-    /// Write to a file instead of standard output
+    /// Write to a file instead of standard output (`-`)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Spelling to print in; that of the file if left out
@@ -67,25 +67,5 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         console.warn(&format!("{message}; printed as written"));
     }
     let text = print_module(&module, program.dialect(args.dialect));
-    match &args.output {
-        Some(path) => write_file(path, &text),
-        None => console.result(&text),
-    }
-}
-
-/// Writes a file whole or not at all: a full disk must not leave half a program behind.
-pub fn write_file(path: &Path, text: &str) -> Done {
-    let fail = |e: std::io::Error| Failure::Machine(format!("cannot write `{}`: {e}", path.display()), String::new());
-    // What is no regular file (a pipe, /dev/stdout) cannot be replaced, only written to.
-    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
-        return std::fs::write(path, text).map_err(fail);
-    }
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = PathBuf::from(temporary);
-    std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).map_err(|e| {
-        // The error itself is what matters; a left-over that cannot be removed changes nothing.
-        let _ = std::fs::remove_file(&temporary);
-        fail(e)
-    })
+    output::write(args.output.as_deref(), &text, console)
 }

@@ -43,7 +43,7 @@ pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
         return console.result(&formatted);
     }
     if *source != formatted {
-        super::apply_best::write_file(&args.input.file, &formatted)?;
+        super::output::write_file(&args.input.file, &formatted)?;
         console.note(&format!("{}: reformatted", program.name));
     }
     Ok(())

@@ -14,6 +14,7 @@ mod db;
 mod exit;
 mod fmt;
 mod load;
+mod output;
 mod print_trace;
 mod progress;
 mod records;

@@ -1,0 +1,64 @@
+//! Programs read from several files and written back: what `fmt` keeps, where results go, and values of symbols.
+
+use super::{FIVE, MATMUL, dir, fails, run, succeeds, text};
+use std::fs;
+
+const COMMENTED: &str = r#"# kept
+"""What the module is about"""
+from tvm.script import tir as T
+
+M = 64
+
+@T.prim_func
+def main(A: T.Buffer((M,), "float32")):
+    """What the function is about"""
+    # about the loop
+    for i in range(M):
+        with T.block("A"):
+            vi = T.axis.spatial(M, i)
+            A[vi] = T.float32(1)  # about the store
+"#;
+
+const SCALAR: &str = r#"@T.prim_func
+def main(a: T.handle, s: T.int32):
+    n = T.int32()
+    m = T.int32()
+    A = T.match_buffer(a, (n, m), "int32")
+    for i, j in T.grid(n, m):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = s
+"#;
+
+#[cfg(unix)]
+#[test]
+fn links_and_permissions_stay() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = dir();
+    let (real, link) = (dir.path().join("real.tir"), dir.path().join("link.tir"));
+    let mode = || fs::metadata(&real).expect("the file").permissions().mode() & 0o777;
+    fs::write(&real, SCALAR).expect("a file");
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).expect("permissions");
+    symlink("real.tir", &link).expect("a link");
+    let trace = ["--trace", FIVE, "-o", text(&link)];
+    for args in [&["fmt", "--write", text(&link)][..], &[&["apply", MATMUL], &trace[..]].concat()] {
+        succeeds(args);
+        assert!(link.is_symlink(), "{args:?}");
+        assert_eq!(mode(), 0o600, "{args:?}");
+    }
+    assert!(fs::read_to_string(&real).expect("the file").contains("T.grid"));
+    assert_eq!(fs::read_dir(dir.path()).expect("the directory").count(), 2, "nothing is left over");
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let dir = dir();
+    let trace = super::root().join(FIVE);
+    let program = super::root().join(MATMUL);
+    let args = ["apply", text(&program), "--trace", text(&trace), "-o", "-"];
+    let output = super::tvmr(&args).current_dir(dir.path()).output().expect("the command runs");
+    let r = super::ran(output);
+    assert_eq!((r.code, r.out), (0, succeeds(&args[..4]).out));
+    assert_eq!(fs::read_dir(dir.path()).expect("the directory").count(), 0);
+}
+
