@@ -676,7 +676,7 @@ fn wrong_arguments_are_told() {
         (&["tune", MATMUL, "--target", "/nowhere/machine.json"], "/nowhere/machine.json"),
         (&["tune", "workloads/matmull.tir"], "matmul.tir"),
         (&["tune", "workloads"], "`workloads` is a directory"),
-        (&["tune", "workloads/symbolic_matmul.tir", "--work-dir", none], "give it a value with `--bind`"),
+        (&["tune", "workloads/symbolic_matmul.tir", "--work-dir", none], "give them values with `--bind`"),
         (&["bench", MATMUL, "--best", "--trace", FIVE], "cannot be used with"),
         (&["bench", MATMUL, "--trace", "nothing.py"], "cannot read `nothing.py`"),
         (&["bench", "-", "--trace", "-"], "cannot both come from standard input"),

@@ -150,9 +150,6 @@ fn binding(text: &str) -> Result<(String, i64), String> {
     if name.is_empty() {
         return Err("expected a name before `=`".to_string());
     }
-    if value <= 0 {
-        return Err(format!("expected a positive extent, found {value}"));
-    }
     Ok((name.to_string(), value))
 }
 

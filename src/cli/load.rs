@@ -11,6 +11,7 @@ use crate::schedule::intrin::Intrinsics;
 use crate::script::{self, Dialect, ParseOptions, Parsed};
 use crate::target::Target;
 use std::io::{self, Read};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,7 +78,7 @@ impl Program {
     /// Reads the text of a command's program.
     pub fn parse(input: &Input, source: String, console: Console) -> Result<Program, Failure> {
         let name = input.file.to_string_lossy().into_owned();
-        let options = ParseOptions { bind: input.bind.iter().cloned().collect(), ..ParseOptions::default() };
+        let options = ParseOptions { bind: bindings(&input.bind)?, ..ParseOptions::default() };
         let parsed = script::parse(&source, &name, &options)?;
         if !parsed.warnings.is_empty() {
             let shown = Source { name: &name, text: &source };
@@ -115,6 +116,18 @@ impl Program {
             },
         }
     }
+}
+
+/// The values of `--bind` by name.
+fn bindings(given: &[(String, i64)]) -> Result<BTreeMap<String, i64>, Failure> {
+    let mut bind = BTreeMap::new();
+    for (name, value) in given {
+        if let Some(other) = bind.insert(name.clone(), *value) {
+            let message = format!("`--bind` gives `{name}` twice: {other} and {value}");
+            return Err(Failure::Usage(message, "give each name one value".to_string()));
+        }
+    }
+    Ok(bind)
 }
 
 /// A schedule to apply: a trace, or a function that makes one.

@@ -3,7 +3,8 @@
 use super::args::{Global, Machine};
 use super::console::Console;
 use super::exit::Failure;
-use crate::ir::Func;
+use crate::ir::visit::for_each_subexpr;
+use crate::ir::{Func, Symbol, VarId};
 use crate::target::{Isa, Target};
 use crate::tune::config::Setting;
 
@@ -32,18 +33,33 @@ pub fn check_concrete(func: &Func) -> Result<(), Failure> {
     symbolic(func).map_or(Ok(()), |(what, help)| Err(Failure::Usage(what, help)))
 }
 
-/// What number a function wants before it can be run, if it does, and what to do about it.
+/// What numbers a function wants before it can be run, if it does, and what to do about it.
 pub fn symbolic(func: &Func) -> Option<(String, String)> {
-    let symbolic = |e: &crate::ir::ExprId| func.arena.as_int(*e).is_none();
+    let mut names: Vec<Symbol> = Vec::new();
     for param in &func.params {
-        let name = match param.buffer {
-            None => func.arena.var(param.var).name,
-            Some(b) if func.arena.list(func.arena.buffer(b).shape).iter().any(symbolic) => func.arena.buffer(b).name,
-            Some(_) => continue,
-        };
-        let what = if param.buffer.is_some() { "has a symbolic extent" } else { "is a scalar" };
-        let help = "give it a value with `--bind`, such as `--bind n=1024`".to_string();
-        return Some((format!("the parameter `{name}` of `{}` {what}", func.name), help));
+        let mut found: Vec<VarId> = Vec::new();
+        match param.buffer {
+            None => found.push(param.var),
+            Some(b) => {
+                for &extent in func.arena.list(func.arena.buffer(b).shape) {
+                    for_each_subexpr(&func.arena, extent, &mut |e| found.extend(func.arena.as_var(e)));
+                }
+            }
+        }
+        for name in found.into_iter().map(|v| func.arena.var(v).name) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
     }
-    None
+    let all: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    let example: Vec<String> = names.iter().map(|n| format!("--bind {n}=1024")).collect();
+    let what = match all.len() {
+        0 => return None,
+        1 => "no value",
+        _ => "no values",
+    };
+    let give = if all.len() == 1 { "give it a value" } else { "give them values" };
+    let help = format!("{give} with `--bind`, such as `{}`", example.join(" "));
+    Some((format!("{what} for {} of `{}`", all.join(", "), func.name), help))
 }

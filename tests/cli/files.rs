@@ -62,3 +62,27 @@ fn a_dash_is_standard_output() {
     assert_eq!(fs::read_dir(dir.path()).expect("the directory").count(), 0);
 }
 
+#[test]
+fn symbols_are_named() {
+    let dir = dir();
+    let file = dir.path().join("a.tir");
+    fs::write(&file, SCALAR).expect("a file");
+    let file = text(&file);
+    let db = dir.path().join("db");
+    let tune = |bind: &[&str], code: i32, expected: &str| {
+        let bind: Vec<&str> = bind.iter().flat_map(|b| ["--bind", b]).collect();
+        fails(&[&["tune", file, "--work-dir", text(&db)], &bind[..]].concat(), code, expected)
+    };
+    tune(&[], 2, "no values for `n`, `m`, `s` of `main`");
+    let r = tune(&["n=8", "s=0"], 2, "no value for `m` of `main`");
+    assert!(r.err.contains("`--bind m=1024`"), "{}", r.err);
+    tune(&["z=4"], 2, "there are `m`, `n`, `s`");
+    tune(&["n=4", "n=5"], 2, "gives `n` twice: 4 and 5");
+    tune(&["n=0"], 2, "expected a positive extent, found 0");
+    // A scalar may be any number.
+    for value in ["s=0", "s=-3"] {
+        succeeds(&["check", file, "--bind", value]);
+    }
+    assert!(succeeds(&["fmt", file, "--bind", "s=-3"]).out.contains("= -3"));
+}
+

@@ -184,8 +184,8 @@ impl<'a, 'r> FuncReader<'a, 'r> {
 
     /// A symbol of the function: `--bind` may make it a constant.
     pub(super) fn symbol(&mut self, name: &'a str, dtype: DType, span: Span) -> Value {
+        self.file.symbols.insert(name.to_string());
         if let Some(&v) = self.file.options.bind.get(name) {
-            self.file.bound.insert(name.to_string());
             return match self.literal(Value::Int(v as i128), dtype, span) {
                 Some(e) => Value::Expr(e),
                 None => Value::Poison,
@@ -284,8 +284,11 @@ impl<'a, 'r> FuncReader<'a, 'r> {
                 );
             }
         };
-        if dtype != DType::Handle && self.file.options.bind.contains_key(name.name) {
-            return Some(self.symbol(name.name, dtype, name.span));
+        if dtype != DType::Handle {
+            if self.file.options.bind.contains_key(name.name) {
+                return Some(self.symbol(name.name, dtype, name.span));
+            }
+            self.file.symbols.insert(name.name.to_string());
         }
         let quoted = self.quoted.iter().find(|q| q.0 == name.name).map(|q| q.1);
         let var = match quoted {

@@ -38,8 +38,8 @@ struct Reader<'a> {
     opaque: BTreeSet<&'a str>,
     /// The spelling, once a word has told it.
     dialect: Option<Dialect>,
-    /// The names of `--bind` that were met.
-    bound: BTreeSet<String>,
+    /// The names that `--bind` may give values.
+    symbols: BTreeSet<String>,
 }
 
 /// Reads a module, or says all that is wrong with the text.
@@ -53,7 +53,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         globals: BTreeMap::new(),
         opaque: BTreeSet::new(),
         dialect: None,
-        bound: BTreeSet::new(),
+        symbols: BTreeSet::new(),
     };
     // Texts that are printed carry their imports in comments, so the usual names are there from the start.
     for (name, ns) in [("tvm", Namespace::Tvm), ("T", Namespace::Tir), ("I", Namespace::Ir), ("R", Namespace::Relax)] {
@@ -386,10 +386,17 @@ impl<'a> Reader<'a> {
     /// Every `--bind` must have met its name.
     fn check_binds(&mut self) {
         if self.diagnostics.is_empty() {
-            for name in self.options.bind.keys().filter(|n| !self.bound.contains(*n)) {
+            let known: Vec<&str> = self.symbols.iter().map(String::as_str).collect();
+            for name in self.options.bind.keys().filter(|n| !self.symbols.contains(*n)) {
                 let d =
                     Diagnostic::error("unknown-bind", format!("no function has a symbolic extent or scalar `{name}`"));
-                self.diagnostics.push(d.help(format!("leave out `--bind {name}=…`, or correct the name")));
+                let what_there_is = match known[..] {
+                    [] => "there is none".to_string(),
+                    [one] => format!("there is `{one}`"),
+                    _ => format!("there are `{}`", known.join("`, `")),
+                };
+                self.diagnostics
+                    .push(d.help(format!("leave out `--bind {name}=…`, or correct the name: {what_there_is}")));
             }
         }
     }
