@@ -28,7 +28,8 @@ pub struct Args {
     #[arg(long)]
     check: bool,
     /// Seed for decisions that the trace leaves open
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
+    #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// Function that look-ups without a function name are about
     #[arg(long, value_name = "NAME")]

@@ -17,7 +17,7 @@ pub struct Global {
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
     /// Instruction set to generate code for; the best of this CPU if left out
-    #[arg(long, global = true, value_name = "ISA")]
+    #[arg(long, global = true, value_name = "ISA", value_parser = isa)]
     pub isa: Option<crate::target::Isa>,
     /// Keep floating-point operations as written: no contraction, no reassociation, no reciprocals
     #[arg(long, global = true)]
@@ -80,6 +80,7 @@ pub struct Intrin {
 pub struct Machine {
     /// Threads that a kernel's parallel loops use, or `all`
     #[arg(long, value_name = "N", value_parser = threads)]
+    #[arg(allow_negative_numbers = true)]
     pub threads: Option<Threads>,
     /// Description of the machine: `native`, or a file
     #[arg(long, value_name = "TARGET", default_value = "native")]
@@ -160,3 +161,14 @@ pub fn positive(text: &str) -> Result<u64, String> {
         _ => Err("expected a whole number from 1 to 1000000000".to_string()),
     }
 }
+fn isa(text: &str) -> Result<crate::target::Isa, String> {
+    // The value itself stands before the message already.
+    let known: Vec<&str> = crate::target::Isa::ALL.iter().map(|i| i.name()).collect();
+    text.parse().map_err(|_| format!("expected one of `{}`", known.join("`, `")))
+}
+
+/// The seed of a stream of random numbers.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse::<u64>().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+

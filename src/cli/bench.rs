@@ -33,7 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Seed for decisions that the trace leaves open
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
+    #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// Only this function
     #[arg(long, value_name = "NAME")]

@@ -43,6 +43,7 @@ struct Top {
     workload: Option<String>,
     /// How many records
     #[arg(short, value_name = "K", default_value = "10", value_parser = super::args::positive)]
+    #[arg(allow_negative_numbers = true)]
     k: u64,
     #[command(flatten)]
     work_dir: WorkDir,

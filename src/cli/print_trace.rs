@@ -25,6 +25,7 @@ pub struct Args {
     func: Option<String>,
     /// Print the K-th best instead of the best
     #[arg(long, value_name = "K", default_value = "1", value_parser = super::args::positive)]
+    #[arg(allow_negative_numbers = true)]
     rank: u64,
     /// Also use records of other CPUs
     #[arg(long)]

@@ -45,9 +45,11 @@ pub struct Args {
     func: Option<String>,
     /// Candidates to draw from each sketch; 64 if left out, fewer where there are more than 16 sketches
     #[arg(long, value_name = "N", value_parser = samples)]
+    #[arg(allow_negative_numbers = true)]
     samples: Option<usize>,
     /// Seed of what is drawn
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
+    #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// Print the candidates that a search tries first, with their decisions
     #[arg(long)]

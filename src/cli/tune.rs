@@ -28,6 +28,7 @@ pub struct Args {
     input: Input,
     /// Distinct programs to try, over all functions; what the database has counts
     #[arg(long, value_name = "N", default_value = "64", value_parser = super::args::positive)]
+    #[arg(allow_negative_numbers = true)]
     trials: u64,
     /// Search space: `auto`, `tvm`, or a file with a schedule function
     #[arg(long, value_name = "SPACE", default_value = "auto")]
@@ -53,15 +54,19 @@ pub struct Args {
     machine: Machine,
     /// Threads for proposing and compiling, which change no result; all cores if left out
     #[arg(long, value_name = "N", value_parser = super::args::positive)]
+    #[arg(allow_negative_numbers = true)]
     jobs: Option<u64>,
     /// Seed of the search
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
+    #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// Stop after so many seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(allow_negative_numbers = true)]
     max_seconds: Option<f64>,
     /// Stop when four rounds together improved the best time by less than this share, such as 0.01
     #[arg(long, value_name = "P", value_parser = share)]
+    #[arg(allow_negative_numbers = true)]
     patience: Option<f64>,
     #[command(flatten)]
     work_dir: WorkDir,
