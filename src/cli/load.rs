@@ -142,6 +142,10 @@ pub enum ScheduleText {
 pub fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
     let source = text(path)?;
     let name = path.to_string_lossy();
+    if matches!(source.trim(), "" | "{}") {
+        let help = "a trace is a list in JSON, or Python that calls methods of `sch`".to_string();
+        return Err(Failure::Usage(format!("`{name}` is not a trace"), help));
+    }
     if source.trim_start().starts_with('[') {
         return Trace::from_json_text(&source).map(ScheduleText::Trace).map_err(|e| {
             let shown = Source { name: &name, text: &source };

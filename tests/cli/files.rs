@@ -86,3 +86,26 @@ fn symbols_are_named() {
     assert!(succeeds(&["fmt", file, "--bind", "s=-3"]).out.contains("= -3"));
 }
 
+#[test]
+fn what_is_no_schedule_is_told() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let write = |name: &str, content: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, content).expect("a file");
+        text(&path).to_owned()
+    };
+    let constant = write("x.py", "x = 1\n");
+    fails(&["tune", MATMUL, "--space", &constant, "--work-dir", text(&db)], 2, "no schedule function");
+    for (name, content) in [("empty.py", ""), ("empty.json", "{}")] {
+        fails(&["apply", MATMUL, "--trace", &write(name, content)], 2, "is not a trace");
+    }
+    fails(&["apply", MATMUL, "--trace", &constant], 2, "no schedule function");
+    let numbers = ["--trials", "--seed", "--max-seconds", "--patience", "--threads", "--jobs"];
+    for option in numbers {
+        let r = run(&["tune", MATMUL, option, "-1"]);
+        assert!(r.code == 2 && r.err.contains("expected ") && !r.err.contains("tip:"), "{option}: {}", r.err);
+    }
+    let r = fails(&["tune", MATMUL, "--isa", "bogus"], 2, "expected one of `portable`");
+    assert_eq!(r.err.matches("bogus").count(), 1, "{}", r.err);
+}

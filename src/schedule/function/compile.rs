@@ -18,6 +18,11 @@ pub(super) struct Program {
     pub module: Function,
 }
 
+/// Does the name `sch` stand in a statement?
+fn mentions_schedule(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "sch")
+}
+
 /// Compiles the statements of a file. The schedule function is the one called `name`, else the last one; without any
 /// function, the statements themselves.
 pub(super) fn program(text: &str, stmts: &[Stmt<'_>], name: Option<&str>) -> Result<Program, Vec<Diagnostic>> {
@@ -50,6 +55,12 @@ pub(super) fn program(text: &str, stmts: &[Stmt<'_>], name: Option<&str>) -> Res
             return Err(vec![Diagnostic::error("unknown-function", format!("the text defines no function `{name}`"))]);
         }
         // Bare statements, as older traces are: the schedule is called `sch`.
+        if !rest.iter().any(|s| mentions_schedule(&text[s.span.range()])) {
+            let d = Diagnostic::error("no-function", "the text defines no schedule function");
+            return Err(vec![
+                d.help("write `def schedule(sch): …`, or the statements of a trace, which begin with `sch.`"),
+            ]);
+        }
         let span = Span::new(0, text.lines().next().map_or(0, str::len));
         let mut compiler = Compiler::new(&outside, &["sch"], &rest, &mut errors);
         let body = compiler.body(&rest);
