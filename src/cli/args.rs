@@ -54,7 +54,18 @@ impl Global {
 pub struct Input {
     /// Program in TVMScript; `-` reads standard input
     pub file: PathBuf,
-    /// Value of a symbolic extent, such as `n=1024`; may be repeated
+    /// Value of a symbolic extent or scalar, such as `n=1024`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = binding)]
+    pub bind: Vec<(String, i64)>,
+}
+
+/// Programs, and what makes them concrete.
+#[derive(clap::Args, Debug)]
+pub struct Inputs {
+    /// Programs in TVMScript; `-` reads standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Value of a symbolic extent or scalar, such as `n=1024`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = binding)]
     pub bind: Vec<(String, i64)>,
 }
@@ -154,13 +165,6 @@ fn binding(text: &str) -> Result<(String, i64), String> {
     Ok((name.to_string(), value))
 }
 
-/// A whole number of at least one.
-pub fn positive(text: &str) -> Result<u64, String> {
-    match text.parse::<u64>() {
-        Ok(n @ 1..=1_000_000_000) => Ok(n),
-        _ => Err("expected a whole number from 1 to 1000000000".to_string()),
-    }
-}
 fn isa(text: &str) -> Result<crate::target::Isa, String> {
     // The value itself stands before the message already.
     let known: Vec<&str> = crate::target::Isa::ALL.iter().map(|i| i.name()).collect();
@@ -172,3 +176,10 @@ pub fn seed(text: &str) -> Result<u64, String> {
     text.parse::<u64>().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
+/// A whole number of at least one.
+pub fn positive(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(n @ 1..=1_000_000_000) => Ok(n),
+        _ => Err("expected a whole number from 1 to 1000000000".to_string()),
+    }
+}

@@ -78,7 +78,7 @@ impl Console {
             Failure::Input(diagnostics) => self.diagnostics(diagnostics),
             Failure::Shown(text) => self.line("", text.trim_end()),
             Failure::Interrupted(_, what) => self.line("", what),
-            Failure::ClosedPipe => {}
+            Failure::Told(_) | Failure::ClosedPipe => {}
         }
     }
 

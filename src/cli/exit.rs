@@ -17,6 +17,8 @@ pub enum Failure {
     Shown(String),
     /// The machine failed us: disk, lock, permission.
     Machine(String, String),
+    /// Some of several files failed, which has been told for each; the worst of their exit codes.
+    Told(u8),
     /// A signal of this number ended it; what is kept, and how to go on.
     Interrupted(i32, String),
     /// The reader of our output has gone; nobody is left to tell.
@@ -31,6 +33,7 @@ impl Failure {
             Failure::Usage(..) | Failure::Input(_) | Failure::Shown(_) => 2,
             Failure::Machine(..) => 3,
             Failure::Interrupted(signal, _) => 128u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
+            Failure::Told(code) => *code,
             Failure::ClosedPipe => 0,
         }
     }

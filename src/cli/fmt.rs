@@ -1,62 +1,180 @@
-//! `tvmr fmt`: reprints a file.
+//! `tvmr fmt`: reprints files.
+//!
+//! The program is read and printed, so that what is no part of it is lost: comments (but for those that the file begins
+//! with), docstrings, and statements outside functions. A file is not replaced by one that has less in it, unless the
+//! user insists.
 
 use super::Done;
-use super::args::{DialectArg, Global, Input};
+use super::args::{DialectArg, Global, Inputs};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
+use super::output;
 use crate::script::print_module;
+use crate::script::python::{self, Expr, ExprKind, Stmt, StmtKind};
+use std::path::Path;
 
-/// Reprint a program in its usual form
+/// Reprint programs in their usual form
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    input: Input,
+    inputs: Inputs,
     /// Spelling to print in; that of the file if left out
     #[arg(long, value_enum, value_name = "DIALECT")]
     dialect: Option<DialectArg>,
-    /// Replace the file instead of printing to standard output
+    /// Replace the files instead of printing to standard output
     #[arg(short, long, conflicts_with = "check")]
     write: bool,
-    /// Print nothing; fail if the file is not in its usual form
+    /// With --write: replace files even if comments, docstrings or statements outside functions are lost
+    #[arg(long, requires = "write")]
+    force: bool,
+    /// Print nothing; fail if a file is not in its usual form
     #[arg(long)]
     check: bool,
 }
 
 pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
-    let source = load::text(&args.input.file)?;
-    let program = Program::parse(&args.input, source, console)?;
-    let source = &program.source;
-    let header = leading_comments(source);
-    let formatted = format!("{header}{}", print_module(program.module(), program.dialect(args.dialect)));
+    if args.inputs.files.len() > 1 && !args.write && !args.check {
+        let help = "replace them with `--write`, or compare them with `--check`".to_string();
+        return Err(Failure::Usage("several programs cannot be printed one behind the other".to_string(), help));
+    }
+    load::each(&args.inputs.files, console, |file| one(args, file, console))
+}
+
+fn one(args: &Args, file: &Path, console: Console) -> Done {
+    let program = Program::parse(file, &args.inputs.bind, load::text(file)?, console)?;
+    let (name, source) = (&program.name, &program.source);
+    let formatted = reprinted(&program, args.dialect);
     if args.check {
         return match *source == formatted {
             true => Ok(()),
-            false => Err(Failure::Negative(format!("`{}` is not in its usual form", program.name))),
+            false => Err(Failure::Negative(format!("`{name}` is not in its usual form"))),
         };
     }
-    let lost = source[header.len()..].lines().filter(|l| l.trim_start().starts_with('#') && !kept(l)).count();
-    if lost > 0 {
-        console.warn(&format!("{lost} comment lines inside the program are not kept"));
-    }
-    if !args.write || args.input.file.as_os_str() == "-" {
+    let lost = lost(source);
+    if !args.write || file.as_os_str() == "-" {
+        if !lost.is_empty() {
+            console.warn(&format!("not kept: {}", in_words(&lost)));
+        }
         return console.result(&formatted);
     }
-    if *source != formatted {
-        super::output::write_file(&args.input.file, &formatted)?;
-        console.note(&format!("{}: reformatted", program.name));
+    if *source == formatted {
+        return Ok(());
     }
+    if !lost.is_empty() && !args.force {
+        let help = "print to standard output and copy what you need, or give them up with `--force`".to_string();
+        return Err(Failure::Usage(format!("reformatting `{name}` would lose {}", in_words(&lost)), help));
+    }
+    output::write_file(file, &formatted)?;
+    console.note(&format!("{name}: reformatted"));
     Ok(())
 }
 
-/// The comment lines that a file begins with, but for those that printing makes itself.
-fn leading_comments(source: &str) -> String {
-    let lines = source.split_inclusive('\n').take_while(|l| l.trim_start().starts_with('#'));
-    lines.filter(|l| !kept(l)).collect()
+/// The program with the comments that its file begins with. Its imports stay comments, or statements, as they are.
+fn reprinted(program: &Program, dialect: Option<DialectArg>) -> String {
+    let comments: String = leading_comments(&program.source).filter(|l| !is_printed(l)).collect();
+    let printed = print_module(program.module(), program.dialect(dialect));
+    let imports = python::parse_module(&program.source).is_ok_and(|stmts| stmts.iter().any(is_import));
+    let mut text = comments;
+    let mut in_head = imports;
+    for line in printed.split_inclusive('\n') {
+        match line.strip_prefix("# ").filter(|l| in_head && (l.starts_with("from ") || l.starts_with("import "))) {
+            Some(import) => text.push_str(import),
+            None => {
+                in_head = false;
+                text.push_str(line);
+            }
+        }
+    }
+    text
+}
+
+/// The comment lines that a file begins with.
+fn leading_comments(source: &str) -> impl Iterator<Item = &str> {
+    source.split_inclusive('\n').take_while(|l| l.trim_start().starts_with('#'))
 }
 
 /// Does printing write this comment by itself?
-fn kept(line: &str) -> bool {
-    let line = line.trim_start();
-    line.starts_with("# from tvm") || line.starts_with("# import tvm") || line.starts_with("# with T.")
+fn is_printed(comment: &str) -> bool {
+    let heads = ["# from tvm", "# import tvm", "# from typing", "# with T."];
+    heads.iter().any(|head| comment.trim_start().starts_with(head))
+}
+
+/// An import of what printed programs use.
+fn is_import(stmt: &Stmt<'_>) -> bool {
+    let is_ours = |module: &str| matches!(module.split('.').next(), Some("tvm" | "typing"));
+    match &stmt.kind {
+        StmtKind::Import(names) => names.iter().all(|(module, _)| is_ours(module.name)),
+        StmtKind::ImportFrom(module, _) => module.is_some_and(|m| is_ours(m.name)),
+        _ => false,
+    }
+}
+
+/// What reprinting loses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Part {
+    Comment,
+    Docstring,
+    /// Outside functions.
+    Statement,
+}
+
+impl Part {
+    fn noun(self, n: usize) -> &'static str {
+        match (self, n) {
+            (Part::Comment, 1) => "comment",
+            (Part::Comment, _) => "comments",
+            (Part::Docstring, 1) => "docstring",
+            (Part::Docstring, _) => "docstrings",
+            (Part::Statement, 1) => "statement outside functions",
+            (Part::Statement, _) => "statements outside functions",
+        }
+    }
+}
+
+/// What reprinting a text loses, by line from 1.
+fn lost(source: &str) -> Vec<(Part, usize)> {
+    let line = |at: usize| source[..at].bytes().filter(|&b| b == b'\n').count() + 1;
+    let head: usize = leading_comments(source).map(str::len).sum();
+    let comments = python::comments(source).into_iter().filter(|c| c.range().start >= head);
+    let comments = comments.filter(|c| !is_printed(&source[c.range()]));
+    let mut lost: Vec<(Part, usize)> = comments.map(|c| (Part::Comment, line(c.range().start))).collect();
+    // The text has been read already, so there are no mistakes in it.
+    let stmts = python::parse_module(source).unwrap_or_default();
+    add_lost(&stmts, false, &mut |part, stmt| lost.push((part, line(stmt.span.range().start))));
+    lost
+}
+
+fn add_lost<'s, 'a>(body: &'s [Stmt<'a>], in_function: bool, add: &mut impl FnMut(Part, &'s Stmt<'a>)) {
+    for stmt in body {
+        match &stmt.kind {
+            StmtKind::Expr(Expr { kind: ExprKind::Str(_), .. }) => add(Part::Docstring, stmt),
+            _ if in_function => {}
+            StmtKind::Function(f) => add_lost(&f.body, true, add),
+            StmtKind::Class(c) => add_lost(&c.body, false, add),
+            StmtKind::Pass => {}
+            _ if is_import(stmt) || is_type_variable(stmt) => {}
+            _ => add(Part::Statement, stmt),
+        }
+    }
+}
+
+/// `n = TypeVar("n")`, which printing writes for extents of `int64`.
+fn is_type_variable(stmt: &Stmt<'_>) -> bool {
+    let StmtKind::Assign(_, Expr { kind: ExprKind::Call(call), .. }) = &stmt.kind else { return false };
+    matches!(call.callee.kind, ExprKind::Name("TypeVar"))
+}
+
+/// `2 comments (lines 3, 7) and 1 docstring (line 5)`
+fn in_words(lost: &[(Part, usize)]) -> String {
+    let parts = [Part::Comment, Part::Docstring, Part::Statement].into_iter().filter_map(|part| {
+        let lines: Vec<String> = lost.iter().filter(|l| l.0 == part).map(|l| l.1.to_string()).collect();
+        let (s, n) = (if lines.len() == 1 { "" } else { "s" }, lines.len());
+        (n > 0).then(|| format!("{n} {} (line{s} {})", part.noun(n), lines.join(", ")))
+    });
+    let parts: Vec<String> = parts.collect();
+    match parts.split_last() {
+        Some((last, others @ [_, ..])) => format!("{} and {last}", others.join(", ")),
+        _ => parts.concat(),
+    }
 }

@@ -1,5 +1,6 @@
 //! Reading programs, schedules and machine descriptions, with errors for people.
 
+use super::Done;
 use super::args::{Input, Intrin, Machine};
 use super::console::Console;
 use super::exit::Failure;
@@ -10,9 +11,9 @@ use crate::schedule::function::ScheduleFunction;
 use crate::schedule::intrin::Intrinsics;
 use crate::script::{self, Dialect, ParseOptions, Parsed};
 use crate::target::Target;
-use std::io::{self, Read};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The text of a file, or of standard input for `-`.
@@ -72,13 +73,13 @@ pub struct Program {
 impl Program {
     /// Reads the program of a command.
     pub fn read(input: &Input, console: Console) -> Result<Program, Failure> {
-        Program::parse(input, text(&input.file)?, console)
+        Program::parse(&input.file, &input.bind, text(&input.file)?, console)
     }
 
-    /// Reads the text of a command's program.
-    pub fn parse(input: &Input, source: String, console: Console) -> Result<Program, Failure> {
-        let name = input.file.to_string_lossy().into_owned();
-        let options = ParseOptions { bind: bindings(&input.bind)?, ..ParseOptions::default() };
+    /// Reads the text of a program.
+    pub fn parse(file: &Path, bind: &[(String, i64)], source: String, console: Console) -> Result<Program, Failure> {
+        let name = file.to_string_lossy().into_owned();
+        let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
         let parsed = script::parse(&source, &name, &options)?;
         if !parsed.warnings.is_empty() {
             let shown = Source { name: &name, text: &source };
@@ -116,6 +117,23 @@ impl Program {
             },
         }
     }
+}
+
+/// Does the same with each of several files. What is wrong with one keeps none of the others from its turn.
+pub fn each(files: &[PathBuf], console: Console, mut one: impl FnMut(&Path) -> Done) -> Done {
+    let mut worst = 0;
+    for file in files {
+        match one(file) {
+            Ok(()) => {}
+            Err(only) if files.len() == 1 => return Err(only),
+            Err(Failure::ClosedPipe) => return Err(Failure::ClosedPipe),
+            Err(failure) => {
+                console.failure(&failure);
+                worst = worst.max(failure.code());
+            }
+        }
+    }
+    if worst == 0 { Ok(()) } else { Err(Failure::Told(worst)) }
 }
 
 /// The values of `--bind` by name.

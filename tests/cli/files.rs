@@ -30,6 +30,47 @@ def main(a: T.handle, s: T.int32):
             A[vi, vj] = s
 "#;
 
+#[test]
+fn nothing_is_lost_in_place() {
+    let dir = dir();
+    let file = dir.path().join("a.tir");
+    fs::write(&file, COMMENTED).expect("a file");
+    let file = text(&file);
+    let lost = "2 comments (lines 10, 14), 2 docstrings (lines 2, 9) and 1 statement outside functions (line 5)";
+    let r = succeeds(&["fmt", file]);
+    assert!(r.err.contains(&format!("not kept: {lost}")), "{}", r.err);
+    // What is a statement stays one.
+    assert!(r.out.starts_with("# kept\nfrom tvm.script import tir as T\n\n@T.prim_func\n"), "{}", r.out);
+    fails(&["fmt", "--write", file], 2, lost);
+    assert_eq!(fs::read_to_string(file).expect("the file"), COMMENTED);
+    succeeds(&["fmt", "--write", "--force", file]);
+    assert_eq!(fs::read_to_string(file).expect("the file"), r.out);
+    // In its usual form, there is nothing to lose.
+    let again = succeeds(&["fmt", "--write", file]);
+    assert_eq!(again.err, "");
+    succeeds(&["fmt", "--check", file]);
+}
+
+#[test]
+fn several_files_are_checked_and_reprinted() {
+    let dir = dir();
+    let write = |name: &str, content: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, content).expect("a file");
+        text(&path).to_owned()
+    };
+    let (a, b) = (write("a.tir", SCALAR), write("b.tir", SCALAR));
+    let wrong = write("wrong.tir", "x = 1\n");
+    assert!(succeeds(&["check", &a, &b]).err.matches("well formed").count() == 2);
+    // One that is wrong keeps none of the others from its turn.
+    let r = fails(&["check", &wrong, &a, "nowhere.tir", &b], 2, "cannot read `nowhere.tir`");
+    assert!(r.err.matches("well formed").count() == 2 && r.err.contains("no-function"), "{}", r.err);
+    fails(&["fmt", &a, &b], 2, "one behind the other");
+    fails(&["fmt", "--check", &a, &b], 1, "b.tir` is not in its usual form");
+    fails(&["fmt", "--write", &a, &wrong, &b], 2, "no-function");
+    succeeds(&["fmt", "--check", &a, &b]);
+}
+
 #[cfg(unix)]
 #[test]
 fn links_and_permissions_stay() {

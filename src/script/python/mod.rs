@@ -15,7 +15,8 @@ use crate::diagnostic::{Diagnostic, Span};
 use convert::{Convert, span_of};
 use limits::check_text;
 use ruff_python_ast::PySourceType;
-use ruff_text_size::TextRange;
+use ruff_python_ast::token::TokenKind;
+use ruff_text_size::{Ranged, TextRange};
 
 /// The deepest nesting of one expression that is read: brackets, operators and attribute accesses around an operand.
 pub const MAX_NESTING: usize = 400;
@@ -318,6 +319,13 @@ pub fn parse_module(text: &str) -> Result<Vec<Stmt<'_>>, Vec<Diagnostic>> {
     }
     let convert = Convert { text };
     Ok(parsed.syntax().body.iter().map(|s| convert.stmt(s)).collect())
+}
+
+/// The comments of a text, in its order, each with its `#`.
+pub fn comments(text: &str) -> Vec<Span> {
+    let parsed = ruff_python_parser::parse_unchecked_source(text, PySourceType::Python);
+    let tokens = parsed.tokens().iter().filter(|t| t.kind() == TokenKind::Comment);
+    tokens.map(|t| span_of(t.range())).collect()
 }
 
 /// Parses the expression in `span` of a text; spans are those of the whole text.
