@@ -5,8 +5,9 @@ use super::args::{Format, Global, Intrin, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::{load, records};
-use crate::database::{Database, Filter};
+use crate::database::{Filter, WorkloadEntry};
 use crate::script::{self, ParseOptions};
+use crate::tune::best;
 use crate::tune::workload::Workload;
 use serde_json::json;
 use std::fmt::Write;
@@ -72,9 +73,8 @@ pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
 }
 
 fn list(args: &List, console: Console) -> Done {
-    let Some(db) = records::open(&args.work_dir.work_dir, console)? else {
-        return nothing(&args.work_dir, args.format, console);
-    };
+    let db = records::require(&args.work_dir.work_dir)?;
+    records::tell_problems(&db, console);
     let stats = db.stats();
     let mut rows = Vec::new();
     let mut text = format!(
@@ -115,18 +115,9 @@ fn list(args: &List, console: Console) -> Done {
     }
 }
 
-fn nothing(dir: &WorkDir, format: Format, console: Console) -> Done {
-    console.note(&format!("there is no database in `{}`", dir.work_dir.display()));
-    match format {
-        Format::Human => Ok(()),
-        Format::Json => console.result("{\"workloads\": [], \"records\": 0, \"damaged\": 0, \"bytes\": 0}\n"),
-    }
-}
-
 fn top(args: &Top, console: Console) -> Done {
-    let Some(db) = records::open(&args.work_dir.work_dir, console)? else {
-        return nothing(&args.work_dir, args.format, console);
-    };
+    let db = records::require(&args.work_dir.work_dir)?;
+    records::tell_problems(&db, console);
     let wanted: Vec<_> = db
         .workloads()
         .filter(|(id, e)| args.workload.as_ref().is_none_or(|w| *w == id.to_string() || *w == e.hash.to_string()))
@@ -149,9 +140,10 @@ fn top(args: &Top, console: Console) -> Done {
             let steps = record.trace[0].as_array().map_or(0, Vec::len);
             let _ = writeln!(
                 text,
-                "{:>4}  {us:>12.2} µs  {:>2} threads  {:<10}  {:<12}  {:>3} instructions  {}",
+                "{:>4}  {us:>12.2} µs  {:>2} {:<7}  {:<10}  {:<12}  {:>3} instructions  {}",
                 rank + 1,
                 c.threads,
+                if c.threads == 1 { "thread" } else { "threads" },
                 c.isa,
                 c.space,
                 steps,
@@ -173,56 +165,59 @@ fn top(args: &Top, console: Console) -> Done {
 fn verify(args: &Verify, console: Console) -> Done {
     let intrinsics = load::intrinsics(&args.intrin)?;
     let dir = &args.work_dir.work_dir;
-    let db = match Database::open(dir) {
-        Ok(db) => db,
-        Err(e) if e.is_missing() => {
-            console.note(&format!("there is no database in `{}`", dir.display()));
-            return Ok(());
-        }
-        Err(e) => return Err(records::failed(e)),
-    };
-    let mut problems: Vec<String> = db.problems().iter().map(ToString::to_string).collect();
-    let mut records_seen = 0;
-    for (id, entry) in db.workloads() {
-        let parsed = match script::parse(&entry.tir, "database", &ParseOptions::default()) {
-            Ok(parsed) if parsed.module.funcs.len() == 1 => parsed,
-            Ok(_) => {
-                problems.push(format!("workload {id}: expected one function"));
-                continue;
+    let mut db = records::require(dir)?;
+    // The workload whose records are being replayed; records of one mostly stand together.
+    let mut current: Option<(String, Option<Workload>)> = None;
+    let mut replayed = 0;
+    let report = db.verify(
+        |entry| {
+            let workload = read(entry)?;
+            match workload.hash == entry.hash {
+                true => Ok(()),
+                false => Err(format!("its hash is {}, the line says {}", workload.hash, entry.hash)),
             }
-            Err(e) => {
-                problems.push(format!("workload {id}: its text is wrong: {}", e.items[0].message));
-                continue;
+        },
+        |entry, record| {
+            if args.lines_only {
+                return Ok(());
             }
-        };
-        let workload = Workload::of(&parsed.module, 0).with_intrinsics(intrinsics.clone());
-        if workload.hash != entry.hash {
-            problems.push(format!("workload {id}: its hash is {}, the line says {}", workload.hash, entry.hash));
-        }
-        if args.lines_only {
-            continue;
-        }
-        let (all, damaged) = db.records(id, &Filter::any()).map_err(records::failed)?;
-        problems.extend(damaged.iter().map(ToString::to_string));
-        for record in all {
-            records_seen += 1;
-            if let Err(why) = crate::tune::best::replay(&workload, &record) {
-                problems.push(format!("workload {id}, program {:?}: {why}", record.context.program.unwrap_or(0)));
+            if current.as_ref().is_none_or(|(tir, _)| *tir != entry.tir) {
+                let workload = read(entry).ok().map(|w| w.with_intrinsics(intrinsics.clone()));
+                current = Some((entry.tir.clone(), workload));
             }
-        }
-    }
-    let stats = db.stats();
-    for problem in &problems {
+            // What is wrong with the workload has been told.
+            let Some((_, Some(workload))) = &current else { return Ok(()) };
+            replayed += 1;
+            best::replay(workload, record).map(drop).map_err(|why| why.to_string())
+        },
+    );
+    let report = report.map_err(records::failed)?;
+    for problem in &report.problems {
         console.result(&format!("{problem}\n"))?;
     }
+    let stats = db.stats();
+    let problems = counted(report.problems.len() as u64, "problem");
     console.note(&format!(
-        "{} workloads, {} records ({records_seen} replayed), {} problems",
-        stats.workloads,
-        stats.records,
-        problems.len()
+        "{}, {} ({replayed} replayed), {problems}",
+        counted(stats.workloads, "workload"),
+        counted(stats.records, "record"),
     ));
-    match problems.len() {
-        0 => Ok(()),
-        n => Err(Failure::Negative(format!("`{}` has {n} problem{}", dir.display(), if n == 1 { "" } else { "s" }))),
+    match report.problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Negative(format!("`{}` has {problems}", dir.display()))),
     }
+}
+
+/// The function that a line is about.
+fn read(entry: &WorkloadEntry) -> Result<Workload, String> {
+    match script::parse(&entry.tir, "database", &ParseOptions::default()) {
+        Ok(parsed) if parsed.module.funcs.len() == 1 => Ok(Workload::of(&parsed.module, 0)),
+        Ok(_) => Err("expected one function".to_string()),
+        Err(e) => Err(format!("its text is wrong: {}", e.items[0].message)),
+    }
+}
+
+/// `1 record`, `2 records`
+fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -3,7 +3,7 @@
 use super::args::{Global, Machine};
 use super::console::Console;
 use super::exit::Failure;
-use crate::database::{Database, DatabaseError, Filter};
+use crate::database::{Database, DatabaseError, Filter, RECORD_FILE, WORKLOAD_FILE};
 use crate::target::Target;
 use crate::tune::best::{self, Best};
 use crate::tune::workload::Workload;
@@ -11,11 +11,26 @@ use std::path::Path;
 
 /// Opens a database for reading; `None` if there is none yet. Damaged lines are told and skipped.
 pub fn open(dir: &Path, console: Console) -> Result<Option<Database>, Failure> {
+    let db = find(dir)?;
+    db.iter().for_each(|db| tell_problems(db, console));
+    Ok(db)
+}
+
+/// Opens the database that a command is about; its damaged lines are the command's business.
+///
+/// # Errors
+/// If there is none.
+pub fn require(dir: &Path) -> Result<Database, Failure> {
+    find(dir)?.ok_or_else(|| {
+        let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
+        Failure::Usage(format!("there is no database in `{}`", dir.display()), help)
+    })
+}
+
+/// A directory is a database as soon as one of the tables is there.
+fn find(dir: &Path) -> Result<Option<Database>, Failure> {
     match Database::open(dir) {
-        Ok(db) => {
-            tell_problems(&db, console);
-            Ok(Some(db))
-        }
+        Ok(db) => Ok([WORKLOAD_FILE, RECORD_FILE].iter().any(|table| dir.join(table).exists()).then_some(db)),
         Err(e) if e.is_missing() => Ok(None),
         Err(e) => Err(failed(e)),
     }

@@ -166,14 +166,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
 /// The databases that a search begins with.
 fn seed_from(dirs: &[PathBuf], console: Console) -> Result<Vec<Arc<Database>>, Failure> {
     let open = |dir: &PathBuf| {
-        let help = || "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
         if dir.exists() && !dir.is_dir() {
-            return Err(Failure::Usage(format!("`{}` is not a directory", dir.display()), help()));
+            let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
+            return Err(Failure::Usage(format!("`{}` is not a directory", dir.display()), help));
         }
-        match records::open(dir, console)? {
-            Some(db) => Ok(Arc::new(db)),
-            None => Err(Failure::Usage(format!("there is no database in `{}`", dir.display()), help())),
-        }
+        let db = records::require(dir)?;
+        records::tell_problems(&db, console);
+        Ok(Arc::new(db))
     };
     dirs.iter().map(open).collect()
 }
