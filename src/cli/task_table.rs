@@ -63,7 +63,11 @@ fn totals(tasks: &[TaskState<'_>]) -> String {
     let trials: u64 = tasks.iter().map(|t| t.trials).sum();
     let known = tasks.iter().filter(|t| t.best.is_some()).count();
     let weighted: f64 = tasks.iter().filter_map(|t| Some(t.best? * t.weight as f64)).sum();
-    let of = if known < tasks.len() { format!(" of {known} functions") } else { String::new() };
+    let of = if known < tasks.len() {
+        format!(" of {known} function{}", if known == 1 { "" } else { "s" })
+    } else {
+        String::new()
+    };
     format!("{trials} trials, weighted latency{of} {} µs", micros(weighted))
 }
 
