@@ -1,5 +1,8 @@
 //! `tvmr db`: looking after databases.
 
+mod merge;
+mod prune;
+
 use super::Done;
 use super::args::{Format, Global, Intrin, WorkDir};
 use super::console::Console;
@@ -27,6 +30,8 @@ enum Command {
     Top(Top),
     /// Check every line, and replay every trace
     Verify(Verify),
+    Merge(merge::Args),
+    Prune(prune::Args),
 }
 
 #[derive(clap::Args, Debug)]
@@ -69,6 +74,8 @@ pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
         Command::List(a) => list(a, console),
         Command::Top(a) => top(a, console),
         Command::Verify(a) => verify(a, console),
+        Command::Merge(a) => merge::run(a, console),
+        Command::Prune(a) => prune::run(a, console),
     }
 }
 
