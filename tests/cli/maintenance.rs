@@ -69,3 +69,16 @@ fn databases_are_merged_and_pruned() {
     fails(&["db", "prune", "--best", "0", "--work-dir", text(&all)], 2, "expected a whole number from 1");
 }
 
+#[test]
+fn the_documented_lines_are_a_database() {
+    let page = fs::read_to_string(super::root().join("docs/database.md")).expect("the page");
+    let dir = dir();
+    for (kind, table) in [("workload", "database_workload.json"), ("record", "database_tuning_record.json")] {
+        let fence = format!("```json {kind}\n");
+        let (_, lines) = page.split_once(&fence).expect("an example");
+        let (lines, _) = lines.split_once("```").expect("its end");
+        fs::write(dir.path().join(table), lines).expect("a table");
+    }
+    let r = succeeds(&["db", "verify", "--work-dir", text(dir.path())]);
+    assert!(r.err.contains("1 workload, 2 records (2 replayed), 0 problems"), "{}", r.err);
+}
