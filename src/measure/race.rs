@@ -135,7 +135,9 @@ pub fn race(
             }
             continue;
         }
-        let is_decided = ratio >= options.drop_ratio
+        // Two of three batches may be held up; who was the faster one at least once is not dropped for that.
+        let is_slower = ratio >= options.drop_ratio && fastest(&c_secs) >= fastest(&i_secs);
+        let is_decided = is_slower
             || n >= options.first_pairs + 2 && ratio <= options.win_ratio
             || n >= HALF_WAY && !(1.0 / HALF_WAY_RATIO..=HALF_WAY_RATIO).contains(&ratio);
         if is_decided || timer.now() - start >= options.time {
@@ -161,6 +163,10 @@ pub enum RaceFailure {
     Candidate(RunFailure),
     /// The incumbent, which ran before: the machine is disturbed, or it is not deterministic.
     Incumbent(RunFailure),
+}
+
+fn fastest(secs: &[f64]) -> f64 {
+    secs.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 fn calls_of(secs: f64) -> u64 {
@@ -297,6 +303,16 @@ mod tests {
             let fast = check(30.0, seed);
             assert_eq!((fast.standing, fast.candidate_secs.len()), (Standing::Faster, 5), "{seed}");
         }
+    }
+
+    #[test]
+    fn who_is_held_up_twice_is_not_dropped() {
+        let timer = MockTimer::new();
+        let held_up = Fake::timed(&timer, |call| micros(if call == 1 || call == 2 { 700 } else { 145 }));
+        let good = Fake::timed(&timer, |_| micros(164));
+        let options = RaceOptions::default();
+        let race = race((&held_up, 145e-6), (&good, 164e-6), None, &mut args(), &timer, &options).unwrap();
+        assert!(race.standing != Standing::Slower && race.ratio < 0.9, "{race:?}");
     }
 
     #[test]
