@@ -180,7 +180,7 @@ fn what_a_kernel_stored_before_it_stopped_stays() {
             let compiled = compile(&kernel, &options).expect("compiles");
             let contents = kernel.params().iter().zip(&params);
             let mut buffers: Vec<GuardedBuffer> =
-                contents.map(|(p, v)| GuardedBuffer::with_contents(p.dtype, v, Flush::End)).collect();
+                contents.map(|(p, v)| GuardedBuffer::with_contents(p.dtype, v, Flush::Start)).collect();
             let args: Vec<*mut u8> = buffers.iter_mut().map(GuardedBuffer::as_mut_ptr).collect();
             // SAFETY: the buffers are as long as the parameters, and distinct.
             unsafe { compiled.call(&args, &mut RunContext::serial()) }.expect_err("stops, too");
