@@ -7,7 +7,7 @@
 
 use super::arguments::Arguments;
 use super::executable::{Executable, RunFailure};
-use super::stats::median;
+use super::stats::{least, median};
 use super::timer::Timer;
 use super::timing::{batch, calls_for};
 use std::time::Duration;
@@ -136,7 +136,7 @@ pub fn race(
             continue;
         }
         // Two of three batches may be held up; who was the faster one at least once is not dropped for that.
-        let is_slower = ratio >= options.drop_ratio && fastest(&c_secs) >= fastest(&i_secs);
+        let is_slower = ratio >= options.drop_ratio && least(&c_secs) >= least(&i_secs);
         let is_decided = is_slower
             || n >= options.first_pairs + 2 && ratio <= options.win_ratio
             || n >= HALF_WAY && !(1.0 / HALF_WAY_RATIO..=HALF_WAY_RATIO).contains(&ratio);
@@ -163,10 +163,6 @@ pub enum RaceFailure {
     Candidate(RunFailure),
     /// The incumbent, which ran before: the machine is disturbed, or it is not deterministic.
     Incumbent(RunFailure),
-}
-
-fn fastest(secs: &[f64]) -> f64 {
-    secs.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 fn calls_of(secs: f64) -> u64 {

@@ -11,7 +11,7 @@ use super::noise::{Advice, Monitor};
 use super::peaks::{PeakLoop, share_of_peak};
 use super::race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
 use super::reference::{ReferenceError, ReferenceJob};
-use super::stats::median;
+use super::stats::{least, median};
 use super::timer::Timer;
 use super::timing::{self, Bench, BenchOptions};
 use std::sync::Arc;
@@ -403,7 +403,7 @@ impl<T: Timer> InProcess<T> {
                 let look = timing::batch(&*candidate.code, &mut self.args, &self.timer, calls, limit);
                 batch_secs.push(look.map_err(|failure| outcome_of(failure, limit))?);
             }
-            secs = batch_secs.iter().copied().fold(f64::INFINITY, f64::min);
+            secs = least(&batch_secs);
         }
         if secs > incumbent_secs * FIRST_LOOK {
             let standing = Some(Standing::Slower);
@@ -423,7 +423,7 @@ impl<T: Timer> InProcess<T> {
             Ok(Race { candidate_secs, incumbent_secs: i_secs, calls, ratio, standing, .. }) => {
                 self.monitor.note(&i_secs);
                 // When the incumbent was held up most of the time, the ratio is too good to be true.
-                let fastest = candidate_secs.iter().copied().fold(f64::INFINITY, f64::min);
+                let fastest = least(&candidate_secs);
                 Ok(Measurement {
                     secs: (ratio * incumbent_secs).max(fastest),
                     batch_secs: candidate_secs,

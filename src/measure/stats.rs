@@ -28,6 +28,11 @@ impl Summary {
     }
 }
 
+/// The least of some times; infinity if there are none.
+pub fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
 /// The median of values that are numbers.
 ///
 /// # Panics

@@ -102,6 +102,10 @@ impl<B: Backend> Driver<'_, B> {
         self.observer.event(&Event::Finals { task: index, finalists: finalists.len() });
         let _pinned = self.backend.pin();
         let start = self.backend.now();
+        if let Some(lab) = self.tasks[index].lab.as_mut() {
+            // Whether there is time for it has been asked; what was left for the last trial says nothing.
+            lab.set_ceiling(None);
+        }
         let (mut standing, mut failed) = self.compare(index, finalists);
         // The winner is reported by its benchmark; should it fail there, the next one is.
         let mut winner = None;

@@ -113,6 +113,7 @@ struct MockLab {
     mock: Mock,
     waiting: Vec<(Ticket, u64)>,
     asked: u64,
+    ceiling: Option<Duration>,
 }
 
 impl Mock {
@@ -161,7 +162,7 @@ impl Backend for Mock {
     }
 
     fn open(&self, _: &Workload) -> Result<MockLab, LabError> {
-        Ok(MockLab { mock: self.clone(), waiting: Vec::new(), asked: 0 })
+        Ok(MockLab { mock: self.clone(), waiting: Vec::new(), asked: 0, ceiling: None })
     }
 
     fn pin(&self) -> Option<Pinned> {
@@ -236,6 +237,7 @@ impl Runner<u64> for MockLab {
     }
 
     fn finals(&mut self, programs: &[u64]) -> Vec<Outcome> {
+        assert_eq!(self.ceiling, None, "finalists have the time that they take");
         let outcome = |p| self.mock.in_final.as_ref().map_or_else(|| self.outcome(p), |outcome| outcome(p));
         programs.iter().map(|&p| outcome(p)).collect()
     }
@@ -253,7 +255,9 @@ impl Lab<u64> for MockLab {
         Some(0.5)
     }
 
-    fn set_ceiling(&mut self, _: Option<Duration>) {}
+    fn set_ceiling(&mut self, ceiling: Option<Duration>) {
+        self.ceiling = ceiling;
+    }
 
     fn broken(&self) -> Option<String> {
         self.mock.broken.clone().filter(|_| self.asked >= self.mock.patience)
