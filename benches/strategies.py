@@ -3,6 +3,7 @@
 
     cargo build --release
     python3 benches/strategies.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 5] [--trials 16]
+                                   [--options="--space tvm"]
 
 Tunes with both, on one thread, and benchmarks what they found in turns. Printed are the medians over the seeds, and their
 ratio: above 1, evolutionary search is ahead. Where both find equal programs for every seed, there is nothing to compare.
@@ -17,10 +18,10 @@ import runs
 STRATEGIES = ["evolutionary", "random"]
 
 
-def compare(binary, workload, seed, trials, rounds):
+def compare(binary, workload, seed, trials, rounds, further):
     """Microseconds of what each strategy found, and whether those are the same program."""
     with tempfile.TemporaryDirectory() as work:
-        options = ["--trials", trials, "--seed", seed, "--threads", 1]
+        options = ["--trials", trials, "--seed", seed, "--threads", 1, *further]
         sides, programs = [], []
         for strategy in STRATEGIES:
             where = ["--work-dir", f"{work}/{strategy}"]
@@ -38,11 +39,13 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--trials", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--options", default="", help="further options of tune, as one word: --options='--space tvm'")
     args = parser.parse_args()
     print(f"{'workload':<18} {'evolutionary':>12} {'random':>10}  ratio  the same program", flush=True)
     ahead = []
     for workload in args.workloads.split(","):
-        found = [compare(args.tvmr, workload, seed, args.trials, args.rounds) for seed in range(args.seeds)]
+        found = [compare(args.tvmr, workload, seed, args.trials, args.rounds, args.options.split())
+                 for seed in range(args.seeds)]
         ours, random = (statistics.median(f[i] for f in found) for i in (0, 1))
         same = sum(f[2] for f in found)
         if same < len(found):

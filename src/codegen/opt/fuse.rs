@@ -26,13 +26,11 @@
 //! behind them. Loops that need many registers stay apart. Comes after registers have been introduced: loops that became
 //! vectors of different sizes read differently.
 
+use super::effects::{At, Effects, accesses};
 use super::machine::Machine;
-use crate::codegen::facts::{can_fail, reads_state};
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
-use crate::loopir::{
-    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId,
-};
+use crate::loopir::{Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use hashbrown::HashSet;
 
 /// Statements of a fused innermost loop, at most.
@@ -126,7 +124,7 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
 }
 
 /// So many iterations of a loop for each of another counter.
-fn iterations(kernel: &mut Kernel, l: &For, counter: ExprId, at_once: i64) -> Vec<StmtId> {
+pub(super) fn iterations(kernel: &mut Kernel, l: &For, counter: ExprId, at_once: i64) -> Vec<StmtId> {
     let mut all = Vec::new();
     for part in 0..at_once {
         let first = kernel.arena.mul_const(counter, at_once);
@@ -140,12 +138,12 @@ fn iterations(kernel: &mut Kernel, l: &For, counter: ExprId, at_once: i64) -> Ve
 /// Is what an iteration of the second loop reads of a buffer written by the same iteration of the first, if at all?
 fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) -> bool {
     let (mut stores, mut loads) = (Vec::new(), Vec::new());
-    accesses(kernel, ours, buffer, &mut Vec::new(), &mut |a, is_store| {
+    accesses(kernel, ours, buffer, &mut |a, is_store| {
         if is_store {
             stores.push(a)
         }
     });
-    accesses(kernel, theirs, buffer, &mut Vec::new(), &mut |a, is_store| {
+    accesses(kernel, theirs, buffer, &mut |a, is_store| {
         if !is_store {
             loads.push(a)
         }
@@ -160,93 +158,6 @@ fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtI
     };
     loads.iter().chain(&stores).all(|a| a.is_linear(&kernel.arena, counter))
         && loads.iter().all(|load| stores.iter().all(|store| is_between(load, store)))
-}
-
-/// An access: its index, the loops inside of the fused one with their extents, and its lanes.
-struct At {
-    index: Affine,
-    loops: Vec<(VarId, Option<i64>)>,
-    lanes: i64,
-}
-
-impl At {
-    /// Does the index grow by the same with each step of the counter and of the loops inside? What else it is made of
-    /// must not change.
-    fn is_linear(&self, arena: &Arena, counter: VarId) -> bool {
-        let is_counted = |v| v == counter || self.loops.iter().any(|l| l.0 == v);
-        let is_steady = |atom| !reads_state(arena, atom) && !mentions_var(arena, atom, &mut { is_counted });
-        self.index.terms.iter().all(|t| arena.as_var(t.0).is_some() || is_steady(t.0))
-    }
-
-    /// How many elements lie from the first to the last of an iteration.
-    fn span(&self, kernel: &Kernel) -> Option<i64> {
-        self.loops.iter().try_fold(self.lanes, |span, &(v, extent)| {
-            let c = self.index.coefficient_of(&kernel.arena, v);
-            if c == 0 { Some(span) } else { c.abs().checked_mul(extent? - 1)?.checked_add(span) }
-        })
-    }
-
-    /// Where a load is, its elements from the first to behind the last, seen from the first that a store writes in the same
-    /// iteration.
-    fn distance(&self, kernel: &Kernel, store: &At) -> Option<(i64, i64)> {
-        let distance = self.index.minus(&store.index);
-        let (mut from, mut to) = (distance.constant, distance.constant + self.lanes);
-        // The counter is none of the loops inside, and has to cancel out.
-        for &(atom, c) in &distance.terms {
-            let v = kernel.arena.as_var(atom)?;
-            let span =
-                |loops: &[(VarId, Option<i64>)]| loops.iter().find(|l| l.0 == v).map(|&(_, n)| c.checked_mul(n? - 1));
-            match (span(&self.loops), span(&store.loops)) {
-                (Some(own), _) => {
-                    from += own?.min(0);
-                    to += own?.max(0);
-                }
-                (None, Some(others)) => {
-                    from += others?.max(0);
-                    to += others?.max(0);
-                }
-                (None, None) => return None,
-            }
-        }
-        Some((from, to))
-    }
-}
-
-/// Calls `f` with the accesses of a buffer, and whether they are stores.
-fn accesses(
-    kernel: &Kernel,
-    stmts: &[StmtId],
-    buffer: BufferId,
-    loops: &mut Vec<(VarId, Option<i64>)>,
-    f: &mut impl FnMut(At, bool),
-) {
-    let arena = &kernel.arena;
-    for &s in stmts {
-        let stmt = kernel.stmts.get(s);
-        let mut note = |index, lanes: u16, is_store| {
-            f(At { index: Affine::of(arena, index), loops: loops.clone(), lanes: i64::from(lanes) }, is_store);
-        };
-        for_each_operand(stmt, |e| {
-            for_each_expr(arena, e, &mut |e| match arena.expr(e) {
-                Expr::Load(b, index) if b == buffer => note(index, arena.lanes(e), false),
-                _ => {}
-            });
-        });
-        if let Stmt::Store { buffer: b, index, value } = stmt
-            && b == buffer
-        {
-            note(index, arena.lanes(value), true);
-        }
-        if let Stmt::For(l) = stmt {
-            loops.push((l.var, arena.as_int(l.extent)));
-        }
-        for body in stmt.bodies() {
-            accesses(kernel, kernel.stmts.list(body), buffer, loops, f);
-        }
-        if matches!(stmt, Stmt::For(_)) {
-            loops.pop();
-        }
-    }
 }
 
 /// The statements between two loops: those that can run before both, and those that can run after both.
@@ -294,7 +205,7 @@ fn share(kernel: &Kernel, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) ->
 }
 
 /// Do the registers that the statements set leave half of the machine's for what is computed?
-fn fit(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> bool {
+pub(super) fn fit(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> bool {
     let mut set = HashSet::<LocalId, FxBuild>::default();
     set.extend(stmts.iter().filter_map(|&s| match kernel.stmts.get(s) {
         Stmt::Set { local, .. } => Some(local),
@@ -302,72 +213,4 @@ fn fit(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> bool {
     }));
     let registers = |l: &LocalId| kernel.arena.local(*l).ty.bytes().div_ceil(machine.vector_bytes);
     set.iter().map(registers).sum::<usize>() <= machine.registers / 2
-}
-
-/// What statements may touch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
-    Buffer(BufferId),
-    Local(LocalId),
-    Var(VarId),
-}
-
-/// What statements touch.
-#[derive(Clone, Default)]
-struct Effects {
-    reads: HashSet<Place, FxBuild>,
-    writes: HashSet<Place, FxBuild>,
-}
-
-impl Effects {
-    /// Those of a statement with all inside; `None` if it may end the kernel, which must happen where it does.
-    fn of(kernel: &Kernel, s: StmtId) -> Option<Effects> {
-        let mut effects = Effects::default();
-        effects.note(kernel, s).then_some(effects)
-    }
-
-    fn note(&mut self, kernel: &Kernel, s: StmtId) -> bool {
-        let (arena, stmt) = (&kernel.arena, kernel.stmts.get(s));
-        let mut fails = false;
-        for_each_operand(stmt, |e| {
-            for_each_expr(arena, e, &mut |e| {
-                fails |= can_fail(arena, e);
-                match arena.expr(e) {
-                    Expr::Load(b, _) => drop(self.reads.insert(Place::Buffer(b))),
-                    Expr::Local(l) => drop(self.reads.insert(Place::Local(l))),
-                    Expr::Var(v) => drop(self.reads.insert(Place::Var(v))),
-                    _ => {}
-                }
-            });
-        });
-        match stmt {
-            Stmt::Store { buffer, .. } => drop(self.writes.insert(Place::Buffer(buffer))),
-            Stmt::Set { local, .. } => drop(self.writes.insert(Place::Local(local))),
-            Stmt::Let { var, .. } => drop(self.writes.insert(Place::Var(var))),
-            Stmt::Check { .. } => fails = true,
-            Stmt::For(_) | Stmt::If { .. } => {}
-        }
-        let inside = stmt.bodies();
-        !fails && inside.into_iter().all(|b| kernel.stmts.list(b).iter().all(|&s| self.note(kernel, s)))
-    }
-
-    fn add(&mut self, other: &Effects) {
-        self.reads.extend(&other.reads);
-        self.writes.extend(&other.writes);
-    }
-
-    /// The buffers that the other one reads and this one writes, if nothing else keeps them in order.
-    fn flow_to(&self, other: &Effects) -> Option<Vec<BufferId>> {
-        if other.writes.iter().any(|w| self.reads.contains(w) || self.writes.contains(w)) {
-            return None;
-        }
-        let flow = self.writes.iter().filter(|w| other.reads.contains(*w));
-        flow.map(|w| if let Place::Buffer(b) = *w { Some(b) } else { None }).collect()
-    }
-
-    /// Does one write what the other one touches?
-    fn meets(&self, other: &Effects) -> bool {
-        let touches = |e: &Effects, place: &Place| e.reads.contains(place) || e.writes.contains(place);
-        self.writes.iter().any(|w| touches(other, w)) || other.writes.iter().any(|w| touches(self, w))
-    }
 }

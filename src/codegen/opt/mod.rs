@@ -7,6 +7,7 @@ mod accumulate;
 mod contract;
 mod divide;
 mod dot;
+mod effects;
 mod forward;
 mod functions;
 mod fuse;
@@ -22,6 +23,7 @@ mod promote;
 mod reciprocal;
 mod roll;
 mod simplify;
+mod stagger;
 mod transpose;
 mod unfuse;
 mod unroll;
@@ -92,6 +94,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },
     Pass { name: "contract", run: Plain(contract::contract) },
+    Pass { name: "stagger", run: Simplified(stagger::stagger) },
     Pass { name: "functions", run: Plain(functions::functions) },
     Pass { name: "cut_long_loops", run: Plain(|k, m| cut_long_loops(k, m.isa)) },
 ];

@@ -7,6 +7,7 @@ mod lanes;
 mod layout;
 mod padded;
 mod picked;
+mod rows;
 mod siblings;
 mod sums;
 
@@ -50,11 +51,13 @@ pub(crate) enum Kind {
     Window,
     /// Loops over the same extents, one after the other.
     Siblings,
+    /// Rows whose last nest scales what functions gave.
+    Rows,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 17] = [
+    pub(crate) const ALL: [Kind; 18] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -72,6 +75,7 @@ impl Kind {
         Kind::Padded,
         Kind::Window,
         Kind::Siblings,
+        Kind::Rows,
     ];
 }
 
@@ -107,6 +111,7 @@ pub(crate) fn program(kind: Kind, seed: u64) -> Program {
         Kind::Padded => g.padded(),
         Kind::Window => g.window(),
         Kind::Siblings => g.siblings(),
+        Kind::Rows => g.rows(),
     }
 }
 

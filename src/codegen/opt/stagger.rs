@@ -1,0 +1,430 @@
+//! Runs the last nest of each row beside the nest that computes the next row.
+//!
+//!     for i in 256 independent:
+//!       M[0] = …
+//!       for j in 16: B[i * 1024 + j * 64] = exp(A[i * 1024 + j * 64; 64] - splat(M[0], 64)); s = s + …
+//!       S[0] = reduce(add, s)
+//!       let t = splat(1.0 / S[0], 64)
+//!       for j in 16: B[i * 1024 + j * 64] = B[i * 1024 + j * 64; 64] * t
+//!     // becomes, between the first row without its last nest and the last nest of the last row,
+//!     for i in 255:
+//!       M[0] = …
+//!       let t = splat(1.0 / S[0], 64)
+//!       for j in 16:
+//!         B[(i + 1) * 1024 + j * 64] = exp(A[(i + 1) * 1024 + j * 64; 64] - splat(M[0], 64)); s = s + …
+//!         B[i * 1024 + j * 64] = B[i * 1024 + j * 64; 64] * t
+//!       S[0] = reduce(add, s)
+//!
+//! A nest of functions waits for arithmetic, one that scales what they gave for loads and stores: together they wait for
+//! neither alone, and what the last nest needs of the whole row is there long before. (Software pipelining, of nests.)
+//!
+//! Both nests may be inside of loops over the same few rows. What the last nest reads must be of its own row, or scalars that
+//! it reads before its innermost loop and that the other nest writes behind its own one: those of the next row are not there
+//! yet.
+
+use super::effects::{At, Effects, Place, accesses};
+use super::functions::pressure;
+use super::fuse;
+use super::machine::Machine;
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
+use crate::loopir::{Affine, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
+
+/// Rows that make up for the first and the last one.
+const LEAST_ROWS: i64 = 4;
+/// Iterations of one innermost loop for one of the other, at most.
+const MOST_AT_ONCE: i64 = 4;
+/// Vector registers of a machine that has enough for both nests.
+const LEAST_REGISTERS: usize = 32;
+
+/// Staggers loops of the kernel, and says whether there were any.
+pub fn stagger(kernel: &mut Kernel, machine: &Machine) -> bool {
+    if !machine.has_regions || machine.registers < LEAST_REGISTERS {
+        return false;
+    }
+    let old = kernel.body;
+    kernel.body = kernel.rebuild(old, &mut |kernel, _, id, stmt, out| {
+        let staggered = match stmt {
+            Stmt::For(rows) => staggered(kernel, &rows, machine),
+            _ => None,
+        };
+        match staggered {
+            Some(stmts) => out.extend(stmts),
+            None => out.push(id),
+        }
+    });
+    kernel.body != old
+}
+
+/// A nest of a row: a loop, maybe inside of a loop over rows.
+#[derive(Clone)]
+struct Nest {
+    /// The loop over rows.
+    outer: Option<For>,
+    before: Vec<StmtId>,
+    inner: For,
+    behind: Vec<StmtId>,
+}
+
+/// An iteration of the loop: what computes the row, then what finishes it.
+struct Row {
+    head: Vec<StmtId>,
+    first: Nest,
+    last: Nest,
+}
+
+/// The statements that take the place of a loop over rows.
+fn staggered(kernel: &mut Kernel, rows: &For, machine: &Machine) -> Option<Vec<StmtId>> {
+    let n = kernel.arena.as_int(rows.extent)?;
+    if rows.kind != LoopKind::Serial || rows.iterations != Iterations::Independent || n < LEAST_ROWS {
+        return None;
+    }
+    let row = Row::of(kernel, kernel.stmts.list(rows.body))?;
+    if !row.pays(kernel, machine) || !row.may_wait(kernel, rows.var) {
+        return None;
+    }
+    let zero = kernel.arena.index(0);
+    let mut out = row.computed(kernel, rows.var, zero, true);
+    let (var, i) = kernel.arena.new_index(kernel.arena.var(rows.var).name);
+    let next = kernel.arena.add_const(i, 1);
+    let mut body = row.computed(kernel, rows.var, next, false);
+    let n_parts = row.first.n_parts();
+    let first = Row::nest(kernel, &body.split_off(body.len() - n_parts), row.first.outer.is_some())?;
+    body.extend(row.beside(kernel, rows.var, i, &first, machine)?);
+    let steady = For { var, extent: kernel.arena.index(n - 1), iterations: Iterations::Unknown, ..*rows };
+    let body = kernel.stmts.body(&body);
+    out.push(kernel.stmts.push(Stmt::For(For { body, ..steady })));
+    let end = kernel.arena.index(n - 1);
+    out.extend(row.finished(kernel, rows.var, end));
+    Some(out)
+}
+
+impl Nest {
+    /// How many statements of the row it is.
+    fn n_parts(&self) -> usize {
+        if self.outer.is_some() { 1 } else { self.before.len() + 1 + self.behind.len() }
+    }
+
+    /// Its statements inside of the loop over rows.
+    fn stmts<'a>(&'a self, inner: &'a [StmtId]) -> impl Iterator<Item = StmtId> + 'a {
+        self.before.iter().chain(inner).chain(&self.behind).copied()
+    }
+}
+
+fn is_loop(kernel: &Kernel, s: StmtId) -> bool {
+    matches!(kernel.stmts.get(s), Stmt::For(_))
+}
+
+fn is_plain(l: &For) -> bool {
+    l.kind == LoopKind::Serial && l.iterations != Iterations::Unknown
+}
+
+impl Row {
+    fn of(kernel: &Kernel, list: &[StmtId]) -> Option<Row> {
+        let (&end, rest) = list.split_last()?;
+        let other = rest.iter().rposition(|&s| is_loop(kernel, s))?;
+        let Stmt::For(last) = kernel.stmts.get(end) else { return None };
+        if kernel.stmts.list(last.body).iter().any(|&s| is_loop(kernel, s)) {
+            // Both are loops over the same rows, with nothing between them.
+            let first = Row::nest(kernel, &rest[other..], true)?;
+            let last = Row::nest(kernel, &[end], true)?;
+            let extent = |nest: &Nest| nest.outer.and_then(|l| kernel.arena.as_int(l.extent));
+            let is_same = extent(&first).is_some() && extent(&first) == extent(&last);
+            return is_same.then(|| Row { head: rest[..other].to_vec(), first, last });
+        }
+        let is_name = |s: &&StmtId| matches!(kernel.stmts.get(**s), Stmt::Let { .. });
+        let n_names = rest[other + 1..].iter().rev().take_while(is_name).count();
+        let (rest, _) = rest.split_at(rest.len() - n_names);
+        let first = Row::nest(kernel, &rest[other..], false)?;
+        let last = Row::nest(kernel, &list[rest.len()..], false)?;
+        Some(Row { head: rest[..other].to_vec(), first, last })
+    }
+
+    /// The nest that statements are, if they have one innermost loop.
+    fn nest(kernel: &Kernel, list: &[StmtId], has_outer: bool) -> Option<Nest> {
+        if has_outer {
+            let &[s] = list else { return None };
+            let Stmt::For(outer) = kernel.stmts.get(s) else { return None };
+            let is_usable = outer.kind == LoopKind::Serial && outer.iterations == Iterations::Independent;
+            let nest = Row::nest(kernel, kernel.stmts.list(outer.body), false)?;
+            return is_usable.then(|| Nest { outer: Some(outer), ..nest });
+        }
+        let at = list.iter().position(|&s| is_loop(kernel, s))?;
+        let Stmt::For(inner) = kernel.stmts.get(list[at]) else { return None };
+        let is_straight =
+            |&s: &StmtId| matches!(kernel.stmts.get(s), Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. });
+        let (before, behind) = (list[..at].to_vec(), list[at + 1..].to_vec());
+        let body = kernel.stmts.list(inner.body);
+        let is_flat = before.iter().chain(&behind).chain(body).all(is_straight);
+        (is_flat && is_plain(&inner)).then_some(Nest { outer: None, before, inner, behind })
+    }
+
+    /// Does the first nest compute functions, the last one none, and have both the same elements?
+    fn pays(&self, kernel: &Kernel, machine: &Machine) -> bool {
+        let arena = &kernel.arena;
+        let functions = |nest: &Nest| {
+            let mut found = false;
+            for &s in kernel.stmts.list(nest.inner.body) {
+                for_each_operand(kernel.stmts.get(s), |e| {
+                    for_each_expr(arena, e, &mut |e| {
+                        if let Expr::Call(function, _) = arena.expr(e) {
+                            found |= pressure(function, arena.dtype(e), machine) > 0;
+                        }
+                    });
+                });
+            }
+            found
+        };
+        let stores = |nest: &Nest| {
+            kernel.stmts.list(nest.inner.body).iter().any(|&s| matches!(kernel.stmts.get(s), Stmt::Store { .. }))
+        };
+        functions(&self.first) && !functions(&self.last) && stores(&self.last) && self.at_once(kernel).is_some()
+    }
+
+    /// Iterations of the innermost loop that both have, and how many each does in one of them.
+    fn at_once(&self, kernel: &Kernel) -> Option<(i64, i64, i64)> {
+        let extent = |nest: &Nest| kernel.arena.as_int(nest.inner.extent).filter(|&n| n > 0);
+        let (n, m) = (extent(&self.first)?, extent(&self.last)?);
+        let least = n.min(m);
+        let is_whole = n % least == 0 && m % least == 0 && n.max(m) / least <= MOST_AT_ONCE;
+        is_whole.then_some((least, n / least, m / least))
+    }
+
+    /// May the last nest of a row wait until the next row is computed, but for its scalars?
+    fn may_wait(&self, kernel: &Kernel, row: VarId) -> bool {
+        let of = |stmts: &[StmtId]| {
+            let mut all = Effects::default();
+            stmts.iter().try_for_each(|&s| Effects::of(kernel, s).map(|e| all.add(&e)))?;
+            Some(all)
+        };
+        let inner = |nest: &Nest| of(kernel.stmts.list(nest.inner.body));
+        let (Some(head), Some(before), Some(inside), Some(behind)) =
+            (of(&self.head), of(&self.first.before), inner(&self.first), of(&self.first.behind))
+        else {
+            return false;
+        };
+        let (Some(scalars), Some(waiting), Some(end)) =
+            (of(&self.last.before), inner(&self.last), of(&self.last.behind))
+        else {
+            return false;
+        };
+        let (mut early, mut late) = (head, waiting);
+        [&before, &inside].into_iter().for_each(|e| early.add(e));
+        late.add(&end);
+        let (mut first, mut last) = (early.clone(), late.clone());
+        first.add(&behind);
+        last.add(&scalars);
+        let touches = |e: &Effects, place: &Place| e.reads.contains(place) || e.writes.contains(place);
+        let mut shared = first.writes.iter().filter(|p| touches(&last, p)).collect::<Vec<_>>();
+        shared.extend(last.writes.iter().filter(|p| touches(&first, p)));
+        shared.into_iter().all(|place| match place {
+            Place::Buffer(b)
+                if self.is_of_a_row(kernel, *b, row, &|v| first.writes.contains(&v) || last.writes.contains(&v)) =>
+            {
+                true
+            }
+            // Written behind what computes the next row, and read before what waits.
+            Place::Buffer(b) => {
+                let is_in_time =
+                    !early.writes.contains(place) && !touches(&late, place) && !last.writes.contains(place);
+                is_in_time && self.is_of_the_same(kernel, *b)
+            }
+            Place::Local(_) | Place::Var(_) => false,
+        })
+    }
+
+    /// Do rows have elements of their own in the buffer? What `is_named` tells is bound in a row.
+    fn is_of_a_row(&self, kernel: &Kernel, buffer: BufferId, row: VarId, is_named: &dyn Fn(Place) -> bool) -> bool {
+        let mut ranges = [Range::default(), Range::default()];
+        for (nest, range) in [&self.first, &self.last].into_iter().zip(&mut ranges) {
+            let extent = |l: For| (l.var, kernel.arena.as_int(l.extent));
+            let outer: Vec<_> = nest.outer.into_iter().map(extent).collect();
+            let around = [outer.as_slice(), &[extent(nest.inner)]].concat();
+            let stmts: Vec<StmtId> = nest.stmts(&[]).collect();
+            accesses(kernel, &stmts, buffer, &mut |at, _| range.note(kernel, row, &at, &outer, is_named));
+            let inside = kernel.stmts.list(nest.inner.body);
+            accesses(kernel, inside, buffer, &mut |at, _| range.note(kernel, row, &at, &around, is_named));
+        }
+        let [mut first, last] = ranges;
+        accesses(kernel, &self.head, buffer, &mut |at, _| first.note(kernel, row, &at, &[], is_named));
+        // The first nest is a row ahead.
+        match (first, last) {
+            (Range::Between { base, low, .. }, Range::Between { base: other, high, .. }) => {
+                let step = base.coefficient_of(&kernel.arena, row);
+                base == other && step > 0 && low.checked_add(step).is_some_and(|ahead| ahead > high)
+            }
+            _ => false,
+        }
+    }
+
+    /// Are the buffer's elements that the last nest reads and the first one writes, inside of loops over rows, those of
+    /// the same row of both?
+    fn is_of_the_same(&self, kernel: &Kernel, buffer: BufferId) -> bool {
+        let (Some(first), Some(last)) = (self.first.outer, self.last.outer) else { return true };
+        let mut places = Vec::new();
+        for (nest, outer) in [(&self.first, first), (&self.last, last)] {
+            let stmts: Vec<StmtId> = nest.stmts(&[]).collect();
+            accesses(kernel, &stmts, buffer, &mut |at, _| {
+                let own = at.index.coefficient_of(&kernel.arena, outer.var);
+                let is_own = at.index.terms.len() == 1 && own != 0 && at.lanes <= own.abs();
+                places.push(is_own.then_some((own, at.index.constant)));
+            });
+        }
+        places.first().is_some_and(|first| first.is_some() && places.iter().all(|p| p == first))
+    }
+
+    /// A copy of what computes a row.
+    fn computed(&self, kernel: &mut Kernel, row: VarId, at: ExprId, own_registers: bool) -> Vec<StmtId> {
+        let stmts = self.first_parts(kernel);
+        copy(kernel, &stmts, row, at, own_registers)
+    }
+
+    /// A copy of what finishes a row.
+    fn finished(&self, kernel: &mut Kernel, row: VarId, at: ExprId) -> Vec<StmtId> {
+        let stmts = parts(kernel, &self.last);
+        copy(kernel, &stmts, row, at, true)
+    }
+
+    fn first_parts(&self, kernel: &mut Kernel) -> Vec<StmtId> {
+        let first = parts(kernel, &self.first);
+        self.head.iter().copied().chain(first).collect()
+    }
+
+    /// The first nest, which is a row ahead already, and the last one as one nest.
+    fn beside(
+        &self,
+        kernel: &mut Kernel,
+        row: VarId,
+        at: ExprId,
+        first: &Nest,
+        machine: &Machine,
+    ) -> Option<Vec<StmtId>> {
+        let (n, ahead, waiting) = self.at_once(kernel)?;
+        let mut own = Substitution::of(row, at);
+        if let (Some(theirs), Some(ours)) = (self.last.outer, first.outer) {
+            let r = kernel.arena.var_expr(ours.var);
+            own.set(theirs.var, r);
+        }
+        let mut copy = |kernel: &mut Kernel, s: StmtId| {
+            let stmt = own.copy_stmt(kernel, kernel.stmts.get(s));
+            kernel.stmts.push(stmt)
+        };
+        let scalars: Vec<StmtId> = self.last.before.iter().map(|&s| copy(kernel, s)).collect();
+        let last = kernel.stmts.push(Stmt::For(self.last.inner));
+        let last = copy(kernel, last);
+        let end: Vec<StmtId> = self.last.behind.iter().map(|&s| copy(kernel, s)).collect();
+        let Stmt::For(last) = kernel.stmts.get(last) else { return None };
+        let (var, counter) = kernel.arena.new_index(kernel.arena.var(first.inner.var).name);
+        let mut both = fuse::iterations(kernel, &first.inner, counter, ahead);
+        both.extend(fuse::iterations(kernel, &last, counter, waiting));
+        if !fuse::fit(kernel, &both, machine) {
+            return None;
+        }
+        let reduces = [&first.inner, &last].iter().any(|l| l.iterations == Iterations::Reduction);
+        let iterations = if reduces { Iterations::Reduction } else { Iterations::Independent };
+        let extent = kernel.arena.index(n);
+        let body = kernel.stmts.body(&both);
+        let inner = kernel.stmts.push(Stmt::For(For { var, extent, iterations, body, ..first.inner }));
+        let all = [&scalars, &first.before, &vec![inner], &first.behind, &end].map(|v| v.as_slice()).concat();
+        Some(match first.outer {
+            Some(outer) => {
+                let body = kernel.stmts.body(&all);
+                vec![kernel.stmts.push(Stmt::For(For { body, ..outer }))]
+            }
+            None => all,
+        })
+    }
+}
+
+/// Elements that a row touches.
+#[derive(Default)]
+enum Range {
+    #[default]
+    Empty,
+    /// From `base + low` to `base + high`, where `base` is the same for all statements of a row.
+    Between {
+        base: Affine,
+        low: i64,
+        high: i64,
+    },
+    Unknown,
+}
+
+impl Range {
+    /// Adds those of an access that has loops around it, beside those that it knows of.
+    fn note(
+        &mut self,
+        kernel: &Kernel,
+        row: VarId,
+        at: &At,
+        around: &[(VarId, Option<i64>)],
+        is_named: &dyn Fn(Place) -> bool,
+    ) {
+        let arena = &kernel.arena;
+        let mut base = Affine::default();
+        let mut ends = || {
+            let (mut low, mut high) = (at.index.constant, at.index.constant.checked_add(at.lanes - 1)?);
+            for &(atom, c) in &at.index.terms {
+                let v = arena.as_var(atom)?;
+                if let Some(&(_, extent)) = around.iter().chain(&at.loops).find(|l| l.0 == v) {
+                    let far = c.checked_mul(extent? - 1)?;
+                    low = low.checked_add(far.min(0))?;
+                    high = high.checked_add(far.max(0))?;
+                } else if v == row || !is_named(Place::Var(v)) {
+                    base.add_term(atom, c);
+                } else {
+                    return None;
+                }
+            }
+            Some((low, high))
+        };
+        let ends = ends();
+        *self = match (std::mem::take(self), ends) {
+            (Range::Empty, Some((low, high))) => Range::Between { base, low, high },
+            (Range::Between { base: all, low: l, high: h }, Some((low, high))) if all == base => {
+                Range::Between { base, low: l.min(low), high: h.max(high) }
+            }
+            _ => Range::Unknown,
+        };
+    }
+}
+
+/// The statements that a nest is.
+fn parts(kernel: &mut Kernel, nest: &Nest) -> Vec<StmtId> {
+    match nest.outer {
+        Some(outer) => vec![kernel.stmts.push(Stmt::For(outer))],
+        None => {
+            let inner = kernel.stmts.push(Stmt::For(nest.inner));
+            nest.stmts(&[inner]).collect()
+        }
+    }
+}
+
+/// A copy of statements for one row, if asked for with registers of their own: those of different regions must not be the
+/// same.
+fn copy(kernel: &mut Kernel, stmts: &[StmtId], row: VarId, at: ExprId, own_registers: bool) -> Vec<StmtId> {
+    let mut substitution = Substitution::of(row, at);
+    if own_registers {
+        let body = kernel.stmts.body(stmts);
+        let mut set = Vec::new();
+        kernel.for_each_stmt(body, &mut |_, stmt| {
+            if let Stmt::Set { local, .. } = stmt
+                && !set.contains(&local)
+            {
+                set.push(local);
+            }
+        });
+        for local in set {
+            let like = kernel.arena.local(local);
+            let (name, ty) = (like.name, like.ty);
+            let own = kernel.arena.new_local(name, ty);
+            substitution.set_local(local, own);
+        }
+    }
+    stmts
+        .iter()
+        .map(|&s| {
+            let copy = substitution.copy_stmt(kernel, kernel.stmts.get(s));
+            kernel.stmts.push(copy)
+        })
+        .collect()
+}
