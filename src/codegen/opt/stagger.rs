@@ -146,7 +146,7 @@ impl Row {
             let Stmt::For(outer) = kernel.stmts.get(s) else { return None };
             let is_usable = outer.kind == LoopKind::Serial && outer.iterations == Iterations::Independent;
             let nest = Row::nest(kernel, kernel.stmts.list(outer.body), false)?;
-            return is_usable.then(|| Nest { outer: Some(outer), ..nest });
+            return is_usable.then_some(Nest { outer: Some(outer), ..nest });
         }
         let at = list.iter().position(|&s| is_loop(kernel, s))?;
         let Stmt::For(inner) = kernel.stmts.get(list[at]) else { return None };
