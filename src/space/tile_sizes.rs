@@ -33,6 +33,8 @@ const PER_CYCLE: f64 = 2.0;
 const TILE_CYCLES: f64 = 20.0;
 /// How much slower a tile is that does not fit the registers.
 const SPILL: f64 = 3.0;
+/// What a vector takes that is alone and fills half a register at most.
+const HALF: f64 = 0.6;
 /// What a load takes that mostly begins within a cache line and ends in the next.
 const UNALIGNED: f64 = 1.5;
 /// Multiply-adds of rows that the code generator writes out, at most.
@@ -77,23 +79,26 @@ impl TileShape {
 
     fn tile_cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
         let vectors = (columns + self.lanes - 1) / self.lanes;
-        let loads = match self.window {
-            Some(window) => self.loads_of_window(machine, rows, vectors, window),
-            None => (rows + vectors) as f64,
+        let cost = if columns * 2 <= self.lanes { HALF } else { vectors as f64 };
+        let window = self.window.filter(|&window| self.is_written_out(machine, rows, vectors, window));
+        let loads = match (window, self.window) {
+            (Some(window), _) => (rows + window - 1) as f64 * cost / window as f64 * UNALIGNED + 1.0,
+            (None, Some(_)) => rows as f64 * cost * UNALIGNED + 1.0,
+            (None, None) => rows as f64 + cost,
         };
-        let work = loads.max((rows * vectors) as f64) / PER_CYCLE;
+        let work = loads.max(rows as f64 * cost) / PER_CYCLE;
         let fits = rows * vectors + vectors < machine.registers;
-        let step = work.max(LATENCY) * if fits { 1.0 } else { SPILL };
+        // Short tiles that are written out begin before the one before them has ended.
+        let wait = if window.is_some() { 0.0 } else { LATENCY };
+        let step = work.max(wait) * if fits { 1.0 } else { SPILL };
         step * self.reduction as f64 + TILE_CYCLES
     }
 
-    /// Loads in a step of the reduction where a window slides over the rows. They serve several steps if all of the window
-    /// is written out and the rows fit the registers beside the results.
-    fn loads_of_window(&self, machine: &Machine, rows: i64, vectors: i64, window: i64) -> f64 {
+    /// Where a window slides over the rows: do rows that are loaded serve several steps of the reduction? They do if all of
+    /// the window is written out and the rows fit the registers beside the results.
+    fn is_written_out(&self, machine: &Machine, rows: i64, vectors: i64, window: i64) -> bool {
         let loaded = (rows + window - 1) * vectors;
-        let is_shared = rows * self.reduction <= WRITTEN_OUT && rows * vectors + loaded + 2 <= machine.registers;
-        let loads = if is_shared { loaded as f64 / window as f64 } else { (rows * vectors) as f64 };
-        loads * UNALIGNED + 1.0
+        rows * self.reduction <= WRITTEN_OUT && rows * vectors + loaded + 2 <= machine.registers
     }
 
     /// Pairs of positions in the two lists of choices, the most promising first.

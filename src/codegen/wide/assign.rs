@@ -74,7 +74,7 @@ const NONE: u8 = u8::MAX;
 
 /// First and last position at which each virtual register is needed. A register that was set before a loop and is used
 /// in it lives through all of it.
-fn intervals(code: &Code) -> Vec<(usize, usize)> {
+pub(super) fn intervals(code: &Code) -> Vec<(usize, usize)> {
     let mut live = vec![(usize::MAX, 0usize); code.classes.len()];
     let mut loops: SmallVec<[(LoopId, usize, Vec<VReg>); 4]> = SmallVec::new();
     for (at, inst) in code.prologue.iter().chain(&code.insts).enumerate() {

@@ -614,7 +614,7 @@ pub(super) struct Stream {
 }
 
 /// Code of a region.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Code {
     /// Constants and arguments first.
     pub prologue: Vec<Inst>,

@@ -24,6 +24,7 @@ mod guard;
 mod lanes;
 mod narrow;
 mod prefetch;
+mod reload;
 mod transpose;
 mod window;
 
@@ -257,7 +258,7 @@ impl Planner<'_> {
         stmts.extend_from_slice(run);
         let dots = self.options.dot_products && self.host.dots;
         let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
-        // Where registers are short, nothing stays in them for another use that can be loaded again.
+        // Where registers are short, some of what is in memory is loaded again; where that is not enough, all of it.
         for shares in [true, false] {
             let features = Features { masks: evex, dots, halves: self.host.halves, shares };
             let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
@@ -265,7 +266,13 @@ impl Planner<'_> {
             };
             forward::forward(&mut code, &args);
             prefetch::prefetch(&mut code, self.around(&args), self.host.streams_wait);
-            let Some(registers) = assign::assign(&mut code, available) else { continue };
+            let mut again = shares.then(|| code.clone());
+            let assigned = assign::assign(&mut code, available).or_else(|| {
+                code = again.take()?;
+                let fits = reload::reload(&mut code, &args, usize::from(available.vectors));
+                if fits { assign::assign(&mut code, available) } else { None }
+            });
+            let Some(registers) = assigned else { continue };
             let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
             self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
             return true;

@@ -1,0 +1,369 @@
+//! Loads again what was loaded, where registers are short.
+//!
+//!     x = [X]                        x = [X]
+//!     a = x * w + a                  a = x * w + a
+//!     …                  becomes     …
+//!     b = x * v + b                  b = [X] * v + b
+//!
+//! What is given up is what is needed again last (Belady, "A study of replacement algorithms for a virtual-storage computer",
+//! IBM Systems Journal, 1966): vectors and broadcast elements of buffers that the region does not write. Sums and what was
+//! computed stay.
+
+use super::RegionArg;
+use super::assign::intervals;
+use super::code::{Class, Code, Inst, Mem, StreamId, VReg, Width};
+use crate::ir::expr::FxBuild;
+use crate::loopir::BufferId;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+/// Makes do with so many vector registers, if loading again is enough for it.
+pub(super) fn reload(code: &mut Code, args: &[RegionArg], available: usize) -> bool {
+    let mut splitter = Splitter::new(code, args);
+    let enough = splitter.run(code, available);
+    if enough {
+        splitter.finish(code);
+    }
+    enough
+}
+
+/// A register whose value is in memory as well.
+struct Candidate {
+    /// What loads it.
+    load: Inst,
+    /// The instruction that it is loaded by, or before which it will be.
+    from: usize,
+    /// The instructions that read it, in order.
+    uses: SmallVec<[usize; 4]>,
+    /// The last place at which it is needed.
+    end: usize,
+    /// Is it loaded by an instruction of the code as it was?
+    is_original: bool,
+    /// Was it read by more instructions than now?
+    is_split: bool,
+}
+
+/// A loop by its first and last instruction, and the pointers that it advances.
+struct Span {
+    begin: usize,
+    end: usize,
+    advances: SmallVec<[StreamId; 8]>,
+}
+
+impl Span {
+    fn holds(&self, at: usize) -> bool {
+        self.begin < at && at < self.end
+    }
+}
+
+struct Splitter {
+    loops: Vec<Span>,
+    candidates: HashMap<VReg, Candidate, FxBuild>,
+    /// By instruction: vector registers whose values are needed behind it.
+    pressure: Vec<i32>,
+    /// How often masks are set, and the first instruction that does; none if it is in the prologue.
+    masks: HashMap<VReg, (usize, Option<usize>), FxBuild>,
+}
+
+impl Splitter {
+    fn new(code: &Code, args: &[RegionArg]) -> Splitter {
+        let (n, before) = (code.insts.len(), code.prologue.len());
+        let mut pressure = vec![0; n + 1];
+        let live = intervals(code);
+        for (v, &(start, end)) in live.iter().enumerate() {
+            if start != usize::MAX && code.classes[v] == Class::Vector {
+                pressure[start.saturating_sub(before)] += 1;
+                pressure[end.saturating_sub(before).max(start.saturating_sub(before))] -= 1;
+            }
+        }
+        for at in 1..pressure.len() {
+            pressure[at] += pressure[at - 1];
+        }
+        let mut splitter =
+            Splitter { loops: spans(code), candidates: HashMap::default(), pressure, masks: HashMap::default() };
+        splitter.find(code, args, |v| live[v.0 as usize].1.saturating_sub(before));
+        splitter
+    }
+
+    /// Finds the registers that can be loaded again.
+    fn find(&mut self, code: &Code, args: &[RegionArg], end: impl Fn(VReg) -> usize) {
+        let buffer_of = |s: StreamId| match args[code.streams[s.0 as usize].slot as usize] {
+            RegionArg::Address { buffer, .. } => Some(buffer),
+            RegionArg::Value(_) => None,
+        };
+        let mut written: SmallVec<[Option<BufferId>; 4]> = SmallVec::new();
+        let mut sets = vec![0u32; code.classes.len()];
+        for (at, inst) in code.insts.iter().enumerate() {
+            if let Inst::Store { mem, .. }
+            | Inst::StoreMasked { mem, .. }
+            | Inst::StoreNarrow { mem, .. }
+            | Inst::StoreLow { mem, .. } = inst
+            {
+                written.push(buffer_of(mem.stream));
+            }
+            if let Some(v) = inst.sets() {
+                sets[v.0 as usize] += 1;
+                if code.classes[v.0 as usize] == Class::Mask {
+                    self.masks.entry(v).or_insert((0, Some(at))).0 += 1;
+                }
+            }
+        }
+        for inst in &code.prologue {
+            if let Some(v) = inst.sets() {
+                sets[v.0 as usize] += 1;
+                if code.classes[v.0 as usize] == Class::Mask {
+                    let known = self.masks.entry(v).or_insert((0, None));
+                    *known = (known.0 + 1, None);
+                }
+            }
+        }
+        for (at, &load) in code.insts.iter().enumerate() {
+            let Some((dst, mem)) = loaded(&load) else { continue };
+            let buffer = buffer_of(mem.stream);
+            if sets[dst.0 as usize] == 1 && buffer.is_some() && !written.contains(&buffer) && !written.contains(&None) {
+                let end = end(dst);
+                let uses = SmallVec::new();
+                let candidate = Candidate { load, from: at, uses, end, is_original: true, is_split: false };
+                self.candidates.insert(dst, candidate);
+            }
+        }
+        for (at, inst) in code.insts.iter().enumerate() {
+            for v in inst.uses() {
+                if let Some(c) = self.candidates.get_mut(&v)
+                    && c.uses.last() != Some(&at)
+                {
+                    c.uses.push(at);
+                }
+            }
+        }
+    }
+
+    /// Gives up registers wherever there are too few; `false` if there is nothing to give up somewhere.
+    fn run(&mut self, code: &mut Code, available: usize) -> bool {
+        let mut active: Vec<VReg> = Vec::new();
+        let mut starting: Vec<(usize, VReg)> = self.candidates.iter().map(|(&v, c)| (c.from, v)).collect();
+        starting.sort_unstable_by_key(|&(from, v)| (std::cmp::Reverse(from), v));
+        for at in 0..code.insts.len() {
+            while let Some((_, v)) = starting.pop_if(|s| s.0 <= at) {
+                active.push(v);
+            }
+            active.retain(|v| self.candidates.get(v).is_some_and(|c| c.end > at));
+            while self.pressure[at] > available as i32 {
+                let best = active.iter().filter_map(|&v| Some((self.next_use(v, at)?, v))).max();
+                let Some((_, v)) = best else { return false };
+                let Some(parts) = self.split(code, v, at) else { return false };
+                for part in parts {
+                    let start = self.candidates[&part].from;
+                    if start <= at + 1 {
+                        active.push(part);
+                    } else {
+                        let place = starting.partition_point(|s| s.0 >= start);
+                        starting.insert(place, (start, part));
+                    }
+                }
+                active.retain(|v| self.candidates.get(v).is_some_and(|c| c.end > at));
+            }
+        }
+        true
+    }
+
+    /// The outermost loop around an instruction in which a register is not loaded.
+    fn loop_around(&self, from: usize, at: usize) -> Option<&Span> {
+        self.loops.iter().find(|l| l.holds(at) && !l.holds(from))
+    }
+
+    /// When a register is read next behind an instruction, if it can be loaded again until then. In a loop that it is loaded
+    /// before, what comes before the instruction is read in the next iteration.
+    fn next_use(&self, v: VReg, at: usize) -> Option<usize> {
+        let c = self.candidates.get(&v)?;
+        if c.from >= at {
+            return None;
+        }
+        let mut next = c.uses.iter().copied().find(|&u| u > at);
+        let mut places: SmallVec<[usize; 2]> = SmallVec::new();
+        if let Some(l) = self.loop_around(c.from, at) {
+            let inside = c.uses.iter().copied().find(|&u| l.holds(u));
+            let behind = c.uses.iter().copied().find(|&u| u > l.end);
+            if next.is_none_or(|u| u > l.end)
+                && let Some(first) = inside
+            {
+                next = Some(l.end + first - l.begin);
+            }
+            // A loop that reads it at once and nowhere else gains nothing.
+            if inside.is_some_and(|first| first == l.begin + 1) && next.is_some_and(|u| u <= at + 1) {
+                return None;
+            }
+            places.extend(inside);
+            places.extend(behind);
+        } else {
+            places.extend(next);
+        }
+        let next = next?;
+        (next > at + 1 && places.iter().all(|&place| self.is_loadable(c, place))).then_some(next)
+    }
+
+    /// Does the load of a register give the same before another instruction?
+    fn is_loadable(&self, c: &Candidate, place: usize) -> bool {
+        let Some((_, mem)) = loaded(&c.load) else { return false };
+        let same = self.loops.iter().all(|l| match (l.holds(c.from), l.holds(place)) {
+            (true, false) => false,
+            (false, true) => !l.advances.contains(&mem.stream),
+            _ => true,
+        });
+        let has_mask = match c.load {
+            Inst::LoadMasked { mask, .. } => match self.masks.get(&mask) {
+                Some((1, None)) => true,
+                Some(&(1, Some(set))) => self.loops.iter().all(|l| !l.holds(set) || l.holds(place)),
+                _ => false,
+            },
+            _ => true,
+        };
+        same && has_mask
+    }
+
+    /// Ends a register at an instruction, and loads it again for what reads it later. The registers that take its place.
+    fn split(&mut self, code: &mut Code, v: VReg, at: usize) -> Option<SmallVec<[VReg; 2]>> {
+        let c = self.candidates.get(&v)?;
+        let (load, from, old_end, is_original) = (c.load, c.from, c.end, c.is_original);
+        let (mut kept, mut parts): (SmallVec<[usize; 4]>, [SmallVec<[usize; 4]>; 2]) = Default::default();
+        match self.loop_around(from, at) {
+            Some(l) => {
+                for &u in &c.uses {
+                    match () {
+                        () if u < l.begin => kept.push(u),
+                        () if u < l.end => parts[0].push(u),
+                        () => parts[1].push(u),
+                    }
+                }
+            }
+            None => {
+                for &u in &c.uses {
+                    if u <= at { kept.push(u) } else { parts[0].push(u) }
+                }
+            }
+        }
+        let end = self.end_of(from, &kept);
+        self.shift(from, old_end, -1);
+        self.shift(from, end, 1);
+        self.candidates.insert(v, Candidate { load, from, uses: kept, end, is_original, is_split: true });
+        let mut made = SmallVec::new();
+        for uses in parts {
+            let Some(&first) = uses.first() else { continue };
+            let new = code.fresh(Class::Vector);
+            for &u in &uses {
+                code.insts[u].replace_use(v, new);
+            }
+            let end = self.end_of(first, &uses);
+            // Loaded while what the instruction before it needs is still there.
+            self.shift(first.saturating_sub(1), end, 1);
+            self.candidates.insert(
+                new,
+                Candidate { load: loaded_to(load, new), from: first, uses, end, is_original: false, is_split: true },
+            );
+            made.push(new);
+        }
+        Some(made)
+    }
+
+    /// The last place at which a register is needed that is loaded at one place and read at others.
+    fn end_of(&self, from: usize, uses: &[usize]) -> usize {
+        let last = |&u: &usize| self.loop_around(from, u).map_or(u, |l| l.end);
+        uses.iter().map(last).max().unwrap_or(from)
+    }
+
+    fn shift(&mut self, from: usize, to: usize, by: i32) {
+        for p in &mut self.pressure[from..to.max(from)] {
+            *p += by;
+        }
+    }
+
+    /// Writes the loads into the code: as operands where they are read once.
+    fn finish(self, code: &mut Code) {
+        let mut before: HashMap<usize, SmallVec<[Inst; 2]>, FxBuild> = HashMap::default();
+        let mut unused: Vec<usize> = Vec::new();
+        let mut order: Vec<(&VReg, &Candidate)> = self.candidates.iter().collect();
+        order.sort_unstable_by_key(|(v, _)| **v);
+        for (&v, c) in order {
+            match (c.is_original, &c.uses[..]) {
+                (true, []) => unused.push(c.from),
+                (true, &[only])
+                    if c.is_split && self.is_loadable(c, only) && fold(&mut code.insts[only], v, &c.load) =>
+                {
+                    unused.push(c.from);
+                }
+                (false, &[only]) if fold(&mut code.insts[only], v, &c.load) => {}
+                (false, [_, ..]) => before.entry(c.from).or_default().push(c.load),
+                _ => {}
+            }
+        }
+        let old = std::mem::take(&mut code.insts);
+        for (at, inst) in old.into_iter().enumerate() {
+            code.insts.extend(before.remove(&at).into_iter().flatten());
+            if !unused.contains(&at) {
+                code.insts.push(inst);
+            }
+        }
+    }
+}
+
+/// The loops of the code, outer before inner.
+fn spans(code: &Code) -> Vec<Span> {
+    let mut loops: Vec<Span> = Vec::new();
+    let mut open: SmallVec<[usize; 4]> = SmallVec::new();
+    for (at, inst) in code.insts.iter().enumerate() {
+        match *inst {
+            Inst::Begin { l, .. } => {
+                let advances = (0u32..).map(StreamId).zip(&code.streams);
+                let advances = advances.filter(|(_, s)| s.steps.iter().any(|&(m, _)| m == l)).map(|(id, _)| id);
+                open.push(loops.len());
+                loops.push(Span { begin: at, end: code.insts.len(), advances: advances.collect() });
+            }
+            Inst::End { .. } => {
+                if let Some(l) = open.pop() {
+                    loops[l].end = at;
+                }
+            }
+            _ => {}
+        }
+    }
+    loops
+}
+
+/// What a load sets, and from where.
+fn loaded(inst: &Inst) -> Option<(VReg, Mem)> {
+    match *inst {
+        Inst::Load { dst, mem, .. }
+        | Inst::LoadNarrow { dst, mem, .. }
+        | Inst::LoadMasked { dst, mem, .. }
+        | Inst::LoadAll { dst, mem, .. } => Some((dst, mem)),
+        _ => None,
+    }
+}
+
+/// The load, to another register.
+fn loaded_to(load: Inst, to: VReg) -> Inst {
+    match load {
+        Inst::Load { mem, elem, width, .. } => Inst::Load { dst: to, mem, elem, width },
+        Inst::LoadNarrow { mem, memory, width, .. } => Inst::LoadNarrow { dst: to, mem, memory, width },
+        Inst::LoadMasked { mask, mem, elem, width, .. } => Inst::LoadMasked { dst: to, mask, mem, elem, width },
+        Inst::LoadAll { mem, elem, width, .. } => Inst::LoadAll { dst: to, mem, elem, width },
+        other => other,
+    }
+}
+
+/// Makes the load of a factor part of a multiply-add; `false` if it cannot be.
+fn fold(inst: &mut Inst, v: VReg, load: &Inst) -> bool {
+    let Inst::Load { mem, elem: loads, width: as_wide, .. } = *load else { return false };
+    let Inst::Fma { acc, a, b, elem, width } = *inst else { return false };
+    let other = match (a == v, b == v) {
+        (true, false) => b,
+        (false, true) => a,
+        _ => return false,
+    };
+    // An operand of 64 bits would be read as 128.
+    let fits = acc != v && (loads, as_wide) == (elem, width) && width != Width::Half;
+    if fits {
+        *inst = Inst::FmaMem { acc, a: other, b: mem, elem, width };
+    }
+    fits
+}
