@@ -4,15 +4,21 @@
     cargo build --release
     python3 benches/ablation.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 5] [--trials 64]
 
-Runs `tvmr tune` for workloads x settings x seeds, each in a database of its own, and reads the trials in their order. Times are relative to the best that any run of the workload found, as medians over seeds: 1.00
+Runs `tvmr tune` for workloads x settings x seeds, each in a database of its own, and reads the trials in their order, and
+when each was announced. Times are relative to the best that any run of the workload found, as medians over seeds: 1.00
 is as fast as that, 1.50 half as long again. Runs of the settings alternate, so that a machine that is busy for a while
-is so for all of them.
+is so for all of them. Seconds count from the start of the process.
 """
 
 import argparse
+import json
 import math
+import re
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 
 import runs
 
@@ -23,16 +29,36 @@ SETTINGS = {
     "neither": ["--strategy", "evolutionary", "--no-seeds", "--no-cost-model"],
     "random": ["--strategy", "random"],
 }
+# After which the best is shown, beside numbers of trials.
+SECONDS = [0.15, 0.25, 0.5, 1]
 WORKLOADS = [
     "matmul", "matmul_512", "matmul_odd", "batch_matmul", "conv2d_nchw", "depthwise_conv2d", "gemv", "softmax",
     "layer_norm", "row_sum",
 ]
 
 
+ANNOUNCED = re.compile(r"trial (\d+) of ")
+
+
+def tune(binary, workload, work_dir, *options):
+    """The document of `tvmr tune`, and by trial the seconds after which it was announced."""
+    command = [binary, "tune", runs.program(workload), "--work-dir", work_dir, "--format", "json", "-v", *options]
+    start, announced = time.monotonic(), {}
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if found := ANNOUNCED.search(line):
+                announced[int(found[1])] = time.monotonic() - start
+        document = process.stdout.read()
+    if process.returncode != 0:
+        sys.exit(f"tvmr tune {workload}: exit code {process.returncode}")
+    return json.loads(document), announced
+
+
 def run(binary, workload, setting, seed, trials, extra):
-    """The seconds of each trial in order (none for failures), and what the run says of itself."""
+    """Of each trial in order its seconds (none for failures) and when it was announced; and what the run says of itself."""
     with tempfile.TemporaryDirectory() as work_dir:
-        document = runs.tvmr_tune(binary, workload, work_dir, "--trials", trials, "--seed", seed, *SETTINGS[setting], *extra)
+        options = ["--trials", trials, "--seed", seed, *SETTINGS[setting], *extra]
+        document, announced = tune(binary, workload, work_dir, *options)
         times = []
         for _, run_secs, context in runs.trials(work_dir):
             # Times are by comparison with the best of their moment. Should that have been disturbed, they are too good
@@ -40,18 +66,22 @@ def run(binary, workload, setting, seed, trials, extra):
             secs = max(run_secs[0], min(context["batch_secs"])) if run_secs else None
             times.append((context["trial"], secs))
     # Lines are in the order in which results were checked.
-    return [secs for _, secs in sorted(times, key=lambda t: t[0])], document
+    return [(secs, announced.get(trial, math.inf)) for trial, secs in sorted(times, key=lambda t: t[0])], document
 
 
 def best_after(times, n):
     """The best of the first `n` trials."""
-    right = [t for t in times[:n] if t is not None]
-    return min(right) if right else math.inf
+    return min((t for t, _ in times[:n] if t is not None), default=math.inf)
+
+
+def best_at(times, seconds):
+    """The best of the trials that were announced by then."""
+    return min((t for t, when in times if t is not None and when <= seconds), default=math.inf)
 
 
 def first_within(times, limit):
     """The number of trials until one is as fast as the limit."""
-    return next((i + 1 for i, t in enumerate(times) if t is not None and t <= limit), math.inf)
+    return next((i + 1 for i, (t, _) in enumerate(times) if t is not None and t <= limit), math.inf)
 
 
 def cell(value, digits=2):
@@ -69,9 +99,11 @@ def main():
     args = parser.parse_args()
     settings, extra = args.settings.split(","), args.extra.split()
     points = [n for n in (8, 16, 32, 64, 128, 256) if n <= args.trials]
-    print("| workload | search | " + " | ".join(f"{n} trials" for n in points) + " | within 5 % after | seconds | of them searching |")
-    print("| --- | --- |" + " --- |" * (len(points) + 3))
-    overall = {s: {n: [] for n in points} for s in settings}
+    columns = [f"{n} trials" for n in points] + [f"{s} s" for s in SECONDS]
+    measures = [lambda t, n=n: best_after(t, n) for n in points] + [lambda t, s=s: best_at(t, s) for s in SECONDS]
+    print("| workload | search | " + " | ".join(columns) + " | within 5 % after | seconds | of them searching |")
+    print("| --- | --- |" + " --- |" * (len(columns) + 3))
+    overall = {s: [] for s in settings}
     for workload in args.workloads.split(","):
         found = {s: [] for s in settings}
         for seed in range(args.seeds):
@@ -79,19 +111,19 @@ def main():
                 found[setting].append(run(args.tvmr, workload, setting, seed, args.trials, extra))
         best = min(best_after(times, args.trials) for all_runs in found.values() for times, _ in all_runs)
         if math.isinf(best):
-            print(f"| {workload} | nothing to choose from |" + " |" * (len(points) + 3), flush=True)
+            print(f"| {workload} | nothing to choose from |" + " |" * (len(columns) + 3), flush=True)
             continue
         for setting in settings:
-            medians = [statistics.median(best_after(t, n) / best for t, _ in found[setting]) for n in points]
-            for n, m in zip(points, medians):
-                overall[setting][n].append(m)
+            medians = [statistics.median(measure(t) / best for t, _ in found[setting]) for measure in measures]
+            overall[setting].append(medians)
             within = statistics.median(first_within(t, best * 1.05) for t, _ in found[setting])
             seconds = statistics.median(s["elapsed_s"] for _, s in found[setting])
             share = statistics.median(s["breakdown_s"]["search"] / s["elapsed_s"] for _, s in found[setting])
             print(f"| {workload} | {setting} | " + " | ".join(map(cell, medians))
                   + f" | {cell(within, 0)} | {seconds:.2f} | {share:.0%} |", flush=True)
     for setting in settings:
-        means = [statistics.geometric_mean(overall[setting][n]) if not any(map(math.isinf, overall[setting][n])) else math.inf for n in points]
+        mean = lambda ratios: math.inf if any(map(math.isinf, ratios)) else statistics.geometric_mean(ratios)
+        means = [mean(ratios) for ratios in zip(*overall[setting])]
         print(f"| all, geometric mean | {setting} | " + " | ".join(map(cell, means)) + " | | | |")
 
 

@@ -2,11 +2,12 @@
 """Does evolutionary search find better programs than random search does in as many trials?
 
     cargo build --release
-    python3 benches/strategies.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 5] [--trials 16]
+    python3 benches/strategies.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 5] [--trials 4,8,16,32]
                                    [--options="--space tvm"]
 
-Tunes with both, on one thread, and benchmarks what they found in turns. Printed are the medians over the seeds, and their
-ratio: above 1, evolutionary search is ahead. Where both find equal programs for every seed, there is nothing to compare.
+Tunes with both, on one thread, each time anew with each number of trials, and benchmarks what they found in turns. Printed is
+for each number of trials the ratio of the medians over the seeds, and of these the geometric mean: above 1, evolutionary
+search is ahead. Where both find equal programs for every seed, there is nothing to compare.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import tempfile
 import runs
 
 STRATEGIES = ["evolutionary", "random"]
+# What less than this much apart is within what benchmarks repeat.
+TIE = 0.005
 
 
 def compare(binary, workload, seed, trials, rounds, further):
@@ -37,22 +40,27 @@ def main():
     parser.add_argument("--tvmr", default=runs.BINARY)
     parser.add_argument("--workloads", default=",".join(runs.TUNED))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--trials", type=int, default=16)
+    parser.add_argument("--trials", default="4,8,16,32", help="numbers of trials, separated by commas")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--options", default="", help="further options of tune, as one word: --options='--space tvm'")
     args = parser.parse_args()
-    print(f"{'workload':<18} {'evolutionary':>12} {'random':>10}  ratio  the same program", flush=True)
-    ahead = []
+    budgets = [int(n) for n in args.trials.split(",")]
+    print(f"{'workload':<18}" + "".join(f"{n:>8}" for n in budgets) + "    mean  the same program", flush=True)
+    means = []
     for workload in args.workloads.split(","):
-        found = [compare(args.tvmr, workload, seed, args.trials, args.rounds, args.options.split())
-                 for seed in range(args.seeds)]
-        ours, random = (statistics.median(f[i] for f in found) for i in (0, 1))
-        same = sum(f[2] for f in found)
-        if same < len(found):
-            ahead.append(random / ours)
-        print(f"{workload:<18} {ours:12.2f} {random:10.2f}  {random / ours:5.3f}  {same} of {len(found)}", flush=True)
-    n_ahead = sum(r > 1 for r in ahead)
-    print(f"ahead in {n_ahead} of {len(ahead)} with different programs; geometric mean {runs.geometric_mean(ahead):.3f}")
+        ratios, same, n_found = [], 0, 0
+        for trials in budgets:
+            found = [compare(args.tvmr, workload, seed, trials, args.rounds, args.options.split())
+                     for seed in range(args.seeds)]
+            ours, random = (statistics.median(f[i] for f in found) for i in (0, 1))
+            ratios.append(random / ours)
+            same += sum(f[2] for f in found)
+            n_found += len(found)
+        means.append(runs.geometric_mean(ratios))
+        cells = "".join(f"{r:8.3f}" for r in ratios)
+        print(f"{workload:<18}{cells}{means[-1]:8.3f}  {same} of {n_found}", flush=True)
+    ahead, behind = sum(m > 1 + TIE for m in means), sum(m < 1 - TIE for m in means)
+    print(f"ahead in {ahead} of {len(means)}, behind in {behind}; geometric mean {runs.geometric_mean(means):.3f}")
 
 
 if __name__ == "__main__":
