@@ -367,3 +367,175 @@ fn fold(inst: &mut Inst, v: VReg, load: &Inst) -> bool {
     }
     fits
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::assign::{Registers, assign};
+    use super::super::code::{Elem, LoopId, Stream};
+    use super::*;
+    use crate::codegen::testing::{below, rng};
+    use crate::ir::DType;
+    use crate::loopir::{Access, ExprId, Kernel};
+    use rand_chacha::ChaCha8Rng;
+
+    const SUMS: u32 = 3;
+    const ELEM: (Elem, Width) = (Elem::F32, Width::Z);
+
+    /// Random code: sums of products of what is loaded, in loops and around them.
+    struct Writer {
+        rng: ChaCha8Rng,
+        code: Code,
+        /// Loaded in this loop or one around it.
+        known: Vec<VReg>,
+        extents: Vec<i64>,
+    }
+
+    impl Writer {
+        fn body(&mut self, depth: usize) {
+            let n_known = self.known.len();
+            for _ in 0..4 + below(&mut self.rng, 14) {
+                match below(&mut self.rng, 8) {
+                    0 if depth < 2 => {
+                        let l = LoopId(self.extents.len() as u32);
+                        let extent = 1 + below(&mut self.rng, 3) as i64;
+                        self.extents.push(extent);
+                        for stream in &mut self.code.streams {
+                            if below(&mut self.rng, 2) == 0 {
+                                stream.steps.push((l, 64 * (1 + below(&mut self.rng, 3) as i64)));
+                            }
+                        }
+                        self.code.insts.push(Inst::Begin { l, extent });
+                        self.body(depth + 1);
+                        self.code.insts.push(Inst::End { l });
+                    }
+                    0..=3 => {
+                        let (dst, (elem, width)) = (self.code.fresh(Class::Vector), ELEM);
+                        let stream = StreamId(below(&mut self.rng, self.code.streams.len()) as u32);
+                        let mem = Mem { stream, disp: 64 * below(&mut self.rng, 4) as i32 };
+                        let load = if below(&mut self.rng, 3) == 0 {
+                            Inst::LoadAll { dst, mem, elem, width }
+                        } else {
+                            Inst::Load { dst, mem, elem, width }
+                        };
+                        self.code.insts.push(load);
+                        self.known.push(dst);
+                    }
+                    _ if self.known.is_empty() => {}
+                    _ => {
+                        let (a, b) = (self.a_known(), self.a_known());
+                        let acc = VReg(below(&mut self.rng, SUMS as usize) as u32);
+                        self.code.insts.push(Inst::Fma { acc, a, b, elem: ELEM.0, width: ELEM.1 });
+                    }
+                }
+            }
+            self.known.truncate(n_known);
+        }
+
+        fn a_known(&mut self) -> VReg {
+            self.known[below(&mut self.rng, self.known.len())]
+        }
+    }
+
+    fn mixed(parts: [u64; 3]) -> u64 {
+        parts.iter().fold(0, |h, &p| (h ^ p).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
+    }
+
+    /// What the sums come to where every place in memory holds another number.
+    fn evaluated(code: &Code) -> Vec<u64> {
+        fn run(code: &Code, insts: &[Inst], pointers: &mut [i64], registers: &mut HashMap<VReg, u64>) {
+            let mut at = 0;
+            while at < insts.len() {
+                let in_memory = |m: Mem, p: &[i64]| {
+                    mixed([1, u64::from(m.stream.0), (p[m.stream.0 as usize] + i64::from(m.disp)) as u64])
+                };
+                match insts[at] {
+                    Inst::Begin { l, extent } => {
+                        let end = at + insts[at..].iter().position(|i| *i == Inst::End { l }).expect("an end");
+                        let before = pointers.to_vec();
+                        for _ in 0..extent {
+                            run(code, &insts[at + 1..end], pointers, registers);
+                            for (p, s) in pointers.iter_mut().zip(&code.streams) {
+                                *p += s.steps.iter().filter(|(m, _)| *m == l).map(|&(_, step)| step).sum::<i64>();
+                            }
+                        }
+                        pointers.copy_from_slice(&before);
+                        at = end;
+                    }
+                    Inst::Load { dst, mem, .. } => drop(registers.insert(dst, in_memory(mem, pointers))),
+                    Inst::LoadAll { dst, mem, .. } => drop(registers.insert(dst, !in_memory(mem, pointers))),
+                    Inst::Fma { acc, a, b, .. } => {
+                        let product = registers[&a].wrapping_add(registers[&b]);
+                        registers.insert(acc, mixed([2, registers[&acc], product]));
+                    }
+                    Inst::FmaMem { acc, a, b, .. } => {
+                        let product = registers[&a].wrapping_add(in_memory(b, pointers));
+                        registers.insert(acc, mixed([2, registers[&acc], product]));
+                    }
+                    other => panic!("{other:?}"),
+                }
+                at += 1;
+            }
+        }
+        let mut registers: HashMap<VReg, u64> = (0..SUMS).map(|v| (VReg(v), u64::from(v))).collect();
+        run(code, &code.insts, &mut vec![0; code.streams.len()], &mut registers);
+        (0..SUMS).map(|v| registers[&VReg(v)]).collect()
+    }
+
+    #[test]
+    fn what_is_loaded_again_is_the_same() {
+        let mut kernel = Kernel::new("f");
+        let index: ExprId = kernel.arena.index(0);
+        let buffer = kernel.add_param("x", DType::Float32, 1, Access::In);
+        let args: Vec<RegionArg> = (0..3).map(|_| RegionArg::Address { buffer, index }).collect();
+        let (mut relieved, mut folded) = (0, 0);
+        for seed in 0..1000 {
+            let mut code = Code::default();
+            for _ in 0..SUMS {
+                let dst = code.fresh(Class::Vector);
+                code.prologue.push(Inst::Arg { dst, slot: 0, elem: Elem::F32 });
+            }
+            code.streams = (0..3).map(|slot| Stream { slot, steps: SmallVec::new() }).collect();
+            let mut writer = Writer { rng: rng(seed), code, known: Vec::new(), extents: Vec::new() };
+            writer.body(0);
+            let before = writer.code;
+            for vectors in [5, 6, 8] {
+                let registers = Registers { vectors, masks: 0 };
+                let mut code = before.clone();
+                if assign(&mut code.clone(), registers).is_some() || !reload(&mut code, &args, usize::from(vectors)) {
+                    continue;
+                }
+                assert_eq!(
+                    evaluated(&code),
+                    evaluated(&before),
+                    "{seed} {vectors}\n{:#?}\n{:#?}",
+                    before.insts,
+                    code.insts
+                );
+                assert!(assign(&mut code.clone(), registers).is_some(), "{seed} {vectors}: too many registers");
+                relieved += 1;
+                folded += usize::from(code.insts.iter().any(|i| matches!(i, Inst::FmaMem { .. })));
+            }
+        }
+        assert!(relieved > 300 && folded > 150, "{relieved} {folded}");
+    }
+
+    #[test]
+    fn what_the_region_writes_stays_in_registers() {
+        let mut kernel = Kernel::new("f");
+        let index: ExprId = kernel.arena.index(0);
+        let buffer = kernel.add_param("x", DType::Float32, 1, Access::In);
+        let args = [RegionArg::Address { buffer, index }];
+        let (mut code, (elem, width)) = (Code::default(), ELEM);
+        code.streams = vec![Stream { slot: 0, steps: SmallVec::new() }];
+        let mem = |n: i32| Mem { stream: StreamId(0), disp: 64 * n };
+        let loaded: Vec<VReg> = (0..6).map(|_| code.fresh(Class::Vector)).collect();
+        for (n, &dst) in (0..).zip(&loaded) {
+            code.insts.push(Inst::Load { dst, mem: mem(n), elem, width });
+        }
+        for (n, &src) in (0..).zip(&loaded) {
+            code.insts.push(Inst::Store { src, mem: mem(n + 1), elem, width });
+        }
+        assert!(!reload(&mut code.clone(), &args, 4));
+        assert!(reload(&mut code, &args, 6));
+    }
+}
