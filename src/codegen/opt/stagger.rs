@@ -18,6 +18,9 @@
 //! A nest of functions waits for arithmetic, one that scales what they gave for loads and stores: together they wait for
 //! neither alone, and what the last nest needs of the whole row is there long before. (Software pipelining, of nests.)
 //!
+//! The same goes for sums of a few rows at a time, such as those of layer normalisation, where the last nest needs them all
+//! at once: their rows are summed in one loop.
+//!
 //! Both nests may be inside of loops over the same few rows. What the last nest reads must be of its own row, or scalars that
 //! it reads before its innermost loop and that the other nest writes behind its own one: those of the next row are not there
 //! yet.
@@ -33,6 +36,10 @@ use crate::loopir::{Affine, BufferId, Expr, ExprId, For, Iterations, Kernel, Loo
 const LEAST_ROWS: i64 = 4;
 /// Iterations of one innermost loop for one of the other, at most.
 const MOST_AT_ONCE: i64 = 4;
+/// Rows that are computed in the same loop, at most.
+const MOST_ROWS: i64 = 4;
+/// Bytes of two rows, or some, that stay in the nearest cache together.
+const NEAR: i64 = 24 << 10;
 /// Vector registers of a machine that has enough for both nests.
 const LEAST_REGISTERS: usize = 32;
 
@@ -70,6 +77,8 @@ struct Row {
     head: Vec<StmtId>,
     first: Nest,
     last: Nest,
+    /// Are several rows computed in the same loop?
+    is_jammed: bool,
 }
 
 /// The statements that take the place of a loop over rows.
@@ -78,8 +87,9 @@ fn staggered(kernel: &mut Kernel, rows: &For, machine: &Machine) -> Option<Vec<S
     if rows.kind != LoopKind::Serial || rows.iterations != Iterations::Independent || n < LEAST_ROWS {
         return None;
     }
-    let row = Row::of(kernel, kernel.stmts.list(rows.body))?;
-    if !row.pays(kernel, machine) || !row.may_wait(kernel, rows.var) {
+    let list = kernel.stmts.list(rows.body).to_vec();
+    let row = Row::of(kernel, &list)?;
+    if !row.pays(kernel, rows.var, machine) || !row.may_wait(kernel, rows.var) {
         return None;
     }
     let zero = kernel.arena.index(0);
@@ -104,6 +114,57 @@ impl Nest {
         if self.outer.is_some() { 1 } else { self.before.len() + 1 + self.behind.len() }
     }
 
+    /// The nest with all of its few rows in each iteration of the innermost loop.
+    fn jammed(&self, kernel: &mut Kernel) -> Option<Nest> {
+        let outer = self.outer?;
+        let n = kernel.arena.as_int(outer.extent).filter(|&n| n <= MOST_ROWS)?;
+        if !self.has_rows_apart(kernel, outer.var) {
+            return None;
+        }
+        let (var, counter) = kernel.arena.new_index(kernel.arena.var(self.inner.var).name);
+        let body = kernel.stmts.list(self.inner.body).to_vec();
+        let (mut before, mut inside, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+        for r in 0..n {
+            let place = kernel.arena.index(r);
+            let mut row = Substitution::of(outer.var, place);
+            row.set(self.inner.var, counter);
+            let all = self.stmts(&body).collect::<Vec<_>>();
+            own_registers(kernel, &all, &mut row);
+            for (stmts, copies) in [(&self.before, &mut before), (&body, &mut inside), (&self.behind, &mut behind)] {
+                copies.extend(copied(kernel, stmts, &mut row));
+            }
+        }
+        let inner = For { var, body: kernel.stmts.body(&inside), ..self.inner };
+        Some(Nest { outer: None, before, inner, behind })
+    }
+
+    /// Does each row write elements of its own? Scratch that each row writes anew would be shared by all.
+    fn has_rows_apart(&self, kernel: &Kernel, row: VarId) -> bool {
+        let body = kernel.stmts.list(self.inner.body);
+        let outside: Vec<StmtId> = self.stmts(&[]).collect();
+        let extent = kernel.arena.as_int(self.inner.extent);
+        let mut written = Vec::new();
+        let mut named = Vec::new();
+        for s in self.stmts(body) {
+            match kernel.stmts.get(s) {
+                Stmt::Store { buffer, .. } if !written.contains(&buffer) => written.push(buffer),
+                Stmt::Let { var, .. } => named.push(var),
+                _ => {}
+            }
+        }
+        let is_named = |p: Place| matches!(p, Place::Var(v) if named.contains(&v));
+        written.into_iter().all(|buffer| {
+            let mut range = Range::default();
+            accesses(kernel, &outside, buffer, &mut |at, _| range.note(kernel, row, &at, &[], &is_named));
+            let around = [(self.inner.var, extent)];
+            accesses(kernel, body, buffer, &mut |at, _| range.note(kernel, row, &at, &around, &is_named));
+            match range {
+                Range::Between { base, low, high } => base.coefficient_of(&kernel.arena, row).abs() > high - low,
+                Range::Empty | Range::Unknown => false,
+            }
+        })
+    }
+
     /// Its statements inside of the loop over rows.
     fn stmts<'a>(&'a self, inner: &'a [StmtId]) -> impl Iterator<Item = StmtId> + 'a {
         self.before.iter().chain(inner).chain(&self.behind).copied()
@@ -118,8 +179,12 @@ fn is_plain(l: &For) -> bool {
     l.kind == LoopKind::Serial && l.iterations != Iterations::Unknown
 }
 
+fn is_straight(kernel: &Kernel, s: StmtId) -> bool {
+    matches!(kernel.stmts.get(s), Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. })
+}
+
 impl Row {
-    fn of(kernel: &Kernel, list: &[StmtId]) -> Option<Row> {
+    fn of(kernel: &mut Kernel, list: &[StmtId]) -> Option<Row> {
         let (&end, rest) = list.split_last()?;
         let other = rest.iter().rposition(|&s| is_loop(kernel, s))?;
         let Stmt::For(last) = kernel.stmts.get(end) else { return None };
@@ -129,14 +194,24 @@ impl Row {
             let last = Row::nest(kernel, &[end], true)?;
             let extent = |nest: &Nest| nest.outer.and_then(|l| kernel.arena.as_int(l.extent));
             let is_same = extent(&first).is_some() && extent(&first) == extent(&last);
-            return is_same.then(|| Row { head: rest[..other].to_vec(), first, last });
+            return is_same.then(|| Row { head: rest[..other].to_vec(), first, last, is_jammed: false });
         }
         let is_name = |s: &&StmtId| matches!(kernel.stmts.get(**s), Stmt::Let { .. });
         let n_names = rest[other + 1..].iter().rev().take_while(is_name).count();
         let (rest, _) = rest.split_at(rest.len() - n_names);
-        let first = Row::nest(kernel, &rest[other..], false)?;
         let last = Row::nest(kernel, &list[rest.len()..], false)?;
-        Some(Row { head: rest[..other].to_vec(), first, last })
+        let flat = Row::nest(kernel, &rest[other..], false);
+        let is_jammed = flat.is_none();
+        let first = match flat {
+            Some(nest) => nest,
+            None => {
+                let (nest, behind) = rest[other..].split_first()?;
+                let mut nest = Row::nest(kernel, &[*nest], true)?.jammed(kernel)?;
+                nest.behind.extend(behind);
+                behind.iter().all(|&s| is_straight(kernel, s)).then_some(nest)?
+            }
+        };
+        Some(Row { head: rest[..other].to_vec(), first, last, is_jammed })
     }
 
     /// The nest that statements are, if they have one innermost loop.
@@ -150,16 +225,14 @@ impl Row {
         }
         let at = list.iter().position(|&s| is_loop(kernel, s))?;
         let Stmt::For(inner) = kernel.stmts.get(list[at]) else { return None };
-        let is_straight =
-            |&s: &StmtId| matches!(kernel.stmts.get(s), Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. });
         let (before, behind) = (list[..at].to_vec(), list[at + 1..].to_vec());
         let body = kernel.stmts.list(inner.body);
-        let is_flat = before.iter().chain(&behind).chain(body).all(is_straight);
+        let is_flat = before.iter().chain(&behind).chain(body).all(|&s| is_straight(kernel, s));
         (is_flat && is_plain(&inner)).then_some(Nest { outer: None, before, inner, behind })
     }
 
-    /// Does the first nest compute functions, the last one none, and have both the same elements?
-    fn pays(&self, kernel: &Kernel, machine: &Machine) -> bool {
+    /// Have both nests the same elements, and does one compute and the other one store?
+    fn pays(&self, kernel: &Kernel, row: VarId, machine: &Machine) -> bool {
         let arena = &kernel.arena;
         let functions = |nest: &Nest| {
             let mut found = false;
@@ -177,7 +250,23 @@ impl Row {
         let stores = |nest: &Nest| {
             kernel.stmts.list(nest.inner.body).iter().any(|&s| matches!(kernel.stmts.get(s), Stmt::Store { .. }))
         };
-        functions(&self.first) && !functions(&self.last) && stores(&self.last) && self.at_once(kernel).is_some()
+        // Sums of one row would be waited for as long as before.
+        let computes = functions(&self.first) || self.is_jammed && !stores(&self.first) && self.reads_near(kernel, row);
+        computes && !functions(&self.last) && stores(&self.last) && self.at_once(kernel).is_some()
+    }
+
+    /// Does the last nest read what the first one read, and that is in the nearest cache still, as are the next rows?
+    fn reads_near(&self, kernel: &Kernel, row: VarId) -> bool {
+        let inside = |nest: &Nest| kernel.stmts.list(nest.inner.body).to_vec();
+        let (first, last) = (inside(&self.first), inside(&self.last));
+        let (mut bytes, mut shares) = (0, false);
+        for (b, buffer) in kernel.buffers() {
+            let mut step = 0;
+            accesses(kernel, &last, b, &mut |at, _| step = step.max(at.index.coefficient_of(&kernel.arena, row)));
+            accesses(kernel, &first, b, &mut |_, _| shares |= step > 0);
+            bytes += step.saturating_mul(buffer.dtype.bytes() as i64);
+        }
+        shares && bytes.saturating_mul(2) <= NEAR
     }
 
     /// Iterations of the innermost loop that both have, and how many each does in one of them.
@@ -289,6 +378,21 @@ impl Row {
         self.head.iter().copied().chain(first).collect()
     }
 
+    /// Do the sums of several rows fit the registers together with what all rows are scaled by, three operands at a time?
+    fn fits_jammed(&self, kernel: &Kernel, both: &[StmtId], machine: &Machine) -> bool {
+        let registers = |bytes: usize| bytes.div_ceil(machine.vector_bytes);
+        let (mut sums, mut widest) = (Vec::new(), 0);
+        for &s in both {
+            match kernel.stmts.get(s) {
+                Stmt::Set { local, .. } if !sums.contains(&local) => sums.push(local),
+                Stmt::Store { value, .. } => widest = widest.max(registers(kernel.arena.ty(value).bytes())),
+                _ => {}
+            }
+        }
+        let kept: usize = sums.iter().map(|&l| registers(kernel.arena.local(l).ty.bytes())).sum();
+        kept + self.last.before.len() + 3 * widest + SPARE <= machine.registers
+    }
+
     /// The first nest, which is a row ahead already, and the last one as one nest.
     fn beside(
         &self,
@@ -316,7 +420,7 @@ impl Row {
         let (var, counter) = kernel.arena.new_index(kernel.arena.var(first.inner.var).name);
         let mut both = fuse::iterations(kernel, &first.inner, counter, ahead);
         both.extend(fuse::iterations(kernel, &last, counter, waiting));
-        if !fuse::fit(kernel, &both, machine) {
+        if !fuse::fit(kernel, &both, machine) || self.is_jammed && !self.fits_jammed(kernel, &both, machine) {
             return None;
         }
         let reduces = [&first.inner, &last].iter().any(|l| l.iterations == Iterations::Reduction);
@@ -334,6 +438,9 @@ impl Row {
         })
     }
 }
+
+/// Vector registers that stay free beside the sums of several rows and what is kept for their elements.
+const SPARE: usize = 4;
 
 /// Elements that a row touches.
 #[derive(Default)]
@@ -401,30 +508,38 @@ fn parts(kernel: &mut Kernel, nest: &Nest) -> Vec<StmtId> {
 
 /// A copy of statements for one row, if asked for with registers of their own: those of different regions must not be the
 /// same.
-fn copy(kernel: &mut Kernel, stmts: &[StmtId], row: VarId, at: ExprId, own_registers: bool) -> Vec<StmtId> {
+fn copy(kernel: &mut Kernel, stmts: &[StmtId], row: VarId, at: ExprId, with_registers: bool) -> Vec<StmtId> {
     let mut substitution = Substitution::of(row, at);
-    if own_registers {
-        let body = kernel.stmts.body(stmts);
-        let mut set = Vec::new();
-        kernel.for_each_stmt(body, &mut |_, stmt| {
-            if let Stmt::Set { local, .. } = stmt
-                && !set.contains(&local)
-            {
-                set.push(local);
-            }
-        });
-        for local in set {
-            let like = kernel.arena.local(local);
-            let (name, ty) = (like.name, like.ty);
-            let own = kernel.arena.new_local(name, ty);
-            substitution.set_local(local, own);
-        }
+    if with_registers {
+        own_registers(kernel, stmts, &mut substitution);
     }
-    stmts
-        .iter()
-        .map(|&s| {
-            let copy = substitution.copy_stmt(kernel, kernel.stmts.get(s));
-            kernel.stmts.push(copy)
-        })
-        .collect()
+    copied(kernel, stmts, &mut substitution)
+}
+
+/// Gives copies of statements registers of their own for those that are set.
+fn own_registers(kernel: &mut Kernel, stmts: &[StmtId], substitution: &mut Substitution) {
+    let body = kernel.stmts.body(stmts);
+    let mut set = Vec::new();
+    kernel.for_each_stmt(body, &mut |_, stmt| {
+        if let Stmt::Set { local, .. } = stmt
+            && !set.contains(&local)
+        {
+            set.push(local);
+        }
+    });
+    for local in set {
+        let like = kernel.arena.local(local);
+        let (name, ty) = (like.name, like.ty);
+        let own = kernel.arena.new_local(name, ty);
+        substitution.set_local(local, own);
+    }
+}
+
+/// Copies of statements, one after the other.
+fn copied(kernel: &mut Kernel, stmts: &[StmtId], substitution: &mut Substitution) -> Vec<StmtId> {
+    let copy = |&s: &StmtId| {
+        let copy = substitution.copy_stmt(kernel, kernel.stmts.get(s));
+        kernel.stmts.push(copy)
+    };
+    stmts.iter().map(copy).collect()
 }

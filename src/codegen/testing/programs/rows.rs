@@ -67,6 +67,9 @@ impl Generator {
             2 => format!("max({made}, X[{at}])"),
             _ => format!("{made} / (S[{read}] * S[{read}] + {dtype}(1.0))"),
         };
+        if at_once > 1 && self.chance(3) {
+            return self.summed_rows(dtype, n, at_once, m + apart);
+        }
         let extra = match below(&mut self.rng, 8) {
             0 if read == sum => format!(" S[{sum}] = W[i]"),
             1 => format!(" V[i * {at_once} + r] = S[{sum}]"),
@@ -92,6 +95,53 @@ impl Generator {
             at_once * m,
             rows + 6,
             rows + 6
+        );
+        let program = self.sums(text, dtype, m);
+        Program { strict: program.fast, specials: false, ..program }
+    }
+}
+
+impl Generator {
+    /// Sums of some rows, then all of them scaled, some columns at a time.
+    fn summed_rows(&mut self, dtype: &str, n: usize, at_once: usize, row: usize) -> Program {
+        let (width, sk) = (self.pick(&[8, 16, 32]), self.pick(&["reduction", "reduction vector"]));
+        let columns = (row / width).max(1);
+        let m = columns * width;
+        let row = row.max(m);
+        let at = format!("(i * {at_once} + r) * {row} + j");
+        let beside = format!("(i * {at_once} + r) * {row} + k * {width} + l");
+        // The numbers of one row may be read for another one, or be of all rows.
+        let place = self.pick(&["r", "r", "i * {n} + r", "r * 3"]).replace("{n}", &at_once.to_string());
+        let read = if self.chance(4) { format!("{at_once} - 1 - r") } else { place.clone() };
+        let read = if place == "r" { read } else { place.clone() };
+        let sums = below(&mut self.rng, 2) + 1;
+        let sum = |name: &str, term: &str| {
+            format!(
+                "for r in {at_once} independent {{ {name}[{place}] = {dtype}(0.0) for j in {m} {sk} {{ {name}[{place}] = {name}[{place}] + {term} }} }}"
+            )
+        };
+        let x = format!("X[{at}]");
+        let other = self.pick(&["{x} * {x}", "Y[{at}]", "max({x}, {x})"]).replace("{x}", &x).replace("{at}", &at);
+        let mut body = sum("S", &x);
+        if sums > 1 {
+            body = format!("{body}\n    {}", sum("M", &other));
+        }
+        let scale = if sums > 1 { format!("S[{read}] + M[{read}]") } else { format!("S[{read}]") };
+        let value = self.pick(&["(X[{at}] - {s}) * W[i]", "X[{at}] * {s} + Y[{at}]", "max(X[{at}], {s})"]);
+        let value = value.replace("{at}", &beside).replace("{s}", &format!("({scale})"));
+        let text = format!(
+            "kernel @rows(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}]) {{
+  scratch M: {dtype}[{rows}]
+  scratch S: {dtype}[{rows}]
+  scratch T: {dtype}[1]
+  for i in {n} independent {{
+    {body}
+    for k in {columns} independent {{ for r in {at_once} independent {{ for l in {width} independent vector {{ Y[{beside}] = {value} }} }} }}
+  }}
+}}
+",
+            l = n * at_once * row,
+            rows = n * at_once + 6
         );
         let program = self.sums(text, dtype, m);
         Program { strict: program.fast, specials: false, ..program }
