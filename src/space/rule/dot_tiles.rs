@@ -34,6 +34,10 @@ const ROWS: [i64; 5] = [1, 2, 4, 8, 16];
 const MOST_VECTORS: i64 = 8;
 /// Positions of numbers of rows, and numbers of vectors, in order of promise.
 const PROMISING: [(usize, i64); 6] = [(2, 4), (2, 2), (3, 2), (1, 4), (3, 1), (4, 1)];
+/// So many widths to choose from are few.
+const FEW_WIDTHS: usize = 2;
+/// Sums at a time of the others that are promising: they hide how long an addition takes, and fit the registers.
+const SUMS: std::ops::RangeInclusive<i64> = 8..=16;
 
 impl Rule for DotTiles {
     fn name(&self) -> &'static str {
@@ -77,6 +81,25 @@ fn axes(c: &Contraction) -> Option<Axes> {
     is_shared.then_some(Axes { row, k })
 }
 
+/// Positions of numbers of rows and of widths, the most promising first.
+fn ranked(widths: &[i64], lanes: i64) -> Vec<(usize, usize)> {
+    let exact = |&(rows, vectors): &(usize, i64)| Some((rows, widths.iter().position(|&w| w == vectors * lanes)?));
+    let mut ranked: Vec<(usize, usize)> = PROMISING.iter().filter_map(exact).collect();
+    // Few rows are few streams from memory.
+    for (rows, &n) in ROWS.iter().enumerate() {
+        for (width, &w) in widths.iter().enumerate().rev() {
+            if SUMS.contains(&(n * w / lanes)) && !ranked.contains(&(rows, width)) {
+                ranked.push((rows, width));
+            }
+        }
+    }
+    if widths.len() <= FEW_WIDTHS {
+        // Where hardly any width divides the reduction, the usual pairs are what happens to be left of them.
+        ranked.sort_by_key(|&(rows, _)| rows);
+    }
+    ranked
+}
+
 impl DotTiles {
     fn tile(
         &self,
@@ -88,9 +111,8 @@ impl DotTiles {
     ) -> Result<(), ScheduleError> {
         let sch = &mut draft.sch;
         let loops = sch.get_loops(block)?;
-        let (rows, vectors) = PROMISING[self.variant.min(PROMISING.len() - 1)];
-        let lanes = self.machine.lanes(c.dtype);
-        let width = widths.iter().rposition(|&w| w <= vectors * lanes).unwrap_or_default();
+        let ranked = ranked(widths, self.machine.lanes(c.dtype));
+        let (rows, width) = ranked.get(self.variant.min(ranked.len().saturating_sub(1))).copied().unwrap_or_default();
         let rows = sch.choose_among(&ROWS, rows)?;
         let row = sch.split(loops[axes.row], vec![Arg::None, rows.into()])?;
         let width = sch.choose_among(widths, width)?;
@@ -106,5 +128,27 @@ impl DotTiles {
         sch.reorder(&[reductions, results, &[*lane]].concat())?;
         draft.tiled.push(Tiled { complete_at: Some(row[0]), ..Tiled::new(block) });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn promising(widths: &[i64]) -> Vec<(i64, i64)> {
+        ranked(widths, 16).into_iter().map(|(r, w)| (ROWS[r], widths[w] / 16)).collect()
+    }
+
+    #[test]
+    fn the_usual_pairs_come_first_where_there_are_such_widths() {
+        let all = promising(&[16, 32, 64, 128]);
+        assert_eq!(all[..6], [(4, 4), (4, 2), (8, 2), (2, 4), (8, 1), (16, 1)]);
+    }
+
+    #[test]
+    fn an_odd_width_has_as_many_sums_at_a_time() {
+        // 784 elements are 49 vectors.
+        assert_eq!(promising(&[16, 112]), [(2, 7), (8, 1), (16, 1)]);
+        assert_eq!(promising(&[16]), [(8, 1), (16, 1)]);
     }
 }
