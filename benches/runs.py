@@ -43,13 +43,17 @@ def tvmr_bench(binary, path, *arguments, check=True):
     return json.loads(tvmr(binary, "bench", path, "--format", "json", *arguments, *unchecked))
 
 
-def trials(work_dir):
-    """The trace, the seconds (none of failures) and the context of each trial that a database has, as they were checked."""
+def records(work_dir):
+    """The trace, the seconds (none of failures) and the context of each record that a database has, as they were checked."""
     with open(pathlib.Path(work_dir) / "database_tuning_record.json", encoding="utf-8") as lines:
         for line in lines:
             _, (trace, run_secs, _, _), context = json.loads(line)
-            if context.get("role", "trial") == "trial":
-                yield trace, run_secs, context
+            yield trace, run_secs, context
+
+
+def trials(work_dir):
+    """The records of trials."""
+    return (r for r in records(work_dir) if r[2].get("role", "trial") == "trial")
 
 
 def in_turns(sides, rounds):
