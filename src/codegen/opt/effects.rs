@@ -69,8 +69,11 @@ impl Effects {
 
     /// Does one write what the other one touches?
     pub fn meets(&self, other: &Effects) -> bool {
-        let touches = |e: &Effects, place: &Place| e.reads.contains(place) || e.writes.contains(place);
-        self.writes.iter().any(|w| touches(other, w)) || other.writes.iter().any(|w| touches(self, w))
+        self.writes.iter().any(|w| other.touches(w)) || other.writes.iter().any(|w| self.touches(w))
+    }
+
+    pub fn touches(&self, place: &Place) -> bool {
+        self.reads.contains(place) || self.writes.contains(place)
     }
 }
 

@@ -76,9 +76,8 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
     let (Stmt::For(first), Stmt::For(second)) = (kernel.stmts.get(list[p]), kernel.stmts.get(list[q])) else {
         return None;
     };
-    let (n, m) = (kernel.arena.as_int(first.extent)?, kernel.arena.as_int(second.extent)?);
-    let is_plain = |l: &For| l.kind == LoopKind::Serial && l.iterations != Iterations::Unknown;
-    if !is_plain(&first) || !is_plain(&second) || n.min(m) < 1 {
+    let (n, ours, theirs) = at_once(kernel, &first, &second)?;
+    if !is_plain(&first) || !is_plain(&second) {
         return None;
     }
     let inner = |l: &For| {
@@ -86,19 +85,15 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
         stmts.filter(|s| matches!(s, Stmt::For(_))).count()
     };
     let depth = inner(&first);
-    let at_once = n.max(m) / n.min(m);
-    if depth > 1 || inner(&second) != depth || n.max(m) % n.min(m) != 0 || at_once > MOST_AT_ONCE {
-        return None;
-    }
-    if at_once > 1 && depth > 0 {
+    if depth > 1 || inner(&second) != depth || ours.max(theirs) > 1 && depth > 0 {
         return None;
     }
     let (before, behind) = (Effects::of(kernel, list[p])?, Effects::of(kernel, list[q])?);
     let flow = before.flow_to(&behind)?;
     let (early, late) = divide(kernel, &list[p + 1..q], &before, &behind)?;
     let (var, counter) = kernel.arena.new_index(kernel.arena.var(first.var).name);
-    let ours = iterations(kernel, &first, counter, n / n.min(m));
-    let theirs = iterations(kernel, &second, counter, m / n.min(m));
+    let ours = iterations(kernel, &first, counter, ours);
+    let theirs = iterations(kernel, &second, counter, theirs);
     if !flow.iter().all(|&b| stays_within(kernel, b, var, &ours, &theirs)) {
         return None;
     }
@@ -115,12 +110,31 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
     } else {
         return None;
     };
-    let reduces = [&first, &second].iter().any(|l| l.iterations == Iterations::Reduction);
-    let iterations = if reduces { Iterations::Reduction } else { Iterations::Independent };
-    let extent = kernel.arena.index(n.min(m));
-    let fused = Stmt::For(For { var, extent, iterations, body: kernel.stmts.body(&stmts), ..first });
-    let fused = kernel.stmts.push(fused);
+    let fused = joined(kernel, [&first, &second], var, n, &stmts);
     Some([&list[..p], &early, &[fused], &late, &list[q + 1..]].concat())
+}
+
+/// Are the iterations of a loop known, and run one after the other?
+pub(super) fn is_plain(l: &For) -> bool {
+    l.kind == LoopKind::Serial && l.iterations != Iterations::Unknown
+}
+
+/// How many iterations two loops have as one, and how many of each one of them is.
+pub(super) fn at_once(kernel: &Kernel, first: &For, second: &For) -> Option<(i64, i64, i64)> {
+    let extent = |l: &For| kernel.arena.as_int(l.extent).filter(|&n| n > 0);
+    let (n, m) = (extent(first)?, extent(second)?);
+    let least = n.min(m);
+    let is_whole = n.max(m) % least == 0 && n.max(m) / least <= MOST_AT_ONCE;
+    is_whole.then_some((least, n / least, m / least))
+}
+
+/// One loop of so many iterations in the place of two, over the statements of both.
+pub(super) fn joined(kernel: &mut Kernel, [first, second]: [&For; 2], var: VarId, n: i64, stmts: &[StmtId]) -> StmtId {
+    let reduces = [first, second].iter().any(|l| l.iterations == Iterations::Reduction);
+    let iterations = if reduces { Iterations::Reduction } else { Iterations::Independent };
+    let extent = kernel.arena.index(n);
+    let body = kernel.stmts.body(stmts);
+    kernel.stmts.push(Stmt::For(For { var, extent, iterations, body, ..*first }))
 }
 
 /// So many iterations of a loop for each of another counter.
@@ -206,11 +220,16 @@ fn share(kernel: &Kernel, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) ->
 
 /// Do the registers that the statements set leave half of the machine's for what is computed?
 pub(super) fn fit(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> bool {
+    registers_set(kernel, stmts, machine) <= machine.registers / 2
+}
+
+/// How many of the machine's registers the statements set.
+pub(super) fn registers_set(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> usize {
     let mut set = HashSet::<LocalId, FxBuild>::default();
     set.extend(stmts.iter().filter_map(|&s| match kernel.stmts.get(s) {
         Stmt::Set { local, .. } => Some(local),
         _ => None,
     }));
     let registers = |l: &LocalId| kernel.arena.local(*l).ty.bytes().div_ceil(machine.vector_bytes);
-    set.iter().map(registers).sum::<usize>() <= machine.registers / 2
+    set.iter().map(registers).sum()
 }

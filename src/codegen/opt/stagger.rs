@@ -34,8 +34,6 @@ use crate::loopir::{Affine, BufferId, Expr, ExprId, For, Iterations, Kernel, Loo
 
 /// Rows that make up for the first and the last one.
 const LEAST_ROWS: i64 = 4;
-/// Iterations of one innermost loop for one of the other, at most.
-const MOST_AT_ONCE: i64 = 4;
 /// Rows that are computed in the same loop, at most.
 const MOST_ROWS: i64 = 4;
 /// Bytes of two rows, or some, that stay in the nearest cache together.
@@ -89,6 +87,7 @@ fn staggered(kernel: &mut Kernel, rows: &For, machine: &Machine) -> Option<Vec<S
     }
     let list = kernel.stmts.list(rows.body).to_vec();
     let row = Row::of(kernel, &list)?;
+    fuse::at_once(kernel, &row.first.inner, &row.last.inner)?;
     if !row.pays(kernel, rows.var, machine) || !row.may_wait(kernel, rows.var) {
         return None;
     }
@@ -175,10 +174,6 @@ fn is_loop(kernel: &Kernel, s: StmtId) -> bool {
     matches!(kernel.stmts.get(s), Stmt::For(_))
 }
 
-fn is_plain(l: &For) -> bool {
-    l.kind == LoopKind::Serial && l.iterations != Iterations::Unknown
-}
-
 fn is_straight(kernel: &Kernel, s: StmtId) -> bool {
     matches!(kernel.stmts.get(s), Stmt::Store { .. } | Stmt::Set { .. } | Stmt::Let { .. })
 }
@@ -206,9 +201,12 @@ impl Row {
             Some(nest) => nest,
             None => {
                 let (nest, behind) = rest[other..].split_first()?;
+                if !behind.iter().all(|&s| is_straight(kernel, s)) {
+                    return None;
+                }
                 let mut nest = Row::nest(kernel, &[*nest], true)?.jammed(kernel)?;
                 nest.behind.extend(behind);
-                behind.iter().all(|&s| is_straight(kernel, s)).then_some(nest)?
+                nest
             }
         };
         Some(Row { head: rest[..other].to_vec(), first, last, is_jammed })
@@ -228,10 +226,10 @@ impl Row {
         let (before, behind) = (list[..at].to_vec(), list[at + 1..].to_vec());
         let body = kernel.stmts.list(inner.body);
         let is_flat = before.iter().chain(&behind).chain(body).all(|&s| is_straight(kernel, s));
-        (is_flat && is_plain(&inner)).then_some(Nest { outer: None, before, inner, behind })
+        (is_flat && fuse::is_plain(&inner)).then_some(Nest { outer: None, before, inner, behind })
     }
 
-    /// Have both nests the same elements, and does one compute and the other one store?
+    /// Does one nest compute, and the other one store?
     fn pays(&self, kernel: &Kernel, row: VarId, machine: &Machine) -> bool {
         let arena = &kernel.arena;
         let functions = |nest: &Nest| {
@@ -252,7 +250,7 @@ impl Row {
         };
         // Sums of one row would be waited for as long as before.
         let computes = functions(&self.first) || self.is_jammed && !stores(&self.first) && self.reads_near(kernel, row);
-        computes && !functions(&self.last) && stores(&self.last) && self.at_once(kernel).is_some()
+        computes && !functions(&self.last) && stores(&self.last)
     }
 
     /// Does the last nest read what the first one read, and that is in the nearest cache still, as are the next rows?
@@ -267,15 +265,6 @@ impl Row {
             bytes += step.saturating_mul(buffer.dtype.bytes() as i64);
         }
         shares && bytes.saturating_mul(2) <= NEAR
-    }
-
-    /// Iterations of the innermost loop that both have, and how many each does in one of them.
-    fn at_once(&self, kernel: &Kernel) -> Option<(i64, i64, i64)> {
-        let extent = |nest: &Nest| kernel.arena.as_int(nest.inner.extent).filter(|&n| n > 0);
-        let (n, m) = (extent(&self.first)?, extent(&self.last)?);
-        let least = n.min(m);
-        let is_whole = n % least == 0 && m % least == 0 && n.max(m) / least <= MOST_AT_ONCE;
-        is_whole.then_some((least, n / least, m / least))
     }
 
     /// May the last nest of a row wait until the next row is computed, but for its scalars?
@@ -302,9 +291,8 @@ impl Row {
         let (mut first, mut last) = (early.clone(), late.clone());
         first.add(&behind);
         last.add(&scalars);
-        let touches = |e: &Effects, place: &Place| e.reads.contains(place) || e.writes.contains(place);
-        let mut shared = first.writes.iter().filter(|p| touches(&last, p)).collect::<Vec<_>>();
-        shared.extend(last.writes.iter().filter(|p| touches(&first, p)));
+        let mut shared = first.writes.iter().filter(|p| last.touches(p)).collect::<Vec<_>>();
+        shared.extend(last.writes.iter().filter(|p| first.touches(p)));
         shared.into_iter().all(|place| match place {
             Place::Buffer(b)
                 if self.is_of_a_row(kernel, *b, row, &|v| first.writes.contains(&v) || last.writes.contains(&v)) =>
@@ -313,8 +301,7 @@ impl Row {
             }
             // Written behind what computes the next row, and read before what waits.
             Place::Buffer(b) => {
-                let is_in_time =
-                    !early.writes.contains(place) && !touches(&late, place) && !last.writes.contains(place);
+                let is_in_time = !early.writes.contains(place) && !late.touches(place) && !last.writes.contains(place);
                 is_in_time && self.is_of_the_same(kernel, *b)
             }
             Place::Local(_) | Place::Var(_) => false,
@@ -363,7 +350,8 @@ impl Row {
 
     /// A copy of what computes a row.
     fn computed(&self, kernel: &mut Kernel, row: VarId, at: ExprId, own_registers: bool) -> Vec<StmtId> {
-        let stmts = self.first_parts(kernel);
+        let first = parts(kernel, &self.first);
+        let stmts: Vec<StmtId> = self.head.iter().copied().chain(first).collect();
         copy(kernel, &stmts, row, at, own_registers)
     }
 
@@ -373,24 +361,14 @@ impl Row {
         copy(kernel, &stmts, row, at, true)
     }
 
-    fn first_parts(&self, kernel: &mut Kernel) -> Vec<StmtId> {
-        let first = parts(kernel, &self.first);
-        self.head.iter().copied().chain(first).collect()
-    }
-
     /// Do the sums of several rows fit the registers together with what all rows are scaled by, three operands at a time?
     fn fits_jammed(&self, kernel: &Kernel, both: &[StmtId], machine: &Machine) -> bool {
-        let registers = |bytes: usize| bytes.div_ceil(machine.vector_bytes);
-        let (mut sums, mut widest) = (Vec::new(), 0);
-        for &s in both {
-            match kernel.stmts.get(s) {
-                Stmt::Set { local, .. } if !sums.contains(&local) => sums.push(local),
-                Stmt::Store { value, .. } => widest = widest.max(registers(kernel.arena.ty(value).bytes())),
-                _ => {}
-            }
-        }
-        let kept: usize = sums.iter().map(|&l| registers(kernel.arena.local(l).ty.bytes())).sum();
-        kept + self.last.before.len() + 3 * widest + SPARE <= machine.registers
+        let stored = both.iter().filter_map(|&s| match kernel.stmts.get(s) {
+            Stmt::Store { value, .. } => Some(kernel.arena.ty(value).bytes().div_ceil(machine.vector_bytes)),
+            _ => None,
+        });
+        let widest = stored.max().unwrap_or(0);
+        fuse::registers_set(kernel, both, machine) + self.last.before.len() + 3 * widest + SPARE <= machine.registers
     }
 
     /// The first nest, which is a row ahead already, and the last one as one nest.
@@ -402,33 +380,23 @@ impl Row {
         first: &Nest,
         machine: &Machine,
     ) -> Option<Vec<StmtId>> {
-        let (n, ahead, waiting) = self.at_once(kernel)?;
+        let (n, ahead, waiting) = fuse::at_once(kernel, &self.first.inner, &self.last.inner)?;
         let mut own = Substitution::of(row, at);
         if let (Some(theirs), Some(ours)) = (self.last.outer, first.outer) {
             let r = kernel.arena.var_expr(ours.var);
             own.set(theirs.var, r);
         }
-        let mut copy = |kernel: &mut Kernel, s: StmtId| {
-            let stmt = own.copy_stmt(kernel, kernel.stmts.get(s));
-            kernel.stmts.push(stmt)
-        };
-        let scalars: Vec<StmtId> = self.last.before.iter().map(|&s| copy(kernel, s)).collect();
-        let last = kernel.stmts.push(Stmt::For(self.last.inner));
-        let last = copy(kernel, last);
-        let end: Vec<StmtId> = self.last.behind.iter().map(|&s| copy(kernel, s)).collect();
-        let Stmt::For(last) = kernel.stmts.get(last) else { return None };
+        let scalars = copied(kernel, &self.last.before, &mut own);
+        let Stmt::For(last) = own.copy_stmt(kernel, Stmt::For(self.last.inner)) else { return None };
+        let end = copied(kernel, &self.last.behind, &mut own);
         let (var, counter) = kernel.arena.new_index(kernel.arena.var(first.inner.var).name);
         let mut both = fuse::iterations(kernel, &first.inner, counter, ahead);
         both.extend(fuse::iterations(kernel, &last, counter, waiting));
         if !fuse::fit(kernel, &both, machine) || self.is_jammed && !self.fits_jammed(kernel, &both, machine) {
             return None;
         }
-        let reduces = [&first.inner, &last].iter().any(|l| l.iterations == Iterations::Reduction);
-        let iterations = if reduces { Iterations::Reduction } else { Iterations::Independent };
-        let extent = kernel.arena.index(n);
-        let body = kernel.stmts.body(&both);
-        let inner = kernel.stmts.push(Stmt::For(For { var, extent, iterations, body, ..first.inner }));
-        let all = [&scalars, &first.before, &vec![inner], &first.behind, &end].map(|v| v.as_slice()).concat();
+        let inner = fuse::joined(kernel, [&first.inner, &last], var, n, &both);
+        let all = [&scalars[..], &first.before, &[inner], &first.behind, &end].concat();
         Some(match first.outer {
             Some(outer) => {
                 let body = kernel.stmts.body(&all);

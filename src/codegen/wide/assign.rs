@@ -15,18 +15,23 @@ pub(super) struct Registers {
     pub masks: u8,
 }
 
-/// The machine register of each virtual register, by number; `None` if there are not enough.
+/// The machine register of each virtual register, by number; `None` if there are not enough, and the code is as it was.
 pub(super) fn assign(code: &mut Code, registers: Registers) -> Option<Vec<u8>> {
-    loop {
-        match scan(code, registers) {
-            Ok(assigned) => return Some(assigned),
-            Err(missing) => {
-                if !rematerialize(code, missing) {
-                    return None;
-                }
+    let mut missing = match scan(code, registers) {
+        Ok(assigned) => return Some(assigned),
+        Err(missing) => missing,
+    };
+    let mut short = code.clone();
+    while rematerialize(&mut short, missing) {
+        match scan(&short, registers) {
+            Ok(assigned) => {
+                *code = short;
+                return Some(assigned);
             }
+            Err(still) => missing = still,
         }
     }
+    None
 }
 
 /// Assigns registers, or says how many more vector registers would be needed.
@@ -153,14 +158,14 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
         for v in inst.uses() {
             let Some(&load) = given_up.get(&v) else { continue };
             if let Inst::Move { dst, .. } = inst {
-                inst = loaded_to(load, dst);
+                inst = load.loading_to(dst);
                 break;
             }
             let copy = match loaded.get(&v) {
                 Some(&(copy, then)) if at - then <= KEPT => copy,
                 _ => {
                     let copy = code.fresh(Class::Vector);
-                    code.insts.push(loaded_to(load, copy));
+                    code.insts.push(load.loading_to(copy));
                     loaded.insert(v, (copy, at));
                     copy
                 }
@@ -170,14 +175,4 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
         code.insts.push(inst);
     }
     true
-}
-
-/// The load of a constant, to another register.
-fn loaded_to(load: Inst, to: VReg) -> Inst {
-    match load {
-        Inst::LoadConst { bits, elem, .. } => Inst::LoadConst { dst: to, bits, elem },
-        Inst::Indices { lanes, .. } => Inst::Indices { dst: to, lanes },
-        Inst::Table { table, .. } => Inst::Table { dst: to, table },
-        other => other,
-    }
 }

@@ -1,6 +1,8 @@
 //! Vector code of a region: instructions over virtual registers, in the order in which they run.
 
+use super::RegionArg;
 use crate::ir::{BinOp, CmpOp, DType};
+use crate::loopir::BufferId;
 use smallvec::SmallVec;
 
 /// A virtual vector register. It holds one value at a time, but may be set more than once.
@@ -551,6 +553,21 @@ impl Inst {
         }
     }
 
+    /// A load, of memory or a constant, to another register; other instructions as they are.
+    pub fn loading_to(mut self, to: VReg) -> Inst {
+        if let Inst::Load { dst, .. }
+        | Inst::LoadNarrow { dst, .. }
+        | Inst::LoadMasked { dst, .. }
+        | Inst::LoadAll { dst, .. }
+        | Inst::LoadConst { dst, .. }
+        | Inst::Indices { dst, .. }
+        | Inst::Table { dst, .. } = &mut self
+        {
+            *dst = to;
+        }
+        self
+    }
+
     /// Replaces a register that it reads and does not set.
     pub fn replace_use(&mut self, old: VReg, new: VReg) {
         let replace = |v: &mut VReg| {
@@ -611,6 +628,16 @@ pub(super) struct Stream {
     pub slot: u32,
     /// Bytes that an iteration of each loop adds; loops that add nothing are left out.
     pub steps: SmallVec<[(LoopId, i64); 4]>,
+}
+
+impl Stream {
+    /// The buffer that it leads through, of a region with these arguments; none if it counts.
+    pub fn buffer(&self, args: &[RegionArg]) -> Option<BufferId> {
+        match args[self.slot as usize] {
+            RegionArg::Address { buffer, .. } => Some(buffer),
+            RegionArg::Value(_) => None,
+        }
+    }
 }
 
 /// Code of a region.

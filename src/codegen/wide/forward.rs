@@ -19,10 +19,7 @@ struct Held {
 /// Replaces loads by moves.
 pub(super) fn forward(code: &mut Code, args: &[RegionArg]) {
     let Code { insts, streams, .. } = code;
-    let buffer_of = |s: StreamId| match args[streams[s.0 as usize].slot as usize] {
-        RegionArg::Address { buffer, .. } => Some(buffer),
-        RegionArg::Value(_) => None,
-    };
+    let buffer_of = |s: StreamId| streams[s.0 as usize].buffer(args);
     let mut held: Vec<Held> = Vec::new();
     for inst in insts {
         if let Inst::Load { dst, mem, elem, width } = *inst

@@ -266,10 +266,8 @@ impl Planner<'_> {
             };
             forward::forward(&mut code, &args);
             prefetch::prefetch(&mut code, self.around(&args), self.host.streams_wait);
-            let mut again = shares.then(|| code.clone());
             let assigned = assign::assign(&mut code, available).or_else(|| {
-                code = again.take()?;
-                let fits = reload::reload(&mut code, &args, usize::from(available.vectors));
+                let fits = shares && reload::reload(&mut code, &args, usize::from(available.vectors));
                 if fits { assign::assign(&mut code, available) } else { None }
             });
             let Some(registers) = assigned else { continue };

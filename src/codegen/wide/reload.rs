@@ -17,7 +17,7 @@ use crate::loopir::BufferId;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// Makes do with so many vector registers, if loading again is enough for it.
+/// Makes do with so many vector registers. If loading again is not enough for it, the code is good for nothing any more.
 pub(super) fn reload(code: &mut Code, args: &[RegionArg], available: usize) -> bool {
     let mut splitter = Splitter::new(code, args);
     let enough = splitter.run(code, available);
@@ -87,10 +87,7 @@ impl Splitter {
 
     /// Finds the registers that can be loaded again.
     fn find(&mut self, code: &Code, args: &[RegionArg], end: impl Fn(VReg) -> usize) {
-        let buffer_of = |s: StreamId| match args[code.streams[s.0 as usize].slot as usize] {
-            RegionArg::Address { buffer, .. } => Some(buffer),
-            RegionArg::Value(_) => None,
-        };
+        let buffer_of = |s: StreamId| code.streams[s.0 as usize].buffer(args);
         let mut written: SmallVec<[Option<BufferId>; 4]> = SmallVec::new();
         let mut sets = vec![0u32; code.classes.len()];
         for (at, inst) in code.insts.iter().enumerate() {
@@ -189,10 +186,6 @@ impl Splitter {
             {
                 next = Some(l.end + first - l.begin);
             }
-            // A loop that reads it at once and nowhere else gains nothing.
-            if inside.is_some_and(|first| first == l.begin + 1) && next.is_some_and(|u| u <= at + 1) {
-                return None;
-            }
             places.extend(inside);
             places.extend(behind);
         } else {
@@ -229,11 +222,8 @@ impl Splitter {
         match self.loop_around(from, at) {
             Some(l) => {
                 for &u in &c.uses {
-                    match () {
-                        () if u < l.begin => kept.push(u),
-                        () if u < l.end => parts[0].push(u),
-                        () => parts[1].push(u),
-                    }
+                    let part = if u < l.begin { &mut kept } else { &mut parts[usize::from(u > l.end)] };
+                    part.push(u);
                 }
             }
             None => {
@@ -258,7 +248,7 @@ impl Splitter {
             self.shift(first.saturating_sub(1), end, 1);
             self.candidates.insert(
                 new,
-                Candidate { load: loaded_to(load, new), from: first, uses, end, is_original: false, is_split: true },
+                Candidate { load: load.loading_to(new), from: first, uses, end, is_original: false, is_split: true },
             );
             made.push(new);
         }
@@ -337,17 +327,6 @@ fn loaded(inst: &Inst) -> Option<(VReg, Mem)> {
         | Inst::LoadMasked { dst, mem, .. }
         | Inst::LoadAll { dst, mem, .. } => Some((dst, mem)),
         _ => None,
-    }
-}
-
-/// The load, to another register.
-fn loaded_to(load: Inst, to: VReg) -> Inst {
-    match load {
-        Inst::Load { mem, elem, width, .. } => Inst::Load { dst: to, mem, elem, width },
-        Inst::LoadNarrow { mem, memory, width, .. } => Inst::LoadNarrow { dst: to, mem, memory, width },
-        Inst::LoadMasked { mask, mem, elem, width, .. } => Inst::LoadMasked { dst: to, mask, mem, elem, width },
-        Inst::LoadAll { mem, elem, width, .. } => Inst::LoadAll { dst: to, mem, elem, width },
-        other => other,
     }
 }
 

@@ -99,9 +99,7 @@ impl Generator {
         let program = self.sums(text, dtype, m);
         Program { strict: program.fast, specials: false, ..program }
     }
-}
 
-impl Generator {
     /// Sums of some rows, then all of them scaled, some columns at a time.
     fn summed_rows(&mut self, dtype: &str, n: usize, at_once: usize, row: usize) -> Program {
         let (width, sk) = (self.pick(&[8, 16, 32]), self.pick(&["reduction", "reduction vector"]));
@@ -115,9 +113,13 @@ impl Generator {
         let read = if self.chance(4) { format!("{at_once} - 1 - r") } else { place.clone() };
         let read = if place == "r" { read } else { place.clone() };
         let sums = below(&mut self.rng, 2) + 1;
+        // Rows may begin with something in scratch that all of them use.
+        let kept = format!("T[0] = X[(i * {at_once} + r) * {row}] T[1] = T[0] ");
+        let (begin, end) = if self.chance(2) { (kept.as_str(), " + T[cast(int64, P[i]) % 2]") } else { ("", "") };
         let sum = |name: &str, term: &str| {
+            let own = format!("{name}[{place}]");
             format!(
-                "for r in {at_once} independent {{ {name}[{place}] = {dtype}(0.0) for j in {m} {sk} {{ {name}[{place}] = {name}[{place}] + {term} }} }}"
+                "for r in {at_once} independent {{ {begin}{own} = {dtype}(0.0) for j in {m} {sk} {{ {own} = {own} + {term} }} {own} = {own}{end} }}"
             )
         };
         let x = format!("X[{at}]");
@@ -130,10 +132,10 @@ impl Generator {
         let value = self.pick(&["(X[{at}] - {s}) * W[i]", "X[{at}] * {s} + Y[{at}]", "max(X[{at}], {s})"]);
         let value = value.replace("{at}", &beside).replace("{s}", &format!("({scale})"));
         let text = format!(
-            "kernel @rows(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}]) {{
+            "kernel @rows(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}], P: in uint8[{n}]) {{
   scratch M: {dtype}[{rows}]
   scratch S: {dtype}[{rows}]
-  scratch T: {dtype}[1]
+  scratch T: {dtype}[2]
   for i in {n} independent {{
     {body}
     for k in {columns} independent {{ for r in {at_once} independent {{ for l in {width} independent vector {{ Y[{beside}] = {value} }} }} }}
