@@ -185,7 +185,7 @@ impl Analyzer {
     fn bound_of_node(&mut self, a: &mut Arena, e: ExprId) -> Bound {
         let dtype = a.dtype(e);
         let whole = Bound::of_type(dtype);
-        if !self.descend() {
+        if a.lanes(e) > 1 || !self.descend() {
             return whole;
         }
         let bound = match a.expr(e) {
@@ -218,7 +218,11 @@ impl Analyzer {
             | Expr::Load(..)
             | Expr::Call(..)
             | Expr::Float(_)
-            | Expr::Str(_) => whole,
+            | Expr::Str(_)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => whole,
         };
         self.ascend();
         bound

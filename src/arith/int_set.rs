@@ -393,6 +393,9 @@ impl<'a> Evaluator<'a> {
     }
 
     fn eval_node(&mut self, e: ExprId) -> IntSet {
+        if self.a.lanes(e) > 1 {
+            return self.eval_lanes(e);
+        }
         match self.a.expr(e) {
             Expr::Int(_) => IntSet::point(e),
             Expr::Var(v) => self.eval_var(e, v),
@@ -430,6 +433,29 @@ impl<'a> Evaluator<'a> {
             Expr::Float(_) | Expr::Str(_) | Expr::Not(_) | Expr::IfThenElse(..) | Expr::Call(..) | Expr::Let(..) => {
                 IntSet::EVERYTHING
             }
+            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) => IntSet::EVERYTHING,
+        }
+    }
+
+    /// What all lanes of a vector reach together.
+    fn eval_lanes(&mut self, e: ExprId) -> IntSet {
+        match self.a.expr(e) {
+            Expr::Broadcast(value) => self.eval(value),
+            Expr::Ramp(base, stride) => {
+                let lanes = i64::from(self.a.lanes(e));
+                let Some(reach) = self.a.as_int(stride).and_then(|s| s.checked_mul(lanes - 1)) else {
+                    return IntSet::EVERYTHING;
+                };
+                let dtype = self.a.dtype(base);
+                let (zero, reach) = (self.a.int(0, dtype), self.a.int(reach, dtype));
+                let steps = match self.a.as_int(reach) {
+                    Some(r) if r < 0 => IntSet::interval(reach, zero),
+                    _ => IntSet::interval(zero, reach),
+                };
+                let base_set = self.eval(base);
+                self.combine(BinOp::Add, base_set, steps, base, dtype)
+            }
+            _ => IntSet::EVERYTHING,
         }
     }
 

@@ -139,6 +139,9 @@ impl Analyzer {
 
     fn modular_of_node(&mut self, a: &mut Arena, e: ExprId) -> Modular {
         let dtype = a.dtype(e);
+        if a.lanes(e) > 1 {
+            return Modular::ANY;
+        }
         match a.expr(e) {
             Expr::Var(v) => self.var(v).map_or(Modular::ANY, |info| info.modular),
             Expr::Cast(x) if a.dtype(x).is_integer() && dtype.is_integer() => {
@@ -203,7 +206,11 @@ impl Analyzer {
             | Expr::Select(..)
             | Expr::IfThenElse(..)
             | Expr::Load(..)
-            | Expr::Call(..) => Modular::ANY,
+            | Expr::Call(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => Modular::ANY,
         }
     }
 

@@ -36,7 +36,11 @@ pub(super) fn kind(a: &Arena, e: ExprId) -> u32 {
         | Expr::IfThenElse(..)
         | Expr::Load(..)
         | Expr::Call(..)
-        | Expr::Let(..) => OTHER,
+        | Expr::Let(..)
+        | Expr::Ramp(..)
+        | Expr::Broadcast(_)
+        | Expr::Shuffle(..)
+        | Expr::Builtin(..) => OTHER,
     }
 }
 

@@ -176,6 +176,7 @@ impl Costs {
                 | Intrinsic::Round
                 | Intrinsic::NearbyInt
                 | Intrinsic::CopySign
+                | Intrinsic::NextAfter
                 | Intrinsic::IsNan
                 | Intrinsic::IsInf
                 | Intrinsic::IsFinite => 0.5 * registers,

@@ -7,7 +7,7 @@ use super::buffer::BufferRegion;
 use super::dtype::DType;
 use super::expr::{Arena, Expr, ExprId, ExprList};
 use super::func::Func;
-use super::op::BinOp;
+use super::op::{BinOp, Typing};
 use super::stmt::{LoopKind, Stmt, StmtId};
 use std::fmt::{self, Display, Formatter};
 
@@ -111,7 +111,7 @@ impl Brief<'_> {
 impl Display for Brief<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let arena = self.arena;
-        let dtype = arena.dtype(self.expr);
+        let (dtype, ty) = (arena.dtype(self.expr), arena.ty(self.expr));
         let of = |e| self.operand(e, precedence::ANY);
         match arena.expr(self.expr) {
             Expr::Int(v) => match dtype {
@@ -140,7 +140,7 @@ impl Display for Brief<'_> {
                 let a = self.operand(a, precedence::ATOM);
                 if open { write!(f, "(not {a})") } else { write!(f, "not {a}") }
             }
-            Expr::Cast(a) => write!(f, "T.Cast(\"{dtype}\", {})", of(a)),
+            Expr::Cast(a) => write!(f, "T.Cast(\"{ty}\", {})", of(a)),
             Expr::Select(c, t, o) => write!(f, "T.Select({}, {}, {})", of(c), of(t), of(o)),
             Expr::IfThenElse(c, t, o) => write!(f, "T.if_then_else({}, {}, {})", of(c), of(t), of(o)),
             Expr::Load(b, l) => write!(f, "{}[{}]", arena.buffer(b).name, arena.brief_list(l)),
@@ -148,6 +148,18 @@ impl Display for Brief<'_> {
             Expr::Let(v, value, body) => {
                 write!(f, "T.Let({}, where={{{}: {}}})", of(body), arena.var(v).name, of(value))
             }
+            Expr::Ramp(base, stride) => {
+                write!(f, "T.Ramp({}, {}, {})", of(base), of(stride), arena.lanes(self.expr))
+            }
+            Expr::Broadcast(value) => write!(f, "T.Broadcast({}, {})", of(value), arena.lanes(self.expr)),
+            Expr::Shuffle(vectors, indices) => {
+                write!(f, "T.Shuffle([{}], [{}])", arena.brief_list(vectors), arena.brief_list(indices))
+            }
+            Expr::Builtin(function, args) => match (function.typing(), arena.list(args).is_empty()) {
+                (Typing::Stated, true) => write!(f, "{function}(\"{ty}\")"),
+                (Typing::Stated, false) => write!(f, "{function}(\"{ty}\", {})", arena.brief_list(args)),
+                _ => write!(f, "{function}({})", arena.brief_list(args)),
+            },
         }
     }
 }

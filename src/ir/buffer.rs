@@ -1,7 +1,7 @@
 //! Buffers and regions of buffers.
 
-use super::dtype::DType;
-use super::expr::{Arena, ExprId, ExprList, id};
+use super::dtype::{DType, Ty};
+use super::expr::{Arena, Expr, ExprId, ExprList, id};
 use super::symbol::Symbol;
 
 id! {
@@ -14,8 +14,10 @@ id! {
 pub struct Buffer {
     /// The name it prints under if that is free; otherwise no part of the structure.
     pub name: Symbol,
-    /// Type of the elements.
+    /// Type of the elements' lanes.
     pub dtype: DType,
+    /// The number of lanes of an element; 1 unless this is a buffer of vectors.
+    pub lanes: u16,
     /// Extent of each dimension, in elements.
     pub shape: ExprList,
     /// Where it lives: `global` unless a schedule says otherwise.
@@ -34,10 +36,12 @@ pub struct Buffer {
 
 impl Buffer {
     /// A compact row-major buffer in global memory.
-    pub fn new(name: impl Into<Symbol>, dtype: DType, shape: ExprList) -> Self {
+    pub fn new(name: impl Into<Symbol>, ty: impl Into<Ty>, shape: ExprList) -> Self {
+        let Ty { dtype, lanes } = ty.into();
         Buffer {
             name: name.into(),
             dtype,
+            lanes,
             shape,
             scope: Symbol::new("global"),
             strides: None,
@@ -46,6 +50,11 @@ impl Buffer {
             offset_factor: 0,
             axis_separators: Vec::new(),
         }
+    }
+
+    /// The type of the elements.
+    pub fn ty(&self) -> Ty {
+        Ty::vector(self.dtype, self.lanes)
     }
 
     /// The buffer with another shape. The offset keeps its type, as in TVM, where the types of two zeros tell buffers
@@ -85,8 +94,11 @@ impl BufferRegion {
         BufferRegion { buffer, mins: arena.new_list(&mins), extents: arena.new_list(&extents) }
     }
 
-    /// The single element at `indices`.
+    /// The single element at `indices`; of a vector index, the elements from its smallest to its largest lane.
     pub fn point(arena: &mut Arena, buffer: BufferId, indices: ExprList) -> Self {
+        if arena.list(indices).iter().any(|&i| arena.lanes(i) > 1) {
+            return Self::lanes(arena, buffer, indices);
+        }
         let ones: Vec<ExprId> = arena
             .list(indices)
             .to_vec()
@@ -98,6 +110,35 @@ impl BufferRegion {
             })
             .collect();
         BufferRegion { buffer, mins: indices, extents: arena.new_list(&ones) }
+    }
+
+    /// What an access with a vector index touches: the whole dimension, where the index is no ramp of constant stride.
+    fn lanes(arena: &mut Arena, buffer: BufferId, indices: ExprList) -> Self {
+        let ranges: Vec<(ExprId, ExprId)> = (0..arena.list(indices).len())
+            .map(|dim| {
+                let i = arena.list(indices)[dim];
+                let dtype = arena.dtype(i);
+                let int = if dtype.is_integer() { dtype } else { DType::Int32 };
+                let last = i64::from(arena.lanes(i)) - 1;
+                match arena.expr(i) {
+                    Expr::Ramp(base, stride) if arena.as_int(stride).is_some() => {
+                        let reach = arena.as_int(stride).unwrap_or(0).saturating_mul(last);
+                        let min = if reach < 0 { arena.add_const(base, reach) } else { base };
+                        (min, arena.int(reach.saturating_abs().saturating_add(1), int))
+                    }
+                    Expr::Broadcast(value) => (value, arena.int(1, int)),
+                    _ if arena.lanes(i) == 1 => (i, arena.int(1, int)),
+                    _ => {
+                        let shape = arena.buffer(buffer).shape;
+                        // The number of indices is the verifier's business.
+                        let extent = arena.list(shape).get(dim).copied().unwrap_or_else(|| arena.int(1, int));
+                        let dtype = arena.dtype(extent);
+                        (arena.int(0, dtype), extent)
+                    }
+                }
+            })
+            .collect();
+        Self::new(arena, buffer, &ranges)
     }
 
     /// All elements of the buffer.

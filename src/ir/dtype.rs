@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The type of a scalar expression or of a buffer's elements (DESIGN §2). Vectors are no types of this IR: a
-/// `T.vectorized` loop is a loop until code generation.
+/// The type of a scalar, or of each lane of a vector ([`Ty`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "each variant is the type it names")]
 pub enum DType {
@@ -171,6 +170,82 @@ impl DType {
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// The type of an expression: a number of lanes of a scalar type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ty {
+    /// The type of each lane.
+    pub dtype: DType,
+    /// 1 for scalars, else the vector's length.
+    pub lanes: u16,
+}
+
+impl Ty {
+    /// The type of the loop IR's indices and loop variables.
+    pub const INDEX: Ty = Ty::scalar(DType::Int64);
+    /// The type of scalar conditions.
+    pub const BOOL: Ty = Ty::scalar(DType::Bool);
+
+    /// One value of a scalar type.
+    pub const fn scalar(dtype: DType) -> Ty {
+        Ty { dtype, lanes: 1 }
+    }
+
+    /// `lanes` values of a scalar type.
+    pub const fn vector(dtype: DType, lanes: u16) -> Ty {
+        Ty { dtype, lanes }
+    }
+
+    /// The type with another scalar type and as many lanes.
+    pub fn with_dtype(self, dtype: DType) -> Ty {
+        Ty { dtype, ..self }
+    }
+
+    /// The type with another number of lanes.
+    pub fn with_lanes(self, lanes: u16) -> Ty {
+        Ty { lanes, ..self }
+    }
+
+    /// Is it a vector of more than one lane?
+    pub fn is_vector(self) -> bool {
+        self.lanes > 1
+    }
+
+    /// Size in memory, in bytes.
+    pub fn bytes(self) -> usize {
+        self.dtype.bytes() * self.lanes as usize
+    }
+}
+
+impl From<DType> for Ty {
+    fn from(dtype: DType) -> Ty {
+        Ty::scalar(dtype)
+    }
+}
+
+impl fmt::Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lanes == 1 { write!(f, "{}", self.dtype) } else { write!(f, "{}x{}", self.dtype, self.lanes) }
+    }
+}
+
+impl FromStr for Ty {
+    type Err = UnknownDType;
+
+    /// A scalar type, followed by `x` and a number of lanes if it is a vector.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(dtype) = text.parse() {
+            return Ok(Ty::scalar(dtype));
+        }
+        let unknown = || UnknownDType(text.into());
+        let (scalar, lanes) = text.rsplit_once('x').ok_or_else(unknown)?;
+        let digits = !lanes.starts_with('0') && lanes.bytes().all(|b| b.is_ascii_digit());
+        match (scalar.parse::<DType>(), lanes.parse::<u16>()) {
+            (Ok(dtype), Ok(lanes)) if digits && dtype != DType::Handle => Ok(Ty::vector(dtype, lanes)),
+            _ => Err(unknown()),
+        }
     }
 }
 

@@ -175,8 +175,8 @@ impl<'a> Compare<'a> {
 
     fn bind_var(&mut self, l: VarId, r: VarId) -> Same {
         let (x, y) = (self.left.arena.var(l), self.right.arena.var(r));
-        if x.dtype != y.dtype {
-            return fail("type of a variable", x.dtype, y.dtype);
+        if x.ty() != y.ty() {
+            return fail("type of a variable", x.ty(), y.ty());
         }
         if !pair(&mut self.vars, l.index(), r.index()) {
             return fail("binding of a variable", x.name, y.name);
@@ -191,8 +191,8 @@ impl<'a> Compare<'a> {
             return fail("use of a buffer", x.name, y.name);
         }
         let inside = |d: Box<Difference>| d.inside(format!("buffer `{}`", x.name));
-        if x.dtype != y.dtype {
-            return fail("element type", x.dtype, y.dtype).map_err(inside);
+        if x.ty() != y.ty() {
+            return fail("element type", x.ty(), y.ty()).map_err(inside);
         }
         if x.scope != y.scope {
             return fail("scope", x.scope, y.scope).map_err(inside);
@@ -295,7 +295,7 @@ impl<'a> Compare<'a> {
         }
         let (left, right) = (&self.left.arena, &self.right.arena);
         let dtype = left.dtype(l);
-        if dtype != right.dtype(r) {
+        if left.ty(l) != right.ty(r) {
             return false;
         }
         let n_lets = self.n_lets;
@@ -313,6 +313,10 @@ impl<'a> Compare<'a> {
             (Expr::Load(a, i), Expr::Load(b, j)) => self.buffer(a, b).is_ok() && self.same_list(i, j),
             (Expr::Call(f, i), Expr::Call(g, j)) => f == g && self.same_list(i, j),
             (Expr::Let(v, a, b), Expr::Let(w, x, y)) => self.same(a, x) && self.same_let_body(v, w, b, y),
+            (Expr::Ramp(a, b), Expr::Ramp(x, y)) => self.same(a, x) && self.same(b, y),
+            (Expr::Broadcast(a), Expr::Broadcast(x)) => self.same(a, x),
+            (Expr::Shuffle(a, i), Expr::Shuffle(x, j)) => self.same_list(a, x) && self.same_list(i, j),
+            (Expr::Builtin(f, i), Expr::Builtin(g, j)) => f == g && self.same_list(i, j),
             _ => false,
         };
         if same && remember && n_lets == self.n_lets {
@@ -332,7 +336,7 @@ impl<'a> Compare<'a> {
     fn same_let_body(&mut self, v: VarId, w: VarId, l: ExprId, r: ExprId) -> bool {
         self.n_lets += 1;
         let before = (self.vars.0[v.index()], self.vars.1[w.index()]);
-        if self.left.arena.var(v).dtype != self.right.arena.var(w).dtype {
+        if self.left.arena.var(v).ty() != self.right.arena.var(w).ty() {
             return false;
         }
         (self.vars.0[v.index()], self.vars.1[w.index()]) = (w.0, v.0);

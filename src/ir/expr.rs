@@ -11,10 +11,20 @@
 //!   `!= 0`.
 //! * [`Expr::Select`] evaluates both sides and must not be used to guard an access; [`Expr::IfThenElse`], `and` and
 //!   `or` evaluate only what they need.
+//!
+//! # Vectors
+//! An expression has a scalar type and a number of lanes ([`Ty`]); scalars have one lane. Operators, comparisons, casts,
+//! selections and functions work lane by lane on operands of equally many lanes; their constructors broadcast a
+//! scalar operand to the lanes of the other one, as TVM's operators do. A vector index accesses one element for each
+//! lane: `A[T.Ramp(0, 1, 4)]` is the vector of four elements. Only the last index of an access may be a vector. An
+//! element of a buffer of vectors has the lanes of the buffer, and a vector index into it gives the elements' lanes one
+//! element after the other. Where `T.if_then_else`, `and` or `or` has a condition with several lanes, each lane is
+//! evaluated only where it is needed. A vector store evaluates all lanes of its value before it writes the first; it
+//! writes lane 0 first, so that of two lanes stored to one place the later one stays.
 
 use super::buffer::{Buffer, BufferId};
-use super::dtype::DType;
-use super::op::{BinOp, CmpOp, Intrinsic};
+use super::dtype::{DType, Ty};
+use super::op::{BinOp, Builtin, CmpOp, Intrinsic};
 use super::symbol::Symbol;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -83,6 +93,14 @@ pub enum Expr {
     Call(Intrinsic, ExprList),
     /// `T.Let(body, where={var: value})`.
     Let(VarId, ExprId, ExprId),
+    /// `T.Ramp(base, stride, lanes)`: lane `i` is `base + i * stride`; both are scalars of the type of this node.
+    Ramp(ExprId, ExprId),
+    /// `T.Broadcast(value, lanes)`: a scalar in every lane.
+    Broadcast(ExprId),
+    /// `T.Shuffle(vectors, indices)`: the lanes of all vectors one after the other, of which each index picks one.
+    Shuffle(ExprList, ExprList),
+    /// A function of TVM that is none of scalars alone, such as `T.reinterpret` or `T.call_extern`.
+    Builtin(Builtin, ExprList),
 }
 
 /// What is known of a variable.
@@ -90,8 +108,17 @@ pub enum Expr {
 pub struct Var {
     /// The name it prints under if that is free; otherwise no part of the structure.
     pub name: Symbol,
-    /// Its type.
+    /// The type of its lanes.
     pub dtype: DType,
+    /// The number of its lanes.
+    pub lanes: u16,
+}
+
+impl Var {
+    /// The whole type.
+    pub fn ty(&self) -> Ty {
+        Ty::vector(self.dtype, self.lanes)
+    }
 }
 
 /// A constant number.
@@ -107,7 +134,7 @@ pub enum Const {
 /// is unreachable from the function's statements, and costs a few bytes.
 #[derive(Clone, Default)]
 pub struct Arena {
-    nodes: Vec<(Expr, DType)>,
+    nodes: Vec<(Expr, Ty)>,
     /// By expression.
     vars_inside: Vec<VarBits>,
     node_table: HashTable<Interned>,
@@ -117,6 +144,8 @@ pub struct Arena {
     vars: Vec<Var>,
     buffers: Vec<Buffer>,
     hasher: FxBuild,
+    /// Was there ever a vector or a builtin?
+    beyond_scalars: bool,
 }
 
 /// Variables, by their numbers modulo 64: a set that may hold more than was put in.
@@ -229,8 +258,18 @@ impl Arena {
         self.nodes[e.index()].0
     }
 
-    /// The type of an expression.
+    /// The type of an expression's lanes.
     pub fn dtype(&self, e: ExprId) -> DType {
+        self.nodes[e.index()].1.dtype
+    }
+
+    /// The number of an expression's lanes; 1 for scalars.
+    pub fn lanes(&self, e: ExprId) -> u16 {
+        self.nodes[e.index()].1.lanes
+    }
+
+    /// The whole type of an expression.
+    pub fn ty(&self, e: ExprId) -> Ty {
         self.nodes[e.index()].1
     }
 
@@ -263,6 +302,12 @@ impl Arena {
     /// The number of buffers; ids are smaller.
     pub fn n_buffers(&self) -> usize {
         self.buffers.len()
+    }
+
+    /// Is everything a scalar, and made of operators and functions of scalars? What was made and is no longer used
+    /// counts too.
+    pub fn is_scalar_only(&self) -> bool {
+        !self.beyond_scalars
     }
 
     /// All buffers, used or not, in the order of their creation.
@@ -326,8 +371,8 @@ impl Arena {
     fn for_each_operand(&self, node: Expr, mut f: impl FnMut(ExprId)) {
         match node {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => {}
-            Expr::Not(a) | Expr::Cast(a) => f(a),
-            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) | Expr::Let(_, a, b) => {
+            Expr::Not(a) | Expr::Cast(a) | Expr::Broadcast(a) => f(a),
+            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) | Expr::Let(_, a, b) | Expr::Ramp(a, b) => {
                 f(a);
                 f(b);
             }
@@ -336,22 +381,26 @@ impl Arena {
                 f(b);
                 f(c);
             }
-            Expr::Load(_, list) | Expr::Call(_, list) => self.list(list).iter().copied().for_each(f),
+            Expr::Load(_, list) | Expr::Call(_, list) | Expr::Builtin(_, list) => {
+                self.list(list).iter().copied().for_each(f)
+            }
+            Expr::Shuffle(vectors, indices) => self.list(vectors).iter().chain(self.list(indices)).copied().for_each(f),
         }
     }
 
     // ---- variables and buffers -----------------------------------------------------------------------------
 
-    /// A new variable.
-    pub fn new_var(&mut self, name: impl Into<Symbol>, dtype: DType) -> VarId {
+    /// A new variable; of a scalar type, if `ty` is just that.
+    pub fn new_var(&mut self, name: impl Into<Symbol>, ty: impl Into<Ty>) -> VarId {
         let id = VarId(self.vars.len() as u32);
-        self.vars.push(Var { name: name.into(), dtype });
+        let Ty { dtype, lanes } = ty.into();
+        self.vars.push(Var { name: name.into(), dtype, lanes });
         id
     }
 
     /// A new variable, and the expression that reads it.
-    pub fn new_var_expr(&mut self, name: impl Into<Symbol>, dtype: DType) -> (VarId, ExprId) {
-        let v = self.new_var(name, dtype);
+    pub fn new_var_expr(&mut self, name: impl Into<Symbol>, ty: impl Into<Ty>) -> (VarId, ExprId) {
+        let v = self.new_var(name, ty);
         (v, self.var_expr(v))
     }
 
@@ -363,6 +412,7 @@ impl Arena {
     /// A new buffer.
     pub fn new_buffer(&mut self, buffer: Buffer) -> BufferId {
         let id = BufferId(self.buffers.len() as u32);
+        self.beyond_scalars |= buffer.lanes > 1;
         self.buffers.push(buffer);
         id
     }
@@ -370,15 +420,15 @@ impl Arena {
     /// Changes a buffer in place. Its element type must stay: expressions that load from it carry it.
     pub fn update_buffer(&mut self, b: BufferId, change: impl FnOnce(&mut Buffer)) {
         let buffer = &mut self.buffers[b.index()];
-        let dtype = buffer.dtype;
+        let ty = buffer.ty();
         change(buffer);
-        assert_eq!(buffer.dtype, dtype, "the element type of a buffer is fixed at its creation");
+        assert_eq!(buffer.ty(), ty, "the element type of a buffer is fixed at its creation");
     }
 
     // ---- interning -----------------------------------------------------------------------------------------
 
-    pub(super) fn intern(&mut self, expr: Expr, dtype: DType) -> ExprId {
-        let key = (expr, dtype);
+    pub(super) fn intern(&mut self, expr: Expr, ty: impl Into<Ty>) -> ExprId {
+        let key = (expr, ty.into());
         let hash = hash_of(&self.hasher, &key);
         let place = Interned::place(hash);
         let is_it = |x: &Interned| x.hash == hash && self.nodes[x.id as usize] == key;
@@ -391,6 +441,7 @@ impl Arena {
             vars.add(v);
         }
         self.for_each_operand(expr, |c| vars.0 |= self.vars_inside[c.index()].0);
+        self.beyond_scalars |= key.1.lanes > 1 || matches!(expr, Expr::Builtin(..) | Expr::Shuffle(..));
         self.nodes.push(key);
         self.vars_inside.push(vars);
         self.node_table.insert_unique(place, Interned { hash, id }, |x| Interned::place(x.hash));
@@ -449,8 +500,8 @@ impl Arena {
 
     /// The value of a variable.
     pub fn var_expr(&mut self, v: VarId) -> ExprId {
-        let dtype = self.var(v).dtype;
-        self.intern(Expr::Var(v), dtype)
+        let ty = self.var(v).ty();
+        self.intern(Expr::Var(v), ty)
     }
 
     // ---- rebuilding ----------------------------------------------------------------------------------------
@@ -486,7 +537,12 @@ impl Arena {
             }
             Expr::Load(buffer, list) => {
                 let new = self.map_list(list, &mut f);
-                if new == list { e } else { self.intern(Expr::Load(buffer, new), self.dtype(e)) }
+                if new == list {
+                    e
+                } else {
+                    let indices: smallvec::SmallVec<[ExprId; 8]> = self.list(new).into();
+                    self.load(buffer, &indices)
+                }
             }
             Expr::Call(function, list) => {
                 let new = self.map_list(list, &mut f);
@@ -500,6 +556,22 @@ impl Arena {
             Expr::Let(v, a, b) => {
                 let (x, y) = (f(self, a), f(self, b));
                 if (x, y) == (a, b) { e } else { self.let_(v, x, y) }
+            }
+            Expr::Ramp(a, b) => {
+                let (x, y, lanes) = (f(self, a), f(self, b), self.lanes(e));
+                if (x, y) == (a, b) { e } else { self.ramp(x, y, lanes) }
+            }
+            Expr::Broadcast(a) => {
+                let (x, lanes) = (f(self, a), self.lanes(e));
+                if x == a { e } else { self.broadcast(x, lanes) }
+            }
+            Expr::Shuffle(vectors, indices) => {
+                let new = (self.map_list(vectors, &mut f), self.map_list(indices, &mut f));
+                if new == (vectors, indices) { e } else { self.intern(Expr::Shuffle(new.0, new.1), self.ty(e)) }
+            }
+            Expr::Builtin(function, list) => {
+                let (new, ty) = (self.map_list(list, &mut f), self.ty(e));
+                if new == list { e } else { self.intern(Expr::Builtin(function, new), ty) }
             }
         }
     }

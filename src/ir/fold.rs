@@ -42,9 +42,14 @@ impl Rewriter for Fold {
                 let (c, t, o) = (self.rewrite_expr(arena, c), self.rewrite_expr(arena, t), self.rewrite_expr(arena, o));
                 arena.if_then_else(c, t, o)
             }
-            Expr::Select(..) | Expr::Load(..) | Expr::Call(..) | Expr::Let(..) => {
-                arena.map_children(e, |arena, c| self.rewrite_expr(arena, c))
-            }
+            Expr::Select(..)
+            | Expr::Load(..)
+            | Expr::Call(..)
+            | Expr::Let(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => arena.map_children(e, |arena, c| self.rewrite_expr(arena, c)),
         };
         self.done.insert(e, new);
         new

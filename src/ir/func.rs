@@ -157,6 +157,10 @@ impl Func {
     pub fn copied(&self, block: &Block) -> Option<(BufferId, ExprList)> {
         let &[only] = &block.body[..] else { return None };
         let Stmt::Store { mut value, .. } = *self.get(only) else { return None };
+        // Each lane of a vector would have a source of its own.
+        if self.arena.lanes(value) > 1 {
+            return None;
+        }
         while let Expr::Cast(inner) = self.arena.expr(value) {
             value = inner;
         }

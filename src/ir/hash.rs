@@ -12,7 +12,7 @@ mod sink;
 
 use super::attr::{Annotations, AttrValue};
 use super::buffer::{BufferId, BufferRegion};
-use super::dtype::DType;
+use super::dtype::{DType, Ty};
 use super::equal::{alignment, float_bits, key_parts, offset};
 use super::expr::{Expr, ExprId, ExprList, VarId};
 use super::func::Func;
@@ -121,8 +121,18 @@ impl<'a, S: Sink> Walk<'a, S> {
     // ---- variables and buffers -----------------------------------------------------------------------------
 
     fn bind_var(&mut self, v: VarId) {
-        self.sink.tag(dtype_code(self.func.arena.var(v).dtype));
+        self.ty(self.func.arena.var(v).ty());
         self.number(v);
+    }
+
+    /// The code of the scalar type; of a vector, that of its lanes' type with the high bit set, then their number.
+    fn ty(&mut self, ty: Ty) {
+        if ty.lanes == 1 {
+            self.sink.tag(dtype_code(ty.dtype));
+        } else {
+            self.sink.tag(dtype_code(ty.dtype) | 0x80);
+            self.sink.count(usize::from(ty.lanes));
+        }
     }
 
     fn number(&mut self, v: VarId) -> u32 {
@@ -140,7 +150,7 @@ impl<'a, S: Sink> Walk<'a, S> {
             self.n_buffers += 1;
         }
         let buffer = self.func.arena.buffer(b);
-        self.sink.tag(dtype_code(buffer.dtype));
+        self.ty(buffer.ty());
         self.list(buffer.shape);
         self.sink.text(buffer.scope);
         match buffer.strides {
@@ -211,7 +221,7 @@ impl<'a, S: Sink> Walk<'a, S> {
         let dtype = arena.dtype(e);
         let mut head = |tag: u8| {
             self.sink.tag(tag);
-            self.sink.tag(dtype_code(dtype));
+            self.ty(arena.ty(e));
         };
         match arena.expr(e) {
             Expr::Int(v) => {
@@ -283,7 +293,7 @@ impl<'a, S: Sink> Walk<'a, S> {
             }
             Expr::Let(v, value, body) => {
                 head(b'w');
-                self.sink.tag(dtype_code(arena.var(v).dtype));
+                self.ty(arena.var(v).ty());
                 self.expr(value);
                 let before = std::mem::replace(&mut self.vars[v.index()], LET + self.open_lets);
                 self.n_lets += 1;
@@ -291,6 +301,25 @@ impl<'a, S: Sink> Walk<'a, S> {
                 self.expr(body);
                 self.open_lets -= 1;
                 self.vars[v.index()] = before;
+            }
+            Expr::Ramp(base, stride) => {
+                head(b'r');
+                self.expr(base);
+                self.expr(stride);
+            }
+            Expr::Broadcast(value) => {
+                head(b'b');
+                self.expr(value);
+            }
+            Expr::Shuffle(vectors, indices) => {
+                head(b'h');
+                self.list(vectors);
+                self.list(indices);
+            }
+            Expr::Builtin(function, args) => {
+                head(b'u');
+                self.sink.text(Symbol::new(function.name()));
+                self.list(args);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Scalar functions that the standard library lacks.
 
+use super::dtype::DType;
+
 /// The error function, within 2 ulp.
 ///
 /// Below 1 a polynomial in `x²`, from there on `1 - exp(-x²) q(s)` with `s = (x - 3) / (x + 3)`, which maps `[1, 6]` to
@@ -56,9 +58,58 @@ fn horner(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, &c| sum * x + c)
 }
 
+/// The number of type `dtype` next to `x` in the direction of `y`; `y` where both are equal, NaN where one is.
+pub fn next_after(dtype: DType, x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() {
+        return f64::NAN;
+    }
+    if x == y {
+        return y;
+    }
+    // Numbers of one sign are ordered as their bits are.
+    let step = |bits: u64, sign: u64| match (bits & !sign == 0, (y > x) == (bits & sign == 0)) {
+        (true, _) => 1 | if y > x { 0 } else { sign },
+        (false, true) => bits + 1,
+        (false, false) => bits - 1,
+    };
+    match dtype {
+        DType::Float16 => half::f16::from_bits(step(half::f16::from_f64(x).to_bits().into(), 1 << 15) as u16).to_f64(),
+        DType::BFloat16 => {
+            half::bf16::from_bits(step(half::bf16::from_f64(x).to_bits().into(), 1 << 15) as u16).to_f64()
+        }
+        DType::Float32 => f32::from_bits(step((x as f32).to_bits().into(), 1 << 31) as u32).into(),
+        _ => f64::from_bits(step(x.to_bits(), 1 << 63)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::erf;
+    use super::{DType, erf, next_after};
+
+    #[test]
+    fn neighbours() {
+        let tiny = f64::from(f32::from_bits(1));
+        for (x, y, expected) in [
+            (0.0, 1.0, tiny),
+            (-0.0, 1.0, tiny),
+            (0.0, -1.0, -tiny),
+            (tiny, 0.0, 0.0),
+            (-tiny, 0.0, -0.0),
+            (1.0, 2.0, f64::from(1.0 + f32::EPSILON)),
+            (1.0, f64::NEG_INFINITY, f64::from(1.0 - f32::EPSILON / 2.0)),
+            (-1.0, 2.0, f64::from(-1.0 + f32::EPSILON / 2.0)),
+            (f64::from(f32::MAX), f64::INFINITY, f64::INFINITY),
+            (f64::INFINITY, 0.0, f64::from(f32::MAX)),
+            (0.0, -0.0, -0.0),
+        ] {
+            let found = next_after(DType::Float32, x, y);
+            assert_eq!(found.to_bits(), expected.to_bits(), "from {x} to {y}: {found}");
+        }
+        assert!(next_after(DType::Float32, f64::NAN, 1.0).is_nan());
+        assert_eq!(next_after(DType::Float64, 1.0, 2.0), 1.0 + f64::EPSILON);
+        assert_eq!(next_after(DType::Float16, 1.0, 2.0), 1.0 + 1.0 / 1024.0);
+        assert_eq!(next_after(DType::BFloat16, 1.0, 0.0), 1.0 - 1.0 / 256.0);
+    }
 
     #[test]
     fn erf_is_within_two_ulp() {

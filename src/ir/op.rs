@@ -1,5 +1,7 @@
 //! Operators and intrinsic functions of expressions, each set in one table.
 
+use super::expr::{Arena, Expr, ExprList};
+use super::symbol::Symbol;
 use std::fmt;
 
 /// A binary operator whose result has the type of its operands.
@@ -244,6 +246,8 @@ intrinsics! {
     Fmod "fmod" 2 Float First;
     /// Length of the hypotenuse.
     Hypot "hypot" 2 Float First;
+    /// The number next to the first argument in the direction of the second; the second one where both are equal.
+    NextAfter "nextafter" 2 Float First;
     /// Magnitude of the first argument with the sign of the second.
     CopySign "copysign" 2 Float First;
     /// a * b + c with one rounding.
@@ -288,6 +292,148 @@ intrinsics! {
     Assume "assume" 1 Bool First;
 }
 
+/// What evaluating a [`Builtin`] may do besides giving a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing: the value depends on the arguments alone.
+    Pure,
+    /// Its value may differ each time, but nothing is changed.
+    Read,
+    /// Anything: schedules neither remove, repeat nor reorder it.
+    Opaque,
+}
+
+/// Where a [`Builtin`] takes the type of its result from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Typing {
+    /// The text states it, as the first argument: `T.reinterpret("int32", x)`.
+    Stated,
+    /// `int32`.
+    Int32,
+    /// `bool`.
+    Bool,
+    /// An address.
+    Handle,
+    /// The type of the first argument.
+    First,
+}
+
+macro_rules! builtins {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $typing:ident $effect:ident $min:literal $max:literal;)*) => {
+        /// A function of TVM that is none of scalars alone, called by name as `T.<name>(…)`.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Builtin { $($(#[$doc])* $variant,)* }
+
+        impl Builtin {
+            /// All of them.
+            pub const ALL: &[Builtin] = &[$(Builtin::$variant,)*];
+
+            /// The name after `T.`.
+            pub fn name(self) -> &'static str {
+                match self { $(Builtin::$variant => $name,)* }
+            }
+
+            /// Where the result's type comes from.
+            pub fn typing(self) -> Typing {
+                match self { $(Builtin::$variant => Typing::$typing,)* }
+            }
+
+            /// What else a call does.
+            pub fn effect(self) -> Effect {
+                match self { $(Builtin::$variant => Effect::$effect,)* }
+            }
+
+            /// The least and the largest number of arguments, without a stated type.
+            pub fn arity(self) -> (usize, usize) {
+                match self { $(Builtin::$variant => ($min, $max),)* }
+            }
+
+            /// The builtin called `name`.
+            pub fn from_name(name: &str) -> Option<Builtin> {
+                match name { $($name => Some(Builtin::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+builtins! {
+    /// The bits of the argument as another type of equally many bits: lane 0 first, low bytes first.
+    Reinterpret "reinterpret" Stated Pure 1 1;
+    /// The first half of a vector's lanes.
+    VectorLow "vectorlow" Stated Pure 1 1;
+    /// The second half of a vector's lanes.
+    VectorHigh "vectorhigh" Stated Pure 1 1;
+    /// The lanes of the first vector, then those of the second.
+    VectorCombine "vectorcombine" Stated Pure 2 2;
+    /// Any value, which the program does not depend on.
+    Undef "undef" Int32 Read 0 0;
+    /// `round(x * y * 2^(s - q))` of `int32` `x`, `y`, `q` and `s`, computed in `int64`; halves round up. A
+    /// positive `s` first shifts `x` to the left.
+    QMultiplyShift "q_multiply_shift" First Pure 4 4;
+    /// `q_multiply_shift` with a left shift before and a right shift after the product: `x`, `y`, `left`, `right`,
+    /// `q`, and two booleans that say which of the shifts are made.
+    QMultiplyShiftPerAxis "q_multiply_shift_per_axis" First Pure 7 7;
+    /// The first argument, a float, times 2 to the power of the second, an `int32`.
+    Ldexp "ldexp" First Pure 2 2;
+    /// A C function by its name, with effects.
+    CallExtern "call_extern" Stated Opaque 1 255;
+    /// A C function by its name, without effects.
+    CallPureExtern "call_pure_extern" Stated Pure 1 255;
+    /// A function of TVM's registry by its name.
+    CallPacked "call_packed" Int32 Opaque 1 255;
+    /// A function of TVM's registry by its name, with the calling convention of C.
+    CallCPacked "call_cpacked" Int32 Opaque 1 255;
+    /// An intrinsic of LLVM by its name, with effects.
+    CallLlvmIntrin "call_llvm_intrin" Stated Opaque 1 255;
+    /// An intrinsic of LLVM by its name, without effects.
+    CallLlvmPureIntrin "call_llvm_pure_intrin" Stated Pure 1 255;
+    /// The address of an element.
+    AddressOf "address_of" Handle Pure 1 1;
+    /// The address of elements of a buffer's data: their type, the data, offset, extent, and 1 for reading, 2 for
+    /// writing, 3 for both.
+    AccessPtr "tvm_access_ptr" Handle Pure 5 5;
+    /// A type, as an argument.
+    TypeAnnotation "type_annotation" Stated Pure 0 0;
+    /// A description of an array for a packed function: data, shape, strides, number of dimensions, a value of the
+    /// element type, offset.
+    StackMakeArray "tvm_stack_make_array" Handle Read 6 6;
+    /// A shape for a packed function.
+    StackMakeShape "tvm_stack_make_shape" Handle Read 0 255;
+    /// Is an address null?
+    IsNullPtr "isnullptr" Bool Pure 1 1;
+    /// Marks where a measurement of time begins; does nothing here.
+    StartProfile "start_profile_intrinsic" Handle Opaque 1 1;
+    /// Marks where a measurement of time ends; does nothing here.
+    EndProfile "end_profile_intrinsic" Handle Opaque 1 1;
+    /// The argument, for TVM's pass that partitions loops not to look at.
+    IgnoreLoopPartition "ignore_loop_partition" First Pure 1 1;
+}
+
+impl Builtin {
+    /// What a call with these arguments calls: a function's name, where the first argument is one.
+    pub fn called(self, arena: &Arena, args: ExprList) -> Symbol {
+        let name = arena.list(args).first().map(|&e| arena.expr(e));
+        match (self, name) {
+            (
+                Builtin::CallExtern
+                | Builtin::CallPureExtern
+                | Builtin::CallPacked
+                | Builtin::CallCPacked
+                | Builtin::CallLlvmIntrin
+                | Builtin::CallLlvmPureIntrin,
+                Some(Expr::Str(name)),
+            ) => name,
+            _ => Symbol::new(&self.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Builtin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "T.{}", self.name())
+    }
+}
+
 impl fmt::Display for Intrinsic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "T.{}", self.name())
@@ -304,5 +450,9 @@ mod tests {
             assert_eq!(Intrinsic::from_name(i.name()), Some(i));
         }
         assert_eq!(Intrinsic::from_name("exq"), None);
+        for &b in Builtin::ALL {
+            assert_eq!(Builtin::from_name(b.name()), Some(b));
+            assert_eq!(Intrinsic::from_name(b.name()), None, "{b} has one meaning");
+        }
     }
 }

@@ -1,32 +1,71 @@
 //! Expressions from their operands: checked, folded where they are constant, and interned.
 //!
 //! The constructors fold where TVM's do (`src/arith/const_fold.h`): constants with constants, neutral and absorbing
-//! constants. They never reorder: text stays as written, simplification is the business of `arith`.
+//! constants. They never reorder: text stays as written, simplification is the business of `arith`. Vectors do not fold,
+//! as they do not in TVM; a scalar operand beside a vector becomes a broadcast of as many lanes.
 
 use super::buffer::BufferId;
-use super::dtype::DType;
+use super::dtype::{DType, Ty};
 use super::expr::{Arena, Const, Expr, ExprId, VarId};
-use super::op::{BinOp, CmpOp, Intrinsic, ResultType};
+use super::op::{BinOp, Builtin, CmpOp, Intrinsic, ResultType};
 
 impl Arena {
     /// `a op b`, folded as the module says. The operands must be of one type; division by a constant zero stays.
     pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
-        let dtype = self.dtype(a);
-        assert_eq!(dtype, self.dtype(b), "operands of {op:?} differ in type");
+        let (a, b) = self.with_equal_lanes(a, b);
+        let ty = self.ty(a);
+        assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
         if matches!(op, BinOp::And | BinOp::Or) {
-            assert_eq!(dtype, DType::Bool, "operands of {op:?} must be booleans");
+            assert_eq!(ty.dtype, DType::Bool, "operands of {op:?} must be booleans");
         }
-        match self.fold_binary(op, a, b, dtype) {
+        match self.fold_binary(op, a, b, ty.dtype) {
             Some(folded) => folded,
-            None => self.intern(Expr::Binary(op, a, b), dtype),
+            None => self.intern(Expr::Binary(op, a, b), ty),
         }
+    }
+
+    /// The operands, a scalar one broadcast to the lanes of the other one.
+    pub fn with_equal_lanes(&mut self, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
+        match (self.lanes(a), self.lanes(b)) {
+            (x, y) if x == y => (a, b),
+            (1, lanes) => (self.broadcast(a, lanes), b),
+            (lanes, 1) => (a, self.broadcast(b, lanes)),
+            _ => (a, b),
+        }
+    }
+
+    /// `T.Ramp(base, stride, lanes)`: of one lane, the base.
+    pub fn ramp(&mut self, base: ExprId, stride: ExprId, lanes: u16) -> ExprId {
+        assert_eq!(self.dtype(base), self.dtype(stride), "base and stride of a ramp differ in type");
+        assert!(self.lanes(base) == 1 && self.lanes(stride) == 1, "base and stride of a ramp are scalars");
+        if lanes == 1 { base } else { self.intern(Expr::Ramp(base, stride), self.ty(base).with_lanes(lanes)) }
+    }
+
+    /// `T.Broadcast(value, lanes)`: in one lane, the value.
+    pub fn broadcast(&mut self, value: ExprId, lanes: u16) -> ExprId {
+        assert_eq!(self.lanes(value), 1, "a scalar is broadcast");
+        if lanes == 1 { value } else { self.intern(Expr::Broadcast(value), self.ty(value).with_lanes(lanes)) }
+    }
+
+    /// `T.Shuffle(vectors, indices)` of vectors of one scalar type.
+    pub fn shuffle(&mut self, vectors: &[ExprId], indices: &[ExprId]) -> ExprId {
+        let ty = self.ty(vectors[0]).with_lanes(indices.len() as u16);
+        let (vectors, indices) = (self.new_list(vectors), self.new_list(indices));
+        self.intern(Expr::Shuffle(vectors, indices), ty)
+    }
+
+    /// A call of a builtin that gives a value of type `ty`. Number and types of arguments are the verifier's business.
+    pub fn builtin(&mut self, function: Builtin, args: &[ExprId], ty: impl Into<Ty>) -> ExprId {
+        let list = self.new_list(args);
+        self.intern(Expr::Builtin(function, list), ty)
     }
 
     /// `a op b` as a node even where [`Arena::binary`] would fold: what `T.Add(i, 0)` in a text stands for.
     pub fn binary_unfolded(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
-        let dtype = self.dtype(a);
-        assert_eq!(dtype, self.dtype(b), "operands of {op:?} differ in type");
-        self.intern(Expr::Binary(op, a, b), dtype)
+        let (a, b) = self.with_equal_lanes(a, b);
+        let ty = self.ty(a);
+        assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
+        self.intern(Expr::Binary(op, a, b), ty)
     }
 
     fn fold_binary(&mut self, op: BinOp, a: ExprId, b: ExprId, dtype: DType) -> Option<ExprId> {
@@ -44,6 +83,9 @@ impl Arena {
 
     fn folding(&self, op: BinOp, a: ExprId, b: ExprId) -> Option<Folding> {
         let dtype = self.dtype(a);
+        if self.lanes(a) > 1 {
+            return None;
+        }
         if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
             return fold_ints(op, x, y, dtype).map(Folding::Int);
         }
@@ -131,14 +173,15 @@ impl Arena {
 
     /// A comparison of operands of one type, folded for constants.
     pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
-        assert_eq!(self.dtype(a), self.dtype(b), "operands of {op:?} differ in type");
+        let (a, b) = self.with_equal_lanes(a, b);
+        assert_eq!(self.ty(a), self.ty(b), "operands of {op:?} differ in type");
         match (self.as_const(a), self.as_const(b)) {
             (Some(Const::Int(x)), Some(Const::Int(y))) => {
                 let holds = if self.dtype(a) == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) };
                 self.bool(holds)
             }
             (Some(Const::Float(x)), Some(Const::Float(y))) => self.bool(op.holds(x, y)),
-            _ => self.intern(Expr::Compare(op, a, b), DType::Bool),
+            _ => self.intern(Expr::Compare(op, a, b), self.ty(a).with_dtype(DType::Bool)),
         }
     }
 
@@ -149,8 +192,9 @@ impl Arena {
 
     /// A comparison as a node even where [`Arena::compare`] would fold.
     pub fn compare_unfolded(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
-        assert_eq!(self.dtype(a), self.dtype(b), "operands of {op:?} differ in type");
-        self.intern(Expr::Compare(op, a, b), DType::Bool)
+        let (a, b) = self.with_equal_lanes(a, b);
+        assert_eq!(self.ty(a), self.ty(b), "operands of {op:?} differ in type");
+        self.intern(Expr::Compare(op, a, b), self.ty(a).with_dtype(DType::Bool))
     }
 
     /// `not a`, folded for constants.
@@ -158,17 +202,18 @@ impl Arena {
         assert_eq!(self.dtype(a), DType::Bool, "the operand of `not` must be a boolean");
         match self.as_int(a) {
             Some(v) => self.bool(v == 0),
-            None => self.intern(Expr::Not(a), DType::Bool),
+            None => self.intern(Expr::Not(a), self.ty(a)),
         }
     }
 
     /// `not a` as a node even where [`Arena::not`] would fold.
     pub fn not_unfolded(&mut self, a: ExprId) -> ExprId {
         assert_eq!(self.dtype(a), DType::Bool, "the operand of `not` must be a boolean");
-        self.intern(Expr::Not(a), DType::Bool)
+        self.intern(Expr::Not(a), self.ty(a))
     }
 
-    /// `a` converted to `dtype`; `a` itself where it is of that type, a constant where `a` is an integer constant.
+    /// `a` converted to `dtype`, lane by lane; `a` itself where it is of that type, a constant where `a` is an integer
+    /// constant.
     pub fn cast(&mut self, dtype: DType, a: ExprId) -> ExprId {
         let from = self.dtype(a);
         if from == dtype {
@@ -181,56 +226,74 @@ impl Arena {
                 self.float(v, dtype)
             }
             Some(Const::Float(v)) if dtype.is_float() => self.float(v, dtype),
-            _ => self.intern(Expr::Cast(a), dtype),
+            _ => self.intern(Expr::Cast(a), self.ty(a).with_dtype(dtype)),
         }
     }
 
     /// A conversion as a node even where [`Arena::cast`] would fold it.
     pub fn cast_unfolded(&mut self, dtype: DType, a: ExprId) -> ExprId {
-        self.intern(Expr::Cast(a), dtype)
+        self.intern(Expr::Cast(a), self.ty(a).with_dtype(dtype))
     }
 
-    /// `T.Select`.
+    /// `T.Select`; the condition is a scalar, or has as many lanes as the sides.
     pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
-        assert_eq!(self.dtype(then), self.dtype(otherwise), "the sides of a select differ in type");
-        self.intern(Expr::Select(condition, then, otherwise), self.dtype(then))
+        let (then, otherwise) = self.with_equal_lanes(then, otherwise);
+        assert_eq!(self.ty(then), self.ty(otherwise), "the sides of a select differ in type");
+        self.intern(Expr::Select(condition, then, otherwise), self.ty(then))
     }
 
     /// `T.if_then_else`; a constant condition chooses.
     pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
-        assert_eq!(self.dtype(then), self.dtype(otherwise), "the sides of a conditional differ in type");
+        let (then, otherwise) = self.with_equal_lanes(then, otherwise);
+        assert_eq!(self.ty(then), self.ty(otherwise), "the sides of a conditional differ in type");
         match self.as_int(condition) {
             Some(0) => otherwise,
             Some(_) => then,
-            None => self.intern(Expr::IfThenElse(condition, then, otherwise), self.dtype(then)),
+            None => self.intern(Expr::IfThenElse(condition, then, otherwise), self.ty(then)),
         }
     }
 
-    /// The element of `buffer` at `indices`. The number of indices is the verifier's business.
+    /// The element of `buffer` at `indices`, or the elements for the lanes of the last one. The number of indices is the
+    /// verifier's business.
     pub fn load(&mut self, buffer: BufferId, indices: &[ExprId]) -> ExprId {
-        let dtype = self.buffer(buffer).dtype;
+        let ty = self.accessed(buffer, indices);
         let list = self.new_list(indices);
-        self.intern(Expr::Load(buffer, list), dtype)
+        self.intern(Expr::Load(buffer, list), ty)
+    }
+
+    /// The type of what an access reads or writes.
+    pub fn accessed(&self, buffer: BufferId, indices: &[ExprId]) -> Ty {
+        let ty = self.buffer(buffer).ty();
+        match indices.last() {
+            Some(&last) => ty.with_lanes(ty.lanes.saturating_mul(self.lanes(last))),
+            None => ty,
+        }
     }
 
     /// A function of scalars. Types of arguments are the verifier's business, their number is fixed.
     pub fn call(&mut self, function: Intrinsic, args: &[ExprId]) -> ExprId {
         assert_eq!(args.len(), function.arity(), "number of arguments of {function}");
-        let dtype = match function.result() {
-            ResultType::First => self.dtype(args[0]),
-            ResultType::Bool => DType::Bool,
-            ResultType::Int32 => DType::Int32,
+        let lanes = args.iter().map(|&a| self.lanes(a)).max().unwrap_or(1);
+        let mut all = smallvec::SmallVec::<[ExprId; 3]>::new();
+        for &a in args {
+            all.push(if self.lanes(a) == 1 { self.broadcast(a, lanes) } else { a });
+        }
+        let first = self.ty(all[0]);
+        let ty = match function.result() {
+            ResultType::First => first,
+            ResultType::Bool => first.with_dtype(DType::Bool),
+            ResultType::Int32 => first.with_dtype(DType::Int32),
         };
-        let list = self.new_list(args);
-        self.intern(Expr::Call(function, list), dtype)
+        let list = self.new_list(&all);
+        self.intern(Expr::Call(function, list), ty)
     }
 
     /// `body` with `var` standing for `value`.
     pub fn let_(&mut self, var: VarId, value: ExprId, body: ExprId) -> ExprId {
-        assert_eq!(self.var(var).dtype, self.dtype(value), "the value of a let differs in type");
-        self.intern(Expr::Let(var, value, body), self.dtype(body))
+        assert_eq!(self.var(var).ty(), self.ty(value), "the value of a let differs in type");
+        self.intern(Expr::Let(var, value, body), self.ty(body))
     }
 }
 

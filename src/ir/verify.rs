@@ -21,6 +21,8 @@
 //! # Types
 //! 7. A stored value has the element type of its buffer, the value of a let that of its variable.
 //! 8. Conditions and predicates are `bool`; indices, and the bounds of regions, are integers.
+//!    Vectors stand where they are computed with: in stored values, lets and the last index of an access; all the
+//!    rest are scalars. The lanes of a stored value are those of the index times those of an element.
 //! 9. Arguments of a function of scalars are of its domain and of one type; operators take numbers only.
 //!
 //! # Buffers

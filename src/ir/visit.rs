@@ -290,7 +290,7 @@ impl Func {
 
     fn fresh(&mut self, var: VarId, substitution: &mut Substitution) -> VarId {
         let old = self.arena.var(var).clone();
-        let (new, e) = self.arena.new_var_expr(old.name, old.dtype);
+        let (new, e) = self.arena.new_var_expr(old.name, old.ty());
         substitution.add_var(var, e);
         new
     }

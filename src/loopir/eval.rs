@@ -366,6 +366,7 @@ fn call(function: Intrinsic, args: &[Const], dtype: DType) -> Const {
                 Intrinsic::Fma if dtype != DType::Float64 => {
                     Const::Float((x as f32).mul_add(y as f32, z as f32) as f64)
                 }
+                Intrinsic::NextAfter => Const::Float(crate::ir::math::next_after(dtype, x, y)),
                 _ => Const::Float(computed_in(dtype, float_call(function, x, y, z))),
             }
         }
@@ -413,7 +414,8 @@ fn float_call(function: Intrinsic, x: f64, y: f64, z: f64) -> f64 {
         Intrinsic::Ceil => x.ceil(),
         Intrinsic::Trunc => x.trunc(),
         Intrinsic::Round | Intrinsic::NearbyInt => x.round_ties_even(),
-        Intrinsic::IsNan
+        Intrinsic::NextAfter
+        | Intrinsic::IsNan
         | Intrinsic::IsInf
         | Intrinsic::IsFinite
         | Intrinsic::PopCount

@@ -1,11 +1,11 @@
 //! Expressions of the loop IR: interned, typed, small nodes.
 
 use super::kernel::BufferId;
+pub use crate::ir::Ty;
 use crate::ir::expr::{FxBuild, id};
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic, Symbol};
 use hashbrown::HashTable;
 use smallvec::SmallVec;
-use std::fmt;
 use std::hash::BuildHasher;
 
 id! {
@@ -23,58 +23,6 @@ id! {
 id! {
     /// A mutable register, set by [`super::Stmt::Set`]; undefined until then.
     LocalId
-}
-
-/// The type of an expression: a number of lanes of a scalar type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Ty {
-    /// The type of each lane.
-    pub dtype: DType,
-    /// 1 for scalars, else the vector's length.
-    pub lanes: u16,
-}
-
-impl Ty {
-    /// The type of indices and loop variables.
-    pub const INDEX: Ty = Ty::scalar(DType::Int64);
-    /// The type of scalar conditions.
-    pub const BOOL: Ty = Ty::scalar(DType::Bool);
-
-    /// One value of a scalar type.
-    pub const fn scalar(dtype: DType) -> Ty {
-        Ty { dtype, lanes: 1 }
-    }
-
-    /// `lanes` values of a scalar type.
-    pub const fn vector(dtype: DType, lanes: u16) -> Ty {
-        Ty { dtype, lanes }
-    }
-
-    /// The type with another scalar type and as many lanes.
-    pub fn with_dtype(self, dtype: DType) -> Ty {
-        Ty { dtype, ..self }
-    }
-
-    /// The type with another number of lanes.
-    pub fn with_lanes(self, lanes: u16) -> Ty {
-        Ty { lanes, ..self }
-    }
-
-    /// Is it a vector of more than one lane?
-    pub fn is_vector(self) -> bool {
-        self.lanes > 1
-    }
-
-    /// Size in memory, in bytes.
-    pub fn bytes(self) -> usize {
-        self.dtype.bytes() * self.lanes as usize
-    }
-}
-
-impl fmt::Display for Ty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.lanes == 1 { write!(f, "{}", self.dtype) } else { write!(f, "{}x{}", self.dtype, self.lanes) }
-    }
 }
 
 /// An expression node; its type is [`Arena::ty`].

@@ -4,7 +4,7 @@ use super::LowerError;
 use super::blocks::{Dims, Home, Lowerer, Token, Value};
 use crate::ir;
 use crate::ir::visit::for_each_subexpr;
-use crate::ir::{BinOp, DType, Expr, Intrinsic};
+use crate::ir::{BinOp, Builtin, DType, Expr, Intrinsic};
 use crate::loopir::{BufferId, ExprId, Ty};
 use smallvec::SmallVec;
 
@@ -81,7 +81,11 @@ impl Lowerer<'_> {
                 | Expr::IfThenElse(..)
                 | Expr::Load(..)
                 | Expr::Call(..)
-                | Expr::Let(..) => false,
+                | Expr::Let(..)
+                | Expr::Ramp(..)
+                | Expr::Broadcast(_)
+                | Expr::Shuffle(..)
+                | Expr::Builtin(..) => false,
             } && arena.dtype(e).is_index();
         });
         only
@@ -164,6 +168,17 @@ impl Lowerer<'_> {
                 self.draft.kernel.arena.call(function, &args)
             }
             Expr::Let(v, value, body) => self.with_let(v, value, |this| this.value(body))?,
+            Expr::Builtin(Builtin::Reinterpret, list) => {
+                let value = self.value(arena.list(list)[0])?;
+                self.draft.kernel.arena.reinterpret(dtype, value)
+            }
+            Expr::Builtin(function, list) => {
+                let name = function.called(arena, list);
+                return Err(LowerError::Unsupported(format!("a call of `{name}`")));
+            }
+            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) => {
+                return Err(LowerError::Unsupported("a vector where a scalar is expected".to_string()));
+            }
         })
     }
 

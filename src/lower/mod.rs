@@ -1,7 +1,8 @@
 //! Lowering: blocks to loops over flat memory.
 //!
-//! [`lower`] makes the [`Kernel`] that does what a [`Func`] does, in three steps:
+//! [`lower`] makes the [`Kernel`] that does what a [`Func`] does, in four steps:
 //!
+//! 0. [`lanes`] writes vectors out as scalars, lane by lane.
 //! 1. [`blocks`] translates statements: bindings are substituted, inits put before their reduction ([`init`]) or under
 //!    a guard, predicates and domains become conditions, views windows into what they show. Where an access lies in memory is still
 //!    open: its index is a *token* that names buffer and indices.
@@ -28,6 +29,7 @@ mod exprs;
 mod facts;
 mod flatten;
 mod init;
+mod lanes;
 mod place;
 mod relation;
 mod view;
@@ -61,6 +63,7 @@ pub enum LowerError {
 /// # Errors
 /// If the function uses what a kernel cannot say.
 pub fn lower(func: &Func) -> Result<Kernel, LowerError> {
+    let func = &*lanes::scalars(func)?;
     let mut draft = blocks::draft(func)?;
     let mut uses = place::uses(&draft);
     let extents = place::extents(&mut draft, &uses);

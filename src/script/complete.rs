@@ -239,6 +239,9 @@ impl Detector<'_> {
 
     /// The values of an expression over the loops inside the block.
     fn eval(&mut self, e: ExprId) -> Set {
+        if self.func.arena.lanes(e) > 1 {
+            return self.eval_lanes(e);
+        }
         match self.func.arena.expr(e) {
             Expr::Var(v) => match self.domains.get(&v) {
                 None => Set::point(e),
@@ -273,7 +276,11 @@ impl Detector<'_> {
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::IfThenElse(..)
-            | Expr::Let(..) => {
+            | Expr::Let(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => {
                 let domains = &self.domains;
                 if crate::ir::visit::uses_var(&self.func.arena, e, &mut |v| domains.contains_key(&v)) {
                     EVERYTHING
@@ -281,6 +288,24 @@ impl Detector<'_> {
                     Set::point(e)
                 }
             }
+        }
+    }
+
+    /// What all lanes of a vector index reach together.
+    fn eval_lanes(&mut self, e: ExprId) -> Set {
+        match self.func.arena.expr(e) {
+            Expr::Broadcast(value) => self.eval(value),
+            Expr::Ramp(base, stride) => {
+                let lanes = i64::from(self.func.arena.lanes(e));
+                let Some(reach) = self.func.arena.as_int(stride).and_then(|s| s.checked_mul(lanes - 1)) else {
+                    return EVERYTHING;
+                };
+                let base = self.eval(base);
+                let arena = &mut self.func.arena;
+                let mut shifted = |e: Option<ExprId>, by: i64| e.map(|e| arena.add_const(e, by));
+                Set { min: shifted(base.min, reach.min(0)), max: shifted(base.max, reach.max(0)) }
+            }
+            _ => EVERYTHING,
         }
     }
 }

@@ -102,7 +102,7 @@ fn of_expr(func: &Func, e: ExprId) -> f64 {
             | BinOp::Max => 1.0,
             BinOp::And | BinOp::Or => 0.0,
         },
-        Expr::Call(..) => 1.0,
+        Expr::Call(..) | Expr::Builtin(..) => 1.0,
         // Indices are not counted.
         Expr::Load(..) => return 0.0,
         Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => return of_expr(func, a).max(of_expr(func, b)),
@@ -113,8 +113,12 @@ fn of_expr(func: &Func, e: ExprId) -> f64 {
         | Expr::Compare(..)
         | Expr::Not(_)
         | Expr::Cast(_)
-        | Expr::Let(..) => 0.0,
+        | Expr::Let(..)
+        | Expr::Ramp(..)
+        | Expr::Broadcast(_)
+        | Expr::Shuffle(..) => 0.0,
     };
+    let here = here * f64::from(func.arena.lanes(e));
     let mut inside = 0.0;
     func.arena.for_each_child(e, |c| inside += of_expr(func, c));
     here + inside

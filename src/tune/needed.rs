@@ -115,9 +115,9 @@ impl Count<'_> {
                 return self.expr(a, &mut seen.clone()).or(self.expr(b, seen));
             }
             Expr::Binary(BinOp::And | BinOp::Or, ..) => {}
-            Expr::Binary(..) => needed.ops = self.times(e),
+            Expr::Binary(..) => needed.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
             Expr::Call(function, _) => {
-                needed.ops = self.times(e);
+                needed.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
                 needed.calls.insert((function, self.func.arena.dtype(e)), needed.ops);
             }
             Expr::Int(_)
@@ -127,7 +127,11 @@ impl Count<'_> {
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::Cast(_)
-            | Expr::Let(..) => {}
+            | Expr::Let(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => {}
         }
         self.func.arena.for_each_child(e, |c| needed = std::mem::take(&mut needed).and(self.expr(c, seen)));
         needed

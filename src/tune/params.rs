@@ -24,9 +24,11 @@ pub fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
         };
         let buffer = func.arena.buffer(id);
         let shape: Option<Vec<i64>> = func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e)).collect();
-        let Some(shape) = shape else {
+        let Some(mut shape) = shape else {
             return Err(format!("the extents of `{}` are not known; make them concrete with `--bind`", buffer.name));
         };
+        // Vectors are passed as one more dimension.
+        shape.extend((buffer.lanes > 1).then_some(i64::from(buffer.lanes)));
         let access = match used.storage {
             Storage::Param(access) => access,
             Storage::Scratch(_) => return Err(format!("`{}` is not passed by the caller", buffer.name)),

@@ -81,7 +81,15 @@ impl<'a> Simplifier<'a> {
             | Expr::IfThenElse(..)
             | Expr::Load(..)
             | Expr::Call(..)
-            | Expr::Let(..) => {}
+            | Expr::Let(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => {}
+        }
+        // The rules are about scalars, and so are the ones that vectors are made of.
+        if self.arena.lanes(e) > 1 {
+            return self.visit_operands(e);
         }
         let mode = self.mode as usize;
         let analyzer = &mut *self.analyzer;
@@ -147,7 +155,9 @@ impl<'a> Simplifier<'a> {
             }
             Expr::Select(c, t, o) => select::select(self, c, t, o),
             Expr::IfThenElse(c, t, o) => select::if_then_else(self, c, t, o),
-            Expr::Load(..) => self.visit_operands(e),
+            Expr::Load(..) | Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) => {
+                self.visit_operands(e)
+            }
             Expr::Call(..) => select::call(self, e),
             Expr::Let(v, value, body) => select::let_(self, v, value, body),
         }

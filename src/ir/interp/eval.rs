@@ -2,10 +2,12 @@
 
 use super::Precision;
 use super::fault::{Fault, Trap};
+use super::tensor::{from_bytes, to_bytes};
 use super::value::{Value, binary, call, cast, compare};
 use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Arena, Expr, ExprId, VarId};
-use crate::ir::op::{BinOp, Intrinsic};
+use crate::ir::op::{BinOp, Builtin, Intrinsic};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 /// Indices of an access.
@@ -22,18 +24,49 @@ pub(super) trait Env {
     /// Gives a variable a value, or none; returns what it had.
     fn set_var(&mut self, v: VarId, value: Option<Value>) -> Option<Value>;
 
-    /// An element of a buffer.
-    fn load(&mut self, buffer: BufferId, indices: &[i64]) -> Result<Value, Self::Stop>;
+    /// The values of the lanes of a variable of a vector type.
+    fn vectors(&mut self) -> &mut HashMap<VarId, Vec<Value>>;
+
+    /// A lane of an element of a buffer.
+    fn load(&mut self, buffer: BufferId, indices: &[i64], lane: usize) -> Result<Value, Self::Stop>;
 }
 
-/// The value of an expression.
+/// The value of a scalar expression.
 pub(super) fn eval<E: Env>(arena: &Arena, env: &mut E, precision: Precision, e: ExprId) -> Result<Value, E::Stop> {
+    eval_lane(arena, env, precision, e, 0)
+}
+
+/// The values of all lanes of an expression.
+pub(super) fn eval_lanes<E: Env>(
+    arena: &Arena,
+    env: &mut E,
+    precision: Precision,
+    e: ExprId,
+) -> Result<Vec<Value>, E::Stop> {
+    (0..usize::from(arena.lanes(e))).map(|lane| eval_lane(arena, env, precision, e, lane)).collect()
+}
+
+/// The value of one lane of an expression.
+fn eval_lane<E: Env>(
+    arena: &Arena,
+    env: &mut E,
+    precision: Precision,
+    e: ExprId,
+    lane: usize,
+) -> Result<Value, E::Stop> {
     let dtype = arena.dtype(e);
+    // What is a scalar beside vectors, such as the condition of a selection, has its one lane for all.
+    let lane = if arena.lanes(e) == 1 { 0 } else { lane };
+    let eval = |arena: &Arena, env: &mut E, precision: Precision, e: ExprId| eval_lane(arena, env, precision, e, lane);
     let value = match arena.expr(e) {
         Expr::Int(v) => Value::Int(v),
         // A constant is a number of its type, however other floats are carried.
         Expr::Float(bits) => Value::Float(dtype.round(f64::from_bits(bits))),
         Expr::Str(_) => return Err(Trap::IllTyped.into()),
+        Expr::Var(v) if arena.lanes(e) > 1 => {
+            let lanes = env.vectors().get(&v);
+            lanes.and_then(|l| l.get(lane).copied()).ok_or_else(|| Box::new(Fault::Unbound { var: v }))?
+        }
         Expr::Var(v) => env.var(v).ok_or_else(|| Box::new(Fault::Unbound { var: v }))?,
         Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b) => {
             let a = eval(arena, env, precision, a)?;
@@ -66,8 +99,15 @@ pub(super) fn eval<E: Env>(arena: &Arena, env: &mut E, precision: Precision, e: 
             eval(arena, env, precision, if holds { t } else { o })?
         }
         Expr::Load(buffer, list) => {
-            let indices = eval_indices(arena, env, precision, arena.list(list))?;
-            env.load(buffer, &indices)?
+            let width = usize::from(arena.buffer(buffer).lanes);
+            let mut indices = Indices::new();
+            for &i in arena.list(list) {
+                match eval_lane(arena, env, precision, i, lane / width)? {
+                    Value::Int(v) => indices.push(v),
+                    Value::Float(_) => return Err(Trap::IllTyped.into()),
+                }
+            }
+            env.load(buffer, &indices, lane % width)?
         }
         Expr::Call(Intrinsic::Assume, _) => Value::Int(1),
         Expr::Call(function, list) => {
@@ -77,6 +117,52 @@ pub(super) fn eval<E: Env>(arena: &Arena, env: &mut E, precision: Precision, e: 
                 args.push(eval(arena, env, precision, a)?);
             }
             call(function, arena.dtype(list[0]), &args, precision)?
+        }
+        Expr::Let(v, value, body) if arena.lanes(value) > 1 => {
+            let value = eval_lanes(arena, env, precision, value)?;
+            let before = env.vectors().insert(v, value);
+            let result = eval(arena, env, precision, body);
+            match before {
+                Some(before) => env.vectors().insert(v, before),
+                None => env.vectors().remove(&v),
+            };
+            result?
+        }
+        Expr::Ramp(base, stride) => {
+            let base = eval(arena, env, precision, base)?;
+            let stride = eval(arena, env, precision, stride)?;
+            let step = if dtype.is_float() { Value::Float(lane as f64) } else { Value::Int(dtype.wrap(lane as i64)) };
+            let reach = binary(BinOp::Mul, dtype, step, stride, precision)?;
+            binary(BinOp::Add, dtype, base, reach, precision)?
+        }
+        Expr::Broadcast(value) => eval(arena, env, precision, value)?,
+        Expr::Shuffle(vectors, indices) => {
+            let mut rest = eval_int(arena, env, precision, arena.list(indices)[lane])?;
+            let mut picked = None;
+            for &v in arena.list(vectors) {
+                let lanes = i64::from(arena.lanes(v));
+                if (0..lanes).contains(&rest) {
+                    picked = Some(eval_lane(arena, env, precision, v, rest as usize)?);
+                    break;
+                }
+                rest -= lanes;
+            }
+            picked.ok_or(Trap::IllTyped)?
+        }
+        Expr::Builtin(Builtin::Reinterpret, list) => {
+            let source = arena.list(list)[0];
+            let (size, step) = (dtype.bytes(), arena.dtype(source).bytes());
+            let mut bytes = [0u8; 8];
+            for (i, slot) in bytes[..size].iter_mut().enumerate() {
+                let at = lane * size + i;
+                let value = eval_lane(arena, env, precision, source, at / step)?;
+                *slot = to_bytes(arena.dtype(source), value)[at % step];
+            }
+            from_bytes(dtype, bytes)
+        }
+        Expr::Builtin(function, list) => {
+            let name = function.called(arena, list);
+            return Err(Box::new(Fault::Unknown { name }).into());
         }
         Expr::Let(v, value, body) => {
             let value = eval(arena, env, precision, value)?;
@@ -109,4 +195,21 @@ pub(super) fn eval_indices<E: Env>(
         indices.push(eval_int(arena, env, precision, e)?);
     }
     Ok(indices)
+}
+
+/// The indices of an access for each lane of its last index.
+pub(super) fn eval_lane_indices<E: Env>(arena: &Arena, env: &mut E, list: &[ExprId]) -> Result<Vec<Indices>, E::Stop> {
+    let lanes = list.last().map_or(1, |&e| arena.lanes(e));
+    let mut all = Vec::with_capacity(lanes.into());
+    for lane in 0..usize::from(lanes) {
+        let mut indices = Indices::new();
+        for &e in list {
+            match eval_lane(arena, env, Precision::Exact, e, lane)? {
+                Value::Int(v) => indices.push(v),
+                Value::Float(_) => return Err(Trap::IllTyped.into()),
+            }
+        }
+        all.push(indices);
+    }
+    Ok(all)
 }

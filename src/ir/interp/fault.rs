@@ -5,6 +5,7 @@ use crate::ir::dtype::DType;
 use crate::ir::expr::VarId;
 use crate::ir::func::Func;
 use crate::ir::stmt::StmtId;
+use crate::ir::symbol::Symbol;
 
 /// A fault and the statement that had it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +89,11 @@ pub enum Fault {
     },
     /// An operation on values of the wrong type: the function is not well-formed.
     IllTyped,
+    /// A function whose meaning is not known.
+    Unknown {
+        /// What is called.
+        name: Symbol,
+    },
     /// The limit of steps was reached.
     TooLong,
 }
@@ -144,6 +150,7 @@ impl RunError {
             Fault::Unbound { var } => format!("variable `{}` has no value", func.arena.var(*var).name),
             Fault::UnboundBuffer { buffer } => format!("buffer `{}` has no memory", name(*buffer)),
             Fault::IllTyped => "an operation on values of the wrong type".into(),
+            Fault::Unknown { name } => format!("`{name}` is a function that is not known here"),
             Fault::TooLong => "the limit of steps was reached".into(),
         };
         match self.stmt {

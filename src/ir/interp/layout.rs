@@ -55,17 +55,28 @@ impl Layout {
         }
         let wrong = || Box::new(Fault::ArgumentShape { param, found: t.shape.to_vec() }).into();
         let extents = arena.list(buffer.shape);
-        if extents.len() != t.shape.len() {
+        // The lanes of vectors are one more dimension of the argument.
+        let lanes = i64::from(buffer.lanes);
+        let shape = match t.shape {
+            [shape @ .., last] if lanes > 1 && *last == lanes => shape,
+            _ if lanes > 1 => return Err(wrong()),
+            shape => shape,
+        };
+        if extents.len() != shape.len() {
             return Err(wrong());
         }
-        for (&e, &n) in extents.iter().zip(t.shape) {
+        for (&e, &n) in extents.iter().zip(shape) {
             bind_symbol(arena, env, e, n);
             if eval_int(arena, env, Precision::Exact, e)? != n {
                 return Err(wrong());
             }
         }
         let layout = Layout::of(arena, env, b)?;
-        if layout.n_elements().is_some_and(|n| n <= t.n_elements()) { Ok(layout) } else { Err(wrong()) }
+        if layout.n_elements().is_some_and(|n| n * usize::from(buffer.lanes) <= t.n_elements()) {
+            Ok(layout)
+        } else {
+            Err(wrong())
+        }
     }
 
     /// The number of elements from the start of the memory to the last element; `None` if that is no size.

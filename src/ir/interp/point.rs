@@ -34,6 +34,7 @@ pub struct Points<'a> {
     /// The producers of each buffer, in program order.
     by_buffer: Vec<Vec<usize>>,
     vars: Vec<Option<Value>>,
+    vectors: HashMap<VarId, Vec<Value>>,
     /// The element of a buffer, by position, after a producer.
     known: HashMap<(usize, usize), Value>,
     /// What is being computed.
@@ -121,7 +122,11 @@ impl Env for Points<'_> {
         std::mem::replace(&mut self.vars[v.index()], value)
     }
 
-    fn load(&mut self, buffer: BufferId, indices: &[i64]) -> Result<Value, Stop> {
+    fn vectors(&mut self) -> &mut HashMap<VarId, Vec<Value>> {
+        &mut self.vectors
+    }
+
+    fn load(&mut self, buffer: BufferId, indices: &[i64], _lane: usize) -> Result<Value, Stop> {
         let Some(target) = &self.target else { return Err(Stop::Unsupported) };
         let before = target.producer;
         if self.producers[before].buffer != buffer {
@@ -148,6 +153,7 @@ impl<'a> Points<'a> {
             producers: Vec::new(),
             by_buffer: vec![Vec::new(); func.arena.n_buffers()],
             vars: vec![None; func.arena.n_vars()],
+            vectors: HashMap::new(),
             known: HashMap::new(),
             target: None,
             steps: 0,
@@ -191,6 +197,9 @@ impl<'a> Points<'a> {
                 (None, ArgRef::Scalar(_)) => {}
                 _ => return Err(Stop::Unsupported),
             }
+        }
+        if func.arena.buffer_ids().any(|b| func.arena.buffer(b).lanes > 1) {
+            return Err(Stop::Unsupported);
         }
         let root = func.block(func.root);
         for &b in &root.allocs {
@@ -286,7 +295,9 @@ impl<'a> Points<'a> {
     fn only_store(&self, body: &[StmtId]) -> Result<(BufferId, ExprList, ExprId), Stop> {
         match body {
             &[s] => match self.func.get(s) {
-                Stmt::Store { buffer, indices, value } => Ok((*buffer, *indices, *value)),
+                Stmt::Store { buffer, indices, value } if self.func.arena.lanes(*value) == 1 => {
+                    Ok((*buffer, *indices, *value))
+                }
                 _ => Err(Stop::Unsupported),
             },
             _ => Err(Stop::Unsupported),

@@ -1,17 +1,18 @@
 //! Execution of whole functions.
 
-use super::eval::{Env, Indices, eval, eval_indices, eval_int};
+use super::eval::{Env, Indices, eval, eval_indices, eval_int, eval_lane_indices, eval_lanes};
 use super::fault::{Fault, RunError};
 use super::layout::{Layout, bind_symbol};
 use super::tensor::Tensor;
 use super::value::Value;
 use super::{Arg, Fresh, Options, Precision};
-use crate::ir::buffer::BufferId;
+use crate::ir::buffer::{Buffer, BufferId};
 use crate::ir::dtype::DType;
 use crate::ir::expr::{Expr, ExprId, VarId};
 use crate::ir::func::Func;
 use crate::ir::op::Intrinsic;
 use crate::ir::stmt::{Block, Body, IterKind, MatchBuffer, Stmt, StmtId};
+use hashbrown::HashMap;
 
 /// Buffers larger than this are refused.
 const MAX_ELEMENTS: usize = 1 << 31;
@@ -23,6 +24,7 @@ pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<(), RunErr
         func,
         options,
         vars: vec![None; func.arena.n_vars()],
+        vectors: HashMap::new(),
         places: vec![None; func.arena.n_buffers()],
         memories: Vec::new(),
         steps: 0,
@@ -49,6 +51,7 @@ struct Machine<'a> {
     func: &'a Func,
     options: Options,
     vars: Vec<Option<Value>>,
+    vectors: HashMap<VarId, Vec<Value>>,
     places: Vec<Option<Place>>,
     memories: Vec<Memory>,
     steps: u64,
@@ -67,8 +70,12 @@ impl Env for Machine<'_> {
         std::mem::replace(&mut self.vars[v.index()], value)
     }
 
-    fn load(&mut self, buffer: BufferId, indices: &[i64]) -> Result<Value, Box<Fault>> {
-        let (memory, at) = self.locate(buffer, indices)?;
+    fn vectors(&mut self) -> &mut HashMap<VarId, Vec<Value>> {
+        &mut self.vectors
+    }
+
+    fn load(&mut self, buffer: BufferId, indices: &[i64], lane: usize) -> Result<Value, Box<Fault>> {
+        let (memory, at) = self.locate(buffer, indices, lane)?;
         let memory = &self.memories[memory];
         match &memory.written {
             Some(written) if !written[at] => Err(Box::new(Fault::Unwritten { buffer, indices: indices.to_vec() })),
@@ -133,7 +140,8 @@ impl Machine<'_> {
     fn allocate(&mut self, b: BufferId) -> Result<(), Box<Fault>> {
         let layout = Layout::of(&self.func.arena, self, b)?;
         let n = layout.n_elements().filter(|&n| n <= MAX_ELEMENTS).ok_or(Fault::Allocation { buffer: b })?;
-        let dtype = self.func.arena.buffer(b).dtype;
+        let Buffer { dtype, lanes, .. } = *self.func.arena.buffer(b);
+        let n = n * usize::from(lanes);
         let written = (self.options.fresh == Fresh::Checked).then(|| vec![false; n]);
         self.memories.push(Memory { values: vec![poison(dtype); n], written });
         self.places[b.index()] = Some(Place { memory: self.memories.len() - 1, layout });
@@ -178,9 +186,12 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn locate(&self, buffer: BufferId, indices: &[i64]) -> Result<(usize, usize), Box<Fault>> {
+    /// The memory and the place in it of a lane of an element.
+    fn locate(&self, buffer: BufferId, indices: &[i64], lane: usize) -> Result<(usize, usize), Box<Fault>> {
+        let width = usize::from(self.func.arena.buffer(buffer).lanes);
         let Some(place) = &self.places[buffer.index()] else { return Err(Box::new(Fault::UnboundBuffer { buffer })) };
-        match place.layout.position(indices).filter(|&at| at < self.memories[place.memory].values.len()) {
+        let at = place.layout.position(indices).map(|at| at * width + lane);
+        match at.filter(|&at| at < self.memories[place.memory].values.len()) {
             Some(at) => Ok((place.memory, at)),
             None => {
                 let shape = place.layout.shape.to_vec();
@@ -223,19 +234,28 @@ impl Machine<'_> {
             }
             Stmt::Block(b) => self.exec_block(b)?,
             Stmt::Store { buffer, indices, value } => {
-                let value = self.value(*value)?;
-                let indices = eval_indices(&func.arena, self, Precision::Exact, func.arena.list(*indices))?;
-                let (memory, at) = self.locate(*buffer, &indices)?;
-                let memory = &mut self.memories[memory];
-                memory.values[at] = value;
-                if let Some(written) = &mut memory.written {
-                    written[at] = true;
+                let values = eval_lanes(&func.arena, self, self.options.precision, *value)?;
+                let indices = eval_lane_indices(&func.arena, self, func.arena.list(*indices))?;
+                let width = values.len() / indices.len();
+                for (lane, value) in values.into_iter().enumerate() {
+                    let (memory, at) = self.locate(*buffer, &indices[lane / width], lane % width)?;
+                    let memory = &mut self.memories[memory];
+                    memory.values[at] = value;
+                    if let Some(written) = &mut memory.written {
+                        written[at] = true;
+                    }
                 }
                 self.step()?;
             }
             Stmt::If { condition, then, otherwise } => {
                 let holds = self.holds(*condition)?;
                 self.exec_body(if holds { then } else { otherwise })?;
+            }
+            Stmt::Let { var, value, body } if func.arena.lanes(*value) > 1 => {
+                let lanes = eval_lanes(&func.arena, self, self.options.precision, *value)?;
+                self.vectors.insert(*var, lanes);
+                self.exec_body(body)?;
+                self.vectors.remove(var);
             }
             Stmt::Let { var, value, body } => {
                 let value = self.value(*value)?;
@@ -245,7 +265,7 @@ impl Machine<'_> {
             }
             Stmt::Evaluate(value) => {
                 if !matches!(func.arena.expr(*value), Expr::Call(Intrinsic::Assume, _)) {
-                    self.value(*value)?;
+                    eval_lanes(&func.arena, self, self.options.precision, *value)?;
                 }
                 self.step()?;
             }
@@ -266,7 +286,7 @@ impl Machine<'_> {
         for &e in self.func.arena.list(indices) {
             at.push(self.int(e)?);
         }
-        match self.locate(source, &at) {
+        match self.locate(source, &at, 0) {
             Err(fault) if matches!(*fault, Fault::OutOfBounds { .. }) => Ok(false),
             _ => Ok(true),
         }

@@ -62,25 +62,7 @@ impl Tensor {
     /// Sets the element at a position in row-major order, rounded or wrapped to the type.
     pub fn set(&mut self, i: usize, value: Value) {
         let n = self.dtype.bytes();
-        let slot = &mut self.data[i * n..(i + 1) * n];
-        let v = value.as_i64();
-        match self.dtype {
-            DType::Float16 => slot.copy_from_slice(&half::f16::from_f64(value.as_f64()).to_le_bytes()),
-            DType::BFloat16 => slot.copy_from_slice(&half::bf16::from_f64(value.as_f64()).to_le_bytes()),
-            DType::Float32 => slot.copy_from_slice(&(value.as_f64() as f32).to_le_bytes()),
-            DType::Float64 => slot.copy_from_slice(&value.as_f64().to_le_bytes()),
-            DType::Bool => slot[0] = u8::from(v != 0),
-            DType::Int8
-            | DType::Int16
-            | DType::Int32
-            | DType::Int64
-            | DType::UInt8
-            | DType::UInt16
-            | DType::UInt32
-            | DType::UInt64
-            | DType::Handle
-            | DType::Str => slot.copy_from_slice(&v.to_le_bytes()[..n]),
-        }
+        self.data[i * n..(i + 1) * n].copy_from_slice(&to_bytes(self.dtype, value)[..n]);
     }
 
     /// All elements as floats.
@@ -97,26 +79,54 @@ impl TensorRef<'_> {
 
     /// The element at a position in row-major order.
     pub fn get(&self, i: usize) -> Value {
-        fn bytes<const N: usize>(data: &[u8], i: usize) -> [u8; N] {
-            let mut b = [0; N];
-            b.copy_from_slice(&data[i * N..(i + 1) * N]);
-            b
-        }
-        let d = self.data;
-        match self.dtype {
-            DType::Float16 => Value::Float(half::f16::from_le_bytes(bytes(d, i)).to_f64()),
-            DType::BFloat16 => Value::Float(half::bf16::from_le_bytes(bytes(d, i)).to_f64()),
-            DType::Float32 => Value::Float(f32::from_le_bytes(bytes(d, i)).into()),
-            DType::Float64 => Value::Float(f64::from_le_bytes(bytes(d, i))),
-            DType::Int8 => Value::Int(i8::from_le_bytes(bytes(d, i)).into()),
-            DType::Int16 => Value::Int(i16::from_le_bytes(bytes(d, i)).into()),
-            DType::Int32 => Value::Int(i32::from_le_bytes(bytes(d, i)).into()),
-            DType::UInt8 => Value::Int(d[i].into()),
-            DType::UInt16 => Value::Int(u16::from_le_bytes(bytes(d, i)).into()),
-            DType::UInt32 => Value::Int(u32::from_le_bytes(bytes(d, i)).into()),
-            DType::Bool => Value::Int((d[i] != 0).into()),
-            DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => Value::Int(i64::from_le_bytes(bytes(d, i))),
-        }
+        let n = self.dtype.bytes();
+        let mut bytes = [0; 8];
+        bytes[..n].copy_from_slice(&self.data[i * n..(i + 1) * n]);
+        from_bytes(self.dtype, bytes)
+    }
+}
+
+/// The bytes of a value in memory, rounded or wrapped to the type, in the first places.
+pub(super) fn to_bytes(dtype: DType, value: Value) -> [u8; 8] {
+    let bits = match dtype {
+        DType::Float16 => half::f16::from_f64(value.as_f64()).to_bits().into(),
+        DType::BFloat16 => half::bf16::from_f64(value.as_f64()).to_bits().into(),
+        DType::Float32 => (value.as_f64() as f32).to_bits().into(),
+        DType::Float64 => value.as_f64().to_bits(),
+        DType::Bool => (value.as_i64() != 0).into(),
+        DType::Int8
+        | DType::Int16
+        | DType::Int32
+        | DType::Int64
+        | DType::UInt8
+        | DType::UInt16
+        | DType::UInt32
+        | DType::UInt64
+        | DType::Handle
+        | DType::Str => value.as_i64() as u64,
+    };
+    bits.to_le_bytes()
+}
+
+/// The value that the first bytes are in memory.
+pub(super) fn from_bytes(dtype: DType, bytes: [u8; 8]) -> Value {
+    let bits = u64::from_le_bytes(bytes);
+    match dtype {
+        DType::Float16 => Value::Float(half::f16::from_bits(bits as u16).to_f64()),
+        DType::BFloat16 => Value::Float(half::bf16::from_bits(bits as u16).to_f64()),
+        DType::Float32 => Value::Float(f32::from_bits(bits as u32).into()),
+        DType::Float64 => Value::Float(f64::from_bits(bits)),
+        DType::Int8
+        | DType::Int16
+        | DType::Int32
+        | DType::UInt8
+        | DType::UInt16
+        | DType::UInt32
+        | DType::Int64
+        | DType::UInt64
+        | DType::Handle
+        | DType::Str => Value::Int(dtype.wrap(bits as i64)),
+        DType::Bool => Value::Int((bits as u8 != 0).into()),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Precision;
 use super::fault::Trap;
 use crate::ir::dtype::DType;
-use crate::ir::math::erf;
+use crate::ir::math::{erf, next_after};
 use crate::ir::op::{BinOp, CmpOp, Intrinsic};
 use crate::ir::operators::fold_ints;
 
@@ -176,6 +176,7 @@ fn call_float(function: Intrinsic, dtype: DType, args: &[Value], precision: Prec
         Intrinsic::Pow => x.powf(arg(1)?),
         Intrinsic::Fmod => x % arg(1)?,
         Intrinsic::Hypot => x.hypot(arg(1)?),
+        Intrinsic::NextAfter => return Ok(Value::Float(next_after(dtype, x, arg(1)?))),
         Intrinsic::CopySign => x.copysign(arg(1)?),
         Intrinsic::Fma => {
             let (y, z) = (arg(1)?, arg(2)?);
@@ -266,6 +267,7 @@ fn call_int(function: Intrinsic, dtype: DType, args: &[Value]) -> Result<Value, 
         | Intrinsic::Pow
         | Intrinsic::Fmod
         | Intrinsic::Hypot
+        | Intrinsic::NextAfter
         | Intrinsic::CopySign
         | Intrinsic::Fma
         | Intrinsic::Floor

@@ -105,6 +105,13 @@ impl Ranges {
                 self.var(v)?
             }
             Expr::Cast(a) if arena.dtype(a).is_integer() => self.range(arena, a, mentioned)?,
+            // The elements that a vector index selects.
+            Expr::Broadcast(a) => self.range(arena, a, mentioned)?,
+            Expr::Ramp(base, stride) => {
+                let reach = arena.as_int(stride)?.checked_mul(i64::from(arena.lanes(e)) - 1)?;
+                let steps = Range { lo: reach.min(0), hi: reach.max(0), step: arena.as_int(stride)?.abs() };
+                self.range(arena, base, mentioned)?.add(steps)?
+            }
             Expr::Binary(op, a, b) => {
                 let (x, y) = (self.range(arena, a, mentioned)?, self.range(arena, b, mentioned)?);
                 match op {
@@ -151,7 +158,9 @@ impl Ranges {
             | Expr::IfThenElse(..)
             | Expr::Load(..)
             | Expr::Call(..)
-            | Expr::Let(..) => return None,
+            | Expr::Let(..)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => return None,
         };
         // Arithmetic wraps, ranges do not.
         (dtype.wrap(range.lo) == range.lo && dtype.wrap(range.hi) == range.hi).then_some(range)

@@ -1,7 +1,7 @@
 //! What the verifier reports.
 
 use crate::ir::buffer::BufferId;
-use crate::ir::dtype::DType;
+use crate::ir::dtype::{DType, Ty};
 use crate::ir::expr::{ExprId, VarId};
 use crate::ir::func::Func;
 use crate::ir::op::{Domain, Intrinsic};
@@ -99,9 +99,35 @@ pub enum ViolationKind {
         /// What the expression is for.
         role: Role,
         /// The type asked for.
-        expected: DType,
+        expected: Ty,
         /// Its type.
-        found: DType,
+        found: Ty,
+    },
+    /// An expression has several lanes where its place asks for a scalar.
+    Vector {
+        /// Its role.
+        role: Role,
+        /// Its type.
+        found: Ty,
+    },
+    /// An index other than the last is a vector.
+    VectorIndex {
+        /// The buffer.
+        buffer: BufferId,
+        /// The dimension.
+        dim: usize,
+    },
+    /// `T.Shuffle` picks a lane that its vectors do not have, or one that is no constant.
+    Lane {
+        /// The number of lanes there are.
+        lanes: i64,
+    },
+    /// `T.reinterpret` between types of different sizes.
+    Reinterpretation {
+        /// The type of the result.
+        expected: Ty,
+        /// The type of the argument.
+        found: Ty,
     },
     /// An expression is no integer, or no number.
     WrongDomain {
@@ -219,6 +245,10 @@ impl ViolationKind {
             ViolationKind::VariableType { .. } => "variable-type",
             ViolationKind::TypeMismatch { .. } => "type-mismatch",
             ViolationKind::WrongDomain { .. } => "wrong-domain",
+            ViolationKind::Vector { .. } => "vector",
+            ViolationKind::VectorIndex { .. } => "vector-index",
+            ViolationKind::Lane { .. } => "lane",
+            ViolationKind::Reinterpretation { .. } => "reinterpretation",
             ViolationKind::Argument { .. } => "argument-type",
             ViolationKind::ArgumentTypes { .. } => "argument-types",
             ViolationKind::EmptyExtent { .. } => "empty-extent",
@@ -265,6 +295,16 @@ impl Violation {
             }
             ViolationKind::TypeMismatch { role, expected, found } => {
                 format!("{} must be `{expected}`, found `{found}`", role.text())
+            }
+            ViolationKind::Vector { role, found } => format!("{} must be a scalar, found `{found}`", role.text()),
+            ViolationKind::VectorIndex { buffer, dim } => {
+                format!("index {dim} of buffer `{}` is a vector, which only the last index may be", name(buffer))
+            }
+            ViolationKind::Lane { lanes } => {
+                format!("`T.Shuffle` picks by constants from 0 to {}, the lanes that its vectors have", lanes - 1)
+            }
+            ViolationKind::Reinterpretation { expected, found } => {
+                format!("`T.reinterpret` to `{expected}` needs a value of as many bits, found `{found}`")
             }
             ViolationKind::WrongDomain { role, expected, found } => {
                 format!("{} must be {}, found `{found}`", role.text(), domain_text(expected))

@@ -3,10 +3,10 @@
 use super::bounds::{Range, Ranges};
 use super::{Checks, Role, Violation, ViolationKind as Kind};
 use crate::ir::buffer::{BufferId, BufferRegion};
-use crate::ir::dtype::DType;
+use crate::ir::dtype::{DType, Ty};
 use crate::ir::expr::{Expr, ExprId, ExprList, VarId};
 use crate::ir::func::Func;
-use crate::ir::op::{BinOp, Domain};
+use crate::ir::op::{BinOp, Builtin, Domain};
 use crate::ir::stmt::{Block, BlockIter, Body, Loop, Stmt, StmtId};
 use crate::ir::visit::uses_var;
 
@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
             Stmt::Block(b) => self.walk_block(s, b),
             Stmt::Store { buffer, indices, value } => {
                 self.access(*buffer, *indices, None, true);
-                let expected = func.arena.buffer(*buffer).dtype;
+                let expected = func.arena.accessed(*buffer, func.arena.list(*indices));
                 // A copy of what is not there does nothing.
                 let around = func.parent(s).and_then(|p| func.as_block(p));
                 let is_copy = around.is_some_and(|b| func.copied(func.block(b)).is_some());
@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
                 self.under(*condition, false, |w| w.walk_body(s, otherwise));
             }
             Stmt::Let { var, value, body } => {
-                self.expr_of_type(Role::LetValue, *value, func.arena.var(*var).dtype);
+                self.expr_of_type(Role::LetValue, *value, func.arena.var(*var).ty());
                 self.bind_var(*var, VarState::Bound);
                 self.walk_body(s, body);
                 self.vars[var.index()] = VarState::Gone;
@@ -324,7 +324,7 @@ impl<'a> Walk<'a> {
         let arena = &self.func.arena;
         let buffer = arena.buffer(b);
         for (dim, &e) in arena.list(buffer.shape).iter().enumerate() {
-            self.integer(Role::Dimension, e);
+            self.scalar_integer(Role::Dimension, e);
             if let Some(extent) = arena.as_int(e).filter(|&n| n < 1) {
                 self.report(Some(e), Kind::EmptyDimension { buffer: b, dim, extent });
             }
@@ -335,10 +335,10 @@ impl<'a> Walk<'a> {
             if expected != found && found != 0 {
                 self.report(None, Kind::StrideCount { buffer: b, expected, found });
             }
-            arena.list(strides).iter().for_each(|&e| self.integer(Role::Stride, e));
+            arena.list(strides).iter().for_each(|&e| self.scalar_integer(Role::Stride, e));
         }
         if let Some(e) = buffer.elem_offset {
-            self.integer(Role::Offset, e);
+            self.scalar_integer(Role::Offset, e);
         }
     }
 
@@ -360,8 +360,8 @@ impl<'a> Walk<'a> {
         self.in_scope(r.buffer, None);
         self.index_count(r.buffer, r.mins, None);
         for (min, extent) in r.ranges(&self.func.arena) {
-            self.integer(Role::RegionBound, min);
-            self.integer(Role::RegionBound, extent);
+            self.scalar_integer(Role::RegionBound, min);
+            self.scalar_integer(Role::RegionBound, extent);
         }
     }
 
@@ -369,7 +369,11 @@ impl<'a> Walk<'a> {
         let arena = &self.func.arena;
         self.in_scope(buffer, load);
         self.index_count(buffer, indices, load);
-        for &e in arena.list(indices) {
+        let all = arena.list(indices);
+        for (dim, &e) in all.iter().enumerate() {
+            if dim + 1 < all.len() && arena.lanes(e) > 1 {
+                self.report(Some(e), Kind::VectorIndex { buffer, dim });
+            }
             self.integer(Role::Index, e);
         }
         if self.checks.signatures {
@@ -411,12 +415,20 @@ impl<'a> Walk<'a> {
 
     // ---- expressions ---------------------------------------------------------------------------------------
 
-    fn expr_of_type(&mut self, role: Role, e: ExprId, expected: DType) {
-        let found = self.func.arena.dtype(e);
+    fn expr_of_type(&mut self, role: Role, e: ExprId, expected: impl Into<Ty>) {
+        let (expected, found) = (expected.into(), self.func.arena.ty(e));
         if found != expected {
             self.report(Some(e), Kind::TypeMismatch { role, expected, found });
         }
         self.expr(e);
+    }
+
+    fn scalar_integer(&mut self, role: Role, e: ExprId) {
+        let found = self.func.arena.ty(e);
+        if found.is_vector() {
+            self.report(Some(e), Kind::Vector { role, found });
+        }
+        self.integer(role, e);
     }
 
     fn integer(&mut self, role: Role, e: ExprId) {
@@ -480,12 +492,36 @@ impl<'a> Walk<'a> {
                 }
             }
             Expr::Let(v, value, body) => {
-                self.expr_of_type(Role::LetValue, value, arena.var(v).dtype);
+                self.expr_of_type(Role::LetValue, value, arena.var(v).ty());
                 let before = std::mem::replace(&mut self.vars[v.index()], VarState::Bound);
                 let range = self.ranges.set(v, None);
                 self.expr(body);
                 self.vars[v.index()] = before;
                 self.ranges.set(v, range);
+            }
+            Expr::Ramp(base, stride) => {
+                self.number(base);
+                self.number(stride);
+            }
+            Expr::Broadcast(value) => self.expr(value),
+            Expr::Shuffle(vectors, indices) => {
+                let lanes = arena.list(vectors).iter().map(|&v| i64::from(arena.lanes(v))).sum();
+                for &i in arena.list(indices) {
+                    if !arena.as_int(i).is_some_and(|i| (0..lanes).contains(&i)) {
+                        self.report(Some(i), Kind::Lane { lanes });
+                    }
+                }
+                arena.list(vectors).iter().for_each(|&v| self.number(v));
+            }
+            Expr::Builtin(function, args) => {
+                let args = arena.list(args);
+                if let (Builtin::Reinterpret, &[value]) = (function, args) {
+                    let (expected, found) = (arena.ty(e), arena.ty(value));
+                    if expected.bytes() != found.bytes() {
+                        self.report(Some(e), Kind::Reinterpretation { expected, found });
+                    }
+                }
+                args.iter().for_each(|&a| self.expr(a));
             }
         }
     }

@@ -93,7 +93,11 @@ impl Sum<'_> {
             | Expr::IfThenElse(..)
             | Expr::Load(..)
             | Expr::Call(..)
-            | Expr::Let(..) => self.untouched(a, e),
+            | Expr::Let(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => self.untouched(a, e),
         }
     }
 

@@ -79,7 +79,11 @@ impl Linear {
             | Expr::IfThenElse(..)
             | Expr::Load(..)
             | Expr::Call(..)
-            | Expr::Let(..) => return None,
+            | Expr::Let(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => return None,
         }
         Some(())
     }

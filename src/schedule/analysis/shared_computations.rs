@@ -66,7 +66,8 @@ pub fn is_computation(a: &Arena, e: ExprId) -> bool {
 
 fn is_harmless(a: &Arena, e: ExprId) -> bool {
     match a.expr(e) {
-        Expr::Load(..) | Expr::Let(..) | Expr::Str(_) => return false,
+        Expr::Load(..) | Expr::Let(..) | Expr::Str(_) | Expr::Builtin(..) => return false,
+        _ if a.lanes(e) > 1 => return false,
         // A condition in the block may keep it from dividing by zero.
         Expr::Binary(BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod, _, by)
             if a.dtype(by).is_integer() && a.as_int(by).is_none_or(|v| v == 0) =>

@@ -45,7 +45,7 @@ impl<'a> Graft<'a> {
 
     fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
         let old = self.from.arena.var(v);
-        *self.vars.entry(v).or_insert_with(|| to.new_var(old.name, old.dtype))
+        *self.vars.entry(v).or_insert_with(|| to.new_var(old.name, old.ty()))
     }
 
     fn list(&mut self, to: &mut Func, list: ExprList) -> ExprList {
@@ -108,6 +108,24 @@ impl<'a> Graft<'a> {
                 let v = self.var(&mut to.arena, v);
                 let body = self.expr(to, body);
                 to.arena.let_(v, value, body)
+            }
+            Expr::Ramp(base, stride) => {
+                let (base, stride) = (self.expr(to, base), self.expr(to, stride));
+                to.arena.ramp(base, stride, from.lanes(e))
+            }
+            Expr::Broadcast(value) => {
+                let value = self.expr(to, value);
+                to.arena.broadcast(value, from.lanes(e))
+            }
+            Expr::Shuffle(vectors, indices) => {
+                let (vectors, indices) = (self.list(to, vectors), self.list(to, indices));
+                let (vectors, indices) = (to.arena.list(vectors).to_vec(), to.arena.list(indices).to_vec());
+                to.arena.shuffle(&vectors, &indices)
+            }
+            Expr::Builtin(function, args) => {
+                let args = self.list(to, args);
+                let args = to.arena.list(args).to_vec();
+                to.arena.builtin(function, &args, from.ty(e))
             }
         };
         self.done.insert(e, copy);

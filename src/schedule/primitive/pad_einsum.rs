@@ -349,7 +349,9 @@ fn vanishes(arena: &Arena, e: ExprId, at: &[VarId]) -> bool {
         Expr::Cast(a) => vanishes(arena, a, at),
         Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => vanishes(arena, a, at) && vanishes(arena, b, at),
         Expr::Let(_, _, body) => vanishes(arena, body, at),
+        Expr::Broadcast(value) => vanishes(arena, value, at),
         Expr::Binary(..) | Expr::Compare(..) | Expr::Not(_) | Expr::Str(_) | Expr::Var(_) | Expr::Call(..) => false,
+        Expr::Ramp(..) | Expr::Shuffle(..) | Expr::Builtin(..) => false,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::Printer;
 use super::number;
+use crate::ir::op::Typing;
 use crate::ir::{BinOp, BufferId, BufferRegion, CmpOp, DType, Expr, ExprId, ExprList, Intrinsic};
+use crate::script::Dialect;
 
 /// How tightly the outermost operator of a text binds (Python's order).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,12 +39,7 @@ impl Printer<'_> {
         let arena = &self.func.arena;
         let dtype = arena.dtype(e);
         match arena.expr(e) {
-            Expr::Int(v) => match dtype {
-                DType::Int32 => self.put(&v.to_string()),
-                DType::Bool => self.put(if v != 0 { "T.bool(True)" } else { "T.bool(False)" }),
-                DType::UInt64 => self.put(&format!("T.uint64({})", v as u64)),
-                _ => self.put(&format!("T.{dtype}({v})")),
-            },
+            Expr::Int(v) => self.int(v, dtype),
             Expr::Float(bits) => {
                 let v = number::float(f64::from_bits(bits));
                 self.put(&format!("T.{dtype}({v})"));
@@ -70,14 +67,14 @@ impl Printer<'_> {
                 self.child(a, Precedence::Not);
             }
             Expr::Cast(a) => {
-                self.put(&format!("T.Cast(\"{dtype}\", "));
+                self.put(&format!("T.Cast(\"{}\", ", arena.ty(e)));
                 self.expr(a);
                 self.put(")");
             }
             Expr::Select(c, t, o) => self.call("Select", &[c, t, o]),
             Expr::IfThenElse(c, t, o) => self.call("if_then_else", &[c, t, o]),
             Expr::Load(b, indices) => {
-                self.element(b, indices);
+                self.element(b, indices, false);
             }
             Expr::Call(function, args) => {
                 let args = arena.list(args);
@@ -104,6 +101,42 @@ impl Printer<'_> {
                 self.expr(value);
                 self.put("})");
             }
+            Expr::Ramp(base, stride) => {
+                self.put("T.Ramp(");
+                self.list([base, stride], |p, e| p.expr(e));
+                self.put(&format!(", {})", arena.lanes(e)));
+            }
+            Expr::Broadcast(value) => {
+                self.put("T.Broadcast(");
+                self.expr(value);
+                self.put(&format!(", {})", arena.lanes(e)));
+            }
+            Expr::Shuffle(vectors, indices) => {
+                self.put("T.Shuffle([");
+                self.list(arena.list(vectors).iter().copied(), |p, e| p.expr(e));
+                self.put("], [");
+                self.list(arena.list(indices).iter().copied(), |p, e| p.expr(e));
+                self.put("])");
+            }
+            Expr::Builtin(function, args) => {
+                let args = arena.list(args);
+                self.put(&format!("{function}("));
+                if function.typing() == Typing::Stated {
+                    self.put(&format!("\"{}\"", arena.ty(e)));
+                    self.put(if args.is_empty() { "" } else { ", " });
+                }
+                self.list(args.iter().copied(), |p, e| p.expr(e));
+                self.put(")");
+            }
+        }
+    }
+
+    fn int(&mut self, v: i64, dtype: DType) {
+        match dtype {
+            DType::Int32 => self.put(&v.to_string()),
+            DType::Bool => self.put(if v != 0 { "T.bool(True)" } else { "T.bool(False)" }),
+            DType::UInt64 => self.put(&format!("T.uint64({})", v as u64)),
+            _ => self.put(&format!("T.{dtype}({v})")),
         }
     }
 
@@ -150,6 +183,7 @@ impl Printer<'_> {
                 Precedence::Atom
             }
             Expr::IfThenElse(..) | Expr::Load(..) | Expr::Let(..) => Precedence::Atom,
+            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) => Precedence::Atom,
         }
     }
 
@@ -169,7 +203,9 @@ impl Printer<'_> {
                     BinOp::Or => ("or", Precedence::Or),
                     BinOp::Div | BinOp::Mod | BinOp::Min | BinOp::Max => return None,
                 };
-                (!arena.folds(op, a, b)).then_some(infix)
+                // Between vectors, `and` reads as `&`.
+                let bitwise = matches!(op, BinOp::And | BinOp::Or) && arena.lanes(e) > 1;
+                (!bitwise && !arena.folds(op, a, b)).then_some(infix)
             }
             Expr::Compare(op, a, b) => {
                 let constants = arena.as_const(a).is_some() && arena.as_const(b).is_some();
@@ -199,12 +235,12 @@ impl Printer<'_> {
         }
     }
 
-    /// `A[i, j]`
-    pub(super) fn element(&mut self, b: BufferId, indices: ExprList) {
+    /// `A[i, j]`. A ramp with a constant stride is a slice, in the current dialect only where something is stored.
+    pub(super) fn element(&mut self, b: BufferId, indices: ExprList, stored: bool) {
         let start = self.out.len();
         let name = self.names.buffer(self.func, b);
         self.put(name.as_str());
-        self.indices(indices);
+        self.indices(indices, stored || self.dialect == Dialect::Classic);
         self.record_access(b, start);
     }
 
@@ -216,15 +252,41 @@ impl Printer<'_> {
     }
 
     /// `[i, j]`
-    fn indices(&mut self, indices: ExprList) {
+    fn indices(&mut self, indices: ExprList, slices: bool) {
         let indices = self.func.arena.list(indices);
         if indices.is_empty() {
             self.put("[()]");
             return;
         }
         self.put("[");
-        self.list(indices.iter().copied(), |p, i| p.expr(i));
+        self.list(indices.iter().copied(), |p, i| match p.func.arena.expr(i) {
+            Expr::Ramp(base, stride) if slices && p.func.arena.as_int(stride).is_some_and(|s| s != 0) => {
+                p.slice(base, stride, p.func.arena.lanes(i));
+            }
+            _ => p.expr(i),
+        });
         self.put("]");
+    }
+
+    /// `base:end:stride`
+    fn slice(&mut self, base: ExprId, stride: ExprId, lanes: u16) {
+        let step = self.func.arena.as_int(stride).unwrap_or(1);
+        let reach = step.saturating_mul(lanes.into());
+        self.expr(base);
+        self.put(":");
+        let dtype = self.func.arena.dtype(base);
+        match self.func.arena.as_int(base) {
+            Some(v) => self.int(dtype.wrap(v.wrapping_add(reach)), dtype),
+            None => {
+                self.child(base, Precedence::Add);
+                self.put(" + ");
+                self.int(reach, dtype);
+            }
+        }
+        if step != 1 {
+            self.put(":");
+            self.expr(stride);
+        }
     }
 
     /// `A[0:16, i]`
@@ -255,11 +317,7 @@ impl Printer<'_> {
         match (arena.as_int(a), arena.as_int(b)) {
             (Some(x), Some(y)) => {
                 let dtype = arena.dtype(a);
-                let sum = dtype.wrap(x.wrapping_add(y));
-                match dtype {
-                    DType::Int32 => self.put(&sum.to_string()),
-                    _ => self.put(&format!("T.{dtype}({sum})")),
-                }
+                self.int(dtype.wrap(x.wrapping_add(y)), dtype);
             }
             (Some(0), None) => self.expr(b),
             _ => self.operator("+", Precedence::Add, a, b),

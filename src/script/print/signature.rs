@@ -80,7 +80,7 @@ impl Printer<'_> {
             }
             _ => self.names.define_var(func, var),
         };
-        self.put(&format!("{name}: T.{}", func.arena.var(var).dtype));
+        self.put(&format!("{name}: T.{}", func.arena.var(var).ty()));
     }
 
     /// Can the buffer be declared by the type of its parameter alone? The classic dialect has neither quoted extents
@@ -164,7 +164,7 @@ impl Printer<'_> {
         if !bare.is_empty() {
             symbols.push(bare);
         }
-        self.put(&format!(", \"{}\"", buffer.dtype));
+        self.put(&format!(", \"{}\"", buffer.ty()));
         self.buffer_options(b);
         self.put(")");
     }
@@ -177,7 +177,7 @@ impl Printer<'_> {
             p.put(name.as_str());
         });
         self.put(" = ");
-        self.list(symbols, |p, &v| p.put(&format!("T.{}()", p.func.arena.var(v).dtype)));
+        self.list(symbols, |p, &v| p.put(&format!("T.{}()", p.func.arena.var(v).ty())));
         self.put("\n");
     }
 
@@ -225,8 +225,8 @@ impl Printer<'_> {
         self.put(&format!(" = T.{method}("));
         first(self);
         self.tuple(arena.list(buffer.shape).iter().copied(), |p, e| p.expr(e));
-        if buffer.dtype != DType::Float32 {
-            self.put(&format!(", \"{}\"", buffer.dtype));
+        if buffer.ty() != DType::Float32.into() {
+            self.put(&format!(", \"{}\"", buffer.ty()));
         }
         self.buffer_options(b);
         self.put(")\n");

@@ -87,7 +87,7 @@ impl Printer<'_> {
                 self.owner = Some(s);
                 self.line();
                 let start = self.out.len();
-                self.element(*buffer, *indices);
+                self.element(*buffer, *indices, true);
                 let target = self.span_from(start);
                 self.put(" = ");
                 self.expr(*value);
@@ -118,12 +118,12 @@ impl Printer<'_> {
                 self.line();
                 let start = self.out.len();
                 let name = self.names.define_var(func, *var);
-                let dtype = func.arena.var(*var).dtype;
+                let ty = func.arena.var(*var).ty();
                 self.put(name.as_str());
                 let name = self.span_from(start);
                 match self.dialect {
-                    Dialect::Classic => self.put(&format!(": T.{dtype} = ")),
-                    Dialect::Current => self.put(&format!(": T.let[T.{dtype}] = ")),
+                    Dialect::Classic => self.put(&format!(": T.{ty} = ")),
+                    Dialect::Current => self.put(&format!(": T.let[T.{ty}] = ")),
                 }
                 self.expr(*value);
                 self.put("\n");

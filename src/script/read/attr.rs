@@ -49,7 +49,7 @@ impl<'a> FuncReader<'a, '_> {
             Value::Str(v) => AttrValue::Str(Symbol::new(&v)),
             Value::None => AttrValue::None,
             Value::Expr(e) => AttrValue::Expr(e),
-            Value::Type(t) => AttrValue::Str(t.name().into()),
+            Value::Type(t) => AttrValue::Str(t.to_string().as_str().into()),
             Value::Seq(items) => {
                 let items: Vec<Option<AttrValue>> = items.into_iter().map(|v| self.attr_value(v, span)).collect();
                 AttrValue::List(items.into_iter().collect::<Option<_>>()?)

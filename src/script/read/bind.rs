@@ -4,7 +4,7 @@ use super::args::counted;
 use super::func::FuncReader;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span};
-use crate::ir::{Body, DType, ExprId, Stmt};
+use crate::ir::{Body, ExprId, Stmt, Ty};
 use crate::script::Dialect;
 use crate::script::python::{Call, Expr, ExprKind, Ident, Stmt as PyStmt, StmtKind};
 
@@ -13,14 +13,14 @@ impl<'a> FuncReader<'a, '_> {
     pub(super) fn bind(&mut self, target: &Expr<'a>, value: Option<Value>) {
         match (&target.kind, value) {
             (&ExprKind::Name(name), None) => self.scope.define(name, Value::Poison, target.span),
-            (&ExprKind::Name(name), Some(Value::Fresh(dtype))) => {
+            (&ExprKind::Name(name), Some(Value::Fresh(ty))) => {
                 let quoted = self.quoted.iter().find(|q| q.0 == name).map(|q| q.1);
                 match quoted {
                     // A shape has defined the symbol; the declaration only gives it its type.
-                    Some(var) if self.func.arena.var(var).dtype == dtype => {}
+                    Some(var) if self.func.arena.var(var).ty() == ty => {}
                     None if self.scope.get(name).is_some() && self.file.options.bind.contains_key(name) => {}
                     _ => {
-                        let value = self.symbol(name, dtype, target.span);
+                        let value = self.symbol(name, ty, target.span);
                         self.define(name, value, target.span);
                     }
                 }
@@ -112,13 +112,13 @@ impl<'a> FuncReader<'a, '_> {
             self.scope.define(name, Value::Poison, target.span);
             return Some(None);
         };
-        let (var, var_expr) = self.func.arena.new_var_expr(name, self.func.arena.dtype(e));
+        let (var, var_expr) = self.func.arena.new_var_expr(name, self.func.arena.ty(e));
         self.define(name, Value::Expr(var_expr), target.span);
         Some(Some((var, e, target.span)))
     }
 
     /// The type of a `let`: `T.let` gives `Some(None)`, `T.let[T.int32]` and the classic `T.int32` a type.
-    fn let_type(&mut self, annotation: &Expr<'a>) -> Option<Option<Result<DType, ()>>> {
+    fn let_type(&mut self, annotation: &Expr<'a>) -> Option<Option<Result<Ty, ()>>> {
         let is_let = |this: &Self, e: &Expr<'a>| match &e.kind {
             ExprKind::Attribute(owner, attr) => attr.name == "let" && this.namespace(owner) == Some(Namespace::Tir),
             _ => false,
@@ -144,7 +144,7 @@ impl<'a> FuncReader<'a, '_> {
         }
         let dtype = match self.eval(e) {
             Some(Value::Type(t) | Value::Fresh(t)) => Ok(t),
-            Some(Value::Str(name)) => self.dtype_named(&name, e.span).ok_or(()),
+            Some(Value::Str(name)) => self.type_named(&name, e.span).ok_or(()),
             Some(other) => {
                 let message = format!("expected a data type, found {}", other.describe());
                 self.error(Diagnostic::error_at("no-type", e.span, message));
@@ -165,7 +165,7 @@ impl<'a> FuncReader<'a, '_> {
                             attr.name,
                             "match_buffer" | "alloc_buffer" | "sblock_alloc_buffer" | "var" | "meta_var" | "Buffer"
                         );
-                        let is_fresh = super::expr::dtype_of_name(attr.name).is_some() && call.args.is_empty();
+                        let is_fresh = super::expr::type_of_name(attr.name).is_some() && call.args.is_empty();
                         !declares && !is_fresh
                     }
                     Some(_) => false,
@@ -187,6 +187,7 @@ impl<'a> FuncReader<'a, '_> {
                     ExprKind::Name(name) => matches!(self.scope.get(name), Some(Value::Buffer(_))),
                     _ => false,
                 };
+                // A slice is a region under a name; a vector is written as `A[T.Ramp(…)]`.
                 is_buffer && !slices
             }
             _ => false,
@@ -234,12 +235,12 @@ impl<'a> FuncReader<'a, '_> {
                 let Some(var) = self.func.arena.as_var(e) else {
                     return self.fail(Diagnostic::error_at("wrong-argument", at.span, "expected a variable"));
                 };
-                let value = self.typed(value_at, self.func.arena.var(var).dtype)?;
+                let value = self.typed(value_at, self.func.arena.var(var).ty())?;
                 Some((var, value, at.span))
             }
             (None, Some(&Expr { kind: ExprKind::Name(name), span })) => {
                 let value = self.expr(value_at)?;
-                let (var, e) = self.func.arena.new_var_expr(name, self.func.arena.dtype(value));
+                let (var, e) = self.func.arena.new_var_expr(name, self.func.arena.ty(value));
                 self.define(name, Value::Expr(e), span);
                 Some((var, value, span))
             }

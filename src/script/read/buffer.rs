@@ -83,8 +83,8 @@ impl<'a> FuncReader<'a, '_> {
         let arg = |name: &str| params.iter().position(|p| *p == name).and_then(|i| args[i]);
         let shape = self.shape(arg("shape")?, defines);
         let dtype = match arg("dtype") {
-            Some(e) => self.dtype(e),
-            None => Some(DType::Float32),
+            Some(e) => self.ty(e),
+            None => Some(DType::Float32.into()),
         };
         let strides = match arg("strides") {
             Some(e) => self.strides(e),
@@ -110,7 +110,7 @@ impl<'a> FuncReader<'a, '_> {
             }
         }
         let (shape, dtype) = (shape?, dtype?);
-        if matches!(dtype, DType::Handle | DType::Str) {
+        if matches!(dtype.dtype, DType::Handle | DType::Str) {
             let span = arg("dtype").map_or(Span::default(), |e| e.span);
             return self.fail(Diagnostic::error_at(
                 "type-mismatch",
@@ -340,13 +340,14 @@ impl<'a> FuncReader<'a, '_> {
     /// without a data type that of the buffer.
     fn view(&mut self, args: &Args<'_, 'a>) -> Option<Value> {
         let source = self.region(args[0]?)?;
-        let dtype = self.func.arena.buffer(source.buffer).dtype;
+        let ty = self.func.arena.buffer(source.buffer).ty();
         let buffer = match args[1] {
-            None => Buffer::new("", dtype, source.extents),
+            None => Buffer::new("", ty, source.extents),
             Some(_) => {
                 let described = self.described(args, MATCH_PARAMS, false)?;
                 let buffer = self.func.arena.buffer(described).clone();
-                Buffer { dtype: if args[2].is_some() { buffer.dtype } else { dtype }, ..buffer }
+                let ty = if args[2].is_some() { buffer.ty() } else { ty };
+                Buffer { dtype: ty.dtype, lanes: ty.lanes, ..buffer }
             }
         };
         let buffer = self.func.arena.new_buffer(buffer);

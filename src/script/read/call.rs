@@ -1,13 +1,14 @@
 //! Calls inside expressions: data types as functions, intrinsics, `T.if_then_else`, nodes by name (`T.Add`).
 
 use super::args::plural;
-use super::expr::dtype_of_name;
+use super::expr::type_of_name;
 use super::func::FuncReader;
 use super::operator::Operand;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::op::Domain;
-use crate::ir::{BinOp, CmpOp, DType, ExprId, Intrinsic};
+use crate::ir::op::Typing;
+use crate::ir::{BinOp, Builtin, CmpOp, DType, ExprId, Intrinsic, Ty};
 use crate::script::python::{Call, Expr, ExprKind, Ident};
 use smallvec::SmallVec;
 
@@ -15,6 +16,7 @@ use smallvec::SmallVec;
 const FUNCTIONS: &[&str] = &[
     "Add",
     "And",
+    "Broadcast",
     "Cast",
     "Div",
     "EQ",
@@ -32,7 +34,9 @@ const FUNCTIONS: &[&str] = &[
     "NE",
     "Not",
     "Or",
+    "Ramp",
     "Select",
+    "Shuffle",
     "Sub",
     "cast",
     "ceildiv",
@@ -90,44 +94,26 @@ const STATEMENTS: &[&str] = &[
 /// Members of `T` in TVM that have no meaning here.
 const UNSUPPORTED: &[&str] = &[
     "Assert",
-    "Broadcast",
-    "Ramp",
-    "Shuffle",
     "TVMBackendAllocWorkspace",
     "While",
-    "address_of",
     "alloc_local",
     "alloc_shared",
     "allocate",
     "allocate_const",
     "attr",
-    "broadcast",
     "buffer_decl",
-    "call_cpacked",
-    "call_extern",
     "call_intrin",
-    "call_llvm_intrin",
-    "call_llvm_pure_intrin",
-    "call_packed",
-    "call_pure_extern",
     "comm_reducer",
     "decl_buffer",
     "env_thread",
     "launch_thread",
-    "ldexp",
     "lookup_param",
-    "nextafter",
     "ptr",
-    "ramp",
     "realize",
     "reduce",
-    "reinterpret",
     "ret",
     "target",
-    "tvm_access_ptr",
     "tvm_tuple",
-    "undef",
-    "vectorcombine",
     "vscale",
     "While",
 ];
@@ -159,7 +145,7 @@ impl<'a> FuncReader<'a, '_> {
             }
             Namespace::Tir => {
                 let types = DType::ELEMENTS.iter().map(|t| t.name());
-                let intrinsics = Intrinsic::ALL.iter().map(|i| i.name());
+                let intrinsics = Intrinsic::ALL.iter().map(|i| i.name()).chain(Builtin::ALL.iter().map(|b| b.name()));
                 ("T.", STATEMENTS.iter().chain(FUNCTIONS).copied().chain(types).chain(intrinsics).collect())
             }
             Namespace::Axis => ("T.axis.", vec!["spatial", "reduce", "remap", "scan", "opaque", "S", "R"]),
@@ -182,8 +168,8 @@ impl<'a> FuncReader<'a, '_> {
     /// `T.name(…)` in an expression.
     fn t_call(&mut self, name: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let full = format!("T.{}", name.name);
-        if let Some(dtype) = dtype_of_name(name.name) {
-            return self.dtype_call(dtype, &full, call);
+        if let Some(ty) = type_of_name(name.name) {
+            return self.dtype_call(ty, &full, call);
         }
         if let Some(value) = self.declaration(name, call, span) {
             return value;
@@ -233,16 +219,25 @@ impl<'a> FuncReader<'a, '_> {
             }
             "Cast" => {
                 let args = self.args(&full, call, &["dtype", "value"], 2)?;
-                let dtype = self.dtype(args[0]?);
+                let ty = self.ty(args[0]?);
                 let e = self.expr(args[1]?)?;
-                Some(Value::Expr(self.func.arena.cast_unfolded(dtype?, e)))
+                let (ty, found) = (ty?, self.func.arena.ty(e));
+                if ty.lanes != found.lanes {
+                    let message =
+                        format!("expected a value of {} lanes to convert to `{ty}`, found `{found}`", ty.lanes);
+                    return self.fail(Diagnostic::error_at("lanes", args[1]?.span, message));
+                }
+                Some(Value::Expr(self.func.arena.cast_unfolded(ty.dtype, e)))
             }
             "cast" => {
                 let args = self.args(&full, call, &["value", "dtype"], 2)?;
                 let e = self.expr(args[0]?);
-                let dtype = self.dtype(args[1]?)?;
-                Some(Value::Expr(self.cast(dtype, e?)))
+                let ty = self.ty(args[1]?)?;
+                self.cast_to(ty, e?, span)
             }
+            "Ramp" | "ramp" => self.ramp(&full, call),
+            "Broadcast" | "broadcast" => self.broadcast(&full, call),
+            "Shuffle" => self.shuffle(&full, call),
             "Select" => self.select(&full, call),
             "if_then_else" => self.if_then_else(&full, call),
             "Let" => self.let_expr(&full, call),
@@ -262,26 +257,35 @@ impl<'a> FuncReader<'a, '_> {
                 let e = self.expr(args[0]?)?;
                 self.bit_call(Intrinsic::BitNot, &[e], span)
             }
-            _ => match Intrinsic::from_name(name.name) {
-                Some(function) => self.intrinsic(function, &full, call, span),
-                None => self.unknown_member(Namespace::Tir, name),
+            _ => match (Intrinsic::from_name(name.name), Builtin::from_name(name.name)) {
+                (Some(function), _) => self.intrinsic(function, &full, call, span),
+                (None, Some(function)) => self.builtin_call(function, &full, call, span),
+                (None, None) => self.unknown_member(Namespace::Tir, name),
             },
         }
     }
 
     /// `T.float32(x)`: a constant, a conversion, or without an argument a new variable.
-    fn dtype_call(&mut self, dtype: DType, full: &str, call: &Call<'a>) -> Option<Value> {
+    fn dtype_call(&mut self, ty: Ty, full: &str, call: &Call<'a>) -> Option<Value> {
+        let dtype = ty.dtype;
         if dtype == DType::Handle {
             // `T.handle("float32")` as the type of a parameter.
             let args = self.args(full, call, &["dtype", "storage_scope"], 0)?;
             if let Some(e) = args[0] {
                 self.dtype(e)?;
             }
-            return Some(Value::Fresh(DType::Handle));
+            return Some(Value::Fresh(ty));
         }
         let args = self.args(full, call, &["expr", "is_size_var"], 0)?;
-        let Some(e) = args[0] else { return Some(Value::Fresh(dtype)) };
+        let Some(e) = args[0] else { return Some(Value::Fresh(ty)) };
         let value = self.eval(e)?;
+        if ty.is_vector() {
+            let e_id = match value {
+                Value::Int(_) | Value::Float(_) | Value::Bool(_) => self.literal(value, dtype, e.span)?,
+                value => self.expr_of(value, e.span)?,
+            };
+            return self.cast_to(ty, e_id, e.span);
+        }
         match value {
             Value::Int(_) | Value::Float(_) | Value::Bool(_) => {
                 // `T.int32(3.7)` is 3, as in TVM; a truth value is a number.
@@ -311,10 +315,99 @@ impl<'a> FuncReader<'a, '_> {
                 Some(Value::Expr(self.func.arena.float(v, dtype)))
             }
             value => {
-                let e = self.expr_of(value, e.span)?;
-                Some(Value::Expr(self.cast(dtype, e)))
+                let id = self.expr_of(value, e.span)?;
+                self.cast_to(ty, id, e.span)
             }
         }
+    }
+
+    /// A conversion to a type with lanes: a scalar is converted and broadcast, a broadcast's value and a ramp's ends are
+    /// converted, as TVM's `cast` does.
+    fn cast_to(&mut self, ty: Ty, e: ExprId, span: Span) -> Option<Value> {
+        let found = self.func.arena.ty(e);
+        if found.dtype == ty.dtype && found.lanes == ty.lanes {
+            return Some(Value::Expr(e));
+        }
+        if found.lanes == 1 {
+            let scalar = self.cast(ty.dtype, e);
+            return Some(Value::Expr(self.func.arena.broadcast(scalar, ty.lanes)));
+        }
+        if found.lanes != ty.lanes {
+            let message = format!("expected a value of {} lanes to convert to `{ty}`, found `{found}`", ty.lanes);
+            return self.fail(Diagnostic::error_at("lanes", span, message));
+        }
+        Some(Value::Expr(match self.func.arena.expr(e) {
+            crate::ir::Expr::Broadcast(value) => {
+                let value = self.cast(ty.dtype, value);
+                self.func.arena.broadcast(value, ty.lanes)
+            }
+            crate::ir::Expr::Ramp(base, stride) if ty.dtype.is_integer() => {
+                let (base, stride) = (self.cast(ty.dtype, base), self.cast(ty.dtype, stride));
+                self.func.arena.ramp(base, stride, ty.lanes)
+            }
+            _ => self.cast(ty.dtype, e),
+        }))
+    }
+
+    /// `T.reinterpret("int32", x)` and other functions of TVM that are none of scalars alone.
+    fn builtin_call(&mut self, function: Builtin, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
+        let stated = function.typing() == Typing::Stated;
+        if let Some((Some(key), _)) = call.keywords.first() {
+            // The names of the arguments differ between the versions of TVM.
+            return self.unsupported(key.span, &format!("an argument of `{full}` by its name"));
+        }
+        let (least, most) = function.arity();
+        let n = call.args.len().checked_sub(usize::from(stated));
+        let Some(n) = n.filter(|n| (least..=most).contains(n)) else {
+            let expected = if least == most { least.to_string() } else { format!("at least {least}") };
+            let message = format!(
+                "`{full}` takes {expected} {}{}, found {}",
+                plural(least.max(2), "argument"),
+                if stated { " behind the type" } else { "" },
+                call.args.len()
+            );
+            return self.fail(Diagnostic::error_at("argument-count", call.args_span, message));
+        };
+        let ty = if stated { self.ty(&call.args[0]) } else { Some(DType::Int32.into()) };
+        let rest = &call.args[call.args.len() - n..];
+        let args: Vec<Option<ExprId>> = rest.iter().map(|a| self.expr(a)).collect();
+        let args: Vec<ExprId> = args.into_iter().collect::<Option<_>>()?;
+        let ty = match function.typing() {
+            Typing::Stated => ty?,
+            Typing::Int32 => DType::Int32.into(),
+            Typing::Bool => DType::Bool.into(),
+            Typing::Handle => DType::Handle.into(),
+            Typing::First => self.func.arena.ty(args[0]),
+        };
+        self.check_builtin(function, &args, ty, span)?;
+        Some(Value::Expr(self.func.arena.builtin(function, &args, ty)))
+    }
+
+    /// Do the types of a builtin's arguments and result fit?
+    fn check_builtin(&mut self, function: Builtin, args: &[ExprId], ty: Ty, span: Span) -> Option<()> {
+        let arena = &self.func.arena;
+        let types: Vec<Ty> = args.iter().map(|&a| arena.ty(a)).collect();
+        let halves = |whole: Ty, half: Ty| whole.dtype == half.dtype && whole.lanes == half.lanes * 2;
+        let (fits, expected) = match function {
+            Builtin::Reinterpret => (types[0].bytes() == ty.bytes(), "a value of as many bits"),
+            Builtin::VectorLow | Builtin::VectorHigh => (halves(types[0], ty), "a vector of twice as many lanes"),
+            Builtin::VectorCombine => (types.iter().all(|&t| halves(ty, t)), "two vectors of half as many lanes each"),
+            Builtin::Ldexp => (
+                types[0].dtype.is_float() && types[1].dtype.is_integer() && types[0].lanes == types[1].lanes,
+                "a float and an integer",
+            ),
+            Builtin::QMultiplyShift => (types.iter().all(|t| t.dtype == DType::Int32), "arguments of type `int32`"),
+            Builtin::QMultiplyShiftPerAxis => {
+                (types.iter().take(5).all(|t| t.dtype == DType::Int32), "five arguments of type `int32`")
+            }
+            _ => return Some(()),
+        };
+        if fits {
+            return Some(());
+        }
+        let found: Vec<String> = types.iter().map(|t| format!("`{t}`")).collect();
+        let message = format!("`{function}` to `{ty}` takes {expected}, found {}", found.join(" and "));
+        self.fail(Diagnostic::error_at("type-mismatch", span, message))
     }
 
     /// The operands of a function of two.
@@ -340,7 +433,8 @@ impl<'a> FuncReader<'a, '_> {
         let condition = self.eval(c).and_then(|v| self.condition(v, c.span));
         let (then, otherwise) = (self.eval(t), self.eval(o));
         let (then, otherwise) = self.compared(full, (then?, t.span), (otherwise?, o.span), t.span.to(o.span))?;
-        Some(Value::Expr(self.func.arena.select(condition?, then, otherwise)))
+        let condition = self.lanes_for(condition?, then, c.span)?;
+        Some(Value::Expr(self.func.arena.select(condition, then, otherwise)))
     }
 
     fn if_then_else(&mut self, full: &str, call: &Call<'a>) -> Option<Value> {
@@ -349,7 +443,18 @@ impl<'a> FuncReader<'a, '_> {
         let condition = self.eval(c).and_then(|v| self.condition(v, c.span));
         let (then, otherwise) = (self.eval(t), self.eval(o));
         let (then, otherwise) = self.matched((then?, t.span), (otherwise?, o.span))?;
-        Some(Value::Expr(self.func.arena.if_then_else(condition?, then, otherwise)))
+        let condition = self.lanes_for(condition?, then, c.span)?;
+        Some(Value::Expr(self.func.arena.if_then_else(condition, then, otherwise)))
+    }
+
+    /// A condition that is a scalar or has as many lanes as the value that it chooses.
+    fn lanes_for(&mut self, condition: ExprId, value: ExprId, span: Span) -> Option<ExprId> {
+        let (lanes, found) = (self.func.arena.lanes(value), self.func.arena.lanes(condition));
+        if found == 1 || found == lanes {
+            return Some(condition);
+        }
+        let message = format!("expected a condition of {lanes} lanes, found {found}");
+        self.fail(Diagnostic::error_at("lanes", span, message))
     }
 
     /// `T.Let(body, where={x: value})`, with `x` declared before as `x = T.int32()`.
@@ -369,23 +474,25 @@ impl<'a> FuncReader<'a, '_> {
         let Some(var) = self.func.arena.as_var(var) else {
             return self.fail(Diagnostic::error_at("wrong-argument", name.span, "expected a variable"));
         };
-        let dtype = self.func.arena.var(var).dtype;
-        let value = self.typed(value, dtype)?;
+        let ty = self.func.arena.var(var).ty();
+        let value = self.typed(value, ty)?;
         Some(Value::Expr(self.func.arena.let_(var, value, body?)))
     }
 
     /// An expression of a given type; a literal takes it.
-    pub(super) fn typed(&mut self, e: &Expr<'a>, dtype: DType) -> Option<ExprId> {
+    pub(super) fn typed(&mut self, e: &Expr<'a>, ty: Ty) -> Option<ExprId> {
         match self.eval(e)? {
-            literal @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) => self.literal(literal, dtype, e.span),
+            literal @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) if !ty.is_vector() => {
+                self.literal(literal, ty.dtype, e.span)
+            }
             value => {
                 let id = self.expr_of(value, e.span)?;
-                let found = self.func.arena.dtype(id);
-                if found == dtype {
+                let found = self.func.arena.ty(id);
+                if found == ty {
                     return Some(id);
                 }
-                let d = Diagnostic::error_at("type-mismatch", e.span, format!("expected `{dtype}`, found `{found}`"));
-                self.fail(d.help(format!("convert it: `T.Cast(\"{dtype}\", …)`")))
+                let d = Diagnostic::error_at("type-mismatch", e.span, format!("expected `{ty}`, found `{found}`"));
+                self.fail(d.help(format!("convert it: `T.Cast(\"{ty}\", …)`")))
             }
         }
     }
@@ -515,6 +622,12 @@ impl<'a> FuncReader<'a, '_> {
                 return self.fail(Diagnostic::error_at("type-mismatch", span, message));
             }
         }
+        let lanes = args.iter().map(|&a| self.func.arena.lanes(a)).max().unwrap_or(1);
+        if let Some(&odd) = args.iter().find(|&&a| ![1, lanes].contains(&self.func.arena.lanes(a))) {
+            let found = self.func.arena.ty(odd);
+            let message = format!("expected {lanes} lanes in all arguments of `{full}`, found `{found}`");
+            return self.fail(Diagnostic::error_at("lanes", span, message));
+        }
         Some(Value::Expr(self.func.arena.call(function, args)))
     }
 
@@ -524,8 +637,8 @@ impl<'a> FuncReader<'a, '_> {
         match (&value, attr.name) {
             (Value::Expr(e), "astype") => {
                 let args = self.args("astype", call, &["dtype"], 1)?;
-                let dtype = self.dtype(args[0]?)?;
-                Some(Value::Expr(self.cast(dtype, *e)))
+                let (ty, e) = (self.ty(args[0]?)?, *e);
+                self.cast_to(ty, e, args[0]?.span)
             }
             (Value::Buffer(b), "vload") => {
                 let args = self.args("vload", call, &["begin", "dtype"], 1)?;

@@ -4,7 +4,7 @@ use super::args::counted;
 use super::func::FuncReader;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span, nearest};
-use crate::ir::{BufferId, BufferRegion, DType, ExprId};
+use crate::ir::{BufferId, BufferRegion, DType, ExprId, Ty};
 use crate::script::difference::difference;
 use crate::script::python::{Expr, ExprKind, Ident};
 use smallvec::SmallVec;
@@ -109,15 +109,15 @@ impl<'a> FuncReader<'a, '_> {
                 return Some(Value::Namespace(member));
             }
             if ns == Namespace::Tir
-                && let Some(dtype) = dtype_of_name(attr.name)
+                && let Some(ty) = type_of_name(attr.name)
             {
-                return Some(Value::Type(dtype));
+                return Some(Value::Type(ty));
             }
             return self.unknown_member(ns, attr);
         }
         let owner = self.eval(value)?;
         match (&owner, attr.name) {
-            (Value::Buffer(b), "dtype") => Some(Value::Str(self.func.arena.buffer(*b).dtype.name().into())),
+            (Value::Buffer(b), "dtype") => Some(Value::Str(self.func.arena.buffer(*b).ty().to_string().into())),
             (Value::Buffer(b), "shape") => {
                 let shape = self.func.arena.buffer(*b).shape;
                 Some(Value::Seq(self.func.arena.list(shape).iter().map(|&e| self.plain(e)).collect()))
@@ -128,7 +128,7 @@ impl<'a> FuncReader<'a, '_> {
                     strides.map_or(Vec::new(), |l| self.func.arena.list(l).iter().map(|&e| self.plain(e)).collect()),
                 ))
             }
-            (Value::Expr(e), "dtype") => Some(Value::Str(self.func.arena.dtype(*e).name().into())),
+            (Value::Expr(e), "dtype") => Some(Value::Str(self.func.arena.ty(*e).to_string().into())),
             _ => {
                 let message = format!("{} has no attribute `{}`", owner.describe(), attr.name);
                 self.fail(Diagnostic::error_at("unknown-attribute", attr.span, message))
@@ -185,8 +185,7 @@ impl<'a> FuncReader<'a, '_> {
         if items.len() != self.rank(b) {
             return self.wrong_rank(b, items.len(), span);
         }
-        let indices: SmallVec<[Option<ExprId>; 6]> = items.iter().map(|i| self.index(i)).collect();
-        indices.into_iter().collect()
+        self.index_items(b, items)
     }
 
     pub(super) fn rank(&self, b: BufferId) -> usize {
@@ -383,9 +382,9 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// The data type that a text names.
-    pub(super) fn dtype_named(&mut self, name: &str, span: Span) -> Option<DType> {
-        if let Some(dtype) = dtype_of_name(name) {
-            return Some(dtype);
+    pub(super) fn type_named(&mut self, name: &str, span: Span) -> Option<Ty> {
+        if let Some(ty) = type_of_name(name) {
+            return Some(ty);
         }
         let names = DType::ELEMENTS.iter().map(|t| t.name());
         let near = nearest(name, names.clone());
@@ -399,9 +398,18 @@ impl<'a> FuncReader<'a, '_> {
 
     /// A data type: a text or `T.float32`.
     pub(super) fn dtype(&mut self, e: &Expr<'a>) -> Option<DType> {
+        let ty = self.ty(e)?;
+        if !ty.is_vector() {
+            return Some(ty.dtype);
+        }
+        self.fail(Diagnostic::error_at("vector", e.span, format!("expected the type of a scalar, found `{ty}`")))
+    }
+
+    /// A data type, of scalars or of vectors: a text or `T.float32x4`.
+    pub(super) fn ty(&mut self, e: &Expr<'a>) -> Option<Ty> {
         match self.eval(e)? {
-            Value::Str(name) => self.dtype_named(&name, e.span),
-            Value::Type(dtype) => Some(dtype),
+            Value::Str(name) => self.type_named(&name, e.span),
+            Value::Type(ty) => Some(ty),
             other => {
                 let message = format!("expected a data type, found {}", other.describe());
                 self.fail(Diagnostic::error_at("wrong-argument", e.span, message))
@@ -442,9 +450,9 @@ fn subscripts<'e, 'a>(index: &'e Expr<'a>) -> &'e [Expr<'a>] {
 }
 
 /// The data type called `name` in the text.
-pub(super) fn dtype_of_name(name: &str) -> Option<DType> {
+pub(super) fn type_of_name(name: &str) -> Option<Ty> {
     match name {
-        "boolean" => Some(DType::Bool),
+        "boolean" => Some(DType::Bool.into()),
         _ => name.parse().ok(),
     }
 }

@@ -6,7 +6,7 @@ use super::{PrimFunc, Reader};
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::{
     AttrValue, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, DType, ExprId, Func, LoopKind, MatchBuffer,
-    Param, Stmt, StmtId, Symbol, VarId,
+    Param, Stmt, StmtId, Symbol, Ty, VarId,
 };
 use crate::script::complete;
 use crate::script::python::{Expr, ExprKind, Function};
@@ -183,15 +183,16 @@ impl<'a, 'r> FuncReader<'a, 'r> {
     }
 
     /// A symbol of the function: `--bind` may make it a constant.
-    pub(super) fn symbol(&mut self, name: &'a str, dtype: DType, span: Span) -> Value {
+    pub(super) fn symbol(&mut self, name: &'a str, ty: impl Into<Ty>, span: Span) -> Value {
+        let ty = ty.into();
         self.file.symbols.insert(name.to_string());
         if let Some(&v) = self.file.options.bind.get(name) {
-            return match self.literal(Value::Int(v as i128), dtype, span) {
+            return match self.literal(Value::Int(v as i128), ty.dtype, span) {
                 Some(e) => Value::Expr(e),
                 None => Value::Poison,
             };
         }
-        Value::Expr(self.func.arena.new_var_expr(name, dtype).1)
+        Value::Expr(self.func.arena.new_var_expr(name, ty).1)
     }
 
     /// The module that an expression names.
@@ -249,7 +250,9 @@ impl<'a, 'r> FuncReader<'a, 'r> {
     fn scalar_type(&self, annotation: &Expr<'a>) -> Option<DType> {
         match &annotation.kind {
             ExprKind::Attribute(owner, attr) if self.namespace(owner) == Some(Namespace::Tir) => {
-                super::expr::dtype_of_name(attr.name).filter(|t| *t != DType::Handle)
+                super::expr::type_of_name(attr.name)
+                    .filter(|t| t.dtype != DType::Handle && !t.is_vector())
+                    .map(|t| t.dtype)
             }
             _ => None,
         }
@@ -273,9 +276,9 @@ impl<'a, 'r> FuncReader<'a, 'r> {
             self.spans.params.push(param.span);
             return Some(Value::Buffer(buffer));
         }
-        let dtype = match self.eval(annotation)? {
-            Value::Type(dtype) | Value::Fresh(dtype) => dtype,
-            Value::Str(name) => self.dtype_named(&name, annotation.span)?,
+        let ty = match self.eval(annotation)? {
+            Value::Type(ty) | Value::Fresh(ty) => ty,
+            Value::Str(name) => self.type_named(&name, annotation.span)?,
             other => {
                 let message = format!("expected a type, found {}", other.describe());
                 return self.fail(
@@ -284,17 +287,17 @@ impl<'a, 'r> FuncReader<'a, 'r> {
                 );
             }
         };
-        if dtype != DType::Handle {
+        if ty.dtype != DType::Handle {
             if self.file.options.bind.contains_key(name.name) {
-                return Some(self.symbol(name.name, dtype, name.span));
+                return Some(self.symbol(name.name, ty, name.span));
             }
             self.file.symbols.insert(name.name.to_string());
         }
         let quoted = self.quoted.iter().find(|q| q.0 == name.name).map(|q| q.1);
         let var = match quoted {
             // A shape in front of this parameter has used the symbol already.
-            Some(var) if self.func.arena.var(var).dtype == dtype => var,
-            _ => self.func.arena.new_var(name.name, dtype),
+            Some(var) if self.func.arena.var(var).ty() == ty => var,
+            _ => self.func.arena.new_var(name.name, ty),
         };
         self.func.params.push(Param { var, buffer: None });
         self.spans.params.push(param.span);

@@ -18,6 +18,7 @@ mod operator;
 mod scope;
 mod stmt;
 mod value;
+mod vector;
 
 use super::python::{self, Expr, ExprKind, Function, Ident, Stmt, StmtKind};
 use super::{Dialect, ParseOptions, Parsed, Spans, check};

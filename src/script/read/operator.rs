@@ -155,6 +155,7 @@ impl<'a> FuncReader<'a, '_> {
             }
             (a, b) => self.matched(a, b)?,
         };
+        let (x, y) = self.equal_lanes(x, y, span)?;
         self.bit_call(function, &[x, y], span)
     }
 
@@ -281,7 +282,7 @@ impl<'a> FuncReader<'a, '_> {
         };
         let (tx, ty) = (self.func.arena.dtype(x), self.func.arena.dtype(y));
         if tx == ty && tx != DType::Str && tx != DType::Handle {
-            return Some((x, y));
+            return self.equal_lanes(x, y, span);
         }
         let message = format!("expected operands of one type around `{token}`, found `{tx}` and `{ty}`");
         let wider = if tx.bits() < ty.bits() { ty } else { tx };
@@ -304,7 +305,8 @@ impl<'a> FuncReader<'a, '_> {
             }
         }
         let common = common_type(tx, ty);
-        Some((self.cast(common, x), self.cast(common, y)))
+        let (x, y) = (self.cast(common, x), self.cast(common, y));
+        self.equal_lanes(x, y, sa.to(sb))
     }
 
     /// A conversion, folded for constants.

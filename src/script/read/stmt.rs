@@ -168,7 +168,7 @@ impl<'a> FuncReader<'a, '_> {
     /// `T.var("int32")`
     fn var(&mut self, call: &Call<'a>) -> Option<Value> {
         let args = self.args("T.var", call, &["dtype", "name"], 1)?;
-        Some(Value::Fresh(self.dtype(args[0]?)?))
+        Some(Value::Fresh(self.ty(args[0]?)?))
     }
 
     /// `T.func_attr({…})`
@@ -251,20 +251,29 @@ impl<'a> FuncReader<'a, '_> {
         let indices = self.indices(b, index, target)?;
         self.spans.add_access(b, target);
         let (value, at) = value?;
-        let value = self.stored(b, value, at)?;
+        let value = self.stored(b, &indices, value, at)?;
         let indices: ExprList = self.func.arena.new_list(&indices);
         Some(Body::from_elem(self.add(Stmt::Store { buffer: b, indices, value }, span, target, mark), 1))
     }
 
     /// A value in the type of a buffer's elements. TVM converts silently; where that loses something we warn.
-    fn stored(&mut self, b: crate::ir::BufferId, value: Value, at: Span) -> Option<ExprId> {
-        let dtype = self.func.arena.buffer(b).dtype;
+    fn stored(&mut self, b: crate::ir::BufferId, indices: &[ExprId], value: Value, at: Span) -> Option<ExprId> {
+        let expected = self.func.arena.accessed(b, indices);
+        let dtype = expected.dtype;
         let e = match value {
+            Value::Int(_) | Value::Bool(_) | Value::Float(_) if expected.is_vector() => self.expr_of(value, at)?,
             Value::Int(_) | Value::Bool(_) => return self.literal(value, dtype, at),
             Value::Float(_) if dtype.is_float() => return self.literal(value, dtype, at),
             value => self.expr_of(value, at)?,
         };
-        let found = self.func.arena.dtype(e);
+        let found = self.func.arena.ty(e);
+        if found.lanes != expected.lanes {
+            let message = format!("expected a value of type `{expected}`, found `{found}`");
+            let d = Diagnostic::error_at("lanes", at, message);
+            let broadcast = || format!("write `T.Broadcast(…, {})`", expected.lanes);
+            return self.fail(d.maybe_help((found.lanes == 1).then(broadcast)));
+        }
+        let found = found.dtype;
         if found == dtype {
             return Some(e);
         }

@@ -1,6 +1,6 @@
 //! What an expression of the text evaluates to: a Python value, or a piece of the program.
 
-use crate::ir::{BufferId, DType, ExprId};
+use crate::ir::{BufferId, ExprId, Ty};
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -24,9 +24,9 @@ pub(super) enum Value {
     /// A buffer.
     Buffer(BufferId),
     /// `T.int32()`: a variable that gets its name where it is assigned.
-    Fresh(DType),
+    Fresh(Ty),
     /// `T.float32`: a data type.
-    Type(DType),
+    Type(Ty),
     /// `TypeVar("n")` at module level: a symbolic extent of type `int64`, one for each function that mentions it.
     TypeVar,
     /// A module or a part of one.

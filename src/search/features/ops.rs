@@ -53,6 +53,7 @@ impl Ops {
                 self.slow_cycles += call(f);
             }
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::Cast(_) | Expr::Let(..) => {}
+            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) => {}
         }
         arena.for_each_child(e, |c| self.add(func, c));
     }
@@ -91,6 +92,7 @@ fn call(f: Intrinsic) -> f64 {
         | Intrinsic::Atanh
         | Intrinsic::Atan2
         | Intrinsic::Fmod
+        | Intrinsic::NextAfter
         | Intrinsic::Hypot => 400.0,
     }
 }

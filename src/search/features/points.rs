@@ -83,7 +83,11 @@ impl Points {
             | Expr::Not(_)
             | Expr::Load(..)
             | Expr::Call(..)
-            | Expr::Let(..) => [0; MAX_POINTS],
+            | Expr::Let(..)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => [0; MAX_POINTS],
+            // The first lane.
+            Expr::Ramp(a, _) | Expr::Broadcast(a) => self.eval(arena, a),
         }
     }
 

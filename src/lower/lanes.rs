@@ -1,0 +1,549 @@
+//! Vectors as scalars: the function that does what one with vectors does, lane by lane.
+//!
+//! A statement that stores a vector becomes a loop over its lanes, marked as `T.vectorized`:
+//!
+//! ```text
+//! B[0:4] = A[T.Ramp(0, 1, 4)] * T.Broadcast(x, 4)
+//! # becomes
+//! for lane in T.vectorized(4):
+//!     B[0 + lane] = A[0 + lane] * x
+//! ```
+//!
+//! A store whose value may read what its first lanes write goes by way of a scratch buffer, and so does what a let names: a
+//! vector is a buffer of its lanes. Lanes that are picked by constants (`T.Shuffle`) are written out instead of looped
+//! over. A buffer of vectors becomes one of scalars with another dimension, the lanes, behind the others; a caller
+//! passes the same bytes.
+//!
+//! What comes before: the schedule's program. What comes after: [`blocks`](super::blocks), which knows only scalars.
+
+use super::LowerError;
+use crate::ir::visit::for_each_subexpr;
+use crate::ir::{
+    Arena, BlockId, Body, Buffer, BufferId, BufferRegion, Builtin, DType, Expr, ExprId, ExprList, Func, Loop, LoopKind,
+    Stmt, StmtId, VarId,
+};
+use hashbrown::{HashMap, HashSet};
+use std::borrow::Cow;
+
+/// The function without vectors; the function itself where it has none.
+pub(super) fn scalars(func: &Func) -> Result<Cow<'_, Func>, LowerError> {
+    if func.arena.is_scalar_only() {
+        return Ok(Cow::Borrowed(func));
+    }
+    let views = func.blocks().into_iter().flat_map(|b| func.block(b).matches.iter().map(|m| m.buffer)).collect();
+    let mut pass = Pass {
+        func: func.clone(),
+        buffers: HashMap::new(),
+        views,
+        lanes_of: HashMap::new(),
+        done: HashMap::new(),
+        block: func.root,
+    };
+    pass.scalar_buffers();
+    pass.stmt(func.root.stmt())?;
+    Ok(Cow::Owned(pass.func))
+}
+
+struct Pass {
+    func: Func,
+    /// The scalar buffer that takes the place of one of vectors.
+    buffers: HashMap<BufferId, BufferId>,
+    /// Buffers that show the memory of others.
+    views: HashSet<BufferId>,
+    /// Where the lanes of a variable are.
+    lanes_of: HashMap<VarId, Lanes>,
+    /// The lanes known, while `lanes_of` is as it is.
+    done: HashMap<(ExprId, ExprId), ExprId>,
+    /// The innermost block around.
+    block: BlockId,
+}
+
+/// Where the lanes of a variable are.
+#[derive(Clone, Copy)]
+enum Lanes {
+    /// In a scratch buffer.
+    Buffer(BufferId),
+    /// They are those of an expression.
+    Expr(ExprId),
+}
+
+/// Why there is no lane.
+enum Stop {
+    /// The lane is to be a constant.
+    Symbolic,
+    Error(LowerError),
+}
+
+impl From<LowerError> for Stop {
+    fn from(error: LowerError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+impl Pass {
+    // ---- buffers -------------------------------------------------------------------------------------------
+
+    fn scalar_buffers(&mut self) {
+        for b in self.func.arena.buffer_ids() {
+            let old = self.func.arena.buffer(b).clone();
+            if old.lanes == 1 {
+                continue;
+            }
+            let arena = &mut self.func.arena;
+            let index = crate::ir::buffer::index_type(arena, old.shape);
+            let (lanes, one) = (arena.int(old.lanes.into(), index), arena.int(1, index));
+            let shape = with_last(arena, old.shape, lanes);
+            let strides = old.strides.map(|l| arena.map_list(l, |a, s| scaled(a, s, old.lanes)));
+            let strides = strides.map(|l| with_last(arena, l, one));
+            let elem_offset = old.elem_offset.map(|e| scaled(arena, e, old.lanes));
+            let new = arena.new_buffer(Buffer { lanes: 1, shape, strides, elem_offset, ..old });
+            self.buffers.insert(b, new);
+        }
+        for p in &mut self.func.params {
+            p.buffer = p.buffer.map(|b| self.buffers.get(&b).copied().unwrap_or(b));
+        }
+    }
+
+    fn buffer(&self, b: BufferId) -> BufferId {
+        self.buffers.get(&b).copied().unwrap_or(b)
+    }
+
+    fn region(&mut self, r: &BufferRegion) -> BufferRegion {
+        let arena = &mut self.func.arena;
+        match self.buffers.get(&r.buffer) {
+            None => *r,
+            Some(&buffer) => {
+                let lanes = *arena.list(arena.buffer(buffer).shape).last().expect("the dimension of the lanes");
+                let zero = arena.int(0, arena.dtype(lanes));
+                BufferRegion {
+                    buffer,
+                    mins: with_last(arena, r.mins, zero),
+                    extents: with_last(arena, r.extents, lanes),
+                }
+            }
+        }
+    }
+
+    /// A buffer of `lanes` elements that lives in the innermost block.
+    fn scratch(&mut self, name: &str, dtype: DType, lanes: u16) -> BufferId {
+        let b = self.func.constant_buffer(name, dtype, &[lanes.into()]);
+        let block = self.block;
+        self.func.block_mut(block).allocs.push(b);
+        b
+    }
+
+    // ---- statements ----------------------------------------------------------------------------------------
+
+    fn stmt(&mut self, s: StmtId) -> Result<(), LowerError> {
+        match self.func.get(s).clone() {
+            Stmt::Block(b) => {
+                let own = self.func.as_block(s).unwrap_or(self.block);
+                let outer = std::mem::replace(&mut self.block, own);
+                let block = self.block;
+                let reads = b.reads.iter().map(|r| self.region(r)).collect();
+                let writes = b.writes.iter().map(|r| self.region(r)).collect();
+                let allocs = b.allocs.iter().map(|&a| self.buffer(a)).collect();
+                let mut matches = b.matches.clone();
+                for m in &mut matches {
+                    (m.buffer, m.source) = (self.buffer(m.buffer), self.region(&m.source));
+                }
+                let node = self.func.block_mut(block);
+                (node.reads, node.writes, node.allocs, node.matches) = (reads, writes, allocs, matches);
+                self.exprs(s)?;
+                for child in self.func.get(s).children() {
+                    self.stmt(child)?;
+                }
+                self.block = outer;
+            }
+            Stmt::Store { buffer, indices, value } if self.func.arena.lanes(value) > 1 => {
+                self.vector_store(s, buffer, indices, value)?;
+            }
+            Stmt::Let { var, value, body } if self.func.arena.lanes(value) > 1 => {
+                let (name, ty) = (self.func.arena.var(var).name, self.func.arena.ty(value));
+                let lanes = self.scratch(name.as_str(), ty.dtype, ty.lanes);
+                let mut new = self.lane_by_lane(ty.lanes, &mut |pass, lane| {
+                    let value = pass.lane(value, lane)?;
+                    let at = pass.func.arena.new_list(&[lane]);
+                    Ok(Stmt::Store { buffer: lanes, indices: at, value })
+                })?;
+                self.lanes_of.insert(var, Lanes::Buffer(lanes));
+                self.done.clear();
+                for &child in &body {
+                    self.func.cut(child);
+                }
+                new.extend(body.iter().copied());
+                self.func.replace(s, &new);
+                for &child in &body {
+                    self.stmt(child)?;
+                }
+            }
+            Stmt::Evaluate(value) if self.func.arena.lanes(value) > 1 => self.func.replace(s, &[]),
+            _ => {
+                self.exprs(s)?;
+                for child in self.func.get(s).children() {
+                    self.stmt(child)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The expressions of a statement that has no vectors itself, which may still mention lanes.
+    fn exprs(&mut self, s: StmtId) -> Result<(), LowerError> {
+        let mut failed = None;
+        let mut rewriter = Scalars { pass: self, failed: &mut failed };
+        rewriter.rewrite(s);
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn vector_store(
+        &mut self,
+        s: StmtId,
+        buffer: BufferId,
+        indices: ExprList,
+        value: ExprId,
+    ) -> Result<(), LowerError> {
+        let ty = self.func.arena.ty(value);
+        let new = if self.reads_what_it_writes(buffer, indices, value) {
+            let scratch = self.scratch("lanes", ty.dtype, ty.lanes);
+            let mut new = self.lane_by_lane(ty.lanes, &mut |pass, lane| {
+                let value = pass.lane(value, lane)?;
+                let at = pass.func.arena.new_list(&[lane]);
+                Ok(Stmt::Store { buffer: scratch, indices: at, value })
+            })?;
+            new.extend(self.lane_by_lane(ty.lanes, &mut |pass, lane| {
+                let value = pass.func.arena.load(scratch, &[lane]);
+                let (buffer, indices) = pass.access(buffer, indices, lane)?;
+                Ok(Stmt::Store { buffer, indices, value })
+            })?);
+            new
+        } else {
+            self.lane_by_lane(ty.lanes, &mut |pass, lane| {
+                let value = pass.lane(value, lane)?;
+                let (buffer, indices) = pass.access(buffer, indices, lane)?;
+                Ok(Stmt::Store { buffer, indices, value })
+            })?
+        };
+        self.func.replace(s, &new);
+        Ok(())
+    }
+
+    /// May a lane of the value depend on what another lane of the store writes?
+    fn reads_what_it_writes(&self, buffer: BufferId, indices: ExprList, value: ExprId) -> bool {
+        let arena = &self.func.arena;
+        let is_view = |b: BufferId| self.views.contains(&b);
+        // Lane by lane at the same distinct places, each lane reads what it writes itself.
+        let distinct = arena.list(indices).last().is_none_or(|&e| match arena.expr(e) {
+            Expr::Ramp(_, stride) => arena.as_int(stride).is_some_and(|s| s != 0),
+            _ => arena.lanes(e) == 1,
+        });
+        let mut may = false;
+        for_each_subexpr(arena, value, &mut |e| match arena.expr(e) {
+            Expr::Load(b, _) if b != buffer => may |= is_view(b) || is_view(buffer),
+            Expr::Load(_, at) => may |= at != indices || !distinct,
+            Expr::Shuffle(..) | Expr::Builtin(..) => may = may || mentions(arena, e, buffer),
+            _ => {}
+        });
+        may
+    }
+
+    /// A loop over lanes with a statement for each; one statement after the other, where lanes must be constants.
+    fn lane_by_lane(
+        &mut self,
+        lanes: u16,
+        make: &mut dyn FnMut(&mut Pass, ExprId) -> Result<Stmt, Stop>,
+    ) -> Result<Vec<StmtId>, LowerError> {
+        let (var, lane) = self.func.arena.new_var_expr("lane", DType::Int32);
+        match make(self, lane) {
+            Ok(stmt) => {
+                let inner = self.func.stmts.add(stmt);
+                let extent = self.func.arena.int32(lanes.into());
+                let min = self.func.arena.int32(0);
+                let l = self.func.stmts.add_loop(Loop {
+                    var,
+                    min,
+                    extent,
+                    kind: LoopKind::Vectorized,
+                    annotations: Default::default(),
+                    body: Body::from_slice(&[inner]),
+                });
+                return Ok(vec![l.stmt()]);
+            }
+            Err(Stop::Error(error)) => return Err(error),
+            Err(Stop::Symbolic) => {}
+        }
+        let mut all = Vec::with_capacity(lanes.into());
+        for i in 0..i64::from(lanes) {
+            let lane = self.func.arena.int32(i);
+            match make(self, lane) {
+                Ok(stmt) => all.push(self.func.stmts.add(stmt)),
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Symbolic) => return Err(LowerError::Unsupported("a lane that is no constant".into())),
+            }
+        }
+        Ok(all)
+    }
+
+    // ---- expressions ---------------------------------------------------------------------------------------
+
+    /// The element that a lane of an access is.
+    fn access(&mut self, buffer: BufferId, indices: ExprList, lane: ExprId) -> Result<(BufferId, ExprList), Stop> {
+        let width = self.func.arena.buffer(buffer).lanes;
+        let (outer, inner) = if width == 1 { (lane, None) } else { self.split(lane, width) };
+        let mut at = Vec::new();
+        for e in self.func.arena.list(indices).to_vec() {
+            at.push(self.lane(e, outer)?);
+        }
+        if let Some(inner) = inner {
+            let last = at.last().map_or(DType::Int32, |&e| self.func.arena.dtype(e));
+            at.push(self.func.arena.cast(last, inner));
+        }
+        Ok((self.buffer(buffer), self.func.arena.new_list(&at)))
+    }
+
+    /// A lane as the lane of one of several vectors, and which of them.
+    fn split(&mut self, lane: ExprId, width: u16) -> (ExprId, Option<ExprId>) {
+        let arena = &mut self.func.arena;
+        let width = arena.int32(width.into());
+        (arena.floor_div(lane, width), Some(arena.floor_mod(lane, width)))
+    }
+
+    /// A lane of an expression, as a scalar. `lane` is an `int32`.
+    fn lane(&mut self, e: ExprId, lane: ExprId) -> Result<ExprId, Stop> {
+        let arena = &mut self.func.arena;
+        let lane = if arena.lanes(e) == 1 { arena.int32(0) } else { lane };
+        if let Some(&known) = self.done.get(&(e, lane)) {
+            return Ok(known);
+        }
+        let new = self.new_lane(e, lane)?;
+        self.done.insert((e, lane), new);
+        Ok(new)
+    }
+
+    fn new_lane(&mut self, e: ExprId, lane: ExprId) -> Result<ExprId, Stop> {
+        let arena = &mut self.func.arena;
+        let ty = arena.ty(e);
+        Ok(match arena.expr(e) {
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => e,
+            Expr::Var(v) => match self.lanes_of.get(&v).copied() {
+                Some(Lanes::Buffer(b)) => arena.load(b, &[lane]),
+                Some(Lanes::Expr(value)) => self.lane(value, lane)?,
+                None if ty.lanes == 1 => e,
+                None => return Err(LowerError::Unbound(arena.var(v).name.to_string()).into()),
+            },
+            Expr::Binary(op, a, b) => {
+                let (a, b) = (self.lane(a, lane)?, self.lane(b, lane)?);
+                self.func.arena.binary(op, a, b)
+            }
+            Expr::Compare(op, a, b) => {
+                let (a, b) = (self.lane(a, lane)?, self.lane(b, lane)?);
+                self.func.arena.compare(op, a, b)
+            }
+            Expr::Not(a) => {
+                let a = self.lane(a, lane)?;
+                self.func.arena.not(a)
+            }
+            Expr::Cast(a) => {
+                let a = self.lane(a, lane)?;
+                self.func.arena.cast(ty.dtype, a)
+            }
+            Expr::Select(c, t, o) => {
+                let (c, t, o) = (self.lane(c, lane)?, self.lane(t, lane)?, self.lane(o, lane)?);
+                self.func.arena.select(c, t, o)
+            }
+            Expr::IfThenElse(c, t, o) => {
+                let (c, t, o) = (self.lane(c, lane)?, self.lane(t, lane)?, self.lane(o, lane)?);
+                self.func.arena.if_then_else(c, t, o)
+            }
+            Expr::Load(buffer, indices) => {
+                let (buffer, indices) = self.access(buffer, indices, lane)?;
+                let indices = self.func.arena.list(indices).to_vec();
+                self.func.arena.load(buffer, &indices)
+            }
+            Expr::Call(function, args) => {
+                let mut scalars = Vec::new();
+                for a in arena.list(args).to_vec() {
+                    scalars.push(self.lane(a, lane)?);
+                }
+                self.func.arena.call(function, &scalars)
+            }
+            Expr::Let(v, value, body) if arena.lanes(value) > 1 => {
+                let before = self.lanes_of.insert(v, Lanes::Expr(value));
+                self.done.clear();
+                let body = self.lane(body, lane);
+                match before {
+                    Some(before) => self.lanes_of.insert(v, before),
+                    None => self.lanes_of.remove(&v),
+                };
+                self.done.clear();
+                body?
+            }
+            Expr::Let(v, value, body) => {
+                let (value, body) = (self.lane(value, lane)?, self.lane(body, lane)?);
+                self.func.arena.let_(v, value, body)
+            }
+            Expr::Ramp(base, stride) => {
+                let (base, stride) = (self.lane(base, lane)?, self.lane(stride, lane)?);
+                let arena = &mut self.func.arena;
+                let step = arena.cast(ty.dtype, lane);
+                let reach = arena.mul(step, stride);
+                arena.add(base, reach)
+            }
+            Expr::Broadcast(value) => self.lane(value, lane)?,
+            Expr::Shuffle(vectors, indices) => {
+                let Some(at) = arena.as_int(lane) else { return Err(Stop::Symbolic) };
+                let picked = arena.list(indices).get(at as usize).and_then(|&i| arena.as_int(i));
+                let mut rest = picked.unwrap_or(-1);
+                for v in arena.list(vectors).to_vec() {
+                    let lanes = i64::from(self.func.arena.lanes(v));
+                    if (0..lanes).contains(&rest) {
+                        let lane = self.func.arena.int32(rest);
+                        return self.lane(v, lane);
+                    }
+                    rest -= lanes;
+                }
+                return Err(LowerError::Unsupported("a lane that `T.Shuffle` does not have".into()).into());
+            }
+            Expr::Builtin(Builtin::Reinterpret, args) => {
+                let source = arena.list(args)[0];
+                self.reinterpret(source, ty.dtype, lane)?
+            }
+            Expr::Builtin(function, args) => {
+                let name = function.called(arena, args);
+                return Err(LowerError::Unsupported(format!("a call of `{name}`")).into());
+            }
+        })
+    }
+
+    /// A lane of `source`'s bits as type `to`.
+    fn reinterpret(&mut self, source: ExprId, to: DType, lane: ExprId) -> Result<ExprId, Stop> {
+        let from = self.func.arena.dtype(source);
+        let (size, step) = (to.bytes(), from.bytes());
+        if size == step {
+            let value = self.lane(source, lane)?;
+            return Ok(same_bits(&mut self.func.arena, value, to));
+        }
+        let arena = &mut self.func.arena;
+        let bits = unsigned(size);
+        if size < step {
+            // Some of the bytes of one lane.
+            let (outer, inner) = self.split(lane, (step / size) as u16);
+            let value = self.lane(source, outer)?;
+            let arena = &mut self.func.arena;
+            let value = same_bits(arena, value, unsigned(step));
+            let inner = inner.unwrap_or_else(|| arena.int32(0));
+            let inner = arena.cast(unsigned(step), inner);
+            let by = arena.mul_const(inner, size as i64 * 8);
+            let shifted = arena.call(crate::ir::Intrinsic::ShiftRight, &[value, by]);
+            let narrow = arena.cast(bits, shifted);
+            return Ok(same_bits(arena, narrow, to));
+        }
+        let n = (size / step) as i64;
+        let first = arena.mul_const(lane, n);
+        let mut all = None;
+        for i in 0..n {
+            let part = self.func.arena.add_const(first, i);
+            let part = self.lane(source, part)?;
+            let arena = &mut self.func.arena;
+            let part = same_bits(arena, part, unsigned(step));
+            let part = arena.cast(bits, part);
+            let by = arena.int(i * step as i64 * 8, bits);
+            let part = if i == 0 { part } else { arena.call(crate::ir::Intrinsic::ShiftLeft, &[part, by]) };
+            all = Some(match all {
+                None => part,
+                Some(all) => arena.call(crate::ir::Intrinsic::BitOr, &[all, part]),
+            });
+        }
+        let arena = &mut self.func.arena;
+        let all = all.unwrap_or_else(|| arena.int(0, bits));
+        Ok(same_bits(arena, all, to))
+    }
+}
+
+/// Rewrites the scalar expressions of one statement.
+struct Scalars<'a> {
+    pass: &'a mut Pass,
+    failed: &'a mut Option<LowerError>,
+}
+
+impl Scalars<'_> {
+    fn scalar(&mut self, e: ExprId) -> ExprId {
+        let zero = self.pass.func.arena.int32(0);
+        match self.pass.lane(e, zero) {
+            Ok(new) => new,
+            Err(stop) => {
+                let error = match stop {
+                    Stop::Error(error) => error,
+                    Stop::Symbolic => LowerError::Unsupported("a lane that is no constant".into()),
+                };
+                self.failed.get_or_insert(error);
+                e
+            }
+        }
+    }
+
+    fn rewrite(&mut self, s: StmtId) {
+        struct Map<'m>(&'m HashMap<ExprId, ExprId>);
+        impl crate::ir::Rewriter for Map<'_> {
+            fn rewrite_expr(&mut self, _: &mut Arena, e: ExprId) -> ExprId {
+                self.0.get(&e).copied().unwrap_or(e)
+            }
+        }
+        let mut own = Own(Vec::new());
+        own.collect(&self.pass.func, s);
+        let map: HashMap<ExprId, ExprId> = own.0.into_iter().map(|e| (e, self.scalar(e))).collect();
+        self.pass.func.rewrite_stmt(s, &mut Map(&map));
+    }
+}
+
+/// The expressions of one statement, not of those inside it.
+struct Own(Vec<ExprId>);
+
+impl Own {
+    fn collect(&mut self, func: &Func, s: StmtId) {
+        struct Top<'t>(&'t mut Vec<ExprId>);
+        impl crate::ir::Visitor for Top<'_> {
+            fn visit_stmt(&mut self, _: &Func, _: StmtId) {}
+            fn visit_expr(&mut self, _: &Func, e: ExprId) {
+                self.0.push(e);
+            }
+        }
+        crate::ir::visit::walk_stmt(&mut Top(&mut self.0), func, s);
+    }
+}
+
+/// The unsigned integer type of a size in bytes.
+fn unsigned(size: usize) -> DType {
+    match size {
+        1 => DType::UInt8,
+        2 => DType::UInt16,
+        4 => DType::UInt32,
+        _ => DType::UInt64,
+    }
+}
+
+/// A scalar's bits as another type of the same size.
+fn same_bits(arena: &mut Arena, value: ExprId, to: DType) -> ExprId {
+    let from = arena.dtype(value);
+    if from.is_float() || to.is_float() {
+        if from == to { value } else { arena.builtin(Builtin::Reinterpret, &[value], to) }
+    } else {
+        arena.cast(to, value)
+    }
+}
+
+fn scaled(arena: &mut Arena, e: ExprId, by: u16) -> ExprId {
+    arena.mul_const(e, by.into())
+}
+
+fn with_last(arena: &mut Arena, list: ExprList, last: ExprId) -> ExprList {
+    let mut items = arena.list(list).to_vec();
+    items.push(last);
+    arena.new_list(&items)
+}
+
+fn mentions(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
+    let mut found = false;
+    for_each_subexpr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
+    found
+}
