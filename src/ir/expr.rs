@@ -310,6 +310,15 @@ impl Arena {
         !self.beyond_scalars
     }
 
+    /// Is the value any value: `T.undef()`, perhaps converted or broadcast?
+    pub fn is_undefined(&self, e: ExprId) -> bool {
+        match self.expr(e) {
+            Expr::Builtin(Builtin::Undef, _) => true,
+            Expr::Cast(a) | Expr::Broadcast(a) => self.is_undefined(a),
+            _ => false,
+        }
+    }
+
     /// All buffers, used or not, in the order of their creation.
     pub fn buffer_ids(&self) -> impl ExactSizeIterator<Item = BufferId> + use<> {
         (0..self.buffers.len() as u32).map(BufferId)

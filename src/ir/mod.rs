@@ -19,6 +19,7 @@ pub mod func;
 pub mod hash;
 pub mod interp;
 pub mod math;
+pub mod meaning;
 pub mod op;
 pub mod operators;
 pub mod preparation;

@@ -173,8 +173,7 @@ impl Lowerer<'_> {
                 self.draft.kernel.arena.reinterpret(dtype, value)
             }
             Expr::Builtin(function, list) => {
-                let name = function.called(arena, list);
-                return Err(LowerError::Unsupported(format!("a call of `{name}`")));
+                return Err(LowerError::UnknownFunction(function.called(arena, list).to_string()));
             }
             Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) => {
                 return Err(LowerError::Unsupported("a vector where a scalar is expected".to_string()));

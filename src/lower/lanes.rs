@@ -17,10 +17,11 @@
 //! What comes before: the schedule's program. What comes after: [`blocks`](super::blocks), which knows only scalars.
 
 use super::LowerError;
+use crate::ir::op::Effect;
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{
-    Arena, BlockId, Body, Buffer, BufferId, BufferRegion, Builtin, DType, Expr, ExprId, ExprList, Func, Loop, LoopKind,
-    Stmt, StmtId, VarId,
+    Arena, BlockId, Body, Buffer, BufferId, BufferRegion, Builtin, CmpOp, DType, Expr, ExprId, ExprList, Func,
+    Intrinsic, Loop, LoopKind, Stmt, StmtId, VarId,
 };
 use hashbrown::{HashMap, HashSet};
 use std::borrow::Cow;
@@ -32,7 +33,7 @@ pub(super) fn scalars(func: &Func) -> Result<Cow<'_, Func>, LowerError> {
     }
     let views = func.blocks().into_iter().flat_map(|b| func.block(b).matches.iter().map(|m| m.buffer)).collect();
     let mut pass = Pass {
-        func: func.clone(),
+        func: func.with_meanings().into_owned(),
         buffers: HashMap::new(),
         views,
         lanes_of: HashMap::new(),
@@ -155,6 +156,8 @@ impl Pass {
                 }
                 self.block = outer;
             }
+            // Any value will do, so what is there will.
+            Stmt::Store { value, .. } if self.func.arena.is_undefined(value) => self.func.replace(s, &[]),
             Stmt::Store { buffer, indices, value } if self.func.arena.lanes(value) > 1 => {
                 self.vector_store(s, buffer, indices, value)?;
             }
@@ -177,7 +180,7 @@ impl Pass {
                     self.stmt(child)?;
                 }
             }
-            Stmt::Evaluate(value) if self.func.arena.lanes(value) > 1 => self.func.replace(s, &[]),
+            Stmt::Evaluate(value) if self.does_nothing(value) => self.func.replace(s, &[]),
             _ => {
                 self.exprs(s)?;
                 for child in self.func.get(s).children() {
@@ -186,6 +189,15 @@ impl Pass {
             }
         }
         Ok(())
+    }
+
+    /// Has evaluating an expression no effect that a kernel shows?
+    fn does_nothing(&self, e: ExprId) -> bool {
+        match self.func.arena.expr(e) {
+            Expr::Builtin(Builtin::StartProfile | Builtin::EndProfile, _) => true,
+            Expr::Builtin(function, _) => function.effect() == Effect::Pure,
+            _ => self.func.arena.lanes(e) > 1,
+        }
     }
 
     /// The expressions of a statement that has no vectors itself, which may still mention lanes.
@@ -391,6 +403,11 @@ impl Pass {
             }
             Expr::Broadcast(value) => self.lane(value, lane)?,
             Expr::Shuffle(vectors, indices) => {
+                if let (&[vector], Some((first, step))) = (arena.list(vectors), progression(arena, indices)) {
+                    let reach = arena.mul_const(lane, step);
+                    let picked = arena.add_const(reach, first);
+                    return self.lane(vector, picked);
+                }
                 let Some(at) = arena.as_int(lane) else { return Err(Stop::Symbolic) };
                 let picked = arena.list(indices).get(at as usize).and_then(|&i| arena.as_int(i));
                 let mut rest = picked.unwrap_or(-1);
@@ -409,8 +426,7 @@ impl Pass {
                 self.reinterpret(source, ty.dtype, lane)?
             }
             Expr::Builtin(function, args) => {
-                let name = function.called(arena, args);
-                return Err(LowerError::Unsupported(format!("a call of `{name}`")).into());
+                return Err(LowerError::UnknownFunction(function.called(arena, args).to_string()).into());
             }
         })
     }
@@ -434,7 +450,7 @@ impl Pass {
             let inner = inner.unwrap_or_else(|| arena.int32(0));
             let inner = arena.cast(unsigned(step), inner);
             let by = arena.mul_const(inner, size as i64 * 8);
-            let shifted = arena.call(crate::ir::Intrinsic::ShiftRight, &[value, by]);
+            let shifted = arena.call(Intrinsic::ShiftRight, &[value, by]);
             let narrow = arena.cast(bits, shifted);
             return Ok(same_bits(arena, narrow, to));
         }
@@ -448,10 +464,10 @@ impl Pass {
             let part = same_bits(arena, part, unsigned(step));
             let part = arena.cast(bits, part);
             let by = arena.int(i * step as i64 * 8, bits);
-            let part = if i == 0 { part } else { arena.call(crate::ir::Intrinsic::ShiftLeft, &[part, by]) };
+            let part = if i == 0 { part } else { arena.call(Intrinsic::ShiftLeft, &[part, by]) };
             all = Some(match all {
                 None => part,
-                Some(all) => arena.call(crate::ir::Intrinsic::BitOr, &[all, part]),
+                Some(all) => arena.call(Intrinsic::BitOr, &[all, part]),
             });
         }
         let arena = &mut self.func.arena;
@@ -512,6 +528,14 @@ impl Own {
     }
 }
 
+/// The first number and the step, of constants that are equally far apart.
+fn progression(arena: &Arena, list: ExprList) -> Option<(i64, i64)> {
+    let numbers: Vec<i64> = arena.list(list).iter().map(|&e| arena.as_int(e)).collect::<Option<_>>()?;
+    let first = *numbers.first()?;
+    let step = numbers.get(1).map_or(0, |second| second - first);
+    numbers.windows(2).all(|w| w[1] - w[0] == step).then_some((first, step))
+}
+
 /// The unsigned integer type of a size in bytes.
 fn unsigned(size: usize) -> DType {
     match size {
@@ -525,11 +549,93 @@ fn unsigned(size: usize) -> DType {
 /// A scalar's bits as another type of the same size.
 fn same_bits(arena: &mut Arena, value: ExprId, to: DType) -> ExprId {
     let from = arena.dtype(value);
-    if from.is_float() || to.is_float() {
-        if from == to { value } else { arena.builtin(Builtin::Reinterpret, &[value], to) }
+    if from == to {
+        value
+    } else if from.is_float() && from.bytes() == 2 {
+        let bits = half_bits(arena, value);
+        same_bits(arena, bits, to)
+    } else if to.is_float() && to.bytes() == 2 {
+        let bits = same_bits(arena, value, DType::UInt16);
+        half_of_bits(arena, bits, to)
+    } else if from.is_float() || to.is_float() {
+        arena.builtin(Builtin::Reinterpret, &[value], to)
     } else {
         arena.cast(to, value)
     }
+}
+
+/// The bits of a number of half precision, by way of those of the equal `float32`.
+fn half_bits(arena: &mut Arena, value: ExprId) -> ExprId {
+    let dtype = arena.dtype(value);
+    let single = arena.cast(DType::Float32, value);
+    let bits = arena.builtin(Builtin::Reinterpret, &[single], DType::UInt32);
+    let int = |a: &mut Arena, v: i64| a.int(v, DType::UInt32);
+    let shifted = |a: &mut Arena, e: ExprId, by: i64| {
+        let by = a.int(by, DType::UInt32);
+        a.call(Intrinsic::ShiftRight, &[e, by])
+    };
+    let all = if dtype == DType::BFloat16 {
+        shifted(arena, bits, 16)
+    } else {
+        let (sign_bit, rest) = (int(arena, 0x8000), int(arena, 0x7fff_ffff));
+        let high = shifted(arena, bits, 16);
+        let sign = arena.call(Intrinsic::BitAnd, &[high, sign_bit]);
+        let magnitude = arena.call(Intrinsic::BitAnd, &[bits, rest]);
+        // The bias of the exponent shrinks by 112; infinity and NaN have the largest one.
+        let bias = int(arena, 112 << 23);
+        let normal = arena.sub(magnitude, bias);
+        let special = arena.sub(normal, bias);
+        let infinity = int(arena, 0x7f80_0000);
+        let is_special = arena.compare(CmpOp::Ge, magnitude, infinity);
+        let normal = arena.select(is_special, special, normal);
+        let normal = shifted(arena, normal, 13);
+        // A subnormal number is a count of the smallest one.
+        let absolute = arena.call(Intrinsic::Abs, &[single]);
+        let smallest = arena.float(f64::from(1 << 24), DType::Float32);
+        let count = arena.mul(absolute, smallest);
+        let count = arena.cast(DType::UInt32, count);
+        let first_normal = int(arena, 113 << 23);
+        let is_small = arena.compare(CmpOp::Lt, magnitude, first_normal);
+        let magnitude = arena.select(is_small, count, normal);
+        arena.call(Intrinsic::BitOr, &[magnitude, sign])
+    };
+    arena.cast(DType::UInt16, all)
+}
+
+/// The number of half precision with these 16 bits.
+fn half_of_bits(arena: &mut Arena, bits: ExprId, dtype: DType) -> ExprId {
+    let bits = arena.cast(DType::UInt32, bits);
+    let int = |a: &mut Arena, v: i64| a.int(v, DType::UInt32);
+    let shifted = |a: &mut Arena, e: ExprId, by: i64| {
+        let by = a.int(by, DType::UInt32);
+        a.call(Intrinsic::ShiftLeft, &[e, by])
+    };
+    let single = if dtype == DType::BFloat16 {
+        let bits = shifted(arena, bits, 16);
+        arena.builtin(Builtin::Reinterpret, &[bits], DType::Float32)
+    } else {
+        let (sign_bit, rest) = (int(arena, 0x8000), int(arena, 0x7fff));
+        let sign = arena.call(Intrinsic::BitAnd, &[bits, sign_bit]);
+        let magnitude = arena.call(Intrinsic::BitAnd, &[bits, rest]);
+        let moved = shifted(arena, magnitude, 13);
+        let bias = int(arena, 112 << 23);
+        let normal = arena.add(moved, bias);
+        let special = arena.add(normal, bias);
+        let infinity = int(arena, 0x7c00);
+        let is_special = arena.compare(CmpOp::Ge, magnitude, infinity);
+        let normal = arena.select(is_special, special, normal);
+        let count = arena.cast(DType::Float32, magnitude);
+        let smallest = arena.float(1.0 / f64::from(1 << 24), DType::Float32);
+        let count = arena.mul(count, smallest);
+        let count = arena.builtin(Builtin::Reinterpret, &[count], DType::UInt32);
+        let first_normal = int(arena, 0x0400);
+        let is_small = arena.compare(CmpOp::Lt, magnitude, first_normal);
+        let magnitude = arena.select(is_small, count, normal);
+        let sign = shifted(arena, sign, 16);
+        let all = arena.call(Intrinsic::BitOr, &[magnitude, sign]);
+        arena.builtin(Builtin::Reinterpret, &[all], DType::Float32)
+    };
+    arena.cast(dtype, single)
 }
 
 fn scaled(arena: &mut Arena, e: ExprId, by: u16) -> ExprId {

@@ -53,6 +53,11 @@ pub enum LowerError {
     /// A variable that has no value where it is used.
     #[error("variable `{0}` has no value here")]
     Unbound(String),
+    /// A call of a function that is not known here.
+    #[error(
+        "`{0}` is a function that tvmr does not know: a program that calls it is read and printed, but cannot be run"
+    )]
+    UnknownFunction(String),
     /// Something that a kernel cannot say.
     #[error("{0} cannot be compiled")]
     Unsupported(String),

@@ -4,7 +4,7 @@
 //! is done. Half-precision intermediates are not rounded either, like those of the interpreter's wide mode.
 
 use crate::ir::expr::FxBuild;
-use crate::ir::{DType, Symbol};
+use crate::ir::{DType, Intrinsic, Symbol};
 use crate::loopir::rewrite::map_operands;
 use crate::loopir::{
     Access, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Placement, Stmt, StmtId, Storage, Ty, VarId,
@@ -176,6 +176,26 @@ impl Widener<'_> {
                 let value = self.to.arena.load(buffer, index, held);
                 self.to.arena.cast(dtype, value)
             }
+            // Bits are those of the type as written.
+            Expr::Reinterpret(a) => {
+                let narrow = self.from.arena.dtype(a);
+                let a = self.expr(a);
+                let a = self.to.arena.cast(narrow, a);
+                let value = self.to.arena.reinterpret(ty.dtype, a);
+                self.to.arena.cast(dtype, value)
+            }
+            Expr::Call(Intrinsic::NextAfter, list) => {
+                let args: Vec<ExprId> = self.from.arena.list(list).to_vec();
+                let args: Vec<ExprId> = args
+                    .into_iter()
+                    .map(|a| {
+                        let a = self.expr(a);
+                        self.to.arena.cast(ty.dtype, a)
+                    })
+                    .collect();
+                let value = self.to.arena.call(Intrinsic::NextAfter, &args);
+                self.to.arena.cast(dtype, value)
+            }
             Expr::Call(function, list) => {
                 let args: Vec<ExprId> = self.from.arena.list(list).to_vec();
                 let args: Vec<ExprId> = args.into_iter().map(|a| self.expr(a)).collect();
@@ -187,7 +207,6 @@ impl Widener<'_> {
             | Expr::Pack(_)
             | Expr::Lookup(..)
             | Expr::Extract(..)
-            | Expr::Reinterpret(_)
             | Expr::Dot4(..)
             | Expr::Reduce(..) => unreachable!("lowering makes no registers and vectors"),
         };

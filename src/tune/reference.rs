@@ -89,7 +89,8 @@ impl Job {
         let loaded = Loaded::new(compiled, self.context.clone(), 1);
         let tensors: Vec<ArgRef<'_>> = (0..self.specs.len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
         let wide = Options { precision: Precision::Wide, max_steps: SPOT_STEPS, ..Options::default() };
-        let mut points = Points::new(&self.func, &tensors, wide);
+        let meant = self.func.with_meanings();
+        let mut points = Points::new(&meant, &tensors, wide);
         let mut value = |_: &Arguments, param: usize, element: usize| {
             let Some(points) = &mut points else { return Ok(None) };
             let Some(buffer) = self.func.params[param].buffer else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! Scalar functions that compiled code calls by name.
 
+use crate::ir::math::next_after;
 use crate::ir::{DType, Intrinsic};
 
 /// A function of up to two floats of one type, giving one of that type.
@@ -73,6 +74,8 @@ functions! {
     Pow "tvmr_pow_f32" "tvmr_pow_f64" (x, y) x.powf(y), x.powf(y);
     Fmod "tvmr_fmod_f32" "tvmr_fmod_f64" (x, y) x % y, x % y;
     Hypot "tvmr_hypot_f32" "tvmr_hypot_f64" (x, y) x.hypot(y), x.hypot(y);
+    NextAfter "tvmr_nextafter_f32" "tvmr_nextafter_f64" (x, y)
+        next_after(DType::Float32, x.into(), y.into()) as f32, next_after(DType::Float64, x, y);
 }
 
 /// Conversion of `float64` to `float16` bits, rounded once.

@@ -10,7 +10,7 @@ use crate::ir::buffer::{Buffer, BufferId};
 use crate::ir::dtype::DType;
 use crate::ir::expr::{Expr, ExprId, VarId};
 use crate::ir::func::Func;
-use crate::ir::op::Intrinsic;
+use crate::ir::op::{Builtin, Effect, Intrinsic};
 use crate::ir::stmt::{Block, Body, IterKind, MatchBuffer, Stmt, StmtId};
 use hashbrown::HashMap;
 
@@ -20,6 +20,8 @@ const MAX_ELEMENTS: usize = 1 << 31;
 /// Runs a verified function. Tensors of buffer parameters are read and changed in place; a function that fails may
 /// have changed none or all of them.
 pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<(), RunError> {
+    let meant = func.with_meanings();
+    let func = &*meant;
     let mut m = Machine {
         func,
         options,
@@ -233,6 +235,7 @@ impl Machine<'_> {
                 self.set_var(l.var, None);
             }
             Stmt::Block(b) => self.exec_block(b)?,
+            Stmt::Store { value, .. } if func.arena.is_undefined(*value) => self.step()?,
             Stmt::Store { buffer, indices, value } => {
                 let values = eval_lanes(&func.arena, self, self.options.precision, *value)?;
                 let indices = eval_lane_indices(&func.arena, self, func.arena.list(*indices))?;
@@ -264,7 +267,13 @@ impl Machine<'_> {
                 self.set_var(*var, None);
             }
             Stmt::Evaluate(value) => {
-                if !matches!(func.arena.expr(*value), Expr::Call(Intrinsic::Assume, _)) {
+                let does_nothing = match func.arena.expr(*value) {
+                    Expr::Call(Intrinsic::Assume, _) => true,
+                    Expr::Builtin(Builtin::StartProfile | Builtin::EndProfile, _) => true,
+                    Expr::Builtin(function, _) => function.effect() == Effect::Pure,
+                    _ => false,
+                };
+                if !does_nothing {
                     eval_lanes(&func.arena, self, self.options.precision, *value)?;
                 }
                 self.step()?;

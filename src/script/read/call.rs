@@ -4,6 +4,7 @@ use super::args::plural;
 use super::expr::type_of_name;
 use super::func::FuncReader;
 use super::operator::Operand;
+use super::refused;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::op::Domain;
@@ -94,7 +95,6 @@ const STATEMENTS: &[&str] = &[
 /// Members of `T` in TVM that have no meaning here.
 const UNSUPPORTED: &[&str] = &[
     "Assert",
-    "TVMBackendAllocWorkspace",
     "While",
     "alloc_local",
     "alloc_shared",
@@ -105,16 +105,11 @@ const UNSUPPORTED: &[&str] = &[
     "call_intrin",
     "comm_reducer",
     "decl_buffer",
-    "env_thread",
-    "launch_thread",
-    "lookup_param",
     "ptr",
     "realize",
     "reduce",
     "ret",
     "target",
-    "tvm_tuple",
-    "vscale",
     "While",
 ];
 
@@ -140,6 +135,14 @@ impl<'a> FuncReader<'a, '_> {
     /// Complains of a member that a module does not have.
     pub(super) fn unknown_member<T>(&mut self, ns: Namespace, attr: Ident<'a>) -> Option<T> {
         let (owner, names): (&str, Vec<&str>) = match ns {
+            Namespace::Tir if refused::reason(attr.name).is_some() => {
+                let reason = refused::reason(attr.name).unwrap_or_default();
+                return self.fail(Diagnostic::error_at(
+                    "unsupported",
+                    attr.span,
+                    format!("`T.{}` {reason}", attr.name),
+                ));
+            }
             Namespace::Tir if UNSUPPORTED.contains(&attr.name) => {
                 return self.unsupported(attr.span, &format!("`T.{}`", attr.name));
             }

@@ -386,6 +386,10 @@ impl<'a> FuncReader<'a, '_> {
         if let Some(ty) = type_of_name(name) {
             return Some(ty);
         }
+        if super::refused::is_scalable_type(name) {
+            let reason = super::refused::reason(name).unwrap_or_default();
+            return self.fail(Diagnostic::error_at("unsupported", span, format!("the data type `{name}` {reason}")));
+        }
         let names = DType::ELEMENTS.iter().map(|t| t.name());
         let near = nearest(name, names.clone());
         let d = Diagnostic::error_at("unknown-type", span, format!("unknown data type `{name}`"));

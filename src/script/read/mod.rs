@@ -15,6 +15,7 @@ mod expr;
 mod func;
 mod loops;
 mod operator;
+mod refused;
 mod scope;
 mod stmt;
 mod value;
