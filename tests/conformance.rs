@@ -313,7 +313,18 @@ fn simplified(module: &Module) -> Module {
                         analyzer.bind(&mut func.arena, iter.var, iter.min, iter.extent);
                     }
                 }
-                Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => {}
+                Stmt::Store { .. }
+                | Stmt::If { .. }
+                | Stmt::Let { .. }
+                | Stmt::Evaluate(_)
+                | Stmt::Alloc { .. }
+                | Stmt::Declare { .. }
+                | Stmt::While { .. }
+                | Stmt::Break
+                | Stmt::Continue
+                | Stmt::Return(_)
+                | Stmt::Assert(_)
+                | Stmt::Attr(_) => {}
             }
         }
         let root = func.root.stmt();

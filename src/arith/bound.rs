@@ -216,6 +216,7 @@ impl Analyzer {
             | Expr::Not(_)
             | Expr::Cast(_)
             | Expr::Load(..)
+            | Expr::BufferData(_)
             | Expr::Call(..)
             | Expr::Float(_)
             | Expr::Str(_)

@@ -433,7 +433,9 @@ impl<'a> Evaluator<'a> {
             Expr::Float(_) | Expr::Str(_) | Expr::Not(_) | Expr::IfThenElse(..) | Expr::Call(..) | Expr::Let(..) => {
                 IntSet::EVERYTHING
             }
-            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) => IntSet::EVERYTHING,
+            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) | Expr::BufferData(_) => {
+                IntSet::EVERYTHING
+            }
         }
     }
 

@@ -210,6 +210,7 @@ impl Analyzer {
             | Expr::Ramp(..)
             | Expr::Broadcast(_)
             | Expr::Shuffle(..)
+            | Expr::BufferData(_)
             | Expr::Builtin(..) => Modular::ANY,
         }
     }

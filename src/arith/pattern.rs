@@ -35,6 +35,7 @@ pub(super) fn kind(a: &Arena, e: ExprId) -> u32 {
         | Expr::Cast(_)
         | Expr::IfThenElse(..)
         | Expr::Load(..)
+        | Expr::BufferData(_)
         | Expr::Call(..)
         | Expr::Let(..)
         | Expr::Ramp(..)

@@ -22,6 +22,8 @@ pub enum AttrValue {
     Dict(Vec<(Symbol, AttrValue)>),
     /// An expression of the function's arena, such as `T.int64(4)`.
     Expr(ExprId),
+    /// `T.target(value)`: a text or a dictionary.
+    Target(Box<AttrValue>),
 }
 
 impl AttrValue {
@@ -37,6 +39,7 @@ impl AttrValue {
     pub fn for_each_expr(&self, f: &mut impl FnMut(ExprId)) {
         match self {
             AttrValue::Expr(e) => f(*e),
+            AttrValue::Target(target) => target.for_each_expr(f),
             AttrValue::List(items) => items.iter().for_each(|v| v.for_each_expr(f)),
             AttrValue::Dict(items) => items.iter().for_each(|(_, v)| v.for_each_expr(f)),
             AttrValue::Int(_) | AttrValue::Float(_) | AttrValue::Bool(_) | AttrValue::Str(_) | AttrValue::None => {}
@@ -47,6 +50,7 @@ impl AttrValue {
     pub fn map_exprs(&mut self, f: &mut impl FnMut(ExprId) -> ExprId) {
         match self {
             AttrValue::Expr(e) => *e = f(*e),
+            AttrValue::Target(target) => target.map_exprs(f),
             AttrValue::List(items) => items.iter_mut().for_each(|v| v.map_exprs(f)),
             AttrValue::Dict(items) => items.iter_mut().for_each(|(_, v)| v.map_exprs(f)),
             AttrValue::Int(_) | AttrValue::Float(_) | AttrValue::Bool(_) | AttrValue::Str(_) | AttrValue::None => {}

@@ -144,6 +144,7 @@ impl Display for Brief<'_> {
             Expr::Select(c, t, o) => write!(f, "T.Select({}, {}, {})", of(c), of(t), of(o)),
             Expr::IfThenElse(c, t, o) => write!(f, "T.if_then_else({}, {}, {})", of(c), of(t), of(o)),
             Expr::Load(b, l) => write!(f, "{}[{}]", arena.buffer(b).name, arena.brief_list(l)),
+            Expr::BufferData(b) => write!(f, "{}.data", arena.buffer(b).name),
             Expr::Call(function, l) => write!(f, "{function}({})", arena.brief_list(l)),
             Expr::Let(v, value, body) => {
                 write!(f, "T.Let({}, where={{{}: {}}})", of(body), arena.var(v).name, of(value))
@@ -184,6 +185,14 @@ impl Func {
             Stmt::If { condition, .. } => format!("`if {}`", self.arena.brief(*condition)),
             Stmt::Let { var, .. } => format!("let `{}`", self.arena.var(*var).name),
             Stmt::Evaluate(value) => format!("`T.evaluate({})`", self.arena.brief(*value)),
+            Stmt::Alloc { buffer, .. } => format!("allocation of `{}`", self.arena.buffer(*buffer).name),
+            Stmt::Declare { buffer, .. } => format!("declaration of `{}`", self.arena.buffer(*buffer).name),
+            Stmt::While { condition, .. } => format!("`while {}`", self.arena.brief(*condition)),
+            Stmt::Break => "`break`".into(),
+            Stmt::Continue => "`continue`".into(),
+            Stmt::Return(value) => format!("`return {}`", self.arena.brief(*value)),
+            Stmt::Assert(a) => format!("`assert {}`", self.arena.brief(a.condition)),
+            Stmt::Attr(a) => format!("attribute `{}`", a.key),
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Buffer {
     pub align: u32,
     /// `T.match_buffer`'s `offset_factor`: what divides `elem_offset`; 0 means unstated.
     pub offset_factor: u32,
+    /// Is it a scalar variable (`x: T.float32`), of shape `(1,)`, read and stored by its name? Only a way to write it.
+    pub scalar: bool,
     /// `T.buffer`'s `axis_separators`, which lowering to flat memory ignores.
     pub axis_separators: Vec<u32>,
 }
@@ -48,6 +50,7 @@ impl Buffer {
             elem_offset: None,
             align: 0,
             offset_factor: 0,
+            scalar: false,
             axis_separators: Vec::new(),
         }
     }

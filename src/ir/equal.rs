@@ -15,9 +15,9 @@
 use super::attr::{Annotations, AttrValue};
 use super::buffer::{BufferId, BufferRegion};
 use super::dtype::DType;
-use super::expr::{Expr, ExprId, ExprList, VarId};
+use super::expr::{Expr, ExprId, ExprList, Pointee, VarId};
 use super::func::{Func, Module};
-use super::stmt::{Block, Body, Stmt, StmtId};
+use super::stmt::{Assert, Block, Body, Stmt, StmtId};
 use super::symbol::Symbol;
 use std::fmt::{self, Display, Formatter};
 
@@ -166,6 +166,10 @@ impl<'a> Compare<'a> {
                 }
             }
         }
+        if left.returns != right.returns {
+            let text = |t: Option<DType>| t.map_or("nothing".into(), |t| t.to_string());
+            return fail("result", text(left.returns), text(right.returns));
+        }
         let ignored = Symbol::new("global_symbol");
         self.annotations("attribute", &left.attrs, &right.attrs, Some(ignored))?;
         self.stmt(left.root.stmt(), right.root.stmt())
@@ -177,6 +181,10 @@ impl<'a> Compare<'a> {
         let (x, y) = (self.left.arena.var(l), self.right.arena.var(r));
         if x.ty() != y.ty() {
             return fail("type of a variable", x.ty(), y.ty());
+        }
+        if x.pointee != y.pointee {
+            let text = |p: Option<Pointee>| p.map_or("anything".into(), |p| format!("{} in {}", p.dtype, p.scope));
+            return fail("what a handle points to", text(x.pointee), text(y.pointee));
         }
         if !pair(&mut self.vars, l.index(), r.index()) {
             return fail("binding of a variable", x.name, y.name);
@@ -311,6 +319,7 @@ impl<'a> Compare<'a> {
                 self.same(a, x) && self.same(b, y) && self.same(c, z)
             }
             (Expr::Load(a, i), Expr::Load(b, j)) => self.buffer(a, b).is_ok() && self.same_list(i, j),
+            (Expr::BufferData(a), Expr::BufferData(b)) => self.buffer(a, b).is_ok(),
             (Expr::Call(f, i), Expr::Call(g, j)) => f == g && self.same_list(i, j),
             (Expr::Let(v, a, b), Expr::Let(w, x, y)) => self.same(a, x) && self.same_let_body(v, w, b, y),
             (Expr::Ramp(a, b), Expr::Ramp(x, y)) => self.same(a, x) && self.same(b, y),
@@ -385,6 +394,7 @@ impl<'a> Compare<'a> {
                 a.len() == b.len() && a.iter().zip(b).all(|((k, x), (j, y))| k == j && self.same_value(x, y))
             }
             (AttrValue::Expr(a), AttrValue::Expr(b)) => self.same(*a, *b),
+            (AttrValue::Target(a), AttrValue::Target(b)) => self.same_value(a, b),
             _ => false,
         }
     }
@@ -424,7 +434,38 @@ impl<'a> Compare<'a> {
                 self.bind_var(*v, *w)?;
                 self.body("body", s, t)
             }
-            (Stmt::Evaluate(a), Stmt::Evaluate(b)) => self.expr("value", *a, *b),
+            (Stmt::Evaluate(a), Stmt::Evaluate(b)) | (Stmt::Return(a), Stmt::Return(b)) => self.expr("value", *a, *b),
+            (Stmt::Alloc { buffer: a, annotations: x }, Stmt::Alloc { buffer: b, annotations: y }) => {
+                self.bind_buffer(*a, *b)?;
+                self.annotations("annotation", x, y, None)
+            }
+            (Stmt::Declare { buffer: a, data: x }, Stmt::Declare { buffer: b, data: y }) => {
+                self.expr("data", *x, *y)?;
+                self.bind_buffer(*a, *b)
+            }
+            (Stmt::While { condition: c, body: s }, Stmt::While { condition: d, body: t }) => {
+                self.expr("condition", *c, *d)?;
+                self.body("body", s, t)
+            }
+            (Stmt::Break, Stmt::Break) | (Stmt::Continue, Stmt::Continue) => Ok(()),
+            (Stmt::Assert(x), Stmt::Assert(y)) => {
+                self.expr("condition", x.condition, y.condition)?;
+                if (x.kind, &x.message) == (y.kind, &y.message) {
+                    return Ok(());
+                }
+                let text = |a: &Assert| format!("{}: {}", a.kind, a.text());
+                fail("message", text(x), text(y))
+            }
+            (Stmt::Attr(x), Stmt::Attr(y)) => {
+                if x.key != y.key {
+                    return fail("attribute", x.key, y.key);
+                }
+                if !self.same_value(&x.node, &y.node) {
+                    return fail("node", value_text(left, &x.node), value_text(right, &y.node));
+                }
+                self.expr("value", x.value, y.value)?;
+                self.body("body", &x.body, &y.body)
+            }
             _ => fail("kind of statement", left.brief_stmt(l), right.brief_stmt(r)),
         }
     }
@@ -534,6 +575,7 @@ fn value_text(func: &Func, value: &AttrValue) -> String {
             format!("{{{}}}", items.join(", "))
         }
         AttrValue::Expr(e) => func.arena.brief(*e).to_string(),
+        AttrValue::Target(target) => format!("T.target({})", value_text(func, target)),
     }
 }
 

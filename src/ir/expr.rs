@@ -89,6 +89,8 @@ pub enum Expr {
     IfThenElse(ExprId, ExprId, ExprId),
     /// An element of a buffer.
     Load(BufferId, ExprList),
+    /// `buffer.data`: where the memory of a buffer begins, a handle.
+    BufferData(BufferId),
     /// A function of scalars.
     Call(Intrinsic, ExprList),
     /// `T.Let(body, where={var: value})`.
@@ -112,6 +114,8 @@ pub struct Var {
     pub dtype: DType,
     /// The number of its lanes.
     pub lanes: u16,
+    /// What a handle points to, if that is stated: `T.handle("float32", "global")`.
+    pub pointee: Option<Pointee>,
 }
 
 impl Var {
@@ -119,6 +123,15 @@ impl Var {
     pub fn ty(&self) -> Ty {
         Ty::vector(self.dtype, self.lanes)
     }
+}
+
+/// What a typed handle points to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Pointee {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// Where they live.
+    pub scope: Symbol,
 }
 
 /// A constant number.
@@ -379,7 +392,7 @@ impl Arena {
 
     fn for_each_operand(&self, node: Expr, mut f: impl FnMut(ExprId)) {
         match node {
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => {}
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::BufferData(_) => {}
             Expr::Not(a) | Expr::Cast(a) | Expr::Broadcast(a) => f(a),
             Expr::Binary(_, a, b) | Expr::Compare(_, a, b) | Expr::Let(_, a, b) | Expr::Ramp(a, b) => {
                 f(a);
@@ -403,7 +416,7 @@ impl Arena {
     pub fn new_var(&mut self, name: impl Into<Symbol>, ty: impl Into<Ty>) -> VarId {
         let id = VarId(self.vars.len() as u32);
         let Ty { dtype, lanes } = ty.into();
-        self.vars.push(Var { name: name.into(), dtype, lanes });
+        self.vars.push(Var { name: name.into(), dtype, lanes, pointee: None });
         id
     }
 
@@ -411,6 +424,11 @@ impl Arena {
     pub fn new_var_expr(&mut self, name: impl Into<Symbol>, ty: impl Into<Ty>) -> (VarId, ExprId) {
         let v = self.new_var(name, ty);
         (v, self.var_expr(v))
+    }
+
+    /// States what a handle points to.
+    pub fn set_pointee(&mut self, v: VarId, pointee: Option<Pointee>) {
+        self.vars[v.index()].pointee = pointee;
     }
 
     /// Changes the name under which a variable prints.
@@ -513,13 +531,18 @@ impl Arena {
         self.intern(Expr::Var(v), ty)
     }
 
+    /// Where the memory of a buffer begins.
+    pub fn buffer_data(&mut self, b: BufferId) -> ExprId {
+        self.intern(Expr::BufferData(b), DType::Handle)
+    }
+
     // ---- rebuilding ----------------------------------------------------------------------------------------
 
     /// The node of `e` with its operands replaced by those that `f` gives, built by the folding constructors; `e`
     /// itself where nothing changed.
     pub fn map_children(&mut self, e: ExprId, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprId {
         match self.expr(e) {
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => e,
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::BufferData(_) => e,
             Expr::Binary(op, a, b) => {
                 let (x, y) = (f(self, a), f(self, b));
                 if (x, y) == (a, b) { e } else { self.binary(op, x, y) }

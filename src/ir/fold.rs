@@ -21,7 +21,7 @@ impl Rewriter for Fold {
             return new;
         }
         let new = match arena.expr(e) {
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => return e,
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::BufferData(_) => return e,
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.rewrite_expr(arena, a), self.rewrite_expr(arena, b));
                 arena.binary(op, a, b)

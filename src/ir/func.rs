@@ -39,6 +39,8 @@ pub struct Func {
     pub attrs: Annotations,
     /// The outermost block.
     pub root: BlockId,
+    /// The type of what it returns, if that is stated (`-> T.int32`).
+    pub returns: Option<DType>,
     /// Was the function marked `private`?
     pub private: bool,
 }
@@ -64,7 +66,16 @@ impl Func {
         let mut stmts = Stmts::default();
         let predicate = arena.bool(true);
         let root = stmts.add_block(Block::new("root", predicate));
-        Func { name: name.into(), arena, stmts, params: Vec::new(), attrs: Annotations::new(), root, private: false }
+        Func {
+            name: name.into(),
+            arena,
+            stmts,
+            params: Vec::new(),
+            attrs: Annotations::new(),
+            root,
+            returns: None,
+            private: false,
+        }
     }
 
     /// Adds a buffer parameter, in row-major order with constant extents.
@@ -94,7 +105,18 @@ impl Func {
             match self.stmts.get(p) {
                 Stmt::Loop(_) => loops.extend(self.stmts.as_loop(p)),
                 Stmt::Block(_) => break,
-                Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => {}
+                Stmt::Store { .. }
+                | Stmt::If { .. }
+                | Stmt::Let { .. }
+                | Stmt::Evaluate(_)
+                | Stmt::Alloc { .. }
+                | Stmt::Declare { .. }
+                | Stmt::While { .. }
+                | Stmt::Break
+                | Stmt::Continue
+                | Stmt::Return(_)
+                | Stmt::Assert(_)
+                | Stmt::Attr(_) => {}
             }
         }
         loops.reverse();

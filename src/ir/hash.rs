@@ -113,6 +113,10 @@ impl<'a, S: Sink> Walk<'a, S> {
                 }
             }
         }
+        if let Some(dtype) = func.returns {
+            self.sink.tag(b'r');
+            self.sink.tag(dtype_code(dtype));
+        }
         self.annotations(&func.attrs, Some(Symbol::new("global_symbol")));
         self.stmt(func.root.stmt());
         self.sink
@@ -121,7 +125,12 @@ impl<'a, S: Sink> Walk<'a, S> {
     // ---- variables and buffers -----------------------------------------------------------------------------
 
     fn bind_var(&mut self, v: VarId) {
-        self.ty(self.func.arena.var(v).ty());
+        let var = self.func.arena.var(v);
+        self.ty(var.ty());
+        if let Some(pointee) = var.pointee {
+            self.sink.tag(dtype_code(pointee.dtype));
+            self.sink.text(pointee.scope);
+        }
         self.number(v);
     }
 
@@ -269,6 +278,10 @@ impl<'a, S: Sink> Walk<'a, S> {
                 head(b'a');
                 self.expr(a);
             }
+            Expr::BufferData(b) => {
+                head(b'd');
+                self.buffer(b);
+            }
             Expr::Select(c, t, o) => {
                 head(b's');
                 self.expr(c);
@@ -375,6 +388,10 @@ impl<'a, S: Sink> Walk<'a, S> {
                 self.sink.tag(b'e');
                 self.expr(*e);
             }
+            AttrValue::Target(target) => {
+                self.sink.tag(b'T');
+                self.value(target);
+            }
         }
     }
 
@@ -428,6 +445,41 @@ impl<'a, S: Sink> Walk<'a, S> {
             Stmt::Evaluate(value) => {
                 self.sink.tag(b'E');
                 self.expr(*value);
+            }
+            Stmt::Alloc { buffer, annotations } => {
+                self.sink.tag(b'A');
+                self.bind_buffer(*buffer);
+                self.annotations(annotations, None);
+            }
+            Stmt::Declare { buffer, data } => {
+                self.sink.tag(b'D');
+                self.expr(*data);
+                self.bind_buffer(*buffer);
+            }
+            Stmt::While { condition, body } => {
+                self.sink.tag(b'W');
+                self.expr(*condition);
+                self.body(body);
+            }
+            Stmt::Break => self.sink.tag(b'K'),
+            Stmt::Continue => self.sink.tag(b'C'),
+            Stmt::Return(value) => {
+                self.sink.tag(b'R');
+                self.expr(*value);
+            }
+            Stmt::Assert(a) => {
+                self.sink.tag(b'a');
+                self.expr(a.condition);
+                self.sink.text(a.kind);
+                self.sink.count(a.message.len());
+                a.message.iter().for_each(|&part| self.sink.text(part));
+            }
+            Stmt::Attr(a) => {
+                self.sink.tag(b't');
+                self.value(&a.node);
+                self.sink.text(a.key);
+                self.expr(a.value);
+                self.body(&a.body);
             }
         }
     }

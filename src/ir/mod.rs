@@ -34,11 +34,12 @@ pub use attr::{Annotations, AttrValue};
 pub use buffer::{Buffer, BufferId, BufferRegion};
 pub use dtype::{DType, Ty};
 pub use equal::{Difference, Equality};
-pub use expr::{Arena, Const, Expr, ExprId, ExprList, VarId};
+pub use expr::{Arena, Const, Expr, ExprId, ExprList, Pointee, VarId};
 pub use func::{Func, Module, Param};
 pub use op::{BinOp, Builtin, CmpOp, Intrinsic};
 pub use stmt::{
-    Block, BlockId, BlockIter, Body, IterKind, Loop, LoopId, LoopKind, MatchBuffer, Place, Stmt, StmtId, Stmts,
+    Assert, Attr, Block, BlockId, BlockIter, Body, IterKind, Loop, LoopId, LoopKind, MatchBuffer, Place, Stmt, StmtId,
+    Stmts,
 };
 pub use symbol::Symbol;
 pub use visit::{Rewriter, Substitution, Visitor};

@@ -19,7 +19,7 @@ use super::dtype::DType;
 use super::expr::{Expr, ExprId};
 use super::func::{Func, Param};
 use super::stmt::{Body, Stmt, StmtId};
-use super::visit::for_each_subexpr;
+use super::visit::{for_each_own_expr, for_each_subexpr};
 
 /// The annotation of blocks that prepare constant parameters.
 pub const PREPARATION: &str = "meta_schedule.layout_rewrite_preproc";
@@ -48,7 +48,8 @@ pub fn layout_free(func: &Func) -> Vec<BufferId> {
         | AttrValue::Str(_)
         | AttrValue::None
         | AttrValue::List(_)
-        | AttrValue::Dict(_) => None,
+        | AttrValue::Dict(_)
+        | AttrValue::Target(_) => None,
     };
     let mut buffers = Vec::new();
     for position in positions.iter().filter_map(position) {
@@ -141,6 +142,17 @@ impl Accesses {
                 Stmt::Let { value, .. } => all.loads(func, *value),
                 Stmt::Evaluate(value) => {
                     all.loads(func, *value);
+                    plain = false;
+                }
+                Stmt::Attr(_) => {}
+                Stmt::Alloc { .. }
+                | Stmt::Declare { .. }
+                | Stmt::While { .. }
+                | Stmt::Break
+                | Stmt::Continue
+                | Stmt::Return(_)
+                | Stmt::Assert(_) => {
+                    for_each_own_expr(func, s, &mut |e| all.loads(func, e));
                     plain = false;
                 }
             }

@@ -4,7 +4,7 @@
 //! id while it exists, whatever is built around it, and ids are never reused. A statement list is a [`Body`]; there
 //! is no sequence node. Parents are kept beside the nodes and always agree with the bodies.
 
-use super::attr::Annotations;
+use super::attr::{Annotations, AttrValue};
 use super::buffer::{BufferId, BufferRegion};
 use super::expr::{ExprId, ExprList, VarId, id};
 use super::symbol::Symbol;
@@ -146,6 +146,37 @@ pub struct Block {
     pub body: Body,
 }
 
+/// `with T.attr(node, key, value): body`, or `T.attr(node, key, value)` followed by `body`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Attr {
+    /// What the attribute is about: mostly `0`.
+    pub node: AttrValue,
+    /// Its name.
+    pub key: Symbol,
+    /// Its value.
+    pub value: ExprId,
+    /// The statements it holds for.
+    pub body: Body,
+}
+
+/// `assert condition, (kind, [parts…])`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Assert {
+    /// What must hold.
+    pub condition: ExprId,
+    /// The Python exception it raises, such as `RuntimeError`.
+    pub kind: Symbol,
+    /// The pieces of the message.
+    pub message: Vec<Symbol>,
+}
+
+impl Assert {
+    /// The whole message.
+    pub fn text(&self) -> String {
+        self.message.iter().map(|part| part.as_str()).collect()
+    }
+}
+
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
@@ -182,6 +213,38 @@ pub enum Stmt {
     },
     /// `T.evaluate(value)`: for the effect of a call.
     Evaluate(ExprId),
+    /// `buffer = T.alloc_buffer(…)` in its place: memory that lives to the end of the list of statements. (What
+    /// `T.sblock_alloc_buffer` allocates is in [`Block::allocs`].)
+    Alloc {
+        /// The buffer, known in the rest of the list.
+        buffer: BufferId,
+        /// Annotations.
+        annotations: Annotations,
+    },
+    /// `buffer = T.decl_buffer(…, data=data)`: a name for memory that exists.
+    Declare {
+        /// The buffer, known in the rest of the list.
+        buffer: BufferId,
+        /// Where its memory begins: a handle.
+        data: ExprId,
+    },
+    /// `while condition: body`.
+    While {
+        /// Evaluated before each iteration: a boolean or an integer, which holds if it is not 0.
+        condition: ExprId,
+        /// What is repeated.
+        body: Body,
+    },
+    /// Ends the innermost loop around.
+    Break,
+    /// Goes on with the next iteration of the innermost loop around.
+    Continue,
+    /// `return value`: ends the function.
+    Return(ExprId),
+    /// An assertion.
+    Assert(Box<Assert>),
+    /// An attribute of statements.
+    Attr(Box<Attr>),
 }
 
 impl Stmt {
@@ -192,8 +255,16 @@ impl Stmt {
             Stmt::Loop(l) => SmallVec::from_slice(&[&l.body]),
             Stmt::Block(b) => b.init.iter().chain([&b.body]).collect(),
             Stmt::If { then, otherwise, .. } => SmallVec::from_slice(&[then, otherwise]),
-            Stmt::Let { body, .. } => SmallVec::from_slice(&[body]),
-            Stmt::Store { .. } | Stmt::Evaluate(_) => SmallVec::new(),
+            Stmt::Let { body, .. } | Stmt::While { body, .. } => SmallVec::from_slice(&[body]),
+            Stmt::Attr(a) => SmallVec::from_slice(&[&a.body]),
+            Stmt::Store { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => SmallVec::new(),
         }
     }
 
@@ -205,8 +276,16 @@ impl Stmt {
                 b.init.iter_mut().chain([&mut b.body]).collect()
             }
             Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().collect(),
-            Stmt::Let { body, .. } => [body].into_iter().collect(),
-            Stmt::Store { .. } | Stmt::Evaluate(_) => SmallVec::new(),
+            Stmt::Let { body, .. } | Stmt::While { body, .. } => [body].into_iter().collect(),
+            Stmt::Attr(a) => [&mut a.body].into_iter().collect(),
+            Stmt::Store { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => SmallVec::new(),
         }
     }
 

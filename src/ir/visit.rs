@@ -63,10 +63,51 @@ pub fn walk_stmt<V: Visitor + ?Sized>(v: &mut V, func: &Func, s: StmtId) {
         }
         Stmt::If { condition, .. } => v.visit_expr(func, *condition),
         Stmt::Let { value, .. } => v.visit_expr(func, *value),
-        Stmt::Evaluate(value) => v.visit_expr(func, *value),
+        Stmt::Evaluate(value) | Stmt::Return(value) => v.visit_expr(func, *value),
+        Stmt::Alloc { buffer, annotations } => {
+            visit_declaration(v, func, *buffer);
+            for (_, value) in annotations.iter() {
+                value.for_each_expr(&mut |e| v.visit_expr(func, e));
+            }
+        }
+        Stmt::Declare { buffer, data } => {
+            visit_declaration(v, func, *buffer);
+            v.visit_expr(func, *data);
+        }
+        Stmt::While { condition, .. } => v.visit_expr(func, *condition),
+        Stmt::Assert(a) => v.visit_expr(func, a.condition),
+        Stmt::Attr(a) => {
+            a.node.for_each_expr(&mut |e| v.visit_expr(func, e));
+            v.visit_expr(func, a.value);
+        }
+        Stmt::Break | Stmt::Continue => {}
     }
     for child in func.get(s).children() {
         v.visit_stmt(func, child);
+    }
+}
+
+/// Calls `f` with each expression that a statement evaluates itself, not those of statements inside it.
+pub fn for_each_own_expr(func: &Func, s: StmtId, f: &mut impl FnMut(ExprId)) {
+    struct Own<'a, F>(&'a mut F);
+    impl<F: FnMut(ExprId)> Visitor for Own<'_, F> {
+        fn visit_stmt(&mut self, _: &Func, _: StmtId) {}
+
+        fn visit_expr(&mut self, _: &Func, e: ExprId) {
+            self.0(e);
+        }
+    }
+    walk_stmt(&mut Own(f), func, s);
+}
+
+/// Visits what the declaration of a buffer says of its shape.
+fn visit_declaration<V: Visitor + ?Sized>(v: &mut V, func: &Func, buffer: BufferId) {
+    let buffer = func.arena.buffer(buffer);
+    for list in [Some(buffer.shape), buffer.strides].into_iter().flatten() {
+        func.arena.list(list).iter().for_each(|&e| v.visit_expr(func, e));
+    }
+    if let Some(e) = buffer.elem_offset {
+        v.visit_expr(func, e);
     }
 }
 
@@ -105,14 +146,21 @@ pub fn walk_rewrite<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, e: ExprI
 
 /// Rewrites the buffer of an expression if it is a load.
 fn rewrite_loaded<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, new: ExprId) -> ExprId {
-    if let Expr::Load(buffer, indices) = arena.expr(new) {
-        let to = r.rewrite_buffer(buffer);
-        if to != buffer {
-            let indices = arena.list(indices).to_vec();
-            return arena.load(to, &indices);
+    match arena.expr(new) {
+        Expr::Load(buffer, indices) => {
+            let to = r.rewrite_buffer(buffer);
+            if to != buffer {
+                let indices = arena.list(indices).to_vec();
+                return arena.load(to, &indices);
+            }
+            new
         }
+        Expr::BufferData(buffer) => {
+            let to = r.rewrite_buffer(buffer);
+            arena.buffer_data(to)
+        }
+        _ => new,
     }
-    new
 }
 
 /// Replaces variables by expressions and buffers by buffers, everywhere in an expression, remembering what it has
@@ -240,7 +288,26 @@ impl Func {
             }
             Stmt::If { condition, .. } => *condition = r.rewrite_expr(arena, *condition),
             Stmt::Let { value, .. } => *value = r.rewrite_expr(arena, *value),
-            Stmt::Evaluate(value) => *value = r.rewrite_expr(arena, *value),
+            Stmt::Evaluate(value) | Stmt::Return(value) => *value = r.rewrite_expr(arena, *value),
+            Stmt::Alloc { buffer, annotations } => {
+                rewrite_declaration(r, arena, *buffer);
+                *buffer = r.rewrite_buffer(*buffer);
+                for value in annotations.values_mut() {
+                    value.map_exprs(&mut |e| r.rewrite_expr(arena, e));
+                }
+            }
+            Stmt::Declare { buffer, data } => {
+                rewrite_declaration(r, arena, *buffer);
+                *buffer = r.rewrite_buffer(*buffer);
+                *data = r.rewrite_expr(arena, *data);
+            }
+            Stmt::While { condition, .. } => *condition = r.rewrite_expr(arena, *condition),
+            Stmt::Assert(a) => a.condition = r.rewrite_expr(arena, a.condition),
+            Stmt::Attr(a) => {
+                a.node.map_exprs(&mut |e| r.rewrite_expr(arena, e));
+                a.value = r.rewrite_expr(arena, a.value);
+            }
+            Stmt::Break | Stmt::Continue => {}
         }
     }
 
@@ -264,17 +331,22 @@ impl Func {
                     iter.var = self.fresh(iter.var, substitution);
                 }
                 for buffer in b.allocs.iter_mut().chain(b.matches.iter_mut().map(|m| &mut m.buffer)) {
-                    let mut copy = self.arena.buffer(*buffer).clone();
-                    copy.shape = self.arena.map_list(copy.shape, |a, e| substitution.rewrite_expr(a, e));
-                    copy.strides = copy.strides.map(|l| self.arena.map_list(l, |a, e| substitution.rewrite_expr(a, e)));
-                    copy.elem_offset = copy.elem_offset.map(|e| substitution.rewrite_expr(&mut self.arena, e));
-                    let copy = self.arena.new_buffer(copy);
-                    substitution.add_buffer(*buffer, copy);
-                    *buffer = copy;
+                    *buffer = self.fresh_buffer(*buffer, substitution);
                 }
             }
             Stmt::Let { var, .. } => *var = self.fresh(*var, substitution),
-            Stmt::Store { .. } | Stmt::If { .. } | Stmt::Evaluate(_) => {}
+            Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } => {
+                *buffer = self.fresh_buffer(*buffer, substitution);
+            }
+            Stmt::Store { .. }
+            | Stmt::If { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::While { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_)
+            | Stmt::Attr(_) => {}
         }
         let mut lists: Vec<super::stmt::Body> = node.bodies().into_iter().cloned().collect();
         for list in &mut lists {
@@ -288,9 +360,21 @@ impl Func {
         copy
     }
 
+    /// A copy of a buffer that is declared inside what is copied.
+    fn fresh_buffer(&mut self, buffer: BufferId, substitution: &mut Substitution) -> BufferId {
+        let mut copy = self.arena.buffer(buffer).clone();
+        copy.shape = self.arena.map_list(copy.shape, |a, e| substitution.rewrite_expr(a, e));
+        copy.strides = copy.strides.map(|l| self.arena.map_list(l, |a, e| substitution.rewrite_expr(a, e)));
+        copy.elem_offset = copy.elem_offset.map(|e| substitution.rewrite_expr(&mut self.arena, e));
+        let copy = self.arena.new_buffer(copy);
+        substitution.add_buffer(buffer, copy);
+        copy
+    }
+
     fn fresh(&mut self, var: VarId, substitution: &mut Substitution) -> VarId {
         let old = self.arena.var(var).clone();
         let (new, e) = self.arena.new_var_expr(old.name, old.ty());
+        self.arena.set_pointee(new, old.pointee);
         substitution.add_var(var, e);
         new
     }

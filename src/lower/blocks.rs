@@ -332,6 +332,14 @@ impl Lowerer<'_> {
             }
             // Functions of scalars have no effects.
             ir::Stmt::Evaluate(_) => Ok(()),
+            ir::Stmt::Attr(a) => a.body.iter().try_for_each(|&child| self.stmt(child, out)),
+            ir::Stmt::Alloc { .. }
+            | ir::Stmt::Declare { .. }
+            | ir::Stmt::While { .. }
+            | ir::Stmt::Break
+            | ir::Stmt::Continue
+            | ir::Stmt::Return(_)
+            | ir::Stmt::Assert(_) => Err(LowerError::Unsupported(func.brief_stmt(s))),
         }
     }
 

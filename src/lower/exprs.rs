@@ -80,6 +80,7 @@ impl Lowerer<'_> {
                 | Expr::Select(..)
                 | Expr::IfThenElse(..)
                 | Expr::Load(..)
+                | Expr::BufferData(_)
                 | Expr::Call(..)
                 | Expr::Let(..)
                 | Expr::Ramp(..)
@@ -158,6 +159,7 @@ impl Lowerer<'_> {
                 let (buffer, index) = self.access(buffer, arena.list(list))?;
                 self.draft.kernel.load(buffer, index)
             }
+            Expr::BufferData(_) => return Err(LowerError::Unsupported("a pointer".to_string())),
             Expr::Call(Intrinsic::Likely, list) => self.value(arena.list(list)[0])?,
             Expr::Call(Intrinsic::Assume, _) => self.draft.kernel.arena.bool(true),
             Expr::Call(function, list) => {

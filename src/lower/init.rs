@@ -169,5 +169,15 @@ fn accesses(func: &Func, s: StmtId, f: &mut impl FnMut(BufferId, bool)) {
             b.iters.iter().for_each(|i| see(i.value, f));
             see(b.predicate, f);
         }
+        Stmt::While { .. }
+        | Stmt::Attr(_)
+        | Stmt::Alloc { .. }
+        | Stmt::Declare { .. }
+        | Stmt::Break
+        | Stmt::Continue
+        | Stmt::Return(_)
+        | Stmt::Assert(_) => {
+            crate::ir::visit::for_each_own_expr(func, s, &mut |e| see(e, f));
+        }
     }
 }

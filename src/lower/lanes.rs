@@ -336,7 +336,7 @@ impl Pass {
         let arena = &mut self.func.arena;
         let ty = arena.ty(e);
         Ok(match arena.expr(e) {
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => e,
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::BufferData(_) => e,
             Expr::Var(v) => match self.lanes_of.get(&v).copied() {
                 Some(Lanes::Buffer(b)) => arena.load(b, &[lane]),
                 Some(Lanes::Expr(value)) => self.lane(value, lane)?,

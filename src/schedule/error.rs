@@ -129,6 +129,9 @@ error_kinds! {
     /// Iterations that the loop variable cannot count.
     ExtentOverflow { extent: String, dtype: DType }
         => "ExtentOverflowError", "an extent of {extent} does not fit `{dtype}`, the type that loops and indices have here", help "choose smaller numbers, or give the program extents of type `int64`";
+    /// A statement between blocks whose order the primitive does not keep.
+    StatementBetweenBlocks { statement: String }
+        => "StatementBetweenBlocksError", "the function has a statement that the primitive may not rearrange: {statement}", help "put the statement into a block, or allocate in the root block";
     /// A nest that could not be read again.
     NestTooDeep { depth: usize }
         => "NestTooDeepError", "the program would be nested {depth} levels deep, expected at most {MAX_DEPTH}", help "`fuse` loops first, or leave out loops of one iteration";

@@ -23,7 +23,7 @@ pub mod state;
 pub mod trace;
 
 use crate::ir::{Func, Module, StmtId};
-use analysis::tree;
+use analysis::{freedom, tree};
 use arg::{Arg, Decision, FuncIndex, Rv, RvValue};
 use call::Call;
 pub use choices::Choices;
@@ -163,6 +163,7 @@ impl Schedule {
         let wish = if kind.samples { self.wishes.pop() } else { None };
         let is_wish = decision.is_none() && wish.is_some();
         let decision = decision.or(wish);
+        self.check_freedom(kind, &args)?;
         let nest = self.deep_nest(kind, &args);
         let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref(), is_wish };
         let outcome = (kind.run)(&mut call);
@@ -211,6 +212,22 @@ impl Schedule {
             state.levels = tree::depth(&state.func) + added;
         }
         is_deep(state.levels).then(|| state.clone())
+    }
+
+    /// # Errors
+    /// If the function has statements between its blocks that the instruction could not keep in their order.
+    fn check_freedom(&self, kind: &'static Kind, args: &[Arg]) -> Result<(), ScheduleError> {
+        let Some((index, _)) = self.first_place(args) else { return Ok(()) };
+        let state = &self.states[index];
+        match state.freedom {
+            (free, Some(s)) if free < freedom::needed(kind.name) && state.func.is_alive(s) => {
+                let statement = state.func.brief_stmt(s);
+                let mut error = state.error(ErrorKind::StatementBetweenBlocks { statement }, s);
+                error.primitive = kind.method;
+                Err(error)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// # Errors

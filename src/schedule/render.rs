@@ -60,7 +60,18 @@ fn what(schedule: &Schedule, func: usize, stmt: StmtId) -> &'static str {
     match schedule.func(func).get(stmt) {
         Stmt::Loop(_) => "this loop",
         Stmt::Block(_) => "this block",
-        Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => "here",
+        Stmt::Store { .. }
+        | Stmt::If { .. }
+        | Stmt::Let { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::While { .. }
+        | Stmt::Attr(_)
+        | Stmt::Alloc { .. }
+        | Stmt::Declare { .. }
+        | Stmt::Break
+        | Stmt::Continue
+        | Stmt::Return(_)
+        | Stmt::Assert(_) => "here",
     }
 }
 

@@ -116,7 +116,20 @@ impl Detector<'_> {
                 self.expr(value);
                 body.into_iter().for_each(|c| self.stmt(c));
             }
-            Stmt::Evaluate(e) => self.expr(e),
+            Stmt::Evaluate(e) | Stmt::Return(e) => self.expr(e),
+            Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } => {
+                self.hidden.insert(buffer);
+            }
+            Stmt::While { condition, body } => {
+                self.expr(condition);
+                body.into_iter().for_each(|c| self.stmt(c));
+            }
+            Stmt::Assert(a) => self.expr(a.condition),
+            Stmt::Attr(a) => {
+                self.expr(a.value);
+                a.body.into_iter().for_each(|c| self.stmt(c));
+            }
+            Stmt::Break | Stmt::Continue => {}
         }
     }
 
@@ -270,7 +283,7 @@ impl Detector<'_> {
                 let mut cast = |e: Option<ExprId>| e.map(|e| self.func.arena.cast(dtype, e));
                 Set { min: cast(set.min), max: cast(set.max) }
             }
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => Set::point(e),
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::BufferData(_) => Set::point(e),
             Expr::Load(..)
             | Expr::Call(..)
             | Expr::Compare(..)

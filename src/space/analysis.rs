@@ -1,6 +1,6 @@
 //! Questions that rules and postprocessors ask about blocks and loops.
 
-use crate::ir::visit::{for_each_subexpr, uses_var};
+use crate::ir::visit::{for_each_own_expr, for_each_subexpr, uses_var};
 use crate::ir::{BlockId, BufferRegion, Expr, Func, Intrinsic, IterKind, LoopId, Stmt, StmtId, VarId};
 use crate::schedule::Schedule;
 use crate::schedule::arg::{FuncIndex, Rv, RvValue};
@@ -92,6 +92,14 @@ fn any_expr(func: &Func, s: StmtId, f: &mut impl FnMut(Expr) -> bool) -> bool {
             }
             Stmt::If { condition, .. } => see(*condition),
             Stmt::Let { value, .. } | Stmt::Evaluate(value) => see(*value),
+            Stmt::While { .. }
+            | Stmt::Attr(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => for_each_own_expr(func, s, &mut see),
             Stmt::Loop(_) | Stmt::Block(_) => {}
         }
     }

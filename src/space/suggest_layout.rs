@@ -10,7 +10,7 @@
 
 use crate::arith::iter_map::{IterMap, IterSum, MarkSource};
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
-use crate::ir::visit::for_each_subexpr;
+use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
 use crate::ir::{Arena, BlockId, BufferId, Expr, ExprId, Func, Stmt, StmtId, Substitution, VarId};
 use crate::schedule::arg::{Lambda, LambdaExpr};
 
@@ -123,6 +123,14 @@ fn last_load(func: &Func, buffer: BufferId) -> Option<(StmtId, Vec<ExprId>)> {
             }
             Stmt::If { condition, .. } => see(*condition),
             Stmt::Let { value, .. } | Stmt::Evaluate(value) => see(*value),
+            Stmt::While { .. }
+            | Stmt::Attr(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => for_each_own_expr(func, s, &mut see),
             Stmt::Loop(_) | Stmt::Block(_) => {}
         }
     }

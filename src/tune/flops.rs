@@ -63,6 +63,12 @@ fn of_stmt(func: &Func, s: StmtId) -> f64 {
         Stmt::Store { value, .. } | Stmt::Evaluate(value) => of_expr(func, *value),
         Stmt::If { then, otherwise, .. } => all(then).max(all(otherwise)),
         Stmt::Let { value, body, .. } => of_expr(func, *value) + all(body),
+        Stmt::Attr(a) => all(&a.body),
+        // How often it runs is not known; once at least, as a rule.
+        Stmt::While { condition, body } => of_expr(func, *condition) + all(body),
+        Stmt::Return(value) => of_expr(func, *value),
+        Stmt::Assert(a) => of_expr(func, a.condition),
+        Stmt::Alloc { .. } | Stmt::Declare { .. } | Stmt::Break | Stmt::Continue => 0.0,
     }
 }
 
@@ -110,6 +116,7 @@ fn of_expr(func: &Func, e: ExprId) -> f64 {
         | Expr::Float(_)
         | Expr::Str(_)
         | Expr::Var(_)
+        | Expr::BufferData(_)
         | Expr::Compare(..)
         | Expr::Not(_)
         | Expr::Cast(_)
@@ -136,13 +143,24 @@ impl Visitor for Touched {
             }
             // A view stands for what it shows.
             Stmt::Block(b) => self.0.extend(b.matches.iter().map(|m| m.source.buffer)),
-            Stmt::Loop(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => {}
+            Stmt::Loop(_)
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::While { .. }
+            | Stmt::Attr(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => {}
         }
         walk_stmt(self, func, s);
     }
 
     fn visit_expr(&mut self, func: &Func, e: ExprId) {
-        if let Expr::Load(buffer, _) = func.arena.expr(e) {
+        if let Expr::Load(buffer, _) | Expr::BufferData(buffer) = func.arena.expr(e) {
             self.0.insert(buffer);
         }
         walk_expr(self, func, e);

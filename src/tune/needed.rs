@@ -76,6 +76,13 @@ impl Count<'_> {
                 self.define(*var, *value);
                 needed.and(self.all(body))
             }
+            Stmt::Attr(a) => self.all(&a.body),
+            // It may not run at all.
+            Stmt::While { .. } => Needed::default(),
+            Stmt::Return(value) => self.expr(*value, &mut Vec::new()),
+            Stmt::Alloc { .. } | Stmt::Declare { .. } | Stmt::Break | Stmt::Continue | Stmt::Assert(_) => {
+                Needed::default()
+            }
         }
     }
 
@@ -124,6 +131,7 @@ impl Count<'_> {
             | Expr::Float(_)
             | Expr::Str(_)
             | Expr::Var(_)
+            | Expr::BufferData(_)
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::Cast(_)

@@ -64,7 +64,7 @@ impl<'a> Simplifier<'a> {
     /// The expression simplified.
     pub(super) fn visit(&mut self, e: ExprId) -> ExprId {
         match self.arena.expr(e) {
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => return e,
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::BufferData(_) => return e,
             Expr::Var(v) => {
                 if self.arena.dtype(e) == DType::Bool
                     && let Some(known) = self.literal(e)
@@ -128,7 +128,7 @@ impl<'a> Simplifier<'a> {
     /// A node by rules, operands first.
     pub(super) fn visit_node(&mut self, e: ExprId) -> ExprId {
         match self.arena.expr(e) {
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => self.visit(e),
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::BufferData(_) => self.visit(e),
             Expr::Binary(op, x, y) => {
                 let (x, y) = (self.visit(x), self.visit(y));
                 let new = self.arena.binary(op, x, y);

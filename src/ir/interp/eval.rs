@@ -62,7 +62,7 @@ fn eval_lane<E: Env>(
         Expr::Int(v) => Value::Int(v),
         // A constant is a number of its type, however other floats are carried.
         Expr::Float(bits) => Value::Float(dtype.round(f64::from_bits(bits))),
-        Expr::Str(_) => return Err(Trap::IllTyped.into()),
+        Expr::Str(_) | Expr::BufferData(_) => return Err(Trap::IllTyped.into()),
         Expr::Var(v) if arena.lanes(e) > 1 => {
             let lanes = env.vectors().get(&v);
             lanes.and_then(|l| l.get(lane).copied()).ok_or_else(|| Box::new(Fault::Unbound { var: v }))?

@@ -94,6 +94,13 @@ pub enum Fault {
         /// What is called.
         name: Symbol,
     },
+    /// An assertion of the program does not hold.
+    Assertion {
+        /// The exception it raises.
+        kind: Symbol,
+        /// Its message.
+        message: String,
+    },
     /// The limit of steps was reached.
     TooLong,
 }
@@ -151,6 +158,7 @@ impl RunError {
             Fault::UnboundBuffer { buffer } => format!("buffer `{}` has no memory", name(*buffer)),
             Fault::IllTyped => "an operation on values of the wrong type".into(),
             Fault::Unknown { name } => format!("`{name}` is a function that is not known here"),
+            Fault::Assertion { kind, message } => format!("assertion failed: {kind}: {message}"),
             Fault::TooLong => "the limit of steps was reached".into(),
         };
         match self.stmt {

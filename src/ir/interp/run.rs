@@ -18,8 +18,8 @@ use hashbrown::HashMap;
 const MAX_ELEMENTS: usize = 1 << 31;
 
 /// Runs a verified function. Tensors of buffer parameters are read and changed in place; a function that fails may
-/// have changed none or all of them.
-pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<(), RunError> {
+/// have changed none or all of them. Gives what the function returns, if it returns a value.
+pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<Option<Value>, RunError> {
     let meant = func.with_meanings();
     let func = &*meant;
     let mut m = Machine {
@@ -27,16 +27,36 @@ pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<(), RunErr
         options,
         vars: vec![None; func.arena.n_vars()],
         vectors: HashMap::new(),
+        pointers: vec![None; func.arena.n_vars()],
         places: vec![None; func.arena.n_buffers()],
         memories: Vec::new(),
         steps: 0,
         stmt: None,
+        result: None,
     };
-    m.run(args).map_err(|fault| RunError { stmt: m.stmt, fault: *fault })
+    match m.run(args) {
+        Ok(()) => Ok(m.result),
+        Err(fault) => Err(RunError { stmt: m.stmt, fault: *fault }),
+    }
+}
+
+/// Where execution goes on behind a statement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    /// At the next statement.
+    Next,
+    /// Behind the innermost loop.
+    Break,
+    /// With the next iteration of the innermost loop.
+    Continue,
+    /// Nowhere: the function has returned.
+    Return,
 }
 
 /// Elements of a parameter or of one instance of an allocation.
 struct Memory {
+    /// The type of the elements.
+    dtype: DType,
     values: Vec<Value>,
     /// Which were stored to, where that is checked.
     written: Option<Vec<bool>>,
@@ -54,11 +74,15 @@ struct Machine<'a> {
     options: Options,
     vars: Vec<Option<Value>>,
     vectors: HashMap<VarId, Vec<Value>>,
+    /// The memories that handles point to.
+    pointers: Vec<Option<usize>>,
     places: Vec<Option<Place>>,
     memories: Vec<Memory>,
     steps: u64,
     /// The statement being run, for errors.
     stmt: Option<StmtId>,
+    /// What the function returned.
+    result: Option<Value>,
 }
 
 impl Env for Machine<'_> {
@@ -130,7 +154,7 @@ impl Machine<'_> {
     fn bind_param(&mut self, param: usize, b: BufferId, t: &Tensor) -> Result<(), Box<Fault>> {
         let layout = Layout::of_param(&self.func.arena, self, param, b, t.view())?;
         let values = (0..t.n_elements()).map(|i| t.get(i)).collect();
-        self.memories.push(Memory { values, written: None });
+        self.memories.push(Memory { dtype: t.dtype, values, written: None });
         self.places[b.index()] = Some(Place { memory: self.memories.len() - 1, layout });
         Ok(())
     }
@@ -145,7 +169,7 @@ impl Machine<'_> {
         let Buffer { dtype, lanes, .. } = *self.func.arena.buffer(b);
         let n = n * usize::from(lanes);
         let written = (self.options.fresh == Fresh::Checked).then(|| vec![false; n]);
-        self.memories.push(Memory { values: vec![poison(dtype); n], written });
+        self.memories.push(Memory { dtype, values: vec![poison(dtype); n], written });
         self.places[b.index()] = Some(Place { memory: self.memories.len() - 1, layout });
         Ok(())
     }
@@ -216,25 +240,89 @@ impl Machine<'_> {
         Ok(self.value(e)? != Value::Int(0))
     }
 
-    fn exec_body(&mut self, body: &Body) -> Result<(), Box<Fault>> {
-        body.iter().try_for_each(|&s| self.exec(s))
+    /// Runs a list of statements. Buffers that it allocates live to its end.
+    fn exec_body(&mut self, body: &Body) -> Result<Flow, Box<Fault>> {
+        let n_memories = self.memories.len();
+        let mut flow = Flow::Next;
+        for &s in body {
+            flow = self.exec(s)?;
+            if flow != Flow::Next {
+                break;
+            }
+        }
+        self.memories.truncate(n_memories);
+        for &s in body {
+            if let Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } = self.func.get(s) {
+                self.places[buffer.index()] = None;
+            }
+        }
+        Ok(flow)
     }
 
-    fn exec(&mut self, s: StmtId) -> Result<(), Box<Fault>> {
+    /// Another name for memory that exists.
+    fn declare(&mut self, b: BufferId, data: ExprId) -> Result<(), Box<Fault>> {
+        let memory = self.pointer(data)?;
+        let layout = Layout::of(&self.func.arena, self, b)?;
+        let dtype = self.func.arena.buffer(b).dtype;
+        if self.memories[memory].dtype != dtype {
+            return Err(Box::new(Fault::View { buffer: b }));
+        }
+        self.places[b.index()] = Some(Place { memory, layout });
+        Ok(())
+    }
+
+    /// The memory that a handle points to.
+    fn pointer(&self, e: ExprId) -> Result<usize, Box<Fault>> {
+        match self.func.arena.expr(e) {
+            Expr::BufferData(b) => match &self.places[b.index()] {
+                Some(place) => Ok(place.memory),
+                None => Err(Box::new(Fault::UnboundBuffer { buffer: b })),
+            },
+            Expr::Var(v) => self.pointers[v.index()].ok_or_else(|| Box::new(Fault::Unbound { var: v })),
+            _ => Err(Box::new(Fault::IllTyped)),
+        }
+    }
+
+    fn exec(&mut self, s: StmtId) -> Result<Flow, Box<Fault>> {
         // On a fault the statement stays, for the error.
         let outside = self.stmt.replace(s);
         let func = self.func;
+        let mut flow = Flow::Next;
         match func.get(s) {
             Stmt::Loop(l) => {
                 let (min, extent) = (self.int(l.min)?, self.int(l.extent)?);
                 for i in 0..extent.max(0) {
                     self.set_var(l.var, Some(Value::Int(min.wrapping_add(i))));
-                    self.exec_body(&l.body)?;
+                    let inner = self.exec_body(&l.body)?;
                     self.stmt = Some(s);
+                    match inner {
+                        Flow::Next | Flow::Continue => {}
+                        Flow::Break => break,
+                        Flow::Return => {
+                            flow = inner;
+                            break;
+                        }
+                    }
                 }
                 self.set_var(l.var, None);
             }
-            Stmt::Block(b) => self.exec_block(b)?,
+            Stmt::While { condition, body } => {
+                while self.holds(*condition)? {
+                    // An iteration may do nothing else.
+                    self.step()?;
+                    let inner = self.exec_body(body)?;
+                    self.stmt = Some(s);
+                    match inner {
+                        Flow::Next | Flow::Continue => {}
+                        Flow::Break => break,
+                        Flow::Return => {
+                            flow = inner;
+                            break;
+                        }
+                    }
+                }
+            }
+            Stmt::Block(b) => flow = self.exec_block(b)?,
             Stmt::Store { value, .. } if func.arena.is_undefined(*value) => self.step()?,
             Stmt::Store { buffer, indices, value } => {
                 let values = eval_lanes(&func.arena, self, self.options.precision, *value)?;
@@ -252,20 +340,38 @@ impl Machine<'_> {
             }
             Stmt::If { condition, then, otherwise } => {
                 let holds = self.holds(*condition)?;
-                self.exec_body(if holds { then } else { otherwise })?;
+                flow = self.exec_body(if holds { then } else { otherwise })?;
             }
             Stmt::Let { var, value, body } if func.arena.lanes(*value) > 1 => {
                 let lanes = eval_lanes(&func.arena, self, self.options.precision, *value)?;
                 self.vectors.insert(*var, lanes);
-                self.exec_body(body)?;
+                flow = self.exec_body(body)?;
                 self.vectors.remove(var);
             }
             Stmt::Let { var, value, body } => {
-                let value = self.value(*value)?;
-                self.set_var(*var, Some(value));
-                self.exec_body(body)?;
+                if func.arena.var(*var).dtype == DType::Handle {
+                    self.pointers[var.index()] = Some(self.pointer(*value)?);
+                } else {
+                    let value = self.value(*value)?;
+                    self.set_var(*var, Some(value));
+                }
+                flow = self.exec_body(body)?;
                 self.set_var(*var, None);
             }
+            Stmt::Alloc { buffer, .. } => self.allocate(*buffer)?,
+            Stmt::Declare { buffer, data } => self.declare(*buffer, *data)?,
+            Stmt::Break => flow = Flow::Break,
+            Stmt::Continue => flow = Flow::Continue,
+            Stmt::Return(value) => {
+                self.result = Some(self.value(*value)?);
+                flow = Flow::Return;
+            }
+            Stmt::Assert(a) => {
+                if !self.holds(a.condition)? {
+                    return Err(Box::new(Fault::Assertion { kind: a.kind, message: a.text() }));
+                }
+            }
+            Stmt::Attr(a) => flow = self.exec_body(&a.body)?,
             Stmt::Evaluate(value) => {
                 let does_nothing = match func.arena.expr(*value) {
                     Expr::Call(Intrinsic::Assume, _) => true,
@@ -280,7 +386,7 @@ impl Machine<'_> {
             }
         }
         self.stmt = outside;
-        Ok(())
+        Ok(flow)
     }
 
     fn step(&mut self) -> Result<(), Box<Fault>> {
@@ -301,17 +407,17 @@ impl Machine<'_> {
         }
     }
 
-    fn exec_block(&mut self, b: &Block) -> Result<(), Box<Fault>> {
+    fn exec_block(&mut self, b: &Block) -> Result<Flow, Box<Fault>> {
         let block = self.stmt;
         if !self.holds(b.predicate)? {
-            return Ok(());
+            return Ok(Flow::Next);
         }
         let mut values = Indices::new();
         let mut first = true;
         for iter in &b.iters {
             let (value, min, extent) = (self.int(iter.value)?, self.int(iter.min)?, self.int(iter.extent)?);
             if !(0..extent).contains(&(value - min)) {
-                return Ok(());
+                return Ok(Flow::Next);
             }
             first &= iter.kind != IterKind::Reduce || value == min;
             values.push(value);
@@ -323,12 +429,13 @@ impl Machine<'_> {
         let n_memories = self.memories.len();
         b.allocs.iter().try_for_each(|&a| self.allocate(a))?;
         b.matches.iter().try_for_each(|m| self.show(m))?;
+        let mut flow = Flow::Next;
         if let (true, Some(init)) = (first, &b.init) {
-            self.exec_body(init)?;
+            flow = self.exec_body(init)?;
             self.stmt = block;
         }
-        if self.has_source(b)? {
-            self.exec_body(&b.body)?;
+        if flow == Flow::Next && self.has_source(b)? {
+            flow = self.exec_body(&b.body)?;
         }
         self.stmt = block;
         self.memories.truncate(n_memories);
@@ -341,7 +448,7 @@ impl Machine<'_> {
         for iter in &b.iters {
             self.set_var(iter.var, None);
         }
-        Ok(())
+        Ok(flow)
     }
 
     /// The strides and offset of a view are bound anew in each instance.

@@ -157,6 +157,7 @@ impl Ranges {
             | Expr::Select(..)
             | Expr::IfThenElse(..)
             | Expr::Load(..)
+            | Expr::BufferData(_)
             | Expr::Call(..)
             | Expr::Let(..)
             | Expr::Shuffle(..)

@@ -36,6 +36,7 @@ pub enum Role {
     Stride,
     Offset,
     Operand,
+    Pointer,
 }
 
 impl Role {
@@ -54,6 +55,7 @@ impl Role {
             Role::Stride => "a stride",
             Role::Offset => "the offset",
             Role::Operand => "an operand",
+            Role::Pointer => "the data of a buffer",
         }
     }
 }
@@ -178,6 +180,8 @@ pub enum ViolationKind {
         /// Which.
         buffer: BufferId,
     },
+    /// `break` or `continue` outside of a loop.
+    JumpOutsideLoop,
     /// A dimension of a constant extent below 1.
     EmptyDimension {
         /// Of which buffer.
@@ -260,6 +264,7 @@ impl ViolationKind {
             ViolationKind::StrideCount { .. } => "stride-count",
             ViolationKind::UnlistedRead { .. } => "unlisted-read",
             ViolationKind::UnlistedWrite { .. } => "unlisted-write",
+            ViolationKind::JumpOutsideLoop => "jump-outside-loop",
             ViolationKind::OutOfBounds { .. } => "out-of-bounds",
         }
     }
@@ -328,6 +333,7 @@ impl Violation {
             ViolationKind::EmptyDimension { buffer, dim, extent } => {
                 format!("dimension {dim} of buffer `{}` must be at least 1, found {extent}", name(buffer))
             }
+            ViolationKind::JumpOutsideLoop => "`break` and `continue` stand inside a loop".into(),
             ViolationKind::IndexCount { buffer, expected, found } => {
                 format!("buffer `{}` has {expected} dimensions, found {found} indices", name(buffer))
             }

@@ -42,6 +42,12 @@ pub(super) struct Walk<'a> {
     /// Blocks around, for the check of signatures.
     signatures: Vec<&'a Block>,
     ranges: Ranges,
+    /// The blocks around the statement that allocates a buffer: those need not list it.
+    depths: Vec<usize>,
+    /// Loops around.
+    n_loops: usize,
+    /// Has a statement been met behind which execution may not go on? What follows is not known to run.
+    jumps: bool,
     stmt: Option<StmtId>,
 }
 
@@ -58,6 +64,9 @@ impl<'a> Walk<'a> {
             enclosing: Vec::new(),
             signatures: Vec::new(),
             ranges: Ranges::default(),
+            depths: vec![0; func.arena.n_buffers()],
+            n_loops: 0,
+            jumps: false,
             stmt: None,
         }
     }
@@ -123,7 +132,7 @@ impl<'a> Walk<'a> {
                 self.checks.bounds = bounds;
             }
             Stmt::If { condition, then, otherwise } => {
-                self.expr_of_type(Role::Condition, *condition, DType::Bool);
+                self.condition(*condition);
                 self.under(*condition, true, |w| w.walk_body(s, then));
                 self.under(*condition, false, |w| w.walk_body(s, otherwise));
             }
@@ -134,6 +143,53 @@ impl<'a> Walk<'a> {
                 self.vars[var.index()] = VarState::Gone;
             }
             Stmt::Evaluate(value) => self.expr(*value),
+            Stmt::Alloc { buffer, annotations } => {
+                for (_, value) in annotations.iter() {
+                    value.for_each_expr(&mut |e| self.expr(e));
+                }
+                self.bind_buffer(*buffer);
+                self.depths[buffer.index()] = self.signatures.len();
+            }
+            Stmt::Declare { buffer, data } => {
+                self.expr_of_type(Role::Pointer, *data, DType::Handle);
+                match func.arena.expr(*data) {
+                    Expr::BufferData(b) => {
+                        self.sources[buffer.index()] = self.sources[b.index()];
+                        self.depths[buffer.index()] = self.depths[b.index()];
+                    }
+                    // Memory of which no block can say anything.
+                    _ => self.depths[buffer.index()] = usize::MAX,
+                }
+                self.bind_symbols(*buffer);
+                self.bind_buffer(*buffer);
+            }
+            Stmt::While { condition, body } => {
+                self.condition(*condition);
+                self.n_loops += 1;
+                let doubtful = std::mem::replace(&mut self.ranges.doubtful, true);
+                self.walk_body(s, body);
+                self.ranges.doubtful = doubtful;
+                self.n_loops -= 1;
+            }
+            Stmt::Break | Stmt::Continue => {
+                if self.n_loops == 0 {
+                    self.report(None, Kind::JumpOutsideLoop);
+                }
+                self.jumps = true;
+            }
+            Stmt::Return(value) => {
+                self.expr(*value);
+                self.jumps = true;
+            }
+            Stmt::Assert(a) => {
+                self.condition(a.condition);
+                self.jumps = true;
+            }
+            Stmt::Attr(a) => {
+                a.node.for_each_expr(&mut |e| self.expr(e));
+                self.expr(a.value);
+                self.walk_body(s, &a.body);
+            }
         }
         self.stmt = outside;
     }
@@ -146,6 +202,19 @@ impl<'a> Walk<'a> {
             }
             self.walk(child);
         }
+        for &child in body {
+            if let Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } = self.func.get(child) {
+                self.buffers[buffer.index()] = BufferState::Gone;
+            }
+        }
+    }
+
+    /// A condition: a boolean, or an integer that is not 0.
+    fn condition(&mut self, e: ExprId) {
+        if self.func.arena.dtype(e).is_integer() {
+            return self.expr(e);
+        }
+        self.expr_of_type(Role::Condition, e, DType::Bool);
     }
 
     fn under(&mut self, condition: ExprId, holds: bool, inside: impl FnOnce(&mut Self)) {
@@ -179,7 +248,9 @@ impl<'a> Walk<'a> {
         let doubtful = self.ranges.doubtful;
         // A loop whose extent is not known may not run at all.
         self.ranges.doubtful |= range.is_none();
+        self.n_loops += 1;
         self.walk_body(s, &l.body);
+        self.n_loops -= 1;
         self.ranges.doubtful = doubtful;
         self.vars[l.var.index()] = VarState::Gone;
     }
@@ -379,7 +450,7 @@ impl<'a> Walk<'a> {
         if self.checks.signatures {
             self.check_signature(buffer, load, is_store);
         }
-        if self.checks.bounds && !self.ranges.doubtful {
+        if self.checks.bounds && !self.ranges.doubtful && !self.jumps {
             for (dim, (&e, &n)) in arena.list(indices).iter().zip(arena.list(arena.buffer(buffer).shape)).enumerate() {
                 let (Some(extent), Some(range)) = (arena.as_int(n), self.ranges.of(arena, e)) else { continue };
                 let outside = [range.lo, range.hi].into_iter().find(|&v| v < 0 || v >= extent);
@@ -393,7 +464,7 @@ impl<'a> Walk<'a> {
     fn check_signature(&mut self, buffer: BufferId, load: Option<ExprId>, is_store: bool) {
         let source = self.sources[buffer.index()];
         // From the innermost block outwards, until the one that allocates the buffer.
-        for i in (0..self.signatures.len()).rev() {
+        for i in (self.depths[source.index()].min(self.signatures.len())..self.signatures.len()).rev() {
             let b = self.signatures[i];
             if b.allocs.contains(&source) || b.allocs.contains(&buffer) {
                 return;
@@ -451,6 +522,7 @@ impl<'a> Walk<'a> {
         let arena = &self.func.arena;
         match arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => {}
+            Expr::BufferData(b) => self.in_scope(b, Some(e)),
             Expr::Var(v) => self.use_var(v, e),
             Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b) => {
                 self.expr(a);

@@ -133,7 +133,17 @@ impl Finder<'_> {
                 self.expr(*value);
                 self.body(body);
             }
-            Stmt::Evaluate(value) => self.expr(*value),
+            Stmt::Evaluate(value) | Stmt::Return(value) => self.expr(*value),
+            Stmt::Alloc { .. } | Stmt::Declare { .. } | Stmt::Break | Stmt::Continue => {}
+            Stmt::While { condition, body } => {
+                self.expr(*condition);
+                self.body(body);
+            }
+            Stmt::Assert(a) => self.expr(a.condition),
+            Stmt::Attr(a) => {
+                self.expr(a.value);
+                self.body(&a.body);
+            }
         }
     }
 

@@ -102,12 +102,19 @@ fn simplify_below(func: &mut Func, s: StmtId, domains: &mut SmallVec<[VarRange; 
                 iter.value = value;
             }
         }
-        Stmt::Block(_) | Stmt::If { .. } | Stmt::Let { .. } => {
+        Stmt::Block(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } | Stmt::Attr(_) => {
             for child in func.scheduled_children(s) {
                 simplify_below(func, child, domains, preserve_unit_iters);
             }
         }
-        Stmt::Store { .. } | Stmt::Evaluate(_) => {}
+        Stmt::Store { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::Alloc { .. }
+        | Stmt::Declare { .. }
+        | Stmt::Break
+        | Stmt::Continue
+        | Stmt::Return(_)
+        | Stmt::Assert(_) => {}
     }
 }
 

@@ -92,6 +92,7 @@ impl Sum<'_> {
             | Expr::Select(..)
             | Expr::IfThenElse(..)
             | Expr::Load(..)
+            | Expr::BufferData(_)
             | Expr::Call(..)
             | Expr::Let(..)
             | Expr::Ramp(..)

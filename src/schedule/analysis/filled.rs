@@ -43,7 +43,17 @@ fn fills(func: &mut Func, s: StmtId, region: &BufferRegion, loops: &mut Vec<Loop
             let inner = bindings.apply_region(&mut func.arena, &inner);
             adds_up(func, &inner, region, loops, runs)
         }
-        Stmt::Store { .. } | Stmt::If { .. } | Stmt::Evaluate(_) => false,
+        Stmt::Attr(_) => func.scheduled_children(s).into_iter().any(|c| fills(func, c, region, loops)),
+        Stmt::Store { .. }
+        | Stmt::If { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::While { .. }
+        | Stmt::Alloc { .. }
+        | Stmt::Declare { .. }
+        | Stmt::Break
+        | Stmt::Continue
+        | Stmt::Return(_)
+        | Stmt::Assert(_) => false,
     }
 }
 

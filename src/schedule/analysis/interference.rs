@@ -47,8 +47,19 @@ fn collect(func: &mut Func, s: StmtId, inner: &mut SmallVec<[LoopId; 8]>, found:
             collect_block(func, func.as_block(s).expect("matched as a block"), inner, found);
             true
         }
-        Stmt::If { .. } => func.scheduled_children(s).into_iter().all(|c| collect(func, c, inner, found)),
-        Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Evaluate(_) => false,
+        Stmt::If { .. } | Stmt::Attr(_) => {
+            func.scheduled_children(s).into_iter().all(|c| collect(func, c, inner, found))
+        }
+        Stmt::Let { .. }
+        | Stmt::Store { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::While { .. }
+        | Stmt::Alloc { .. }
+        | Stmt::Declare { .. }
+        | Stmt::Break
+        | Stmt::Continue
+        | Stmt::Return(_)
+        | Stmt::Assert(_) => false,
     }
 }
 

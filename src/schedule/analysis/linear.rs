@@ -78,6 +78,7 @@ impl Linear {
             | Expr::Select(..)
             | Expr::IfThenElse(..)
             | Expr::Load(..)
+            | Expr::BufferData(_)
             | Expr::Call(..)
             | Expr::Let(..)
             | Expr::Ramp(..)

@@ -22,6 +22,7 @@
 //! * [`region_bound`]: what the instances of a block touch together.
 //! * [`region_cover`]: do consumers read only what producers wrote?
 //! * [`shared_computations`]: which computations of an expression are worth a buffer.
+//! * [`freedom`]: which primitives a function with jumps, aliases and such allows.
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
 //! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
 
@@ -33,6 +34,7 @@ pub mod dependence;
 pub mod digit_bound;
 pub mod extent;
 pub mod filled;
+pub mod freedom;
 pub mod guard;
 pub mod index_map;
 pub mod info;

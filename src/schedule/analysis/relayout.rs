@@ -96,6 +96,26 @@ impl Walk<'_> {
                 let new = self.expr(&mut func.arena, old);
                 *func.stmt_mut(s) = Stmt::Evaluate(new);
             }
+            Stmt::While { condition: old, .. } => {
+                let new = self.expr(&mut func.arena, old);
+                if let Stmt::While { condition, .. } = func.stmt_mut(s) {
+                    *condition = new;
+                }
+            }
+            Stmt::Return(old) => {
+                let new = self.expr(&mut func.arena, old);
+                *func.stmt_mut(s) = Stmt::Return(new);
+            }
+            Stmt::Assert(mut a) => {
+                a.condition = self.expr(&mut func.arena, a.condition);
+                *func.stmt_mut(s) = Stmt::Assert(a);
+            }
+            Stmt::Attr(mut a) => {
+                a.value = self.expr(&mut func.arena, a.value);
+                *func.stmt_mut(s) = Stmt::Attr(a);
+            }
+            // Buffers whose memory is shared are not laid out anew.
+            Stmt::Alloc { .. } | Stmt::Declare { .. } | Stmt::Break | Stmt::Continue => {}
         }
         for child in func.get(s).children() {
             self.stmt(func, child);

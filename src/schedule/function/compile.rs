@@ -234,7 +234,12 @@ impl<'a, 'o, 'e> Compiler<'a, 'o, 'e> {
             python::StmtKind::Expr(e) if matches!(e.kind, ExprKind::Str(_)) => return None,
             python::StmtKind::Expr(e) => StmtKind::Expr(self.expr(e)),
             python::StmtKind::Return(value) => StmtKind::Return(value.as_ref().map(|v| self.expr(v))),
-            python::StmtKind::Assert(test) => StmtKind::Assert(self.expr(test)),
+            python::StmtKind::Assert(test, _) => StmtKind::Assert(self.expr(test)),
+            python::StmtKind::While(w) => {
+                self.unsupported(w.test.span, "a `while` loop").help =
+                    Some("loop over `range(…)`, and leave it with `break`".to_string());
+                return None;
+            }
             python::StmtKind::Pass | python::StmtKind::Import(_) | python::StmtKind::ImportFrom(..) => return None,
             python::StmtKind::Break | python::StmtKind::Continue => {
                 let (word, kind) = match s.kind {
@@ -261,10 +266,7 @@ impl<'a, 'o, 'e> Compiler<'a, 'o, 'e> {
                 return None;
             }
             python::StmtKind::Other(what) => {
-                let d = self.unsupported(s.span, what);
-                if what.contains("while") {
-                    d.help = Some("loop over `range(…)`, and leave it with `break`".to_string());
-                }
+                self.unsupported(s.span, what);
                 return None;
             }
         })

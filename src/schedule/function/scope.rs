@@ -80,7 +80,8 @@ impl<'a, 'o> Scope<'a, 'o> {
                 | StmtKind::With(..)
                 | StmtKind::Expr(_)
                 | StmtKind::Return(_)
-                | StmtKind::Assert(_)
+                | StmtKind::Assert(..)
+                | StmtKind::While(_)
                 | StmtKind::Import(_)
                 | StmtKind::ImportFrom(..)
                 | StmtKind::Pass

@@ -1,8 +1,8 @@
 //! Copies statements and expressions of one function into another.
 
 use crate::ir::{
-    Annotations, Arena, AttrValue, Block, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId, ExprList,
-    Func, Loop, MatchBuffer, Stmt, StmtId, VarId,
+    Annotations, Arena, Assert, Attr, AttrValue, Block, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId,
+    ExprList, Func, Loop, MatchBuffer, Stmt, StmtId, VarId,
 };
 use hashbrown::HashMap;
 
@@ -45,7 +45,11 @@ impl<'a> Graft<'a> {
 
     fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
         let old = self.from.arena.var(v);
-        *self.vars.entry(v).or_insert_with(|| to.new_var(old.name, old.ty()))
+        *self.vars.entry(v).or_insert_with(|| {
+            let new = to.new_var(old.name, old.ty());
+            to.set_pointee(new, old.pointee);
+            new
+        })
     }
 
     fn list(&mut self, to: &mut Func, list: ExprList) -> ExprList {
@@ -97,6 +101,10 @@ impl<'a> Graft<'a> {
                 let indices = self.list(to, indices);
                 let indices = to.arena.list(indices).to_vec();
                 to.arena.load(b, &indices)
+            }
+            Expr::BufferData(b) => {
+                let b = self.buffer(to, b);
+                to.arena.buffer_data(b)
             }
             Expr::Call(function, args) => {
                 let args = self.list(to, args);
@@ -183,6 +191,28 @@ impl<'a> Graft<'a> {
                 body: self.body(to, body),
             },
             Stmt::Evaluate(e) => Stmt::Evaluate(self.expr(to, *e)),
+            Stmt::Alloc { buffer, annotations } => {
+                Stmt::Alloc { buffer: self.buffer(to, *buffer), annotations: self.annotations(to, annotations) }
+            }
+            Stmt::Declare { buffer, data } => {
+                Stmt::Declare { buffer: self.buffer(to, *buffer), data: self.expr(to, *data) }
+            }
+            Stmt::While { condition, body } => {
+                Stmt::While { condition: self.expr(to, *condition), body: self.body(to, body) }
+            }
+            Stmt::Break => Stmt::Break,
+            Stmt::Continue => Stmt::Continue,
+            Stmt::Return(value) => Stmt::Return(self.expr(to, *value)),
+            Stmt::Assert(a) => {
+                let condition = self.expr(to, a.condition);
+                Stmt::Assert(Box::new(Assert { condition, ..(**a).clone() }))
+            }
+            Stmt::Attr(a) => {
+                let mut node = a.node.clone();
+                node.map_exprs(&mut |e| self.expr(to, e));
+                let value = self.expr(to, a.value);
+                Stmt::Attr(Box::new(Attr { node, key: a.key, value, body: self.body(to, &a.body) }))
+            }
         };
         to.add(copy)
     }

@@ -241,7 +241,17 @@ fn one_nest(desc: &Function<'_>) -> Result<(), Diagnostic> {
             }
             Stmt::Block(b) => &b.body,
             Stmt::Store { .. } => return Ok(()),
-            Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => {
+            Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::While { .. }
+            | Stmt::Attr(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => {
                 return Err(fail(at, "has a statement that is neither a loop, a block nor a store"));
             }
         };

@@ -241,20 +241,35 @@ fn removal(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
             Stmt::Loop(_) if alone => at = place.parent,
             Stmt::Block(_) if alone => return Err(state.error(ErrorKind::OnlyLeaf { block: name }, block)),
             Stmt::Loop(_) | Stmt::Block(_) => break,
-            Stmt::If { .. } | Stmt::Let { .. } => {
+            Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } | Stmt::Attr(_) => {
                 return Err(state.error(ErrorKind::Conditional { block: name }, block));
             }
-            Stmt::Store { .. } | Stmt::Evaluate(_) => unreachable!("a store holds no block"),
+            Stmt::Store { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => unreachable!("a store holds no block"),
         }
     }
     // What remains around must not be conditional either.
     for p in func.ancestors(at) {
         match func.get(p) {
             Stmt::Block(_) => break,
-            Stmt::If { .. } | Stmt::Let { .. } => {
+            Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } | Stmt::Attr(_) => {
                 return Err(state.error(ErrorKind::Conditional { block: name }, block));
             }
-            Stmt::Loop(_) | Stmt::Store { .. } | Stmt::Evaluate(_) => {}
+            Stmt::Loop(_)
+            | Stmt::Store { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => {}
         }
     }
     Ok(at)

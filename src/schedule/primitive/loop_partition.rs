@@ -28,7 +28,7 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use super::split::check_loop;
-use crate::ir::visit::for_each_subexpr;
+use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
 use crate::ir::{
     Block, BlockId, Body, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, IterKind, LoopId, Stmt, StmtId,
     Substitution, Symbol, VarId,
@@ -116,7 +116,18 @@ fn single_block(func: &Func, s: StmtId) -> Option<BlockId> {
             _ => None,
         },
         Stmt::Block(_) => func.as_block(s),
-        Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => None,
+        Stmt::Store { .. }
+        | Stmt::If { .. }
+        | Stmt::Let { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::While { .. }
+        | Stmt::Attr(_)
+        | Stmt::Alloc { .. }
+        | Stmt::Declare { .. }
+        | Stmt::Break
+        | Stmt::Continue
+        | Stmt::Return(_)
+        | Stmt::Assert(_) => None,
     }
 }
 
@@ -246,6 +257,16 @@ fn first_plain_accesses(func: &Func, b: BlockId) -> Vec<(BufferId, ExprList)> {
                     visit_expr(*e, &mut note)
                 }
                 Stmt::Loop(_) | Stmt::Block(_) => {}
+                Stmt::While { .. }
+                | Stmt::Attr(_)
+                | Stmt::Alloc { .. }
+                | Stmt::Declare { .. }
+                | Stmt::Break
+                | Stmt::Continue
+                | Stmt::Return(_)
+                | Stmt::Assert(_) => {
+                    for_each_own_expr(func, s, &mut |e| visit_expr(e, &mut note));
+                }
             }
         }
     }

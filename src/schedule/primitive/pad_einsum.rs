@@ -351,7 +351,7 @@ fn vanishes(arena: &Arena, e: ExprId, at: &[VarId]) -> bool {
         Expr::Let(_, _, body) => vanishes(arena, body, at),
         Expr::Broadcast(value) => vanishes(arena, value, at),
         Expr::Binary(..) | Expr::Compare(..) | Expr::Not(_) | Expr::Str(_) | Expr::Var(_) | Expr::Call(..) => false,
-        Expr::Ramp(..) | Expr::Shuffle(..) | Expr::Builtin(..) => false,
+        Expr::Ramp(..) | Expr::Shuffle(..) | Expr::Builtin(..) | Expr::BufferData(_) => false,
     }
 }
 

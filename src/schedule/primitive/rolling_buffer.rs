@@ -261,7 +261,17 @@ fn apply(state: &mut State, plan: Plan) {
                 }
                 *func.stmt_mut(s) = Stmt::Block(node);
             }
-            Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => func.rewrite_stmt(s, &mut roll),
+            Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::While { .. }
+            | Stmt::Attr(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => func.rewrite_stmt(s, &mut roll),
             Stmt::Loop(_) => {}
         }
     }

@@ -49,6 +49,11 @@ impl Printer<'_> {
                 self.put("}");
             }
             AttrValue::Expr(e) => self.expr(*e),
+            AttrValue::Target(target) => {
+                self.put("T.target(");
+                self.attr_value(target);
+                self.put(")");
+            }
         }
     }
 }

@@ -76,6 +76,10 @@ impl Printer<'_> {
             Expr::Load(b, indices) => {
                 self.element(b, indices, false);
             }
+            Expr::BufferData(b) => {
+                let name = self.names.buffer(self.func, b);
+                self.put(&format!("{name}.data"));
+            }
             Expr::Call(function, args) => {
                 let args = arena.list(args);
                 match (self.infix(e), args) {
@@ -182,7 +186,7 @@ impl Printer<'_> {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::Cast(_) | Expr::Select(..) => {
                 Precedence::Atom
             }
-            Expr::IfThenElse(..) | Expr::Load(..) | Expr::Let(..) => Precedence::Atom,
+            Expr::IfThenElse(..) | Expr::Load(..) | Expr::BufferData(_) | Expr::Let(..) => Precedence::Atom,
             Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) => Precedence::Atom,
         }
     }
@@ -240,7 +244,10 @@ impl Printer<'_> {
         let start = self.out.len();
         let name = self.names.buffer(self.func, b);
         self.put(name.as_str());
-        self.indices(indices, stored || self.dialect == Dialect::Classic);
+        // A scalar variable is read and stored by its name.
+        if !(self.func.arena.buffer(b).scalar && self.dialect == Dialect::Current) {
+            self.indices(indices, stored || self.dialect == Dialect::Classic);
+        }
         self.record_access(b, start);
     }
 

@@ -5,6 +5,7 @@
 //! get a number. What reading would fold is written by name (`T.Add(i, 0)`), so that `parse(print(m))` equals `m`.
 
 mod attr;
+mod control;
 mod expr;
 mod names;
 mod number;

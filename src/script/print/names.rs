@@ -18,6 +18,8 @@ pub(super) struct Names {
 }
 
 enum Defined {
+    /// A word that stands for nothing else.
+    Word(Symbol),
     Var(VarId),
     Buffer(BufferId),
 }
@@ -54,6 +56,7 @@ impl Names {
     pub(super) fn leave(&mut self, mark: usize) {
         for defined in self.log.drain(mark..) {
             let name = match defined {
+                Defined::Word(name) => Some(name),
                 Defined::Var(v) => self.vars[v.index()].take(),
                 Defined::Buffer(b) => self.buffers[b.index()].take(),
             };
@@ -88,6 +91,13 @@ impl Names {
         let name = self.unique(func.arena.buffer(b).name, "buffer");
         self.buffers[b.index()] = Some(name);
         self.log.push(Defined::Buffer(b));
+        name
+    }
+
+    /// A name for something that is neither variable nor buffer.
+    pub(super) fn reserve(&mut self, hint: Symbol) -> Symbol {
+        let name = self.unique(hint, "memory");
+        self.log.push(Defined::Word(name));
         name
     }
 

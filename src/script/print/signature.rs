@@ -44,7 +44,11 @@ impl Printer<'_> {
             }
             params.push(p.span_from(start));
         });
-        self.put("):\n");
+        self.put(")");
+        if let Some(dtype) = func.returns {
+            self.put(&format!(" -> T.{dtype}"));
+        }
+        self.put(":\n");
         if let Some(spans) = &mut self.spans {
             spans.name = name;
             spans.params = params;
@@ -80,7 +84,7 @@ impl Printer<'_> {
             }
             _ => self.names.define_var(func, var),
         };
-        self.put(&format!("{name}: T.{}", func.arena.var(var).ty()));
+        self.put(&format!("{name}: {}", self.var_type(var)));
     }
 
     /// Can the buffer be declared by the type of its parameter alone? The classic dialect has neither quoted extents
@@ -211,6 +215,17 @@ impl Printer<'_> {
 
     /// `A = T.method(first shape, dtype, …)`
     pub(super) fn buffer_statement(&mut self, b: BufferId, method: &str, first: impl FnOnce(&mut Self)) {
+        self.buffer_statement_with(b, method, first, |_| {});
+    }
+
+    /// `A = T.method(first shape, dtype, … last)`
+    pub(super) fn buffer_statement_with(
+        &mut self,
+        b: BufferId,
+        method: &str,
+        first: impl FnOnce(&mut Self),
+        last: impl FnOnce(&mut Self),
+    ) {
         let func = self.func;
         let arena = &func.arena;
         let buffer = arena.buffer(b);
@@ -229,6 +244,7 @@ impl Printer<'_> {
             self.put(&format!(", \"{}\"", buffer.ty()));
         }
         self.buffer_options(b);
+        last(self);
         self.put(")\n");
         if let Some(spans) = &mut self.spans {
             spans.add_buffer(b, span);

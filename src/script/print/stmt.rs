@@ -47,8 +47,18 @@ impl Printer<'_> {
 
     /// Statements of a list.
     fn body(&mut self, body: &[StmtId]) {
-        for &s in body {
-            self.stmt(s);
+        let mut next = 0;
+        while next < body.len() {
+            next += match self.initialised(&body[next..]) {
+                Some((alloc, store)) => {
+                    self.scalar_with_value(alloc, store);
+                    2
+                }
+                None => {
+                    self.stmt(body[next]);
+                    1
+                }
+            };
         }
         if body.is_empty() {
             self.line();
@@ -57,7 +67,7 @@ impl Printer<'_> {
     }
 
     /// A list in a scope of its own, one level in.
-    fn nested(&mut self, body: &[StmtId]) {
+    pub(super) fn nested(&mut self, body: &[StmtId]) {
         let scope = self.names.enter();
         self.indent += 1;
         self.body(body);
@@ -65,14 +75,14 @@ impl Printer<'_> {
         self.names.leave(scope);
     }
 
-    fn record(&mut self, s: StmtId, whole: Span, name: Span) {
+    pub(super) fn record(&mut self, s: StmtId, whole: Span, name: Span) {
         if let Some(spans) = &mut self.spans {
             spans.add_stmt(s, StmtSpan { whole, name }, usize::MAX);
         }
     }
 
     /// Where the statement that starts at `start` ends: before the line break.
-    fn whole(&self, start: usize) -> Span {
+    pub(super) fn whole(&self, start: usize) -> Span {
         Span::new(start, self.out.trim_end_matches('\n').len().max(start))
     }
 
@@ -118,12 +128,12 @@ impl Printer<'_> {
                 self.line();
                 let start = self.out.len();
                 let name = self.names.define_var(func, *var);
-                let ty = func.arena.var(*var).ty();
                 self.put(name.as_str());
                 let name = self.span_from(start);
+                let ty = self.var_type(*var);
                 match self.dialect {
-                    Dialect::Classic => self.put(&format!(": T.{ty} = ")),
-                    Dialect::Current => self.put(&format!(": T.let[T.{ty}] = ")),
+                    Dialect::Classic => self.put(&format!(": {ty} = ")),
+                    Dialect::Current => self.put(&format!(": T.let[{ty}] = ")),
                 }
                 self.expr(*value);
                 self.put("\n");
@@ -151,6 +161,14 @@ impl Printer<'_> {
                 self.record(s, self.span_from(start), self.span_from(start));
                 self.put("\n");
             }
+            Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::While { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_)
+            | Stmt::Attr(_) => self.other_stmt(s),
         }
     }
 
@@ -272,7 +290,7 @@ impl Printer<'_> {
         }
     }
 
-    fn annotations(&mut self, annotations: &Annotations) {
+    pub(super) fn annotations(&mut self, annotations: &Annotations) {
         self.attrs(annotations.iter().map(|(k, v)| (*k, v)));
     }
 

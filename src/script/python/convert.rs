@@ -2,7 +2,7 @@
 
 use super::{
     BinaryOp, Branch, Call, Class, Clause, CompareOp, Comprehension, Conditional, Expr, ExprKind, For, Function, Ident,
-    LogicalOp, Param, Slice, Stmt, StmtKind, UnaryOp,
+    LogicalOp, Param, Slice, Stmt, StmtKind, UnaryOp, While,
 };
 use crate::diagnostic::Span;
 use ruff_python_ast as ast;
@@ -217,13 +217,17 @@ impl<'a> Convert<'a> {
             ast::Stmt::With(_) => StmtKind::Other("an `async with`"),
             ast::Stmt::Expr(e) => StmtKind::Expr(self.expr(&e.value)),
             ast::Stmt::Return(r) => StmtKind::Return(r.value.as_deref().map(|e| self.expr(e))),
-            ast::Stmt::Assert(a) => StmtKind::Assert(self.expr(&a.test)),
+            ast::Stmt::Assert(a) => StmtKind::Assert(self.expr(&a.test), a.msg.as_deref().map(|e| self.expr(e))),
             ast::Stmt::Import(i) => StmtKind::Import(self.aliases(&i.names)),
             ast::Stmt::ImportFrom(i) => {
                 StmtKind::ImportFrom(i.module.as_ref().map(|m| self.ident(m)), self.aliases(&i.names))
             }
             ast::Stmt::Pass(_) => StmtKind::Pass,
-            ast::Stmt::While(_) => StmtKind::Other("a `while` loop"),
+            ast::Stmt::While(w) => StmtKind::While(Box::new(While {
+                test: self.expr(&w.test),
+                body: self.stmts(&w.body),
+                orelse: w.orelse.first().map(|s| span_of(s.range())),
+            })),
             ast::Stmt::Delete(_) => StmtKind::Other("`del`"),
             ast::Stmt::TypeAlias(_) => StmtKind::Other("a type alias"),
             ast::Stmt::Match(_) => StmtKind::Other("`match`"),

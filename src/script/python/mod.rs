@@ -222,8 +222,10 @@ pub enum StmtKind<'a> {
     Expr(Expr<'a>),
     /// `return value`
     Return(Option<Expr<'a>>),
+    /// `while test: body`
+    While(Box<While<'a>>),
     /// `assert test, message`
-    Assert(Expr<'a>),
+    Assert(Expr<'a>, Option<Expr<'a>>),
     /// `import a.b as c`: the dotted name and the name after `as`
     Import(Vec<(Ident<'a>, Option<Ident<'a>>)>),
     /// `from module import a as b`
@@ -286,6 +288,17 @@ pub struct For<'a> {
     pub target: Expr<'a>,
     /// What they run over.
     pub iter: Expr<'a>,
+    /// What is repeated.
+    pub body: Vec<Stmt<'a>>,
+    /// Where an `else` stands, if there is one.
+    pub orelse: Option<Span>,
+}
+
+/// A loop without a range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct While<'a> {
+    /// What is tested before each iteration.
+    pub test: Expr<'a>,
     /// What is repeated.
     pub body: Vec<Stmt<'a>>,
     /// Where an `else` stands, if there is one.

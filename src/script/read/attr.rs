@@ -36,7 +36,7 @@ impl<'a> FuncReader<'a, '_> {
         Symbol::new(key)
     }
 
-    fn attr_value(&mut self, value: Value, span: Span) -> Option<AttrValue> {
+    pub(super) fn attr_value(&mut self, value: Value, span: Span) -> Option<AttrValue> {
         Some(match value {
             Value::Int(v) => match i64::try_from(v) {
                 Ok(v) => AttrValue::Int(v),
@@ -50,6 +50,7 @@ impl<'a> FuncReader<'a, '_> {
             Value::None => AttrValue::None,
             Value::Expr(e) => AttrValue::Expr(e),
             Value::Type(t) => AttrValue::Str(t.to_string().as_str().into()),
+            Value::Target(target) => AttrValue::Target(Box::new(self.attr_value(*target, span)?)),
             Value::Seq(items) => {
                 let items: Vec<Option<AttrValue>> = items.into_iter().map(|v| self.attr_value(v, span)).collect();
                 AttrValue::List(items.into_iter().collect::<Option<_>>()?)

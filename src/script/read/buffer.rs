@@ -6,13 +6,12 @@ use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::ir::buffer::index_type;
 use crate::ir::{Buffer, BufferId, DType, ExprId, MatchBuffer, Symbol};
-use crate::script::Dialect;
 use crate::script::difference::difference;
 use crate::script::python::{self, Call, Expr, ExprKind, Ident};
 use smallvec::SmallVec;
 
 /// The arguments that describe a buffer, in the order of `T.Buffer`.
-const PARAMS: &[&str] = &[
+pub(super) const PARAMS: &[&str] = &[
     "shape",
     "dtype",
     "data",
@@ -79,7 +78,7 @@ impl<'a> FuncReader<'a, '_> {
 
     /// A new buffer of these arguments, without a name. In the type of a parameter, and for `T.match_buffer`, names
     /// in quoted shapes are defined by being used.
-    fn described(&mut self, args: &Args<'_, 'a>, params: &[&str], defines: bool) -> Option<BufferId> {
+    pub(super) fn described(&mut self, args: &Args<'_, 'a>, params: &[&str], defines: bool) -> Option<BufferId> {
         let arg = |name: &str| params.iter().position(|p| *p == name).and_then(|i| args[i]);
         let shape = self.shape(arg("shape")?, defines);
         let dtype = match arg("dtype") {
@@ -90,9 +89,20 @@ impl<'a> FuncReader<'a, '_> {
             Some(e) => self.strides(e),
             None => Some(None),
         };
-        let elem_offset = match arg("elem_offset") {
-            Some(e) if !matches!(e.kind, ExprKind::None) => self.index(e).map(Some),
-            _ => Some(None),
+        let given = |name: &str| arg(name).filter(|e| !matches!(e.kind, ExprKind::None));
+        let elem_offset = match (given("elem_offset"), given("byte_offset")) {
+            (Some(_), Some(e)) => {
+                let message = "a buffer has an `elem_offset` or a `byte_offset`, not both";
+                return self.fail(Diagnostic::error_at("wrong-argument", e.span, message));
+            }
+            (Some(e), None) => self.index(e).map(Some),
+            (None, Some(e)) => self.index(e).zip(dtype).map(|(bytes, dtype)| {
+                let arena = &mut self.func.arena;
+                let bits = arena.mul_const(bytes, 8);
+                let size = arena.int(i64::from(dtype.dtype.bits()) * i64::from(dtype.lanes), arena.dtype(bytes));
+                Some(arena.floor_div(bits, size))
+            }),
+            (None, None) => Some(None),
         };
         let scope = match arg("scope") {
             Some(e) => self.text(e),
@@ -104,7 +114,7 @@ impl<'a> FuncReader<'a, '_> {
             Some(e) => self.integers(e),
             None => Some(Vec::new()),
         };
-        for name in ["data", "byte_offset", "allocated_addr"] {
+        for name in ["data", "allocated_addr"] {
             if let Some(e) = arg(name).filter(|e| !matches!(e.kind, ExprKind::None)) {
                 return self.unsupported(e.span, &format!("the argument `{name}` of a buffer"));
             }
@@ -286,15 +296,6 @@ impl<'a> FuncReader<'a, '_> {
             Some(items) => Some(items),
             None => self.fail(Diagnostic::error_at("wrong-argument", e.span, "expected a list of small numbers")),
         }
-    }
-
-    /// `T.alloc_buffer(shape, dtype, …)`: belongs to the innermost block.
-    pub(super) fn alloc_buffer(&mut self, name: Ident<'a>, call: &Call<'a>) -> Option<Value> {
-        self.file.vote(if name.name == "sblock_alloc_buffer" { Dialect::Current } else { Dialect::Classic });
-        let args = self.args(&format!("T.{}", name.name), call, PARAMS, 1)?;
-        let buffer = self.described(&args, PARAMS, false)?;
-        self.block_frame().allocs.push(buffer);
-        Some(Value::Buffer(buffer))
     }
 
     /// `T.match_buffer(param, shape, …)`: gives a handle parameter its shape, or a region a name.

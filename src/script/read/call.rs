@@ -65,26 +65,40 @@ const STATEMENTS: &[&str] = &[
     "Buffer",
     "LetStmt",
     "alloc_buffer",
+    "alloc_local",
+    "alloc_scalar",
+    "alloc_shared",
+    "allocate",
+    "attr",
     "axis",
     "bind",
     "block",
     "block_attr",
+    "break_loop",
     "buffer_store",
+    "continue_loop",
+    "decl_buffer",
+    "decl_scalar",
     "evaluate",
     "func_attr",
     "grid",
     "handle",
     "init",
     "let",
+    "local_scalar",
     "match_buffer",
     "meta_var",
     "parallel",
     "prim_func",
+    "ptr",
     "reads",
+    "ret",
     "sblock",
     "sblock_alloc_buffer",
     "sblock_attr",
     "serial",
+    "shared_scalar",
+    "target",
     "thread_binding",
     "unroll",
     "vectorized",
@@ -93,25 +107,8 @@ const STATEMENTS: &[&str] = &[
 ];
 
 /// Members of `T` in TVM that have no meaning here.
-const UNSUPPORTED: &[&str] = &[
-    "Assert",
-    "While",
-    "alloc_local",
-    "alloc_shared",
-    "allocate",
-    "allocate_const",
-    "attr",
-    "buffer_decl",
-    "call_intrin",
-    "comm_reducer",
-    "decl_buffer",
-    "ptr",
-    "realize",
-    "reduce",
-    "ret",
-    "target",
-    "While",
-];
+const UNSUPPORTED: &[&str] =
+    &["Assert", "While", "allocate_const", "buffer_decl", "call_intrin", "comm_reducer", "realize", "reduce", "While"];
 
 impl<'a> FuncReader<'a, '_> {
     /// A call.
@@ -121,7 +118,7 @@ impl<'a> FuncReader<'a, '_> {
                 Some(Namespace::Tir) => self.t_call(*attr, call, span),
                 Some(Namespace::Axis) => self.axis(*attr, call, span),
                 Some(ns) => self.unknown_member(ns, *attr),
-                None => self.method(owner, *attr, call),
+                None => self.method(owner, *attr, call, span),
             },
             ExprKind::Name(name) if self.scope.get(name).is_none() => self.builtin(name, call, span),
             _ => {
@@ -272,12 +269,7 @@ impl<'a> FuncReader<'a, '_> {
     fn dtype_call(&mut self, ty: Ty, full: &str, call: &Call<'a>) -> Option<Value> {
         let dtype = ty.dtype;
         if dtype == DType::Handle {
-            // `T.handle("float32")` as the type of a parameter.
-            let args = self.args(full, call, &["dtype", "storage_scope"], 0)?;
-            if let Some(e) = args[0] {
-                self.dtype(e)?;
-            }
-            return Some(Value::Fresh(ty));
+            return self.handle_call(full, call);
         }
         let args = self.args(full, call, &["expr", "is_size_var"], 0)?;
         let Some(e) = args[0] else { return Some(Value::Fresh(ty)) };
@@ -635,13 +627,17 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// `x.astype("float32")` and other methods of values.
-    fn method(&mut self, owner: &Expr<'a>, attr: Ident<'a>, call: &Call<'a>) -> Option<Value> {
+    fn method(&mut self, owner: &Expr<'a>, attr: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let value = self.eval(owner)?;
         match (&value, attr.name) {
             (Value::Expr(e), "astype") => {
                 let args = self.args("astype", call, &["dtype"], 1)?;
                 let (ty, e) = (self.ty(args[0]?)?, *e);
                 self.cast_to(ty, e, args[0]?.span)
+            }
+            (Value::Buffer(b), "view") => self.view_of(*b, call, span),
+            (Value::Buffer(b), "scope") if call.args.is_empty() => {
+                Some(Value::Str(self.func.arena.buffer(*b).scope.as_str().into()))
             }
             (Value::Buffer(b), "vload") => {
                 let args = self.args("vload", call, &["begin", "dtype"], 1)?;

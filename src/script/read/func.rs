@@ -33,6 +33,14 @@ pub(super) struct FuncReader<'a, 'r> {
     pub(super) quoted: Vec<(&'a str, VarId)>,
     /// The types of the scalar parameters, for quoted shapes in front of them.
     pub(super) scalars: Vec<(&'a str, DType)>,
+    /// Statements that the expressions read so far make: allocations and declarations of buffers.
+    pub(super) pending: Vec<StmtId>,
+    /// Values named by assignments that might as well make a variable: the text does not tell its dialect.
+    pub(super) ambiguous: Vec<VarId>,
+    /// The buffers of what `T.allocate` gave, once one has named it.
+    pub(super) memories: Vec<Option<BufferId>>,
+    /// Its buffers without a name, with their statements.
+    pub(super) allocations: Vec<(BufferId, StmtId)>,
     /// Blocks that declare no reads, or no writes: which of the two are to be found.
     pub(super) undeclared: Vec<(BlockId, bool, bool)>,
 }
@@ -97,6 +105,10 @@ impl<'a, 'r> FuncReader<'a, 'r> {
             too_deep: false,
             quoted: Vec::new(),
             scalars: Vec::new(),
+            pending: Vec::new(),
+            ambiguous: Vec::new(),
+            memories: Vec::new(),
+            allocations: Vec::new(),
             undeclared: Vec::new(),
         }
     }
@@ -124,9 +136,10 @@ impl<'a, 'r> FuncReader<'a, 'r> {
     /// What a name stands for; complains where it stands for nothing.
     pub(super) fn lookup(&mut self, name: &'a str, span: Span) -> Option<Value> {
         if let Some(value) = self.scope.get(name) {
-            return match value {
+            return match *value {
                 Value::Poison => None,
-                value => Some(value.clone()),
+                Value::Scalar(b) => Some(Value::Expr(self.scalar_value(b))),
+                ref value => Some(value.clone()),
             };
         }
         if let Some(value) = self.file.globals.get(name) {
@@ -173,7 +186,11 @@ impl<'a, 'r> FuncReader<'a, 'r> {
                     self.func.arena.rename_var(v, name);
                 }
             }
-            Value::Buffer(b) if self.func.arena.buffer(*b).name == "" => {
+            Value::Memory(memory) => {
+                let (b, _) = self.allocations[*memory];
+                self.func.arena.update_buffer(b, |b| b.name = name.into());
+            }
+            Value::Buffer(b) | Value::Scalar(b) if self.func.arena.buffer(*b).name == "" => {
                 self.func.arena.update_buffer(*b, |b| b.name = name.into());
                 self.spans.add_buffer(*b, span);
             }
@@ -238,10 +255,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
                 _ => false,
             };
             if !is_none {
-                self.error(
-                    Diagnostic::error_at("unsupported", returns.span, "functions with a result are not supported")
-                        .help("write the result into a buffer parameter"),
-                );
+                self.func.returns = self.dtype(returns);
             }
         }
     }
@@ -278,6 +292,13 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         }
         let ty = match self.eval(annotation)? {
             Value::Type(ty) | Value::Fresh(ty) => ty,
+            Value::FreshPointer(pointee) => {
+                let var = self.func.arena.new_var(name.name, DType::Handle);
+                self.func.arena.set_pointee(var, Some(pointee));
+                self.func.params.push(Param { var, buffer: None });
+                self.spans.params.push(param.span);
+                return Some(Value::Expr(self.func.arena.var_expr(var)));
+            }
             Value::Str(name) => self.type_named(&name, annotation.span)?,
             other => {
                 let message = format!("expected a type, found {}", other.describe());

@@ -11,9 +11,12 @@ mod bind;
 mod block;
 mod buffer;
 mod call;
+mod control;
+mod dialect;
 mod expr;
 mod func;
 mod loops;
+mod memory;
 mod operator;
 mod refused;
 mod scope;
@@ -40,6 +43,8 @@ struct Reader<'a> {
     opaque: BTreeSet<&'a str>,
     /// The spelling, once a word has told it.
     dialect: Option<Dialect>,
+    /// What words mean that both dialects have; `None` where the text does not say.
+    meaning: Option<Dialect>,
     /// The names that `--bind` may give values.
     symbols: BTreeSet<String>,
 }
@@ -55,6 +60,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         globals: BTreeMap::new(),
         opaque: BTreeSet::new(),
         dialect: None,
+        meaning: dialect::Words::of(&body).dialect(),
         symbols: BTreeSet::new(),
     };
     // Texts that are printed carry their imports in comments, so the usual names are there from the start.
@@ -411,6 +417,13 @@ fn is_portable(value: &Value) -> bool {
         Value::TypeVar | Value::Namespace(_) => true,
         Value::Seq(items) => items.iter().all(is_portable),
         Value::Dict(items) => items.iter().all(|(_, v)| is_portable(v)),
-        Value::Expr(_) | Value::Buffer(_) | Value::Fresh(_) | Value::Poison => false,
+        Value::Target(target) => is_portable(target),
+        Value::Expr(_)
+        | Value::Buffer(_)
+        | Value::Scalar(_)
+        | Value::Memory(_)
+        | Value::Fresh(_)
+        | Value::FreshPointer(_)
+        | Value::Poison => false,
     }
 }

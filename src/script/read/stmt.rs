@@ -1,5 +1,7 @@
 //! Statements.
 
+use super::bind::Bound;
+use super::control::Attribute;
 use super::func::{FuncReader, MAX_DEPTH};
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span};
@@ -10,7 +12,10 @@ impl<'a> FuncReader<'a, '_> {
     /// The statements of a body; one at least, so that every list of the IR does something or says that it does not.
     pub(super) fn body(&mut self, stmts: &[PyStmt<'a>]) -> Body {
         let mut out = Body::new();
+        // What the head of the statement around makes stands in front of it.
+        let outside = std::mem::take(&mut self.pending);
         self.stmts(stmts, &mut out);
+        self.pending = outside;
         // Statements that do nothing vanish where there are others, as in TVM's sequences.
         if out.len() > 1 {
             out.retain(|s| !self.is_no_op(*s));
@@ -30,14 +35,21 @@ impl<'a> FuncReader<'a, '_> {
     fn stmts(&mut self, stmts: &[PyStmt<'a>], out: &mut Body) {
         for (i, stmt) in stmts.iter().enumerate() {
             let mark = self.spans.mark();
-            match self.let_binding(stmt) {
-                None => {
-                    if let Some(body) = self.stmt(stmt, mark) {
-                        out.extend(body);
-                    }
+            if let Some(attributes) = self.attributes_behind(stmt) {
+                if let Some(attributes) = attributes
+                    && self.enter(stmt.span)
+                {
+                    let body = self.body(&stmts[i + 1..]);
+                    self.leave();
+                    out.extend(self.attributed(attributes, body, mark));
                 }
-                Some(None) => {}
-                Some(Some((var, value, name))) => {
+                return;
+            }
+            let bound = self.binding(stmt, mark).unwrap_or_else(|| Bound::Done(self.stmt(stmt, mark)));
+            out.extend(self.pending.drain(..));
+            match bound {
+                Bound::Done(body) => out.extend(body.into_iter().flatten()),
+                Bound::Let(var, value, name) => {
                     if !self.enter(stmt.span) {
                         return;
                     }
@@ -48,6 +60,14 @@ impl<'a> FuncReader<'a, '_> {
                 }
             }
         }
+    }
+
+    /// If the statement gives attributes to all behind it: those.
+    fn attributes_behind(&mut self, stmt: &PyStmt<'a>) -> Option<Option<Vec<Attribute>>> {
+        let StmtKind::Expr(Expr { kind: ExprKind::Call(call), span }) = &stmt.kind else { return None };
+        let ExprKind::Attribute(owner, name) = &call.callee.kind else { return None };
+        let is_attr = name.name == "attr" && self.namespace(owner) == Some(Namespace::Tir);
+        is_attr.then(|| self.attributes(call, *span))
     }
 
     /// Goes one level down in the tree of statements; complains once if it gets too deep.
@@ -83,49 +103,25 @@ impl<'a> FuncReader<'a, '_> {
                             this.eval(value).map(|v| (v, value.span))
                         })
                     }
-                    _ => {
-                        let value = self.eval(value);
-                        self.bind(target, value);
-                        Some(Body::new())
-                    }
+                    _ => unreachable!("names are bound in `binding`"),
                 }
             }
             StmtKind::AugAssign(target, op, value) => self.aug_assign(target, *op, value, stmt.span, mark),
-            StmtKind::AnnAssign(target, annotation, value) => {
-                // What is no `let` here has a value that is defined by its call, such as a buffer.
-                match value {
-                    Some(value) => {
-                        let value = self.eval(value);
-                        self.bind(target, value);
-                        Some(Body::new())
-                    }
-                    None => {
-                        let d = Diagnostic::error_at(
-                            "unsupported",
-                            annotation.span,
-                            "a variable without a value is not supported",
-                        );
-                        self.bind(target, None);
-                        self.fail(d.help("allocate a buffer of shape `(1,)` for what changes"))
-                    }
-                }
-            }
+            StmtKind::AnnAssign(..) => unreachable!("read in `binding`"),
             StmtKind::For(f) => self.for_(f, stmt.span, mark),
             StmtKind::If(branches) => self.if_(branches, stmt.span, mark),
             StmtKind::With(items, body) => self.with(items, body, stmt.span),
             StmtKind::Return(None) => Some(Body::new()),
-            StmtKind::Return(Some(_)) => {
-                let d = Diagnostic::error_at("unsupported", stmt.span, "functions with a result are not supported");
-                self.fail(d.help("write the result into a buffer parameter"))
-            }
-            StmtKind::Assert(_) => self.unsupported(stmt.span, "`assert`"),
+            StmtKind::Return(Some(value)) => self.return_(value, stmt.span, mark),
+            StmtKind::Assert(test, message) => self.assert(test, message.as_ref(), stmt.span, mark),
+            StmtKind::While(w) => self.while_(w, stmt.span, mark),
             StmtKind::Function(f) => self.unsupported(f.name.span, "a function inside a function"),
             StmtKind::Class(c) => self.unsupported(c.name.span, "a class inside a function"),
             StmtKind::Import(_) | StmtKind::ImportFrom(..) => {
                 self.unsupported(stmt.span, "an import inside a function")
             }
-            StmtKind::Break => self.unsupported(stmt.span, "`break`"),
-            StmtKind::Continue => self.unsupported(stmt.span, "`continue`"),
+            StmtKind::Break => Some(self.one(Stmt::Break, stmt.span, stmt.span, mark)),
+            StmtKind::Continue => Some(self.one(Stmt::Continue, stmt.span, stmt.span, mark)),
             StmtKind::Other(what) => self.unsupported(self.first_line(stmt.span), what),
         }
     }
@@ -137,7 +133,19 @@ impl<'a> FuncReader<'a, '_> {
         let done = |unit: Option<()>| Some(unit.map(|()| Value::None));
         match name.name {
             "match_buffer" => Some(self.match_buffer(call)),
-            "alloc_buffer" | "sblock_alloc_buffer" => Some(self.alloc_buffer(name, call)),
+            "alloc_buffer" | "sblock_alloc_buffer" | "alloc_local" | "alloc_shared" => {
+                Some(self.alloc_buffer(name, call, span))
+            }
+            "decl_buffer" => Some(self.decl_buffer(name, call, span)),
+            "Buffer" if call.keywords.iter().any(|k| k.0.is_some_and(|k| k.name == "data")) => {
+                Some(self.decl_buffer(name, call, span))
+            }
+            "allocate" => Some(self.allocate(call, span)),
+            "local_scalar" | "shared_scalar" | "alloc_scalar" | "decl_scalar" => {
+                Some(self.scalar_call(name, call, span))
+            }
+            "ptr" => Some(self.handle_call("T.ptr", call)),
+            "target" => Some(self.target(call)),
             "var" => Some(self.var(call)),
             "meta_var" => Some(self.args("T.meta_var", call, &["value"], 1).and_then(|args| self.eval(args[0]?))),
             "func_attr" => done(self.func_attr(call)),
@@ -146,6 +154,10 @@ impl<'a> FuncReader<'a, '_> {
             "block_attr" | "sblock_attr" => done(self.block_attr(name, call, span)),
             "grid" | "serial" | "parallel" | "vectorized" | "unroll" | "thread_binding" => {
                 let message = format!("`T.{}` stands only in a `for`", name.name);
+                Some(self.fail(Diagnostic::error_at("misplaced", span, message)))
+            }
+            "break_loop" | "continue_loop" | "attr" | "ret" => {
+                let message = format!("`T.{}` is a statement", name.name);
                 Some(self.fail(Diagnostic::error_at("misplaced", span, message)))
             }
             "block" | "sblock" | "init" | "LetStmt" => {
@@ -162,6 +174,21 @@ impl<'a> FuncReader<'a, '_> {
             }
             "prim_func" => Some(self.fail(Diagnostic::error_at("misplaced", span, "`T.prim_func` is a decorator"))),
             _ => None,
+        }
+    }
+
+    /// `T.target("llvm")` or `T.target({…})`
+    fn target(&mut self, call: &Call<'a>) -> Option<Value> {
+        let args = self.args("T.target", call, &["target_config", "host"], 1)?;
+        let target = self.eval(args[0]?)?;
+        let Some(host) = args[1] else { return Some(Value::Target(Box::new(target))) };
+        let host = self.eval(host)?;
+        match target {
+            Value::Dict(mut items) => {
+                items.push(("host".into(), host));
+                Some(Value::Target(Box::new(Value::Dict(items))))
+            }
+            _ => self.unsupported(call.args_span, "a host of a target that is no dictionary"),
         }
     }
 
@@ -194,6 +221,12 @@ impl<'a> FuncReader<'a, '_> {
                     return Some(self.evaluate(value, e.span, mark));
                 }
                 "buffer_store" => return self.buffer_store(call, e.span, mark),
+                "break_loop" => return Some(self.one(Stmt::Break, e.span, e.span, mark)),
+                "continue_loop" => return Some(self.one(Stmt::Continue, e.span, e.span, mark)),
+                "ret" => {
+                    let args = self.args("T.ret", call, &["value"], 1)?;
+                    return self.return_(args[0]?, e.span, mark);
+                }
                 _ => {}
             }
         }
@@ -257,7 +290,13 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// A value in the type of a buffer's elements. TVM converts silently; where that loses something we warn.
-    fn stored(&mut self, b: crate::ir::BufferId, indices: &[ExprId], value: Value, at: Span) -> Option<ExprId> {
+    pub(super) fn stored(
+        &mut self,
+        b: crate::ir::BufferId,
+        indices: &[ExprId],
+        value: Value,
+        at: Span,
+    ) -> Option<ExprId> {
         let expected = self.func.arena.accessed(b, indices);
         let dtype = expected.dtype;
         let e = match value {
@@ -300,9 +339,7 @@ impl<'a> FuncReader<'a, '_> {
         mark: usize,
     ) -> Option<Body> {
         let ExprKind::Subscript(buffer, index) = &target.kind else {
-            self.eval(target)?;
-            let d = Diagnostic::error_at("unsupported", target.span, "variables can't be changed");
-            return self.fail(d.help("allocate a buffer of shape `(1,)` for what changes"));
+            unreachable!("updates of names are read in `binding`")
         };
         self.store(buffer, index, target.span, span, mark, |this| {
             let (old, new) = (this.eval(target), this.eval(value));
@@ -349,7 +386,7 @@ impl<'a> FuncReader<'a, '_> {
                 rest => self.if_(rest, span, mark),
             };
         }
-        let condition = value.and_then(|v| self.condition(v, test.span));
+        let condition = value.and_then(|v| self.test(v, test.span));
         if !self.enter(span) {
             return None;
         }
@@ -369,7 +406,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// A body with a scope of its own.
-    fn framed(&mut self, body: &[PyStmt<'a>]) -> Body {
+    pub(super) fn framed(&mut self, body: &[PyStmt<'a>]) -> Body {
         self.scope.push_frame();
         let body = self.body(body);
         self.scope.pop_frame();
@@ -405,8 +442,10 @@ impl<'a> FuncReader<'a, '_> {
         match name.name {
             "block" | "sblock" => self.block(name, call, body, span, context.span),
             "init" => self.init(call, body, span),
+            "attr" => self.with_attr(call, body, span),
+            "allocate" => self.with_allocate(call, target.as_ref(), body, span),
             "LetStmt" | "let" | "Let" => self.with_let(name, call, target.as_ref(), body, span),
-            _ => match crate::diagnostic::nearest(name.name, ["block", "sblock", "init", "LetStmt"]) {
+            _ => match crate::diagnostic::nearest(name.name, ["block", "sblock", "init", "LetStmt", "attr"]) {
                 Some(near) => self.fail(
                     Diagnostic::error_at("unknown-function", name.span, format!("unknown context `T.{}`", name.name))
                         .help(format!("did you mean `T.{near}`?")),

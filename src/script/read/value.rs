@@ -1,6 +1,6 @@
 //! What an expression of the text evaluates to: a Python value, or a piece of the program.
 
-use crate::ir::{BufferId, ExprId, Ty};
+use crate::ir::{BufferId, ExprId, Pointee, Ty};
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -25,6 +25,14 @@ pub(super) enum Value {
     Buffer(BufferId),
     /// `T.int32()`: a variable that gets its name where it is assigned.
     Fresh(Ty),
+    /// `T.handle("float32")`: a typed handle, likewise.
+    FreshPointer(Pointee),
+    /// A scalar variable: a buffer with one element, which is read by its name.
+    Scalar(BufferId),
+    /// What `T.allocate` gives, by number.
+    Memory(usize),
+    /// `T.target(…)`
+    Target(Box<Value>),
     /// `T.float32`: a data type.
     Type(Ty),
     /// `TypeVar("n")` at module level: a symbolic extent of type `int64`, one for each function that mentions it.
@@ -48,7 +56,10 @@ impl Value {
             Value::Dict(_) => "a dictionary",
             Value::Expr(_) => "an expression",
             Value::Buffer(_) => "a buffer",
-            Value::Fresh(_) => "a new variable",
+            Value::Fresh(_) | Value::FreshPointer(_) => "a new variable",
+            Value::Scalar(_) => "a variable",
+            Value::Memory(_) => "memory",
+            Value::Target(_) => "a target",
             Value::Type(_) => "a data type",
             Value::TypeVar => "a symbol",
             Value::Namespace(_) => "a module",

@@ -199,7 +199,15 @@ impl Walk<'_> {
                 self.path.push(Around::Value(*var, *value));
                 self.all(body);
             }
-            Stmt::Evaluate(_) => {}
+            Stmt::Attr(a) => self.all(&a.body),
+            Stmt::While { body, .. } => self.all(body),
+            Stmt::Evaluate(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => {}
         }
         self.path.truncate(before);
     }

@@ -53,7 +53,7 @@ impl Ops {
                 self.slow_cycles += call(f);
             }
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::Cast(_) | Expr::Let(..) => {}
-            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) => {}
+            Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) | Expr::Builtin(..) | Expr::BufferData(_) => {}
         }
         arena.for_each_child(e, |c| self.add(func, c));
     }

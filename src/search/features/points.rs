@@ -82,6 +82,7 @@ impl Points {
             | Expr::Compare(..)
             | Expr::Not(_)
             | Expr::Load(..)
+            | Expr::BufferData(_)
             | Expr::Call(..)
             | Expr::Let(..)
             | Expr::Shuffle(..)

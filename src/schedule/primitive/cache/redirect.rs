@@ -44,7 +44,19 @@ impl Redirect {
                     *r = self.region(arena, r);
                 }
             }
-            Stmt::Store { .. } | Stmt::Loop(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => {}
+            Stmt::Store { .. }
+            | Stmt::Loop(_)
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::While { .. }
+            | Stmt::Attr(_)
+            | Stmt::Alloc { .. }
+            | Stmt::Declare { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Assert(_) => {}
         }
     }
 

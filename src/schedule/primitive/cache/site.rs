@@ -135,12 +135,21 @@ pub(in super::super) fn touches(func: &Func, below: StmtId, buffer: BufferId) ->
 /// The expressions that a statement evaluates itself.
 fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(crate::ir::ExprId)) {
     match func.get(s) {
+        // Annotations and stated regions are not evaluated.
         Stmt::Loop(l) => [l.min, l.extent].into_iter().for_each(f),
         Stmt::Block(b) => b.iters.iter().map(|i| i.value).chain([b.predicate]).for_each(f),
-        Stmt::Store { indices, value, .. } => func.arena.list(*indices).iter().copied().chain([*value]).for_each(f),
-        Stmt::If { condition, .. } => f(*condition),
-        Stmt::Let { value, .. } => f(*value),
-        Stmt::Evaluate(value) => f(*value),
+        Stmt::Store { .. }
+        | Stmt::If { .. }
+        | Stmt::Let { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::While { .. }
+        | Stmt::Attr(_)
+        | Stmt::Alloc { .. }
+        | Stmt::Declare { .. }
+        | Stmt::Break
+        | Stmt::Continue
+        | Stmt::Return(_)
+        | Stmt::Assert(_) => visit::for_each_own_expr(func, s, f),
     }
 }
 
