@@ -73,9 +73,9 @@ impl Buffer {
     }
 }
 
-/// The type of the offset of a buffer that states none.
+/// The type of the offset of a buffer that states none: that of the first extent, `int64` without dimensions.
 pub fn index_type(arena: &Arena, shape: ExprList) -> DType {
-    arena.list(shape).first().map_or(DType::Int32, |&e| arena.dtype(e))
+    arena.list(shape).first().map_or(DType::Int64, |&e| arena.dtype(e))
 }
 
 /// A box of a buffer's elements: for each dimension a start and an extent.

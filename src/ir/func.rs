@@ -43,6 +43,11 @@ pub struct Func {
     pub returns: Option<DType>,
     /// Was the function marked `private`?
     pub private: bool,
+    /// Is it marked `s_tir`, as functions are that schedules transform? TVM gives only those a root block and finds out what their
+    /// blocks access. The classic dialect has no others.
+    pub s_tir: bool,
+    /// Did the text write the root block? Around statements without blocks TVM makes none, so there it is told apart.
+    pub explicit_root: bool,
 }
 
 impl Deref for Func {
@@ -75,6 +80,8 @@ impl Func {
             root,
             returns: None,
             private: false,
+            s_tir: true,
+            explicit_root: false,
         }
     }
 

@@ -83,14 +83,18 @@ impl Arena {
 
     fn folding(&self, op: BinOp, a: ExprId, b: ExprId) -> Option<Folding> {
         let dtype = self.dtype(a);
-        if self.lanes(a) > 1 {
+        // Remainders are folded in the types of indices only.
+        let stays = !dtype.is_index() && (op == BinOp::Mod || op == BinOp::FloorMod && !dtype.is_uint());
+        if stays || self.lanes(a) > 1 {
             return None;
         }
         if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
             return fold_ints(op, x, y, dtype).map(Folding::Int);
         }
-        if let (Some(x), Some(y)) = (self.as_float(a), self.as_float(b)) {
-            return fold_floats(op, x, y, dtype).map(Folding::Float);
+        if let (Some(x), Some(y)) = (self.as_float(a), self.as_float(b))
+            && let Some(v) = fold_floats(op, x, y, dtype)
+        {
+            return Some(Folding::Float(v));
         }
         let is = |e: ExprId, value: i64| match self.as_const(e) {
             Some(Const::Int(v)) => v == value,

@@ -18,7 +18,7 @@ impl Printer<'_> {
         if func.private {
             arguments.push("private=True");
         }
-        if self.dialect == Dialect::Current {
+        if self.dialect == Dialect::Current && func.s_tir {
             arguments.push("s_tir=True");
         }
         self.line();

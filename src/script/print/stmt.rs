@@ -38,7 +38,7 @@ impl Printer<'_> {
                 self.buffer_statement(b, self.word("alloc_buffer", "sblock_alloc_buffer"), |_| {});
             }
             self.body(&block.body);
-        } else if bare && !has_blocks {
+        } else if bare && !has_blocks && !func.explicit_root {
             self.body(&block.body);
         } else {
             self.stmt(root.stmt());

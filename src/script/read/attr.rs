@@ -24,9 +24,9 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A key in the current spelling.
+    /// A key in the current spelling. In a text of the current dialect every key stays as it is, as in TVM.
     fn key(&mut self, key: &str) -> Symbol {
-        if let Some(rest) = key.strip_prefix("tir.") {
+        if let Some(rest) = key.strip_prefix("tir.").filter(|_| self.file.meaning != Some(Dialect::Current)) {
             self.file.vote(Dialect::Classic);
             return Symbol::new(&format!("tirx.{rest}"));
         }

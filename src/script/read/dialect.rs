@@ -35,10 +35,16 @@ const CURRENT: &[&str] = &[
 ];
 
 impl Words {
-    /// Looks through a whole text.
-    pub(super) fn of(body: &[Stmt<'_>]) -> Words {
+    /// Looks through a whole text and what was read from it. Where no word says anything, imports in comments do: those that
+    /// printed programs carry.
+    pub(super) fn of(text: &str, body: &[Stmt<'_>]) -> Words {
         let mut words = Words::default();
         words.stmts(body);
+        if words == Words::default() {
+            let imports =
+                |module: &str| text.lines().any(|l| l.starts_with(&format!("# from tvm.script import {module} ")));
+            words = Words { classic: imports("tir"), current: imports("tirx") };
+        }
         words
     }
 

@@ -8,6 +8,7 @@ use crate::ir::{
     AttrValue, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, DType, ExprId, Func, LoopKind, MatchBuffer,
     Param, Stmt, StmtId, Symbol, Ty, VarId,
 };
+use crate::script::Dialect;
 use crate::script::complete;
 use crate::script::python::{Expr, ExprKind, Function};
 use crate::script::spans::{Spans, StmtSpan};
@@ -81,6 +82,7 @@ pub(super) fn function<'a>(file: &mut Reader<'a>, f: &Function<'a>, kind: PrimFu
     let before = file.diagnostics.len();
     let mut reader = FuncReader::new(file, f.name.name);
     reader.func.private = kind.private;
+    reader.func.s_tir = kind.s_tir || reader.file.meaning == Some(Dialect::Classic);
     reader.spans.name = f.name.span;
     reader.signature(f);
     let body = reader.body(&f.body);
@@ -338,7 +340,10 @@ impl<'a, 'r> FuncReader<'a, 'r> {
             _ => None,
         };
         match explicit {
-            Some(b) => self.func.root = b,
+            Some(b) => {
+                self.func.root = b;
+                self.func.explicit_root = true;
+            }
             None => {
                 let id = self.func.root;
                 self.func.block_mut(id).allocs = root.allocs;
@@ -348,6 +353,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         // Inner blocks were left before outer ones, so that what an outer one needs of them is there. A root declares
         // nothing unless the text does.
         let root = self.func.root;
+        self.func.s_tir |= self.func.explicit_root || self.func.blocks().len() > 1;
         for (b, reads, writes) in self.undeclared {
             if b == root {
                 continue;

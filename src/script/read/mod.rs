@@ -60,7 +60,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         globals: BTreeMap::new(),
         opaque: BTreeSet::new(),
         dialect: None,
-        meaning: dialect::Words::of(&body).dialect(),
+        meaning: dialect::Words::of(text, &body).dialect(),
         symbols: BTreeSet::new(),
     };
     // Texts that are printed carry their imports in comments, so the usual names are there from the start.
@@ -107,6 +107,7 @@ struct Found<'a> {
 #[derive(Default, Clone, Copy)]
 struct PrimFunc {
     private: bool,
+    s_tir: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -339,7 +340,10 @@ impl<'a> Reader<'a> {
                         let Some(key) = key else { continue };
                         match (key.name, &value.kind) {
                             ("private", ExprKind::Bool(b)) => kind.private = *b,
-                            ("s_tir", ExprKind::Bool(_)) => self.vote(Dialect::Current),
+                            ("s_tir", ExprKind::Bool(b)) => {
+                                self.vote(Dialect::Current);
+                                kind.s_tir = *b;
+                            }
                             ("private" | "s_tir", _) => self.error(Diagnostic::error_at(
                                 "wrong-argument",
                                 value.span,
