@@ -63,6 +63,7 @@ impl Bound {
             | DType::BFloat16
             | DType::Float32
             | DType::Float64
+            | DType::Float8(_)
             | DType::Handle
             | DType::Str => Bound::ANY,
         }

@@ -1,5 +1,6 @@
 //! Element types.
 
+use super::float8::Float8;
 use std::fmt;
 use std::str::FromStr;
 
@@ -20,6 +21,8 @@ pub enum DType {
     UInt32,
     UInt64,
     Bool,
+    /// A float of 8 bits.
+    Float8(Float8),
     /// An untyped address: the type of a function parameter that `T.match_buffer` gives a shape to.
     Handle,
     /// Text, as in the arguments of some intrinsics.
@@ -27,7 +30,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// All element types, in the order of declaration.
+    /// The element types that kernels hold, in the order of declaration; the floats of 8 bits besides are bytes to them.
     pub const ELEMENTS: [DType; 13] = [
         DType::Float16,
         DType::BFloat16,
@@ -60,6 +63,7 @@ impl DType {
             DType::UInt32 => "uint32",
             DType::UInt64 => "uint64",
             DType::Bool => "bool",
+            DType::Float8(t) => t.name(),
             DType::Handle => "handle",
             DType::Str => "str",
         }
@@ -73,7 +77,7 @@ impl DType {
     /// Size of an element in memory, in bytes.
     pub fn bytes(self) -> usize {
         match self {
-            DType::Int8 | DType::UInt8 | DType::Bool => 1,
+            DType::Int8 | DType::UInt8 | DType::Bool | DType::Float8(_) => 1,
             DType::Float16 | DType::BFloat16 | DType::Int16 | DType::UInt16 => 2,
             DType::Float32 | DType::Int32 | DType::UInt32 => 4,
             DType::Float64 | DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => 8,
@@ -82,7 +86,7 @@ impl DType {
 
     /// Is this a floating-point type?
     pub fn is_float(self) -> bool {
-        matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64)
+        matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_))
     }
 
     /// Is this a signed integer type?
@@ -117,7 +121,7 @@ impl DType {
             DType::UInt32 => value as u32 as i64,
             DType::Bool => (value != 0) as i64,
             DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => value,
-            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => value,
+            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_) => value,
         }
     }
 
@@ -127,6 +131,7 @@ impl DType {
             DType::Float16 => half::f16::from_f64(value).to_f64(),
             DType::BFloat16 => half::bf16::from_f64(value).to_f64(),
             DType::Float32 => value as f32 as f64,
+            DType::Float8(t) => t.decode(t.encode(value)),
             _ => value,
         }
     }
@@ -137,6 +142,8 @@ impl DType {
             DType::Float16 => Err(-65504.0),
             DType::BFloat16 => Err(half::bf16::MIN.to_f64()),
             DType::Float32 => Err(f32::MIN as f64),
+            DType::Float8(Float8::E8M0FNU) => Err(Float8::E8M0FNU.decode(0)),
+            DType::Float8(t) => Err(-t.decode(t.largest())),
             DType::Float64 => Err(f64::MIN),
             DType::Int8 => Ok(i8::MIN as i64),
             DType::Int16 => Ok(i16::MIN as i64),
@@ -153,6 +160,7 @@ impl DType {
             DType::Float16 => Err(65504.0),
             DType::BFloat16 => Err(half::bf16::MAX.to_f64()),
             DType::Float32 => Err(f32::MAX as f64),
+            DType::Float8(t) => Err(t.decode(t.largest())),
             DType::Float64 => Err(f64::MAX),
             DType::Int8 => Ok(i8::MAX as i64),
             DType::Int16 => Ok(i16::MAX as i64),
@@ -178,11 +186,13 @@ impl fmt::Display for DType {
 pub struct Ty {
     /// The type of each lane.
     pub dtype: DType,
-    /// 1 for scalars, else the vector's length.
+    /// 1 for scalars, else the vector's length; 0 for [`Ty::VOID`].
     pub lanes: u16,
 }
 
 impl Ty {
+    /// The type of a call that gives nothing: as in TVM, an address without lanes.
+    pub const VOID: Ty = Ty { dtype: DType::Handle, lanes: 0 };
     /// The type of the loop IR's indices and loop variables.
     pub const INDEX: Ty = Ty::scalar(DType::Int64);
     /// The type of scalar conditions.
@@ -227,7 +237,11 @@ impl From<DType> for Ty {
 
 impl fmt::Display for Ty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.lanes == 1 { write!(f, "{}", self.dtype) } else { write!(f, "{}x{}", self.dtype, self.lanes) }
+        match self.lanes {
+            0 => f.write_str("void"),
+            1 => write!(f, "{}", self.dtype),
+            n => write!(f, "{}x{n}", self.dtype),
+        }
     }
 }
 
@@ -239,11 +253,14 @@ impl FromStr for Ty {
         if let Ok(dtype) = text.parse() {
             return Ok(Ty::scalar(dtype));
         }
+        if text == "void" {
+            return Ok(Ty::VOID);
+        }
         let unknown = || UnknownDType(text.into());
         let (scalar, lanes) = text.rsplit_once('x').ok_or_else(unknown)?;
         let digits = !lanes.starts_with('0') && lanes.bytes().all(|b| b.is_ascii_digit());
         match (scalar.parse::<DType>(), lanes.parse::<u16>()) {
-            (Ok(dtype), Ok(lanes)) if digits && dtype != DType::Handle => Ok(Ty::vector(dtype, lanes)),
+            (Ok(dtype), Ok(lanes)) if digits && lanes > 0 && dtype != DType::Handle => Ok(Ty::vector(dtype, lanes)),
             _ => Err(unknown()),
         }
     }
@@ -261,6 +278,7 @@ impl FromStr for DType {
         DType::ELEMENTS
             .into_iter()
             .chain([DType::Handle])
+            .chain(Float8::ALL.map(DType::Float8))
             .find(|t| t.name() == text)
             .ok_or_else(|| UnknownDType(text.into()))
     }
@@ -274,6 +292,19 @@ mod tests {
     fn names_read_back() {
         for t in DType::ELEMENTS {
             assert_eq!(t.name().parse(), Ok(t));
+        }
+        for (text, ty) in [
+            ("float32x4", Ty::vector(DType::Float32, 4)),
+            ("bfloat16x8", Ty::vector(DType::BFloat16, 8)),
+            ("int8", DType::Int8.into()),
+            ("void", Ty::VOID),
+            ("float8_e4m3fnx4", Ty::vector(DType::Float8(Float8::E4M3FN), 4)),
+        ] {
+            assert_eq!(text.parse::<Ty>(), Ok(ty));
+            assert_eq!(ty.to_string(), text);
+        }
+        for text in ["float32x0", "float32x", "float32x04", "handlex2", "int32xvscalex4"] {
+            assert_eq!(text.parse::<Ty>(), Err(UnknownDType(text.into())));
         }
         assert_eq!("float31".parse::<DType>(), Err(UnknownDType("float31".into())));
     }

@@ -159,6 +159,8 @@ pub struct Arena {
     hasher: FxBuild,
     /// Was there ever a vector or a builtin?
     beyond_scalars: bool,
+    /// Was there ever an expression of a float of 8 bits?
+    float8: bool,
 }
 
 /// Variables, by their numbers modulo 64: a set that may hold more than was put in.
@@ -323,6 +325,11 @@ impl Arena {
         !self.beyond_scalars
     }
 
+    /// Is there a float of 8 bits? What was made and is no longer used counts too.
+    pub fn has_float8(&self) -> bool {
+        self.float8
+    }
+
     /// Is the value any value: `T.undef()`, perhaps converted or broadcast?
     pub fn is_undefined(&self, e: ExprId) -> bool {
         match self.expr(e) {
@@ -468,6 +475,7 @@ impl Arena {
             vars.add(v);
         }
         self.for_each_operand(expr, |c| vars.0 |= self.vars_inside[c.index()].0);
+        self.float8 |= matches!(key.1.dtype, DType::Float8(_));
         self.beyond_scalars |= key.1.lanes > 1 || matches!(expr, Expr::Builtin(..) | Expr::Shuffle(..));
         self.nodes.push(key);
         self.vars_inside.push(vars);

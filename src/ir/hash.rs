@@ -15,6 +15,7 @@ use super::buffer::{BufferId, BufferRegion};
 use super::dtype::{DType, Ty};
 use super::equal::{alignment, float_bits, key_parts, offset};
 use super::expr::{Expr, ExprId, ExprList, VarId};
+use super::float8::Float8;
 use super::func::Func;
 use super::op::{BinOp, CmpOp};
 use super::stmt::{Block, Body, IterKind, LoopKind, Stmt, StmtId};
@@ -540,6 +541,16 @@ fn dtype_code(t: DType) -> u8 {
         DType::Bool => 13,
         DType::Handle => 14,
         DType::Str => 15,
+        DType::Float8(t) => match t {
+            Float8::E3M4 => 16,
+            Float8::E4M3 => 17,
+            Float8::E4M3B11FNUZ => 18,
+            Float8::E4M3FN => 19,
+            Float8::E4M3FNUZ => 20,
+            Float8::E5M2 => 21,
+            Float8::E5M2FNUZ => 22,
+            Float8::E8M0FNU => 23,
+        },
     }
 }
 

@@ -14,6 +14,7 @@ pub mod buffer;
 pub mod dtype;
 pub mod equal;
 pub mod expr;
+pub mod float8;
 pub mod fold;
 pub mod func;
 pub mod hash;
@@ -35,6 +36,7 @@ pub use buffer::{Buffer, BufferId, BufferRegion};
 pub use dtype::{DType, Ty};
 pub use equal::{Difference, Equality};
 pub use expr::{Arena, Const, Expr, ExprId, ExprList, Pointee, VarId};
+pub use float8::Float8;
 pub use func::{Func, Module, Param};
 pub use op::{BinOp, Builtin, CmpOp, Intrinsic};
 pub use stmt::{

@@ -35,7 +35,8 @@
 //!
 //! # Values
 //! 13. No access is provably outside its buffer, but for the source of a block that only copies. "Provably" means: constant bounds, and an instance that runs (its
-//!     predicate holds, its bindings lie in their domains) reaches the offending value. ([`Checks::bounds`])
+//!     predicate holds, its bindings lie in their domains) reaches the offending value. The lanes of a vector index
+//!     may go on in the next row of the buffer, whose end is that of the buffer. ([`Checks::bounds`])
 //!
 //! A block may have an `init` without reduction iterations: it then runs before each instance, as in TVM.
 

@@ -35,6 +35,7 @@ impl Range {
             | DType::BFloat16
             | DType::Float32
             | DType::Float64
+            | DType::Float8(_)
             | DType::Handle
             | DType::Str => Range::ALL,
         }

@@ -117,6 +117,7 @@ impl Lowerer<'_> {
                     (BinOp::And, _, Some(true)) | (BinOp::Or, _, Some(false)) => a,
                     (BinOp::And, Some(false), _) => self.draft.kernel.arena.bool(false),
                     (BinOp::Or, Some(true), _) => self.draft.kernel.arena.bool(true),
+                    (BinOp::Mod, _, _) if dtype.is_float() => self.draft.kernel.arena.call(Intrinsic::Fmod, &[a, b]),
                     _ => self.draft.kernel.arena.binary(op, a, b),
                 }
             }

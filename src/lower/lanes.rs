@@ -306,11 +306,37 @@ impl Pass {
         for e in self.func.arena.list(indices).to_vec() {
             at.push(self.lane(e, outer)?);
         }
+        self.next_rows(buffer, indices, &mut at);
         if let Some(inner) = inner {
             let last = at.last().map_or(DType::Int32, |&e| self.func.arena.dtype(e));
             at.push(self.func.arena.cast(last, inner));
         }
         Ok((self.buffer(buffer), self.func.arena.new_list(&at)))
+    }
+
+    /// Lanes that certainly reach beyond the end of a row go on in the next one.
+    fn next_rows(&mut self, buffer: BufferId, indices: ExprList, at: &mut [ExprId]) {
+        let arena = &mut self.func.arena;
+        let Some(&last) = arena.list(indices).last() else { return };
+        let Expr::Ramp(base, stride) = arena.expr(last) else { return };
+        let reach = |a: &Arena| {
+            let steps = a.as_int(stride)?.checked_mul(i64::from(a.lanes(last)) - 1)?;
+            a.as_int(base)?.checked_add(steps.max(0))
+        };
+        let extents = arena.list(arena.buffer(buffer).shape).to_vec();
+        let Some(mut reach) = reach(arena) else { return };
+        for dim in (1..at.len().min(extents.len())).rev() {
+            let Some(extent) = arena.as_int(extents[dim]).filter(|&n| n > 0 && reach >= n) else { return };
+            let (dtype, above) = (arena.dtype(at[dim]), arena.dtype(at[dim - 1]));
+            let n = arena.int(extent, dtype);
+            let (row, rest) = (arena.floor_div(at[dim], n), arena.floor_mod(at[dim], n));
+            let row = arena.cast(above, row);
+            (at[dim - 1], at[dim]) = (arena.add(at[dim - 1], row), rest);
+            reach = match arena.as_int(arena.list(indices)[dim - 1]) {
+                Some(v) => v.saturating_add(reach / extent),
+                None => return,
+            };
+        }
     }
 
     /// A lane as the lane of one of several vectors, and which of them.

@@ -2,7 +2,7 @@
 //!
 //! [`lower`] makes the [`Kernel`] that does what a [`Func`] does, in four steps:
 //!
-//! 0. [`lanes`] writes vectors out as scalars, lane by lane.
+//! 0. [`lanes`] writes vectors out as scalars, lane by lane, and [`float8`] floats of 8 bits as bytes.
 //! 1. [`blocks`] translates statements: bindings are substituted, inits put before their reduction ([`init`]) or under
 //!    a guard, predicates and domains become conditions, views windows into what they show. Where an access lies in memory is still
 //!    open: its index is a *token* that names buffer and indices.
@@ -28,6 +28,7 @@ mod blocks;
 mod exprs;
 mod facts;
 mod flatten;
+mod float8;
 mod init;
 mod lanes;
 mod place;
@@ -69,6 +70,7 @@ pub enum LowerError {
 /// If the function uses what a kernel cannot say.
 pub fn lower(func: &Func) -> Result<Kernel, LowerError> {
     let func = &*lanes::scalars(func)?;
+    let func = &*float8::bytes(func);
     let mut draft = blocks::draft(func)?;
     let mut uses = place::uses(&draft);
     let extents = place::extents(&mut draft, &uses);

@@ -34,6 +34,7 @@ impl Tolerance {
             DType::Float32 => (2f64.powi(-24), 256.0),
             DType::Float16 => (2f64.powi(-11), 8.0),
             DType::BFloat16 => (2f64.powi(-8), 8.0),
+            DType::Float8(t) => (2f64.powi(-1 - t.mantissa_bits() as i32), 8.0),
             DType::Int8
             | DType::Int16
             | DType::Int32
@@ -143,6 +144,7 @@ fn compare_one(spec: &ParamSpec, found: &[u8], expected: &[u8], t: Tolerance) ->
         DType::Float64 => scan(found, expected, t, |b: &[u8; 8]| f64::from_le_bytes(*b)),
         DType::Float16 => scan(found, expected, t, |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f64()),
         DType::BFloat16 => scan(found, expected, t, |b: &[u8; 2]| half::bf16::from_le_bytes(*b).to_f64()),
+        DType::Float8(f) => scan(found, expected, t, |b: &[u8; 1]| f.decode(b[0])),
         DType::Int8
         | DType::Int16
         | DType::Int32

@@ -30,6 +30,9 @@ pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8])
         DType::BFloat16 => each(bytes, |b: &mut [u8; 2]| {
             *b = half::bf16::from_f32((rng.next_u32() >> 24) as f32 / 128.0 - 1.0).to_le_bytes();
         }),
+        DType::Float8(t) => each(bytes, |b: &mut [u8; 1]| {
+            *b = [t.encode(f64::from(rng.next_u32() >> 24) / 128.0 - 1.0)];
+        }),
         DType::Int8 | DType::UInt8 | DType::Bool => each(bytes, |b: &mut [u8; 1]| {
             *b = [(low + below(&mut rng, n)) as u8];
         }),

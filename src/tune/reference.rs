@@ -162,6 +162,7 @@ fn epsilon(dtype: DType) -> f64 {
         DType::Float64 => 2f64.powi(-53),
         DType::Float16 => 2f64.powi(-11),
         DType::BFloat16 => 2f64.powi(-8),
+        DType::Float8(t) => 2f64.powi(-1 - t.mantissa_bits() as i32),
         _ => 2f64.powi(-24),
     }
 }

@@ -92,6 +92,7 @@ pub(super) fn scalar_type(dtype: DType) -> Type {
         DType::Int16 | DType::UInt16 => types::I16,
         DType::Int32 | DType::UInt32 => types::I32,
         DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => types::I64,
+        DType::Float8(_) => unreachable!("lowering makes bytes of floats of 8 bits"),
     }
 }
 

@@ -32,7 +32,8 @@ impl Elem {
             DType::Float32 | DType::Float16 | DType::BFloat16 => Some(Elem::F32),
             DType::Float64 => Some(Elem::F64),
             DType::Int32 | DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 => Some(Elem::I32),
-            DType::Int64 | DType::UInt32 | DType::UInt64 | DType::Bool | DType::Handle | DType::Str => None,
+            DType::Int64 | DType::UInt32 | DType::UInt64 | DType::Bool => None,
+            DType::Float8(_) | DType::Handle | DType::Str => None,
         }
     }
 
@@ -73,6 +74,7 @@ impl Memory {
             | DType::UInt32
             | DType::UInt64
             | DType::Bool
+            | DType::Float8(_)
             | DType::Handle
             | DType::Str => None,
         }

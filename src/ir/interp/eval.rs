@@ -28,7 +28,16 @@ pub(super) trait Env {
     fn vectors(&mut self) -> &mut HashMap<VarId, Vec<Value>>;
 
     /// A lane of an element of a buffer.
-    fn load(&mut self, buffer: BufferId, indices: &[i64], lane: usize) -> Result<Value, Self::Stop>;
+    fn load(&mut self, buffer: BufferId, indices: &[i64], lane: Lane) -> Result<Value, Self::Stop>;
+}
+
+/// Which lane of an access is meant.
+#[derive(Clone, Copy)]
+pub(super) struct Lane {
+    /// The lane of the element, in a buffer of vectors.
+    pub inside: usize,
+    /// Is the element itself one of several that a vector index selects?
+    pub of_vector: bool,
 }
 
 /// The value of a scalar expression.
@@ -107,7 +116,8 @@ fn eval_lane<E: Env>(
                     Value::Float(_) => return Err(Trap::IllTyped.into()),
                 }
             }
-            env.load(buffer, &indices, lane % width)?
+            let of_vector = usize::from(arena.lanes(e)) > width;
+            env.load(buffer, &indices, Lane { inside: lane % width, of_vector })?
         }
         Expr::Call(Intrinsic::Assume, _) => Value::Int(1),
         Expr::Call(function, list) => {

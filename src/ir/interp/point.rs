@@ -10,7 +10,7 @@
 //! that depends on another element of the same nest is no value. The order of a reduction is that of the
 //! loops, so the result is what [`run`](super::run) gives, bit for bit.
 
-use super::eval::{Env, Indices, eval, eval_int};
+use super::eval::{Env, Indices, Lane, eval, eval_int};
 use super::fault::{Fault, RunError, Trap};
 use super::layout::Layout;
 use super::tensor::TensorRef;
@@ -126,8 +126,8 @@ impl Env for Points<'_> {
         &mut self.vectors
     }
 
-    fn load(&mut self, buffer: BufferId, indices: &[i64], _lane: usize) -> Result<Value, Stop> {
-        let Some(target) = &self.target else { return Err(Stop::Unsupported) };
+    fn load(&mut self, buffer: BufferId, indices: &[i64], lane: Lane) -> Result<Value, Stop> {
+        let Some(target) = self.target.as_ref().filter(|_| !lane.of_vector) else { return Err(Stop::Unsupported) };
         let before = target.producer;
         if self.producers[before].buffer != buffer {
             return self.element(buffer, indices, before);

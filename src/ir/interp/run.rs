@@ -1,6 +1,6 @@
 //! Execution of whole functions.
 
-use super::eval::{Env, Indices, eval, eval_indices, eval_int, eval_lane_indices, eval_lanes};
+use super::eval::{Env, Indices, Lane, eval, eval_indices, eval_int, eval_lane_indices, eval_lanes};
 use super::fault::{Fault, RunError};
 use super::layout::{Layout, bind_symbol};
 use super::tensor::Tensor;
@@ -100,8 +100,9 @@ impl Env for Machine<'_> {
         &mut self.vectors
     }
 
-    fn load(&mut self, buffer: BufferId, indices: &[i64], lane: usize) -> Result<Value, Box<Fault>> {
-        let (memory, at) = self.locate(buffer, indices, lane)?;
+    fn load(&mut self, buffer: BufferId, indices: &[i64], lane: Lane) -> Result<Value, Box<Fault>> {
+        let indices = &self.in_rows(buffer, indices, lane.of_vector)[..];
+        let (memory, at) = self.locate(buffer, indices, lane.inside)?;
         let memory = &self.memories[memory];
         match &memory.written {
             Some(written) if !written[at] => Err(Box::new(Fault::Unwritten { buffer, indices: indices.to_vec() })),
@@ -210,6 +211,21 @@ impl Machine<'_> {
         let shape = extents[skipped..].into();
         self.places[m.buffer.index()] = Some(Place { memory, layout: Layout { offset, strides, shape } });
         Ok(())
+    }
+
+    /// The indices of an element that one lane of several selects: beyond the end of a row, those of one in the next.
+    fn in_rows(&self, buffer: BufferId, indices: &[i64], is_vector: bool) -> Indices {
+        let mut indices: Indices = indices.into();
+        if let (true, Some(place)) = (is_vector, &self.places[buffer.index()]) {
+            for dim in (1..indices.len()).rev() {
+                let extent = place.layout.shape[dim].max(1);
+                if indices[dim] >= extent {
+                    indices[dim - 1] += indices[dim] / extent;
+                    indices[dim] %= extent;
+                }
+            }
+        }
+        indices
     }
 
     /// The memory and the place in it of a lane of an element.
@@ -329,7 +345,8 @@ impl Machine<'_> {
                 let indices = eval_lane_indices(&func.arena, self, func.arena.list(*indices))?;
                 let width = values.len() / indices.len();
                 for (lane, value) in values.into_iter().enumerate() {
-                    let (memory, at) = self.locate(*buffer, &indices[lane / width], lane % width)?;
+                    let indices = self.in_rows(*buffer, &indices[lane / width], indices.len() > 1);
+                    let (memory, at) = self.locate(*buffer, &indices, lane % width)?;
                     let memory = &mut self.memories[memory];
                     memory.values[at] = value;
                     if let Some(written) = &mut memory.written {

@@ -93,6 +93,7 @@ pub(super) fn to_bytes(dtype: DType, value: Value) -> [u8; 8] {
         DType::BFloat16 => half::bf16::from_f64(value.as_f64()).to_bits().into(),
         DType::Float32 => (value.as_f64() as f32).to_bits().into(),
         DType::Float64 => value.as_f64().to_bits(),
+        DType::Float8(t) => t.encode(value.as_f64()).into(),
         DType::Bool => (value.as_i64() != 0).into(),
         DType::Int8
         | DType::Int16
@@ -116,6 +117,7 @@ pub(super) fn from_bytes(dtype: DType, bytes: [u8; 8]) -> Value {
         DType::BFloat16 => Value::Float(half::bf16::from_bits(bits as u16).to_f64()),
         DType::Float32 => Value::Float(f32::from_bits(bits as u32).into()),
         DType::Float64 => Value::Float(f64::from_bits(bits)),
+        DType::Float8(t) => Value::Float(t.decode(bits as u8)),
         DType::Int8
         | DType::Int16
         | DType::Int32

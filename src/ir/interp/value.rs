@@ -39,7 +39,7 @@ impl Value {
 pub(super) fn round(dtype: DType, v: f64, precision: Precision) -> f64 {
     match (precision, dtype) {
         (Precision::Wide, _) | (_, DType::Float64) => v,
-        (Precision::Exact, DType::Float16 | DType::BFloat16) => dtype.round(f64::from(v as f32)),
+        (Precision::Exact, DType::Float16 | DType::BFloat16 | DType::Float8(_)) => dtype.round(f64::from(v as f32)),
         // The sum, difference, product, quotient and root of two float32 rounded twice, first to float64, are those
         // rounded once: 53 >= 2 * 24 + 2 (Figueroa, 1995).
         (Precision::Exact, _) => f64::from(v as f32),
@@ -117,10 +117,10 @@ pub(super) fn cast(from: DType, to: DType, v: Value, precision: Precision) -> Va
         }
         Value::Int(v) => Value::Int(to.wrap(v)),
         Value::Float(v) => match to {
-            DType::Float16 | DType::BFloat16 | DType::Float32 if precision == Precision::Exact => {
+            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float8(_) if precision == Precision::Exact => {
                 Value::Float(to.round(v))
             }
-            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => Value::Float(v),
+            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_) => Value::Float(v),
             DType::Int8 => Value::Int((v as i8).into()),
             DType::Int16 => Value::Int((v as i16).into()),
             DType::Int32 => Value::Int((v as i32).into()),

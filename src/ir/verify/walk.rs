@@ -452,7 +452,12 @@ impl<'a> Walk<'a> {
         }
         if self.checks.bounds && !self.ranges.doubtful && !self.jumps {
             for (dim, (&e, &n)) in arena.list(indices).iter().zip(arena.list(arena.buffer(buffer).shape)).enumerate() {
-                let (Some(extent), Some(range)) = (arena.as_int(n), self.ranges.of(arena, e)) else { continue };
+                let (Some(mut extent), Some(range)) = (arena.as_int(n), self.ranges.of(arena, e)) else { continue };
+                if arena.lanes(e) > 1 {
+                    // The lanes of a vector go on in the next row.
+                    let shape = arena.list(arena.buffer(buffer).shape);
+                    extent = shape.iter().try_fold(1i64, |n, &e| n.checked_mul(arena.as_int(e)?)).unwrap_or(i64::MAX);
+                }
                 let outside = [range.lo, range.hi].into_iter().find(|&v| v < 0 || v >= extent);
                 if let Some(reached) = outside {
                     self.report(Some(e), Kind::OutOfBounds { buffer, dim, reached, extent });

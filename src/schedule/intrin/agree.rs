@@ -64,6 +64,7 @@ fn tolerance(dtype: DType) -> f64 {
         DType::Float64 => 1e-10,
         DType::Float32 => 1e-4,
         DType::Float16 | DType::BFloat16 => 1e-1,
+        DType::Float8(_) => 1.0,
         _ => 0.0,
     }
 }

@@ -103,10 +103,6 @@ impl<'a> FuncReader<'a, '_> {
                 );
                 self.fail(d.help(if op == BinOp::FloorDiv { "write `T.floor(a / b)`" } else { "write `T.fmod(a, b)`" }))
             }
-            BinOp::Mod if dtype.is_float() => {
-                let message = format!("expected integers for `T.truncmod`, found `{dtype}`");
-                self.fail(Diagnostic::error_at("type-mismatch", span, message).help("write `T.fmod(a, b)`"))
-            }
             BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod => {
                 self.require_number(x, op.node_name(), span)?;
                 let zero = match self.func.arena.as_const(y) {
@@ -203,7 +199,14 @@ impl<'a> FuncReader<'a, '_> {
                 (Some(Value::Bool(x)), Value::Bool(y)) => Value::Bool(if node == BinOp::And { x && y } else { x || y }),
                 (Some(x), y) => {
                     let (x, y) = (self.condition(x, operands[0].span)?, self.condition(y, operand.span)?);
-                    Value::Expr(self.func.arena.binary_unfolded(node, x, y))
+                    let (x, y) = self.equal_lanes(x, y, operands[0].span.to(operand.span))?;
+                    let arena = &mut self.func.arena;
+                    // Between vectors TVM reads `and` as `&`.
+                    Value::Expr(match node {
+                        BinOp::And if arena.lanes(x) > 1 => arena.call(Intrinsic::BitAnd, &[x, y]),
+                        BinOp::Or if arena.lanes(x) > 1 => arena.call(Intrinsic::BitOr, &[x, y]),
+                        node => arena.binary_unfolded(node, x, y),
+                    })
                 }
             });
         }
@@ -328,7 +331,7 @@ fn cast(arena: &mut Arena, dtype: DType, e: ExprId) -> ExprId {
 /// The type that TVM converts the operands of an arithmetic operator to (`BinaryOpMatchTypes`).
 pub(super) fn common_type(a: DType, b: DType) -> DType {
     // `bfloat16` is a kind of its own there: weaker than the other floats.
-    let is_float = |t: DType| t.is_float() && t != DType::BFloat16;
+    let is_float = |t: DType| t.is_float() && !matches!(t, DType::BFloat16 | DType::Float8(_));
     let wider = if a.bits() < b.bits() { b } else { a };
     match (a, b) {
         _ if a == b => a,
@@ -336,6 +339,8 @@ pub(super) fn common_type(a: DType, b: DType) -> DType {
         _ if is_float(b) => b,
         _ if is_float(a) => a,
         (DType::BFloat16, _) | (_, DType::BFloat16) => DType::BFloat16,
+        (DType::Float8(_), _) => a,
+        (_, DType::Float8(_)) => b,
         (DType::Bool, other) | (other, DType::Bool) => other,
         // Of a signed and an unsigned type of one width, the unsigned one.
         _ if a.bits() == b.bits() => {
