@@ -183,7 +183,7 @@ impl<'a> Compare<'a> {
             return fail("type of a variable", x.ty(), y.ty());
         }
         if x.pointee != y.pointee {
-            let text = |p: Option<Pointee>| p.map_or("anything".into(), |p| format!("{} in {}", p.dtype, p.scope));
+            let text = |p: Option<Pointee>| p.map_or("anything".into(), |p| format!("{} in {}", p.ty, p.scope));
             return fail("what a handle points to", text(x.pointee), text(y.pointee));
         }
         if !pair(&mut self.vars, l.index(), r.index()) {

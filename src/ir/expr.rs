@@ -129,7 +129,7 @@ impl Var {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pointee {
     /// The type of the elements.
-    pub dtype: DType,
+    pub ty: Ty,
     /// Where they live.
     pub scope: Symbol,
 }

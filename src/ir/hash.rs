@@ -129,7 +129,7 @@ impl<'a, S: Sink> Walk<'a, S> {
         let var = self.func.arena.var(v);
         self.ty(var.ty());
         if let Some(pointee) = var.pointee {
-            self.sink.tag(dtype_code(pointee.dtype));
+            self.ty(pointee.ty);
             self.sink.text(pointee.scope);
         }
         self.number(v);

@@ -31,7 +31,16 @@ pub(super) fn scalars(func: &Func) -> Result<Cow<'_, Func>, LowerError> {
     if func.arena.is_scalar_only() {
         return Ok(Cow::Borrowed(func));
     }
-    let views = func.blocks().into_iter().flat_map(|b| func.block(b).matches.iter().map(|m| m.buffer)).collect();
+    let mut views: HashSet<BufferId> =
+        func.blocks().into_iter().flat_map(|b| func.block(b).matches.iter().map(|m| m.buffer)).collect();
+    for s in func.subtree(func.root.stmt()) {
+        if let Stmt::Declare { buffer, data } = *func.get(s) {
+            views.insert(buffer);
+            if let Expr::BufferData(source) = func.arena.expr(data) {
+                views.insert(source);
+            }
+        }
+    }
     let mut pass = Pass {
         func: func.with_meanings().into_owned(),
         buffers: HashMap::new(),
@@ -49,7 +58,7 @@ struct Pass {
     func: Func,
     /// The scalar buffer that takes the place of one of vectors.
     buffers: HashMap<BufferId, BufferId>,
-    /// Buffers that show the memory of others.
+    /// Buffers that share memory with others.
     views: HashSet<BufferId>,
     /// Where the lanes of a variable are.
     lanes_of: HashMap<VarId, Lanes>,
@@ -155,6 +164,13 @@ impl Pass {
                     self.stmt(child)?;
                 }
                 self.block = outer;
+            }
+            Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } => {
+                self.exprs(s)?;
+                let new = self.buffer(buffer);
+                if let Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } = self.func.stmt_mut(s) {
+                    *buffer = new;
+                }
             }
             // Any value will do, so what is there will.
             Stmt::Store { value, .. } if self.func.arena.is_undefined(value) => self.func.replace(s, &[]),
@@ -362,7 +378,11 @@ impl Pass {
         let arena = &mut self.func.arena;
         let ty = arena.ty(e);
         Ok(match arena.expr(e) {
-            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::BufferData(_) => e,
+            Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => e,
+            Expr::BufferData(b) => {
+                let b = self.buffer(b);
+                self.func.arena.buffer_data(b)
+            }
             Expr::Var(v) => match self.lanes_of.get(&v).copied() {
                 Some(Lanes::Buffer(b)) => arena.load(b, &[lane]),
                 Some(Lanes::Expr(value)) => self.lane(value, lane)?,

@@ -208,7 +208,7 @@ impl Printer<'_> {
     pub(super) fn var_type(&self, v: VarId) -> String {
         let var = self.func.arena.var(v);
         match var.pointee {
-            Some(p) => format!("T.{}(\"{}\", \"{}\")", var.dtype, p.dtype, p.scope),
+            Some(p) => format!("T.{}(\"{}\", \"{}\")", var.dtype, p.ty, p.scope),
             None => format!("T.{}", var.ty()),
         }
     }

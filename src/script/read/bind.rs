@@ -329,7 +329,7 @@ impl<'a> FuncReader<'a, '_> {
         let pointee = match self.func.arena.expr(e) {
             IrExpr::BufferData(b) => {
                 let buffer = self.func.arena.buffer(b);
-                Some(Pointee { dtype: buffer.dtype, scope: buffer.scope })
+                Some(Pointee { ty: buffer.ty(), scope: buffer.scope })
             }
             IrExpr::Var(v) => self.func.arena.var(v).pointee,
             _ => None,

@@ -376,11 +376,11 @@ impl<'a> FuncReader<'a, '_> {
         let Some(e) = args[0].filter(|e| !matches!(e.kind, ExprKind::None)) else {
             return Some(Value::Fresh(DType::Handle.into()));
         };
-        let dtype = self.dtype(e)?;
+        let ty = self.ty(e)?;
         let scope = match args[1] {
             Some(e) => self.text(e)?,
             None => Symbol::new("global"),
         };
-        Some(Value::FreshPointer(Pointee { dtype, scope }))
+        Some(Value::FreshPointer(Pointee { ty, scope }))
     }
 }

@@ -122,7 +122,7 @@ fn any_value_is_what_is_there() {
 #[test]
 fn lanes_go_on_in_the_next_row() {
     let body = "
-    M = T.alloc_buffer((4, 4), \"float32\")
+    M = T.sblock_alloc_buffer((4, 4), \"float32\")
     for i, j in T.grid(4, 4):
         M[i, j] = A[i * 4 + j]
     B[0:16] = M[0, T.Ramp(0, 1, 16)]
@@ -137,7 +137,7 @@ fn floats_of_8_bits() {
     for (name, b) in FLOAT8 {
         let body = format!(
             "
-    E = T.alloc_buffer((16,), \"{name}\")
+    E = T.sblock_alloc_buffer((16,), \"{name}\")
     for i in range(16):
         E[i] = T.Cast(\"{name}\", A[i]) * T.Cast(\"{name}\", A[i + 16])
     for i in range(16):
@@ -153,7 +153,7 @@ fn floats_of_8_bits() {
 #[test]
 fn elements_of_vectors_have_their_lanes_together() {
     let body = "
-    V = T.alloc_buffer((4,), \"float32x4\")
+    V = T.sblock_alloc_buffer((4,), \"float32x4\")
     V[0:2] = A[T.Ramp(0, 1, 8)]
     V[2:4] = A[T.Ramp(8, 1, 8)]
     B[0:8] = V[T.Ramp(1, 2, 2)]
@@ -580,7 +580,7 @@ const CASES: &[Case] = &[
     Case {
         name: "buffer_of_vectors",
         body: r#"
-    V = T.alloc_buffer((4,), "float32x4")
+    V = T.sblock_alloc_buffer((4,), "float32x4")
     for i in range(4):
         V[i] = A[T.Ramp(i * 4, 1, 4)] + T.Broadcast(A[i], 4)
     for i in range(4):
