@@ -180,6 +180,34 @@ impl Func {
         }
     }
 
+    /// Does a statement load or store several elements at once, or elements that are vectors?
+    pub fn accesses_vectors(&self) -> bool {
+        struct Found(bool);
+        impl visit::Visitor for Found {
+            fn visit_expr(&mut self, func: &Func, e: ExprId) {
+                self.0 |= matches!(func.arena.expr(e), Expr::Load(..)) && func.arena.lanes(e) > 1;
+                if !self.0 {
+                    visit::walk_expr(self, func, e);
+                }
+            }
+
+            fn visit_stmt(&mut self, func: &Func, s: StmtId) {
+                if let Stmt::Store { value, .. } = func.get(s) {
+                    self.0 |= func.arena.lanes(*value) > 1;
+                }
+                if !self.0 {
+                    visit::walk_stmt(self, func, s);
+                }
+            }
+        }
+        if self.arena.is_scalar_only() {
+            return false;
+        }
+        let mut found = Found(false);
+        visit::Visitor::visit_stmt(&mut found, self, self.root.stmt());
+        found.0
+    }
+
     /// The element that a block copies, if that is all it does: `X[…] = Y[i, j]`, perhaps converted, at indices that do not
     /// depend on what memory holds. Where its source lies beyond the buffer there is nothing to copy, and the instance
     /// does nothing.

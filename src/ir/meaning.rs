@@ -6,7 +6,8 @@
 //! * the functions of C's mathematics with arguments of their type (`expf` of `float32`, `exp` of `float64`);
 //! * LLVM's intrinsics of the same kind, its integer ones (`ctpop`, `smax`, `sadd.sat`, …), and the dot products of x86
 //!   (`pmaddubs`, `pmaddw`, `vpdpbusd`, …) and Arm (`sdot`, `udot`, `usdot`);
-//! * TVM's fixed-point products, `ldexp`, and the halves of vectors.
+//! * TVM's fixed-point products, `ldexp`, and the halves of vectors;
+//! * the packed functions that sort, which [`sorting`](super::sorting) writes out as statements.
 //!
 //! What is left afterwards is a reinterpretation of bits, or a function that is not known here.
 
@@ -27,6 +28,7 @@ impl Func {
         }
         let mut func = self.clone();
         func.rewrite_subtree(func.root.stmt(), &mut Meanings::default());
+        super::sorting::write_out(&mut func);
         Cow::Owned(func)
     }
 }

@@ -26,6 +26,7 @@ pub mod operators;
 pub mod preparation;
 #[cfg(test)]
 pub(crate) mod samples;
+mod sorting;
 pub mod stmt;
 pub mod symbol;
 pub mod verify;

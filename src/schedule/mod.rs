@@ -164,6 +164,7 @@ impl Schedule {
         let is_wish = decision.is_none() && wish.is_some();
         let decision = decision.or(wish);
         self.check_freedom(kind, &args)?;
+        self.check_vectors(kind, &args)?;
         let nest = self.deep_nest(kind, &args);
         let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref(), is_wish };
         let outcome = (kind.run)(&mut call);
@@ -212,6 +213,41 @@ impl Schedule {
             state.levels = tree::depth(&state.func) + added;
         }
         is_deep(state.levels).then(|| state.clone())
+    }
+
+    /// Refuses primitives that rewrite indices one by one, where a block of the function accesses vectors.
+    fn check_vectors(&self, kind: &'static Kind, args: &[Arg]) -> Result<(), ScheduleError> {
+        const REWRITES_INDICES: &[&str] = &[
+            "CacheIndex",
+            "CacheInplace",
+            "ComputeInline",
+            "DecomposePadding",
+            "FuseReductionEpilogue",
+            "PadEinsum",
+            "RFactor",
+            "ReIndex",
+            "ReadAt",
+            "ReindexCacheRead",
+            "ReindexCacheWrite",
+            "ReverseComputeInline",
+            "RollingBuffer",
+            "TransformBlockLayout",
+            "TransformLayout",
+            "UnsafeSetDType",
+            "WriteAt",
+        ];
+        if !REWRITES_INDICES.contains(&kind.name) {
+            return Ok(());
+        }
+        let Some((index, s)) = self.first_place(args) else { return Ok(()) };
+        let state = &self.states[index];
+        if !state.func.accesses_vectors() {
+            return Ok(());
+        }
+        let what = format!("`{}` in a function with accesses to vectors, such as `A[0:4]`,", kind.method);
+        let mut error = state.error(ErrorKind::NotSupported { what }, s);
+        error.primitive = kind.method;
+        Err(error)
     }
 
     /// # Errors

@@ -365,7 +365,14 @@ impl<'a> FuncReader<'a, '_> {
         };
         let ty = if stated { self.ty(&call.args[0]) } else { Some(DType::Int32.into()) };
         let rest = &call.args[call.args.len() - n..];
-        let args: Vec<Option<ExprId>> = rest.iter().map(|a| self.expr(a)).collect();
+        let packed = matches!(function, Builtin::CallPacked | Builtin::CallCPacked);
+        let args: Vec<Option<ExprId>> = rest
+            .iter()
+            .map(|a| match self.eval(a)? {
+                Value::Buffer(b) if packed => Some(self.described_array(b)),
+                value => self.expr_of(value, a.span),
+            })
+            .collect();
         let args: Vec<ExprId> = args.into_iter().collect::<Option<_>>()?;
         let ty = match function.typing() {
             Typing::Stated => ty?,
@@ -376,6 +383,23 @@ impl<'a> FuncReader<'a, '_> {
         };
         self.check_builtin(function, &args, ty, span)?;
         Some(Value::Expr(self.func.arena.builtin(function, &args, ty)))
+    }
+
+    /// The description of a buffer that a packed function gets.
+    fn described_array(&mut self, b: crate::ir::BufferId) -> ExprId {
+        let arena = &mut self.func.arena;
+        let buffer = arena.buffer(b).clone();
+        let shape_of = |arena: &mut crate::ir::Arena, list| {
+            let dims = arena.list(list).to_vec();
+            arena.builtin(Builtin::StackMakeShape, &dims, DType::Handle)
+        };
+        let (data, shape) = (arena.buffer_data(b), shape_of(arena, buffer.shape));
+        let zero = arena.int32(0);
+        let strides = buffer.strides.map_or(zero, |l| shape_of(arena, l));
+        let rank = arena.list(buffer.shape).len();
+        let (rank, of_type) = (arena.int32(rank as i64), arena.constant(0, buffer.dtype));
+        let offset = buffer.elem_offset.unwrap_or(zero);
+        arena.builtin(Builtin::StackMakeArray, &[data, shape, strides, rank, of_type, offset], DType::Handle)
     }
 
     /// Do the types of a builtin's arguments and result fit?

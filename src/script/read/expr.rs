@@ -118,6 +118,10 @@ impl<'a> FuncReader<'a, '_> {
         let owner = self.eval(value)?;
         match (&owner, attr.name) {
             (Value::Buffer(b), "dtype") => Some(Value::Str(self.func.arena.buffer(*b).ty().to_string().into())),
+            (Value::Buffer(b), "elem_offset") => {
+                let zero = self.func.arena.int32(0);
+                Some(Value::Expr(self.func.arena.buffer(*b).elem_offset.unwrap_or(zero)))
+            }
             (Value::Buffer(b), "data") => Some(Value::Expr(self.func.arena.buffer_data(*b))),
             (Value::Buffer(b), "elem_offset") => {
                 Some(self.func.arena.buffer(*b).elem_offset.map_or(Value::Int(0), |e| self.plain(e)))
