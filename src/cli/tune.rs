@@ -231,7 +231,11 @@ fn report(args: &Args, program: &Program, mut summary: Summary, interrupt: &Inte
 
 /// Why a function has no valid schedule, if it has none.
 fn no_schedule(task: &TaskSummary) -> Option<String> {
-    if task.valid > 0 {
+    // Where the rules found nothing that can be tried, the program as written is a result like any other. A schedule that
+    // fails is a mistake of its author.
+    let unfit = task.failures.iter().all(|f| f.stage == "postproc");
+    let as_written_alone = task.trials == 0 && task.best_us.is_some() && task.problem.is_none() && unfit;
+    if task.valid > 0 || as_written_alone {
         return None;
     }
     let reason = || task.failures.first().map_or("see the warnings above".to_owned(), most_often);

@@ -2,7 +2,7 @@
 
 use super::attr::Annotations;
 use super::buffer::{Buffer, BufferId};
-use super::dtype::DType;
+use super::dtype::{DType, Ty};
 use super::expr::{Arena, Expr, ExprId, ExprList, VarId};
 use super::stmt::{Block, BlockId, Body, Loop, LoopId, Stmt, StmtId, Stmts};
 use super::symbol::Symbol;
@@ -17,6 +17,17 @@ pub struct Param {
     pub var: VarId,
     /// The buffer it stands for.
     pub buffer: Option<BufferId>,
+}
+
+/// A scalar parameter whose value is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BoundParam {
+    /// Its position among all parameters of the function as callers see it.
+    pub position: usize,
+    /// Its name.
+    pub name: Symbol,
+    /// Its type.
+    pub ty: Ty,
 }
 
 /// A function: parameters and one root block. It dereferences to its [`Stmts`], and owns the [`Arena`] of all its
@@ -46,6 +57,9 @@ pub struct Func {
     /// Is it marked `s_tir`, as functions are that schedules transform? TVM gives only those a root block and finds out what their
     /// blocks access. The classic dialect has no others.
     pub s_tir: bool,
+    /// Scalar parameters that were given a value when the function was read. Callers pass them still, so they print; but nothing
+    /// reads them, and they are no part of the structure.
+    pub bound: Vec<BoundParam>,
     /// Did the text write the root block? Around statements without blocks TVM makes none, so there it is told apart.
     pub explicit_root: bool,
 }
@@ -81,6 +95,7 @@ impl Func {
             returns: None,
             private: false,
             s_tir: true,
+            bound: Vec::new(),
             explicit_root: false,
         }
     }
@@ -98,6 +113,16 @@ impl Func {
         let extents: Vec<ExprId> = shape.iter().map(|&n| self.arena.int32(n)).collect();
         let shape = self.arena.new_list(&extents);
         self.arena.new_buffer(Buffer::new(name, dtype, shape))
+    }
+
+    /// The parameter at a position of the list that callers see, in which those are that were given a value. Attributes name
+    /// parameters so.
+    pub fn param_at(&self, position: usize) -> Option<&Param> {
+        let before = self.bound.iter().filter(|b| b.position < position).count();
+        match self.bound.iter().any(|b| b.position == position) {
+            true => None,
+            false => self.params.get(position - before),
+        }
     }
 
     /// The parameter that is this buffer.

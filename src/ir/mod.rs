@@ -23,6 +23,7 @@ pub mod math;
 pub mod meaning;
 pub mod op;
 pub mod operators;
+pub mod param_layout;
 pub mod preparation;
 #[cfg(test)]
 pub(crate) mod samples;
@@ -38,8 +39,9 @@ pub use dtype::{DType, Ty};
 pub use equal::{Difference, Equality};
 pub use expr::{Arena, Const, Expr, ExprId, ExprList, Pointee, VarId};
 pub use float8::Float8;
-pub use func::{Func, Module, Param};
+pub use func::{BoundParam, Func, Module, Param};
 pub use op::{BinOp, Builtin, CmpOp, Intrinsic};
+pub use param_layout::ParamLayout;
 pub use stmt::{
     Assert, Attr, Block, BlockId, BlockIter, Body, IterKind, Loop, LoopId, LoopKind, MatchBuffer, Place, Stmt, StmtId,
     Stmts,

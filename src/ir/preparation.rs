@@ -53,7 +53,7 @@ pub fn layout_free(func: &Func) -> Vec<BufferId> {
     };
     let mut buffers = Vec::new();
     for position in positions.iter().filter_map(position) {
-        if let Some(buffer) = func.params.get(position).and_then(|p| p.buffer)
+        if let Some(buffer) = func.param_at(position).and_then(|p| p.buffer)
             && !buffers.contains(&buffer)
         {
             buffers.push(buffer);

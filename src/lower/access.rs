@@ -30,6 +30,10 @@ fn fills(draft: &mut Draft, store: &Use) -> bool {
     }
     let token = &draft.tokens[store.token];
     let extents = &draft.shapes[token.buffer.index()].extents;
+    // With strides or an offset there is memory between the elements, which stays as it was.
+    if extents.iter().product::<i64>() != draft.kernel.buffer(token.buffer).len {
+        return false;
+    }
     let mut digits = SmallVec::<[_; 4]>::new();
     for (&index, &extent) in token.dims.iter().zip(extents) {
         let Some(parts) = split(&draft.kernel.arena, &mut draft.ranges, index, &mut |_| false) else { return false };

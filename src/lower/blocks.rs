@@ -151,32 +151,12 @@ impl Lowerer<'_> {
 
     fn param(&mut self, b: ir::BufferId) -> Result<()> {
         let extents = self.extents(b)?;
-        let arena = &self.func.arena;
-        let buffer = arena.buffer(b);
-        let strides = match buffer.strides {
-            None => compact_strides(&extents),
-            Some(list) => arena
-                .list(list)
-                .iter()
-                .map(|&e| arena.as_int(e).filter(|&s| s >= 0))
-                .collect::<Option<_>>()
-                .filter(|s: &SmallVec<[i64; 4]>| s.len() == extents.len())
-                .ok_or_else(|| LowerError::Unsupported(format!("buffer `{}` with symbolic strides", buffer.name)))?,
-        };
-        // A symbolic offset is whatever the caller passes: tvmr passes none.
-        let offset = buffer.elem_offset.and_then(|e| arena.as_int(e)).unwrap_or(0);
-        if let Some(v) = buffer.elem_offset.and_then(|e| arena.as_var(e)) {
-            let zero = self.draft.kernel.arena.index(0);
-            self.vars[v.index()] = Some(Value::Index(zero));
-        }
+        let buffer = self.func.arena.buffer(b);
+        let layout = self.func.param_layout(b).ok_or_else(|| LowerError::SymbolicLayout(buffer.name.to_string()))?;
+        let strides = SmallVec::from_vec(layout.strides.clone());
+        let offset = layout.offset;
         let too_large = || LowerError::TooLarge(buffer.name.to_string());
-        let mut len = Some(if extents.contains(&0) { 0 } else { offset + 1 });
-        for (&n, &stride) in extents.iter().zip(&strides) {
-            if !extents.contains(&0) {
-                len = len.and_then(|l: i64| l.checked_add((n - 1).checked_mul(stride)?));
-            }
-        }
-        let len = len.filter(|l| (0..MAX_LEN).contains(l)).ok_or_else(too_large)?;
+        let len = layout.len().filter(|l| (0..MAX_LEN).contains(l)).ok_or_else(too_large)?;
         // What is done with it is found out later.
         let id = self.draft.kernel.add_param(buffer.name, buffer.dtype, len, Access::InOut);
         self.homes[b.index()] = Some(Home::Buffer(id));

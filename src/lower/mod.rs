@@ -48,6 +48,9 @@ pub enum LowerError {
     /// A buffer whose extents are not numbers.
     #[error("buffer `{0}` has an extent that is no constant; give symbolic extents a value with `--bind`")]
     SymbolicShape(String),
+    /// A parameter whose strides or offset are no numbers.
+    #[error("buffer `{0}` has strides or an offset that are computed; give what they are computed from with `--bind`")]
+    SymbolicLayout(String),
     /// A buffer with more elements than memory has bytes.
     #[error("buffer `{0}` is too large")]
     TooLarge(String),
@@ -69,7 +72,8 @@ pub enum LowerError {
 /// # Errors
 /// If the function uses what a kernel cannot say.
 pub fn lower(func: &Func) -> Result<Kernel, LowerError> {
-    let func = &*lanes::scalars(func)?;
+    let placed = func.with_param_layouts();
+    let func = &*lanes::scalars(&placed)?;
     let func = &*float8::bytes(func);
     let mut draft = blocks::draft(func)?;
     let mut uses = place::uses(&draft);

@@ -13,8 +13,8 @@
 
 use super::fill;
 use crate::codegen::runtime::memory::{LARGE_PAGE, allocate};
-use crate::ir::DType;
 use crate::ir::interp::TensorRef;
+use crate::ir::{DType, ParamLayout};
 use crate::loopir::{Access, Kernel};
 use std::alloc::{Layout, dealloc};
 use std::ptr::NonNull;
@@ -28,6 +28,8 @@ pub struct ParamSpec {
     pub dtype: DType,
     /// Extent of each dimension.
     pub shape: Vec<i64>,
+    /// Where its elements lie, unless one after the other from the pointer on.
+    pub layout: Option<ParamLayout>,
     /// Is it read or written?
     pub access: Access,
     /// For integers that index something: all values are at least 0 and less than this.
@@ -37,7 +39,17 @@ pub struct ParamSpec {
 impl ParamSpec {
     /// A parameter without a bound on its values.
     pub fn new(name: &str, dtype: DType, shape: &[i64], access: Access) -> ParamSpec {
-        ParamSpec { name: name.into(), dtype, shape: shape.to_vec(), access, below: None }
+        ParamSpec { name: name.into(), dtype, shape: shape.to_vec(), layout: None, access, below: None }
+    }
+
+    /// The parameter with its elements in these places. What lies between them stays as it was, so a parameter that is
+    /// only written then counts as one that is read as well.
+    pub fn placed(self, layout: ParamLayout) -> ParamSpec {
+        if layout.is_compact() {
+            return self;
+        }
+        let access = if self.access == Access::Out { Access::InOut } else { self.access };
+        ParamSpec { access, layout: Some(layout), ..self }
     }
 
     /// The parameters of a kernel, as flat arrays.
@@ -49,8 +61,11 @@ impl ParamSpec {
         kernel.params().iter().map(|p| ParamSpec::new(p.name.as_str(), p.dtype, &[p.len], access(p.storage))).collect()
     }
 
-    /// The number of elements.
+    /// The number of elements that its memory has place for.
     pub fn len(&self) -> usize {
+        if let Some(layout) = &self.layout {
+            return layout.len().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        }
         self.shape.iter().map(|&n| usize::try_from(n).unwrap_or(0)).product()
     }
 
@@ -69,15 +84,25 @@ impl ParamSpec {
         matches!(self.access, Access::Out | Access::InOut)
     }
 
-    /// The indices of an element.
-    pub fn indices(&self, mut element: usize) -> Vec<i64> {
+    /// The indices of the element at a place in memory; `None` if none lies there.
+    pub fn indices(&self, mut element: usize) -> Option<Vec<i64>> {
         let mut indices = vec![0; self.shape.len()];
-        for (index, &extent) in indices.iter_mut().zip(&self.shape).rev() {
-            let extent = extent.max(1) as usize;
-            *index = (element % extent) as i64;
-            element /= extent;
+        let Some(layout) = &self.layout else {
+            for (index, &extent) in indices.iter_mut().zip(&self.shape).rev() {
+                let extent = extent.max(1) as usize;
+                *index = (element % extent) as i64;
+                element /= extent;
+            }
+            return Some(indices);
+        };
+        let mut rest = i64::try_from(element).ok()?.checked_sub(layout.offset).filter(|&r| r >= 0)?;
+        let mut dims: Vec<usize> = (0..indices.len()).filter(|&d| layout.strides[d] > 0).collect();
+        dims.sort_by_key(|&d| (std::cmp::Reverse(layout.strides[d]), d));
+        for d in dims {
+            indices[d] = (rest / layout.strides[d]).min(self.shape[d] - 1).max(0);
+            rest -= indices[d] * layout.strides[d];
         }
-        indices
+        (rest == 0).then_some(indices)
     }
 }
 
@@ -152,8 +177,13 @@ impl Arguments {
         let mut end = 0u128;
         for (i, spec) in specs.iter().enumerate() {
             // In wide arithmetic: shapes are the user's.
-            let bytes =
-                spec.shape.iter().map(|&n| n.max(0) as u128).fold(spec.dtype.bytes() as u128, u128::saturating_mul);
+            let bytes = match &spec.layout {
+                Some(_) => spec.bytes() as u128,
+                None => {
+                    let extents = spec.shape.iter().map(|&n| n.max(0) as u128);
+                    extents.fold(spec.dtype.bytes() as u128, u128::saturating_mul)
+                }
+            };
             let bytes = bytes.min(1 << 100);
             let page = (end + GUARD as u128).next_multiple_of(PAGE as u128);
             let start = page + (i * STAGGER % PAGE) as u128;
@@ -434,9 +464,14 @@ mod tests {
     #[test]
     fn elements_have_indices() {
         let spec = ParamSpec::new("A", DType::Float32, &[2, 3, 4], Access::In);
-        assert_eq!(spec.indices(0), [0, 0, 0]);
-        assert_eq!(spec.indices(23), [1, 2, 3]);
-        assert_eq!(spec.indices(13), [1, 0, 1]);
+        assert_eq!(spec.indices(0), Some(vec![0, 0, 0]));
+        assert_eq!(spec.indices(23), Some(vec![1, 2, 3]));
+        assert_eq!(spec.indices(13), Some(vec![1, 0, 1]));
+        let layout = ParamLayout { extents: vec![2, 3, 4], strides: vec![16, 5, 1], offset: 3 };
+        let spec = spec.placed(layout);
+        assert_eq!((spec.len(), spec.access), (3 + 16 + 10 + 3 + 1, Access::InOut));
+        assert_eq!(spec.indices(3 + 16 + 10 + 2), Some(vec![1, 2, 2]));
+        assert_eq!((spec.indices(2), spec.indices(3 + 4)), (None, None));
         assert_eq!(ParamSpec::new("s", DType::Float32, &[], Access::Out).indices(0), [0i64; 0]);
     }
 }

@@ -89,7 +89,8 @@ impl Reference {
             };
             if !right {
                 let spec = &own.specs()[param];
-                let (index, expected, found) = (spec.indices(element), expected.as_f64(), found.as_f64());
+                let (index, expected, found) =
+                    (spec.indices(element).unwrap_or_default(), expected.as_f64(), found.as_f64());
                 let at = Box::new(Difference { index, expected, found });
                 return Err(ReferenceError::Spot { param: spec.name.clone(), at });
             }

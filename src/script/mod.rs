@@ -63,6 +63,9 @@ impl FromStr for Dialect {
     }
 }
 
+/// The name of the variable that stands for the offset of a buffer with an `offset_factor` alone.
+pub(crate) const OWN_OFFSET: &str = "elem_offset";
+
 /// How to read a text.
 #[derive(Clone, Debug)]
 pub struct ParseOptions {

@@ -8,6 +8,7 @@ use super::sample::{Seed, Sketch, Space};
 use crate::ir::Module;
 use crate::schedule::error::ScheduleError;
 use crate::schedule::{Schedule, Trace};
+use std::collections::BTreeMap;
 
 /// Rules and postprocessors, in the order in which they are applied.
 pub struct Rules {
@@ -41,10 +42,11 @@ impl Rules {
 /// The sketches that the rules make of a function of `module`, and its seeds.
 ///
 /// The blocks are fetched once, in post-order; each rule then visits them from the last to the first, skipping those
-/// that are gone. Where a rule returns several schedules, each is carried on, in the order given.
+/// that are gone. Where a rule returns several schedules, each is carried on, in the order given. Traces name blocks, so
+/// blocks that share a name (or have none, as several may) stay as they are.
 ///
 /// # Errors
-/// If the blocks cannot be fetched by name (two of them share one), or a rule fails where its own checks had said
+/// If a rule fails where its own checks had said
 /// that it would not.
 pub fn generate(module: &Module, func: usize, rules: Rules) -> Result<Space, ScheduleError> {
     let sketches: Vec<Trace> = apply(module, func, &rules.rules)?.iter().map(undecided).collect();
@@ -68,7 +70,9 @@ fn apply(module: &Module, func: usize, rules: &[Box<dyn Rule>]) -> Result<Vec<Tr
     let f = &module.funcs[func];
     let names: Vec<&str> = f.blocks().iter().map(|&b| f.block(b).name.as_str()).collect();
     let mut blocks = Vec::with_capacity(names.len());
-    for name in names {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    names.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
+    for name in names.into_iter().filter(|name| counts[name] == 1) {
         blocks.push(sch.get_block(name, f.name.as_str())?);
     }
     let mut drafts = vec![Draft::new(sch)];

@@ -215,6 +215,7 @@ fn interpreted(func: &Func) -> Result<(Vec<ParamSpec>, Reference), CheckError> {
 
 /// The parameters of a function that is not lowered, with what its blocks do to them.
 fn accessed(func: &Func) -> Option<Vec<ParamSpec>> {
+    let func = &*func.with_param_layouts();
     let blocks = func.blocks();
     let is_in = |b: BufferId, regions: &dyn Fn(&Block) -> &[BufferRegion]| {
         blocks.iter().any(|&block| regions(func.block(block)).iter().any(|r| r.buffer == b))
@@ -228,7 +229,8 @@ fn accessed(func: &Func) -> Option<Vec<ParamSpec>> {
             (true, false) => Access::Out,
             (false, _) => Access::In,
         };
-        Some(ParamSpec::new(buffer.name.as_str(), buffer.dtype, &shape, access))
+        let spec = ParamSpec::new(buffer.name.as_str(), buffer.dtype, &shape, access);
+        Some(spec.placed(func.param_layout(b)?))
     };
     func.params.iter().map(spec).collect()
 }

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// A parameter is a scalar, or its extents are not known.
 pub fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
+    let func = &*func.with_param_layouts();
     let mut limits = Limits::default();
     limits.visit_stmt(func, func.root.stmt());
     let mut specs = Vec::new();
@@ -34,6 +35,9 @@ pub fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
             Storage::Scratch(_) => return Err(format!("`{}` is not passed by the caller", buffer.name)),
         };
         let mut spec = ParamSpec::new(buffer.name.as_str(), buffer.dtype, &shape, access);
+        if let Some(layout) = func.param_layout(id).filter(|_| buffer.lanes == 1) {
+            spec = spec.placed(layout);
+        }
         if buffer.dtype.is_integer() {
             spec.below = limits.0.get(&id).copied();
         }

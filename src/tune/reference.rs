@@ -89,12 +89,15 @@ impl Job {
         let loaded = Loaded::new(compiled, self.context.clone(), 1);
         let tensors: Vec<ArgRef<'_>> = (0..self.specs.len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
         let wide = Options { precision: Precision::Wide, max_steps: SPOT_STEPS, ..Options::default() };
-        let meant = self.func.with_meanings();
+        let placed = self.func.with_param_layouts();
+        let meant = placed.with_meanings();
         let mut points = Points::new(&meant, &tensors, wide);
         let mut value = |_: &Arguments, param: usize, element: usize| {
             let Some(points) = &mut points else { return Ok(None) };
             let Some(buffer) = self.func.params[param].buffer else { return Ok(None) };
-            match points.eval(buffer, &self.specs[param].indices(element)) {
+            // Between the elements of a parameter with strides nothing is computed.
+            let Some(indices) = self.specs[param].indices(element) else { return Ok(None) };
+            match points.eval(buffer, &indices) {
                 Ok(value) => Ok(value),
                 Err(e) if e.fault == crate::ir::interp::Fault::TooLong => Ok(None),
                 Err(e) => Err(e.message(&self.func)),

@@ -59,10 +59,17 @@ impl Layouts {
     /// The parameters of the scheduled function.
     pub fn specs(&self, written: &[ParamSpec]) -> Vec<ParamSpec> {
         let spec = |(spec, changes): (&ParamSpec, &Vec<Change>)| match changes.last() {
-            Some(Change::Map { to, .. }) => ParamSpec { shape: to.clone(), ..spec.clone() },
+            Some(Change::Map { to, .. }) => ParamSpec { shape: to.clone(), layout: None, ..spec.clone() },
             Some(Change::Unknown(_)) | None => spec.clone(),
         };
         written.iter().zip(&self.changes).map(spec).collect()
+    }
+
+    fn check_compact(&self, i: usize, spec: &ParamSpec) -> Result<(), String> {
+        if spec.layout.is_some() && !self.is_as_written(i) {
+            return Err(format!("`{}` has strides or an offset, and the schedule changes its layout", spec.name));
+        }
+        Ok(())
     }
 
     /// Is parameter `i` passed as written?
@@ -75,6 +82,7 @@ impl Layouts {
     /// # Errors
     /// Why that is not known.
     pub fn to_scheduled(&self, i: usize, spec: &ParamSpec, written: &[u8]) -> Result<Vec<u8>, String> {
+        self.check_compact(i, spec)?;
         let size = spec.dtype.bytes();
         let mut data = written.to_vec();
         for change in &self.changes[i] {
@@ -105,6 +113,7 @@ impl Layouts {
     /// # Errors
     /// Why that is not known.
     pub fn to_written(&self, i: usize, spec: &ParamSpec, scheduled: &[u8]) -> Result<Vec<u8>, String> {
+        self.check_compact(i, spec)?;
         let size = spec.dtype.bytes();
         let mut data = scheduled.to_vec();
         for change in self.changes[i].iter().rev() {

@@ -40,6 +40,14 @@ impl Layout {
         Ok(Layout { offset, strides, shape })
     }
 
+    /// Binds the extents of a parameter that are symbols. All parameters have their turn before the first layout is made,
+    /// since one may have the extent `n` and another one before it `n + 1`.
+    pub fn bind_extents<E: Env>(arena: &Arena, env: &mut E, b: BufferId, t: TensorRef<'_>) {
+        for (&e, &n) in arena.list(arena.buffer(b).shape).iter().zip(t.shape) {
+            bind_symbol(arena, env, e, n);
+        }
+    }
+
     /// The layout of a buffer parameter, whose symbolic extents are bound to those of the argument.
     pub fn of_param<E: Env>(
         arena: &Arena,
@@ -66,7 +74,6 @@ impl Layout {
             return Err(wrong());
         }
         for (&e, &n) in extents.iter().zip(shape) {
-            bind_symbol(arena, env, e, n);
             if eval_int(arena, env, Precision::Exact, e)? != n {
                 return Err(wrong());
             }

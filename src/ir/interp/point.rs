@@ -188,6 +188,11 @@ impl<'a> Points<'a> {
                 self.vars[p.var.index()] = Some(*v);
             }
         }
+        for (p, arg) in func.params.iter().zip(args) {
+            if let (Some(b), ArgRef::Tensor(t)) = (p.buffer, arg) {
+                Layout::bind_extents(&func.arena, self, b, *t);
+            }
+        }
         for (i, (p, arg)) in func.params.iter().zip(args).enumerate() {
             match (p.buffer, arg) {
                 (Some(b), ArgRef::Tensor(t)) => {

@@ -20,7 +20,8 @@ const MAX_ELEMENTS: usize = 1 << 31;
 /// Runs a verified function. Tensors of buffer parameters are read and changed in place; a function that fails may
 /// have changed none or all of them. Gives what the function returns, if it returns a value.
 pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<Option<Value>, RunError> {
-    let meant = func.with_meanings();
+    let placed = func.with_param_layouts();
+    let meant = placed.with_meanings();
     let func = &*meant;
     let mut m = Machine {
         func,
@@ -130,6 +131,11 @@ impl Machine<'_> {
                 }
                 (Arg::Tensor(_), Some(_)) => {}
                 _ => return Err(Box::new(Fault::ArgumentKind { param })),
+            }
+        }
+        for (arg, p) in args.iter().zip(&func.params) {
+            if let (Arg::Tensor(t), Some(b)) = (arg, p.buffer) {
+                Layout::bind_extents(&func.arena, self, b, t.view());
             }
         }
         for (param, arg) in args.iter().enumerate() {

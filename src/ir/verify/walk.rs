@@ -76,10 +76,9 @@ impl<'a> Walk<'a> {
         for p in &func.params {
             self.bind_var(p.var, VarState::Bound);
         }
-        for b in func.params.iter().filter_map(|p| p.buffer) {
-            self.bind_symbols(b);
-            self.bind_buffer(b);
-        }
+        let buffers = || func.params.iter().filter_map(|p| p.buffer);
+        buffers().for_each(|b| self.bind_param_symbols(b));
+        buffers().for_each(|b| self.bind_buffer(b));
         for (_, value) in func.attrs.iter() {
             value.for_each_expr(&mut |e| self.expr(e));
         }
@@ -373,7 +372,22 @@ impl<'a> Walk<'a> {
         self.vars[var.index()] = state;
     }
 
-    /// Symbolic extents, strides and offsets are bound by the buffer that mentions them first.
+    /// Symbols of the extents, strides and offsets of parameters are known to the whole function, also where no extent is the
+    /// symbol itself: `n + 1` tells `n`.
+    fn bind_param_symbols(&mut self, b: BufferId) {
+        let arena = &self.func.arena;
+        let buffer = arena.buffer(b);
+        let lists = [Some(buffer.shape), buffer.strides].into_iter().flatten();
+        for e in lists.flat_map(|l| arena.list(l)).copied().chain(buffer.elem_offset) {
+            for v in crate::ir::visit::vars_of(arena, e) {
+                if self.vars[v.index()] == VarState::Unbound {
+                    self.vars[v.index()] = VarState::Bound;
+                }
+            }
+        }
+    }
+
+    /// Symbolic extents, strides and offsets of a view are bound by it.
     fn bind_symbols(&mut self, b: BufferId) {
         let arena = &self.func.arena;
         let buffer = arena.buffer(b);

@@ -94,6 +94,12 @@ impl Names {
         name
     }
 
+    /// Gives a variable a name that no other one can have: an attribute of a buffer.
+    pub(super) fn define_var_as_member(&mut self, v: VarId, text: Symbol) {
+        self.vars[v.index()] = Some(text);
+        self.log.push(Defined::Var(v));
+    }
+
     /// A name for something that is neither variable nor buffer.
     pub(super) fn reserve(&mut self, hint: Symbol) -> Symbol {
         let name = self.unique(hint, "memory");

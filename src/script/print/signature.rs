@@ -2,8 +2,8 @@
 
 use super::Printer;
 use crate::ir::visit::vars_of;
-use crate::ir::{Buffer, BufferId, DType, ExprId, ExprList, VarId};
-use crate::script::Dialect;
+use crate::ir::{Buffer, BufferId, DType, ExprId, ExprList, Symbol, VarId};
+use crate::script::{Dialect, OWN_OFFSET};
 
 impl Printer<'_> {
     /// The function, from its decorator to its last statement.
@@ -36,7 +36,14 @@ impl Printer<'_> {
         let inline: Vec<bool> = func.params.iter().map(|p| p.buffer.is_some_and(|b| self.is_inline(b))).collect();
         let mut symbols = Vec::new();
         let mut params = Vec::new();
-        self.list(func.params.iter().zip(&inline), |p, (param, inline)| {
+        let mut left = func.params.iter().zip(&inline);
+        self.list(0..func.params.len() + func.bound.len(), |p, position| {
+            if let Some(bound) = func.bound.iter().find(|b| b.position == position) {
+                let name = p.names.reserve(bound.name);
+                p.put(&format!("{name}: T.{}", bound.ty));
+                return;
+            }
+            let Some((param, inline)) = left.next() else { return };
             let start = p.out.len();
             match param.buffer {
                 Some(b) if *inline => p.inline_param(b, &mut symbols),
@@ -96,7 +103,7 @@ impl Printer<'_> {
         match self.dialect {
             Dialect::Current => {
                 strides.is_none_or(is_constant)
-                    && elem_offset.is_none_or(|e| arena.as_int(e).is_some())
+                    && elem_offset.is_none_or(|e| arena.as_int(e).is_some() || self.own_offset(b).is_some())
                     && axis_separators.is_empty()
             }
             Dialect::Classic => {
@@ -231,7 +238,8 @@ impl Printer<'_> {
         let buffer = arena.buffer(b);
         let lists = [Some(buffer.shape), buffer.strides];
         let exprs: Vec<ExprId> = lists.into_iter().flatten().flat_map(|l| arena.list(l).to_vec()).collect();
-        self.declare_unknown(exprs.into_iter().chain(buffer.elem_offset));
+        let stated = buffer.elem_offset.filter(|_| self.own_offset(b).is_none());
+        self.declare_unknown(exprs.into_iter().chain(stated));
         let name = self.names.define_buffer(func, b);
         self.line();
         let start = self.out.len();
@@ -251,6 +259,17 @@ impl Printer<'_> {
         }
     }
 
+    /// The variable that stands for the offset of a buffer and of no other, which TVM makes where a buffer states an
+    /// `offset_factor` alone; nothing but `buffer.elem_offset` names it.
+    fn own_offset(&self, b: BufferId) -> Option<VarId> {
+        let arena = &self.func.arena;
+        let buffer = arena.buffer(b);
+        let offset = buffer.elem_offset.filter(|_| buffer.offset_factor != 0)?;
+        let v = arena.as_var(offset).filter(|&v| arena.var(v).name == OWN_OFFSET && !self.names.has_var(v))?;
+        let shared = arena.buffer_ids().any(|other| other != b && arena.buffer(other).elem_offset == Some(offset));
+        (!shared).then_some(v)
+    }
+
     /// What describes a buffer besides shape and element type, where it is not the default.
     fn buffer_options(&mut self, b: BufferId) {
         let arena = &self.func.arena;
@@ -259,8 +278,13 @@ impl Printer<'_> {
             self.put(", strides=");
             self.tuple(arena.list(strides).iter().copied(), |p, e| p.expr(e));
         }
+        if let Some(v) = self.own_offset(b) {
+            let name = self.names.buffer(self.func, b);
+            self.names.define_var_as_member(v, Symbol::new(&format!("{name}.elem_offset")));
+        }
         // The type of a zero only shows in the current dialect.
-        let says = |&e: &ExprId| self.dialect == Dialect::Current || !arena.is_int(e, 0);
+        let own = |e: ExprId| arena.as_var(e).is_some_and(|v| self.names.var(self.func, v).as_str().contains('.'));
+        let says = |&e: &ExprId| !own(e) && (self.dialect == Dialect::Current || !arena.is_int(e, 0));
         if let Some(e) = buffer.elem_offset.filter(says) {
             self.put(", elem_offset=");
             self.expr(e);

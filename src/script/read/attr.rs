@@ -24,9 +24,10 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A key in the current spelling. In a text of the current dialect every key stays as it is, as in TVM.
+    /// A key in the current spelling. In a text that is not of the classic dialect alone every key stays as it is, as in
+    /// TVM.
     fn key(&mut self, key: &str) -> Symbol {
-        if let Some(rest) = key.strip_prefix("tir.").filter(|_| self.file.meaning != Some(Dialect::Current)) {
+        if let Some(rest) = key.strip_prefix("tir.").filter(|_| self.file.meaning == Some(Dialect::Classic)) {
             self.file.vote(Dialect::Classic);
             return Symbol::new(&format!("tirx.{rest}"));
         }

@@ -36,7 +36,7 @@ impl<'a> FuncReader<'a, '_> {
         match (&target.kind, value) {
             (&ExprKind::Name(name), None) => self.scope.define(name, Value::Poison, target.span),
             (&ExprKind::Name(name), Some(Value::Fresh(ty))) => {
-                let quoted = self.quoted.iter().find(|q| q.0 == name).map(|q| q.1);
+                let quoted = self.quoted.iter().find(|q| q.0 == name).and_then(|q| q.1);
                 match quoted {
                     // A shape has defined the symbol; the declaration only gives it its type.
                     Some(var) if self.func.arena.var(var).ty() == ty => {}

@@ -6,6 +6,7 @@ use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::ir::buffer::index_type;
 use crate::ir::{Buffer, BufferId, DType, ExprId, MatchBuffer, Symbol};
+use crate::script::OWN_OFFSET;
 use crate::script::difference::difference;
 use crate::script::python::{self, Call, Expr, ExprKind, Ident};
 use smallvec::SmallVec;
@@ -219,10 +220,8 @@ impl<'a> FuncReader<'a, '_> {
             let is_global = scalar.is_none() && self.file.globals.contains_key(name.name);
             if self.scope.get(name.name).is_none() && !is_global {
                 let value = self.symbol(name.name, scalar.unwrap_or(DType::Int32), name.span);
-                if let Value::Expr(id) = value
-                    && let Some(var) = self.func.arena.as_var(id)
-                {
-                    self.quoted.push((name.name, var));
+                if let Value::Expr(id) = value {
+                    self.quoted.push((name.name, self.func.arena.as_var(id)));
                 }
                 self.scope.define(name.name, value, name.span);
             }
@@ -250,6 +249,22 @@ impl<'a> FuncReader<'a, '_> {
         }
         // A list without strides means none.
         Some(Some(strides).filter(|s| !s.is_empty()))
+    }
+
+    /// `buffer.elem_offset`: what the buffer states; 0 if it states nothing; a symbol, made when it is first mentioned, if it states
+    /// what divides the offset.
+    pub(super) fn offset_of(&mut self, b: BufferId) -> Value {
+        let buffer = self.func.arena.buffer(b);
+        match buffer.elem_offset {
+            Some(e) => self.plain(e),
+            None if buffer.offset_factor == 0 => Value::Int(0),
+            None => {
+                let dtype = index_type(&self.func.arena, buffer.shape);
+                let (_, offset) = self.func.arena.new_var_expr(OWN_OFFSET, dtype);
+                self.func.arena.update_buffer(b, |b| b.elem_offset = Some(offset));
+                Value::Expr(offset)
+            }
+        }
     }
 
     /// A text argument.

@@ -123,9 +123,7 @@ impl<'a> FuncReader<'a, '_> {
                 Some(Value::Expr(self.func.arena.buffer(*b).elem_offset.unwrap_or(zero)))
             }
             (Value::Buffer(b), "data") => Some(Value::Expr(self.func.arena.buffer_data(*b))),
-            (Value::Buffer(b), "elem_offset") => {
-                Some(self.func.arena.buffer(*b).elem_offset.map_or(Value::Int(0), |e| self.plain(e)))
-            }
+            (Value::Buffer(b), "elem_offset") => Some(self.offset_of(*b)),
             (Value::Buffer(b), "shape") => {
                 let shape = self.func.arena.buffer(*b).shape;
                 Some(Value::Seq(self.func.arena.list(shape).iter().map(|&e| self.plain(e)).collect()))
@@ -145,7 +143,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// An `int32` constant as a Python integer, so that it takes the type of what it meets.
-    fn plain(&self, e: ExprId) -> Value {
+    pub(super) fn plain(&self, e: ExprId) -> Value {
         match self.func.arena.as_int(e) {
             Some(v) if self.func.arena.dtype(e) == DType::Int32 => Value::Int(v as i128),
             _ => Value::Expr(e),

@@ -5,8 +5,8 @@ use super::value::{Namespace, Value};
 use super::{PrimFunc, Reader};
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::{
-    AttrValue, Block, BlockId, BlockIter, Body, BufferId, BufferRegion, DType, ExprId, Func, LoopKind, MatchBuffer,
-    Param, Stmt, StmtId, Symbol, Ty, VarId,
+    AttrValue, Block, BlockId, BlockIter, Body, BoundParam, BufferId, BufferRegion, DType, ExprId, Func, LoopKind,
+    MatchBuffer, Param, Stmt, StmtId, Symbol, Ty, VarId,
 };
 use crate::script::Dialect;
 use crate::script::complete;
@@ -30,8 +30,9 @@ pub(super) struct FuncReader<'a, 'r> {
     pub(super) depth: usize,
     /// Has [`MAX_DEPTH`] been complained of?
     pub(super) too_deep: bool,
-    /// Symbols made by quoted shapes, which a later `n = T.int32()` only repeats.
-    pub(super) quoted: Vec<(&'a str, VarId)>,
+    /// Symbols made by quoted shapes, which a later `n = T.int32()` only repeats; without a variable where `--bind` gives the
+    /// value.
+    pub(super) quoted: Vec<(&'a str, Option<VarId>)>,
     /// The types of the scalar parameters, for quoted shapes in front of them.
     pub(super) scalars: Vec<(&'a str, DType)>,
     /// Statements that the expressions read so far make: allocations and declarations of buffers.
@@ -312,11 +313,13 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         };
         if ty.dtype != DType::Handle {
             if self.file.options.bind.contains_key(name.name) {
+                let position = self.func.params.len() + self.func.bound.len();
+                self.func.bound.push(BoundParam { position, name: name.name.into(), ty });
                 return Some(self.symbol(name.name, ty, name.span));
             }
             self.file.symbols.insert(name.name.to_string());
         }
-        let quoted = self.quoted.iter().find(|q| q.0 == name.name).map(|q| q.1);
+        let quoted = self.quoted.iter().find(|q| q.0 == name.name).and_then(|q| q.1);
         let var = match quoted {
             // A shape in front of this parameter has used the symbol already.
             Some(var) if self.func.arena.var(var).ty() == ty => var,
