@@ -67,9 +67,12 @@ impl Workload {
         &self.module.funcs[0]
     }
 
-    /// The text that the database stores.
+    /// The text that the database stores: the function without the parameters that have a value, which are no part of
+    /// its structure.
     pub fn text(&self) -> String {
-        script::print_module(&self.module, Dialect::Current)
+        let mut module = self.module.clone();
+        module.funcs.iter_mut().for_each(|f| f.bound.clear());
+        script::print_module(&module, Dialect::Current)
     }
 
     /// Is a stored workload this one? Hashes are equal already; this tells the rare case that they should not be.

@@ -398,3 +398,71 @@ fn recorded_decisions_that_do_not_fit_are_told() {
         }
     }
 }
+
+// ---- parameters ------------------------------------------------------------------------------------------------
+
+const SCALAR: &str = r#"@T.prim_func(s_tir=True)
+def main(A: T.Buffer(("n + 1",), "float32"), n: T.int32, B: T.Buffer((n + 1,), "float32")):
+    for i in range(n + 1):
+        with T.sblock("B"):
+            vi = T.axis.spatial(n + 1, i)
+            B[vi] = A[vi] * T.Cast("float32", n)
+"#;
+
+const STRIDED: &str = r#"@T.prim_func(s_tir=True)
+def main(a: T.handle, b: T.handle):
+    s, t, off = T.int32(), T.int32(), T.int32()
+    A = T.match_buffer(a, (6, 10), "float32", strides=(s, 1), elem_offset=off)
+    B = T.match_buffer(b, (6, 10), "float32", strides=(t, 2), elem_offset=3)
+    for i, j in T.grid(6, 10):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.Cast("float32", s + off)
+"#;
+
+const NAMELESS: &str = r#"@T.prim_func(s_tir=True)
+def main(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64,), "float32")):
+    for i in range(64):
+        with T.sblock(""):
+            vi = T.axis.spatial(64, i)
+            B[vi] = T.float32(0)
+            with T.sblock(""):
+                for k in range(vi + 1):
+                    with T.sblock("sum"):
+                        vj = T.axis.spatial((vi, vi + 1), vi)
+                        vk = T.axis.reduce(vi + 1, k)
+                        B[vj] = B[vj] + A[vj, vk]
+"#;
+
+/// The commands that measure a program and print the best version of it.
+fn best(files: &Files, program: &str, bind: &[&str]) -> String {
+    let (program, db) = (files.path(program), files.path("db"));
+    let with = |args: &[&str]| succeeds(&[args, &[&program, "--work-dir", &db], bind].concat());
+    with(&["tune", "--trials", "2"]);
+    with(&["bench", "--best"]);
+    with(&["apply-best"]).out
+}
+
+#[test]
+fn a_scalar_with_a_value_stays_in_the_signature() {
+    let files = Files::new(&[("scalar.tir", SCALAR)]);
+    let text = best(&files, "scalar.tir", &["--bind", "n=63"]);
+    let head = "def main(A: T.Buffer((64,), \"float32\"), n: T.int32, B: T.Buffer((64,), \"float32\")):";
+    assert!(text.contains(head), "{text}");
+}
+
+#[test]
+fn parameters_with_strides_and_offsets_run() {
+    let files = Files::new(&[("strided.tir", STRIDED)]);
+    let text = best(&files, "strided.tir", &[]);
+    assert!(text.contains("strides=(s, 1), elem_offset=off"), "{text}");
+    let text = best(&files, "strided.tir", &["--bind", "s=17", "--bind", "off=5"]);
+    assert!(text.contains("strides=(17, 1), elem_offset=5"), "{text}");
+}
+
+#[test]
+fn nameless_blocks_and_loops_that_depend_on_others_are_measured() {
+    let files = Files::new(&[("nameless.tir", NAMELESS)]);
+    let text = best(&files, "nameless.tir", &[]);
+    assert_eq!(text.matches("T.sblock(\"\")").count(), 2, "{text}");
+}
