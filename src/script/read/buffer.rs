@@ -255,16 +255,16 @@ impl<'a> FuncReader<'a, '_> {
     /// what divides the offset.
     pub(super) fn offset_of(&mut self, b: BufferId) -> Value {
         let buffer = self.func.arena.buffer(b);
-        match buffer.elem_offset {
-            Some(e) => self.plain(e),
-            None if buffer.offset_factor == 0 => Value::Int(0),
+        let dtype = index_type(&self.func.arena, buffer.shape);
+        Value::Expr(match buffer.elem_offset {
+            Some(e) => e,
+            None if buffer.offset_factor == 0 => self.func.arena.int(0, dtype),
             None => {
-                let dtype = index_type(&self.func.arena, buffer.shape);
                 let (_, offset) = self.func.arena.new_var_expr(OWN_OFFSET, dtype);
                 self.func.arena.update_buffer(b, |b| b.elem_offset = Some(offset));
-                Value::Expr(offset)
+                offset
             }
-        }
+        })
     }
 
     /// A text argument.

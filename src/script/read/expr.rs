@@ -118,12 +118,8 @@ impl<'a> FuncReader<'a, '_> {
         let owner = self.eval(value)?;
         match (&owner, attr.name) {
             (Value::Buffer(b), "dtype") => Some(Value::Str(self.func.arena.buffer(*b).ty().to_string().into())),
-            (Value::Buffer(b), "elem_offset") => {
-                let zero = self.func.arena.int32(0);
-                Some(Value::Expr(self.func.arena.buffer(*b).elem_offset.unwrap_or(zero)))
-            }
-            (Value::Buffer(b), "data") => Some(Value::Expr(self.func.arena.buffer_data(*b))),
             (Value::Buffer(b), "elem_offset") => Some(self.offset_of(*b)),
+            (Value::Buffer(b), "data") => Some(Value::Expr(self.func.arena.buffer_data(*b))),
             (Value::Buffer(b), "shape") => {
                 let shape = self.func.arena.buffer(*b).shape;
                 Some(Value::Seq(self.func.arena.list(shape).iter().map(|&e| self.plain(e)).collect()))
@@ -143,7 +139,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// An `int32` constant as a Python integer, so that it takes the type of what it meets.
-    pub(super) fn plain(&self, e: ExprId) -> Value {
+    fn plain(&self, e: ExprId) -> Value {
         match self.func.arena.as_int(e) {
             Some(v) if self.func.arena.dtype(e) == DType::Int32 => Value::Int(v as i128),
             _ => Value::Expr(e),
