@@ -57,6 +57,43 @@ def main(A: T.Buffer((6, 10), "int32"), D: T.Buffer((10, 6), "int32")):
 "#,
     ),
     (
+        "statements_in_blocks",
+        r#"
+def main(A: T.Buffer((8, 6), "int32"), B: T.Buffer((8, 6), "int32"), D: T.Buffer((8, 6), "int32")):
+    for i, j in T.grid(8, 6):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(B[vi, vj])
+            x: T.int32 = A[vi, vj]
+            while x > 3:
+                x = x - 3
+                if x == 4:
+                    break
+            B[vi, vj] = x
+    for i, j in T.grid(8, 6):
+        with T.sblock("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vi, vj] * 2
+"#,
+    ),
+    (
+        "memory_in_place",
+        r#"
+def main(A: T.Buffer((8, 6), "int32"), D: T.Buffer((8, 6), "int32")):
+    C = T.alloc_local((8, 6), "int32")
+    for i, j in T.grid(8, 6):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + 1
+    V = T.decl_buffer((48,), "int32", data=C.data)
+    for i, j in T.grid(8, 6):
+        with T.sblock("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] * 2
+"#,
+    ),
+    (
         "stencil",
         r#"
 def main(A: T.Buffer((10, 8), "int32"), C: T.Buffer((8, 6), "int32")):

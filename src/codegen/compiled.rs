@@ -39,6 +39,7 @@ pub struct CompiledKernel {
     module: Option<JITModule>,
     entry: KernelFn,
     params: Vec<Buffer>,
+    assertions: Vec<String>,
     scratch: ScratchLayout,
     code_size: usize,
     regions: usize,
@@ -132,6 +133,7 @@ pub(super) fn assemble(
         module: Some(module),
         entry,
         params: kernel.params().to_vec(),
+        assertions: kernel.assertions.clone(),
         scratch,
         code_size: emitted.code_size,
         regions: n_regions,
@@ -144,6 +146,11 @@ impl CompiledKernel {
     /// The parameters, in order.
     pub fn params(&self) -> &[Buffer] {
         &self.params
+    }
+
+    /// The message of an assertion.
+    pub fn assertion(&self, index: u32) -> Option<&str> {
+        self.assertions.get(index as usize).map(String::as_str)
     }
 
     /// Bytes of machine code.

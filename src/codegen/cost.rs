@@ -118,6 +118,16 @@ impl Costs {
                     sum += total;
                     polled |= polled_inside || cost.is_polled();
                 }
+                Stmt::While { body, .. } => {
+                    self.order.push(s);
+                    let (iteration, polled_inside) = self.body(kernel, body);
+                    let total = (iteration + 0.5) * UNKNOWN_EXTENT;
+                    // Nobody knows how often it runs: it is polled in each iteration that polls nothing else.
+                    let cost = LoopCost { iteration, total: f64::INFINITY, polled_inside, is_parallel: false };
+                    self.loops.insert(s, cost);
+                    sum += total;
+                    polled = true;
+                }
                 Stmt::If { then, otherwise, .. } => {
                     let (a, p) = self.body(kernel, then);
                     let (b, q) = self.body(kernel, otherwise);

@@ -78,6 +78,12 @@ impl Machine<'_> {
                 let body = if self.int(condition)? != 0 { then } else { otherwise };
                 self.body(body)
             }
+            Stmt::While { running, body } => {
+                while self.locals[running.index()].as_ref().is_some_and(|v| int_of(v[0]) != 0) {
+                    self.body(body)?;
+                }
+                Ok(())
+            }
             Stmt::Store { buffer, index, value } => {
                 let index = self.int(index)?;
                 let value = self.expr(value)?;
@@ -474,7 +480,7 @@ mod tests {
     fn failures_stop_the_kernel() {
         let text = |body: &str| format!("kernel @f(X: in float32[1], Y: out float32[1]) {{ {body} }}");
         let failure = |f| Err(Stopped::Failure(f));
-        check(&text("check X[0] < 0.0 else assertion"), &[1.0], failure(Failure::Assertion));
+        check(&text("check X[0] < 0.0 else assertion(0)"), &[1.0], failure(Failure::Assertion { index: 0 }));
         check(&text("let z: int64 = cast(int64, X[0])\nY[7 // z] = 0.0"), &[0.0], failure(Failure::Division));
         let buffer = parse(&text("")).map(|k| k.buffers().nth(1).map(|b| b.0)).ok().flatten().expect("two buffers");
         check(&text("Y[3] = 1.0"), &[0.0], Err(Stopped::Access { buffer, index: 3 }));

@@ -80,6 +80,8 @@ pub struct Kernel {
     pub stmts: Stmts,
     /// What it does.
     pub body: Body,
+    /// The messages of its assertions.
+    pub assertions: Vec<String>,
     buffers: Vec<Buffer>,
     n_params: usize,
 }
@@ -92,9 +94,17 @@ impl Kernel {
             arena: Arena::default(),
             stmts: Stmts::default(),
             body: Body::EMPTY,
+            assertions: Vec::new(),
             buffers: Vec::new(),
             n_params: 0,
         }
+    }
+
+    /// Does it hold loops without a count, or jumps made of registers? The passes of the optimiser expect neither.
+    pub fn is_irregular(&self) -> bool {
+        let mut found = false;
+        self.for_each_stmt(self.body, &mut |_, s| found |= matches!(s, Stmt::While { .. } | Stmt::Set { .. }));
+        found
     }
 
     /// Adds a parameter of `len` elements. Parameters come before scratch.

@@ -280,6 +280,14 @@ impl Parser {
         if self.eat_word("for") {
             return self.for_loop();
         }
+        if self.eat_word("while") {
+            let name = self.word()?;
+            let Some(&(_, running)) = self.locals.iter().find(|l| l.0 == name) else {
+                return self.error(format!("no register is called `{name}`"));
+            };
+            self.expect("{")?;
+            return Ok(Stmt::While { running, body: self.body()? });
+        }
         if self.eat_word("if") {
             let condition = self.expr(0)?;
             self.expect("{")?;
@@ -317,7 +325,15 @@ impl Parser {
                     Failure::OutOfBounds { buffer }
                 }
                 "division" => Failure::Division,
-                "assertion" => Failure::Assertion,
+                "assertion" => {
+                    self.expect("(")?;
+                    let index = self.expr(0)?;
+                    self.expect(")")?;
+                    match self.kernel.arena.as_int(index).and_then(|i| u32::try_from(i).ok()) {
+                        Some(index) => Failure::Assertion { index },
+                        None => return self.error("expected the number of an assertion"),
+                    }
+                }
                 other => return self.error(format!("expected a failure, found `{other}`")),
             };
             return Ok(Stmt::Check { condition, failure });

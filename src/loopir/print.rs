@@ -48,7 +48,7 @@ impl Names {
             Stmt::Set { local, .. } if locals[local.index()].is_empty() => {
                 locals[local.index()] = unique(arena.local(local).name);
             }
-            Stmt::Set { .. } | Stmt::If { .. } | Stmt::Store { .. } | Stmt::Check { .. } => {}
+            Stmt::Set { .. } | Stmt::If { .. } | Stmt::While { .. } | Stmt::Store { .. } | Stmt::Check { .. } => {}
         });
         Names { buffers, locals, vars }
     }
@@ -56,7 +56,8 @@ impl Names {
 
 /// Words that mean something else where a name may stand.
 fn is_reserved(name: &str) -> bool {
-    const WORDS: &[&str] = &["for", "if", "let", "check", "in", "else", "register", "scratch", "true", "false"];
+    const WORDS: &[&str] =
+        &["for", "if", "let", "while", "check", "in", "else", "register", "scratch", "true", "false"];
     WORDS.contains(&name)
 }
 
@@ -165,6 +166,10 @@ impl Printer<'_> {
                 self.out.push(' ');
                 self.block(l.body)
             }
+            Stmt::While { running, body } => {
+                write!(self.out, "while {} ", self.names.locals[running.index()])?;
+                self.block(body)
+            }
             Stmt::If { condition, then, otherwise } => {
                 self.out.push_str("if ");
                 self.expr(condition, 0)?;
@@ -198,7 +203,7 @@ impl Printer<'_> {
                         write!(self.out, " else out_of_bounds({})", self.names.buffers[buffer.index()])
                     }
                     Failure::Division => write!(self.out, " else division"),
-                    Failure::Assertion => write!(self.out, " else assertion"),
+                    Failure::Assertion { index } => write!(self.out, " else assertion({index})"),
                 }
             }
         }

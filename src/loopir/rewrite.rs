@@ -18,6 +18,7 @@ impl Kernel {
             f(s, stmt);
             match stmt {
                 Stmt::For(l) => self.for_each_stmt(l.body, f),
+                Stmt::While { body, .. } => self.for_each_stmt(body, f),
                 Stmt::If { then, otherwise, .. } => {
                     self.for_each_stmt(then, f);
                     self.for_each_stmt(otherwise, f);
@@ -41,6 +42,7 @@ impl Kernel {
             let old = self.stmts.get(old_id);
             let stmt = match old {
                 Stmt::For(l) => Stmt::For(For { body: self.rebuild(l.body, f), ..l }),
+                Stmt::While { running, body } => Stmt::While { running, body: self.rebuild(body, f) },
                 Stmt::If { condition, then, otherwise } => {
                     let then = self.rebuild(then, f);
                     let otherwise = self.rebuild(otherwise, f);
@@ -61,6 +63,7 @@ impl Kernel {
 pub fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
     match stmt {
         Stmt::For(l) => f(l.extent),
+        Stmt::While { .. } => {}
         Stmt::If { condition, .. } | Stmt::Check { condition, .. } => f(condition),
         Stmt::Store { index, value, .. } => {
             f(index);
@@ -74,6 +77,7 @@ pub fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
 pub fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> Stmt {
     match stmt {
         Stmt::For(l) => Stmt::For(For { extent: f(l.extent), ..l }),
+        Stmt::While { .. } => stmt,
         Stmt::If { condition, then, otherwise } => Stmt::If { condition: f(condition), then, otherwise },
         Stmt::Check { condition, failure } => Stmt::Check { condition: f(condition), failure },
         Stmt::Store { buffer, index, value } => Stmt::Store { buffer, index: f(index), value: f(value) },
@@ -253,6 +257,10 @@ impl Substitution {
                 let then = self.copy(kernel, then);
                 let otherwise = self.copy(kernel, otherwise);
                 Stmt::If { condition, then, otherwise }
+            }
+            Stmt::While { running, body } => {
+                let running = self.locals.get(&running).copied().unwrap_or(running);
+                Stmt::While { running, body: self.copy(kernel, body) }
             }
             Stmt::Let { var, value } => {
                 let ty = kernel.arena.ty(value);

@@ -104,7 +104,10 @@ pub enum Failure {
     /// An integer was divided by zero, or the smallest one by -1.
     Division,
     /// An assertion of the program does not hold.
-    Assertion,
+    Assertion {
+        /// Which one, in [`Kernel::assertions`](super::Kernel::assertions).
+        index: u32,
+    },
 }
 
 /// A statement.
@@ -129,6 +132,16 @@ pub enum Stmt {
         index: ExprId,
         /// What; lanes are of the buffer's element type.
         value: ExprId,
+    },
+    /// Runs the body as long as a register, which the body sets, is true. Kernels that hold such a loop, or set
+    /// registers before any pass has run, are compiled as they are (see [`Kernel::is_irregular`]).
+    ///
+    /// [`Kernel::is_irregular`]: super::Kernel::is_irregular
+    While {
+        /// A scalar boolean.
+        running: LocalId,
+        /// What is repeated.
+        body: Body,
     },
     /// Names a value for the rest of the enclosing body. Evaluated once, here.
     Let {
@@ -158,6 +171,7 @@ impl Stmt {
     pub fn bodies(&self) -> [Body; 2] {
         match *self {
             Stmt::For(l) => [l.body, Body::EMPTY],
+            Stmt::While { body, .. } => [body, Body::EMPTY],
             Stmt::If { then, otherwise, .. } => [then, otherwise],
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => [Body::EMPTY; 2],
         }

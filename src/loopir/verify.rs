@@ -118,6 +118,7 @@ impl Verifier<'_> {
                     self.registers(l.body);
                     self.parallel = before;
                 }
+                Stmt::While { body, .. } => self.registers(body),
                 Stmt::If { then, otherwise, .. } => {
                     self.registers(then);
                     self.registers(otherwise);
@@ -156,6 +157,10 @@ impl Verifier<'_> {
                     self.expect("a condition", Ty::BOOL, self.arena().ty(condition));
                     self.body(then);
                     self.body(otherwise);
+                }
+                Stmt::While { running, body } => {
+                    self.expect("a condition", Ty::BOOL, self.arena().local(running).ty);
+                    self.body(body);
                 }
                 Stmt::Check { condition, .. } => self.expect("a condition", Ty::BOOL, self.arena().ty(condition)),
                 Stmt::Store { buffer, index, value } => {

@@ -1,8 +1,10 @@
 //! Statements of the block tree as statements of the loop IR, with accesses still to be placed.
 
-use super::LowerError;
+use super::alias::Aliases;
+use super::control::{Jumps, Leaves};
 use super::facts::Facts;
 use super::init::{self, Hoists};
+use super::{LowerError, Result};
 use crate::ir;
 use crate::ir::alignment::{DIM_ALIGN, DimAlign};
 use crate::ir::expr::FxBuild;
@@ -54,6 +56,14 @@ pub(super) struct Shape {
     pub aligned: Vec<DimAlign>,
 }
 
+impl Shape {
+    /// Memory with several names.
+    fn flat(len: i64, loops: SmallVec<[VarId; 8]>) -> Shape {
+        let one = SmallVec::from_slice(&[1]);
+        Shape { extents: SmallVec::from_slice(&[len]), strides: one, offset: 0, loops, aligned: Vec::new() }
+    }
+}
+
 /// A kernel whose accesses are tokens.
 pub(super) struct Draft {
     pub kernel: Kernel,
@@ -87,6 +97,8 @@ pub(super) enum Value {
 pub(super) enum Home {
     /// A buffer of the kernel.
     Buffer(BufferId),
+    /// Memory with several names: the element at the sum of the offset and the indices times the strides.
+    Flat { buffer: BufferId, offset: ExprId, strides: Dims },
     /// A window into another buffer of the function: the element in the corner.
     View { source: ir::BufferId, mins: Dims },
 }
@@ -97,6 +109,9 @@ pub(super) struct Lowerer<'f> {
     pub vars: Vec<Option<Value>>,
     pub homes: Vec<Option<Home>>,
     pub token_of: HashMap<(BufferId, Dims), ExprId, FxBuild>,
+    pub aliases: Aliases,
+    /// The registers of the loops around, innermost last.
+    pub jumps: Vec<Jumps>,
     hoists: Hoists,
     /// The predicates of the blocks around.
     facts: Facts,
@@ -104,8 +119,6 @@ pub(super) struct Lowerer<'f> {
     loops: SmallVec<[VarId; 8]>,
     roles: Roles,
 }
-
-type Result<T> = std::result::Result<T, LowerError>;
 
 /// Translates a function.
 pub(super) fn draft(func: &Func) -> Result<Draft> {
@@ -122,6 +135,8 @@ pub(super) fn draft(func: &Func) -> Result<Draft> {
         vars: vec![None; func.arena.n_vars()],
         homes: vec![None; func.arena.n_buffers()],
         token_of: HashMap::default(),
+        aliases: Aliases::of(func),
+        jumps: Vec::new(),
         hoists: init::hoists(func),
         facts: Facts::default(),
         loops: SmallVec::new(),
@@ -130,6 +145,12 @@ pub(super) fn draft(func: &Func) -> Result<Draft> {
     for param in &func.params {
         match param.buffer {
             Some(b) => lowerer.param(b)?,
+            None if func.arena.var(param.var).dtype == ir::DType::Handle => {
+                let name = func.arena.var(param.var).name;
+                return Err(LowerError::Unsupported(format!(
+                    "parameter `{name}`, a handle to memory of unknown size,"
+                )));
+            }
             None => return Err(LowerError::ScalarParameter(func.arena.var(param.var).name.to_string())),
         }
     }
@@ -159,8 +180,13 @@ impl Lowerer<'_> {
         let len = layout.len().filter(|l| (0..MAX_LEN).contains(l)).ok_or_else(too_large)?;
         // What is done with it is found out later.
         let id = self.draft.kernel.add_param(buffer.name, buffer.dtype, len, Access::InOut);
-        self.homes[b.index()] = Some(Home::Buffer(id));
-        self.draft.shapes.push(Shape { extents, strides, offset, loops: SmallVec::new(), aligned: Vec::new() });
+        self.give_home(b, id, &strides, offset);
+        let flat = self.aliases.is_shared(b);
+        let shape = match flat {
+            true => Shape::flat(len, SmallVec::new()),
+            false => Shape { extents, strides, offset, loops: SmallVec::new(), aligned: Vec::new() },
+        };
+        self.draft.shapes.push(shape);
         Ok(())
     }
 
@@ -170,11 +196,27 @@ impl Lowerer<'_> {
         let len = extents.iter().try_fold(1i64, |l, &n| l.checked_mul(n)).filter(|&l| l < MAX_LEN);
         let len = len.ok_or_else(|| LowerError::TooLarge(buffer.name.to_string()))?;
         let id = self.draft.kernel.add_scratch(buffer.name, buffer.dtype, len, Placement::Shared);
-        self.homes[b.index()] = Some(Home::Buffer(id));
         let strides = compact_strides(&extents);
+        self.give_home(b, id, &strides, 0);
         let loops = self.loops.clone();
-        self.draft.shapes.push(Shape { extents, strides, offset: 0, loops, aligned: Vec::new() });
+        let shape = match self.aliases.is_shared(b) {
+            true => Shape::flat(len, loops),
+            false => Shape { extents, strides, offset: 0, loops, aligned: Vec::new() },
+        };
+        self.draft.shapes.push(shape);
         Ok(())
+    }
+
+    fn give_home(&mut self, b: ir::BufferId, id: BufferId, strides: &[i64], offset: i64) {
+        let arena = &mut self.draft.kernel.arena;
+        self.homes[b.index()] = Some(match self.aliases.is_shared(b) {
+            true => Home::Flat {
+                buffer: id,
+                offset: arena.index(offset),
+                strides: strides.iter().map(|&s| arena.index(s)).collect(),
+            },
+            false => Home::Buffer(id),
+        });
     }
 
     /// Notes what a block asks of the strides of what it writes; the last that asks for an axis is heard. Only
@@ -220,15 +262,13 @@ impl Lowerer<'_> {
 
     // ---- statements ----------------------------------------------------------------------------------------
 
-    fn list(&mut self, list: &[ir::StmtId]) -> Result<Body> {
+    pub(super) fn list(&mut self, list: &[ir::StmtId]) -> Result<Body> {
         let mut out = Vec::with_capacity(list.len());
-        for &s in list {
-            self.stmt(s, &mut out)?;
-        }
+        self.stmts(list, &mut out)?;
         Ok(self.draft.kernel.stmts.body(&out))
     }
 
-    fn stmt(&mut self, s: ir::StmtId, out: &mut Vec<StmtId>) -> Result<()> {
+    pub(super) fn stmt(&mut self, s: ir::StmtId, out: &mut Vec<StmtId>) -> Result<()> {
         let func = self.func;
         match func.get(s) {
             ir::Stmt::Loop(l) => {
@@ -243,12 +283,13 @@ impl Lowerer<'_> {
                     ir::LoopKind::Vectorized => LoopKind::Vector,
                     ir::LoopKind::Unrolled => LoopKind::Unroll,
                 };
-                self.for_loop(l, kind, out, |this, out| {
-                    for &child in &l.body {
-                        this.stmt(child, out)?;
-                    }
-                    Ok(())
-                })
+                let leaves = Leaves::of_list(func, &l.body);
+                // Iterations that may be the last one come one after the other.
+                let kind = if leaves == Leaves::default() { kind } else { LoopKind::Serial };
+                self.enter_loop(leaves, false, out);
+                let result = self.for_loop(l, kind, out, |this, out| this.iteration(leaves, &l.body, out));
+                self.leave_loop();
+                result
             }
             ir::Stmt::Block(b) => {
                 let hoisted = func.as_block(s).is_some_and(|b| self.hoists.is_hoisted(b));
@@ -258,7 +299,7 @@ impl Lowerer<'_> {
                         this.guarded(first, init, out);
                     }
                     let Some((source, indices)) = func.copied(b) else {
-                        return b.body.iter().try_for_each(|&child| this.stmt(child, out));
+                        return this.stmts(&b.body, out);
                     };
                     let exists = this.in_buffer(source, func.arena.list(indices))?;
                     let copy = this.list(&b.body)?;
@@ -277,10 +318,10 @@ impl Lowerer<'_> {
                 Ok(())
             }
             ir::Stmt::If { condition, then, otherwise } => {
-                let condition = self.value(*condition)?;
+                let condition = self.truth(*condition)?;
                 match self.decide(condition) {
-                    Some(true) => then.iter().try_for_each(|&s| self.stmt(s, out)),
-                    Some(false) => otherwise.iter().try_for_each(|&s| self.stmt(s, out)),
+                    Some(true) => self.stmts(then, out),
+                    Some(false) => self.stmts(otherwise, out),
                     None => {
                         let then = self.list(then)?;
                         let otherwise = self.list(otherwise)?;
@@ -289,6 +330,8 @@ impl Lowerer<'_> {
                     }
                 }
             }
+            // Where a handle points to is known before.
+            ir::Stmt::Let { var, body, .. } if func.arena.var(*var).dtype == ir::DType::Handle => self.stmts(body, out),
             ir::Stmt::Let { var, value, body } => {
                 let value = self.value(*value)?;
                 let arena = &mut self.draft.kernel.arena;
@@ -304,22 +347,20 @@ impl Lowerer<'_> {
                     self.draft.kernel.arena.var_expr(new)
                 };
                 self.vars[var.index()] = Some(Value::Typed(named));
-                for &child in body {
-                    self.stmt(child, out)?;
-                }
+                self.stmts(body, out)?;
                 self.vars[var.index()] = None;
                 Ok(())
             }
             // Functions of scalars have no effects.
             ir::Stmt::Evaluate(_) => Ok(()),
-            ir::Stmt::Attr(a) => a.body.iter().try_for_each(|&child| self.stmt(child, out)),
-            ir::Stmt::Alloc { .. }
-            | ir::Stmt::Declare { .. }
-            | ir::Stmt::While { .. }
-            | ir::Stmt::Break
-            | ir::Stmt::Continue
-            | ir::Stmt::Return(_)
-            | ir::Stmt::Assert(_) => Err(LowerError::Unsupported(func.brief_stmt(s))),
+            ir::Stmt::Attr(a) => self.stmts(&a.body, out),
+            ir::Stmt::Alloc { buffer, .. } => self.allocate(*buffer),
+            ir::Stmt::Declare { buffer, .. } => self.declare(*buffer),
+            ir::Stmt::While { condition, body } => self.while_loop(*condition, body, out),
+            ir::Stmt::Break => self.jump(true, out),
+            ir::Stmt::Continue => self.jump(false, out),
+            ir::Stmt::Return(_) => Err(LowerError::Unsupported("a function that returns a value".to_string())),
+            ir::Stmt::Assert(a) => self.assertion(a, out),
         }
     }
 
@@ -441,10 +482,20 @@ impl Lowerer<'_> {
 
     /// The condition under which an element exists, as far as that does not follow from what holds here.
     fn in_buffer(&mut self, buffer: ir::BufferId, indices: &[ir::ExprId]) -> Result<ExprId> {
-        let extents = self.extents(buffer)?;
+        let mut dims = Dims::new();
+        for &e in indices {
+            dims.push(self.index(e)?);
+        }
+        let extents = match self.homes[buffer.index()].clone() {
+            // Memory with several names has no shape of its own.
+            Some(Home::Flat { buffer, offset, strides }) => {
+                dims = Dims::from_elem(self.linear(offset, &strides, &dims), 1);
+                SmallVec::from_elem(self.draft.kernel.buffer(buffer).len, 1)
+            }
+            _ => self.extents(buffer)?,
+        };
         let mut condition = self.draft.kernel.arena.bool(true);
-        for (&e, &extent) in indices.iter().zip(&extents) {
-            let index = self.index(e)?;
+        for (&index, &extent) in dims.iter().zip(&extents) {
             let Lowerer { draft: Draft { kernel, ranges, .. }, facts, .. } = self;
             let arena = &mut kernel.arena;
             let extent = arena.index(extent);

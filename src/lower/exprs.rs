@@ -207,6 +207,10 @@ impl Lowerer<'_> {
         let id = loop {
             match self.homes[at.index()].clone() {
                 Some(Home::Buffer(id)) => break id,
+                Some(Home::Flat { buffer, offset, strides }) => {
+                    dims = Dims::from_elem(self.linear(offset, &strides, &dims), 1);
+                    break buffer;
+                }
                 Some(Home::View { source, mins }) => {
                     let arena = &mut self.draft.kernel.arena;
                     let skipped = mins.len().saturating_sub(dims.len());

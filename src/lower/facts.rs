@@ -1,7 +1,8 @@
 //! What is known where conditions hold.
 
 use crate::ir::{BinOp, CmpOp, DType};
-use crate::loopir::{Affine, Arena, Expr, ExprId, Range, Ranges, Ty};
+use crate::loopir::rewrite::for_each_expr;
+use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, Range, Ranges, Ty};
 
 /// A sum lies in a range.
 struct Fact {
@@ -65,6 +66,20 @@ impl Facts {
             }
             Expr::Cast(a) if arena.dtype(a) == DType::Bool => self.learn(arena, ranges, a, holds),
             _ => {}
+        }
+    }
+
+    /// Forgets what depends on elements of a buffer, of which some change.
+    pub fn forget_buffer(&mut self, arena: &Arena, buffer: BufferId) {
+        for fact in &mut self.facts {
+            let mut reads = false;
+            for &(atom, _) in &fact.sum.terms {
+                for_each_expr(arena, atom, &mut |e| reads |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
+            }
+            // A fact of nothing helps nowhere, and the stack keeps its height.
+            if reads {
+                fact.sum = Affine::default();
+            }
         }
     }
 

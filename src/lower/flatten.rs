@@ -41,7 +41,14 @@ impl Flattener<'_> {
             self.check_operands(stmt, out);
             let stmt = map_operands(stmt, |e| self.expr(e));
             let stmt = match stmt {
-                Stmt::For(l) => Stmt::For(For { body: self.list(l.body), ..l }),
+                Stmt::For(l) => {
+                    self.forget_stored(l.body);
+                    Stmt::For(For { body: self.list(l.body), ..l })
+                }
+                Stmt::While { running, body } => {
+                    self.forget_stored(body);
+                    Stmt::While { running, body: self.list(body) }
+                }
                 Stmt::If { condition, then, otherwise } => {
                     let n = self.facts.mark();
                     self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, true);
@@ -50,14 +57,29 @@ impl Flattener<'_> {
                     self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, false);
                     let otherwise = self.list(otherwise);
                     self.facts.forget(n);
+                    self.forget_stored(then);
+                    self.forget_stored(otherwise);
                     Stmt::If { condition, then, otherwise }
                 }
                 Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => stmt,
             };
+            if let Stmt::Store { buffer, .. } = stmt {
+                self.facts.forget_buffer(&self.draft.kernel.arena, buffer);
+            }
             // The statement is at this one place.
             self.draft.kernel.stmts.replace(s, stmt);
             out.push(s);
         }
+    }
+
+    /// Forgets what was known of elements that statements store to.
+    fn forget_stored(&mut self, body: Body) {
+        let Flattener { draft, facts, .. } = self;
+        draft.kernel.for_each_stmt(body, &mut |_, stmt| {
+            if let Stmt::Store { buffer, .. } = stmt {
+                facts.forget_buffer(&draft.kernel.arena, buffer);
+            }
+        });
     }
 
     fn list(&mut self, body: Body) -> Body {
@@ -147,6 +169,7 @@ impl Flattener<'_> {
         let always = self.draft.kernel.arena.bool(true);
         match stmt {
             Stmt::For(l) => self.check_expr(l.extent, always, out),
+            Stmt::While { .. } => {}
             Stmt::If { condition, .. } | Stmt::Check { condition, .. } => self.check_expr(condition, always, out),
             Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.check_expr(value, always, out),
             Stmt::Store { index, value, .. } => {

@@ -36,7 +36,13 @@ impl Hoists {
 /// Decides for all blocks of a function.
 pub(super) fn hoists(func: &Func) -> Hoists {
     let mut hoists = Hoists::default();
-    for s in func.subtree(func.root.stmt()) {
+    let all = func.subtree(func.root.stmt());
+    // Where memory has several names, or loops end early, inits stay where they are.
+    let moves_nothing = |&s: &StmtId| matches!(func.get(s), Stmt::Declare { .. } | Stmt::Break | Stmt::Continue);
+    if all.iter().any(moves_nothing) {
+        return hoists;
+    }
+    for s in all {
         let Some(b) = func.as_block(s).filter(|&b| func.block(b).init.is_some()) else { continue };
         if let Some(l) = target(func, b) {
             hoists.before.entry(l.stmt()).or_default().push(b);

@@ -24,7 +24,9 @@ use crate::ir::Func;
 use crate::loopir::Kernel;
 
 mod access;
+mod alias;
 mod blocks;
+mod control;
 mod exprs;
 mod facts;
 mod flatten;
@@ -66,6 +68,9 @@ pub enum LowerError {
     #[error("{0} cannot be compiled")]
     Unsupported(String),
 }
+
+/// What lowering gives.
+type Result<T, E = LowerError> = std::result::Result<T, E>;
 
 /// The kernel that does what a function does; its parameters are the function's buffers, in order.
 ///

@@ -88,6 +88,12 @@ impl Finder<'_> {
                     self.body(otherwise);
                     self.in_else = before;
                 }
+                Stmt::While { body, .. } => {
+                    // It may not run at all, and what comes later in it may come before.
+                    let before = std::mem::replace(&mut self.in_else, true);
+                    self.body(body);
+                    self.in_else = before;
+                }
                 Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
             }
         }

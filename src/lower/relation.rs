@@ -10,7 +10,7 @@ use super::blocks::{Draft, Role};
 use super::place::{Extent, Use, Uses};
 use super::view::{Digit, determine, digit};
 use crate::loopir::rewrite::mentions_var;
-use crate::loopir::{Affine, Body, ExprId, For, Iterations, LoopKind, Stmt, VarId};
+use crate::loopir::{Affine, Body, ExprId, For, Iterations, LocalId, LoopKind, Stmt, VarId};
 use smallvec::SmallVec;
 
 /// Marks every loop of the draft.
@@ -24,7 +24,11 @@ fn mark(draft: &mut Draft, uses: &mut Uses, extents: &[Extent], body: Body) {
         let s = draft.kernel.stmts.list(body)[i];
         match draft.kernel.stmts.get(s) {
             Stmt::For(l) => {
-                let iterations = relation(draft, uses, extents, l.var);
+                // An iteration that sets registers decides about the next one.
+                let iterations = match sets_registers(draft, l.body) {
+                    true => Iterations::Unknown,
+                    false => relation(draft, uses, extents, l.var),
+                };
                 let kind = match (l.kind, iterations) {
                     (LoopKind::Parallel | LoopKind::Vector, Iterations::Unknown | Iterations::Reduction) => {
                         LoopKind::Serial
@@ -39,9 +43,27 @@ fn mark(draft: &mut Draft, uses: &mut Uses, extents: &[Extent], body: Body) {
                 mark(draft, uses, extents, then);
                 mark(draft, uses, extents, otherwise);
             }
+            Stmt::While { body, .. } => mark(draft, uses, extents, body),
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
         }
     }
+}
+
+/// Is a register set that lives on: one that is not set before it is read in each iteration?
+fn sets_registers(draft: &Draft, body: Body) -> bool {
+    let mut own: Vec<LocalId> = Vec::new();
+    let mut found = false;
+    draft.kernel.for_each_stmt(body, &mut |_, stmt| {
+        if let Stmt::Set { local, value } = stmt {
+            // Each loop with registers begins by setting them.
+            if draft.kernel.arena.as_int(value) == Some(1) {
+                own.push(local);
+            } else {
+                found |= !own.contains(&local);
+            }
+        }
+    });
+    found
 }
 
 fn relation(draft: &mut Draft, uses: &Uses, extents: &[Extent], v: VarId) -> Iterations {

@@ -7,7 +7,7 @@ use crate::ir::expr::FxBuild;
 use crate::ir::{DType, Intrinsic, Symbol};
 use crate::loopir::rewrite::map_operands;
 use crate::loopir::{
-    Access, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Placement, Stmt, StmtId, Storage, Ty, VarId,
+    Access, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Placement, Stmt, StmtId, Storage, Ty, VarId,
 };
 use hashbrown::HashMap;
 
@@ -18,6 +18,7 @@ pub(super) fn widen(kernel: &Kernel) -> Kernel {
         to: Kernel::new(kernel.name),
         buffers: Vec::new(),
         vars: HashMap::default(),
+        locals: HashMap::default(),
         memo: HashMap::default(),
     };
     widener.run()
@@ -29,6 +30,7 @@ struct Widener<'a> {
     /// What each buffer is worked on in.
     buffers: Vec<BufferId>,
     vars: HashMap<VarId, VarId, FxBuild>,
+    locals: HashMap<LocalId, LocalId, FxBuild>,
     memo: HashMap<ExprId, ExprId, FxBuild>,
 }
 
@@ -38,6 +40,7 @@ fn wide(dtype: DType) -> DType {
 
 impl Widener<'_> {
     fn run(mut self) -> Kernel {
+        self.to.assertions = self.from.assertions.clone();
         let mut copied: Vec<(BufferId, BufferId, Access)> = Vec::new();
         for (id, buffer) in self.from.buffers() {
             if let Storage::Param(access) = buffer.storage {
@@ -110,7 +113,9 @@ impl Widener<'_> {
                     Stmt::Store { buffer, index, value }
                 }
                 Stmt::Let { var, value } => Stmt::Let { var: self.var(var), value },
-                Stmt::Set { .. } => unreachable!("lowering makes no registers"),
+                Stmt::While { running, body } => Stmt::While { running: self.local(running), body: self.body(body) },
+                // Registers hold conditions.
+                Stmt::Set { local, value } => Stmt::Set { local: self.local(local), value },
                 Stmt::Check { .. } => stmt,
             };
             out.push(self.to.stmts.push(stmt));
@@ -121,6 +126,15 @@ impl Widener<'_> {
         let mut out = Vec::with_capacity(body.len());
         self.list(body, &mut out);
         self.to.stmts.body(&out)
+    }
+
+    /// A register; all of them hold conditions.
+    fn local(&mut self, l: LocalId) -> LocalId {
+        let Widener { from, to, locals, .. } = self;
+        *locals.entry(l).or_insert_with(|| {
+            let old = from.arena.local(l);
+            to.arena.new_local(old.name, old.ty)
+        })
     }
 
     fn var(&mut self, v: VarId) -> VarId {
@@ -201,14 +215,17 @@ impl Widener<'_> {
                 let args: Vec<ExprId> = args.into_iter().map(|a| self.expr(a)).collect();
                 self.to.arena.call(function, &args)
             }
-            Expr::Local(_)
-            | Expr::Broadcast(_)
+            Expr::Local(l) => {
+                let l = self.local(l);
+                self.to.arena.local_expr(l)
+            }
+            Expr::Broadcast(_)
             | Expr::Ramp(..)
             | Expr::Pack(_)
             | Expr::Lookup(..)
             | Expr::Extract(..)
             | Expr::Dot4(..)
-            | Expr::Reduce(..) => unreachable!("lowering makes no registers and vectors"),
+            | Expr::Reduce(..) => unreachable!("lowering makes no vectors"),
         };
         self.memo.insert(e, done);
         done

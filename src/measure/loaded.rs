@@ -104,7 +104,11 @@ impl Loaded {
                     None => "access out of bounds of an intermediate buffer".to_owned(),
                 })
             }
-            RuntimeFailure::Division | RuntimeFailure::Assertion => RunFailure::Failed(failure.to_string()),
+            RuntimeFailure::Assertion { index } => {
+                let message = self.kernel.assertion(index).map(|m| format!("{failure}: {m}"));
+                RunFailure::Failed(message.unwrap_or_else(|| failure.to_string()))
+            }
+            RuntimeFailure::Division => RunFailure::Failed(failure.to_string()),
         }
     }
 }

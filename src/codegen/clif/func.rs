@@ -336,7 +336,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             Stmt::Set { local, .. } => {
                 locals.insert(local);
             }
-            Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } => {}
+            Stmt::For(_) | Stmt::While { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } => {}
         });
         for b in buffers {
             self.forget_buffer(b);
@@ -350,6 +350,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
     fn forget_written_by(&mut self, s: StmtId) {
         match self.kernel.stmts.get(s) {
             Stmt::For(l) => self.forget_written(l.body),
+            Stmt::While { body, .. } => self.forget_written(body),
             Stmt::Store { buffer, .. } => self.forget_buffer(buffer),
             Stmt::Set { local, .. } => self.forget_local(local),
             Stmt::If { then, otherwise, .. } => {
@@ -379,6 +380,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             next += 1;
             match self.kernel.stmts.get(s) {
                 Stmt::For(l) => self.for_loop(s, &l),
+                Stmt::While { running, body } => self.while_loop(s, running, body),
                 Stmt::If { condition, then, otherwise } => self.if_else(condition, then, otherwise),
                 Stmt::Store { buffer, index, value } => {
                     let value = self.expr(value);
@@ -525,6 +527,30 @@ impl<'a, 'b> Emitter<'a, 'b> {
             args.push(BlockArg::Value(self.b.ins().iadd_imm_s(pointer, step)));
         }
         self.b.ins().jump(header, &args);
+        self.b.seal_block(header);
+        self.b.seal_block(after);
+        self.b.switch_to_block(after);
+    }
+
+    /// The loop that runs as long as the register is true.
+    fn while_loop(&mut self, s: StmtId, running: LocalId, body: Body) {
+        self.forget_statement();
+        self.forget_written(body);
+        let (header, inside, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.ins().jump(header, &[]);
+        self.b.switch_to_block(header);
+        let more = self.local(running).single();
+        self.b.ins().brif(more, inside, &[], after, &[]);
+        self.b.seal_block(inside);
+        self.b.switch_to_block(inside);
+        let scope = self.open();
+        self.body(body);
+        self.close(scope);
+        self.forget_written(body);
+        if self.shared.polls.contains(&s) {
+            self.poll();
+        }
+        self.b.ins().jump(header, &[]);
         self.b.seal_block(header);
         self.b.seal_block(after);
         self.b.switch_to_block(after);

@@ -88,6 +88,7 @@ impl AddressPlan {
                     self.stmts(kernel, regions, kernel.stmts.list(l.body), order, around);
                     around.pop();
                 }
+                Stmt::While { body, .. } => self.stmts(kernel, regions, kernel.stmts.list(body), order, around),
                 Stmt::If { then, otherwise, .. } => {
                     self.stmts(kernel, regions, kernel.stmts.list(then), order, around);
                     self.stmts(kernel, regions, kernel.stmts.list(otherwise), order, around);

@@ -46,7 +46,7 @@ impl Effects {
             Stmt::Store { buffer, .. } => drop(self.writes.insert(Place::Buffer(buffer))),
             Stmt::Set { local, .. } => drop(self.writes.insert(Place::Local(local))),
             Stmt::Let { var, .. } => drop(self.writes.insert(Place::Var(var))),
-            Stmt::Check { .. } => fails = true,
+            Stmt::Check { .. } | Stmt::While { .. } => fails = true,
             Stmt::For(_) | Stmt::If { .. } => {}
         }
         let inside = stmt.bodies();

@@ -55,7 +55,7 @@ fn body(kernel: &mut Kernel, old: Body) -> Body {
                 Stmt::Set { local, value }
             }
             Stmt::Let { var, value } => Stmt::Let { var, value: known.value(&mut kernel.arena, value) },
-            Stmt::Check { .. } => stmt,
+            Stmt::Check { .. } | Stmt::While { .. } => stmt,
         };
         out.push(if new == stmt { s } else { kernel.stmts.push(new) });
     }
@@ -120,7 +120,7 @@ impl Known {
         kernel.for_each_stmt(body, &mut |_, stmt| match stmt {
             Stmt::Store { buffer, .. } => self.values.retain(|k, _| k.0 != buffer),
             Stmt::Set { local, .. } => self.forget_local(&kernel.arena, local),
-            Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } => {}
+            Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
         });
     }
 }
@@ -197,7 +197,7 @@ fn for_each_read(kernel: &Kernel, stmt: Stmt, f: &mut impl FnMut(BufferId)) {
             kernel.for_each_stmt(then, &mut |_, s| operands(s));
             kernel.for_each_stmt(otherwise, &mut |_, s| operands(s));
         }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
     }
 }
 
@@ -228,6 +228,7 @@ fn drop_unread(kernel: &mut Kernel) {
         | Stmt::Store { .. }
         | Stmt::Let { .. }
         | Stmt::Set { .. }
-        | Stmt::Check { .. } => out.push(id),
+        | Stmt::Check { .. }
+        | Stmt::While { .. } => out.push(id),
     });
 }

@@ -56,7 +56,7 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
                 let (then, otherwise) = (body(kernel, then, machine), body(kernel, otherwise, machine));
                 Stmt::If { condition, then, otherwise }
             }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => stmt,
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => stmt,
         };
         if new != stmt {
             *s = kernel.stmts.push(new);

@@ -76,7 +76,12 @@ fn inside(kernel: &Kernel, body: Body, machine: &Machine) -> (usize, bool) {
             let ty = kernel.arena.local(local).ty;
             registers += (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize);
         }
-        Stmt::If { .. } | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        Stmt::If { .. }
+        | Stmt::Store { .. }
+        | Stmt::Let { .. }
+        | Stmt::Set { .. }
+        | Stmt::Check { .. }
+        | Stmt::While { .. } => {}
     });
     (registers, is_innermost)
 }
@@ -102,7 +107,7 @@ fn invariants(kernel: &Kernel, l: &For) -> Vec<ExprId> {
         Stmt::Set { local, .. } => {
             search.locals.insert(local);
         }
-        Stmt::If { .. } | Stmt::Check { .. } => {}
+        Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
     });
     let mut runs = kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
     // Nothing may be loaded before what proves it in bounds.
@@ -137,7 +142,7 @@ impl Search<'_> {
                     self.body(kernel, then, false);
                     self.body(kernel, otherwise, false);
                 }
-                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
             }
         }
     }

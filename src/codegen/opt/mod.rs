@@ -40,9 +40,14 @@ use crate::loopir::Kernel;
 use machine::Machine;
 use partition::Cuts;
 
-/// All passes, in order.
+/// All passes, in order. Kernels with loops that are not counted, or with jumps, stay as they are: no pass knows what
+/// their registers mean.
 pub fn optimize(mut kernel: Kernel, options: &CodegenOptions) -> Kernel {
     let machine = Machine::new(options);
+    if kernel.is_irregular() {
+        cut_long_loops(&mut kernel, machine.isa);
+        return kernel;
+    }
     for pass in PIPELINE {
         pass.run(&mut kernel, &machine);
     }

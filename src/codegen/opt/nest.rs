@@ -62,7 +62,9 @@ impl Nest {
                         body = l.body;
                     }
                     Stmt::Store { buffer, index, value } => break (None, buffer, index, value),
-                    Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => return None,
+                    Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {
+                        return None;
+                    }
                 },
                 [first, s] => match (kernel.stmts.get(first), kernel.stmts.get(s)) {
                     (Stmt::If { condition, then, otherwise }, Stmt::Store { buffer, index, value })
@@ -246,7 +248,12 @@ impl Fill {
                     let elements = Elements::of(&kernel.arena, index, loops.iter())?;
                     return Some(Fill { buffer, value, elements });
                 }
-                Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {
+                Stmt::For(_)
+                | Stmt::If { .. }
+                | Stmt::Let { .. }
+                | Stmt::Set { .. }
+                | Stmt::Check { .. }
+                | Stmt::While { .. } => {
                     return None;
                 }
             }

@@ -250,7 +250,9 @@ fn may_be_lanes(kernel: &Kernel, l: &For) -> bool {
             contiguous &= Affine::of(&kernel.arena, index).coefficient_of(&kernel.arena, l.var) == 1;
         }
         Stmt::If { .. } => {}
-        Stmt::For(_) | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => contiguous = false,
+        Stmt::For(_) | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {
+            contiguous = false
+        }
     });
     l.kind == LoopKind::Vector || l.kind == LoopKind::Serial && l.iterations == Iterations::Independent && contiguous
 }
@@ -296,7 +298,7 @@ pub(super) fn may_copy(kernel: &Kernel, l: &For, times: usize) -> bool {
         Stmt::For(l) if l.iterations == Iterations::Reduction => sums = true,
         Stmt::For(_) => space = true,
         Stmt::Store { .. } => stores += 1,
-        Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
     });
     if sums {
         stores * times <= MAX_SUMS && (!space || times == 2 || l.kind == LoopKind::Vector)

@@ -33,7 +33,8 @@ pub fn cut_long_loops(kernel: &mut Kernel, isa: Isa) {
         | Stmt::Store { .. }
         | Stmt::Let { .. }
         | Stmt::Set { .. }
-        | Stmt::Check { .. } => out.push(id),
+        | Stmt::Check { .. }
+        | Stmt::While { .. } => out.push(id),
     });
 }
 

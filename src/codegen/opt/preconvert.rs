@@ -86,7 +86,7 @@ fn operands(kernel: &Kernel, s: StmtId, around: &[For]) -> Vec<Operand> {
     let note = |search: &mut Search, stmt: Stmt| match stmt {
         Stmt::Store { buffer, .. } => drop(search.written.insert(buffer)),
         Stmt::Let { var, .. } => drop(search.names.insert(var)),
-        Stmt::For(_) | Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        Stmt::For(_) | Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
     };
     if let Stmt::For(l) = kernel.stmts.get(s) {
         kernel.for_each_stmt(l.body, &mut |_, stmt| note(&mut search, stmt));
@@ -120,7 +120,12 @@ impl Search<'_> {
                 self.body(then);
                 self.body(otherwise);
             }
-            Stmt::For(_) | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            Stmt::For(_)
+            | Stmt::Store { .. }
+            | Stmt::Let { .. }
+            | Stmt::Set { .. }
+            | Stmt::Check { .. }
+            | Stmt::While { .. } => {}
         }
     }
 

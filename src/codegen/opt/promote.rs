@@ -224,7 +224,7 @@ impl Accesses {
         kernel.for_each_stmt(body, &mut |_, stmt| match stmt {
             Stmt::For(For { var, .. }) | Stmt::Let { var, .. } => bound.push(var),
             Stmt::Store { buffer, index, .. } => stores.push((buffer, index)),
-            Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
         });
         for (buffer, index) in stores {
             if !self.of.contains_key(&buffer) && !mentions_var(&kernel.arena, index, &mut |v| bound.contains(&v)) {
@@ -252,7 +252,7 @@ impl Accesses {
                     self.access(Element { buffer, index, ty, is_read_first: false, is_certain: certain, n_stores: 1 });
                 }
                 Stmt::Let { var, .. } => self.inner.push(var),
-                Stmt::Set { .. } | Stmt::Check { .. } => {}
+                Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
             }
         }
     }

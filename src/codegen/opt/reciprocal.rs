@@ -62,7 +62,7 @@ fn in_loop(kernel: &mut Kernel, l: For) -> Stmt {
         Stmt::Store { buffer, .. } => {
             changes.buffers.insert(buffer);
         }
-        Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        Stmt::If { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
     });
     let mut memo = ExprMap::default();
     let body = kernel.rebuild(l.body, &mut |kernel, _, id, stmt, out| {

@@ -98,6 +98,7 @@ impl Simplifier {
                     Stmt::If { condition, then, otherwise }
                 }
             }
+            Stmt::While { running, body } => Stmt::While { running, body: self.sub_body(kernel, body) },
             Stmt::Check { condition, failure } => {
                 let condition = self.expr(&mut kernel.arena, condition);
                 if kernel.arena.as_int(condition).is_some_and(|c| c != 0) {

@@ -70,7 +70,7 @@ fn body(kernel: &mut Kernel, old: Body, how: &Unroll<'_>, hint: u32) -> (Body, S
                 let new = Stmt::If { condition, then: yes, otherwise: no };
                 out.push(if same { s } else { kernel.stmts.push(new) });
             }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {
                 size.statements += 1;
                 out.push(s);
             }

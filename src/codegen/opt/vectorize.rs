@@ -99,7 +99,7 @@ impl Shape {
                 }
                 // Only innermost loops are vectorised unasked.
                 Stmt::For(_) => shape.pays = false,
-                Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+                Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
             }
             for_each_operand(stmt, |e| {
                 for_each_expr(arena, e, &mut |e| {

@@ -19,7 +19,9 @@ pub(super) fn replace_loops(kernel: &mut Kernel, old: Body, on_loop: &mut OnLoop
                 let new = Stmt::If { condition, then: yes, otherwise: no };
                 out.push(if same { s } else { kernel.stmts.push(new) });
             }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => out.push(s),
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {
+                out.push(s)
+            }
         }
     }
     if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }

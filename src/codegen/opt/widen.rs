@@ -139,7 +139,7 @@ impl Widener {
                 Stmt::For(For { var, extent, kind, body, ..l })
             }
             // A register would have to be widened wherever it is used, and a check would fail for all lanes.
-            Stmt::Set { .. } | Stmt::Check { .. } => return None,
+            Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => return None,
         };
         out.push(kernel.stmts.push(new));
         Some(())

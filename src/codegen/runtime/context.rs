@@ -56,7 +56,10 @@ pub enum RuntimeFailure {
     Division,
     /// An assertion of the program does not hold.
     #[error("assertion failed")]
-    Assertion,
+    Assertion {
+        /// Which one of the kernel's.
+        index: u32,
+    },
 }
 
 impl Status {
@@ -67,7 +70,7 @@ impl Status {
             Status::Stopped => Err(RuntimeFailure::Stopped),
             Status::Failed(Failure::OutOfBounds { buffer }) => Err(RuntimeFailure::OutOfBounds { buffer }),
             Status::Failed(Failure::Division) => Err(RuntimeFailure::Division),
-            Status::Failed(Failure::Assertion) => Err(RuntimeFailure::Assertion),
+            Status::Failed(Failure::Assertion { index }) => Err(RuntimeFailure::Assertion { index }),
         }
     }
 }

@@ -45,6 +45,7 @@ pub(crate) enum Status {
 
 impl Status {
     const BUFFERS: u32 = 0x100;
+    const ASSERTIONS: u32 = 0x4000_0000;
 
     /// The number that compiled code returns.
     pub(crate) fn code(self) -> u32 {
@@ -52,7 +53,7 @@ impl Status {
             Status::Done => 0,
             Status::Stopped => 1,
             Status::Failed(Failure::Division) => 2,
-            Status::Failed(Failure::Assertion) => 3,
+            Status::Failed(Failure::Assertion { index }) => Self::ASSERTIONS + index,
             Status::Failed(Failure::OutOfBounds { buffer }) => Self::BUFFERS + buffer.index() as u32,
         }
     }
@@ -63,7 +64,7 @@ impl Status {
             0 => Status::Done,
             1 => Status::Stopped,
             2 => Status::Failed(Failure::Division),
-            3 => Status::Failed(Failure::Assertion),
+            Self::ASSERTIONS.. => Status::Failed(Failure::Assertion { index: code - Self::ASSERTIONS }),
             _ => Status::Failed(Failure::OutOfBounds { buffer: BufferId(code.wrapping_sub(Self::BUFFERS)) }),
         }
     }
@@ -79,7 +80,8 @@ mod tests {
             Status::Done,
             Status::Stopped,
             Status::Failed(Failure::Division),
-            Status::Failed(Failure::Assertion),
+            Status::Failed(Failure::Assertion { index: 0 }),
+            Status::Failed(Failure::Assertion { index: 5 }),
             Status::Failed(Failure::OutOfBounds { buffer: BufferId(0) }),
             Status::Failed(Failure::OutOfBounds { buffer: BufferId(77) }),
         ] {

@@ -163,6 +163,6 @@ fn failure(f: Failure) -> RuntimeFailure {
     match f {
         Failure::OutOfBounds { buffer } => RuntimeFailure::OutOfBounds { buffer },
         Failure::Division => RuntimeFailure::Division,
-        Failure::Assertion => RuntimeFailure::Assertion,
+        Failure::Assertion { index } => RuntimeFailure::Assertion { index },
     }
 }

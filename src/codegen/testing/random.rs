@@ -415,7 +415,7 @@ impl Generator {
             let condition = self.condition();
             let truth = self.kernel.arena.not(condition);
             let condition = self.kernel.arena.binary(BinOp::Or, condition, truth);
-            let failure = Failure::Assertion;
+            let failure = Failure::Assertion { index: 0 };
             stmts.push(self.kernel.stmts.push(Stmt::Check { condition, failure }));
         }
         stmts.push(self.kernel.store(output, index, value));

@@ -220,7 +220,7 @@ impl Builder<'_> {
                 Some(())
             }
             Stmt::Set { local, value } => self.set(local, value),
-            Stmt::If { .. } | Stmt::Check { .. } => None,
+            Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => None,
         }
     }
 
@@ -387,7 +387,7 @@ impl Builder<'_> {
         self.kernel.for_each_stmt(body, &mut |_, stmt| match stmt {
             Stmt::Store { buffer, .. } => buffers.push(buffer),
             Stmt::Set { local, .. } => locals.push(local),
-            Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } => {}
+            Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
         });
         self.forget(|r| match r {
             Reads::Buffer(b) => buffers.contains(&b),

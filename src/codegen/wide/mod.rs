@@ -184,7 +184,7 @@ impl Planner<'_> {
                 self.body(then);
                 self.body(otherwise);
             }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
         }
     }
 
@@ -343,7 +343,7 @@ impl Planner<'_> {
             Stmt::If { then, otherwise, .. } => {
                 let _ = self.definitions(then, to, needed, found) || self.definitions(otherwise, to, needed, found);
             }
-            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
         }
         if list[at] != to {
             // What follows `to` in a loop comes before it in the next iteration.
@@ -383,7 +383,7 @@ impl Planner<'_> {
                 transpose::row_of(&self.kernel.arena, value).is_some() || window::has_windows(&self.kernel.arena, value)
             }
             Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
-            Stmt::If { .. } | Stmt::Check { .. } => false,
+            Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
         })
     }
 
@@ -427,7 +427,7 @@ impl Planner<'_> {
                     && self.costs.of(s).total <= UNPOLLED
                     && self.kernel.stmts.list(l.body).to_vec().into_iter().all(|s| self.is_suited(s))
             }
-            Stmt::If { .. } | Stmt::Check { .. } => false,
+            Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
             Stmt::Store { value, .. } => self.is_vector_code(stored(&self.kernel.arena, value)),
             Stmt::Let { value, .. } | Stmt::Set { value, .. } => self.is_vector_code(value),
         };

@@ -14,6 +14,8 @@ pub(super) struct Layout {
     pub offset: i64,
     pub strides: Indices,
     pub shape: Indices,
+    /// Is the shape only how indices count? An element may then lie anywhere in the memory.
+    pub is_unbounded: bool,
 }
 
 impl Layout {
@@ -37,7 +39,7 @@ impl Layout {
             }
             None => 0,
         };
-        Ok(Layout { offset, strides, shape })
+        Ok(Layout { offset, strides, shape, is_unbounded: false })
     }
 
     /// Binds the extents of a parameter that are symbols. All parameters have their turn before the first layout is made,
@@ -86,6 +88,11 @@ impl Layout {
         }
     }
 
+    /// The layout of a name for memory that exists.
+    pub fn unbounded(self) -> Layout {
+        Layout { is_unbounded: true, ..self }
+    }
+
     /// The number of elements from the start of the memory to the last element; `None` if that is no size.
     pub fn n_elements(&self) -> Option<usize> {
         // An extent that is computed may come out negative, for instances that access nothing: then there is nothing.
@@ -102,7 +109,7 @@ impl Layout {
     /// The position of an element in memory; `None` if it is outside the shape.
     pub fn position(&self, indices: &[i64]) -> Option<usize> {
         let inside = indices.iter().zip(&self.shape).all(|(i, n)| 0 <= *i && i < n);
-        if !inside || indices.len() != self.shape.len() {
+        if (!inside && !self.is_unbounded) || indices.len() != self.shape.len() {
             return None;
         }
         let at = self.offset + indices.iter().zip(&self.strides).map(|(i, s)| i * s).sum::<i64>();

@@ -215,7 +215,8 @@ impl Machine<'_> {
             self.bind_symbol(e, offset);
         }
         let shape = extents[skipped..].into();
-        self.places[m.buffer.index()] = Some(Place { memory, layout: Layout { offset, strides, shape } });
+        self.places[m.buffer.index()] =
+            Some(Place { memory, layout: Layout { offset, strides, shape, is_unbounded: source.is_unbounded } });
         Ok(())
     }
 
@@ -289,7 +290,7 @@ impl Machine<'_> {
         if self.memories[memory].dtype != dtype {
             return Err(Box::new(Fault::View { buffer: b }));
         }
-        self.places[b.index()] = Some(Place { memory, layout });
+        self.places[b.index()] = Some(Place { memory, layout: layout.unbounded() });
         Ok(())
     }
 

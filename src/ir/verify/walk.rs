@@ -44,6 +44,8 @@ pub(super) struct Walk<'a> {
     ranges: Ranges,
     /// The blocks around the statement that allocates a buffer: those need not list it.
     depths: Vec<usize>,
+    /// Buffers that name memory of others: their shape bounds nothing.
+    declared: Vec<bool>,
     /// Loops around.
     n_loops: usize,
     /// Has a statement been met behind which execution may not go on? What follows is not known to run.
@@ -65,6 +67,7 @@ impl<'a> Walk<'a> {
             signatures: Vec::new(),
             ranges: Ranges::default(),
             depths: vec![0; func.arena.n_buffers()],
+            declared: vec![false; func.arena.n_buffers()],
             n_loops: 0,
             jumps: false,
             stmt: None,
@@ -159,6 +162,7 @@ impl<'a> Walk<'a> {
                     // Memory of which no block can say anything.
                     _ => self.depths[buffer.index()] = usize::MAX,
                 }
+                self.declared[buffer.index()] = true;
                 self.bind_symbols(*buffer);
                 self.bind_buffer(*buffer);
             }
@@ -464,7 +468,7 @@ impl<'a> Walk<'a> {
         if self.checks.signatures {
             self.check_signature(buffer, load, is_store);
         }
-        if self.checks.bounds && !self.ranges.doubtful && !self.jumps {
+        if self.checks.bounds && !self.ranges.doubtful && !self.jumps && !self.declared[buffer.index()] {
             for (dim, (&e, &n)) in arena.list(indices).iter().zip(arena.list(arena.buffer(buffer).shape)).enumerate() {
                 let (Some(mut extent), Some(range)) = (arena.as_int(n), self.ranges.of(arena, e)) else { continue };
                 if arena.lanes(e) > 1 {

@@ -313,9 +313,18 @@ impl<'a> FuncReader<'a, '_> {
     /// A name of a value that is assigned once more is a new name in the classic dialect and stored to in the current
     /// one.
     fn check_ambiguous(&mut self, name: &str, span: Span) -> Option<()> {
-        let Some(&Value::Expr(e)) = self.scope.get(name) else { return Some(()) };
-        let Some(var) = self.func.arena.as_var(e).filter(|v| self.ambiguous.contains(v)) else { return Some(()) };
-        let dtype = self.func.arena.var(var).ty();
+        let arena = &self.func.arena;
+        let dtype = match self.scope.get(name) {
+            Some(&Value::Expr(e)) => match arena.as_var(e).filter(|v| self.ambiguous.contains(v)) {
+                Some(var) => arena.var(var).ty(),
+                None => return Some(()),
+            },
+            Some(&Value::Buffer(b)) if self.file.meaning.is_none() => match arena.list(arena.buffer(b).shape) {
+                [n] if arena.is_int(*n, 1) => arena.buffer(b).ty(),
+                _ => return Some(()),
+            },
+            _ => return Some(()),
+        };
         let message = format!("`{name}` is assigned again, and the text does not say what that means");
         let d = Diagnostic::error_at("ambiguous-assignment", span, message);
         self.fail(d.help(format!(

@@ -206,12 +206,6 @@ impl<'a> FuncReader<'a, '_> {
         let shown = extents.iter().copied().reduce(|a, b| arena.mul(a, b));
         if let (Some(i), Some(whole), Some(shown)) = (inferred, whole, shown) {
             extents[i] = arena.floor_div(whole, shown);
-        } else if let (Some(whole), Some(shown)) = (whole, shown)
-            && let (Some(n), Some(m)) = (arena.as_int(whole), arena.as_int(shown))
-            && n != m
-        {
-            let message = format!("a view of {n} elements cannot have {m}");
-            return self.fail(Diagnostic::error_at("wrong-argument", span, message));
         }
         let shape = arena.new_list(&extents);
         let view = Buffer { name: Symbol::new(""), shape, scalar: false, ..old };
@@ -257,13 +251,10 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     fn scalar_buffer(&mut self, name: &str, ty: Ty, scope: Symbol) -> BufferId {
-        let buffer = self.func.constant_buffer(name, ty.dtype, &[1]);
-        self.func.arena.update_buffer(buffer, |b| {
-            b.scope = scope;
-            b.lanes = ty.lanes;
-            b.scalar = true;
-        });
-        buffer
+        let one = self.func.arena.int32(1);
+        let shape = self.func.arena.new_list(&[one]);
+        let buffer = Buffer { scope, lanes: ty.lanes, scalar: true, ..Buffer::new(name, ty.dtype, shape) };
+        self.func.arena.new_buffer(buffer)
     }
 
     /// A value in the type of a scalar.
@@ -323,7 +314,9 @@ impl<'a> FuncReader<'a, '_> {
         let arena = &self.func.arena;
         let b = match self.scope.get(name)? {
             Value::Scalar(b) => return Some(*b),
-            _ if self.file.meaning != Some(Dialect::Current) => return None,
+            _ if self.file.meaning == Some(Dialect::Classic) => return None,
+            // Where the text does not tell its dialect: what could only be a mistake in the classic one.
+            _ if self.file.meaning.is_none() && self.scope.in_frame(name).is_none() => return None,
             Value::Buffer(b) => *b,
             Value::Expr(e) => match arena.expr(*e) {
                 Expr::Load(b, _) => b,

@@ -1,0 +1,198 @@
+//! Loops without a count and jumps, as registers.
+//!
+//! The loop IR has no jumps. A `break` clears a register of its loop, a `continue` one of its iteration, and what
+//! stands behind a statement that may jump runs only if nothing was cleared:
+//!
+//! ```text
+//! while C[0] < 64:                    running = true
+//!     if A[C[0]] > 0.5:               while running {
+//!         break                 →         if C[0] < 64 {
+//!     C[0] = C[0] + 1                         if A[C[0]] > 0.5 { running = false }
+//!                                             if running { C[0] = C[0] + 1 }
+//!                                         } else { running = false }
+//!                                     }
+//! ```
+//!
+//! A counted loop that is left early counts on, and does nothing.
+
+use super::blocks::Lowerer;
+use super::{LowerError, Result};
+use crate::ir;
+use crate::loopir::{Body, ExprId, LocalId, Stmt, StmtId, Ty};
+
+/// The registers of a loop that some statement inside leaves, or goes on with.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Jumps {
+    /// False once the loop was left.
+    running: Option<LocalId>,
+    /// False once the iteration was.
+    going: Option<LocalId>,
+}
+
+/// What a statement may do to the flow of control around it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Leaves {
+    breaks: bool,
+    continues: bool,
+}
+
+impl Leaves {
+    fn any(self) -> bool {
+        self.breaks || self.continues
+    }
+
+    fn or(self, other: Leaves) -> Leaves {
+        Leaves { breaks: self.breaks || other.breaks, continues: self.continues || other.continues }
+    }
+
+    /// The jumps of a statement that leave it.
+    fn of(func: &ir::Func, s: ir::StmtId) -> Leaves {
+        match func.get(s) {
+            ir::Stmt::Break => Leaves { breaks: true, continues: false },
+            ir::Stmt::Continue => Leaves { breaks: false, continues: true },
+            // Jumps inside are its own.
+            ir::Stmt::Loop(_) | ir::Stmt::While { .. } => Leaves::default(),
+            other => other.children().into_iter().map(|c| Leaves::of(func, c)).fold(Leaves::default(), Leaves::or),
+        }
+    }
+
+    /// The jumps of the statements of a list.
+    pub(super) fn of_list(func: &ir::Func, list: &[ir::StmtId]) -> Leaves {
+        list.iter().map(|&s| Leaves::of(func, s)).fold(Leaves::default(), Leaves::or)
+    }
+}
+
+impl Lowerer<'_> {
+    /// The statements of a list, one after the other; what stands behind a jump runs if it was not taken.
+    pub(super) fn stmts(&mut self, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
+        for (i, &s) in list.iter().enumerate() {
+            self.stmt(s, out)?;
+            let leaves = Leaves::of(self.func, s);
+            let rest = &list[i + 1..];
+            if leaves.any() && !rest.is_empty() {
+                let condition = self.goes_on(leaves);
+                let then = self.list(rest)?;
+                if !then.is_empty() {
+                    out.push(self.draft.kernel.stmts.push(Stmt::If { condition, then, otherwise: Body::EMPTY }));
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The condition that none of these jumps was taken.
+    fn goes_on(&mut self, leaves: Leaves) -> ExprId {
+        let jumps = self.jumps.last().copied().unwrap_or_default();
+        let arena = &mut self.draft.kernel.arena;
+        let mut condition = arena.bool(true);
+        for local in [jumps.running.filter(|_| leaves.breaks), jumps.going.filter(|_| leaves.continues)] {
+            if let Some(local) = local {
+                let still = arena.local_expr(local);
+                condition = arena.and(condition, still);
+            }
+        }
+        condition
+    }
+
+    fn set(&mut self, local: LocalId, value: bool, out: &mut Vec<StmtId>) {
+        let value = self.draft.kernel.arena.bool(value);
+        out.push(self.draft.kernel.stmts.push(Stmt::Set { local, value }));
+    }
+
+    /// `break` and `continue`.
+    pub(super) fn jump(&mut self, is_break: bool, out: &mut Vec<StmtId>) -> Result<()> {
+        let jumps = self.jumps.last().copied().unwrap_or_default();
+        match if is_break { jumps.running } else { jumps.going } {
+            Some(local) => {
+                self.set(local, false, out);
+                Ok(())
+            }
+            None => Err(LowerError::Unsupported("a jump outside of a loop".to_string())),
+        }
+    }
+
+    /// The body of a loop from whose iterations `leaves` jumps, between what the registers need.
+    pub(super) fn iteration(&mut self, leaves: Leaves, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
+        let jumps = self.jumps.last().copied().unwrap_or_default();
+        let mut inner = Vec::new();
+        if let Some(going) = jumps.going {
+            self.set(going, true, &mut inner);
+        }
+        self.stmts(list, &mut inner)?;
+        match jumps.running.filter(|_| leaves.breaks) {
+            None => out.extend(inner),
+            Some(running) => {
+                let condition = self.draft.kernel.arena.local_expr(running);
+                let then = self.draft.kernel.stmts.body(&inner);
+                out.push(self.draft.kernel.stmts.push(Stmt::If { condition, then, otherwise: Body::EMPTY }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters a loop with its registers.
+    pub(super) fn enter_loop(&mut self, leaves: Leaves, always_running: bool, out: &mut Vec<StmtId>) {
+        let arena = &mut self.draft.kernel.arena;
+        let running = (leaves.breaks || always_running).then(|| arena.new_local("running", Ty::BOOL));
+        let going = leaves.continues.then(|| arena.new_local("going", Ty::BOOL));
+        self.jumps.push(Jumps { running, going });
+        if let Some(running) = running {
+            self.set(running, true, out);
+        }
+    }
+
+    pub(super) fn leave_loop(&mut self) {
+        self.jumps.pop();
+    }
+
+    /// `while condition: body`
+    pub(super) fn while_loop(
+        &mut self,
+        condition: ir::ExprId,
+        list: &[ir::StmtId],
+        out: &mut Vec<StmtId>,
+    ) -> Result<()> {
+        self.enter_loop(Leaves::of_list(self.func, list), true, out);
+        let Some(Jumps { running: Some(running), going }) = self.jumps.last().copied() else {
+            unreachable!("just entered with a register")
+        };
+        // Nothing that holds in front of the loop need hold in it.
+        let condition = self.truth(condition)?;
+        let mut inner = Vec::new();
+        if let Some(going) = going {
+            self.set(going, true, &mut inner);
+        }
+        self.stmts(list, &mut inner)?;
+        let then = self.draft.kernel.stmts.body(&inner);
+        let mut end = Vec::new();
+        self.set(running, false, &mut end);
+        let otherwise = self.draft.kernel.stmts.body(&end);
+        let body = self.draft.kernel.stmts.single(Stmt::If { condition, then, otherwise });
+        out.push(self.draft.kernel.stmts.push(Stmt::While { running, body }));
+        self.leave_loop();
+        Ok(())
+    }
+
+    /// A condition, which may be an integer.
+    pub(super) fn truth(&mut self, condition: ir::ExprId) -> Result<ExprId> {
+        let value = self.value(condition)?;
+        let arena = &mut self.draft.kernel.arena;
+        if arena.dtype(value) == ir::DType::Bool {
+            return Ok(value);
+        }
+        let zero = arena.int(0, arena.dtype(value));
+        Ok(arena.compare(ir::CmpOp::Ne, value, zero))
+    }
+
+    /// `assert condition, message`
+    pub(super) fn assertion(&mut self, a: &ir::Assert, out: &mut Vec<StmtId>) -> Result<()> {
+        let condition = self.truth(a.condition)?;
+        let assertions = &mut self.draft.kernel.assertions;
+        let index = assertions.len() as u32;
+        assertions.push(format!("{}: {}", a.kind, a.text()));
+        let failure = crate::loopir::Failure::Assertion { index };
+        out.push(self.draft.kernel.stmts.push(Stmt::Check { condition, failure }));
+        Ok(())
+    }
+}
