@@ -86,3 +86,51 @@ fn jump_stays_in_leaf(func: &Func, s: StmtId) -> bool {
     let target = func.ancestors(s).find(|&p| matches!(func.get(p), Stmt::Loop(_) | Stmt::While { .. }));
     target.is_some_and(|l| is_in_leaf(func, l) && func.block_above(l) == func.block_above(s))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::primitive::testing::{check, refuse};
+
+    /// Two blocks, and statements in front of the second nest.
+    fn program(between: &str) -> String {
+        format!(
+            r#"
+def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8, 4), "int32")):
+    C = T.sblock_alloc_buffer((8, 4), "int32")
+    for i, j in T.grid(8, 4):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + 1
+{between}
+    for i, j in T.grid(8, 4):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = C[vi, vj] * 2
+"#
+        )
+    }
+
+    const ASSERTION: &str = "    assert C[0, 0] > 0, \"positive\"";
+    const NAME: &str = "    V = T.decl_buffer((32,), \"int32\", data=C.data)";
+
+    #[test]
+    fn what_stands_between_blocks_limits_primitives() {
+        let inline = "sch.compute_inline(sch.get_sblock('C', 'main'))";
+        let split = "sch.split(sch.get_loops(sch.get_sblock('C', 'main'))[0], [2, 4])";
+        refuse(&program(ASSERTION), |t| t.python(inline), "StatementBetweenBlocksError");
+        refuse(&program(NAME), |t| t.python(split), "StatementBetweenBlocksError");
+        let jump = "    while B[0, 0] > 0:\n        B[0, 0] = B[0, 0] - 1";
+        refuse(&program(jump), |t| t.python(split), "StatementBetweenBlocksError");
+        let annotated = "    T.attr({\"a\": 1})";
+        refuse(&program(annotated), |t| t.python(inline), "StatementBetweenBlocksError");
+    }
+
+    #[test]
+    fn loops_stay_free_beside_an_assertion() {
+        check(
+            &program(ASSERTION),
+            |t| t.python("i, j = sch.get_loops(sch.get_sblock('C', 'main'))\nsch.reorder(j, i)"),
+            &program(ASSERTION).replacen("for i, j in T.grid(8, 4):", "for j, i in T.grid(4, 8):", 1),
+        );
+    }
+}

@@ -48,7 +48,7 @@ pub mod unsafe_set_dtype;
 pub mod write_at;
 
 #[cfg(test)]
-mod testing;
+pub(in crate::schedule) mod testing;
 
 /// All kinds of instructions. Adding a primitive is a file and a line here.
 pub static ALL: &[&Kind] = &[
