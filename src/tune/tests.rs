@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 mod evolution;
+mod expressions;
 mod finals;
 
 const MATMUL: &str = include_str!("../../workloads/matmul.tir");
