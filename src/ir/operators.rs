@@ -3,6 +3,10 @@
 //! The constructors fold where TVM's do (`src/arith/const_fold.h`): constants with constants, neutral and absorbing
 //! constants. They never reorder: text stays as written, simplification is the business of `arith`. Vectors do not fold,
 //! as they do not in TVM; a scalar operand beside a vector becomes a broadcast of as many lanes.
+//!
+//! Loops and shapes of one program may count in `int32` and in `int64`. So where one operand of an operator or comparison
+//! is an `int32` and the other one an `int64`, the `int32` is converted, as TVM's operators do. All other operands must be
+//! of one type.
 
 use super::buffer::BufferId;
 use super::dtype::{DType, Ty};
@@ -10,9 +14,20 @@ use super::expr::{Arena, Const, Expr, ExprId, VarId};
 use super::op::{BinOp, Builtin, CmpOp, Intrinsic, ResultType};
 
 impl Arena {
-    /// `a op b`, folded as the module says. The operands must be of one type; division by a constant zero stays.
-    pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
+    /// The operands in one type: of an `int32` and an `int64`, the former is converted, and of a scalar and a vector, the
+    /// former is broadcast.
+    fn matched(&mut self, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
         let (a, b) = self.with_equal_lanes(a, b);
+        match (self.dtype(a), self.dtype(b)) {
+            (DType::Int32, DType::Int64) => (self.cast(DType::Int64, a), b),
+            (DType::Int64, DType::Int32) => (a, self.cast(DType::Int64, b)),
+            _ => (a, b),
+        }
+    }
+
+    /// `a op b`, folded as the module says. Division by a constant zero stays.
+    pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
+        let (a, b) = self.matched(a, b);
         let ty = self.ty(a);
         assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
         if matches!(op, BinOp::And | BinOp::Or) {
@@ -62,7 +77,7 @@ impl Arena {
 
     /// `a op b` as a node even where [`Arena::binary`] would fold: what `T.Add(i, 0)` in a text stands for.
     pub fn binary_unfolded(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
-        let (a, b) = self.with_equal_lanes(a, b);
+        let (a, b) = self.matched(a, b);
         let ty = self.ty(a);
         assert_eq!(ty, self.ty(b), "operands of {op:?} differ in type");
         self.intern(Expr::Binary(op, a, b), ty)
@@ -175,9 +190,9 @@ impl Arena {
         self.mul(a, c)
     }
 
-    /// A comparison of operands of one type, folded for constants.
+    /// A comparison, folded for constants.
     pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
-        let (a, b) = self.with_equal_lanes(a, b);
+        let (a, b) = self.matched(a, b);
         assert_eq!(self.ty(a), self.ty(b), "operands of {op:?} differ in type");
         match (self.as_const(a), self.as_const(b)) {
             (Some(Const::Int(x)), Some(Const::Int(y))) => {
@@ -196,7 +211,7 @@ impl Arena {
 
     /// A comparison as a node even where [`Arena::compare`] would fold.
     pub fn compare_unfolded(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
-        let (a, b) = self.with_equal_lanes(a, b);
+        let (a, b) = self.matched(a, b);
         assert_eq!(self.ty(a), self.ty(b), "operands of {op:?} differ in type");
         self.intern(Expr::Compare(op, a, b), self.ty(a).with_dtype(DType::Bool))
     }
@@ -242,7 +257,7 @@ impl Arena {
     /// `T.Select`; the condition is a scalar, or has as many lanes as the sides.
     pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
-        let (then, otherwise) = self.with_equal_lanes(then, otherwise);
+        let (then, otherwise) = self.matched(then, otherwise);
         assert_eq!(self.ty(then), self.ty(otherwise), "the sides of a select differ in type");
         self.intern(Expr::Select(condition, then, otherwise), self.ty(then))
     }
@@ -250,7 +265,7 @@ impl Arena {
     /// `T.if_then_else`; a constant condition chooses.
     pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
-        let (then, otherwise) = self.with_equal_lanes(then, otherwise);
+        let (then, otherwise) = self.matched(then, otherwise);
         assert_eq!(self.ty(then), self.ty(otherwise), "the sides of a conditional differ in type");
         match self.as_int(condition) {
             Some(0) => otherwise,
