@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tvmr::ir::hash::program_hash;
 use tvmr::measure::{Summary, pin_here};
 use tvmr::schedule::Schedule;
+use tvmr::schedule::analysis::declared::undeclared_use;
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::script::{ParseOptions, parse};
 use tvmr::search::{Lesson, Options, Proposer, Strategy, features};
@@ -131,6 +132,13 @@ fn replay(name: &str, what: &str, workload: &Workload, schedules: &[Schedule]) {
     let instructions = schedules.iter().map(|s| s.trace().insts.len()).sum::<usize>() / schedules.len().max(1);
     let what = format!("{what} {instructions} instructions, and hash");
     report(name, &what, schedules.iter().map(|s| least(|| replay(s))).collect());
+    // What the replay spends on asking after each instruction whether all buffers in use are declared.
+    let checks = |schedule: &Schedule| {
+        for _ in schedule.trace().insts.iter().filter(|i| i.kind.may_change_program()) {
+            std::hint::black_box(undeclared_use(schedule.func(0)));
+        }
+    };
+    report(name, "of that, checks of buffers", schedules.iter().map(|s| least(|| checks(s))).collect());
 }
 
 /// Rounds of an evolutionary search, by candidate that was made and scored.

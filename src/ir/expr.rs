@@ -150,6 +150,8 @@ pub struct Arena {
     nodes: Vec<(Expr, Ty)>,
     /// By expression.
     vars_inside: Vec<VarBits>,
+    /// By expression.
+    buffers_inside: Vec<BufferBits>,
     node_table: HashTable<Interned>,
     list_items: Vec<ExprId>,
     lists: Vec<(u32, u32)>,
@@ -176,6 +178,30 @@ impl VarBits {
     /// May both sets hold a common variable?
     pub fn meets(self, other: VarBits) -> bool {
         self.0 & other.0 != 0
+    }
+}
+
+/// Buffers, by their numbers modulo 64: a set that may hold more than was put in.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BufferBits(u64);
+
+impl BufferBits {
+    /// So many buffers are told apart.
+    pub const EXACT: usize = 64;
+
+    /// Adds a buffer.
+    pub fn add(&mut self, b: BufferId) {
+        self.0 |= 1 << (b.0 % 64);
+    }
+
+    /// Does this set surely hold nothing but members of the other one? Exact for buffers with numbers below 64.
+    pub fn is_within(self, other: BufferBits) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// Is the set empty?
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -392,6 +418,11 @@ impl Arena {
         self.vars_inside[e.index()]
     }
 
+    /// The buffers that an expression loads from.
+    pub fn buffers_inside(&self, e: ExprId) -> BufferBits {
+        self.buffers_inside[e.index()]
+    }
+
     /// Calls `f` with each direct operand, in order of evaluation.
     pub fn for_each_child(&self, e: ExprId, f: impl FnMut(ExprId)) {
         self.for_each_operand(self.expr(e), f);
@@ -474,11 +505,19 @@ impl Arena {
         if let Expr::Var(v) = expr {
             vars.add(v);
         }
-        self.for_each_operand(expr, |c| vars.0 |= self.vars_inside[c.index()].0);
+        let mut buffers = BufferBits::default();
+        if let Expr::Load(b, _) | Expr::BufferData(b) = expr {
+            buffers.add(b);
+        }
+        self.for_each_operand(expr, |c| {
+            vars.0 |= self.vars_inside[c.index()].0;
+            buffers.0 |= self.buffers_inside[c.index()].0;
+        });
         self.float8 |= matches!(key.1.dtype, DType::Float8(_));
         self.beyond_scalars |= key.1.lanes > 1 || matches!(expr, Expr::Builtin(..) | Expr::Shuffle(..));
         self.nodes.push(key);
         self.vars_inside.push(vars);
+        self.buffers_inside.push(buffers);
         self.node_table.insert_unique(place, Interned { hash, id }, |x| Interned::place(x.hash));
         ExprId(id)
     }

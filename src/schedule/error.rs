@@ -126,6 +126,9 @@ error_kinds! {
     /// The factors do not cover the loop.
     WrongFactor { product: i64, extent: String }
         => "WrongFactorError", "factors cover {product} of the {extent} iterations", help "make the factors multiply to at least {extent}, or leave one as `None`";
+    /// A mistake of a primitive, which would leave an access to a buffer that is gone.
+    UndeclaredBuffer { buffer: Symbol }
+        => "InternalError", "buffer `{buffer}` would be used where nothing declares it", help "this is a mistake of tvmr, not of the schedule: leave the instruction out, and report it with the program and the trace";
     /// Iterations that the loop variable cannot count.
     ExtentOverflow { extent: String, dtype: DType }
         => "ExtentOverflowError", "an extent of {extent} does not fit `{dtype}`, the type that loops and indices have here", help "choose smaller numbers, or give the program extents of type `int64`";
@@ -186,6 +189,9 @@ error_kinds! {
     /// Not a reduction block.
     NotReductionBlock { block: Symbol, why: &'static str }
         => "NotReductionBlockError", "block `{block}` is not a reduction block: {why}", help "choose the block that reduces, before `decompose_reduction`";
+    /// A reduction whose init never runs, or not first.
+    LateInit { block: Symbol }
+        => "NotReductionBlockError", "the init of block `{block}` does not run first: its reductions begin later than their domains", help "let the bindings of the reduction variables begin where their domains do";
     /// The scope is no stage pipeline.
     NotStagePipeline
         => "NotStagePipelineError", "a block of the scope reads what its producers do not fully write, or out of order", help "do this before blocks are split into parts or moved out of order";

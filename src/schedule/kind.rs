@@ -189,6 +189,11 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// May instructions of this kind change the program? Those that look something up or draw a decision do not.
+    pub fn may_change_program(&self) -> bool {
+        !self.samples && !self.name.starts_with("Get")
+    }
+
     /// The position of a parameter.
     pub fn param(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name)

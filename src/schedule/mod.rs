@@ -40,6 +40,8 @@ pub use trace::{Instruction, Trace};
 #[derive(Clone)]
 pub struct Schedule {
     pub(crate) states: Vec<State>,
+    /// The states before the first instruction.
+    origin: Arc<[State]>,
     module_name: Option<crate::ir::Symbol>,
     rvs: Vec<RvValue>,
     trace: Trace,
@@ -56,8 +58,10 @@ impl Schedule {
     /// A schedule of `module` with an empty trace. Decisions that are not given are drawn from a stream of numbers
     /// that `seed` fixes.
     pub fn new(module: &Module, seed: u64) -> Schedule {
+        let states: Vec<State> = module.funcs.iter().enumerate().map(|(i, f)| State::new(i, f.clone())).collect();
         Schedule {
-            states: module.funcs.iter().enumerate().map(|(i, f)| State::new(i, f.clone())).collect(),
+            origin: states.clone().into(),
+            states,
             module_name: module.name,
             rvs: Vec::new(),
             trace: Trace::default(),
@@ -172,14 +176,13 @@ impl Schedule {
             Some(before) => outcome.and_then(|outcome| self.check_depth(before).map(|()| outcome)),
             None => outcome,
         };
+        let outcome = outcome.and_then(|outcome| self.check_buffers(kind, &args).map(|()| outcome));
         let outcome: Outcome = outcome.map_err(|mut e| {
             e.primitive = kind.method;
             // What an argument or a buffer is wrong for is the loop or block that comes with it.
             e.at = e.at.or_else(|| self.first_place(&args));
             e
         })?;
-        #[cfg(debug_assertions)]
-        self.assert_valid(kind);
         let outputs = outcome
             .outputs
             .into_iter()
@@ -196,7 +199,7 @@ impl Schedule {
     /// The state of the function that an instruction is about, if its nest is so deep that the instruction may pass the
     /// limit. Those of usual programs are not, and cost no copy.
     fn deep_nest(&mut self, kind: &Kind, args: &[Arg]) -> Option<State> {
-        if kind.samples || kind.name.starts_with("Get") {
+        if !kind.may_change_program() {
             return None;
         }
         let (index, _) = self.first_place(args)?;
@@ -278,6 +281,34 @@ impl Schedule {
         Err(ErrorKind::NestTooDeep { depth }.into())
     }
 
+    /// # Errors
+    /// If the function that an instruction was about now uses a buffer that nothing declares; then the program is as it was
+    /// before the instruction.
+    fn check_buffers(&mut self, kind: &Kind, args: &[Arg]) -> Result<(), ScheduleError> {
+        if !kind.may_change_program() {
+            return Ok(());
+        }
+        let Some((index, _)) = self.first_place(args) else { return Ok(()) };
+        let func = &self.states[index].func;
+        let Some((buffer, _)) = analysis::declared::undeclared_use(func) else { return Ok(()) };
+        let buffer = func.arena.buffer(buffer).name;
+        self.restore();
+        Err(ErrorKind::UndeclaredBuffer { buffer }.into())
+    }
+
+    /// Takes back what is not in the trace. Checks come before changes, so this is for mistakes of primitives only, and
+    /// may cost as much as all instructions so far.
+    fn restore(&mut self) {
+        let mut again = self.clone();
+        again.states = self.origin.to_vec();
+        again.rvs.clear();
+        again.trace = Trace::default();
+        again.wishes.clear();
+        self.trace.replay(&mut again).expect("the instructions of a trace were carried out once");
+        self.states = again.states;
+        self.rvs = again.rvs;
+    }
+
     /// The first loop or block among arguments.
     fn first_place(&self, args: &[Arg]) -> Option<(FuncIndex, StmtId)> {
         let mut place = None;
@@ -319,9 +350,57 @@ impl Schedule {
         };
         ErrorKind::DeadHandle { what, by }
     }
+}
 
-    #[cfg(debug_assertions)]
-    fn assert_valid(&self, kind: &Kind) {
-        let _ = kind;
+#[cfg(test)]
+mod tests {
+    use super::kind::{Kind, Outcome, Outputs, Param, Ty};
+    use super::primitive::testing::{Test, module};
+    use super::*;
+    use crate::ir::equal::Equality;
+
+    /// A primitive with a mistake: it forgets the allocations of the root.
+    static FORGET: Kind = Kind {
+        name: "Forget",
+        method: "forget",
+        classic: None,
+        positional: false,
+        params: &[Param::input("block", Ty::Block)],
+        outputs: Outputs::None,
+        samples: false,
+        run: |call| {
+            let (index, _) = call.block(0)?;
+            let func = &mut call.state(index).func;
+            let root = func.root;
+            func.block_mut(root).allocs.clear();
+            Ok(Outcome::none())
+        },
+    };
+
+    #[test]
+    fn a_primitive_that_leaves_an_undeclared_buffer_is_refused() {
+        let program = r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] + T.float32(1)
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+"#;
+        let mut test = Test { sch: Schedule::new(&module(program), 0) };
+        test.python("i, = sch.get_loops(sch.get_block(\"B\"))\nsch.split(i, [2, 4])").expect("both are right");
+        let block = test.block("C");
+        let before = test.sch.module();
+        let error = test.sch.execute(&FORGET, vec![block.into()], None).expect_err("the buffer is used");
+        assert_eq!(error.kind, ErrorKind::UndeclaredBuffer { buffer: "B".into() });
+        assert_eq!(error.to_string(), "`forget`: buffer `B` would be used where nothing declares it");
+        Equality::default().modules(&before, &test.sch.module()).expect("the program is as before");
+        // Handles from before the mistake go on working.
+        let loops = test.sch.get_loops(block).expect("the block is there");
+        test.sch.parallel(loops[0]).expect("the loop is there");
     }
 }

@@ -6,6 +6,7 @@
 //! * [`alloc_site`]: where a buffer comes from.
 //! * [`affine`]: are bindings affine and independent?
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
+//! * [`declared`]: is every buffer that is used declared?
 //! * [`digit_bound`]: the box that sums of digits fill.
 //! * [`extent`]: do extents fit the types of loops?
 //! * [`filled`]: does a block store all that it says it writes?
@@ -30,6 +31,7 @@ pub mod access;
 pub mod affine;
 pub mod alloc_site;
 pub mod block_class;
+pub mod declared;
 pub mod dependence;
 pub mod digit_bound;
 pub mod extent;

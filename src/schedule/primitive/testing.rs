@@ -47,7 +47,7 @@ impl Test {
 }
 
 /// The module of a text, which is one function without its header lines.
-fn module(text: &str) -> Module {
+pub fn module(text: &str) -> Module {
     let text = format!("@T.prim_func\n{}", text.trim_start_matches('\n'));
     // Some primitives break what the verifier asks of signatures and bounds, on purpose.
     let options = ParseOptions { checks: Some(Checks::FORM), ..ParseOptions::default() };
