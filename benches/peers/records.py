@@ -1,24 +1,29 @@
 #!/usr/bin/env python3
-"""Does TVM read what tvmr recorded?
+"""Does TVM read and replay what tvmr recorded?
 
-usage: records.py TVMR FILE.tir [FILE.tir ...] [--trials N]
+usage: records.py TVMR FILE.tir [FILE.tir ...] [--trials N] [--bind NAME=N ...]
 
-Tunes each workload with tvmr into a fresh directory, then, for the best record of each function:
+Tunes each workload with tvmr into a fresh directory, then, for every record with a result:
 
 * `TuningRecord.from_json` reads the second element of the line, with the workload's module;
 * `Trace.apply_json_to_schedule` replays its trace on a schedule of the same program, and the program is structurally
-  equal to the one that `tvmr apply-best --dialect current` prints.
+  equal to the one that `tvmr apply --trace` makes of it.
+
+The program that `tvmr apply-best` prints must be one of these. A workload without a record counts as wrong. Symbolic
+extents that `--bind` does not name are 96.
 
 Runs in an environment with apache-tvm==0.27.0.post1 and apache-tvm-ffi==0.1.14.post1 (benches/peers/README.md).
 """
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
 import tvm
+import tvm.s_tir.tensor_intrin  # registers the intrinsics that traces name
 import tvm_ffi
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
@@ -39,45 +44,53 @@ def body(module):
     return list(module.functions.values())[0].body
 
 
-def check(tvmr, path, trials):
-    """None if all is well, else what is not."""
-    with tempfile.TemporaryDirectory() as work:
-        tune = [tvmr, "tune", path, "--trials", str(trials), "--work-dir", work, "--quiet"]
-        run = subprocess.run(tune, capture_output=True, text=True)
-        if run.returncode != 0:
-            return f"tvmr tune: exit code {run.returncode}: {run.stderr.strip()[-300:]}"
-        best = [tvmr, "apply-best", path, "--work-dir", work, "--dialect", "current"]
-        printed = subprocess.run(best, capture_output=True, text=True)
-        if printed.returncode != 0:
-            return f"tvmr apply-best: exit code {printed.returncode}: {printed.stderr.strip()[-300:]}"
-        lines = (pathlib.Path(work) / "database_workload.json").read_text().splitlines()
-        workloads = [json.loads(line) for line in lines]
-        records = [json.loads(l) for l in (pathlib.Path(work) / "database_tuning_record.json").read_text().splitlines()]
-        tuned = as_module(parse(printed.stdout))
+def same(x, y):
+    return bool(tvm_ffi.structural_equal(x, y, map_free_vars=True))
+
+
+def bindings(path, given):
+    """`--bind` for each symbolic extent of the file."""
+    names = re.findall(r"^ *(\w+) = T\.int(?:32|64)\(\)", pathlib.Path(path).read_text(), re.MULTILINE)
+    values = {name: "96" for name in names} | dict(b.split("=") for b in given)
+    return [part for name in dict.fromkeys(names) for part in ("--bind", f"{name}={values[name]}")]
+
+
+def run(*command):
+    """What the command printed; an exception if it failed."""
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"tvmr {command[1]}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def check(tvmr, path, trials, given):
+    """How many records there are, and None if all is well with them, else what is not."""
+    bind = bindings(path, given)
+    with tempfile.TemporaryDirectory() as directory:
+        work = pathlib.Path(directory)
+        run(tvmr, "tune", path, "--trials", trials, "--work-dir", work / "db", "--quiet", *bind)
+        best = as_module(parse(run(tvmr, "apply-best", path, "--work-dir", work / "db", "--dialect", "current", *bind)))
+        read = lambda name: [json.loads(line) for line in (work / "db" / name).read_text().splitlines()]
+        workloads, records = read("database_workload.json"), read("database_tuning_record.json")
+        n = 0
         for index, (_, entry) in enumerate(workloads):
-            mine = [r for r in records if r[0] == index and r[1][1]]
-            if not mine:
-                continue
             module = as_module(parse(entry["tir"]))
             workload = ms.database.Workload(module)
-            for record in mine:
-                ms.database.TuningRecord.from_json(json.loads(json.dumps(record[1])), workload)
-            # The one that apply-best took, by its program. TVM has graphs of objects where ours has the text of index maps:
-            # such traces it cannot read, and print-trace says so (traces.py asks whether it does).
-            replayable = [r for r in mine if "lambda " not in json.dumps(r[1][0])]
-            same = []
-            for record in sorted(replayable, key=lambda r: sorted(r[1][1])[len(r[1][1]) // 2]):
+            (work / "workload.tir").write_text(entry["tir"])
+            is_best = False
+            for _, record, *_ in [r for r in records if r[0] == index and r[1][1]]:
+                n += 1
+                ms.database.TuningRecord.from_json(json.loads(json.dumps(record)), workload)
                 schedule = Schedule(module)
-                Trace.apply_json_to_schedule(record[1][0], schedule)
-                same.append(
-                    any(
-                        bool(tvm_ffi.structural_equal(body(schedule.mod), f.body, map_free_vars=True))
-                        for f in tuned.functions.values()
-                    )
-                )
-            if len(replayable) == len(mine) and not any(same):
-                return f"no record of `{entry['name']}` gives the program that apply-best prints"
-    return None
+                Trace.apply_json_to_schedule(json.loads(json.dumps(record[0])), schedule)
+                (work / "trace.json").write_text(json.dumps(record[0]))
+                ours = run(tvmr, "apply", work / "workload.tir", "--trace", work / "trace.json", "--dialect", "current")
+                if not same(body(schedule.mod), body(as_module(parse(ours)))):
+                    return n, f"record {n} gives another program in TVM"
+                is_best |= any(same(body(schedule.mod), f.body) for f in best.functions.values())
+            if not is_best:
+                return n, f"no record of `{entry['name']}` gives the program that apply-best prints"
+    return n, None if n else "no record"
 
 
 def main():
@@ -85,15 +98,17 @@ def main():
     arguments.add_argument("tvmr")
     arguments.add_argument("files", nargs="+")
     arguments.add_argument("--trials", type=int, default=16)
+    arguments.add_argument("--bind", action="append", default=[])
     options = arguments.parse_args()
     wrong = 0
     for path in options.files:
+        n = 0
         try:
-            problem = check(options.tvmr, path, options.trials)
+            n, problem = check(options.tvmr, path, options.trials, options.bind)
         except Exception as error:  # TVM raises many kinds.
             problem = f"TVM: {str(error).strip().splitlines()[-1][:300]}"
         wrong += problem is not None
-        print(f"{pathlib.Path(path).stem}: {problem or 'equal'}", flush=True)
+        print(f"{pathlib.Path(path).stem}: {problem or f'{n} records equal'}", flush=True)
     print(f"{len(options.files) - wrong} of {len(options.files)} workloads agree")
     return 1 if wrong else 0
 

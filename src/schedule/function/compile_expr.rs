@@ -367,6 +367,9 @@ impl<'a> Compiler<'a, '_, '_> {
 
     /// A call of something from a module: `T.float32(0)`, `T.if_then_else(…)`, `tir.IntImm("int64", 4)`.
     fn call_module(&mut self, path: &str, name: &str, call: &python::Call<'a>, span: Span) -> ExprKind {
+        if name == "from_func" && (path == "IndexMap.from_func" || path.ends_with(".IndexMap.from_func")) {
+            return self.index_map(call);
+        }
         let mut args: Vec<Expr> = Vec::with_capacity(call.args.len());
         let operator = match name {
             "min" => Some(BinOp::Min),
@@ -420,6 +423,29 @@ impl<'a> Compiler<'a, '_, '_> {
             self.error("unknown-argument", keyword.span, format!("`{path}` takes no keywords here"));
         }
         kind
+    }
+
+    /// `IndexMap.from_func(lambda i: …, inverse_index_map=lambda i: …, index_dtype=…)`. An inverse is passed over, since
+    /// inverses are found and not believed, and so is the type of the indices.
+    fn index_map(&mut self, call: &python::Call<'a>) -> ExprKind {
+        const OTHERS: [&str; 3] = ["ndim", "inverse_index_map", "index_dtype"];
+        let mut map = call.args.first();
+        for (name, value) in &call.keywords {
+            match name.map(|n| (n.name, n.span)) {
+                Some(("mapping_function", _)) => map = Some(value),
+                Some((other, at)) if !OTHERS.contains(&other) => {
+                    self.error("unknown-argument", at, format!("`IndexMap.from_func` has no argument `{other}`"));
+                }
+                _ => {}
+            }
+        }
+        match map {
+            Some(map) => self.expr_kind(map),
+            None => {
+                self.error("argument-count", call.args_span, "expected the function of the indices");
+                ExprKind::None
+            }
+        }
     }
 
     fn call_method(

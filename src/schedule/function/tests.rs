@@ -217,3 +217,16 @@ fn deep_texts_do_not_exhaust_the_stack() {
         }
     }
 }
+
+#[test]
+fn index_maps_with_an_inverse_are_those_of_their_function() {
+    let of = |map: &str| {
+        trace(&format!(
+            "def f(sch):\n    b = sch.get_block('C')\n    sch.transform_layout(b, ('read', 0), {map})\n    \
+             sch.annotate(b, 'meta_schedule.layout_rewrite_preproc', 1)"
+        ))
+    };
+    let plain = of("lambda i, j: (j, i)");
+    assert_eq!(of("tvm.tirx.IndexMap.from_func(lambda i, j: (j, i), inverse_index_map=lambda j, i: (i, j))"), plain);
+    assert_eq!(of("tir.IndexMap.from_func(lambda i, j: (j, i), index_dtype='int64')"), plain);
+}

@@ -8,7 +8,7 @@
 use super::super::call::{BlockOrLoop, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
-use crate::ir::Annotations;
+use crate::ir::{Annotations, AttrValue};
 
 /// `annotate(block_or_loop, ann_key, ann_val)`.
 pub static ANNOTATE: Kind = Kind {
@@ -38,6 +38,9 @@ pub static UNANNOTATE: Kind = Kind {
     run: unannotate,
 };
 
+/// Annotations whose value is a truth value. TVM's traces in Python say 1 for `True`, those in JSON say `true`.
+const TRUTH_VALUES: [&str; 2] = ["auto_copy", "meta_schedule.layout_rewrite_preproc"];
+
 fn annotations<'a>(call: &'a mut Call<'_>, func: usize, target: BlockOrLoop) -> &'a mut Annotations {
     let f = &mut call.state(func).func;
     match target {
@@ -49,7 +52,10 @@ fn annotations<'a>(call: &'a mut Call<'_>, func: usize, target: BlockOrLoop) -> 
 fn annotate(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let (func, target) = call.block_or_loop(0)?;
     let key = call.str(1)?;
-    let value = call.attr_value(func, &call.args[2])?;
+    let value = match call.attr_value(func, &call.args[2])? {
+        AttrValue::Int(v @ (0 | 1)) if TRUTH_VALUES.contains(&key.as_str()) => AttrValue::Bool(v == 1),
+        value => value,
+    };
     let all = annotations(call, func, target);
     if all.get(key).is_none() {
         all.insert(key, value);
@@ -63,5 +69,38 @@ fn unannotate(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     match annotations(call, func, target).remove(key) {
         Some(_) => Ok(Outcome::none()),
         None => Err(ScheduleError::new(ErrorKind::UnknownAnnotation { key }).at(func, target.stmt())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn a_truth_value_may_be_written_as_a_number() {
+        let program = |attr: &str| {
+            format!(
+                r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((8,))):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+{attr}            B[vi] = A[vi]
+"#
+            )
+        };
+        let annotated = "            T.block_attr({\"key\": 1, \"meta_schedule.layout_rewrite_preproc\": True})\n";
+        check(
+            &program(""),
+            |t| {
+                t.python(
+                    "b = sch.get_block('B', 'main')\nsch.annotate(b, 'key', 1)\n\
+                     sch.annotate(b, 'meta_schedule.layout_rewrite_preproc', 1)",
+                )
+            },
+            &program(annotated),
+        );
     }
 }

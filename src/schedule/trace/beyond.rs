@@ -1,11 +1,12 @@
 //! What of a trace TVM does not take.
 //!
 //! A trace that keeps to TVM's instructions and forms of arguments replays in TVM 0.27. Ours may have more: instructions
-//! that TVM lacks, values that its annotations cannot hold, tensor intrinsics that it does not know; and in JSON it has
-//! graphs of objects of its own where we write text. This tells which instructions those are, so that nobody has to find
+//! that TVM lacks, values that its annotations cannot hold, tensor intrinsics that it does not know; and in JSON arithmetic
+//! on random variables, and constants without a type to pad with, for which TVM has no form. This tells which instructions those are, so that nobody has to find
 //! out by an error. It is about forms: where TVM refuses a program, or makes another one of it, docs/primitives.md says.
 
-use super::{Instruction, Trace};
+use super::names::Names;
+use super::{Instruction, Trace, object_graph};
 use crate::schedule::arg::{Arg, Lambda, LambdaExpr};
 use crate::schedule::kind::Ty;
 
@@ -110,10 +111,10 @@ fn beyond(inst: &Instruction, form: TraceForm) -> Option<String> {
         if param.ty == Ty::Value && !is_annotation(arg, true) {
             return Some("TVM's annotations cannot hold the value".to_string());
         }
-        if form == TraceForm::Json && is_text_of_ours(arg) {
-            return Some(format!("`{}` is text here and a graph of objects in TVM", param.name));
+        if form == TraceForm::Json && is_text_of_ours(param.ty, arg) {
+            return Some(format!("TVM's JSON has no form for the value of `{}`", param.name));
         }
-        if form == TraceForm::Python && has_axis_separator(arg) {
+        if has_axis_separator(arg) {
             return Some("TVM has no name for an axis separator".to_string());
         }
     }
@@ -133,13 +134,16 @@ fn is_annotation(arg: &Arg, is_outermost: bool) -> bool {
     }
 }
 
-/// Where TVM's JSON has an object, and ours its Python text.
-fn is_text_of_ours(arg: &Arg) -> bool {
+/// Where TVM's JSON has no form, and ours the Python text, or a plain number to pad with.
+fn is_text_of_ours(ty: Ty, arg: &Arg) -> bool {
     match arg {
-        Arg::Expr(_) | Arg::Lambda(_) | Arg::Typed(..) => true,
-        Arg::List(items) => items.iter().any(is_text_of_ours),
-        Arg::Dict(items) => items.iter().any(|(_, v)| is_text_of_ours(v)),
-        Arg::None | Arg::Rv(_) | Arg::Int(_) | Arg::Float(_) | Arg::Bool(_) | Arg::Str(_) => false,
+        Arg::Expr(_) => true,
+        Arg::Lambda(l) => object_graph::write(l, &Names::default(), ty == Ty::PadValue).is_none(),
+        Arg::Typed(..) => ty != Ty::PadValue,
+        Arg::Int(_) | Arg::Float(_) => ty == Ty::PadValue,
+        Arg::List(items) => items.iter().any(|v| is_text_of_ours(ty, v)),
+        Arg::Dict(items) => items.iter().any(|(_, v)| is_text_of_ours(ty, v)),
+        Arg::None | Arg::Rv(_) | Arg::Bool(_) | Arg::Str(_) => false,
     }
 }
 
@@ -191,9 +195,11 @@ mod tests {
             "sch.transform_layout(block=b0, buffer=(\"write\", 0), index_map=lambda i, j: (j, i,))",
             "v1 = sch.sample_categorical(candidates=[1, 2], probs=[0.5, 0.5])",
             "sch.annotate(block_or_loop=b0, ann_key=\"k\", ann_val=v1 * 2)",
+            "sch.transform_layout(block=b0, buffer=0, index_map=lambda i, j: (j, i // v1,), pad_value=T.float32(0))",
+            "sch.transform_layout(block=b0, buffer=0, index_map=lambda i, j: (j, i,), pad_value=7)",
         ];
         assert!(beyond_of(&lines, TraceForm::Python).is_empty());
-        assert_eq!(beyond_of(&lines, TraceForm::Json), [1, 3]);
+        assert_eq!(beyond_of(&lines, TraceForm::Json), [3, 5]);
     }
 
     #[test]

@@ -66,10 +66,12 @@ pub enum TraceErrorKind {
     },
     /// Arithmetic on the open factor (-1) of a tile, which has no value.
     OpenFactor,
-    /// An index map as TVM's own object graph.
+    /// A graph of TVM's objects that is no index map.
     ObjectGraph {
         /// The parameter.
         param: &'static str,
+        /// Why not.
+        problem: String,
     },
     /// A text among the arguments that is no expression of a trace.
     Text {
@@ -153,8 +155,8 @@ impl fmt::Display for TraceErrorKind {
             TraceErrorKind::UndefinedRv { name } => write!(f, "random variable `{name}` is not defined"),
             TraceErrorKind::RedefinedRv { name } => write!(f, "random variable `{name}` is made twice"),
             TraceErrorKind::OpenFactor => f.write_str("the open factor (-1) of a tile has no value to compute with"),
-            TraceErrorKind::ObjectGraph { param } => {
-                write!(f, "`{param}` is an object graph of TVM, which only TVM reads")
+            TraceErrorKind::ObjectGraph { param, problem } => {
+                write!(f, "cannot read the object graph `{param}`: {problem}")
             }
             TraceErrorKind::Text { text, message } => write!(f, "cannot read `{text}`: {message}"),
         }

@@ -1,16 +1,18 @@
 //! Traces read from JSON, TVM's and ours.
 //!
 //! Both spellings of `GetSBlock` are read. Arguments that older versions of TVM did not write, at the end of the
-//! inputs or attributes, take their defaults. Booleans may be written as 0 and 1. Index maps are Python text;
-//! TVM's own, object graphs as text in the text, are recognised and refused.
+//! inputs or attributes, take their defaults. Booleans may be written as 0 and 1. Index maps are graphs of TVM's objects
+//! ([`super::object_graph`]) or Python text.
 
 use super::error::{TraceError, TraceErrorKind, TracePlace};
 use super::fit::fit;
+use super::json_write::ACCESS;
+use super::object_graph;
 use super::read_expr::{self, RvNames};
 use super::{Instruction, Trace};
 use crate::diagnostic::{Span, nearest};
 use crate::ir::Symbol;
-use crate::schedule::arg::{Arg, Decision, Rv};
+use crate::schedule::arg::{Arg, Decision, Lambda, Rv};
 use crate::schedule::kind::{Kind, Outputs, Param, Slot, Ty, default_arg};
 use crate::schedule::primitive;
 use crate::script::python;
@@ -217,6 +219,14 @@ impl<'a> Reader<'a> {
                             .collect::<Result<_>>()
                             .map(Arg::List);
                     }
+                    (Slot::Input, Ty::Str) if (kind.name, param.name) == ACCESS => {
+                        if let [access, rest @ ..] = from
+                            && let Some(access @ (0 | 1)) = access.as_i64()
+                        {
+                            *from = rest;
+                            return Ok(if access == 1 { "write" } else { "read" }.into());
+                        }
+                    }
                     (Slot::Attr | Slot::AttrAsInt, Ty::Buffer) => {
                         if let [index, access, rest @ ..] = from
                             && let (Some(index), Some(access @ (0 | 1))) = (index.as_i64(), access.as_i64())
@@ -281,8 +291,11 @@ impl<'a> Reader<'a> {
 
     /// A text that is no name: an expression.
     fn text(&self, param: &Param, s: &str) -> Result<Arg> {
-        if s.trim_start().starts_with('{') {
-            return Err(TraceErrorKind::ObjectGraph { param: param.name });
+        if object_graph::is_graph(s) {
+            let map = object_graph::read(s, self, param.ty == Ty::PadValue)
+                .map_err(|problem| TraceErrorKind::ObjectGraph { param: param.name, problem })?;
+            let ranges = param.ty == Ty::Ranges;
+            return Ok(Arg::Lambda(if ranges { Lambda { ranges, ..(*map).clone() }.into() } else { map }));
         }
         let unreadable = |message: String| TraceErrorKind::Text { text: shortened(s), message };
         let is_name = !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -426,7 +439,7 @@ def apply_trace(sch: tir.Schedule) -> None:
         );
         refused(
             r#"[[["GetSBlock",[],["C","main"],["b0"]],["Annotate",["b0","{\"root_index\":1}"],["k"],[]]],[]]"#,
-            "instruction 1 (`Annotate`): `ann_val` is an object graph of TVM, which only TVM reads",
+            "instruction 1 (`Annotate`): cannot read the object graph `ann_val`: it has no `nodes`",
         );
         refused(
             r#"[[["EnterPostproc",[],[],[]]],[[0,1]]]"#,

@@ -2,13 +2,17 @@
 //!
 //! Among the inputs, random variables are their names, `None` is the text `None`, and a text has quotes of its own.
 //! Variadic arguments are spread over the inputs; a buffer of a block is two attributes, its index and 0 for a read
-//! or 1 for a write one. Where TVM has its own objects as text, graphs which only TVM reads, we write the Python
-//! text: index maps (`lambda i, j: (j, i,)`), arithmetic on random variables (`v4 * 2`), typed constants.
+//! or 1 for a write one. Index maps, and values to pad with, are graphs of objects, as TVM writes them
+//! ([`super::object_graph`]). What TVM has no form for is the Python text: arithmetic on random variables (`v4 * 2`), typed
+//! constants in annotations, axis separators.
 
 use super::names::{Name, Names};
+use super::object_graph;
 use super::text;
 use super::{Instruction, Trace};
-use crate::schedule::arg::{Arg, Decision};
+use crate::ir::Symbol;
+use crate::schedule::arg::{Arg, Decision, Lambda, LambdaExpr};
+use crate::schedule::call::Access;
 use crate::schedule::kind::{Param, Slot, Ty};
 use serde_json::{Value, json};
 
@@ -37,12 +41,52 @@ fn instruction(inst: &Instruction, names: &mut Names) -> Value {
                 inputs.extend(items.iter().map(|item| input(item, names)));
             }
             (Slot::Input, Ty::Floats, _) => inputs.push(floats(arg, names)),
+            (Slot::Input, Ty::Str, Arg::Str(access)) if (inst.kind.name, param.name) == ACCESS => {
+                inputs.push(access_number(*access));
+            }
             (Slot::Input, ..) => inputs.push(input(arg, names)),
+            (Slot::Attr, Ty::PadValue, Arg::Typed(..) | Arg::Lambda(_)) => attrs.push(pad_value(inst, arg, names)),
             (Slot::Attr | Slot::AttrAsInt, ..) => attrs.extend(attribute(param, arg, names)),
         }
     }
     let outputs: Vec<String> = names.define(inst).into_iter().map(Name::as_output).collect();
     json!([inst.kind.name, inputs, attrs, outputs])
+}
+
+/// A constant to pad with: to TVM it is a function of the new indices.
+fn pad_value(inst: &Instruction, arg: &Arg, names: &Names) -> Value {
+    let n = inst.args.iter().find_map(|a| if let Arg::Lambda(map) = a { Some(map.results.len()) } else { None });
+    let constant = match arg {
+        Arg::Typed(dtype, value) => match **value {
+            Arg::Int(v) => Some(LambdaExpr::Typed(*dtype, Box::new(LambdaExpr::Int(v)))),
+            Arg::Float(v) => Some(LambdaExpr::Typed(*dtype, Box::new(LambdaExpr::Float(v)))),
+            _ => None,
+        },
+        _ => None,
+    };
+    let function = n.zip(constant).map(|(n, value)| Lambda {
+        params: (0..n).map(|i| format!("indices_{i}").as_str().into()).collect(),
+        results: vec![value],
+        scalar: true,
+        ranges: false,
+    });
+    let graph = match arg {
+        Arg::Lambda(function) => object_graph::write(function, names, true),
+        _ => function.and_then(|f| object_graph::write(&f, names, true)),
+    };
+    graph.map_or_else(|| json!(text::arg(arg, names)), |graph| json!(graph))
+}
+
+/// Kind and parameter that say whether a buffer is one that a block reads or one that it writes, where TVM has a number.
+pub(super) const ACCESS: (&str, &str) = ("AnnotateBufferAccess", "buf_type");
+
+/// 0 for `read`, 1 for `write`.
+fn access_number(access: Symbol) -> Value {
+    match Access::parse(access) {
+        Some(Access::Read) => json!(0),
+        Some(Access::Write) => json!(1),
+        None => json!(format!("\"{access}\"")),
+    }
 }
 
 fn input(arg: &Arg, names: &Names) -> Value {
@@ -86,7 +130,8 @@ fn plain(arg: &Arg, names: &Names) -> Value {
         Arg::Dict(items) => {
             Value::Object(items.iter().map(|(k, v)| (k.as_str().to_string(), plain(v, names))).collect())
         }
-        Arg::Float(_) | Arg::Rv(_) | Arg::Expr(_) | Arg::Lambda(_) | Arg::Typed(..) => json!(text::arg(arg, names)),
+        Arg::Lambda(l) => json!(object_graph::write(l, names, false).unwrap_or_else(|| text::lambda(l, names))),
+        Arg::Float(_) | Arg::Rv(_) | Arg::Expr(_) | Arg::Typed(..) => json!(text::arg(arg, names)),
     }
 }
 

@@ -6,6 +6,7 @@ mod fit;
 mod json_read;
 mod json_write;
 mod names;
+mod object_graph;
 mod python;
 mod python_read;
 mod read_expr;

@@ -60,6 +60,7 @@ pub(super) fn arg(e: &Expr<'_>, names: &dyn RvNames) -> Result<Arg> {
             RvExpr::Int(v) => Arg::Int(v),
             other => Arg::Expr(Arc::new(other)),
         },
+        ExprKind::Call(call) if let Some(map) = index_map(call) => arg(map, names)?,
         ExprKind::Call(call) => match constant(call)? {
             Some((dtype, value)) => Arg::Typed(dtype, Box::new(arg(value, names)?)),
             None if is_float(call) => Arg::Float(non_finite(call).ok_or_else(|| unsupported(e.span))?),
@@ -98,6 +99,19 @@ fn entry(key: &Option<Expr<'_>>, value: &Expr<'_>, names: &dyn RvNames) -> Resul
 /// `float("inf")` and its like: what no literal can say.
 fn is_float(call: &Call<'_>) -> bool {
     matches!(call.callee.kind, ExprKind::Name("float"))
+}
+
+/// The function of `tvm.tirx.IndexMap.from_func(lambda i: …, inverse_index_map=lambda i: …)`, under whatever names `IndexMap`
+/// stands. An inverse is passed over, since inverses are found, and so is the type of the indices.
+fn index_map<'x, 'a>(call: &'x Call<'a>) -> Option<&'x Expr<'a>> {
+    let ExprKind::Attribute(of, name) = &call.callee.kind else { return None };
+    let of = match &of.kind {
+        ExprKind::Name(name) => name,
+        ExprKind::Attribute(_, name) => name.name,
+        _ => return None,
+    };
+    let named = || call.keywords.iter().find(|(k, _)| k.is_some_and(|k| k.name == "mapping_function")).map(|(_, e)| e);
+    (of == "IndexMap" && name.name == "from_func").then(|| call.args.first().or_else(named)).flatten()
 }
 
 fn non_finite(call: &Call<'_>) -> Option<f64> {

@@ -192,7 +192,7 @@ pub(super) fn lambda(l: &Lambda, names: &Names) -> String {
 }
 
 /// The parameters' names; one that would hide a random variable used inside, or the module `T`, gets a `_` behind it.
-fn parameter_names(l: &Lambda, names: &Names) -> Vec<String> {
+pub(super) fn parameter_names(l: &Lambda, names: &Names) -> Vec<String> {
     let mut hidden = vec!["T".to_string()];
     l.results.iter().for_each(|r| r.for_each_rv(&mut |rv| hidden.push(names.of(rv))));
     let mut taken: Vec<String> = Vec::with_capacity(l.params.len());
