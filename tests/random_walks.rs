@@ -200,6 +200,204 @@ def main(A: T.Buffer((6, 8), "int32"), B: T.Buffer((6, 8), "int32"), C: T.Buffer
             C[vi, vj] = B[vi // 2, vj * 5 % 8] - C[vi, vj] * 2
 "#,
     ),
+    (
+        // Inits without reductions, a block that lists its own output among its reads, and a reduction that begins late.
+        "inits",
+        r#"
+def main(A: T.Buffer((6, 8), "int32"), C: T.Buffer((6, 8), "int32"), D: T.Buffer((8, 6), "int32"), S: T.Buffer((6,), "int32")):
+    B = T.alloc_buffer((6, 8), "int32")
+    E = T.alloc_buffer((6, 8), "int32")
+    for i, j in T.grid(6, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            with T.init():
+                B[vi, vj] = 3
+            B[vi, vj] = B[vi, vj] * 2 + A[vi, vj]
+    for i, j in T.grid(6, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+    for i, j in T.grid(6, 8):
+        with T.block("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(E[vi, vj], A[vi, vj])
+            T.writes(E[vi, vj])
+            with T.init():
+                E[vi, vj] = vi
+            if vj < 5:
+                E[vi, vj] = E[vi, vj] - A[vi, vj]
+    for i, j in T.grid(8, 6):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = E[vj, vi] * 5
+    for i, k in T.grid(6, 7):
+        with T.block("S"):
+            vi = T.axis.spatial(6, i)
+            vk = T.axis.reduce(8, k + 1)
+            T.reads(S[vi], A[vi, vk])
+            T.writes(S[vi])
+            with T.init():
+                S[vi] = 0
+            S[vi] = S[vi] + A[vi, vk]
+"#,
+    ),
+    (
+        "spatial_init",
+        r#"
+def main(A: T.Buffer((6, 8), "int32"), D: T.Buffer((8, 5), "int32")):
+    B = T.alloc_buffer((6, 8), "int32")
+    C = T.alloc_buffer((8, 5), "int32")
+    for i, j in T.grid(6, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            with T.init():
+                B[vi, vj] = vj
+            B[vi, vj] = B[vi, vj] * 2 + A[vi, vj]
+    for i, j in T.grid(8, 5):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vj, vi]
+    for i, j in T.grid(8, 5):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(i * 5 + j < 37)
+            with T.init():
+                D[vi, vj] = 1
+            D[vi, vj] = D[vi, vj] + C[vi, vj] * 3
+"#,
+    ),
+    (
+        // Blocks of blocks, whose inner loops belong to a scope of their own.
+        "nested",
+        r#"
+def main(A: T.Buffer((24,), "int32"), C: T.Buffer((24,), "int32"), S: T.Buffer((6,), "int32")):
+    B = T.alloc_buffer((24,), "int32")
+    for i0 in range(6):
+        with T.block("outer"):
+            vo = T.axis.spatial(6, i0)
+            B2 = T.alloc_buffer((24,), "int32")
+            for x in range(4):
+                with T.block("B"):
+                    vi = T.axis.spatial(24, vo * 4 + x)
+                    B[vi] = A[vi] + 1
+            for x in range(4):
+                with T.block("B2"):
+                    vi = T.axis.spatial(24, vo * 4 + x)
+                    B2[vi] = B[vi] * A[vi]
+            for x in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(24, vo * 4 + x)
+                    C[vi] = B2[vi] - 7
+            for x in range(4):
+                with T.block("S"):
+                    vx = T.axis.reduce(4, x)
+                    T.reads(S[vo], B[vo * 4 + vx])
+                    T.writes(S[vo])
+                    with T.init():
+                        S[vo] = 0
+                    S[vo] = S[vo] + B[vo * 4 + vx]
+"#,
+    ),
+    (
+        "long_loops",
+        r#"
+def main(A: T.Buffer((12, 10), "int32"), D: T.Buffer((1, 6), "int32"), E: T.Buffer((12,), "int32")):
+    B = T.alloc_buffer((12, 10), "int32")
+    for i, j in T.grid(T.int64(12), T.int64(10)):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2
+    for a, b in T.grid(T.int64(1), T.int64(6)):
+        with T.block("D"):
+            va, vb = T.axis.remap("SS", [a, b])
+            D[va, vb] = B[va, vb] + 1
+    for i, k in T.grid(T.int64(12), T.int64(10)):
+        with T.block("E"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                E[vi] = 0
+            E[vi] = E[vi] + B[vi, vk]
+"#,
+    ),
+    (
+        // Shapes, loops and indices of both integer types.
+        "mixed_integers",
+        r#"
+def main(A: T.Buffer((T.int64(10), T.int64(8)), "int32"), C: T.Buffer((8, 6), "int32"), P: T.Buffer((T.int64(12),), "int32")):
+    B = T.alloc_buffer((10, T.int64(6)), "int32")
+    for i in range(10):
+        for j in range(T.int64(6)):
+            with T.block("B"):
+                vi = T.axis.spatial(10, i)
+                vj = T.axis.spatial(T.int64(6), j)
+                B[vi, vj] = A[vi, vj] + A[T.Cast("int64", vi), vj + T.int64(2)]
+    for i, j in T.grid(T.int64(8), 6):
+        with T.block("C"):
+            vi = T.axis.spatial(T.int64(8), i)
+            vj = T.axis.spatial(6, j)
+            C[vi, vj] = B[vi, vj] + B[vi + T.int64(2), vj]
+    for i, k in T.grid(T.int64(12), 8):
+        with T.block("P"):
+            vi = T.axis.spatial(T.int64(12), i)
+            vk = T.axis.reduce(8, k)
+            T.where(i < T.int64(11))
+            with T.init():
+                P[vi] = 0
+            P[vi] = P[vi] + T.if_then_else(T.int64(1) <= vi, A[vi - T.int64(1), T.Cast("int64", vk)], 0)
+"#,
+    ),
+    (
+        "predicates",
+        r#"
+def main(A: T.Buffer((48,), "int32"), C: T.Buffer((40,), "int32"), D: T.Buffer((5,), "int32")):
+    B = T.alloc_buffer((44,), "int32")
+    for i0, i1 in T.grid(6, 8):
+        with T.block("B"):
+            vi = T.axis.spatial(44, i0 * 8 + i1)
+            T.where(i0 * 8 + i1 < 44)
+            B[vi] = A[vi] * 3 - vi
+    for i0, i1 in T.grid(7, 6):
+        with T.block("C"):
+            vi = T.axis.spatial(40, i0 * 6 + i1)
+            T.where(i0 * 6 + i1 < 40)
+            C[vi] = B[vi] + 1
+    for i, k0, k1 in T.grid(5, 3, 3):
+        with T.block("D"):
+            vi = T.axis.spatial(5, i)
+            vk = T.axis.reduce(8, k0 * 3 + k1)
+            T.where(k0 * 3 + k1 < 8 and i * 8 + k0 * 3 + k1 < 38)
+            with T.init():
+                D[vi] = -5
+            D[vi] = T.max(D[vi], B[vi * 8 + vk])
+"#,
+    ),
+    (
+        // Windows that overlap, one behind the other.
+        "pools",
+        r#"
+def main(A: T.Buffer((24,), "int32"), C: T.Buffer((8,), "int32")):
+    B0 = T.alloc_buffer((22,), "int32")
+    B1 = T.alloc_buffer((10,), "int32")
+    for i, k in T.grid(22, 3):
+        with T.block("B0"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B0[vi] = -128
+            B0[vi] = T.max(B0[vi], A[vi + vk])
+    for i, k in T.grid(10, 3):
+        with T.block("B1"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B1[vi] = -128
+            B1[vi] = T.max(B1[vi], B0[vi * 2 + vk])
+    for i, k in T.grid(8, 3):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = -128
+            C[vi] = T.max(C[vi], B1[vi + vk])
+"#,
+    ),
 ];
 
 /// A small generator, so that a seed means the same walk everywhere.

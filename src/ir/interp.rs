@@ -17,12 +17,14 @@ mod fault;
 mod layout;
 mod point;
 mod run;
+mod scalar;
 mod tensor;
 mod value;
 
 pub use fault::{Fault, RunError};
 pub use point::Points;
 pub use run::run;
+pub use scalar::value_at;
 pub use tensor::{Tensor, TensorRef};
 pub use value::Value;
 

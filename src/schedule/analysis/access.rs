@@ -24,6 +24,26 @@ pub struct Accesses {
 
 /// What the block accesses by its body (TVM's `GetSBlockReadWriteRegion`). Buffers that it allocates are included.
 pub fn accesses_of(func: &mut Func, b: BlockId) -> Accesses {
+    let mut found = accesses_below(func, b, Part::Both);
+    if func.block(b).init.is_some() {
+        found.reads.retain(|r| found.writes.iter().all(|w| w.buffer != r.buffer));
+    }
+    found
+}
+
+/// The statements of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Those of its init.
+    Init,
+    /// Those of its body.
+    Body,
+    /// Both.
+    Both,
+}
+
+/// What a part of the block loads and stores, own outputs included.
+pub fn accesses_below(func: &mut Func, b: BlockId, part: Part) -> Accesses {
     let Func { arena, stmts, .. } = func;
     let block = stmts.block(b);
     let mut finder = Finder {
@@ -35,16 +55,11 @@ pub fn accesses_of(func: &mut Func, b: BlockId) -> Accesses {
         reads: Vec::new(),
         writes: Vec::new(),
     };
-    finder.block(block);
+    finder.block(block, part);
     let (reads, writes) = (std::mem::take(&mut finder.reads), std::mem::take(&mut finder.writes));
-    let has_init = block.init.is_some();
-    let writes: Vec<BufferRegion> = writes.into_iter().map(|f| f.region(arena)).collect();
-    let reads = reads
-        .into_iter()
-        .filter(|f| !has_init || writes.iter().all(|w| w.buffer != f.buffer))
-        .map(|f| f.region(arena))
-        .collect();
-    Accesses { reads, writes }
+    let mut regions = |found: Vec<Found>| found.into_iter().map(|f| f.region(arena)).collect();
+    let writes = regions(writes);
+    Accesses { reads: regions(reads), writes }
 }
 
 /// Where a buffer is accessed.
@@ -88,14 +103,17 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn block(&mut self, block: &Block) {
+    fn block(&mut self, block: &Block, part: Part) {
         // Indices may load from buffers; those in the stated regions count too, as in TVM.
         for region in block.reads.iter().chain(&block.writes).chain(block.matches.iter().map(|m| &m.source)) {
             self.list(region.mins);
             self.list(region.extents);
         }
-        for &s in block.init.iter().flatten().chain(&block.body) {
-            self.stmt(s);
+        if part != Part::Body {
+            self.body(block.init.as_deref().unwrap_or_default());
+        }
+        if part != Part::Init {
+            self.body(&block.body);
         }
     }
 

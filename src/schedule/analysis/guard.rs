@@ -8,16 +8,32 @@ use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, BlockId, BlockIter, BufferRegion, CmpOp, ExprId, Func, IterKind, Loop, LoopId, Substitution, VarId,
+    Arena, BlockId, BlockIter, BufferRegion, CmpOp, ExprId, Func, IterKind, Loop, LoopId, StmtId, Substitution, VarId,
 };
+use smallvec::SmallVec;
 
-/// An analyzer that knows the loops around a block.
+/// An analyzer that knows the loops around a block, and the iteration variables of the blocks around it.
 pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
+    match func.parent(block.stmt()) {
+        Some(parent) => bound_around(func, parent),
+        None => Analyzer::new(),
+    }
+}
+
+/// An analyzer that knows the ranges of the loops and iteration variables around a statement, itself included.
+pub fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
     let mut analyzer = Analyzer::new();
-    for l in func.loops_above(block.stmt()) {
-        let Func { arena, stmts, .. } = &mut *func;
-        let node = stmts.loop_(l);
-        analyzer.bind(arena, node.var, node.min, node.extent);
+    let around: SmallVec<[StmtId; 16]> = std::iter::once(s).chain(func.ancestors(s)).collect();
+    for s in around.into_iter().rev() {
+        if let Some(l) = func.as_loop(s) {
+            let d = domain(func, l);
+            analyzer.bind(&mut func.arena, d.var, d.min, d.extent);
+        }
+        if let Some(b) = func.as_block(s) {
+            for i in func.block(b).iters.clone() {
+                analyzer.bind(&mut func.arena, i.var, i.min, i.extent);
+            }
+        }
     }
     analyzer
 }
@@ -72,13 +88,22 @@ pub fn beyond_domains(func: &mut Func, b: BlockId, iters: &[BlockIter]) -> Vec<E
     left
 }
 
-/// Is the value a sum of loop variables with constant ranges that never leaves its domain? The proof by the analyzer
-/// costs a hundred times as much.
-fn stays_inside(func: &Func, iter: &BlockIter, loops: &[LoopId]) -> bool {
+/// Is the value a sum of variables of loops, and of blocks around, with constant ranges, and never leaves its domain? The
+/// proof by the analyzer costs a hundred times as much.
+fn stays_inside(func: &Func, block: BlockId, iter: &BlockIter, loops: &[LoopId]) -> bool {
     let Func { arena: a, stmts, .. } = func;
-    let range = |var| {
+    let of_loops = |var| {
         let node = loops.iter().map(|&l| stmts.loop_(l)).find(|node| node.var == var)?;
-        let (min, n) = (a.as_int(node.min)?, a.as_int(node.extent).filter(|&n| n > 0)?);
+        Some((node.min, node.extent))
+    };
+    let of_blocks = |var| {
+        let around = stmts.ancestors(block.stmt()).filter_map(|s| stmts.as_block(s));
+        let node = around.flat_map(|b| &stmts.block(b).iters).find(|i| i.var == var)?;
+        Some((node.min, node.extent))
+    };
+    let range = |var| {
+        let (min, extent) = of_loops(var).or_else(|| of_blocks(var))?;
+        let (min, n) = (a.as_int(min)?, a.as_int(extent).filter(|&n| n > 0)?);
         Some((min, min.checked_add(n - 1)?))
     };
     let inside = || {
@@ -101,7 +126,7 @@ pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
             let node = func.loop_(l);
             func.arena.as_var(i.value) == Some(node.var) && (node.min, node.extent) == (i.min, i.extent)
         };
-        if loops.iter().any(is_its_loop) || stays_inside(func, &i, &loops) {
+        if loops.iter().any(is_its_loop) || stays_inside(func, b, &i, &loops) {
             continue;
         }
         if analyzer.is_none() {
@@ -150,6 +175,47 @@ pub fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)])
         let mut analyzer = Analyzer::new();
         analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
     })
+}
+
+/// The loops that drive reductions of the block, each at its first iteration.
+fn at_first_reduction(func: &Func, block: BlockId) -> Substitution {
+    let mut first = Substitution::default();
+    for l in func.loops_above(block.stmt()) {
+        let Loop { var, min, .. } = *func.loop_(l);
+        let mut reduces = func.block(block).iters.iter().filter(|i| i.kind == IterKind::Reduce);
+        if reduces.any(|i| uses_var(&func.arena, i.value, &mut |v| v == var)) {
+            first.add_var(var, min);
+        }
+    }
+    first
+}
+
+/// Do all reductions of the block begin, at the first iterations of the loops that drive them, where their domains do? Else
+/// an init never runs, or late.
+pub fn reductions_begin(func: &mut Func, block: BlockId) -> bool {
+    let mut first = at_first_reduction(func, block);
+    let iters = func.block(block).iters.clone();
+    let mut analyzer = knowing_loops(func, block);
+    let a = &mut func.arena;
+    iters.iter().filter(|i| i.kind == IterKind::Reduce).all(|i| {
+        let value = first.apply(a, i.value);
+        let equal = a.compare(CmpOp::Eq, value, i.min);
+        analyzer.can_prove(a, equal)
+    })
+}
+
+/// Does the block's init run before the block first touches an element? Reductions must begin where their domains do, and
+/// the predicate must not leave these iterations out.
+pub fn init_comes_first(func: &mut Func, block: BlockId) -> bool {
+    let mut first = at_first_reduction(func, block);
+    let mut analyzer = knowing_loops(func, block);
+    let predicate = func.block(block).predicate;
+    let a = &mut func.arena;
+    let keeps_them = conjuncts(a, predicate).into_iter().all(|e| {
+        let at_first = first.apply(a, e);
+        at_first == e || implies(a, &mut analyzer, predicate, at_first)
+    });
+    keeps_them && reductions_begin(func, block)
 }
 
 /// Could the block do without its predicate? Instances that it left out must then be in their domains and harmless: no

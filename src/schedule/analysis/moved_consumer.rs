@@ -13,9 +13,10 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
 use super::affine::{are_affine, domain, repeat};
 use super::block_class::is_output_block;
-use super::guard::{is_inside, may_cover_domains, predicate_follows};
+use super::guard::{bound_around, is_inside, may_cover_domains, predicate_follows};
 use super::iter_domain::{IterDomain, Regions};
 use super::linear::Linear;
+use super::region_bound::strict_bound;
 use super::tree;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, VarRange};
@@ -45,6 +46,37 @@ pub struct MovedConsumer<'a> {
 }
 
 impl MovedConsumer<'_> {
+    /// Do the new bindings stay among the values of the old ones? In a scope of its own a block need not run through the
+    /// domains of its iteration variables, but through parts that depend on the variables of the blocks around.
+    fn runs_old_instances(&self, func: &mut Func, scope: BlockId) -> bool {
+        let old_loops: Vec<VarRange> =
+            func.loops_above(self.block.stmt()).into_iter().map(|l| domain(func, l)).collect();
+        let node = func.block(self.block);
+        let (iters, predicate) = (node.iters.clone(), node.predicate);
+        let mut around = func.loops_above(self.target.stmt());
+        around.push(self.target);
+        let mut new_loops: Vec<(VarId, IntSet)> = Vec::with_capacity(around.len() + self.loops.len());
+        for l in around {
+            let range = domain(func, l);
+            new_loops.push((range.var, IntSet::from_range(&mut func.arena, range.min, range.extent)));
+        }
+        let mut analyzer = bound_around(func, scope.stmt());
+        let a = &mut func.arena;
+        for &(var, extent) in self.loops {
+            let zero = a.int(0, a.dtype(extent));
+            new_loops.push((var, IntSet::from_range(a, zero, extent)));
+        }
+        iters.iter().zip(self.values).all(|(i, &value)| {
+            let one = a.int(1, a.dtype(i.value));
+            let Some(old) = strict_bound(a, &[(i.value, one)], &old_loops, predicate) else { return false };
+            let new = int_set::eval_set(a, value, &new_loops);
+            let ends = (old[0].lower(), new.lower(), new.upper(), old[0].upper());
+            let (Some(first), Some(low), Some(high), Some(last)) = ends else { return false };
+            let (starts, ends) = (a.compare(CmpOp::Le, first, low), a.compare(CmpOp::Le, high, last));
+            analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
+        })
+    }
+
     /// # Errors
     /// If the block would do other work than before.
     pub fn check(&self, state: &mut State, scope: BlockId) -> Result<(), ScheduleError> {
@@ -57,7 +89,8 @@ impl MovedConsumer<'_> {
                 return Err(state.error(ErrorKind::LostPredicate { block }, self.block));
             }
             let iters = state.func.block(self.block).iters.clone();
-            if !may_cover_domains(&mut state.func, self.block, &iters) {
+            let runs_before = may_cover_domains(&mut state.func, self.block, &iters);
+            if !runs_before && !self.runs_old_instances(&mut state.func, scope) {
                 return Err(state.error(ErrorKind::NewInstances { block }, self.block));
             }
         }

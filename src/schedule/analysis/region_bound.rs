@@ -10,7 +10,8 @@ use super::guard::with_domains;
 use super::tree;
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
-use crate::ir::{Arena, BlockId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution, VarId};
+use crate::ir::visit::for_each_subexpr;
+use crate::ir::{Arena, BinOp, BlockId, BufferRegion, CmpOp, Expr, ExprId, Func, StmtId, Substitution, VarId};
 use smallvec::SmallVec;
 
 /// First element and number of elements in each dimension.
@@ -37,6 +38,7 @@ pub(super) fn general_bound(
         return None;
     }
     let mins: SmallVec<[ExprId; 4]> = ranges.iter().map(|r| r.0).collect();
+    let predicate = without_parts_of_loops(a, domain, predicate);
     let analyzer = &mut Analyzer::new();
     let map = detect_iter_map(a, &mins, domain, predicate, IterMapLevel::Surjective, analyzer, true).ok()?;
     let mut sets = Vec::with_capacity(ranges.len());
@@ -61,6 +63,21 @@ pub(super) fn general_bound(
         sets.push(IntSet::from_range(a, min, extent));
     }
     Some(sets)
+}
+
+/// A predicate that speaks of loops as a whole, where it speaks of quotients and remainders that add up to them: iterator
+/// maps see such a bound only so.
+fn without_parts_of_loops(a: &mut Arena, domain: &[VarRange], predicate: ExprId) -> ExprId {
+    let mut has_remainder = false;
+    for_each_subexpr(a, predicate, &mut |e| has_remainder |= matches!(a.expr(e), Expr::Binary(BinOp::FloorMod, ..)));
+    if !has_remainder {
+        return predicate;
+    }
+    let mut analyzer = Analyzer::new();
+    for d in domain {
+        analyzer.bind(a, d.var, d.min, d.extent);
+    }
+    analyzer.simplify(a, predicate)
 }
 
 /// A box that holds the ranges, taken over a domain where `predicate` holds, and whether they fill it.

@@ -6,7 +6,8 @@
 //!     T.block_attr({"explicit_read_region": [0]})
 //!
 //! Requires: one range per dimension of the buffer, over the block's iteration variables; the new region holds what the
-//! body accesses (TVM believes the caller; later checks stand on regions). Preserves: what the block computes. Returns:
+//! body accesses (TVM believes the caller; later checks stand on regions). That is proved, or seen in each of the instances
+//! if they are few: indices may be computed with floats, as those of images that are resized. Preserves: what the block computes. Returns:
 //! nothing.
 //!
 //! Handles: persist.
@@ -19,7 +20,10 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use crate::arith::Analyzer;
-use crate::ir::{AttrValue, BlockId, BufferRegion, CmpOp, DType, ExprId};
+use crate::ir::interp::value_at;
+use crate::ir::visit::{for_each_subexpr, uses_var};
+use crate::ir::{Arena, AttrValue, BlockId, BlockIter, BufferRegion, CmpOp, DType, ExprId, VarId};
+use smallvec::SmallVec;
 
 /// `annotate_buffer_access(block, buffer_index, buf_type, gen_new_ranges)`.
 pub static ANNOTATE_BUFFER_ACCESS: Kind = Kind {
@@ -126,13 +130,53 @@ fn check(
         for (&(min, extent), &(first, length)) in touched.iter().zip(&ranges) {
             let (end, last) = (a.add(min, extent), a.add(first, length));
             let (starts, ends) = (a.compare(CmpOp::Le, first, min), a.compare(CmpOp::Le, end, last));
-            if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
+            let proved = analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends);
+            if !proved && !holds_everywhere(a, &node.iters, (first, last), (min, end)) {
                 let buffer = a.buffer(old.buffer).name;
                 return Err(state.error(ErrorKind::RegionTooSmall { buffer }, block));
             }
         }
     }
     Ok(BufferRegion::new(a, old.buffer, &ranges))
+}
+
+/// The most instances that are looked at one by one.
+const MAX_INSTANCES: i64 = 1 << 14;
+
+/// Does the first range hold the second one in every instance? Each is computed, if they are few. An index that is
+/// computed with floats must stay away from the ends by one: compiled code may round it otherwise.
+fn holds_everywhere(
+    a: &Arena,
+    iters: &[BlockIter],
+    (first, last): (ExprId, ExprId),
+    (min, end): (ExprId, ExprId),
+) -> bool {
+    let all = [first, last, min, end];
+    let mut floats = false;
+    let mut used: SmallVec<[(VarId, i64, i64); 4]> = SmallVec::new();
+    let mut n = 1i64;
+    for i in iters {
+        if all.iter().any(|&e| uses_var(a, e, &mut |v| v == i.var)) {
+            let (Some(min), Some(extent)) = (a.as_int(i.min), a.as_int(i.extent)) else { return false };
+            n = n.saturating_mul(extent);
+            used.push((i.var, min, extent));
+        }
+    }
+    all.iter().for_each(|&e| for_each_subexpr(a, e, &mut |e| floats |= a.dtype(e).is_float()));
+    let margin = i64::from(floats);
+    let holds = |mut instance: i64| {
+        let mut values: SmallVec<[(VarId, i64); 4]> = SmallVec::new();
+        for &(v, min, extent) in &used {
+            values.push((v, min + instance % extent));
+            instance /= extent;
+        }
+        let value = |e| value_at(a, e, &values).map(|v| v.as_i64());
+        match all.map(value) {
+            [Some(first), Some(last), Some(min), Some(end)] => first + margin <= min && end + margin <= last,
+            _ => false,
+        }
+    };
+    n <= MAX_INSTANCES && (0..n).all(holds)
 }
 
 #[cfg(test)]
@@ -165,6 +209,33 @@ def main(A: T.Buffer((6, 4)), B: T.Buffer((6, 4))):
             B[vi, vj] = A[vi, vj]
 "#,
         );
+    }
+
+    #[test]
+    fn indices_that_are_computed_with_floats_are_looked_at_one_by_one() {
+        let resize = |reads: &str, rest: &str| {
+            format!(
+                r#"
+def main(A: T.Buffer((12,)), B: T.Buffer((6,))):
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            T.reads(A[{reads}])
+            T.writes(B[vi])
+{rest}            B[vi] = A[T.Cast("int32", T.floor(T.Cast("float32", vi) * T.float32(2)))]
+"#
+            )
+        };
+        let step = |low: i64, high: i64| {
+            move |t: &mut super::super::testing::Test| {
+                let map = format!("lambda i: [(i * 2 - {low}, i * 2 + {high})]");
+                t.python(&format!("sch.annotate_buffer_access(sch.get_block('B', 'main'), 0, 'read', {map})"))
+            }
+        };
+        let stated = "            T.block_attr({\"explicit_read_region\": [0]})\n";
+        check(&resize("0:12", ""), step(1, 2), &resize("vi * 2 - 1:vi * 2 + 2", stated));
+        refuse(&resize("0:12", ""), step(0, 2), "RegionTooSmallError");
+        refuse(&resize("0:12", ""), step(1, 1), "RegionTooSmallError");
     }
 
     #[test]

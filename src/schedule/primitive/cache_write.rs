@@ -17,7 +17,7 @@
 //! Requires: the only block of its scope that writes the buffer. Preserves: all loops and blocks. Returns: the copy
 //! block.
 //!
-//! Where the block reads the buffer too, or leaves parts of what is copied unwritten, TVM copies garbage back. Here the
+//! Where the block uses values of the buffer that it has not set in its init, or leaves parts of what is copied unwritten, TVM copies garbage back. Here the
 //! cache is filled first:
 //!
 //!     for ax0, ax1 in T.grid(128, 128):
@@ -36,13 +36,13 @@
 use super::super::analysis::access::accesses_of;
 use super::super::analysis::alloc_site::require_storage_scope;
 use super::super::analysis::filled::fills_its_region;
+use super::super::analysis::guard::bound_around;
 use super::super::analysis::region_bound::relax_region;
 use super::super::analysis::tree::require_scope;
 use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
-use super::cache::access::bound_around;
 use super::cache::output::{Output, check_output, runs_in_parallel};
 use super::cache::stage::{self, Stage, Way};
 use crate::ir::{BlockId, CmpOp, Symbol};

@@ -22,7 +22,7 @@
 use super::super::analysis::access::accesses_of;
 use super::super::analysis::affine::{domain, repeat};
 use super::super::analysis::block_class::require_reduction;
-use super::super::analysis::guard::{inside_domains, knowing_loops};
+use super::super::analysis::guard::{inside_domains, knowing_loops, reductions_begin};
 use super::super::analysis::tree::require_scope;
 use super::super::analysis::update_scope_info;
 use super::super::arg::RvValue;
@@ -77,6 +77,11 @@ fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, Schedule
         return Err(state.error(ErrorKind::LoopPosition { loop_name, block: block_name }, at));
     };
     require_reduction(state, block, scope)?;
+    if !reductions_begin(&mut state.func, block) {
+        let name = state.func.block(block).name;
+        return Err(state.error(ErrorKind::LateInit { block: name }, block));
+    }
+    let func = &state.func;
     for iter in func.block(block).iters.iter().filter(|i| i.kind == IterKind::Reduce) {
         for &outer in &loops[..position] {
             let var = func.loop_(outer).var;

@@ -23,7 +23,7 @@
 
 use super::super::analysis::affine::domain;
 use super::super::analysis::alloc_site::require_storage_scope;
-use super::super::analysis::guard::predicate_follows;
+use super::super::analysis::guard::{predicate_follows, with_domains};
 use super::super::analysis::region_cover::region_under;
 use super::super::analysis::tree::{self, require_scope};
 use super::super::analysis::update_scope_info;
@@ -32,10 +32,12 @@ use super::super::call::{Access, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
+use super::cache::output::reads_before_it_writes;
 use super::compute_inline::require_no_view;
 use crate::arith::Analyzer;
+use crate::arith::implication::conjuncts;
 use crate::arith::int_set;
-use crate::ir::visit::vars_of;
+use crate::ir::visit::{uses_var, vars_of};
 use crate::ir::{
     AttrValue, Block, BlockId, BlockIter, Body, Buffer, BufferId, BufferRegion, CmpOp, ExprId, Func, IterKind, LoopId,
     Stmt, StmtId, Substitution, Symbol, VarId,
@@ -111,15 +113,13 @@ fn check(
             None => func.child_blocks(s),
         };
         for b in blocks {
-            let other = match access {
-                Access::Read => Access::Write,
-                Access::Write => Access::Read,
+            let problem = match access {
+                Access::Read => touches(b, Access::Write).then_some("a block under the loop writes it"),
+                // A block that writes it may go on with what its init has set: this is asked below.
+                Access::Write => (touches(b, Access::Read) && !touches(b, Access::Write))
+                    .then_some("a block under the loop reads it"),
             };
-            if touches(b, other) {
-                let problem = match access {
-                    Access::Read => "a block under the loop writes it",
-                    Access::Write => "a block under the loop reads it",
-                };
+            if let Some(problem) = problem {
                 return fail(state, problem);
             }
             if touches(b, access) {
@@ -128,9 +128,13 @@ fn check(
             }
         }
     }
+    if access == Access::Write && users.iter().any(|&b| reads_before_it_writes(state, b, buffer)) {
+        return fail(state, "a block under the loop reads it");
+    }
     let mut sets: Vec<Vec<int_set::IntSet>> = Vec::new();
     for &b in &users {
-        if access == Access::Write && !predicate_follows(&mut state.func, b) {
+        let sometimes = |state: &mut State| !predicate_follows(&mut state.func, b) || may_be_skipped(state, b, target);
+        if access == Access::Write && sometimes(state) {
             return fail(state, "a writer under the loop has a predicate");
         }
         let regions: Vec<BufferRegion> =
@@ -175,6 +179,21 @@ fn check(
         Access::Write => positions.last().map_or(list.len(), |p| p + 1),
     };
     Ok(Plan { target, scope, buffer, storage, part, position, access })
+}
+
+/// Are there iterations of the loop and those around it in which the block does not run at all?
+fn may_be_skipped(state: &mut State, block: BlockId, target: LoopId) -> bool {
+    let func = &mut state.func;
+    let condition = with_domains(func, block);
+    let below: SmallVec<[VarId; 4]> = func
+        .loops_above(block.stmt())
+        .into_iter()
+        .filter(|&l| l != target && func.contains(target.stmt(), l.stmt()))
+        .map(|l| func.loop_(l).var)
+        .collect();
+    let a = &func.arena;
+    let is_about_others = |e: ExprId| !a.is_int(e, 1) && !uses_var(a, e, &mut |v| below.contains(&v));
+    conjuncts(a, condition).into_iter().any(is_about_others)
 }
 
 fn apply(state: &mut State, plan: Plan) -> BlockId {

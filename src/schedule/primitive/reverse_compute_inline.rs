@@ -10,19 +10,34 @@
 //!
 //! Where the block runs over fewer instances than the producer, the producer gets the predicate that remains.
 //!
+//! A producer may have an init though nothing reduces: it then sets the element that the body updates. Under a block that
+//! only copies, init and body work on the copy. Else the init's value takes the place of the element in the body:
+//!
+//!     for i in range(128):
+//!         with T.block("B"):
+//!             with T.init(): B[vi] = 0
+//!             B[vi] = B[vi] + A[vi]
+//!     for i in range(128):
+//!         with T.block("C"): C[vi] = T.exp(B[vi])
+//!     # becomes, with sch.reverse_compute_inline(block=C)
+//!     for i in range(128):
+//!         with T.block("B"): C[vi] = T.exp(0 + A[vi])
+//!
 //! Requires: a complete block of a stage pipeline without init and predicate, whose body is one store that reads one
 //! element of the buffer, at indices that determine its iteration variables; one complete producer, which is no output
-//! and stores one element (under an `if` at most); every instance of the block has an instance of the producer; no view
+//! and stores one element (under an `if` at most), at which its init stores too, if it has one; every instance of the block has an instance of the producer; no view
 //! of the buffer. Preserves: the producer's loops. Returns: nothing.
 //!
 //! TVM also accepts where another block reads the buffer, which then nothing writes, and where several elements of the
-//! buffer belong to one instance (`C[vi] = B[vi * 2]`), the last of which would win. Both are refused.
+//! buffer belong to one instance (`C[vi] = B[vi * 2]`), the last of which would win. Both are refused. Of an init it computes
+//! what the block would make of it, and lets the body update that, which is another result.
 //!
 //! Handles: dies, the block and the loops that hold nothing else; the rest persists.
 
 use super::super::analysis::affine::is_affine_binding;
 use super::super::analysis::block_class::{check_complete, require_complete, require_not_output};
 use super::super::analysis::dependence::Scope;
+use super::super::analysis::guard::knowing_loops;
 use super::super::analysis::tree::require_scope;
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
@@ -30,6 +45,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use super::compute_inline::{require_no_view, require_removable, restate_accesses};
 use crate::arith::Analyzer;
+use crate::arith::implication::{conjuncts, implies};
 use crate::arith::int_set::{self, IntSet};
 use crate::arith::iter_map::{IterMapLevel, VarRange, detect_iter_map, inverse_affine_iter_map};
 use crate::ir::visit::{for_each_subexpr, walk_rewrite};
@@ -81,6 +97,8 @@ struct Plan {
     buffer: BufferId,
     /// What is stored instead.
     new_store: (BufferId, ExprList, ExprId),
+    /// What the producer's init, if it stays, stores instead of its value.
+    new_init: Option<(StmtId, ExprId)>,
     removed: StmtId,
 }
 
@@ -135,12 +153,56 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
         return Err(state.error(ErrorKind::OtherConsumer { block: name }, other));
     }
 
-    let (predicate, unwrapped) = predicate(&mut state.func, block, producer, &inverse, condition);
+    let init = match init_store(&state.func, producer, buffer, written_at) {
+        Ok(init) => init,
+        Err(why) => return fail(state, why),
+    };
+    // An init also runs where the condition does not hold.
+    let joined = condition.filter(|_| init.is_none());
+    let (predicate, unwrapped) = predicate(&mut state.func, block, producer, &inverse, joined);
     let a = &mut state.func.arena;
-    let mut substituter = Substituter { vars: Substitution::of_vars(inverse), buffer, value: written };
-    let at = a.map_list(at, |a, e| substituter.rewrite_expr(a, e));
-    let value = substituter.rewrite_expr(a, value);
-    Ok(Plan { scope, producer, store, unwrapped, predicate, buffer, new_store: (target, at, value), removed })
+    let mut vars = Substitution::of_vars(inverse);
+    let new_at = a.map_list(at, |a, e| vars.apply(a, e));
+    let mut new_init = None;
+    let mut written = written;
+    if let Some((s, start)) = init {
+        let is_copy = a.expr(value) == Expr::Load(buffer, read_at);
+        let element = if is_copy {
+            new_init = Some((s, start));
+            let at = a.list(new_at).to_vec();
+            a.load(target, &at)
+        } else {
+            start
+        };
+        written = Replacer { of: Expr::Load(buffer, written_at), by: element }.rewrite_expr(a, written);
+        if loads(a, written, buffer) {
+            return fail(state, "the producer reads another element of the buffer than it stores");
+        }
+        if !is_copy && condition.is_some() {
+            return fail(state, "the producer updates under a condition what its init has set");
+        }
+    }
+    let a = &mut state.func.arena;
+    let value = Substituter { vars, buffer, value: written }.rewrite_expr(a, value);
+    let new_store = (target, new_at, value);
+    Ok(Plan { scope, producer, store, unwrapped, predicate, buffer, new_store, new_init, removed })
+}
+
+/// The store of the producer's init and its value, if it has an init.
+///
+/// # Errors
+/// If the init does not just set the element that the body stores.
+fn init_store(
+    func: &Func,
+    producer: BlockId,
+    buffer: BufferId,
+    written_at: ExprList,
+) -> Result<Option<(StmtId, ExprId)>, &'static str> {
+    let Some(init) = &func.block(producer).init else { return Ok(None) };
+    match (single_store(func, init), &init[..]) {
+        (Some((b, at, value)), &[s]) if (b, at) == (buffer, written_at) => Ok(Some((s, value))),
+        _ => Err("the producer's init does not store just what its body updates"),
+    }
 }
 
 /// The one buffer that the block reads and a block of its scope writes.
@@ -217,6 +279,13 @@ fn single_access(func: &Func, value: ExprId, buffer: BufferId) -> Option<ExprLis
         [one] => Some(one),
         _ => None,
     }
+}
+
+/// Does the expression load from the buffer?
+fn loads(a: &Arena, e: ExprId, buffer: BufferId) -> bool {
+    let mut found = false;
+    for_each_subexpr(a, e, &mut |e| found |= matches!(a.expr(e), Expr::Load(b, _) if b == buffer));
+    found
 }
 
 /// The block's iteration variables as expressions of those of the producer and around it, for the instance that reads
@@ -320,9 +389,38 @@ fn predicate(
         }
     }
     let outer = Substitution::of_vars(made_by.iters.iter().map(|i| (i.var, i.value))).apply(a, inside);
-    // TVM forgets the predicate that the producer has; its loops may overshoot.
-    let outer = if a.is_int(made_by.predicate, 1) { outer } else { a.and(made_by.predicate, outer) };
-    (analyzer.simplify(a, outer), unwrapped)
+    let outer = analyzer.simplify(a, outer);
+    (joined_with_own(func, producer, outer), unwrapped)
+}
+
+/// The block's predicate and another one over the loops around it, without what either says of the other. (TVM forgets
+/// the block's own, though its loops may overshoot.)
+fn joined_with_own(func: &mut Func, block: BlockId, other: ExprId) -> ExprId {
+    let mut analyzer = knowing_loops(func, block);
+    let own = func.block(block).predicate;
+    let a = &mut func.arena;
+    if a.is_int(own, 1) {
+        return other;
+    }
+    let mut own = conjuncts(a, own);
+    own.retain(|e| !implies(a, &mut analyzer, other, *e));
+    let own = own.into_iter().fold(a.bool(true), |all, e| a.and(all, e));
+    let mut new = conjuncts(a, other);
+    new.retain(|e| !implies(a, &mut analyzer, own, *e));
+    let all = new.into_iter().fold(own, |all, e| a.and(all, e));
+    analyzer.simplify(a, all)
+}
+
+/// Replaces one expression by another.
+struct Replacer {
+    of: Expr,
+    by: ExprId,
+}
+
+impl Rewriter for Replacer {
+    fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        if arena.expr(e) == self.of { self.by } else { walk_rewrite(self, arena, e) }
+    }
 }
 
 /// Replaces the block's variables by those of the producer, and what it loads by what the producer would store.
@@ -343,12 +441,16 @@ impl Rewriter for Substituter {
 }
 
 fn apply(state: &mut State, plan: Plan) {
-    let Plan { scope, producer, store, unwrapped, predicate, buffer, new_store, removed } = plan;
+    let Plan { scope, producer, store, unwrapped, predicate, buffer, new_store, new_init, removed } = plan;
     let func = &mut state.func;
     func.cut(removed);
     func.block_mut(scope).allocs.retain(|&b| b != buffer);
     let (target, indices, value) = new_store;
     *func.stmt_mut(store) = Stmt::Store { buffer: target, indices, value };
+    match new_init {
+        Some((s, value)) => *func.stmt_mut(s) = Stmt::Store { buffer: target, indices, value },
+        None => func.set_init(producer, None),
+    }
     if let Some(condition) = unwrapped {
         func.cut(store);
         func.replace(condition, &[store]);
@@ -403,6 +505,88 @@ def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
         );
     }
 
+    const INIT: &str = r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    B = T.alloc_buffer((8, 4))
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            with T.init():
+                B[vi, vj] = T.float32(3)
+            B[vi, vj] = B[vi, vj] + A[vi, vj]
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vj, vi]
+"#;
+
+    #[test]
+    fn a_copy_gets_the_init() {
+        check(
+            INIT,
+            inline("C"),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(C[vj, vi])
+            with T.init():
+                C[vj, vi] = T.float32(3)
+            C[vj, vi] = C[vj, vi] + A[vi, vj]
+"#,
+        );
+    }
+
+    #[test]
+    fn what_is_computed_of_an_init_and_an_update_is_computed_at_once() {
+        check(
+            &INIT.replace("C[vi, vj] = B[vj, vi]", "C[vi, vj] = B[vj, vi] * T.float32(2)"),
+            inline("C"),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(C[vj, vi])
+            C[vj, vi] = (T.float32(3) + A[vi, vj]) * T.float32(2)
+"#,
+        );
+    }
+
+    #[test]
+    fn a_condition_stays_behind_the_init() {
+        let guarded = INIT
+            .replace("            B[vi, vj] = B", "            if vi < 3:\n                B[vi, vj] = B")
+            .replace("T.grid(4, 8)", "T.grid(4, 6)")
+            .replace(
+                "vi, vj = T.axis.remap(\"SS\", [i, j])\n            C",
+                "vi = T.axis.spatial(4, i)\n            vj = T.axis.spatial(6, j)\n            C",
+            );
+        check(
+            &guarded,
+            inline("C"),
+            r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(i < 6)
+            T.reads(A[vi, vj])
+            T.writes(C[vj, vi])
+            with T.init():
+                C[vj, vi] = T.float32(3)
+            if vi < 3:
+                C[vj, vi] = C[vj, vi] + A[vi, vj]
+"#,
+        );
+        refuse(&guarded.replace("= B[vj, vi]", "= B[vj, vi] * T.float32(2)"), inline("C"), "BodyAnalysisError");
+        let sometimes = "if vi < 3:\n                    B[vi, vj] = T.float32(3)";
+        refuse(&INIT.replace("B[vi, vj] = T.float32(3)", sometimes), inline("C"), "BodyAnalysisError");
+    }
+
     #[test]
     fn fewer_instances_give_a_predicate() {
         check(
@@ -422,6 +606,40 @@ def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
             C[vj, vi] = (A[vi, vj] + T.float32(1)) * T.float32(2)
 "#,
         );
+    }
+
+    #[test]
+    fn what_the_producer_leaves_out_already_is_not_said_twice() {
+        let guarded = |bound: usize| {
+            CHAIN
+                .replace(
+                    "            B[vi, vj] = A",
+                    &format!("            T.where(i < {bound})\n            B[vi, vj] = A"),
+                )
+                .replace("T.grid(4, 8)", "T.grid(4, 6)")
+                .replace(
+                    "vi, vj = T.axis.remap(\"SS\", [i, j])\n            C",
+                    "vi = T.axis.spatial(4, i)\n            vj = T.axis.spatial(6, j)\n            C",
+                )
+        };
+        for (bound, expected) in [(6, "i < 6"), (7, "i < 6")] {
+            check(
+                &guarded(bound),
+                inline("C"),
+                &format!(
+                    r#"
+def main(A: T.Buffer((8, 4)), C: T.Buffer((4, 8))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where({expected})
+            T.reads(A[vi, vj])
+            T.writes(C[vj, vi])
+            C[vj, vi] = (A[vi, vj] + T.float32(1)) * T.float32(2)
+"#
+                ),
+            );
+        }
     }
 
     #[test]

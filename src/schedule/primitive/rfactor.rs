@@ -23,7 +23,7 @@
 //! other loops; created, the block of partial results and its loops.
 
 use super::super::analysis::block_class::require_reduction;
-use super::super::analysis::guard::inside_domains;
+use super::super::analysis::guard::{inside_domains, reductions_begin};
 use super::super::analysis::reducer::{self, NotRecognised, Reduction, Tuple};
 use super::super::analysis::tree::require_scope;
 use super::super::arg::RvValue;
@@ -88,6 +88,10 @@ fn check(state: &mut State, at: LoopId, axis: i64) -> Result<Plan, ScheduleError
     let block = single_block(state, at)?;
     let scope = require_scope(state, block, true)?;
     require_reduction(state, block, scope)?;
+    if !reductions_begin(&mut state.func, block) {
+        let name = state.func.block(block).name;
+        return Err(state.error(ErrorKind::LateInit { block: name }, block));
+    }
     let func = &state.func;
     let kind = match func.loop_(at).kind {
         LoopKind::Serial => None,

@@ -17,9 +17,9 @@
 //! The outermost loop that moves a window which overlaps itself is rolled. As in TVM, the iteration variable at that
 //! position of every block in the scope becomes opaque, since iterations now depend on each other.
 //!
-//! Requires: a stage pipeline in which the block is no output and takes part in nothing but reads after writes; the
-//! block and its consumers are under a common loop; the block writes an element at its first iteration variables;
-//! serial loops around. (TVM does not look at the last two.) Preserves: what consumers read. Returns: nothing.
+//! Requires: the block is no output, takes part in nothing but reads after writes, and writes all that its consumers read;
+//! the block and its consumers are under a common loop; the block writes an element at its first iteration variables;
+//! serial loops around. (TVM does not look at the last two.) The producers of the block may be rolled already. Preserves: what consumers read. Returns: nothing.
 //!
 //! Handles: persist.
 
@@ -82,7 +82,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 }
 
 fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, ScheduleError> {
-    let scope = require_scope(state, block, true)?;
+    let scope = require_scope(state, block, false)?;
     let region = state.func.block(block).writes[index];
     let buffer = region.buffer;
     require_not_output(state, block, scope)?;
@@ -93,6 +93,10 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
     let deps = Scope::of(&state.func, scope);
     if deps.deps.iter().any(|d| (d.src == block || d.dst == block) && d.kind != DepKind::Raw) {
         return Err(state.error(ErrorKind::RollingBufferDependency { buffer: name }, block));
+    }
+    if let Some(&consumer) = deps.consumers(block).iter().find(|&&c| !state.info(c).region_cover) {
+        let name = state.func.block(consumer).name;
+        return Err(state.error(ErrorKind::NotRegionCover { block: name }, consumer));
     }
     let all: Vec<StmtId> = std::iter::once(block).chain(deps.consumers(block)).map(|b| b.stmt()).collect();
     let meeting = common_ancestor(&state.func, &all).and_then(|s| state.func.as_loop(s));

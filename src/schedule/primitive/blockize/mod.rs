@@ -21,6 +21,7 @@ mod division;
 mod list;
 
 use super::super::analysis::access::accesses_of;
+use super::super::analysis::guard::reductions_begin;
 use super::super::analysis::update_scope_info;
 use super::super::arg::{Arg, FuncIndex, RvValue};
 use super::super::call::Call;
@@ -99,6 +100,12 @@ fn check(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<Pla
             return Err(state.error(ErrorKind::NonSingleChildBlock { what: "loop", count: found.len() }, at));
         }
     };
+    if state.func.block(block).init.is_some() {
+        if !reductions_begin(&mut state.func, block) {
+            let name = state.func.block(block).name;
+            return Err(state.error(ErrorKind::LateInit { block: name }, block));
+        }
+    }
     let loops = state.func.loops_above(block.stmt());
     let first = loops.iter().position(|&l| l == at).expect("the loop is around its block");
     divide(state, block, &loops, first, preserve_unit_iters)
@@ -114,8 +121,9 @@ fn outer_iters(func: &mut Func, plan: &Plan) -> Vec<BlockIter> {
         .map(|(iter, d)| {
             let known = arena.var(iter.var).clone();
             let var = arena.new_var(known.name.with_suffix("_o"), known.dtype);
-            let min = arena.int(d.outer_first, arena.dtype(d.outer_extent));
-            BlockIter { var, min, extent: d.outer_extent, kind: iter.kind, value: d.outer }
+            let min = arena.int(d.outer_first, known.dtype);
+            let (extent, value) = (arena.cast(known.dtype, d.outer_extent), arena.cast(known.dtype, d.outer));
+            BlockIter { var, min, extent, kind: iter.kind, value }
         })
         .collect()
 }
@@ -145,8 +153,9 @@ fn make_inner(func: &mut Func, plan: &Plan, outer: &[BlockIter]) -> Inner {
         } else {
             let name = arena.var(iter.var).name.with_suffix("_i");
             let (var, i) = arena.new_var_expr(name, dtype);
-            let min = arena.int(d.first, arena.dtype(d.inner_extent));
-            inner_iters.push(BlockIter { var, min, extent: d.inner_extent, kind: iter.kind, value: d.inner });
+            let min = arena.int(d.first, dtype);
+            let (extent, value) = (arena.cast(dtype, d.inner_extent), arena.cast(dtype, d.inner));
+            inner_iters.push(BlockIter { var, min, extent, kind: iter.kind, value });
             if unit(arena, d.outer_extent) {
                 i
             } else {
@@ -211,7 +220,9 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
     let iters = outer_iters(func, &plan);
     let inner = make_inner(func, &plan, &iters);
     let node = func.block(block).clone();
-    if inner.init.is_some() && iters.iter().any(|i| i.kind == IterKind::Reduce) {
+    let reduces = |iters: &[BlockIter]| iters.iter().any(|i| i.kind == IterKind::Reduce);
+    // Where nothing reduces, the block would pass for one that computes each element from others alone.
+    if inner.init.is_some() && (reduces(&iters) || !reduces(&node.iters)) {
         func.block_mut(block).reads = node.writes.iter().chain(&node.reads).copied().collect();
     }
     let init = inner.init.map(|body| {

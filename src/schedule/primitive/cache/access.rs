@@ -5,7 +5,7 @@ use crate::ir::visit::{self, walk_rewrite};
 use crate::ir::{
     Arena, BlockId, BufferId, BufferRegion, CmpOp, Expr, ExprId, ExprList, Func, Rewriter, Stmt, StmtId, VarId,
 };
-use crate::schedule::analysis::affine::domain;
+use crate::schedule::analysis::guard::bound_around;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::state::State;
 use hashbrown::HashMap;
@@ -138,24 +138,6 @@ pub(in super::super) fn bounds_to_check(
 fn out_of_bounds(state: &State, block: BlockId, buffer: BufferId) -> ScheduleError {
     let kind = ErrorKind::CopyOutOfBounds { buffer: state.func.arena.buffer(buffer).name };
     state.error(kind, block)
-}
-
-/// An analyzer that knows the ranges of the loops and iteration variables around a statement, itself included.
-pub(in super::super) fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
-    let mut analyzer = Analyzer::new();
-    let around: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
-    for s in around.into_iter().rev() {
-        if let Some(l) = func.as_loop(s) {
-            let d = domain(func, l);
-            analyzer.bind(&mut func.arena, d.var, d.min, d.extent);
-        }
-        if let Some(b) = func.as_block(s) {
-            for i in func.block(b).iters.clone() {
-                analyzer.bind(&mut func.arena, i.var, i.min, i.extent);
-            }
-        }
-    }
-    analyzer
 }
 
 /// Which accesses go elsewhere.

@@ -39,10 +39,12 @@ pub(in super::super) fn copy_nest(func: &mut Func, copy: &CopyBox<'_>) -> (Block
     for (n, (&(start, extent), dim)) in copy.ranges.iter().zip(shape).enumerate() {
         let dtype = a.dtype(extent);
         let (loop_var, at) = a.new_var_expr(format!("ax{n}").as_str(), dtype);
-        let (var, v) = a.new_var_expr(format!("v{n}").as_str(), dtype);
         loops.push((loop_var, extent));
-        let min = a.int(0, dtype);
         let (whole, value) = if copy.compact { (extent, at) } else { (dim, a.add(start, at)) };
+        // Loops and shapes may be of different types.
+        let dtype = a.dtype(value);
+        let (var, v) = a.new_var_expr(format!("v{n}").as_str(), dtype);
+        let (min, whole) = (a.int(0, dtype), a.cast(dtype, whole));
         iters.push(BlockIter { var, min, extent: whole, kind: IterKind::Spatial, value });
         of_other.push(v);
         of_buffer.push(if copy.compact { a.add(start, v) } else { v });

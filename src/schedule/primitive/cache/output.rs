@@ -3,8 +3,9 @@
 use super::site::{Site, body, out_of_order, require_no_store, touches};
 use super::stage::require_only_writer;
 use crate::ir::{BlockId, BufferId, BufferRegion, Func, LoopKind, StmtId};
-use crate::schedule::analysis::access::accesses_of;
+use crate::schedule::analysis::access::{Part, accesses_below, accesses_of};
 use crate::schedule::analysis::dependence::{DepKind, Scope};
+use crate::schedule::analysis::guard::init_comes_first;
 use crate::schedule::error::ScheduleError;
 use crate::schedule::state::State;
 
@@ -47,11 +48,20 @@ pub(in super::super) fn check_output(
     Ok(Output { site, redirected, reads })
 }
 
-/// Does the block use values of the buffer from before it?
+/// Does the block use values of the buffer from before it? What its init has set is none of these.
 pub(in super::super) fn reads_before_it_writes(state: &mut State, block: BlockId, buffer: BufferId) -> bool {
-    let stated = state.func.block(block).reads.iter().any(|r| r.buffer == buffer);
-    // What an init sets is not read; `accesses_of` leaves it out.
-    stated || accesses_of(&mut state.func, block).reads.iter().any(|r| r.buffer == buffer)
+    let func = &mut state.func;
+    let stated = func.block(block).reads.iter().find(|r| r.buffer == buffer).copied();
+    let of_buffer = |regions: Vec<BufferRegion>| regions.into_iter().find(|r| r.buffer == buffer);
+    if func.block(block).init.is_none() {
+        return stated.is_some() || of_buffer(accesses_of(func, block).reads).is_some();
+    }
+    let set = of_buffer(accesses_below(func, block, Part::Init).writes);
+    let loaded = of_buffer(accesses_below(func, block, Part::Body).reads);
+    match loaded.or(stated) {
+        None => false,
+        loaded => loaded != set || !init_comes_first(func, block),
+    }
 }
 
 /// May several iterations of a loop around the statement run at the same time?

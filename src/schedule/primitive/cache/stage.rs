@@ -2,13 +2,13 @@
 
 use super::super::super::analysis::affine::is_affine_binding;
 use super::super::super::analysis::dependence::Scope;
+use super::super::super::analysis::guard::bound_around;
 use super::super::super::analysis::region_bound::Ranges;
 use super::super::super::arg::RvValue;
 use super::super::super::call::{Access, Call};
 use super::super::super::error::{ErrorKind, ScheduleError};
 use super::super::super::kind::Outcome;
 use super::super::super::state::{BlockInfo, State};
-use super::access::bound_around;
 use super::nest::{CopyBox, copy_nest};
 use super::redirect::Redirect;
 use super::site::Site;
