@@ -197,16 +197,6 @@ impl Pass {
                 }
             }
             Stmt::Evaluate(value) if self.does_nothing(value) => self.func.replace(s, &[]),
-            Stmt::Alloc { buffer, annotations } => {
-                let buffer = self.buffer(buffer);
-                *self.func.stmt_mut(s) = Stmt::Alloc { buffer, annotations };
-            }
-            Stmt::Declare { buffer, .. } if self.func.arena.buffer(buffer).lanes > 1 => {
-                let name = self.func.arena.buffer(buffer).name;
-                return Err(LowerError::Unsupported(format!(
-                    "buffer `{name}`, of vectors in memory of another buffer,"
-                )));
-            }
             _ => {
                 self.exprs(s)?;
                 for child in self.func.get(s).children() {
