@@ -5,7 +5,7 @@
 //! not compile the text). What is printed, in both dialects, must give them too, and print the same again.
 
 use std::collections::BTreeMap;
-use tvmr::codegen::{CodegenOptions, RunContext, RuntimeFailure, compile};
+use tvmr::codegen::{CodegenOptions, RunContext, RuntimeFailure, compile, compile_plain};
 use tvmr::ir::DType;
 use tvmr::ir::Func;
 use tvmr::ir::interp::{self, Arg, Fault, Options, Tensor, Value};
@@ -577,6 +577,28 @@ fn what_a_condition_says_of_an_element_ends_where_it_is_stored() {
     let func = read(&text);
     assert!(matches!(interpret(&func), Err(Fault::OutOfBounds { .. })));
     assert!(matches!(execute(&func, 1), Err(RuntimeFailure::OutOfBounds { .. })));
+}
+
+#[test]
+#[expect(unsafe_code, reason = "compiled code takes pointers")]
+fn a_loop_that_does_not_end_can_be_stopped() {
+    let text = program(Dialect::Current, "while N[0] > 0:\n    N[1] = N[1] + 1");
+    let kernel = lower(&read(&text)).expect("lowers");
+    for compiled in [compile(&kernel, &CodegenOptions { threads: 1, ..Default::default() }), compile_plain(&kernel)] {
+        let compiled = compiled.expect("compiles");
+        let mut context = RunContext::serial();
+        let flag = context.stop_flag().clone();
+        let raise = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            flag.raise();
+        });
+        let (mut a, mut n, mut b) = (Floats([0.0; 16]), Ints([3; 16]), Floats([0.0; 16]));
+        let args = [a.0.as_mut_ptr().cast(), n.0.as_mut_ptr().cast(), b.0.as_mut_ptr().cast()];
+        // SAFETY: three arrays of more elements than the parameters have, aligned to 64 bytes, none shared.
+        let result = unsafe { compiled.call(&args, &mut context) };
+        assert_eq!(result, Err(RuntimeFailure::Stopped));
+        raise.join().expect("does not panic");
+    }
 }
 
 #[test]

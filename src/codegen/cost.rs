@@ -120,12 +120,12 @@ impl Costs {
                 }
                 Stmt::While { body, .. } => {
                     self.order.push(s);
-                    let (iteration, polled_inside) = self.body(kernel, body);
-                    let total = (iteration + 0.5) * UNKNOWN_EXTENT;
-                    // Nobody knows how often it runs: it is polled in each iteration that polls nothing else.
-                    let cost = LoopCost { iteration, total: f64::INFINITY, polled_inside, is_parallel: false };
+                    let (iteration, _) = self.body(kernel, body);
+                    // Nobody knows how often it runs, nor whether a loop inside does: every iteration polls.
+                    let iteration = (iteration + 0.5).max(POLLED_ITERATION);
+                    let cost = LoopCost { iteration, total: f64::INFINITY, polled_inside: false, is_parallel: false };
                     self.loops.insert(s, cost);
-                    sum += total;
+                    sum += iteration * UNKNOWN_EXTENT;
                     polled = true;
                 }
                 Stmt::If { then, otherwise, .. } => {

@@ -165,6 +165,12 @@ impl Pass {
                 }
                 self.block = outer;
             }
+            Stmt::Declare { buffer, .. } if self.func.arena.buffer(buffer).lanes > 1 => {
+                let name = self.func.arena.buffer(buffer).name;
+                return Err(LowerError::Unsupported(format!(
+                    "buffer `{name}`, of vectors in memory of another buffer,"
+                )));
+            }
             Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } => {
                 self.exprs(s)?;
                 let new = self.buffer(buffer);
