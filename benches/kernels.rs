@@ -7,10 +7,9 @@
 
 use std::time::{Duration, Instant};
 use tvmr::codegen::{CodegenOptions, CompiledKernel, RunContext, compile, compile_with_listing};
-use tvmr::ir::DType;
 use tvmr::loopir::Kernel;
 use tvmr::loopir::parse::parse;
-use tvmr::measure::PeakLoop;
+use tvmr::measure::{Peak, PeakLoop, PeakWork};
 use tvmr::target::Isa;
 
 /// Pairs of kernel and peak loop.
@@ -46,19 +45,14 @@ fn report(case: &Case, show: bool) {
     let times: Vec<_> = (0..9).map(|_| compile(&kernel, &options).expect("compiles").times()).collect();
     let compiled = compile(&kernel, &options).expect("compiles");
     let mut run = Run::new(&kernel, compiled);
-    let peak = PeakLoop::new(Isa::Portable, DType::Float32, 1);
+    let peak = PeakLoop::new(Isa::Portable, PeakWork::Float32).map(|p| Peak::measure(&p, 1, &[]).flops());
     let calls = run.calibrate();
     let mut shares = Vec::new();
     let mut seconds = Vec::new();
     for _ in 0..PAIRS {
         let s = run.time(calls);
         seconds.push(s);
-        if let Some(peak) = &peak {
-            let start = Instant::now();
-            peak_once(peak);
-            let rate = peak.flops() / start.elapsed().as_secs_f64();
-            shares.push(case.flops / s / rate);
-        }
+        shares.extend(peak.map(|peak| case.flops / s / peak));
     }
     let s = median(&mut seconds);
     let us = |f: fn(&tvmr::codegen::CompileTimes) -> Duration| {
@@ -73,12 +67,6 @@ fn report(case: &Case, show: bool) {
         us(|t| t.optimize),
         us(|t| t.total()),
     );
-}
-
-fn peak_once(peak: &PeakLoop) {
-    use tvmr::measure::Executable;
-    let mut none = tvmr::measure::Arguments::new(&[], 0).expect("no arguments");
-    peak.run(&mut none).expect("the peak loop does not fail");
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -9,8 +9,8 @@
 
 use std::path::{Path, PathBuf};
 use tvmr::ir::hash::program_hash;
-use tvmr::ir::{DType, Func, Module};
-use tvmr::measure::{Bandwidth, PeakLoop, Summary};
+use tvmr::ir::{Func, Module};
+use tvmr::measure::{Bandwidth, Peak, PeakLoop, PeakWork, Summary};
 use tvmr::schedule::Schedule;
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::script::{Dialect, ParseOptions, parse};
@@ -58,8 +58,8 @@ fn main() {
 fn machine(native: &Native) {
     let target = native.machine();
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available(target)) {
-        let peak = |dtype| PeakLoop::new(isa, dtype, 1).map_or(0.0, |p| p.flops_per_second(native.clock()) / 1e9);
-        let (single, double) = (peak(DType::Float32), peak(DType::Float64));
+        let peak = |work| PeakLoop::new(isa, work).map_or(0.0, |p| Peak::measure(&p, 1, &[]).gflops);
+        let (single, double) = (peak(PeakWork::Float32), peak(PeakWork::Float64));
         println!(
             "{:<12} {:>4} bits: float32 {single:6.1}, float64 {double:6.1} GFLOP/s",
             isa.name(),

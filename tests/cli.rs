@@ -506,6 +506,7 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
         "checked",
         "isa",
         "threads",
+        "busy_cores",
     ];
     assert_eq!(fields, expected);
     assert_eq!((&bench["checked"], &bench["threads"], &bench["isa"]), (&true.into(), &1.into(), &json["isa"]));

@@ -801,6 +801,7 @@ fn accepted_schedules_keep_results() {
         let last = f.lines().take_while(|l| !l.starts_with("# from tvm.script")).last().unwrap_or_default();
         println!("{}\n    {last}", f.lines().next().unwrap_or_default());
     }
+    assert!(accepted as u64 > walks, "only {accepted} instructions of {walks} walks were accepted");
     assert!(
         failures.is_empty(),
         "{} walks changed results:\n\n{}",

@@ -8,6 +8,7 @@ use super::scheduled::Request;
 use super::{Done, records, setting, signals};
 use crate::ir::Func;
 use crate::ir::hash::program_hash;
+use crate::measure::Advice;
 use crate::tune::Interrupt;
 use crate::tune::backend::Seconds;
 use crate::tune::bench::{self, BenchError, BenchReport};
@@ -79,6 +80,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         let result = bench::bench(&native, workload, func, program_hash(func));
         if let Some(signal) = interrupt.signal() {
             return Err(Failure::Interrupted(signal, "interrupted".to_string()));
+        }
+        if let Some(cores) = native.load().disturbance() {
+            console.warn(&Advice::Busy { cores }.to_string());
         }
         reports.push(result.map_err(|e| match e {
             BenchError::Program(_) => Failure::Negative(format!("`{}` failed: {e}", workload.name)),

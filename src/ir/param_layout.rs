@@ -41,6 +41,11 @@ impl ParamLayout {
         last?.checked_add(1)
     }
 
+    /// Are there no elements?
+    pub fn is_empty(&self) -> bool {
+        self.extents.contains(&0)
+    }
+
     /// Do the elements lie one after the other in row-major order, from the pointer on?
     pub fn is_compact(&self) -> bool {
         self.offset == 0 && self.strides == compact(&self.extents)

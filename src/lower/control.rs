@@ -86,11 +86,10 @@ impl Lowerer<'_> {
         let jumps = self.jumps.last().copied().unwrap_or_default();
         let arena = &mut self.draft.kernel.arena;
         let mut condition = arena.bool(true);
-        for local in [jumps.running.filter(|_| leaves.breaks), jumps.going.filter(|_| leaves.continues)] {
-            if let Some(local) = local {
-                let still = arena.local_expr(local);
-                condition = arena.and(condition, still);
-            }
+        let taken = [jumps.running.filter(|_| leaves.breaks), jumps.going.filter(|_| leaves.continues)];
+        for local in taken.into_iter().flatten() {
+            let still = arena.local_expr(local);
+            condition = arena.and(condition, still);
         }
         condition
     }

@@ -26,6 +26,7 @@ use crate::loopir::Kernel;
 mod access;
 mod alias;
 mod blocks;
+mod bounds;
 mod control;
 mod exprs;
 mod facts;
@@ -40,6 +41,8 @@ mod widen;
 
 #[cfg(test)]
 mod tests;
+
+pub use bounds::Bounds;
 
 /// A function that cannot be lowered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -103,4 +106,17 @@ pub fn lower_reference(func: &Func) -> Result<Kernel, LowerError> {
         crate::loopir::verify::assert_valid(&kernel, "widening");
     }
     Ok(kernel)
+}
+
+/// The kernel that computes how far right implementations may be from the reference, element by element; `None` where that
+/// says no more than a tolerance of the results, or cannot be told.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_bounds(func: &Func) -> Result<Option<Bounds>, LowerError> {
+    let bounds = bounds::bounds(&lower(func)?);
+    if let (Some(bounds), true) = (&bounds, cfg!(debug_assertions)) {
+        crate::loopir::verify::assert_valid(&bounds.kernel, "bounding");
+    }
+    Ok(bounds)
 }

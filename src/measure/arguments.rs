@@ -116,8 +116,8 @@ pub struct ArgumentsError(pub u128);
 pub enum Poison<'a> {
     /// Bytes of ones: NaN in floats, -1 in integers.
     Ones,
-    /// The complement of what is expected, element by element: whatever is not written is seen, even where ones would
-    /// be right by chance. One slice for each parameter; empty for those that are not written.
+    /// What is surely wrong, element by element: NaN in floats, unless NaN is expected, and the complement of what is
+    /// expected in integers. Whatever is not written is seen, even where ones would be right by chance. One slice for each parameter; empty for those that are not written.
     Opposite(&'a [Vec<u8>]),
 }
 
@@ -288,8 +288,8 @@ impl Arguments {
             if self.specs[i].access == Access::Out {
                 match poison {
                     Poison::Opposite(expected) if expected[i].len() == self.bytes(i).len() => {
-                        let bytes = self.bytes_mut(i);
-                        bytes.iter_mut().zip(&expected[i]).for_each(|(b, e)| *b = !e);
+                        let dtype = self.specs[i].dtype;
+                        oppose(dtype, self.bytes_mut(i), &expected[i]);
                     }
                     Poison::Ones | Poison::Opposite(_) => self.bytes_mut(i).fill(0xff),
                 }
@@ -363,6 +363,15 @@ impl Drop for Arguments {
     }
 }
 
+/// See [`Poison::Opposite`].
+fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
+    let size = dtype.bytes();
+    for (bytes, expected) in bytes.chunks_exact_mut(size).zip(expected.chunks_exact(size)) {
+        let is_number = dtype.is_float() && !TensorRef { dtype, shape: &[1], data: expected }.get(0).as_f64().is_nan();
+        bytes.iter_mut().zip(expected).for_each(|(b, e)| *b = if is_number { 0xff } else { !e });
+    }
+}
+
 /// Tells whether bytes have changed; four chains, so that it reads as fast as memory gives.
 fn checksum(bytes: &[u8]) -> u64 {
     const K: u64 = 0x517c_c1b7_2722_0a95;
@@ -422,7 +431,10 @@ mod tests {
         assert!(args.tensor(2).get(3).as_f64().is_nan());
         let expected = [Vec::new(), Vec::new(), vec![0x0f; 28], Vec::new()];
         args.reset(Poison::Opposite(&expected));
-        assert!(args.bytes(2).iter().all(|&b| b == 0xf0));
+        assert!(args.bytes(2).iter().all(|&b| b == 0xff), "NaN");
+        let expected = [Vec::new(), Vec::new(), vec![0xff; 28], Vec::new()];
+        args.reset(Poison::Opposite(&expected));
+        assert!(args.bytes(2).iter().all(|&b| b == 0), "where NaN is expected");
         assert_eq!(args.outputs().iter().map(Vec::len).collect::<Vec<_>>(), [0, 3, 28, 0]);
     }
 

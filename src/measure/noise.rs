@@ -30,6 +30,11 @@ pub enum Advice {
         /// Distance of the first and ninth deciles, as a share of the median.
         spread: f64,
     },
+    /// Other processes take so many cores.
+    Busy {
+        /// On average, since measuring began.
+        cores: f64,
+    },
     /// Times have moved.
     Drifting {
         /// Median of the latest times over that of the first.
@@ -45,6 +50,10 @@ impl fmt::Display for Advice {
                 "the machine is noisy: times of one kernel vary by {:.0} %; close other programs, or measure with fewer \
                  threads than there are cores",
                 spread * 100.0
+            ),
+            Advice::Busy { cores } => write!(
+                f,
+                "the machine is busy: other processes take {cores:.1} cores; times vary, and the peak may be stated too low"
             ),
             Advice::Drifting { ratio } => write!(
                 f,

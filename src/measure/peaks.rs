@@ -1,122 +1,87 @@
-//! What this machine can do at most: multiply-adds per second, and bytes per second from each level of memory.
+//! What this machine can do at most: operations per second, and bytes per second from each level of memory.
 //!
-//! A kernel's share of the peak is the median over pairs of the kernel and the peak loop, run alternately: the clock drifts
-//! more than kernels differ ([`share_of_peak`]). The loops are a few instructions each, written with intrinsics, so that
-//! what runs can be seen in the disassembly of [`kernels`].
+//! The peak of operations is measured directly ([`direct`]): as many threads as the kernel has run the same loop at the
+//! same time. The loops are a few instructions each, written with intrinsics, so that what runs can be seen in the
+//! disassembly of [`kernels`].
 
+mod direct;
 mod kernels;
 
+pub use direct::Peak;
+
 use super::arguments::{Arguments, ParamSpec};
-use super::executable::{Executable, RunFailure};
 use super::stats::median;
 use super::timer::Timer;
-use super::timing::{batch, calibrate};
 use crate::ir::DType;
 use crate::loopir::Access;
 use crate::target::{Isa, Target};
 use std::hint::black_box;
-use std::time::Duration;
 
-/// A loop of nothing but independent multiply-adds, of `int8` dot products of four.
+/// A loop of nothing but independent operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeakLoop {
     isa: Isa,
-    dtype: DType,
-    threads: u32,
-    /// Rounds of the loop in a call.
-    rounds: u64,
+    work: PeakWork,
 }
 
-/// Pairs of kernel and peak loop.
-const PAIRS: usize = 21;
-/// Rounds of a call: some tens of microseconds.
-const ROUNDS: u64 = 10_000;
-/// Pairs at least, however long the kernel takes.
-const LEAST_PAIRS: usize = 5;
-/// No further pair starts after this time.
-const PAIRS_TIME: Duration = Duration::from_millis(250);
-/// No pair may take longer than this.
-const LIMIT: Duration = Duration::from_secs(60);
+/// What a peak loop computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeakWork {
+    /// Multiply-adds of `float32`.
+    Float32,
+    /// Multiply-adds of `float64`.
+    Float64,
+    /// Dot products of four bytes each, of any sign, added up in `int32`.
+    Dots,
+    /// Integers of so many bits: products and sums by turns, or where there are no products what is as quick as a sum.
+    Integers {
+        /// 8, 16, 32 or 64.
+        bits: u32,
+        /// Are there products?
+        multiplies: bool,
+    },
+}
+
+/// Other samples that a median is taken of.
+const SAMPLES: usize = 21;
 
 impl PeakLoop {
-    /// The loop for an instruction set and `float32`, `float64` or `int8`, which stands for bytes of any sign added up in
-    /// `int32`; `None` for other types, or where the machine at hand does not have the instructions.
-    pub fn new(isa: Isa, dtype: DType, threads: u32) -> Option<PeakLoop> {
-        let available = match dtype {
-            DType::Float32 | DType::Float64 => kernels::has(isa),
-            DType::Int8 => kernels::has_dots(isa),
-            _ => false,
+    /// The loop for an instruction set; `None` where the machine at hand does not have the instructions.
+    pub fn new(isa: Isa, work: PeakWork) -> Option<PeakLoop> {
+        let is_available = match work {
+            PeakWork::Float32 | PeakWork::Float64 => kernels::has(isa),
+            PeakWork::Dots => kernels::has_dots(isa),
+            PeakWork::Integers { .. } => kernels::has_integers(isa),
         };
-        available.then_some(PeakLoop { isa, dtype, threads, rounds: ROUNDS })
+        is_available.then_some(PeakLoop { isa, work })
     }
 
-    /// Operations of a call, two for each multiply-add, as if all threads ran one: waking threads up takes longer than the
-    /// loop on some machines, so that it is run on one, and the others are taken to be as fast.
-    pub fn flops(&self) -> f64 {
-        let lanes = f64::from(self.isa.vector_bits()) / f64::from(self.dtype.bits());
-        self.rounds as f64 * kernels::ACCUMULATORS as f64 * lanes * 2.0 * f64::from(self.threads)
-    }
-
-    fn run_here(&self) {
-        match self.dtype {
-            DType::Float64 => black_box(kernels::fma_f64(self.isa, black_box(self.rounds))),
-            DType::Int8 => black_box(f64::from(kernels::dots(self.isa, black_box(self.rounds)))),
-            _ => black_box(f64::from(kernels::fma_f32(self.isa, black_box(self.rounds)))),
+    /// Operations of so many rounds on one thread.
+    fn operations(&self, rounds: u64) -> f64 {
+        let bits = match self.work {
+            PeakWork::Float32 => 32,
+            PeakWork::Float64 => 64,
+            PeakWork::Dots => 8,
+            // Products of bytes, and of 64 bits, are made of others.
+            PeakWork::Integers { bits, multiplies: false }
+            | PeakWork::Integers { bits: bits @ 16, multiplies: true } => bits,
+            PeakWork::Integers { multiplies: true, .. } => 32,
         };
+        let lanes = f64::from(self.isa.vector_bits()) / f64::from(bits);
+        rounds as f64 * kernels::ACCUMULATORS as f64 * lanes * 2.0
     }
 
-    /// Operations per second: the median of many calls.
-    pub fn flops_per_second(&self, timer: &dyn Timer) -> f64 {
-        let rates: Vec<f64> = (0..PAIRS)
-            .map(|_| {
-                let start = timer.now();
-                self.run_here();
-                self.flops() / (timer.now() - start).as_secs_f64().max(1e-9)
-            })
-            .collect();
-        median(&rates)
-    }
-}
-
-impl Executable for PeakLoop {
-    fn run(&self, _args: &mut Arguments) -> Result<(), RunFailure> {
-        self.run_here();
-        Ok(())
-    }
-
-    fn threads(&self) -> u32 {
-        1
-    }
-}
-
-/// The share of the peak that a kernel of so many floating-point operations reaches.
-///
-/// # Errors
-/// The kernel failed.
-pub fn share_of_peak(
-    exe: &dyn Executable,
-    flops: f64,
-    peak: &PeakLoop,
-    args: &mut Arguments,
-    timer: &dyn Timer,
-) -> Result<f64, RunFailure> {
-    let calls = calibrate(exe, args, timer, LIMIT)?;
-    let mut shares = Vec::new();
-    let start = timer.now();
-    for pair in 0..PAIRS {
-        if pair >= LEAST_PAIRS && timer.now() - start >= PAIRS_TIME {
-            break;
+    fn run(&self, rounds: u64) {
+        let rounds = black_box(rounds);
+        match self.work {
+            PeakWork::Float64 => _ = black_box(kernels::fma_f64(self.isa, rounds)),
+            PeakWork::Float32 => _ = black_box(kernels::fma_f32(self.isa, rounds)),
+            PeakWork::Dots => _ = black_box(kernels::dots(self.isa, rounds)),
+            PeakWork::Integers { bits, multiplies } => {
+                _ = black_box(kernels::integers(self.isa, bits, multiplies, rounds));
+            }
         }
-        let (kernel, top) = if pair % 2 == 0 {
-            let kernel = batch(exe, args, timer, calls, LIMIT)?;
-            (kernel, batch(peak, args, timer, 1, LIMIT)?)
-        } else {
-            let top = batch(peak, args, timer, 1, LIMIT)?;
-            (batch(exe, args, timer, calls, LIMIT)?, top)
-        };
-        shares.push((flops / kernel) / (peak.flops() / top));
     }
-    Ok(median(&shares))
 }
 
 /// A level of memory.
@@ -200,33 +165,6 @@ impl Bandwidth {
     }
 }
 
-/// What the machine can do at most.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Peaks {
-    /// `float32` operations per second, with that many threads.
-    pub flops: f64,
-    /// Bytes per second of one core.
-    pub bandwidth: Bandwidth,
-    /// The number of threads.
-    pub threads: u32,
-}
-
-impl Peaks {
-    /// Measures; `None` where the instruction set is not that of this machine.
-    pub fn measure(target: &Target, isa: Isa, threads: u32, timer: &dyn Timer) -> Option<Peaks> {
-        let flops = PeakLoop::new(isa, DType::Float32, threads)?.flops_per_second(timer);
-        Some(Peaks { flops, bandwidth: Bandwidth::measure(target, timer), threads })
-    }
-
-    /// The least time in seconds of a function that does so many operations and touches so many bytes, by the roofline of
-    /// the level they fit. Bandwidth of caches is taken to grow with the threads, that of memory is not.
-    pub fn bound(&self, flops: f64, bytes: u64, target: &Target) -> f64 {
-        let level = Level::of(bytes, target);
-        let cores = if level == Level::Memory { 1.0 } else { f64::from(self.threads) };
-        (flops / self.flops).max(bytes as f64 / (self.bandwidth.of(level) * cores))
-    }
-}
-
 /// The least seconds in which one core reads and writes so many bytes over and over: as much as is written is copied, what
 /// is read beyond that is read alone.
 pub fn traffic(read: u64, written: u64, target: &Target, timer: &dyn Timer) -> f64 {
@@ -273,7 +211,7 @@ fn sample(bytes: usize) -> Option<Arguments> {
 fn rate(bytes: usize, timer: &dyn Timer, mut pass: impl FnMut()) -> f64 {
     // Long against the clock, and at least a pass.
     let passes = (1_000_000 / bytes).max(1);
-    let samples = if bytes > 8 << 20 { 4 } else { PAIRS };
+    let samples = if bytes > 8 << 20 { 4 } else { SAMPLES };
     let mut rates = Vec::new();
     // The first brings the data to where it fits.
     for sample in 0..=samples {
@@ -291,11 +229,9 @@ fn rate(bytes: usize, timer: &dyn Timer, mut pass: impl FnMut()) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fakes::{Fake, args};
-    use super::super::timer::MockTimer;
     use super::*;
     use crate::target::tests::cascadelake;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     /// Any flag will do: nothing is stopped.
     struct Wall(Instant);
@@ -310,35 +246,6 @@ mod tests {
         fn disarm(&self) -> bool {
             false
         }
-    }
-
-    #[test]
-    fn wider_vectors_do_more() {
-        let timer = Wall(Instant::now());
-        for isa in Isa::ALL {
-            let Some(peak) = PeakLoop::new(isa, DType::Float32, 1) else { continue };
-            let rate = peak.flops_per_second(&timer);
-            assert!(rate > 1e9, "{isa}: {rate:.3e}");
-        }
-        assert_eq!(PeakLoop::new(Isa::Portable, DType::Int16, 1), None);
-    }
-
-    #[test]
-    fn a_kernel_that_is_the_peak_loop_reaches_it() {
-        let timer = Wall(Instant::now());
-        let Some(peak) = PeakLoop::new(Isa::Portable, DType::Float32, 1) else { return };
-        let share = share_of_peak(&peak, peak.flops(), &peak, &mut args(), &timer).unwrap();
-        // Loosely, for tests run beside each other.
-        assert!((0.7..1.4).contains(&share), "{share}");
-    }
-
-    #[test]
-    fn shares_follow_from_ratios() {
-        // A clock that a call advances by a microsecond per megaflop; the peak loop takes none of it.
-        let timer = MockTimer::new();
-        let exe = Fake::timed(&timer, |_| Duration::from_micros(50));
-        let Some(peak) = PeakLoop::new(Isa::Portable, DType::Float32, 1) else { return };
-        assert!(share_of_peak(&exe, 1e6, &peak, &mut args(), &timer).unwrap() < 1e-3);
     }
 
     #[test]
@@ -368,13 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn the_roofline_is_the_higher_bound() {
+    fn a_level_that_is_missing_is_the_next_one() {
         let bandwidth = Bandwidth { l1: 400e9, l2: 100e9, l3: 30e9, memory: 10e9 };
-        let peaks = Peaks { flops: 100e9, bandwidth, threads: 2 };
-        let target = cascadelake();
-        assert_eq!(peaks.bound(1e9, 1 << 20, &target), 0.01);
-        assert_eq!(peaks.bound(1.0, 1_000_000_000, &target), 0.1);
-        assert_eq!(peaks.bound(1.0, 600_000, &target), 600_000.0 / 200e9);
+        assert_eq!(bandwidth.of(Level::L3), 30e9);
         assert_eq!(Bandwidth { l3: 0.0, ..bandwidth }.of(Level::L3), 10e9);
     }
 }

@@ -6,7 +6,8 @@
 //! kept on disk.
 
 use super::arguments::{Arguments, ArgumentsError, ParamSpec, Poison};
-use super::check::{Difference, Mismatch, Tolerance, compare, compare_outputs};
+use super::check::{Difference, Expected, Mismatch, Tolerance, compare, compare_outputs};
+use super::intervals::{Intervals, IntervalsJob};
 use crate::ir::interp::Value;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -22,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Reference {
     outputs: Vec<Vec<u8>>,
     tolerances: Vec<Tolerance>,
+    /// How far each element may be that is outside these narrower tolerances.
+    intervals: Option<(IntervalsJob, Vec<Tolerance>)>,
     spots: usize,
 }
 
@@ -85,7 +88,8 @@ impl Reference {
             let found = own.tensor(param).get(element);
             let right = match (expected, found) {
                 (Value::Int(e), Value::Int(f)) => e == f,
-                (e, f) => tolerances[param].admits(e.as_f64(), f.as_f64()),
+                // What is too large for the type is infinite in the reference.
+                (e, f) => tolerances[param].admits(own.specs()[param].dtype.round(e.as_f64()), f.as_f64()),
             };
             if !right {
                 let spec = &own.specs()[param];
@@ -95,18 +99,31 @@ impl Reference {
                 return Err(ReferenceError::Spot { param: spec.name.clone(), at });
             }
         }
-        Ok(Reference { outputs: own.outputs(), tolerances: tolerances.to_vec(), spots: spots.len() })
+        let outputs = own.outputs();
+        Ok(Reference { outputs, tolerances: tolerances.to_vec(), intervals: None, spots: spots.len() })
     }
 
     /// A reference of known outputs: bytes for each parameter that is written, none for others.
     pub fn of_outputs(outputs: Vec<Vec<u8>>, tolerances: &[Tolerance]) -> Reference {
-        Reference { outputs, tolerances: tolerances.to_vec(), spots: 0 }
+        Reference { outputs, tolerances: tolerances.to_vec(), intervals: None, spots: 0 }
     }
 
     /// The same outputs with other tolerances, one for each parameter.
     #[must_use]
     pub fn with_tolerances(self, tolerances: Vec<Tolerance>) -> Reference {
         Reference { tolerances, ..self }
+    }
+
+    /// The same outputs, elements of which may be within these tolerances or else within intervals. The tolerances of the
+    /// reference itself count where there are no intervals.
+    #[must_use]
+    pub fn with_intervals(self, intervals: IntervalsJob, tolerances: Vec<Tolerance>) -> Reference {
+        Reference { intervals: Some((intervals, tolerances)), ..self }
+    }
+
+    /// What each parameter may be off by.
+    pub fn tolerances(&self) -> &[Tolerance] {
+        &self.tolerances
     }
 
     /// The bytes of each parameter that is written; empty for others.
@@ -119,22 +136,59 @@ impl Reference {
         self.spots
     }
 
-    /// Compares outputs with these. Gives the largest error.
+    /// Compares outputs with these. Gives the largest error; `None` if that takes intervals which are still being computed.
+    pub fn try_check(&self, args: &Arguments) -> Option<Result<f64, Box<Mismatch>>> {
+        self.settled(|expected| compare(args, expected))
+    }
+
+    /// The same, waiting for the intervals if need be.
     ///
     /// # Errors
     /// How they differ.
     pub fn check(&self, args: &Arguments) -> Result<f64, Box<Mismatch>> {
-        compare(args, &self.outputs, &self.tolerances)
+        self.waited(|expected| compare(args, expected))
     }
 
-    /// Compares outputs that were set aside ([`Arguments::outputs`]).
+    /// [`Reference::try_check`] for outputs that were set aside ([`Arguments::outputs`]).
+    pub fn try_check_outputs(&self, specs: &[ParamSpec], outputs: &[Vec<u8>]) -> Option<Result<f64, Box<Mismatch>>> {
+        self.settled(|expected| compare_outputs(specs, outputs, expected))
+    }
+
+    /// [`Reference::check`] for outputs that were set aside.
     ///
     /// # Errors
     /// How they differ.
     pub fn check_outputs(&self, specs: &[ParamSpec], outputs: &[Vec<u8>]) -> Result<f64, Box<Mismatch>> {
-        compare_outputs(specs, outputs, &self.outputs, &self.tolerances)
+        self.waited(|expected| compare_outputs(specs, outputs, expected))
+    }
+
+    /// What counts when intervals are not needed, and when they have been looked for.
+    fn expected<'a>(&'a self, found: Option<Option<&'a Intervals>>) -> Expected<'a> {
+        let (tolerances, intervals) = match (&self.intervals, found) {
+            (Some((_, narrow)), Some(Some(found))) => (narrow, Some((found, &self.tolerances[..]))),
+            (Some((_, narrow)), None) => (narrow, None),
+            (Some(_), Some(None)) | (None, _) => (&self.tolerances, None),
+        };
+        Expected { outputs: &self.outputs, tolerances, intervals }
+    }
+
+    fn settled(&self, compare: impl Fn(Expected<'_>) -> Compared) -> Option<Compared> {
+        match (compare(self.expected(None)), &self.intervals) {
+            (Err(_), Some((job, _))) => job.poll().map(|found| compare(self.expected(Some(found)))),
+            (result, _) => Some(result),
+        }
+    }
+
+    fn waited(&self, compare: impl Fn(Expected<'_>) -> Compared) -> Compared {
+        match (compare(self.expected(None)), &self.intervals) {
+            (Err(_), Some((job, _))) => compare(self.expected(Some(job.wait()))),
+            (result, _) => result,
+        }
     }
 }
+
+/// The largest error, or how outputs differ.
+type Compared = Result<f64, Box<Mismatch>>;
 
 impl SpotCheck<'_> {
     /// The values of the points: parameter, element, value.

@@ -8,7 +8,6 @@ use super::arguments::{Arguments, Poison};
 use super::check::Mismatch;
 use super::executable::{Executable, RunFailure};
 use super::noise::{Advice, Monitor};
-use super::peaks::{PeakLoop, share_of_peak};
 use super::race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
 use super::reference::{ReferenceError, ReferenceJob};
 use super::stats::{least, median};
@@ -167,6 +166,8 @@ const LONG_LOOK: f64 = 1.25;
 const SLOW: f64 = 5e-3;
 /// What clearly faster is.
 const CLEARLY_FASTER: f64 = 2.0;
+/// Batches of a program that is measured again.
+const AGAIN: usize = 3;
 /// Times a preparation is carried out to say how long it takes.
 const PREPARATIONS: usize = 5;
 /// A candidate that is alone, and takes so many seconds, is run once. A shorter one is run again: the first run of a program
@@ -244,14 +245,6 @@ impl<T: Timer> InProcess<T> {
         self.checking
     }
 
-    /// The share of the peak that a candidate of so many floating-point operations reaches.
-    ///
-    /// # Errors
-    /// The kernel failed.
-    pub fn share_of_peak(&mut self, candidate: &Candidate, flops: f64, peak: &PeakLoop) -> Result<f64, RunFailure> {
-        share_of_peak(&*candidate.code, flops, peak, &mut self.args, &self.timer)
-    }
-
     /// Runs a candidate once and compares its outputs, waiting for the reference if need be. Is it right?
     ///
     /// # Errors
@@ -261,7 +254,10 @@ impl<T: Timer> InProcess<T> {
             // Whoever asks for one verdict has nothing else to do meanwhile.
             let _ = job.wait();
         }
-        self.check(candidate).map(|(_, verdict)| verdict)
+        let (_, verdict) = self.check(candidate)?;
+        let Verdict::Waiting(ticket) = verdict else { return Ok(verdict) };
+        let settled = self.settle(true).into_iter().find(|s| s.ticket == ticket);
+        settled.map_or(Ok(Verdict::Right), |s| s.result.map(|()| Verdict::Right))
     }
 
     /// The arguments.
@@ -280,6 +276,16 @@ impl<T: Timer> InProcess<T> {
     /// The kernel failed.
     pub fn bench(&mut self, candidate: &Candidate) -> Result<Bench, RunFailure> {
         timing::bench(&*candidate.code, &mut self.args, &self.timer, &self.options.bench)
+    }
+
+    /// The least seconds of a few batches of a candidate; `None` if a call takes longer than `limit`, or fails.
+    pub fn least_secs(&mut self, candidate: &Candidate, limit: Duration) -> Option<f64> {
+        let code = &*candidate.code;
+        let calls = timing::calibrate(code, &mut self.args, &self.timer, limit).ok()?;
+        let limit = limit.saturating_mul(2);
+        let batch = |_| timing::batch(code, &mut self.args, &self.timer, calls, limit).ok();
+        let secs: Option<Vec<f64>> = (0..AGAIN).map(batch).collect();
+        secs.map(|secs| least(&secs))
     }
 
     /// Seconds that a candidate's preparation takes; `None` if it has none.
@@ -339,12 +345,17 @@ impl<T: Timer> InProcess<T> {
     fn judge(&mut self, is_last: bool) -> Result<Option<Verdict>, Outcome> {
         let Some(job) = self.reference.clone() else { return Ok(Some(Verdict::Unchecked)) };
         let waiting: usize = self.waiting.iter().flat_map(|w| &w.outputs).map(Vec::len).sum();
-        let reference = if waiting > MAX_WAITING { Some(job.wait()) } else { job.poll() };
-        match reference {
-            Some(Ok(reference)) => match reference.check(&self.args) {
-                Ok(_) => Ok(Some(Verdict::Right)),
-                Err(mismatch) => Err(Outcome::WrongResult(mismatch)),
-            },
+        // Neither for the reference nor for intervals of its elements is anybody to wait while there is room.
+        let must_wait = waiting > MAX_WAITING;
+        let reference = if must_wait { Some(job.wait()) } else { job.poll() };
+        let checked = reference.map(|reference| match reference {
+            Ok(reference) if must_wait => Some(Ok(reference.check(&self.args))),
+            Ok(reference) => reference.try_check(&self.args).map(Ok),
+            Err(error) => Some(Err(error)),
+        });
+        match checked.flatten() {
+            Some(Ok(Ok(_))) => Ok(Some(Verdict::Right)),
+            Some(Ok(Err(mismatch))) => Err(Outcome::WrongResult(mismatch)),
             Some(Err(error)) => Err(Outcome::RuntimeError { message: error.to_string() }),
             None if !is_last => Ok(None),
             None => {
@@ -518,20 +529,25 @@ impl<T: Timer> Runner<Candidate> for InProcess<T> {
         }
         let Some(job) = self.reference.clone() else { return Vec::new() };
         let Some(reference) = (if wait { Some(job.wait()) } else { job.poll() }) else { return Vec::new() };
-        let waiting = std::mem::take(&mut self.waiting);
-        let settled: Vec<Settled> = waiting
-            .into_iter()
-            .map(|w| {
-                let result = match reference {
-                    Ok(reference) => match reference.check_outputs(self.args.specs(), &w.outputs) {
-                        Ok(_) => Ok(()),
-                        Err(mismatch) => Err(Outcome::WrongResult(mismatch)),
-                    },
-                    Err(error) => Err(Outcome::RuntimeError { message: error.to_string() }),
-                };
-                Settled { ticket: w.ticket, result }
-            })
-            .collect();
+        let mut settled = Vec::new();
+        for w in std::mem::take(&mut self.waiting) {
+            let specs = self.args.specs();
+            let checked = match reference {
+                Ok(reference) if wait => Some(Ok(reference.check_outputs(specs, &w.outputs))),
+                Ok(reference) => reference.try_check_outputs(specs, &w.outputs).map(Ok),
+                Err(error) => Some(Err(error)),
+            };
+            let result = match checked {
+                Some(Ok(Ok(_))) => Ok(()),
+                Some(Ok(Err(mismatch))) => Err(Outcome::WrongResult(mismatch)),
+                Some(Err(error)) => Err(Outcome::RuntimeError { message: error.to_string() }),
+                None => {
+                    self.waiting.push(w);
+                    continue;
+                }
+            };
+            settled.push(Settled { ticket: w.ticket, result });
+        }
         let is_wrong = |k: &Known| settled.iter().any(|s| Some(s.ticket) == k.ticket && s.result.is_err());
         if self.best.first().is_some_and(is_wrong) {
             self.monitor.restart();

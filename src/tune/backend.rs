@@ -4,7 +4,10 @@ use super::workload::Workload;
 use crate::database::{Failure, FailureKind, Timestamp};
 use crate::ir::Func;
 use crate::measure::timing::Bench;
-use crate::measure::{Advice, Arguments, Candidate, InProcess, Outcome, PeakLoop, Pinned, RunFailure, Runner, Timer};
+use crate::measure::{
+    Advice, Arguments, Candidate, InProcess, LoadWatch, Outcome, Peak, PeakLoop, Pinned, RunFailure, Runner, Timer,
+};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Compiles programs and opens places to measure them.
@@ -60,9 +63,12 @@ pub trait Lab<C>: Runner<C> {
     /// The program failed.
     fn bench(&mut self, code: &C) -> Result<Bench, RunFailure>;
 
-    /// The share of the machine's peak that a program of so many operations reaches; `None` where there is no peak to
-    /// compare with.
-    fn share_of_peak(&mut self, code: &C, flops: f64) -> Option<f64>;
+    /// What this machine can do at most, of the type that the workload computes in, measured now; `None` where there is
+    /// no peak to compare with.
+    fn peak(&mut self) -> Option<Peak>;
+
+    /// The least seconds of a few runs of a program, none of which may take longer than `limit`.
+    fn least_secs(&mut self, code: &C, limit: Duration) -> Option<f64>;
 
     /// From now on no call may take longer than this.
     fn set_ceiling(&mut self, ceiling: Option<Duration>);
@@ -91,7 +97,26 @@ pub enum LabError {
 /// A place in this process, with the loop that its kernels are compared with.
 pub struct InProcessLab<T> {
     pub(super) runner: InProcess<T>,
-    pub(super) peak: Option<PeakLoop>,
+    pub(super) peak: Option<PeakSetting>,
+    pub(super) load: LoadWatch,
+}
+
+/// The loop that kernels are compared with, and what it runs on.
+#[derive(Clone, Debug)]
+pub struct PeakSetting {
+    /// What runs.
+    pub peak_loop: PeakLoop,
+    /// As many threads as kernels have, but no more than there are cores.
+    pub threads: u32,
+    /// The cores.
+    pub cores: Arc<[usize]>,
+}
+
+impl PeakSetting {
+    /// Measures the peak.
+    pub fn measure(&self) -> Peak {
+        Peak::measure(&self.peak_loop, self.threads, &self.cores)
+    }
 }
 
 impl<T: Timer> InProcessLab<T> {
@@ -125,9 +150,12 @@ impl<T: Timer> Lab<Candidate> for InProcessLab<T> {
         self.runner.bench(code)
     }
 
-    fn share_of_peak(&mut self, code: &Candidate, flops: f64) -> Option<f64> {
-        // A kernel that has just been benchmarked does not fail; if it does, there is no share.
-        self.peak.and_then(|peak| self.runner.share_of_peak(code, flops, &peak).ok())
+    fn peak(&mut self) -> Option<Peak> {
+        self.peak.as_ref().map(PeakSetting::measure)
+    }
+
+    fn least_secs(&mut self, code: &Candidate, limit: Duration) -> Option<f64> {
+        self.runner.least_secs(code, limit)
     }
 
     fn set_ceiling(&mut self, ceiling: Option<Duration>) {
@@ -139,7 +167,8 @@ impl<T: Timer> Lab<Candidate> for InProcessLab<T> {
     }
 
     fn advice(&self) -> Option<Advice> {
-        self.runner.advice()
+        // What is known of the cause says more.
+        self.load.disturbance().map(|cores| Advice::Busy { cores }).or_else(|| self.runner.advice())
     }
 
     fn checking_time(&self) -> Duration {

@@ -45,6 +45,8 @@ pub struct BenchReport {
     pub isa: String,
     /// The number of threads.
     pub threads: u32,
+    /// How many cores other processes took meanwhile, if it was enough to disturb measurements.
+    pub busy_cores: Option<f64>,
 }
 
 /// A program that was not benchmarked.
@@ -80,9 +82,8 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
     let bench = lab.bench(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
     let preparation = lab.runner().preparation(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
     let Work { flops, bytes } = flops::work(workload.func());
-    let share = if flops > 0.0 { lab.share_of_peak(&code, flops) } else { None };
     let secs = bench.summary.median;
-    let peak = share.filter(|s| *s > 0.0).map(|share| flops / secs / share);
+    let peak = if flops > 0.0 { lab.peak().map(|p| p.flops()) } else { None };
     let threads = native.setting().threads;
     let roofline = Roofline::measure(native, workload.func(), bytes, peak);
     Ok(BenchReport {
@@ -92,7 +93,7 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
         gflops: (flops > 0.0).then_some(flops / secs / 1e9),
         gbs: bytes as f64 / secs / 1e9,
         peak_gflops: peak.map(|p| p / 1e9),
-        peak_fraction: share,
+        peak_fraction: peak.map(|peak| flops / secs / peak),
         roofline_fraction: Some(roofline.bound_us / 1e6 / secs).filter(|f| f.is_finite() && *f > 0.0),
         roofline,
         compile_us: compile_secs * 1e6,
@@ -101,6 +102,7 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
         checked: verdict == Verdict::Right,
         isa: native.setting().isa.name().to_owned(),
         threads,
+        busy_cores: native.load().disturbance(),
     })
 }
 

@@ -9,6 +9,7 @@ use super::backend::{Backend, LabError};
 use super::budget::Budget;
 use super::config::{Config, Setting, SpaceChoice, StopReason, StrategyChoice};
 use super::events::{Event, Observer};
+use super::finals::PEAK;
 use super::interrupt::Interrupt;
 use super::share;
 use super::summary::{Summary, TaskSummary};
@@ -16,8 +17,10 @@ use super::task::Task;
 use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Outcome, Role};
 use crate::ir::Module;
+use crate::measure::Peak;
 use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Machine, Rules, Space, generate};
+use serde::Deserialize;
 use std::time::Duration;
 
 /// A run that could not be carried out. What was measured until then is in the database.
@@ -362,8 +365,11 @@ impl<B: Backend> Task<B> {
         let drift = if self.own.contains(&self.as_written) { 1.0 } else { self.drift };
         let baseline = as_written.and_then(|r| r.secs()).map(|secs| secs * drift);
         let best_secs = best.as_ref().and_then(|r| r.secs());
-        let noted = |field: &str| best.as_ref()?.context.other.get(field)?.as_f64();
         let gflops = best_secs.filter(|_| self.work.flops > 0.0).map(|s| self.work.flops / s / 1e9);
+        // A peak that was recorded on a disturbed machine, or with no word of how, is worse than none.
+        let stored = best.as_ref().and_then(|r| r.context.other.get(PEAK));
+        let stored = stored.and_then(|peak| Peak::deserialize(peak).ok());
+        let peak = stored.filter(|peak| gflops.is_none_or(|g| peak.is_trusted(g)));
         let stop = self.stop.unwrap_or(StopReason::TrialsReached);
         let elapsed = self.breakdown.total();
         let made = counts.trials.saturating_sub(self.resumed);
@@ -388,8 +394,8 @@ impl<B: Backend> Task<B> {
             speedup: baseline.zip(best_secs).map(|(a, b)| a / b),
             baseline_is_best: best.as_ref().is_some_and(|r| r.context.program == Some(self.as_written)),
             gflops,
-            peak_gflops: noted("peak_gflops"),
-            peak_fraction: noted("peak_gflops").zip(gflops).map(|(peak, g)| g / peak),
+            peak_gflops: peak.map(|p| p.gflops),
+            peak_fraction: peak.zip(gflops).map(|(peak, g)| g / peak.gflops),
             as_written_failed,
             bound_us: self.bound.map(|s| s * 1e6),
             bound_fraction: self.bound.zip(best_secs).map(|(bound, best)| bound / best),

@@ -11,7 +11,7 @@ use super::{params, reference};
 use crate::codegen::{self, CodegenOptions, CompiledKernel, Pinning, RunContext, Workers};
 use crate::ir::interp::{self, Fault, Options, Precision, Tensor};
 use crate::ir::{Block, BufferId, BufferRegion, Func};
-use crate::loopir::{Access, Kernel};
+use crate::loopir::Access;
 use crate::lower;
 use crate::measure::{Arguments, Executable, Loaded, ParamSpec, Poison, Reference, ReferenceError, Tolerance};
 use crate::search::isolated;
@@ -93,8 +93,8 @@ impl Checker {
     /// It cannot be run.
     pub fn new(workload: &Workload, setting: &Setting) -> Result<Checker, CheckError> {
         let func = workload.func();
-        let (specs, reference) = match isolated(|| reference::kernel(workload)) {
-            Ok(Ok(kernel)) => compiled(func, kernel)?,
+        let (specs, reference) = match isolated(|| reference::plain(workload)) {
+            Ok(Ok(plain)) => compiled(func, plain)?,
             // What cannot be lowered can still be interpreted.
             Ok(Err(_)) | Err(_) => interpreted(func)?,
         };
@@ -133,7 +133,8 @@ impl Checker {
         let mut max_error = 0f64;
         let runs = if self.options.threads > 1 { PARALLEL_RUNS } else { 1 };
         for _ in 0..runs {
-            args.reset(Poison::Ones);
+            // Whatever is not written is seen, even where the poison would be right by chance.
+            args.reset(Poison::Opposite(self.reference.outputs()));
             code.run(&mut args).map_err(|e| CheckError::Fails(e.to_string()))?;
             args.inspect().map_err(|damage| CheckError::Fails(damage.to_string()))?;
             max_error = max_error.max(self.compare(&args, layouts)?);
@@ -189,10 +190,10 @@ impl CheckError {
     }
 }
 
-fn compiled(func: &Func, kernel: Kernel) -> Result<(Vec<ParamSpec>, Reference), CheckError> {
-    let specs = params::specs(func, &kernel).map_err(CheckError::program)?;
+fn compiled(func: &Func, plain: reference::Plain) -> Result<(Vec<ParamSpec>, Reference), CheckError> {
+    let specs = params::specs(func, &plain.kernel).map_err(CheckError::program)?;
     let context = Arc::new(Mutex::new(RunContext::serial()));
-    let job = reference::Job { func: func.clone(), kernel, specs: specs.clone(), seed: SEED, cache: None, context };
+    let job = reference::Job { func: func.clone(), plain, specs: specs.clone(), seed: SEED, cache: None, context };
     let reference = job.compute(|| false).map_err(|e| match e {
         ReferenceError::Arguments(e) => CheckError::Machine(e.to_string()),
         other => CheckError::program(other.to_string()),
@@ -270,5 +271,7 @@ fn interpret(func: &Func, args: &mut Arguments, precision: Precision) -> Result<
     Ok(())
 }
 
+#[cfg(test)]
+mod judging;
 #[cfg(test)]
 mod tests;

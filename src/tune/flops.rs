@@ -11,14 +11,16 @@
 //! * an initialisation, once for each element of the reduction's result.
 //!
 //! A matmul thus has `2 * M * N * K`. Bytes are the sizes of the parameters that the program loads from or stores to,
-//! each once: the least that must move.
+//! each once: the least that must move. Of a parameter that is accessed at computed places only, such as the table of an
+//! embedding, only what is accessed counts.
 
+use super::needed::gathered;
 use crate::ir::expr::{Expr, ExprId};
 use crate::ir::op::BinOp;
 use crate::ir::stmt::{IterKind, Stmt, StmtId};
 use crate::ir::visit::{Visitor, walk_expr, walk_stmt};
-use crate::ir::{BufferId, Func};
-use std::collections::BTreeSet;
+use crate::ir::{BufferId, DType, Func};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a run of a function comes to.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -31,15 +33,23 @@ pub struct Work {
 
 /// The work of a function; operations in loops of symbolic extent are not counted.
 pub fn work(func: &Func) -> Work {
+    let gathered = gathered(func);
     let mut touched = Touched::default();
     touched.visit_stmt(func, func.root.stmt());
     let bytes = func
         .params
         .iter()
         .filter_map(|p| p.buffer.filter(|b| touched.0.contains(b)))
-        .map(|b| bytes_of(func, b))
+        .map(|b| moved_of(func, b, &gathered))
         .fold(0, u64::saturating_add);
     Work { flops: of_stmt(func, func.root.stmt()), bytes }
+}
+
+/// Bytes of a buffer that have to move: of one that is accessed only at computed places, as many as there are accesses.
+pub(super) fn moved_of(func: &Func, b: BufferId, gathered: &BTreeMap<BufferId, f64>) -> u64 {
+    let all = bytes_of(func, b);
+    let bytes = func.arena.buffer(b).dtype.bytes() as f64;
+    gathered.get(&b).map_or(all, |n| all.min((n * bytes) as u64))
 }
 
 /// Size of a buffer of constant shape.
@@ -91,6 +101,50 @@ impl Visitor for Products {
             self.0 |= is_byte(a) && is_byte(b) && func.arena.dtype(e).bytes() == 4;
         }
         walk_expr(self, func, e);
+    }
+}
+
+/// What a function does with integers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arithmetic {
+    /// Of the narrowest type that is added or multiplied.
+    pub bits: u32,
+    /// Is anything multiplied?
+    pub multiplies: bool,
+}
+
+/// The arithmetic of integers in the values that a function stores, indices left out; `None` if there is none.
+pub fn integer_arithmetic(func: &Func) -> Option<Arithmetic> {
+    let mut found = Integers(None);
+    found.visit_stmt(func, func.root.stmt());
+    found.0
+}
+
+struct Integers(Option<Arithmetic>);
+
+impl Integers {
+    fn value(&mut self, func: &Func, e: ExprId) {
+        match func.arena.expr(e) {
+            // Indices are no values.
+            Expr::Load(..) => return,
+            Expr::Binary(op, ..) if func.arena.dtype(e).is_integer() && func.arena.dtype(e) != DType::Bool => {
+                let bits = func.arena.dtype(e).bits();
+                let before = self.0.unwrap_or(Arithmetic { bits, multiplies: false });
+                let multiplies = before.multiplies || op == BinOp::Mul;
+                self.0 = Some(Arithmetic { bits: before.bits.min(bits), multiplies });
+            }
+            _ => {}
+        }
+        func.arena.for_each_child(e, |c| self.value(func, c));
+    }
+}
+
+impl Visitor for Integers {
+    fn visit_stmt(&mut self, func: &Func, s: StmtId) {
+        if let Stmt::Store { value, .. } = func.get(s) {
+            self.value(func, *value);
+        }
+        walk_stmt(self, func, s);
     }
 }
 
@@ -191,6 +245,28 @@ mod tests {
             (784 + 128 * 784 + 128 + 1280 + 10 + 10) * 4,
         );
         check("transpose", 0.0, transpose_bytes());
+        // The rows that are fetched, not the whole table: a minimum and a maximum of each index, for each element.
+        check("embedding", 2.0 * 512.0 * 256.0 * 0.0, (512 * 256 * 2 + 512) * 4);
+    }
+
+    #[test]
+    fn arithmetic_of_integers_is_that_of_values() {
+        let text = "@T.prim_func
+def main(A: T.Buffer((64,), \"int16\"), B: T.Buffer((64,), \"int32\")):
+    for i in range(64):
+        with T.block(\"B\"):
+            v = T.axis.spatial(64, i)
+            B[v * 1] = VALUE
+";
+        let of = |value: &str| {
+            let text = text.replace("VALUE", value);
+            let parsed = parse(&text, "t.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+            integer_arithmetic(&parsed.module.funcs[0])
+        };
+        let some = |bits, multiplies| Some(Arithmetic { bits, multiplies });
+        assert_eq!(of("T.Cast(\"int32\", A[v])"), None);
+        assert_eq!(of("T.Cast(\"int32\", A[v] + A[v])"), some(16, false));
+        assert_eq!(of("T.Cast(\"int32\", A[63 - v]) * 7 + 1"), some(32, true));
     }
 
     fn transpose_bytes() -> u64 {

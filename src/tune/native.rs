@@ -1,8 +1,8 @@
 //! Compiling and measuring in this process.
 
-use super::backend::{Backend, Compiled, InProcessLab, LabError};
+use super::backend::{Backend, Compiled, InProcessLab, LabError, PeakSetting};
 use super::config::Setting;
-use super::flops::{self, Work};
+use super::flops::{self, Arithmetic, Work};
 use super::interrupt::Interrupt;
 use super::params;
 use super::reference::{self, Job};
@@ -14,8 +14,8 @@ use crate::ir::preparation::separate;
 use crate::ir::{DType, Func};
 use crate::lower;
 use crate::measure::{
-    Arguments, Candidate, InProcess, Loaded, PeakLoop, Pinned, RealTimer, Reference, ReferenceCache, ReferenceError,
-    ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
+    Arguments, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer, Reference,
+    ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
 };
 use crate::search::isolated;
 use crate::target::Target;
@@ -45,6 +45,9 @@ pub struct Native {
     clock: RealTimer,
     /// The core to measure on, where parallel loops have the others.
     core: Option<usize>,
+    /// All cores that this process may run on.
+    cores: Arc<[usize]>,
+    load: LoadWatch,
     native: Target,
 }
 
@@ -60,7 +63,8 @@ impl Native {
     /// The system refuses threads.
     pub fn new(setting: &Setting, references: Option<PathBuf>, interrupt: &Interrupt) -> std::io::Result<Native> {
         let threads = setting.threads.max(1) as usize;
-        let (pinning, core) = match crate::measure::cores() {
+        let all = crate::measure::cores();
+        let (pinning, core) = match all.clone() {
             // With more threads than cores there is nothing to divide.
             cores if threads > 1 && cores.len() >= threads => {
                 let core = cores[0];
@@ -87,6 +91,8 @@ impl Native {
             interrupt: interrupt.clone(),
             clock,
             core,
+            cores: all.into(),
+            load: LoadWatch::new(),
             native: Target::native().target,
         })
     }
@@ -106,9 +112,14 @@ impl Native {
         &self.clock
     }
 
+    /// What other processes take of the machine.
+    pub fn load(&self) -> &LoadWatch {
+        &self.load
+    }
+
     /// The loop that kernels of a workload are compared with: for the type it computes in, with the widest vectors that
     /// this machine has, whatever code is generated for.
-    fn peak_loop(&self, workload: &Workload) -> Option<PeakLoop> {
+    fn peak_setting(&self, workload: &Workload) -> Option<PeakSetting> {
         let func = workload.func();
         let types: Vec<DType> = func
             .params
@@ -116,16 +127,23 @@ impl Native {
             .filter_map(|p| Some(func.arena.buffer(p.buffer?).dtype))
             .filter(|t| t.is_float())
             .collect();
-        let dtype = match (types.is_empty(), types.contains(&DType::Float64)) {
-            (true, _) if flops::multiplies_bytes(func) => DType::Int8,
-            (true, _) => return None,
-            (_, true) => DType::Float64,
+        let isa = self.native.best_isa();
+        let peak_loop = match (types.is_empty(), types.contains(&DType::Float64)) {
+            (true, _) => {
+                let dots = flops::multiplies_bytes(func).then(|| PeakLoop::new(isa, PeakWork::Dots)).flatten();
+                let integers = || {
+                    let Arithmetic { bits, multiplies } = flops::integer_arithmetic(func)?;
+                    PeakLoop::new(isa, PeakWork::Integers { bits, multiplies })
+                };
+                dots.or_else(integers)?
+            }
+            (_, true) => PeakLoop::new(isa, PeakWork::Float64)?,
             // Half-precision is computed in float32.
-            (_, false) => DType::Float32,
+            (_, false) => PeakLoop::new(isa, PeakWork::Float32)?,
         };
         // More threads than cores are no faster.
         let threads = self.setting.threads.min(self.native.cores.max(1));
-        PeakLoop::new(self.native.best_isa(), dtype, threads)
+        Some(PeakSetting { peak_loop, threads, cores: self.cores.clone() })
     }
 
     fn reference(&self, job: Job) -> ReferenceJob {
@@ -160,9 +178,9 @@ impl Backend for Native {
 
     fn open(&self, workload: &Workload) -> Result<Self::Lab, LabError> {
         let func = workload.func();
-        let kernel = staged("lower", || reference::kernel(workload).map_err(|e| e.to_string()))
+        let plain = staged("lower", || reference::plain(workload).map_err(|e| e.to_string()))
             .map_err(|failure| LabError::Program(failure.message))?;
-        let specs = params::specs(func, &kernel).map_err(LabError::Program)?;
+        let specs = params::specs(func, &plain.kernel).map_err(LabError::Program)?;
         let args = Arguments::new(&specs, DATA_SEED).map_err(|e| LabError::Machine(e.to_string()))?;
         let reference = self.setting.check.then(|| {
             let key = ReferenceKey { workload: workload.hash, seed: DATA_SEED };
@@ -170,7 +188,7 @@ impl Backend for Native {
             let context = RunContext::serial();
             self.interrupt.also_stop(Arc::new(context.stop_flag().clone()));
             let context = Arc::new(Mutex::new(context));
-            self.reference(Job { func: func.clone(), kernel, specs, seed: DATA_SEED, cache, context })
+            self.reference(Job { func: func.clone(), plain, specs, seed: DATA_SEED, cache, context })
         });
         let timer = RealTimer::new(Arc::new(self.stop.clone())).map_err(|e| LabError::Machine(e.to_string()))?;
         // Whatever scratch holds, a kernel must not depend on it.
@@ -178,7 +196,11 @@ impl Backend for Native {
         let Work { flops, bytes } = flops::work(func);
         let first_limit = FIRST_LIMIT.mul_f64(((flops + bytes as f64) / 1e9).clamp(1.0, 1e6));
         let options = RunnerOptions { first_limit, ..self.runner };
-        Ok(InProcessLab { runner: InProcess::new(args, timer, reference, options), peak: self.peak_loop(workload) })
+        Ok(InProcessLab {
+            runner: InProcess::new(args, timer, reference, options),
+            peak: self.peak_setting(workload),
+            load: self.load.clone(),
+        })
     }
 
     fn pin(&self) -> Option<Pinned> {
@@ -187,7 +209,7 @@ impl Backend for Native {
 
     fn peak_flops(&self, workload: &Workload) -> Option<f64> {
         let _pinned = self.pin();
-        Some(self.peak_loop(workload)?.flops_per_second(&self.clock))
+        Some(self.peak_setting(workload)?.measure().flops())
     }
 
     fn bound(&self, workload: &Workload, peak: Option<f64>) -> Option<f64> {

@@ -8,7 +8,7 @@ use crate::ir::expr::{Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, Intrinsic};
 use crate::ir::stmt::{Stmt, StmtId};
 use crate::ir::visit::vars_of;
-use crate::ir::{DType, Func};
+use crate::ir::{BufferId, DType, Func};
 use std::collections::BTreeMap;
 
 /// Operations, and the calls of functions of scalars among them.
@@ -23,8 +23,7 @@ pub struct Needed {
 impl Needed {
     /// The operations that a function needs; none in loops of symbolic extent.
     pub fn of(func: &Func) -> Needed {
-        let mut count = Count { func, loops: Vec::new(), meaning: BTreeMap::new() };
-        count.stmt(func.root.stmt())
+        Count::new(func).stmt(func.root.stmt())
     }
 
     fn and(mut self, other: Needed) -> Needed {
@@ -46,9 +45,15 @@ struct Count<'a> {
     loops: Vec<(VarId, f64)>,
     /// The variables of loops that a variable of a block or a `let` stands for.
     meaning: BTreeMap<VarId, Vec<VarId>>,
+    /// Elements that are read of each buffer at places that were computed; `None` where others are read too.
+    gathered: BTreeMap<BufferId, Option<f64>>,
 }
 
-impl Count<'_> {
+impl<'a> Count<'a> {
+    fn new(func: &'a Func) -> Count<'a> {
+        Count { func, loops: Vec::new(), meaning: BTreeMap::new(), gathered: BTreeMap::new() }
+    }
+
     fn all(&mut self, body: &[StmtId]) -> Needed {
         body.iter().fold(Needed::default(), |sum, &s| sum.and(self.stmt(s)))
     }
@@ -69,17 +74,37 @@ impl Count<'_> {
                 // An initial value is a constant nearly always.
                 self.all(&b.body)
             }
-            Stmt::Store { value, .. } | Stmt::Evaluate(value) => self.expr(*value, &mut Vec::new()),
-            Stmt::If { then, otherwise, .. } => self.all(then).or(self.all(otherwise)),
+            Stmt::Store { buffer, indices, value } => {
+                self.accesses(*value);
+                func.arena.list(*indices).iter().for_each(|&i| self.accesses(i));
+                self.access(*buffer, func.arena.list(*indices));
+                self.expr(*value, &mut Vec::new())
+            }
+            Stmt::Evaluate(value) => {
+                self.accesses(*value);
+                self.expr(*value, &mut Vec::new())
+            }
+            Stmt::If { condition, then, otherwise } => {
+                self.accesses(*condition);
+                self.all(then).or(self.all(otherwise))
+            }
             Stmt::Let { var, value, body } => {
+                self.accesses(*value);
                 let needed = self.expr(*value, &mut Vec::new());
                 self.define(*var, *value);
                 needed.and(self.all(body))
             }
             Stmt::Attr(a) => self.all(&a.body),
             // It may not run at all.
-            Stmt::While { .. } => Needed::default(),
-            Stmt::Return(value) => self.expr(*value, &mut Vec::new()),
+            Stmt::While { condition, body } => {
+                self.accesses(*condition);
+                self.all(body);
+                Needed::default()
+            }
+            Stmt::Return(value) => {
+                self.accesses(*value);
+                self.expr(*value, &mut Vec::new())
+            }
             Stmt::Alloc { .. } | Stmt::Declare { .. } | Stmt::Break | Stmt::Continue | Stmt::Assert(_) => {
                 Needed::default()
             }
@@ -101,6 +126,22 @@ impl Count<'_> {
             }
         }
         vars
+    }
+
+    /// Takes note of the loads in an expression, those in indices included.
+    fn accesses(&mut self, e: ExprId) {
+        if let Expr::Load(buffer, indices) = self.func.arena.expr(e) {
+            self.access(buffer, self.func.arena.list(indices));
+        }
+        self.func.arena.for_each_child(e, |c| self.accesses(c));
+    }
+
+    fn access(&mut self, buffer: BufferId, indices: &[ExprId]) {
+        let is_computed = indices.iter().any(|&i| reads(self.func, i));
+        let vars: Vec<VarId> = indices.iter().flat_map(|&i| self.loop_vars(i)).collect();
+        let elements: f64 = self.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product();
+        let all = self.gathered.entry(buffer).or_insert(Some(0.0));
+        *all = all.filter(|_| is_computed).map(|sum| sum + elements);
     }
 
     /// How often an expression has to be computed.
@@ -144,6 +185,21 @@ impl Count<'_> {
         self.func.arena.for_each_child(e, |c| needed = std::mem::take(&mut needed).and(self.expr(c, seen)));
         needed
     }
+}
+
+/// Does an expression read memory?
+fn reads(func: &Func, e: ExprId) -> bool {
+    let mut found = matches!(func.arena.expr(e), Expr::Load(..));
+    func.arena.for_each_child(e, |c| found |= reads(func, c));
+    found
+}
+
+/// Buffers that are accessed only at places that are computed, such as the rows that an embedding looks up, and how many
+/// elements of each.
+pub(super) fn gathered(func: &Func) -> BTreeMap<BufferId, f64> {
+    let mut count = Count::new(func);
+    count.stmt(func.root.stmt());
+    count.gathered.into_iter().filter_map(|(b, n)| Some((b, n?))).collect()
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@
 //!   reads the rest, over and over in as many bytes. Temporaries are free: a good schedule keeps them near.
 
 use super::backend::{Backend, Lab};
-use super::flops::bytes_of;
+use super::flops::moved_of;
 use super::native::Native;
-use super::needed::Needed;
+use super::needed::{Needed, gathered};
 use super::workload::Workload;
 use crate::ir::hash::program_hash;
 use crate::ir::op::{Domain, Intrinsic};
@@ -29,7 +29,7 @@ pub struct Roofline {
     pub bound_us: f64,
     /// What that is: `operations`, or the level of memory.
     pub bound_by: &'static str,
-    /// Microseconds that the operations take at least; `None` where there is no peak, as for integers.
+    /// Microseconds that the operations take at least; `None` where there is no peak.
     pub operations_us: Option<f64>,
     /// The functions of scalars among them.
     pub functions: Vec<FunctionRate>,
@@ -125,10 +125,11 @@ fn written(func: &Func) -> u64 {
         }
     }
 
+    let gathered = gathered(func);
     let mut stored = Stored(BTreeSet::new());
     stored.visit_stmt(func, func.root.stmt());
     let params = func.params.iter().filter_map(|p| p.buffer.filter(|b| stored.0.contains(b)));
-    params.map(|b| bytes_of(func, b)).sum()
+    params.map(|b| moved_of(func, b, &gathered)).sum()
 }
 
 /// Is it more than an instruction or two?

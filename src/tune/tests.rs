@@ -11,7 +11,7 @@ use crate::ir::hash::program_hash;
 use crate::ir::{Func, Module};
 use crate::measure::timing::Bench;
 use crate::measure::{
-    Advice, Measurement, Outcome, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Verdict,
+    Advice, Measurement, Outcome, Peak, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Verdict,
 };
 use crate::schedule::Schedule;
 use crate::schedule::function::ScheduleFunction;
@@ -106,6 +106,12 @@ struct Mock {
     in_final: Option<Arc<InFinal>>,
     /// Why no result can be right; known when the first verdict is due.
     broken: Option<String>,
+    /// How far the windows of the peak are apart.
+    peak_spread: f64,
+    /// How many times too long the program as written was held up at first.
+    disturbance: f64,
+    /// What was measured once more.
+    again: Arc<Mutex<Vec<u64>>>,
 }
 
 type InFinal = dyn Fn(u64) -> Outcome + Send + Sync;
@@ -128,6 +134,9 @@ impl Mock {
             interrupt_after: None,
             in_final: None,
             broken: None,
+            peak_spread: 0.0,
+            disturbance: 1.0,
+            again: Arc::default(),
         }
     }
 
@@ -252,8 +261,13 @@ impl Lab<u64> for MockLab {
         Ok(Bench { batch_secs: vec![secs; 3], calls: 7, summary })
     }
 
-    fn share_of_peak(&mut self, _: &u64, _: f64) -> Option<f64> {
-        Some(0.5)
+    fn peak(&mut self) -> Option<Peak> {
+        Some(Peak { gflops: 1e6, threads: 1, windows: 16, spread: self.mock.peak_spread })
+    }
+
+    fn least_secs(&mut self, program: &u64, _: Duration) -> Option<f64> {
+        self.mock.again.lock().unwrap().push(*program);
+        (self.mock.fate)(*program).ok().map(|secs| secs / self.mock.disturbance)
     }
 
     fn set_ceiling(&mut self, ceiling: Option<Duration>) {
@@ -308,7 +322,7 @@ fn a_small_space_is_exhausted() {
     assert_eq!(mock.measured()[0], as_written());
     let best = mock.measured().iter().map(|&p| secs(p)).fold(f64::MAX, f64::min);
     assert!((s.best_us.unwrap() - best * 1.25e6).abs() < 1e-6, "what is reported is the benchmark");
-    assert_eq!(s.peak_fraction, Some(0.5));
+    assert_eq!((s.peak_gflops, s.peak_fraction), (Some(1e6), s.gflops.map(|g| g / 1e6)));
 
     // Again: nothing is compiled, measured or timed.
     let again = Mock::plain();
@@ -316,7 +330,41 @@ fn a_small_space_is_exhausted() {
     let s = one(&summary);
     assert_eq!((s.trials, s.resumed, s.stop_reason, s.distinct_programs), (5, 5, "space exhausted", Some(5)));
     assert_eq!((again.measured().len(), again.compiled.load(SeqCst)), (0, 0));
-    assert_eq!(s.peak_fraction, Some(0.5));
+    assert_eq!((s.peak_gflops, s.peak_fraction), (Some(1e6), s.gflops.map(|g| g / 1e6)));
+}
+
+#[test]
+fn a_peak_of_a_disturbed_machine_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock { peak_spread: 0.3, ..Mock::plain() };
+    let summary = run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock);
+    assert_eq!((one(&summary).peak_gflops, one(&summary).peak_fraction), (None, None));
+    // It is kept with what there is to judge it by.
+    let stored: Vec<_> =
+        finals::records(dir.path()).iter().filter_map(|r| r.context.other.get("peak").cloned()).collect();
+    assert_eq!(stored.len(), 1);
+    assert_eq!(
+        (&stored[0]["spread"], &stored[0]["windows"], &stored[0]["threads"]),
+        (&0.3.into(), &16.into(), &1.into())
+    );
+}
+
+#[test]
+fn a_baseline_that_was_held_up_is_measured_again() {
+    let slow = |program| if program == as_written() { Ok(0.1) } else { Ok(1e-4) };
+    for (disturbance, baseline_us) in [(1.0, 1e5), (500.0, 200.0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mock = Mock { disturbance, ..Mock::new(slow) };
+        let summary = run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock);
+        assert_eq!(*mock.again.lock().unwrap(), [as_written()]);
+        let found = one(&summary).baseline_us.unwrap();
+        assert!((found - baseline_us).abs() < 1e-6 * baseline_us, "{found}");
+    }
+    // A speedup like others is believed at once.
+    let dir = tempfile::tempdir().unwrap();
+    let mock = Mock::new(|program| if program == as_written() { Ok(3e-4) } else { Ok(1e-4) });
+    run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock);
+    assert!(mock.again.lock().unwrap().is_empty());
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod x86 {
     use super::{ACCUMULATORS, AHEAD, FAR};
     use crate::target::streams_wait;
     use std::arch::x86_64::*;
+    use std::hint::black_box;
 
     macro_rules! fma {
         ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $fma:ident, $store:ident) => {
@@ -47,6 +48,53 @@ mod x86 {
     fma!(f64_256, "avx2,fma", __m256d, f64, 4, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_storeu_pd);
     fma!(f32_512, "avx512f", __m512, f32, 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps);
     fma!(f64_512, "avx512f", __m512d, f64, 8, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_storeu_pd);
+
+    macro_rules! integers {
+        ($name:ident, $features:literal, $vector:ty, $set1:ident, |$a:ident, $x:ident, $y:ident| $step:expr) => {
+            /// Two operations on each accumulator, again and again, that no compiler makes fewer of.
+            #[target_feature(enable = $features)]
+            pub(super) fn $name(rounds: u64) -> u8 {
+                let ($x, $y) = ($set1(black_box(5)), $set1(black_box(3)));
+                let mut a: [$vector; ACCUMULATORS] = [$set1(1); ACCUMULATORS];
+                for _ in 0..rounds {
+                    for $a in &mut a {
+                        *$a = $step;
+                    }
+                }
+                // SAFETY: any bytes are bytes.
+                let bytes: [[u8; size_of::<$vector>()]; ACCUMULATORS] = unsafe { std::mem::transmute(a) };
+                bytes.as_flattened().iter().fold(0, |x, y| x ^ y)
+            }
+        };
+    }
+
+    integers!(add8_256, "avx2", __m256i, _mm256_set1_epi8, |a, x, y| _mm256_xor_si256(_mm256_add_epi8(*a, y), x));
+    integers!(add16_256, "avx2", __m256i, _mm256_set1_epi16, |a, x, y| _mm256_xor_si256(_mm256_add_epi16(*a, y), x));
+    integers!(add32_256, "avx2", __m256i, _mm256_set1_epi32, |a, x, y| _mm256_xor_si256(_mm256_add_epi32(*a, y), x));
+    integers!(add64_256, "avx2", __m256i, _mm256_set1_epi64x, |a, x, y| _mm256_xor_si256(_mm256_add_epi64(*a, y), x));
+    integers!(mul16_256, "avx2", __m256i, _mm256_set1_epi16, |a, x, y| _mm256_add_epi16(_mm256_mullo_epi16(*a, x), y));
+    integers!(mul32_256, "avx2", __m256i, _mm256_set1_epi32, |a, x, y| _mm256_add_epi32(_mm256_mullo_epi32(*a, x), y));
+    integers!(add8_512, "avx512bw", __m512i, _mm512_set1_epi8, |a, x, y| _mm512_xor_si512(_mm512_add_epi8(*a, y), x));
+    integers!(add16_512, "avx512bw", __m512i, _mm512_set1_epi16, |a, x, y| _mm512_xor_si512(
+        _mm512_add_epi16(*a, y),
+        x
+    ));
+    integers!(add32_512, "avx512bw", __m512i, _mm512_set1_epi32, |a, x, y| _mm512_xor_si512(
+        _mm512_add_epi32(*a, y),
+        x
+    ));
+    integers!(add64_512, "avx512bw", __m512i, _mm512_set1_epi64, |a, x, y| _mm512_xor_si512(
+        _mm512_add_epi64(*a, y),
+        x
+    ));
+    integers!(mul16_512, "avx512bw", __m512i, _mm512_set1_epi16, |a, x, y| _mm512_add_epi16(
+        _mm512_mullo_epi16(*a, x),
+        y
+    ));
+    integers!(mul32_512, "avx512bw", __m512i, _mm512_set1_epi32, |a, x, y| _mm512_add_epi32(
+        _mm512_mullo_epi32(*a, x),
+        y
+    ));
 
     macro_rules! dots {
         ($name:ident, $features:literal, $vector:ty, $lanes:literal, $zero:ident, $set1:ident, $dot:ident) => {
@@ -164,6 +212,40 @@ pub(super) fn dots(isa: Isa, rounds: u64) -> i32 {
     }
 }
 
+/// Does the machine at hand have arithmetic of integers in vectors of this width? Else there is no loop.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_integers(isa: Isa) -> bool {
+    match isa {
+        Isa::Portable => false,
+        Isa::Avx2 | Isa::Avx512Ymm => is_x86_feature_detected!("avx2"),
+        Isa::Avx512 => is_x86_feature_detected!("avx512bw"),
+    }
+}
+
+/// Two operations for each number of so many bits, products and sums or sums and exclusive ors.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn integers(isa: Isa, bits: u32, multiplies: bool, rounds: u64) -> u8 {
+    assert!(has_integers(isa), "a peak loop is made for instructions that are there");
+    let is_wide = isa == Isa::Avx512;
+    // SAFETY: just seen to be there.
+    unsafe {
+        match (bits, multiplies, is_wide) {
+            (16, true, false) => x86::mul16_256(rounds),
+            (16, true, true) => x86::mul16_512(rounds),
+            (_, true, false) => x86::mul32_256(rounds),
+            (_, true, true) => x86::mul32_512(rounds),
+            (8, false, false) => x86::add8_256(rounds),
+            (8, false, true) => x86::add8_512(rounds),
+            (16, false, false) => x86::add16_256(rounds),
+            (16, false, true) => x86::add16_512(rounds),
+            (64, false, false) => x86::add64_256(rounds),
+            (64, false, true) => x86::add64_512(rounds),
+            (_, false, false) => x86::add32_256(rounds),
+            (_, false, true) => x86::add32_512(rounds),
+        }
+    }
+}
+
 /// Reads bytes with the widest loads there are.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn read(data: &[u8]) -> u8 {
@@ -191,6 +273,16 @@ pub(super) fn has_dots(_isa: Isa) -> bool {
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn dots(_isa: Isa, _rounds: u64) -> i32 {
+    unreachable!("a peak loop is made for instructions that are there")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn has_integers(_isa: Isa) -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn integers(_isa: Isa, _bits: u32, _multiplies: bool, _rounds: u64) -> u8 {
     unreachable!("a peak loop is made for instructions that are there")
 }
 
@@ -233,7 +325,9 @@ mod tests {
 
     #[test]
     fn loops_do_what_they_count() {
-        for isa in Isa::ALL.into_iter().filter(|&isa| has(isa)) {
+        let sets: Vec<Isa> = Isa::ALL.into_iter().filter(|&isa| has(isa)).collect();
+        assert!(!sets.is_empty(), "every machine that is supported multiplies and adds at once");
+        for isa in sets {
             // 0.125 * 0.5 + 0.25 in every lane of every accumulator, then towards 0.5.
             let lanes = isa.vector_bits() as usize / 32 * ACCUMULATORS;
             assert_eq!(fma_f32(isa, 1), 0.3125 * lanes as f32);
@@ -243,11 +337,22 @@ mod tests {
     }
 
     #[test]
-    fn dot_products_add_up() {
-        for isa in Isa::ALL.into_iter().filter(|&isa| has_dots(isa)) {
+    fn integers_add_up() {
+        let sets: Vec<Isa> = Isa::ALL.into_iter().filter(|&isa| has_dots(isa)).collect();
+        for &isa in &sets {
             let lanes = (isa.vector_bits() as usize / 32 * ACCUMULATORS) as i32;
             assert_eq!(dots(isa, 1000), 1000 * 4 * 3 * -2 * lanes);
         }
+        let wide: Vec<Isa> = Isa::ALL.into_iter().filter(|&isa| has_integers(isa)).collect();
+        println!("dot products of bytes: {sets:?}; integers: {wide:?}");
+        for isa in wide {
+            // All accumulators are equal, and there is an even number of them.
+            for (bits, multiplies) in [8, 16, 32, 64].into_iter().flat_map(|b| [(b, false), (b, true)]) {
+                assert_eq!(integers(isa, bits, multiplies, 1000), 0, "{isa} {bits}");
+            }
+        }
+        let bits = [fma_f32(Isa::Portable, 1), fma_f32(Isa::Portable, 2)];
+        assert_ne!(bits[0], bits[1], "where there are no vectors of integers, those of floats were looked at");
     }
 
     #[test]

@@ -157,6 +157,7 @@ mod tests {
     /// Whatever is changed, the trace is one of the same sketch that can be carried out.
     #[test]
     fn mutants_are_candidates() {
+        let mut n = 0;
         for (name, text) in PROGRAMS {
             let (base, spaces) = spaces(text, name);
             for space in spaces {
@@ -169,6 +170,7 @@ mod tests {
                         let Some(change) = mutate(&trace, &mut rng) else { break };
                         assert_ne!(trace.insts[change.index].decision.as_ref(), Some(&change.decision), "{name}");
                         change.apply(&mut trace);
+                        n += 1;
                         let wishes: Vec<_> = trace.decisions().map(|(_, d)| d.clone()).collect();
                         let mutant = match space.build(&base, sketch, &wishes, stream(3, seed)) {
                             Ok(mutant) => mutant,
@@ -181,10 +183,12 @@ mod tests {
                 }
             }
         }
+        assert!(n > 200, "only {n} mutants");
     }
 
     #[test]
     fn what_was_decided_is_decided_again() {
+        let mut n = 0;
         for (name, text) in PROGRAMS {
             let (base, spaces) = spaces(text, name);
             for space in spaces {
@@ -194,8 +198,10 @@ mod tests {
                     let wishes: Vec<_> = one.trace().decisions().map(|(_, d)| d.clone()).collect();
                     let again = space.build(&base, sketch, &wishes, stream(9, seed)).expect("it was possible before");
                     assert_eq!(one.trace(), again.trace(), "{name}");
+                    n += 1;
                 }
             }
         }
+        assert!(n > 50, "only {n} candidates");
     }
 }

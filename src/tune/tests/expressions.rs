@@ -1,4 +1,5 @@
 //! Vectors and builtins: the interpreter and compiled code, on every instruction set, give the numbers that TVM gives.
+#![expect(clippy::excessive_precision, reason = "the numbers are as TVM printed them")]
 
 use crate::codegen::testing::{memory::Flush, run_compiled, wide_sets};
 use crate::codegen::{self, CodegenOptions, RunContext};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::database::{Role, TuningRecord};
 
-fn records(dir: &Path) -> Vec<TuningRecord> {
+pub(super) fn records(dir: &Path) -> Vec<TuningRecord> {
     let db = Database::open(dir).unwrap();
     let id = Workload::of(&module(MATMUL), 0).find(&db).unwrap();
     db.records(id, &config(space(MANY), 0).setting.filter()).unwrap().0

@@ -1,0 +1,86 @@
+use super::*;
+use crate::ir::Const;
+use crate::loopir::eval;
+use crate::loopir::parse::parse;
+
+/// The ends of `Y` for these `X`; `None` where there are no intervals.
+fn ends(body: &str, x: &[f64], y: &str) -> Option<Vec<(f64, f64)>> {
+    let n = x.len();
+    let text = format!("kernel @f(X: in float32[{n}], Y: out {y}[{n}]) {{\n{body}\n}}");
+    let kernel = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let Bounds { kernel, ends } = bounds(&kernel)?;
+    crate::loopir::verify::assert_valid(&kernel, "bounding");
+    let (lo, hi) = ends[1].expect("`Y` is rounded");
+    let mut memory: Vec<eval::Memory> = kernel.params().iter().map(|p| vec![None; p.len as usize]).collect();
+    memory[0] = x.iter().map(|&v| Some(Const::Float(DType::Float32.round(v)))).collect();
+    eval::run(&kernel, &mut memory).unwrap_or_else(|e| panic!("{e:?}"));
+    let value = |v: &Option<Const>| match v {
+        Some(Const::Int(v)) => *v as f64,
+        Some(Const::Float(v)) => *v,
+        None => panic!("every element has an end"),
+    };
+    Some(memory[lo].iter().zip(&memory[hi]).map(|(a, b)| (value(a), value(b))).collect())
+}
+
+fn each(value: &str, x: &[f64], y: &str) -> Vec<(f64, f64)> {
+    ends(&format!("for i in {} {{ Y[i] = {value} }}", x.len()), x, y).expect("intervals")
+}
+
+#[test]
+fn steps_are_open_next_to_themselves_only() {
+    // 0.3 is no number of float32, but 0.3f times 10 is almost 3; 5 * 0.3f is next to the step at 1.5.
+    let found = each("cast(int8, round(X[i] * 0.3))", &[1.0, 5.0, 6.0, -5.0, 100.0], "int8");
+    assert_eq!(found, [(0.0, 0.0), (1.0, 2.0), (2.0, 2.0), (-2.0, -1.0), (30.0, 30.0)]);
+    // What is exact is exact next to a step, and on it.
+    let found = each("cast(int8, floor(X[i] * 0.5))", &[2.0, 1.0, 3.0, -1.0], "int8");
+    assert_eq!(found, [(1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (-1.0, -1.0)]);
+    let found = each("select(X[i] * 0.1 < 0.5, 0.0, 1.0)", &[4.0, 5.0, 6.0], "float32");
+    assert_eq!(found, [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)]);
+}
+
+#[test]
+fn half_precision_may_be_rounded_or_not() {
+    let found = each("cast(float32, cast(float16, X[i]))", &[1.0, 1.0001], "float32");
+    assert_eq!(found[0], (1.0, 1.0));
+    let x = f64::from(1.0001f32);
+    assert!(found[1].0 <= 1.0 && found[1].1 >= x && found[1].1 - found[1].0 < 2e-3, "{found:?}");
+    // What is too large may become infinite.
+    let found = each("cast(float32, cast(float16, X[i] * 3.0))", &[30000.0], "float32");
+    assert!(found[0].0 < 90000.0 && found[0].1 == f64::INFINITY, "{found:?}");
+}
+
+#[test]
+fn what_is_not_known_is_nan() {
+    let found = each("tan(X[i] * 0.52359878)", &[3.0, 1.5], "float32");
+    assert!(found[0].0.is_nan() && (found[1].0 - 1.0).abs() < 1e-5, "{found:?}");
+    // An element that either of two indices may name.
+    let found = each("X[cast(int64, floor(X[i] * 0.1))]", &[0.0, 10.0, 5.0], "float32");
+    assert!(found[0] == (0.0, 0.0) && found[1].0.is_nan() && found[2] == (0.0, 0.0), "{found:?}");
+}
+
+#[test]
+fn sums_widen_with_their_length() {
+    let sum = |n: usize| {
+        let x: Vec<f64> = (0..n).map(|i| 0.1 + (i * 7 % 13) as f64 / 13.0).collect();
+        let body = format!("for i in {n} {{ Y[i] = 0.0\nfor k in {n} {{ Y[i] = Y[i] + sqrt(X[k]) }} }}");
+        let (lo, hi) = ends(&body, &x, "float32").expect("intervals")[0];
+        let exact: f64 = x.iter().map(|&v| DType::Float32.round(v).sqrt()).sum();
+        assert!(lo < exact && exact < hi);
+        (hi - lo) / exact
+    };
+    let (short, long) = (sum(4), sum(400));
+    assert!(short < 3e-6 && long < 2e-5 && short < long, "{short} {long}");
+}
+
+#[test]
+fn a_choice_that_is_open_has_both_results() {
+    let body = "for i in 3 {\n Y[i] = 1.0\n if X[i] * 0.1 < 0.5 { Y[i] = 3.0 }\n}";
+    let found = ends(body, &[4.0, 5.0, 6.0], "float32").expect("intervals");
+    assert_eq!(found, [(3.0, 3.0), (1.0, 3.0), (1.0, 1.0)]);
+}
+
+#[test]
+fn programs_without_need_or_hope_have_no_intervals() {
+    assert_eq!(ends("for i in 2 { Y[i] = X[i] * 3.0 + 1.0 }", &[1.0, 2.0], "float32"), None);
+    assert_eq!(ends("for i in 2 { Y[cast(int64, round(X[i] * 0.3))] = 1.0 }", &[1.0, 2.0], "float32"), None);
+}
