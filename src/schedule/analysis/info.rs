@@ -6,7 +6,7 @@
 
 use super::super::state::{BlockInfo, State};
 use super::affine::is_affine_binding;
-use super::dependence::{DepKind, Dependence, Scope};
+use super::dependence::Scope;
 use super::region_cover::is_covered;
 use crate::ir::BlockId;
 
@@ -40,9 +40,8 @@ fn update_region_cover(state: &mut State, scope: BlockId) -> bool {
     let deps = Scope::of(&state.func, scope);
     let mut stage_pipeline = true;
     for &consumer in &deps.blocks {
-        let overwrites = |d: &&Dependence| d.dst == consumer && d.kind == DepKind::War;
         let covered = is_covered(state, &deps, consumer);
-        stage_pipeline &= covered && !deps.deps.iter().any(|d| overwrites(&d));
+        stage_pipeline &= covered && !deps.overwrites_earlier_reads(&state.func, consumer);
         state.update_info(consumer, |info| info.region_cover = covered);
     }
     stage_pipeline

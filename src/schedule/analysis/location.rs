@@ -36,7 +36,7 @@ impl Location {
 fn loops_worth_trying(state: &State, block: BlockId) -> Result<Vec<(usize, LoopId)>, ScheduleError> {
     let func = &state.func;
     let (_, deps) = scope_dependences(state, block)?;
-    let consumers = deps.consumers(block);
+    let consumers = deps.consumers(func, block);
     let boundary = match consumers[..] {
         [] => return Ok(Vec::new()),
         [one] => tree::parent(func, one),

@@ -6,7 +6,7 @@
 //! hold the second, as far as it lies inside the buffer.
 
 use super::super::state::State;
-use super::dependence::{DepKind, Scope};
+use super::dependence::Scope;
 use super::guard::with_domains;
 use super::iter_domain::NdSet;
 use super::linear::Linear;
@@ -20,12 +20,7 @@ use smallvec::SmallVec;
 /// Is everything that a block of the scope reads covered by what its producers in the scope write?
 pub fn is_covered(state: &mut State, scope: &Scope, consumer: BlockId) -> bool {
     let func = &mut state.func;
-    let mut producers: SmallVec<[BlockId; 4]> = SmallVec::new();
-    for d in scope.deps.iter().filter(|d| d.dst == consumer && d.kind == DepKind::Raw) {
-        if !producers.contains(&d.src) {
-            producers.push(d.src);
-        }
-    }
+    let producers = scope.earlier_writers_of_reads(func, consumer);
     // By the place where each producer meets the consumer.
     let mut meetings: SmallVec<[(StmtId, SmallVec<[BlockId; 2]>); 4]> = SmallVec::new();
     for p in producers {

@@ -124,7 +124,7 @@ fn check(
     let mut analyzer = Analyzer::new();
     bind_shapes(&mut state.func, &mut analyzer);
     let deps = Scope::of(&state.func, scope);
-    let (producers, consumers) = (deps.producers(block), deps.consumers(block));
+    let (producers, consumers) = (deps.producers(&state.func, block), deps.consumers(&state.func, block));
     require_complete_or_reduction(state, block, scope)?;
     require_same_scope(state, block, target, scope)?;
     let path = tree::loop_path(&state.func, target.stmt(), None, None);
@@ -191,7 +191,7 @@ fn check(
 /// the position; TVM does not look further.
 fn require_order(state: &State, deps: &Scope, block: BlockId, target: LoopId) -> Result<(), ScheduleError> {
     let func = &state.func;
-    for d in deps.deps.iter().filter(|d| d.src == block || d.dst == block) {
+    for d in deps.dependences_on_earlier(func, block).into_iter().chain(deps.dependences_of_later(func, block)) {
         let (other, first) = if d.dst == block { (d.src, true) } else { (d.dst, false) };
         if func.contains(target.stmt(), other.stmt()) {
             continue;

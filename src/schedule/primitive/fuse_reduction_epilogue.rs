@@ -89,7 +89,7 @@ fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<Pla
         _ => return fail(state, "the reduction or it writes more than one buffer"),
     };
     let deps = Scope::of(&state.func, scope);
-    if deps.consumers(reduction) != [epilogue] {
+    if deps.consumers(&state.func, reduction) != [epilogue] {
         return fail(state, "it is not the only consumer of the reduction");
     }
     let func = &state.func;
@@ -97,7 +97,7 @@ fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<Pla
     if !func.arena.is_int(node.predicate, 1) {
         return fail(state, "it has a predicate");
     }
-    let written_before = |b: BufferId| b != old && !deps.writers(func, b).is_empty();
+    let written_before = |b: BufferId| b != old && !deps.writers(b).is_empty();
     if node.reads.iter().any(|r| written_before(r.buffer)) {
         return fail(state, "it reads something else that a block of the scope writes");
     }

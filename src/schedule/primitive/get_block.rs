@@ -112,13 +112,16 @@ fn get_child_blocks(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(blocks(func, call.sch.func(func).child_blocks(target.stmt())))
 }
 
-fn neighbours(call: &mut Call<'_>, which: impl Fn(&Scope, BlockId) -> Vec<BlockId>) -> Result<Outcome, ScheduleError> {
+fn neighbours(
+    call: &mut Call<'_>,
+    which: impl Fn(&Scope, &Func, BlockId) -> Vec<BlockId>,
+) -> Result<Outcome, ScheduleError> {
     let (func, block) = call.block(0)?;
     let f = call.sch.func(func);
     let Some(scope) = f.block_above(block.stmt()) else {
         return Err(ScheduleError::new(ErrorKind::RootBlock).at(func, block));
     };
-    Ok(blocks(func, which(&Scope::of(f, scope), block)))
+    Ok(blocks(func, which(&Scope::of(f, scope), f, block)))
 }
 
 fn get_output_blocks(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {

@@ -209,7 +209,7 @@ fn init_store(
 fn single_written_read(state: &State, deps: &Scope, block: BlockId) -> Result<BufferId, ScheduleError> {
     let mut found: SmallVec<[BufferId; 2]> = SmallVec::new();
     for r in &state.func.block(block).reads {
-        if !found.contains(&r.buffer) && !deps.writers(&state.func, r.buffer).is_empty() {
+        if !found.contains(&r.buffer) && !deps.writers(r.buffer).is_empty() {
             found.push(r.buffer);
         }
     }

@@ -91,14 +91,17 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
         Err(state.error(ErrorKind::RollingBuffer { buffer: name, problem }, block))
     };
     let deps = Scope::of(&state.func, scope);
-    if deps.deps.iter().any(|d| (d.src == block || d.dst == block) && d.kind != DepKind::Raw) {
+    let mut around = deps.dependences_on_earlier(&state.func, block);
+    around.extend(deps.dependences_of_later(&state.func, block));
+    if around.iter().any(|d| d.kind != DepKind::Raw) {
         return Err(state.error(ErrorKind::RollingBufferDependency { buffer: name }, block));
     }
-    if let Some(&consumer) = deps.consumers(block).iter().find(|&&c| !state.info(c).region_cover) {
+    let consumers = deps.consumers(&state.func, block);
+    if let Some(&consumer) = consumers.iter().find(|&&c| !state.info(c).region_cover) {
         let name = state.func.block(consumer).name;
         return Err(state.error(ErrorKind::NotRegionCover { block: name }, consumer));
     }
-    let all: Vec<StmtId> = std::iter::once(block).chain(deps.consumers(block)).map(|b| b.stmt()).collect();
+    let all: Vec<StmtId> = std::iter::once(block).chain(consumers).map(|b| b.stmt()).collect();
     let meeting = common_ancestor(&state.func, &all).and_then(|s| state.func.as_loop(s));
     let Some(meeting) = meeting else {
         return Err(state.error(ErrorKind::RollingBufferInsertion { buffer: name }, block));

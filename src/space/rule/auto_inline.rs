@@ -59,7 +59,7 @@ impl AutoInline {
         let node = func.block(block);
         let Some(scope) = func.block_above(block.stmt()) else { return false };
         let [write] = &node.writes[..] else { return false };
-        if Scope::of(func, scope).consumers(block).is_empty() {
+        if Scope::of(func, scope).consumers(func, block).is_empty() {
             return false;
         }
         let constant = node.reads.is_empty();

@@ -99,9 +99,9 @@ impl RowBlocks {
         }
         let scope = Scope::of(func, func.root);
         let tiled: Vec<_> = draft.tiled.iter().filter_map(|t| live_block(sch, t.block)).map(|(_, b)| b).collect();
-        let reduces = scope.producers(id).iter().any(|&b| !is_spatial(func, b) && !tiled.contains(&b));
+        let reduces = scope.producers(func, id).iter().any(|&b| !is_spatial(func, b) && !tiled.contains(&b));
         let loops = func.loops_above(id.stmt());
-        if !reduces || !scope.consumers(id).is_empty() || loops.len() < 2 {
+        if !reduces || !scope.consumers(func, id).is_empty() || loops.len() < 2 {
             return None;
         }
         let extent = const_extent(func, loops[0])?;

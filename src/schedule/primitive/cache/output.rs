@@ -4,7 +4,7 @@ use super::site::{Site, body, out_of_order, require_no_store, touches};
 use super::stage::require_only_writer;
 use crate::ir::{BlockId, BufferId, BufferRegion, Func, LoopKind, StmtId};
 use crate::schedule::analysis::access::{Part, accesses_below, accesses_of};
-use crate::schedule::analysis::dependence::{DepKind, Scope};
+use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::analysis::guard::init_comes_first;
 use crate::schedule::error::ScheduleError;
 use crate::schedule::state::State;
@@ -33,12 +33,8 @@ pub(in super::super) fn check_output(
     require_no_store(state, scope, buffer, &[block])?;
     let reads = reads_before_it_writes(state, block, buffer);
     let func = &state.func;
-    let deps = Scope::of(func, scope).deps;
-    let readers: Vec<BlockId> = deps
-        .iter()
-        .filter(|d| d.src == block && d.kind == DepKind::Raw && !consumers.contains(&d.dst))
-        .map(|d| d.dst)
-        .collect();
+    let mut readers = Scope::of(func, scope).later_readers(func, block);
+    readers.retain(|reader| !consumers.contains(reader));
     let site = match Site::between(func, scope, block, &readers) {
         Some(site) => site,
         None => Site::last(func, scope),

@@ -2,7 +2,7 @@
 
 use crate::ir::{BlockId, BufferId, Expr, Func, Stmt, StmtId, visit};
 use crate::schedule::analysis::alloc_site::views_below;
-use crate::schedule::analysis::dependence::{DepKind, Scope};
+use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::analysis::tree;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::state::State;
@@ -67,10 +67,7 @@ impl Site {
     ) -> Result<Site, ScheduleError> {
         let func = &state.func;
         let related: Vec<BlockId> = match consumers {
-            [] => {
-                let deps = Scope::of(func, scope).deps;
-                deps.iter().filter(|d| d.src == writer && d.kind == DepKind::Raw).map(|d| d.dst).collect()
-            }
+            [] => Scope::of(func, scope).later_readers(func, writer),
             _ => consumers.to_vec(),
         };
         match Site::between(func, scope, writer, &related) {

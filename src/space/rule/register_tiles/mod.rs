@@ -58,7 +58,7 @@ impl Rule for RegisterTiles {
         let func = draft.sch.func(index);
         let Some(contraction) = Contraction::of(func, id) else { return Ok(vec![draft]) };
         let scope = func.block_above(id.stmt()).unwrap_or(func.root);
-        let consumers = Scope::of(func, scope).consumers(id);
+        let consumers = Scope::of(func, scope).consumers(func, id);
         let only_consumer = matches!(consumers[..], [one] if is_spatial(func, one));
         let mut drafts = Vec::new();
         for view in views(&contraction, &self.machine) {
