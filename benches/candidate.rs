@@ -17,6 +17,7 @@ use tvmr::schedule::function::ScheduleFunction;
 use tvmr::script::{ParseOptions, parse};
 use tvmr::search::{Lesson, Options, Proposer, Strategy, features};
 use tvmr::space::{Machine, Rules, generate};
+use tvmr::stop::StopFlag;
 use tvmr::target::Target;
 use tvmr::tune::Interrupt;
 use tvmr::tune::backend::Backend;
@@ -105,8 +106,9 @@ fn main() {
 }
 
 fn candidates(workload: &Workload, setting: &Setting) -> Vec<Schedule> {
-    let space = generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)))
-        .unwrap_or_else(|e| panic!("{e}"));
+    let space =
+        generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)), &StopFlag::new())
+            .unwrap_or_else(|e| panic!("{e}"));
     let mut proposer = Proposer::new(Schedule::new(&workload.module, 0), 0, space, Strategy::Random, 0);
     let mut schedules = Vec::new();
     while schedules.len() < CANDIDATES && !proposer.is_exhausted() {
@@ -144,8 +146,9 @@ fn replay(name: &str, what: &str, workload: &Workload, schedules: &[Schedule]) {
 /// Rounds of an evolutionary search, by candidate that was made and scored.
 fn propose(name: &str, workload: &Workload, setting: &Setting) {
     let machine = features::Machine::of(&setting.target, setting.isa, false, 1);
-    let space = generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)))
-        .unwrap_or_else(|e| panic!("{e}"));
+    let space =
+        generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)), &StopFlag::new())
+            .unwrap_or_else(|e| panic!("{e}"));
     let strategy = Strategy::Evolutionary(Options { machine, seeds: true, cost_model: true });
     let mut proposer = Proposer::new(Schedule::new(&workload.module, 0), 0, space, strategy, 0);
     let (mut of_round, mut each) = (Vec::new(), Vec::new());

@@ -6,7 +6,8 @@
 //! Files that end in `.lir` hold a kernel of the loop IR; see [`passes`] and [`regions`]. Search spaces are in [`spaces`].
 //!
 //! * Rejections stand on the offending line: `#~ error[code]`; `#~^ error[code]` means the line above, `#~v error[code]`
-//!   the line below, and `#~file error[code]` a mistake without a place. All mistakes of a text must be listed.
+//!   the line below, and `#~file error[code]` a mistake without a place. All mistakes of a text must be listed; a warning is
+//!   `#~ warning[code]`.
 //! * Expected output follows a line `# expect:`, each of its lines behind `#|`. A case of a kind that only has
 //!   rejections may leave it out.
 //!
@@ -65,6 +66,7 @@ type Run = fn(&Case) -> Outcome;
 const KINDS: &[(&str, Run)] = &[
     ("parse", reject),
     ("verify-errors", reject),
+    ("lint", lint),
     ("print", print),
     ("schedule", schedules::schedule),
     ("space", spaces::space),
@@ -82,6 +84,11 @@ fn parse_cases() {
 #[test]
 fn verify_error_cases() {
     run("verify-errors");
+}
+
+#[test]
+fn lint_cases() {
+    run("lint");
 }
 
 #[test]
@@ -151,6 +158,21 @@ fn regions(case: &Case) -> Outcome {
 fn reject(case: &Case) -> Outcome {
     match read(case) {
         Ok(_) => Outcome { output: "accepted\n".into(), rejections: Vec::new() },
+        Err(errors) => rejected(errors),
+    }
+}
+
+/// Well-formed programs that are broken or suspicious: the output is the rendered diagnostics.
+fn lint(case: &Case) -> Outcome {
+    match read(case) {
+        Ok(parsed) => {
+            let name = case.path.file_name().unwrap_or_default().to_string_lossy();
+            let source = tvmr::diagnostic::Source { name: &name, text: &case.input };
+            let found = tvmr::lint::lint(&parsed);
+            let n = found.len();
+            let outcome = rejected(Diagnostics::new(source, found));
+            if n == 0 { Outcome { output: "nothing\n".into(), ..outcome } } else { outcome }
+        }
         Err(errors) => rejected(errors),
     }
 }
@@ -258,7 +280,7 @@ fn rejections(input: &str) -> Vec<(usize, String)> {
     let mut all = Vec::new();
     for (i, line) in input.lines().enumerate() {
         for note in line.split("#~").skip(1) {
-            let (at, rest) = match note.split_once("error[") {
+            let (at, rest) = match note.split_once("error[").or_else(|| note.split_once("warning[")) {
                 Some(("^ ", rest)) => (i, rest),
                 Some(("v ", rest)) => (i + 2, rest),
                 Some(("file ", rest)) => (0, rest),

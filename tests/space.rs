@@ -41,7 +41,7 @@ fn every_workload_can_be_sampled() {
             for (kind, rules) in
                 [("auto", Rules::auto(Machine::new(&target, target.best_isa(), threads))), ("tvm", Rules::tvm(threads))]
             {
-                let space = match generate(&module, func, rules) {
+                let space = match generate(&module, func, rules, &tvmr::stop::StopFlag::new()) {
                     Ok(space) => space,
                     Err(e) => {
                         failures.push(format!("{name}, {kind}: {e}"));
@@ -132,7 +132,7 @@ fn sketches_agree_with_tvm() {
     for ((input, target), cases) in &groups {
         let cores = cores(target);
         let module = parse(input, "input");
-        let space = match generate(&module, 0, Rules::tvm(cores)) {
+        let space = match generate(&module, 0, Rules::tvm(cores), &tvmr::stop::StopFlag::new()) {
             Ok(space) => space,
             Err(e) => {
                 all += cases.len();

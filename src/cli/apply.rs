@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 /// Apply a trace or schedule function to a program, and print the result
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::APPLY)]
 pub struct Args {
     #[command(flatten)]
     input: Input,

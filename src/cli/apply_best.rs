@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 /// Print a program with each function replaced by its best known version
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::APPLY_BEST)]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -27,6 +28,7 @@ pub struct Args {
     func: Option<String>,
     /// Also use records of other CPUs
     #[arg(long)]
+    #[arg(help_heading = "Machine")]
     any_target: bool,
     /// Write to a file instead of standard output (`-`)
     #[arg(short, long, value_name = "FILE")]
@@ -36,6 +38,7 @@ pub struct Args {
     dialect: Option<DialectArg>,
     /// Fail unless every function has a record for this target
     #[arg(long)]
+    #[arg(help_heading = "Database")]
     frozen: bool,
 }
 
@@ -52,15 +55,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         let workload = Workload::of(program.module(), index).with_intrinsics(intrinsics.clone());
         let best = records::best(&workload, db.as_ref(), &filter, 1, console)?;
         let Some(best) = best else {
-            missing.push(workload.name);
+            let why = records::why_none(&workload, db.as_ref(), &args.work_dir.work_dir, &filter);
+            missing.push((workload.name, why));
             continue;
         };
         records::say_origin(&workload, &best, &args.machine, console);
         module.funcs[index] = workload.renamed(best.schedule.func(0).clone());
     }
     if !missing.is_empty() {
-        let names: Vec<String> = missing.iter().map(|n| format!("`{n}`")).collect();
-        let message = format!("no record for {} on this target", names.join(", "));
+        let names: Vec<String> = missing.iter().map(|(n, _)| format!("`{n}`")).collect();
+        // Mostly it is the same for all.
+        let why = &missing[0].1;
+        let message = format!("no record for {} on this target: {why}", names.join(", "));
         if args.frozen {
             return Err(Failure::Negative(message));
         }

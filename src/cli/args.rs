@@ -9,18 +9,23 @@ use std::path::PathBuf;
 pub struct Global {
     /// Print errors and results only
     #[arg(short, long, global = true)]
+    #[arg(help_heading = "General options")]
     pub quiet: bool,
     /// Say more: every attempt (-v), every step (-vv); RUST_LOG is obeyed as well
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(help_heading = "General options")]
     pub verbose: u8,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    #[arg(help_heading = "General options")]
     pub color: Color,
     /// Instruction set to generate code for; the best of this CPU if left out
     #[arg(long, global = true, value_name = "ISA", value_parser = isa)]
+    #[arg(help_heading = "Code generation")]
     pub isa: Option<crate::target::Isa>,
     /// Keep floating-point operations as written: no contraction, no reassociation, no reciprocals
     #[arg(long, global = true)]
+    #[arg(help_heading = "Code generation")]
     pub strict_fp: bool,
 }
 
@@ -75,6 +80,7 @@ pub struct Inputs {
 pub struct WorkDir {
     /// Directory of the database
     #[arg(long, value_name = "DIR", default_value = "tvmr_db")]
+    #[arg(help_heading = "Database")]
     pub work_dir: PathBuf,
 }
 
@@ -83,6 +89,7 @@ pub struct WorkDir {
 pub struct Intrin {
     /// File of tensor intrinsics for `tensorize`: functions `NAME_desc` and `NAME_impl`; may be repeated
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Schedules")]
     pub intrin: Vec<PathBuf>,
 }
 
@@ -92,9 +99,11 @@ pub struct Machine {
     /// Threads that a kernel's parallel loops use, or `all`
     #[arg(long, value_name = "N", value_parser = threads)]
     #[arg(allow_negative_numbers = true)]
+    #[arg(help_heading = "Machine")]
     pub threads: Option<Threads>,
     /// Description of the machine: `native`, or a file
     #[arg(long, value_name = "TARGET", default_value = "native")]
+    #[arg(help_heading = "Machine")]
     pub target: String,
 }
 

@@ -5,7 +5,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::scheduled::Request;
-use super::{Done, records, setting, signals};
+use super::{Done, records, setting};
 use crate::ir::Func;
 use crate::ir::hash::program_hash;
 use crate::measure::Advice;
@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 /// Check and time a program as written, with its best known schedule, or with a given one
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::BENCH)]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -69,7 +70,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     }
     let versions = versions(args, global, &program, &functions, &setting, console)?;
     let interrupt = Interrupt::new();
-    signals::watch(&interrupt);
     let mut reports = Vec::new();
     for Version { workload, func, setting } in &versions {
         // Only a work directory that is there keeps references.
@@ -78,9 +78,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
         let native = Native::new(setting, references, &interrupt).map_err(machine)?;
         let result = bench::bench(&native, workload, func, program_hash(func));
-        if let Some(signal) = interrupt.signal() {
-            return Err(Failure::Interrupted(signal, "interrupted".to_string()));
-        }
         if let Some(cores) = native.load().disturbance() {
             console.warn(&Advice::Busy { cores }.to_string());
         }
@@ -145,7 +142,8 @@ fn versions(
     let mut versions = Vec::new();
     for (_, workload) in workloads {
         let Some(best) = records::best(&workload, db.as_ref(), &filter, 1, console)? else {
-            return Err(Failure::Negative(format!("no record for `{}` on this target", workload.name)));
+            let why = records::why_none(&workload, db.as_ref(), &args.work_dir.work_dir, &filter);
+            return Err(Failure::Negative(format!("no record for `{}` on this target: {why}", workload.name)));
         };
         records::say_origin(&workload, &best, &args.machine, console);
         // As it was measured, unless the user wants otherwise.

@@ -1,22 +1,81 @@
-//! `tvmr check`: verifies files.
+//! `tvmr check`: verifies files, and looks for what is broken or almost surely a slip.
 
 use super::Done;
-use super::args::{Global, Inputs};
+use super::args::{Format, Global, Inputs};
 use super::console::Console;
+use super::exit::Failure;
+use super::json;
 use super::load::{self, Program};
+use crate::diagnostic::{Diagnostics, Severity};
+use serde_json::{Value, json};
+use std::path::Path;
 
-/// Check that programs are well formed, and show all their mistakes
+/// Check that programs are well formed and make sense, and show all their mistakes
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::CHECK)]
 pub struct Args {
     #[command(flatten)]
     inputs: Inputs,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+}
+
+/// A file without errors.
+struct Checked {
+    name: String,
+    functions: usize,
+    warnings: Diagnostics,
 }
 
 pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
-    load::each(&args.inputs.files, console, |file| {
-        let program = Program::parse(file, &args.inputs.bind, load::text(file)?, console)?;
-        let n = program.module().funcs.len();
-        console.note(&format!("{}: {n} function{} well formed", program.name, if n == 1 { "" } else { "s" }));
-        Ok(())
-    })
+    match args.format {
+        Format::Human => load::each(&args.inputs.files, console, |file| {
+            let checked = check(args, file)?;
+            if !checked.warnings.items.is_empty() {
+                console.diagnostics(&checked.warnings);
+            }
+            let warnings = match checked.warnings.items.len() {
+                0 => String::new(),
+                1 => ", 1 warning".to_string(),
+                n => format!(", {n} warnings"),
+            };
+            let (n, s) = (checked.functions, if checked.functions == 1 { "" } else { "s" });
+            console.note(&format!("{}: {n} function{s} well formed{warnings}", checked.name));
+            Ok(())
+        }),
+        Format::Json => {
+            let (mut files, mut diagnostics, mut worst) = (Vec::new(), Vec::new(), 0);
+            for path in &args.inputs.files {
+                let (functions, found, code) = match check(args, path) {
+                    Ok(checked) => (Some(checked.functions), json::of_diagnostics(&checked.warnings), 0),
+                    Err(failure) => (None, json::of_failure(&failure), failure.code()),
+                };
+                let count = |severity: &str| found.iter().filter(|d: &&Value| d["severity"] == severity).count();
+                let (errors, warnings) = (count("error"), count("warning"));
+                files.push(json!({
+                    "file": path.to_string_lossy(), "functions": functions, "errors": errors, "warnings": warnings,
+                }));
+                diagnostics.extend(found);
+                worst = worst.max(code);
+            }
+            let document = json!({"exit_code": worst, "files": files, "diagnostics": diagnostics});
+            console.result(&format!("{document:#}\n"))?;
+            if worst == 0 { Ok(()) } else { Err(Failure::Told(worst)) }
+        }
+    }
+}
+
+/// # Errors
+/// If there is an error in the file; its warnings are told along.
+fn check(args: &Args, file: &Path) -> Result<Checked, Failure> {
+    let program = Program::parse_untold(file, &args.inputs.bind, load::text(file)?)?;
+    let mut found = program.parsed.warnings.clone();
+    found.extend(program.lints());
+    let has_errors = found.iter().any(|d| d.severity == Severity::Error);
+    let found = Diagnostics::new(program.source(), found);
+    match has_errors {
+        true => Err(Failure::from(found)),
+        false => Ok(Checked { name: program.name.clone(), functions: program.module().funcs.len(), warnings: found }),
+    }
 }

@@ -3,6 +3,7 @@
 use super::console::Console;
 use super::exit::Failure;
 use super::load;
+use crate::diagnostic::Diagnostics;
 use crate::ir::Module;
 use crate::schedule::Schedule;
 use crate::schedule::error::ErrorKind;
@@ -10,21 +11,23 @@ use crate::schedule::function::ScheduleFunction;
 use crate::schedule::intrin::Intrinsics;
 use crate::script::Dialect;
 use crate::space::sample::{ScheduleSource, SourceError};
+use crate::stop::StopFlag;
 use crate::tune::config::SpaceChoice;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The space called `name`.
+/// The space called `name`, and how its function is refused with the first decisions, if it is. What takes long ends when `stop` is raised.
 pub fn choose(
     name: &str,
     tuned: &[Module],
     intrinsics: Option<&Arc<Intrinsics>>,
     dialect: Dialect,
     console: Console,
-) -> Result<SpaceChoice, Failure> {
+    stop: &StopFlag,
+) -> Result<(SpaceChoice, Option<String>), Failure> {
     match name {
-        "auto" => return Ok(SpaceChoice::Auto),
-        "tvm" => return Ok(SpaceChoice::Tvm),
+        "auto" => return Ok((SpaceChoice::Auto, None)),
+        "tvm" => return Ok((SpaceChoice::Tvm, None)),
         _ => {}
     }
     let path = Path::new(name);
@@ -33,35 +36,40 @@ pub fn choose(
         return Err(Failure::Usage(format!("there is no space `{name}`"), help));
     }
     let function = ScheduleFunction::parse(&load::text(path)?, name)?;
+    let mut refusal = None;
     if let [only] = tuned {
-        let schedule = Schedule::new(only, 0).with_intrinsics(intrinsics.cloned());
-        try_out(&function, schedule, dialect, console)?;
+        let schedule = Schedule::new(only, 0).with_intrinsics(intrinsics.cloned()).until(stop.clone());
+        refusal = try_out(&function, schedule, dialect, console)?;
     }
     let name = path.file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
-    Ok(SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) })
+    Ok((SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) }, refusal))
 }
 
 /// Applies a function once, so that a mistake that no decision can mend is shown where it is and not counted a
-/// thousand times.
+/// thousand times. Gives a refusal that other decisions may mend, for the case that none does.
 fn try_out(
     function: &ScheduleFunction,
     mut schedule: Schedule,
     dialect: Dialect,
     console: Console,
-) -> Result<(), Failure> {
-    let Err(mut error) = function.apply(&mut schedule) else { return Ok(()) };
+) -> Result<Option<String>, Failure> {
+    let Err(mut error) = function.apply(&mut schedule) else { return Ok(None) };
+    if schedule.stop().is_raised() {
+        // Whether it can be carried out is not known, and the command says that the time was up.
+        return Ok(None);
+    }
     if let Some(refused) = &error.refused {
         if !is_hopeless(&refused.kind) {
             // Other decisions may do.
-            tracing::debug!("{}", function.render_error(&error, &schedule, dialect, false));
-            return Ok(());
+            return Ok(Some(function.render_error(&error, &schedule, dialect, console.color)));
         }
         if matches!(refused.kind, ErrorKind::UnknownFunction { .. }) {
             let note = "whatever its name in the file, a function is called `main` while it is tuned";
             error.diagnostic.notes.push(note.to_string());
         }
     }
-    Err(Failure::Shown(function.render_error(&error, &schedule, dialect, console.color)))
+    let found = Diagnostics::new(function.source(), vec![(*error.diagnostic).clone()]);
+    Err(Failure::Shown(function.render_error(&error, &schedule, dialect, console.color), Box::new(found)))
 }
 
 /// Does what is named not exist at all?

@@ -3,6 +3,10 @@
 use super::exit::Failure;
 use crate::diagnostic::Diagnostics;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Was something written to standard output, of which there is one?
+static HAS_RESULT: AtomicBool = AtomicBool::new(false);
 
 /// The two streams, with what the user wants on them.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +49,17 @@ impl Console {
     /// # Errors
     /// If standard output cannot be written; a closed pipe ends the command without ado.
     pub fn result(&self, text: &str) -> Result<(), Failure> {
+        HAS_RESULT.store(true, Relaxed);
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
             _ => Failure::Machine(format!("cannot write to standard output: {e}"), String::new()),
         })
+    }
+
+    /// Has the command written a result?
+    pub fn has_result() -> bool {
+        HAS_RESULT.load(Relaxed)
     }
 
     /// A remark, unless the user wants quiet.
@@ -76,7 +86,7 @@ impl Console {
                 }
             }
             Failure::Input(diagnostics) => self.diagnostics(diagnostics),
-            Failure::Shown(text) => self.line("", text.trim_end()),
+            Failure::Shown(text, _) => self.line("", text.trim_end()),
             Failure::Interrupted(_, what) => self.line("", what),
             Failure::Told(_) | Failure::ClosedPipe => {}
         }

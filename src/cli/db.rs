@@ -17,6 +17,7 @@ use std::fmt::Write;
 
 /// Look after the database
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::DB)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -79,38 +80,50 @@ pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
     }
 }
 
+/// The columns of `db list`.
+const HEAD: [&str; 10] = ["#", "hash", "name", "threads", "isa", "floats", "trials", "errors", "best", "target"];
+/// Which of them are text.
+const IS_TEXT: [bool; 10] = [false, true, true, false, true, true, false, false, false, true];
+
 fn list(args: &List, console: Console) -> Done {
     let db = records::require(&args.work_dir.work_dir)?;
     records::tell_problems(&db, console);
     let stats = db.stats();
     let mut rows = Vec::new();
-    let mut text = format!(
-        "{:>4}  {:<20}  {:<16}  {:>7}  {:>6}  {:>7}  {:>12}  {}\n",
-        "#", "hash", "name", "threads", "trials", "errors", "best", "target"
-    );
+    let mut lines: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     for (id, entry) in db.workloads() {
+        let hash = entry.hash.to_string();
         for s in stats.settings.iter().filter(|s| s.workload == id) {
             let errors: u64 = s.counts.errors.values().sum();
             let best = s.best_secs.map_or("-".to_string(), |b| format!("{:.2} µs", b * 1e6));
             let cpu = s.cpu.as_ref().map_or("unknown", |c| c.mcpu());
-            // A reader of the table may be gone; writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "{:>4}  {:<20}  {:<16}  {:>7}  {:>6}  {:>7}  {:>12}  {}",
-                id, entry.hash, entry.name, s.threads, s.counts.trials, errors, best, cpu
-            );
+            lines.push(vec![
+                id.to_string(),
+                hash.clone(),
+                entry.name.clone(),
+                s.threads.to_string(),
+                s.isa.clone(),
+                records::fp_mode(s.strict_fp).to_string(),
+                s.counts.trials.to_string(),
+                errors.to_string(),
+                best,
+                cpu.to_string(),
+            ]);
             rows.push(json!({
-                "workload": id.0, "hash": entry.hash.to_string(), "name": entry.name, "threads": s.threads,
+                "workload": id.0, "hash": hash, "name": entry.name, "threads": s.threads,
                 "trials": s.counts.trials, "valid": s.counts.valid, "errors": s.counts.errors, "isa": s.isa,
                 "strict_fp": s.strict_fp, "best_us": s.best_secs.map(|b| b * 1e6), "mcpu": cpu,
                 "last": s.last.to_string(),
             }));
         }
         if !stats.settings.iter().any(|s| s.workload == id) {
-            let _ = writeln!(text, "{:>4}  {:<20}  {:<16}  {:>7}  {:>6}", id, entry.hash, entry.name, "-", 0);
-            rows.push(json!({"workload": id.0, "hash": entry.hash.to_string(), "name": entry.name, "trials": 0}));
+            let mut line = vec![id.to_string(), hash.clone(), entry.name.clone()];
+            line.resize(HEAD.len(), "-".to_string());
+            lines.push(line);
+            rows.push(json!({"workload": id.0, "hash": hash, "name": entry.name, "trials": 0}));
         }
     }
+    let text = super::table::aligned(&lines, &IS_TEXT);
     match args.format {
         Format::Human => console.result(&text),
         Format::Json => console.result(&format!(

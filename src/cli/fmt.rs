@@ -16,6 +16,7 @@ use std::path::Path;
 
 /// Reprint programs in their usual form
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::FMT)]
 pub struct Args {
     #[command(flatten)]
     inputs: Inputs,
@@ -43,7 +44,7 @@ pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
 
 fn one(args: &Args, file: &Path, console: Console) -> Done {
     let program = Program::parse(file, &args.inputs.bind, load::text(file)?, console)?;
-    let (name, source) = (&program.name, &program.source);
+    let (name, source) = (&program.name, &program.text);
     let formatted = reprinted(&program, args.dialect);
     if args.check {
         return match *source == formatted {
@@ -72,9 +73,9 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
 
 /// The program with the comments that its file begins with. Its imports stay comments, or statements, as they are.
 fn reprinted(program: &Program, dialect: Option<DialectArg>) -> String {
-    let comments: String = leading_comments(&program.source).filter(|l| !is_printed(l)).collect();
+    let comments: String = leading_comments(&program.text).filter(|l| !is_printed(l)).collect();
     let printed = print_module(program.module(), program.dialect(dialect));
-    let imports = python::parse_module(&program.source).is_ok_and(|stmts| stmts.iter().any(is_import));
+    let imports = python::parse_module(&program.text).is_ok_and(|stmts| stmts.iter().any(is_import));
     let mut text = comments;
     let mut in_head = imports;
     for line in printed.split_inclusive('\n') {
@@ -134,7 +135,8 @@ impl Part {
 
 /// What reprinting a text loses, by line from 1.
 fn lost(source: &str) -> Vec<(Part, usize)> {
-    let line = |at: usize| source[..at].bytes().filter(|&b| b == b'\n').count() + 1;
+    let breaks: Vec<usize> = source.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i).collect();
+    let line = |at: usize| breaks.partition_point(|&i| i < at) + 1;
     let head: usize = leading_comments(source).map(str::len).sum();
     let comments = python::comments(source).into_iter().filter(|c| c.range().start >= head);
     let comments = comments.filter(|c| !is_printed(&source[c.range()]));

@@ -4,7 +4,7 @@ use super::Done;
 use super::args::{Input, Intrin, Machine};
 use super::console::Console;
 use super::exit::Failure;
-use crate::diagnostic::{Diagnostics, Source};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
 use crate::ir::Module;
 use crate::schedule::Trace;
 use crate::schedule::function::ScheduleFunction;
@@ -65,7 +65,7 @@ pub struct Program {
     /// The file as given.
     pub name: String,
     /// Its text.
-    pub source: String,
+    pub text: String,
     /// What it says.
     pub parsed: Parsed,
 }
@@ -78,14 +78,29 @@ impl Program {
 
     /// Reads the text of a program.
     pub fn parse(file: &Path, bind: &[(String, i64)], source: String, console: Console) -> Result<Program, Failure> {
+        let program = Program::parse_untold(file, bind, source)?;
+        if !program.parsed.warnings.is_empty() {
+            console.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
+        }
+        Ok(program)
+    }
+
+    /// Reads the text of a program, and leaves it to the caller to tell the warnings.
+    pub fn parse_untold(file: &Path, bind: &[(String, i64)], text: String) -> Result<Program, Failure> {
         let name = file.to_string_lossy().into_owned();
         let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
-        let parsed = script::parse(&source, &name, &options)?;
-        if !parsed.warnings.is_empty() {
-            let shown = Source { name: &name, text: &source };
-            console.diagnostics(&Diagnostics::new(shown, parsed.warnings.clone()));
-        }
-        Ok(Program { name, source, parsed })
+        let parsed = script::parse(&text, &name, &options)?;
+        Ok(Program { name, text, parsed })
+    }
+
+    /// The text with its name, as diagnostics point into it.
+    pub fn source(&self) -> Source<'_> {
+        Source { name: &self.name, text: &self.text }
+    }
+
+    /// What is broken or suspicious about the program, though it is well formed.
+    pub fn lints(&self) -> Vec<Diagnostic> {
+        crate::lint::lint(&self.parsed)
     }
 
     /// The module.

@@ -13,6 +13,8 @@ mod console;
 mod db;
 mod exit;
 mod fmt;
+mod help;
+mod json;
 mod load;
 mod output;
 mod print_trace;
@@ -23,6 +25,7 @@ mod setting;
 mod signals;
 mod space;
 mod steps;
+mod table;
 mod task_table;
 mod tune;
 
@@ -34,6 +37,7 @@ use std::process::ExitCode;
 /// Finds the fastest schedule for a tensor program, and checks every one it tries
 #[derive(Parser, Debug)]
 #[command(name = "tvmr", version, about, max_term_width = 110, arg_required_else_help = true)]
+#[command(help_template = help::TEMPLATE, after_help = help::TVMR)]
 struct Cli {
     #[command(flatten)]
     global: args::Global,
@@ -56,15 +60,22 @@ enum Command {
 
 /// Everything the binary does.
 pub fn main() -> ExitCode {
+    let wants_json = json::is_wanted(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version are results, and a reader that left early is not an error.
             let code = if e.use_stderr() { 2 } else { 0 };
             let _ = e.print();
+            if e.use_stderr() && wants_json {
+                let message = e.render().to_string();
+                let message = message.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+                let _ = Console::new(true, console::Color::Never).result(&format!("{:#}\n", json::of_usage(message)));
+            }
             return ExitCode::from(code);
         }
     };
+    signals::survive_file_size_limit();
     let console = Console::new(cli.global.quiet, cli.global.color);
     cli.global.start_logging(console.color);
     let done = match &cli.command {
@@ -82,6 +93,10 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             console.failure(&failure);
+            if wants_json && !Console::has_result() {
+                // Whoever reads results as JSON finds the reason there as well; if that cannot be written, the code says it.
+                let _ = console.result(&format!("{:#}\n", json::document(&failure)));
+            }
             ExitCode::from(failure.code())
         }
     }
@@ -98,5 +113,26 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_listed_and_has_examples_that_parse() {
+        let definition = Cli::command();
+        let check = |name: &str, help: Option<String>| {
+            let help = help.unwrap_or_default();
+            let examples: Vec<&str> = help.lines().filter(|l| l.starts_with("  tvmr ")).collect();
+            assert!(!examples.is_empty() && help.contains("Exit codes:"), "`{name}` has examples and exit codes");
+            for example in examples {
+                // Behind two blanks there may be a remark.
+                let line = example.trim().split("  ").next().unwrap_or_default();
+                Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{line}: {e}"));
+            }
+        };
+        check("tvmr", definition.get_after_help().map(ToString::to_string));
+        for command in definition.get_subcommands() {
+            let line = format!("\n  {} ", command.get_name());
+            assert!(help::TEMPLATE.contains(&line), "`{}` is not in the list of commands", command.get_name());
+            check(command.get_name(), command.get_after_help().map(ToString::to_string));
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::tune::workload::Workload;
 
 /// Print the schedule of the best, or K-th best, known version of a function
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::PRINT_TRACE)]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -29,6 +30,7 @@ pub struct Args {
     rank: u64,
     /// Also use records of other CPUs
     #[arg(long)]
+    #[arg(help_heading = "Machine")]
     any_target: bool,
     /// Form of the trace
     #[arg(long, value_enum, default_value = "python", value_name = "FORMAT")]
@@ -63,7 +65,11 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let filter = records::filter(&target, &args.machine, global, args.any_target);
     let Some(best) = records::best(&workload, db.as_ref(), &filter, args.rank as usize, console)? else {
         let which = if args.rank == 1 { "no record".to_string() } else { format!("no record of rank {}", args.rank) };
-        return Err(Failure::Negative(format!("{which} for `{}` on this target", workload.name)));
+        let why = match args.rank {
+            1 => format!(": {}", records::why_none(&workload, db.as_ref(), &args.work_dir.work_dir, &filter)),
+            _ => String::new(),
+        };
+        return Err(Failure::Negative(format!("{which} for `{}` on this target{why}", workload.name)));
     };
     records::say_origin(&workload, &best, &args.machine, console);
     let trace = best.schedule.trace();

@@ -90,6 +90,50 @@ pub fn best(
     Ok(found.best)
 }
 
+/// A floating-point mode, for people.
+pub fn fp_mode(strict: bool) -> &'static str {
+    if strict { "strict" } else { "fast" }
+}
+
+/// Why there is no record of a function that a command could use: no database, no record of the program, or records of
+/// other settings only.
+pub fn why_none(workload: &Workload, db: Option<&Database>, dir: &Path, filter: &Filter) -> String {
+    let tune = "run `tvmr tune` first";
+    let Some(db) = db else { return format!("there is no database in `{}`; {tune}", dir.display()) };
+    let Some(id) = workload.find(db) else {
+        return format!("the database in `{}` does not know this program; {tune}", dir.display());
+    };
+    let stats = db.stats();
+    let known = stats.settings.iter().filter(|s| s.workload == id && s.counts.valid > 0);
+    let known: Vec<String> =
+        known.map(|s| setting(s.cpu.as_ref().map(|c| c.mcpu()), s.threads, &s.isa, s.strict_fp)).collect();
+    if known.is_empty() {
+        return format!("the database in `{}` has no valid result of it", dir.display());
+    }
+    let wanted = wanted(filter);
+    format!("there are records for {}; wanted: {wanted}", known.join(", and for "))
+}
+
+/// `znver5, 1 thread, avx512, fast floats`
+fn setting(mcpu: Option<&str>, threads: u32, isa: &str, strict_fp: bool) -> String {
+    let s = if threads == 1 { "" } else { "s" };
+    format!("{}, {threads} thread{s}, {isa}, {} floats", mcpu.unwrap_or("an unknown CPU"), fp_mode(strict_fp))
+}
+
+/// What a filter asks for, as far as it does.
+fn wanted(filter: &Filter) -> String {
+    let mut parts = vec![filter.cpu.as_ref().map_or("any CPU".to_string(), |c| c.mcpu().to_string())];
+    let count = |n: u32| format!("{n} thread{}", if n == 1 { "" } else { "s" });
+    match filter.threads {
+        crate::database::Threads::Any => {}
+        crate::database::Threads::Exactly(n) => parts.push(count(n)),
+        crate::database::Threads::AtMost(n) => parts.push(format!("at most {}", count(n))),
+    }
+    parts.extend(filter.isa.clone());
+    parts.extend(filter.strict_fp.map(|strict| format!("{} floats", fp_mode(strict))));
+    parts.join(", ")
+}
+
 /// Says on standard error which record serves, where that is not plain from the command line.
 pub fn say_origin(workload: &Workload, best: &Best, machine: &Machine, console: Console) {
     let record = &best.record;

@@ -3,6 +3,7 @@
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program, ScheduleText};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
 use crate::ir::Module;
 use crate::schedule::Schedule;
 use crate::schedule::error::{ErrorKind, ScheduleError};
@@ -128,18 +129,25 @@ impl Request<'_> {
                 Err(e) => {
                     // A line of JSON holds the whole trace, and says little.
                     let name = format!("{}, as Python", self.trace.display());
-                    (Some(t.render_error(&e, &name, &schedule, dialect, color)), is_unknown(&e.error))
+                    let (code, help) = (e.error.kind.class(), e.error.kind.help());
+                    let found = Diagnostic::error(code, e.error.to_string());
+                    let found = found.maybe_help((!help.is_empty()).then_some(help));
+                    let source = Source { name: &name, text: "" };
+                    let found = Box::new(Diagnostics::new(source, vec![found]));
+                    let shown = t.render_error(&e, &name, &schedule, dialect, color);
+                    (Some(Failure::Shown(shown, found)), is_unknown(&e.error))
                 }
             },
             ScheduleText::Function(f) => match f.apply_as_recorded(&mut schedule) {
                 Ok(()) => (None, false),
                 Err(e) => {
                     let unknown = e.refused.as_deref().is_some_and(is_unknown);
-                    (Some(f.render_error(&e, &schedule, dialect, color)), unknown)
+                    let found = Box::new(Diagnostics::new(f.source(), vec![(*e.diagnostic).clone()]));
+                    (Some(Failure::Shown(f.render_error(&e, &schedule, dialect, color), found)), unknown)
                 }
             },
         };
-        (Attempt { start, schedule, failure: failure.map(Failure::Shown) }, unknown)
+        (Attempt { start, schedule, failure }, unknown)
     }
 }
 

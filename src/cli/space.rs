@@ -22,6 +22,7 @@ use crate::script::Dialect;
 use crate::search::isolated;
 use crate::search::survey::{Size, Survey, survey};
 use crate::space::{self, Space};
+use crate::stop::StopFlag;
 use crate::target::Target;
 use crate::tune::make_space;
 use crate::tune::workload::Workload;
@@ -30,6 +31,7 @@ use std::fmt::Write;
 
 /// Print the search space of each function: its sketches, and how many candidates they span
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::SPACE)]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -95,7 +97,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let intrinsics = load::intrinsics(&args.intrin)?;
     let distinct = Workload::distinct(program.module(), &functions);
     let modules: Vec<Module> = distinct.iter().map(|(w, _)| w.module.clone()).collect();
-    let choice = choose_space::choose(&args.space, &modules, intrinsics.as_ref(), dialect, console)?;
+    let (choice, _) =
+        choose_space::choose(&args.space, &modules, intrinsics.as_ref(), dialect, console, &StopFlag::new())?;
     let machine = load::target(&args.machine)?;
     let threads = args.machine.threads.map_or(1, |t| t.on(machine.cores as usize));
     let machine = space::Machine::new(&machine, global.isa.unwrap_or(machine.best_isa()), threads);
@@ -104,7 +107,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     let mut failed = Vec::new();
     for (workload, names) in distinct {
         let workload = workload.with_intrinsics(intrinsics.clone());
-        let made = isolated(|| make_space(&workload, &choice, &machine)).unwrap_or_else(Err);
+        let made = isolated(|| make_space(&workload, &choice, &machine, &StopFlag::new())).unwrap_or_else(Err);
         let space = match made {
             Ok(space) => space,
             Err(why) => {

@@ -20,21 +20,7 @@ const IS_TEXT: [bool; 11] = [false, true, false, false, false, false, false, fal
 pub fn render(tasks: &[TaskState<'_>], rows: usize) -> String {
     let mut lines: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     lines.extend(tasks.iter().take(rows).enumerate().map(|(i, t)| row(i, t)));
-    let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let cells: Vec<String> = line
-            .iter()
-            .enumerate()
-            .map(|(i, cell)| match IS_TEXT[i] {
-                true => format!("{cell:<0$}", widths[i]),
-                false => format!("{cell:>0$}", widths[i]),
-            })
-            .collect();
-        text += cells.join("  ").trim_end();
-        text.push('\n');
-    }
+    let mut text = super::table::aligned(&lines, &IS_TEXT);
     if tasks.len() > rows {
         text += &format!("… and {} more\n", tasks.len() - rows);
     }

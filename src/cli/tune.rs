@@ -8,7 +8,10 @@ use super::load::{self, Program};
 use super::progress::Progress;
 use super::{choose_space, records, setting, signals};
 use crate::database::Database;
+use crate::diagnostic::{Diagnostics, Severity};
 use crate::ir::Module;
+use crate::measure::{RealTimer, Timer};
+use crate::stop::StopFlag;
 use crate::tune::backend::Seconds;
 use crate::tune::config::{Config, StrategyChoice};
 use crate::tune::native::{Native, reference_dir};
@@ -23,62 +26,63 @@ use std::time::Duration;
 
 /// Search for the fastest schedule of each function, and keep what was measured
 #[derive(clap::Args, Debug)]
+#[command(after_help = super::help::TUNE)]
 pub struct Args {
     #[command(flatten)]
     input: Input,
-    /// Distinct programs to try, over all functions; what the database has counts
-    #[arg(long, value_name = "N", default_value = "64", value_parser = super::args::positive)]
-    #[arg(allow_negative_numbers = true)]
-    trials: u64,
-    /// Search space: `auto`, `tvm`, or a file with a schedule function
-    #[arg(long, value_name = "SPACE", default_value = "auto")]
-    space: String,
-    #[command(flatten)]
-    intrin: Intrin,
-    /// How decisions are made
-    #[arg(long, value_enum, default_value = "evolutionary", value_name = "STRATEGY")]
-    strategy: StrategyArg,
-    /// Evolutionary search: do not begin with the candidates that the space recommends
-    #[arg(long)]
-    no_seeds: bool,
-    /// Evolutionary search: do not rank candidates by estimate and cost model
-    #[arg(long)]
-    no_cost_model: bool,
-    /// Database whose schedules are tried first, or replayed, the fastest of each in turn; may be repeated
-    #[arg(long, value_name = "DIR")]
-    seed_from: Vec<PathBuf>,
     /// Only tune this function
     #[arg(long, value_name = "NAME")]
     func: Option<String>,
-    #[command(flatten)]
-    machine: Machine,
-    /// Threads for proposing and compiling, which change no result; all cores if left out
-    #[arg(long, value_name = "N", value_parser = super::args::positive)]
-    #[arg(allow_negative_numbers = true)]
-    jobs: Option<u64>,
-    /// Seed of the search
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
-    #[arg(allow_negative_numbers = true)]
-    seed: u64,
-    /// Stop after so many seconds
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    #[arg(allow_negative_numbers = true)]
-    max_seconds: Option<f64>,
-    /// Stop when four rounds together improved the best time by less than this share, such as 0.01
-    #[arg(long, value_name = "P", value_parser = share)]
-    #[arg(allow_negative_numbers = true)]
-    patience: Option<f64>,
-    #[command(flatten)]
-    work_dir: WorkDir,
-    /// Do not compare results with the reference: wrong ones then go unnoticed
-    #[arg(long)]
-    no_check: bool,
-    /// Measure nothing: fail unless every function has a record for this target
-    #[arg(long)]
-    frozen: bool,
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
+    /// Distinct programs to try, over all functions; what the database has counts
+    #[arg(long, help_heading = "Budget", value_name = "N", default_value = "64")]
+    #[arg(value_parser = super::args::positive, allow_negative_numbers = true)]
+    trials: u64,
+    /// Stop after so many seconds
+    #[arg(long, help_heading = "Budget", value_name = "S", value_parser = seconds)]
+    #[arg(allow_negative_numbers = true)]
+    max_seconds: Option<f64>,
+    /// Stop when four rounds together improved the best time by less than this share, such as 0.01
+    #[arg(long, help_heading = "Budget", value_name = "P", value_parser = share)]
+    #[arg(allow_negative_numbers = true)]
+    patience: Option<f64>,
+    /// Search space: `auto`, `tvm`, or a file with a schedule function
+    #[arg(long, help_heading = "Search", value_name = "SPACE", default_value = "auto")]
+    space: String,
+    /// How decisions are made
+    #[arg(long, help_heading = "Search", value_enum, default_value = "evolutionary", value_name = "STRATEGY")]
+    strategy: StrategyArg,
+    /// Seed of the search
+    #[arg(long, help_heading = "Search", value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
+    #[arg(allow_negative_numbers = true)]
+    seed: u64,
+    /// Database whose schedules are tried first, or replayed, the fastest of each in turn; may be repeated
+    #[arg(long, help_heading = "Search", value_name = "DIR")]
+    seed_from: Vec<PathBuf>,
+    /// Evolutionary search: do not begin with the candidates that the space recommends
+    #[arg(long, help_heading = "Search")]
+    no_seeds: bool,
+    /// Evolutionary search: do not rank candidates by estimate and cost model
+    #[arg(long, help_heading = "Search")]
+    no_cost_model: bool,
+    #[command(flatten)]
+    intrin: Intrin,
+    #[command(flatten)]
+    work_dir: WorkDir,
+    /// Measure nothing: fail unless every function has a record for this target
+    #[arg(long, help_heading = "Database")]
+    frozen: bool,
+    #[command(flatten)]
+    machine: Machine,
+    /// Threads for proposing and compiling, which change no result; all cores if left out
+    #[arg(long, help_heading = "Machine", value_name = "N", value_parser = super::args::positive)]
+    #[arg(allow_negative_numbers = true)]
+    jobs: Option<u64>,
+    /// Do not compare results with the reference: wrong ones then go unnoticed
+    #[arg(long, help_heading = "Machine")]
+    no_check: bool,
 }
 
 /// How decisions are made.
@@ -107,20 +111,36 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+    let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
+    let max_time = args.max_seconds.map(Duration::from_secs_f64);
+    // The time that the user gives is that of the command, not of the search alone.
+    let time_is_up = StopFlag::new();
+    let clock = RealTimer::new(Arc::new(time_is_up.clone())).map_err(machine)?;
+    if let Some(limit) = max_time {
+        clock.arm(limit);
+    }
     let program = Program::read(&args.input, console)?;
+    let lints = Diagnostics::new(program.source(), program.lints());
+    if lints.items.iter().any(|d| d.severity == Severity::Error) {
+        return Err(Failure::from(lints));
+    }
+    if !lints.items.is_empty() {
+        console.diagnostics(&lints);
+    }
     let functions = program.functions(args.func.as_deref())?;
     for &index in &functions {
         setting::check_concrete(&program.module().funcs[index])?;
     }
     let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
     let intrinsics = load::intrinsics(&args.intrin)?;
-    let space = choose_space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console)?;
+    let (space, first_refusal) =
+        choose_space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console, &time_is_up)?;
     let described = load::target(&args.machine)?;
     let setting = setting::here(&args.machine, global, !args.no_check, console)?;
     let cores = setting.target.cores as usize;
     let config = Config {
         trials: args.trials,
-        max_time: args.max_seconds.map(Duration::from_secs_f64),
+        max_time: max_time.map(|limit| limit.saturating_sub(clock.now())),
         patience: args.patience,
         space,
         intrinsics,
@@ -150,8 +170,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         console.warn(&format!("`{}` cannot be locked: let only one process tune into it", dir.display()));
     }
     let interrupt = Interrupt::new();
-    signals::watch(&interrupt);
-    let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
+    signals::watch(&interrupt, console);
     let native = Native::new(&config.setting, Some(reference_dir(dir)), &interrupt).map_err(machine)?;
     let mut progress = Progress::new(console, global.verbose > 0, config.max_time, program.parsed.dialect);
     let result = tune::tune(program.module(), &functions, &config, &mut db, &native, &mut progress, &interrupt);
@@ -160,7 +179,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         TuneError::Database(e) => records::failed(e),
         TuneError::Machine(_) => Failure::Machine(e.to_string(), String::new()),
     })?;
-    report(args, &program, summary, &interrupt, console)
+    report(args, &program, first_refusal.as_deref(), summary, &interrupt, console)
 }
 
 /// The databases that a search begins with.
@@ -189,11 +208,27 @@ fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, 
     }
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Negative(format!("no record for `{}` on this target", missing.join("`, `")))),
+        false => {
+            // Mostly it is the same for all.
+            let is_missing = |&&i: &&usize| program.module().funcs[i].name == missing[0].as_str();
+            let why = functions.iter().find(is_missing).map(|&i| {
+                let workload = Workload::of(program.module(), i);
+                records::why_none(&workload, db.as_ref(), &args.work_dir.work_dir, &config.setting.filter())
+            });
+            let why = why.map_or(String::new(), |why| format!(": {why}"));
+            Err(Failure::Negative(format!("no record for `{}` on this target{why}", missing.join("`, `"))))
+        }
     }
 }
 
-fn report(args: &Args, program: &Program, mut summary: Summary, interrupt: &Interrupt, console: Console) -> Done {
+fn report(
+    args: &Args,
+    program: &Program,
+    first_refusal: Option<&str>,
+    mut summary: Summary,
+    interrupt: &Interrupt,
+    console: Console,
+) -> Done {
     for task in summary.tasks.iter_mut().chain([&mut summary.total]) {
         task.workload.clone_from(&program.name);
     }
@@ -204,6 +239,10 @@ fn report(args: &Args, program: &Program, mut summary: Summary, interrupt: &Inte
         Format::Human => {
             let tasks: String = summary.tasks.iter().map(|t| human(t, &summary)).collect();
             console.result(&(tasks + &all_together(&summary)))?;
+            let is_done = interrupt.signal().is_none() && summary.tasks.iter().any(|t| t.best_us.is_some());
+            if let (true, Some(next)) = (is_done, next_step(args)) {
+                console.note(&next);
+            }
         }
         Format::Json => console.result(&format!("{:#}\n", document(&summary)))?,
     }
@@ -221,12 +260,45 @@ fn report(args: &Args, program: &Program, mut summary: Summary, interrupt: &Inte
     }
     let failed: Vec<String> = summary.tasks.iter().filter_map(no_schedule).collect();
     if !failed.is_empty() {
+        // Where every candidate was refused, the first refusal shows what is wrong, and where.
+        if let (Some(refusal), true) = (first_refusal, summary.tasks.iter().all(|t| t.valid == 0)) {
+            console.note(&format!("the first refusal:\n{}", refusal.trim_end()));
+        }
         return Err(Failure::Negative(failed.join("\n       ")));
     }
     if summary.tasks.iter().all(|t| t.best_us.is_none()) {
         return Err(Failure::Negative(format!("nothing was measured: {}", summary.total.stop_reason)));
     }
     Ok(())
+}
+
+/// What to do with the result; nothing, where the program cannot be named again.
+fn next_step(args: &Args) -> Option<String> {
+    if args.input.file.as_os_str() == "-" {
+        return None;
+    }
+    let mut rest = shell_word(&args.input.file.to_string_lossy());
+    for (name, value) in &args.input.bind {
+        let _ = write!(rest, " --bind {name}={value}");
+    }
+    if args.work_dir.work_dir.as_os_str() != "tvmr_db" {
+        let _ = write!(rest, " --work-dir {}", shell_word(&args.work_dir.work_dir.to_string_lossy()));
+    }
+    for file in &args.intrin.intrin {
+        let _ = write!(rest, " --intrin {}", shell_word(&file.to_string_lossy()));
+    }
+    Some(format!(
+        "next: `tvmr apply-best {rest}` prints the program with its best schedule,\n      `tvmr bench {rest} --best` checks and times it again"
+    ))
+}
+
+/// A word that a shell takes as it is.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./=+:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Why a function has no valid schedule, if it has none.
@@ -266,6 +338,9 @@ fn of_sketch(count: &SketchCount) -> String {
     format!("{name}: {} tried, {} failed, {} refused{reason}", count.tried, count.failed, count.refused)
 }
 
+/// How many more trials to recommend to those who have had all that they asked for.
+const MORE_TRIALS: u64 = 64;
+
 /// More reasons than this are summed up.
 const SHOWN_REASONS: usize = 8;
 
@@ -277,7 +352,9 @@ fn tell(task: &TaskSummary, console: Console) {
         let all =
             if task.trials == 1 { "the one trial was".to_owned() } else { format!("all {} trials were", task.trials) };
         let why = "`--trials` is a total, whatever the space";
-        console.note(&format!("{}: {all} in the database already: {why}", task.func));
+        let more = task.trials.saturating_add(MORE_TRIALS);
+        let go_on = format!("go on with `--trials {more}`, or begin anew in another `--work-dir`");
+        console.note(&format!("{}: {all} in the database already: {why}; {go_on}", task.func));
     }
     if !task.failures.is_empty() {
         console.note(&format!("{}: candidates that failed or were refused, by reason:", task.func));

@@ -20,7 +20,7 @@ mod wide;
 
 pub use compiled::{CompileTimes, CompiledKernel, compile, compile_plain, compile_with_listing, region_code};
 pub use options::{CodegenError, CodegenOptions};
-pub use runtime::{Pinning, RunContext, RuntimeFailure, StopFlag, Workers};
+pub use runtime::{Pinning, RunContext, RuntimeFailure, Workers};
 
 #[cfg(test)]
 pub(crate) mod testing;

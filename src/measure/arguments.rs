@@ -12,10 +12,11 @@
 //! of addresses are compared first). The guards hold a pattern that a kernel writing out of bounds breaks.
 
 use super::fill;
-use crate::codegen::runtime::memory::{LARGE_PAGE, allocate};
+use crate::codegen::runtime::memory::{LARGE_PAGE, STOP_BYTES, allocate};
 use crate::ir::interp::TensorRef;
 use crate::ir::{DType, ParamLayout};
 use crate::loopir::{Access, Kernel};
+use crate::stop::StopFlag;
 use std::alloc::{Layout, dealloc};
 use std::ptr::NonNull;
 
@@ -106,10 +107,16 @@ impl ParamSpec {
     }
 }
 
-/// There is no memory for the arguments.
+/// There are no arguments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the arguments need {0} bytes of memory, more than there is")]
-pub struct ArgumentsError(pub u128);
+pub enum ArgumentsError {
+    /// There is no memory for so many bytes.
+    #[error("the arguments need {0} bytes of memory, more than there is")]
+    Memory(u128),
+    /// The stop flag was raised before they were filled.
+    #[error("stopped before the arguments were filled")]
+    Stopped,
+}
 
 /// What outputs hold before a function runs.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +143,9 @@ pub enum Damage {
         /// The input.
         param: String,
     },
+    /// Nothing is known: the stop flag was raised before everything was looked at.
+    #[error("stopped before the memory was looked at")]
+    Stopped,
 }
 
 /// Alignment of a buffer's first byte.
@@ -144,6 +154,8 @@ const PAGE: usize = 4096;
 /// Between buffers, at least.
 const GUARD: usize = 256;
 const GUARD_BYTE: u8 = 0xc5;
+/// The most there is between buffers: [`GUARD`], the rest of a page, and less than a page of stagger.
+const MAX_GUARD: usize = GUARD + 2 * PAGE;
 /// How much further into its page each buffer starts; odd in lines, so that no two of 64 agree.
 const STAGGER: usize = 9 * ALIGN;
 
@@ -160,6 +172,8 @@ pub struct Arguments {
     originals: Vec<Vec<u8>>,
     /// Of each input.
     checksums: Vec<u64>,
+    /// Ends what goes through all of the memory.
+    stop: StopFlag,
 }
 
 // SAFETY: the block is owned, and only reached through the owner.
@@ -173,6 +187,15 @@ impl Arguments {
     /// # Errors
     /// There is not enough memory.
     pub fn new(specs: &[ParamSpec], seed: u64) -> Result<Arguments, ArgumentsError> {
+        Arguments::until(specs, seed, &StopFlag::new())
+    }
+
+    /// Allocates and fills the arguments, unless `stop` is raised meanwhile. Later, too, whatever goes through all of the
+    /// memory ends early once it is raised; then [`Arguments::inspect`] says so.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the flag was raised.
+    pub fn until(specs: &[ParamSpec], seed: u64, stop: &StopFlag) -> Result<Arguments, ArgumentsError> {
         let mut starts = Vec::with_capacity(specs.len());
         let mut end = 0u128;
         for (i, spec) in specs.iter().enumerate() {
@@ -191,36 +214,49 @@ impl Arguments {
             end = start.saturating_add(bytes);
         }
         end = end.saturating_add(GUARD as u128);
-        let fail = || ArgumentsError(end);
+        let fail = || ArgumentsError::Memory(end);
         let align = if end >= LARGE_PAGE as u128 { LARGE_PAGE } else { PAGE };
         let size = usize::try_from(end).ok().filter(|&n| n <= isize::MAX as usize - 2 * LARGE_PAGE).ok_or_else(fail)?;
         let layout = Layout::from_size_align(size.next_multiple_of(align), align).map_err(|_| fail())?;
-        let block = allocate(layout).ok_or_else(fail)?;
+        let stopped = || if stop.is_raised() { ArgumentsError::Stopped } else { fail() };
+        let block = allocate(layout, stop).ok_or_else(stopped)?;
         // SAFETY: all starts lie in the block.
         let pointers = starts.iter().map(|&s| unsafe { block.as_ptr().add(s) }).collect();
         let originals = vec![Vec::new(); specs.len()];
         let checksums = vec![0; specs.len()];
-        let mut args = Arguments { specs: specs.to_vec(), seed, block, layout, starts, pointers, originals, checksums };
-        args.block_mut().fill(GUARD_BYTE);
-        for i in 0..specs.len() {
+        let (specs, stop) = (specs.to_vec(), stop.clone());
+        let mut args = Arguments { specs, seed, block, layout, starts, pointers, originals, checksums, stop };
+        let mut guard_start = 0;
+        for i in 0..=args.specs.len() {
+            let guard_end = args.guard_end(i, guard_start);
+            args.block_mut()[guard_start..guard_end].fill(GUARD_BYTE);
+            guard_start = args.starts.get(i).map_or(0, |s| s + args.specs[i].bytes());
+        }
+        for i in 0..args.specs.len() {
             args.fill(i);
         }
-        Ok(args)
+        if args.stop.is_raised() { Err(ArgumentsError::Stopped) } else { Ok(args) }
+    }
+
+    /// Where the guard in front of buffer `i` ends, or the one behind the last, of which only the beginning is looked at:
+    /// nobody strays far.
+    fn guard_end(&self, i: usize, guard_start: usize) -> usize {
+        self.starts.get(i).copied().unwrap_or(self.layout.size()).min(guard_start + MAX_GUARD)
     }
 
     /// Puts random values into a parameter that is read, ones into one that is only written.
     fn fill(&mut self, i: usize) {
-        let (spec, seed) = (self.specs[i].clone(), self.seed);
+        let (spec, seed, stop) = (self.specs[i].clone(), self.seed, self.stop.clone());
         match spec.access {
             Access::In => {
-                fill::fill(&spec, i, seed, self.bytes_mut(i));
-                self.checksums[i] = checksum(self.bytes(i));
+                fill::fill(&spec, i, seed, self.bytes_mut(i), &stop);
+                self.checksums[i] = checksum(self.bytes(i), &stop);
             }
             Access::InOut => {
-                fill::fill(&spec, i, seed, self.bytes_mut(i));
-                self.originals[i] = self.bytes(i).to_vec();
+                fill::fill(&spec, i, seed, self.bytes_mut(i), &stop);
+                self.originals[i] = copied(self.bytes(i), &stop);
             }
-            Access::Out => self.bytes_mut(i).fill(0xff),
+            Access::Out => parts(self.bytes_mut(i), &stop).for_each(|part| part.fill(0xff)),
         }
     }
 
@@ -229,7 +265,7 @@ impl Arguments {
     /// # Errors
     /// There is not enough memory.
     pub fn copy(&self) -> Result<Arguments, ArgumentsError> {
-        Arguments::new(&self.specs, self.seed)
+        Arguments::until(&self.specs, self.seed, &self.stop)
     }
 
     /// The parameters.
@@ -276,7 +312,7 @@ impl Arguments {
     pub fn set(&mut self, i: usize, bytes: &[u8]) {
         self.bytes_mut(i).copy_from_slice(bytes);
         match self.specs[i].access {
-            Access::In => self.checksums[i] = checksum(bytes),
+            Access::In => self.checksums[i] = checksum(bytes, &self.stop),
             Access::InOut => self.originals[i] = bytes.to_vec(),
             Access::Out => {}
         }
@@ -284,6 +320,7 @@ impl Arguments {
 
     /// Prepares for a run whose result is looked at: outputs poisoned, what is read and written as it was at first.
     pub fn reset(&mut self, poison: Poison<'_>) {
+        let stop = self.stop.clone();
         for i in 0..self.specs.len() {
             if self.specs[i].access == Access::Out {
                 match poison {
@@ -291,7 +328,9 @@ impl Arguments {
                         let dtype = self.specs[i].dtype;
                         oppose(dtype, self.bytes_mut(i), &expected[i]);
                     }
-                    Poison::Ones | Poison::Opposite(_) => self.bytes_mut(i).fill(0xff),
+                    Poison::Ones | Poison::Opposite(_) => {
+                        parts(self.bytes_mut(i), &stop).for_each(|part| part.fill(0xff));
+                    }
                 }
             }
         }
@@ -300,10 +339,13 @@ impl Arguments {
 
     /// Puts back what buffers that are read and written held at first, so that repeated runs do not run away.
     pub fn restore(&mut self) {
+        let stop = self.stop.clone();
         for i in 0..self.specs.len() {
             if self.specs[i].access == Access::InOut {
                 let original = std::mem::take(&mut self.originals[i]);
-                self.bytes_mut(i).copy_from_slice(&original);
+                for (bytes, original) in parts(self.bytes_mut(i), &stop).zip(original.chunks(STOP_BYTES)) {
+                    bytes.copy_from_slice(original);
+                }
                 self.originals[i] = original;
             }
         }
@@ -311,7 +353,10 @@ impl Arguments {
 
     /// A copy of the buffers that are written; empty for others.
     pub fn outputs(&self) -> Vec<Vec<u8>> {
-        let output = |i: usize| if self.specs[i].is_written() { self.bytes(i).to_vec() } else { Vec::new() };
+        let output = |i: usize| match self.specs[i].is_written() {
+            true => copied(self.bytes(i), &self.stop),
+            false => Vec::new(),
+        };
         (0..self.specs.len()).map(output).collect()
     }
 
@@ -323,9 +368,7 @@ impl Arguments {
         let mut found = Ok(());
         let mut guard_start = 0;
         for i in 0..=self.specs.len() {
-            let guard_end = self.starts.get(i).copied().unwrap_or(self.block().len());
-            // Behind the last buffer the block may be long; nobody strays far.
-            let guard_end = guard_end.min(guard_start + 2 * PAGE);
+            let guard_end = self.guard_end(i, guard_start);
             let guard = &mut self.block_mut()[guard_start..guard_end];
             if guard.iter().any(|&b| b != GUARD_BYTE) {
                 guard.fill(GUARD_BYTE);
@@ -337,7 +380,15 @@ impl Arguments {
             guard_start = self.starts.get(i).map_or(0, |s| s + self.specs[i].bytes());
         }
         for i in 0..self.specs.len() {
-            if self.specs[i].access == Access::In && checksum(self.bytes(i)) != self.checksums[i] {
+            let sum = if self.specs[i].access == Access::In {
+                checksum(self.bytes(i), &self.stop)
+            } else {
+                self.checksums[i]
+            };
+            if self.stop.is_raised() {
+                return Err(Damage::Stopped);
+            }
+            if sum != self.checksums[i] {
                 self.fill(i);
                 found = found.and(Err(Damage::Input { param: self.specs[i].name.clone() }));
             }
@@ -373,17 +424,33 @@ fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
 }
 
 /// Tells whether bytes have changed; four chains, so that it reads as fast as memory gives.
-fn checksum(bytes: &[u8]) -> u64 {
+fn checksum(bytes: &[u8], stop: &StopFlag) -> u64 {
     const K: u64 = 0x517c_c1b7_2722_0a95;
     let mut lanes = [1u64, 2, 3, 4];
     let (blocks, rest) = bytes.as_chunks::<32>();
-    for block in blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<8>().0) {
-            *lane = (lane.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(K);
+    for part in blocks.chunks(STOP_BYTES / 32).take_while(|_| !stop.is_raised()) {
+        for block in part {
+            for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<8>().0) {
+                *lane = (lane.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(K);
+            }
         }
     }
     let all = rest.iter().map(|&b| u64::from(b)).chain(lanes);
     all.fold(bytes.len() as u64, |h, w| (h.rotate_left(5) ^ w).wrapping_mul(K))
+}
+
+/// The bytes part by part, as long as `stop` is not raised.
+fn parts<'a>(bytes: &'a mut [u8], stop: &StopFlag) -> impl Iterator<Item = &'a mut [u8]> {
+    bytes.chunks_mut(STOP_BYTES).take_while(|_| !stop.is_raised())
+}
+
+/// A copy of the bytes, zeros from where `stop` was raised.
+fn copied(bytes: &[u8], stop: &StopFlag) -> Vec<u8> {
+    let mut copy = vec![0; bytes.len()];
+    for (to, from) in parts(&mut copy, stop).zip(bytes.chunks(STOP_BYTES)) {
+        to.copy_from_slice(from);
+    }
+    copy
 }
 
 #[cfg(test)]
@@ -463,6 +530,17 @@ mod tests {
         };
         check(&before, Damage::OutOfBounds { param: "B".into() });
         check(&|args| args.bytes_mut(0)[139] ^= 1, Damage::Input { param: "A".into() });
+    }
+
+    #[test]
+    fn a_raised_flag_ends_what_goes_through_memory() {
+        let stop = StopFlag::new();
+        let mut args = Arguments::until(&specs(), 1, &stop).unwrap();
+        assert_eq!(args.inspect(), Ok(()));
+        stop.raise();
+        assert_eq!(args.inspect(), Err(Damage::Stopped), "what was not looked at is not known to be whole");
+        assert_eq!(args.outputs().iter().map(Vec::len).collect::<Vec<_>>(), [0, 3, 28, 0]);
+        assert_eq!(Arguments::until(&specs(), 1, &stop).err(), Some(ArgumentsError::Stopped));
     }
 
     #[test]

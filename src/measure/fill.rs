@@ -1,7 +1,9 @@
 //! Random contents of inputs.
 
 use super::arguments::ParamSpec;
+use crate::codegen::runtime::memory::STOP_BYTES;
 use crate::ir::DType;
+use crate::stop::StopFlag;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -10,39 +12,40 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 const INT_RANGE: i64 = 10;
 
 /// Fills a parameter's bytes with random values: floats in [-1, 1), integers in -10..=10 (unsigned: 0..=10) or below the
-/// parameter's bound. A function of the seed, the parameter's number and its type alone.
-pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8]) {
+/// parameter's bound. A function of the seed, the parameter's number and its type alone. Once `stop` is raised, the rest
+/// stays as it was.
+pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8], stop: &StopFlag) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     // A stream for each parameter, so that one's size does not change another's contents.
     rng.set_stream(number as u64 + 1);
     let (low, n) = integer_range(spec);
     match spec.dtype {
-        DType::Float32 => each(bytes, |b: &mut [u8; 4]| {
+        DType::Float32 => each(bytes, stop, |b: &mut [u8; 4]| {
             // 24 bits: every value is a multiple of 2^-23, and none is subnormal.
             *b = ((rng.next_u32() >> 8) as f32 * (2.0 / 16_777_216.0) - 1.0).to_le_bytes();
         }),
-        DType::Float64 => each(bytes, |b: &mut [u8; 8]| {
+        DType::Float64 => each(bytes, stop, |b: &mut [u8; 8]| {
             *b = ((rng.next_u64() >> 11) as f64 * (2.0 / 9_007_199_254_740_992.0) - 1.0).to_le_bytes();
         }),
-        DType::Float16 => each(bytes, |b: &mut [u8; 2]| {
+        DType::Float16 => each(bytes, stop, |b: &mut [u8; 2]| {
             *b = half::f16::from_f32((rng.next_u32() >> 21) as f32 / 1024.0 - 1.0).to_le_bytes();
         }),
-        DType::BFloat16 => each(bytes, |b: &mut [u8; 2]| {
+        DType::BFloat16 => each(bytes, stop, |b: &mut [u8; 2]| {
             *b = half::bf16::from_f32((rng.next_u32() >> 24) as f32 / 128.0 - 1.0).to_le_bytes();
         }),
-        DType::Float8(t) => each(bytes, |b: &mut [u8; 1]| {
+        DType::Float8(t) => each(bytes, stop, |b: &mut [u8; 1]| {
             *b = [t.encode(f64::from(rng.next_u32() >> 24) / 128.0 - 1.0)];
         }),
-        DType::Int8 | DType::UInt8 | DType::Bool => each(bytes, |b: &mut [u8; 1]| {
+        DType::Int8 | DType::UInt8 | DType::Bool => each(bytes, stop, |b: &mut [u8; 1]| {
             *b = [(low + below(&mut rng, n)) as u8];
         }),
-        DType::Int16 | DType::UInt16 => each(bytes, |b: &mut [u8; 2]| {
+        DType::Int16 | DType::UInt16 => each(bytes, stop, |b: &mut [u8; 2]| {
             *b = ((low + below(&mut rng, n)) as u16).to_le_bytes();
         }),
-        DType::Int32 | DType::UInt32 => each(bytes, |b: &mut [u8; 4]| {
+        DType::Int32 | DType::UInt32 => each(bytes, stop, |b: &mut [u8; 4]| {
             *b = ((low + below(&mut rng, n)) as u32).to_le_bytes();
         }),
-        DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => each(bytes, |b: &mut [u8; 8]| {
+        DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => each(bytes, stop, |b: &mut [u8; 8]| {
             *b = (low + below(&mut rng, n)).to_le_bytes();
         }),
     }
@@ -63,8 +66,13 @@ fn below(rng: &mut ChaCha8Rng, n: u32) -> i64 {
     ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as i64
 }
 
-fn each<const N: usize>(bytes: &mut [u8], mut f: impl FnMut(&mut [u8; N])) {
-    bytes.as_chunks_mut::<N>().0.iter_mut().for_each(&mut f);
+fn each<const N: usize>(bytes: &mut [u8], stop: &StopFlag, mut f: impl FnMut(&mut [u8; N])) {
+    for part in bytes.as_chunks_mut::<N>().0.chunks_mut(STOP_BYTES / N) {
+        if stop.is_raised() {
+            return;
+        }
+        part.iter_mut().for_each(&mut f);
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +85,7 @@ mod tests {
         let n = 5000;
         let spec = ParamSpec { below, ..ParamSpec::new("A", dtype, &[n], Access::In) };
         let mut bytes = vec![0; n as usize * dtype.bytes()];
-        fill(&spec, number, seed, &mut bytes);
+        fill(&spec, number, seed, &mut bytes, &StopFlag::new());
         let tensor = TensorRef { dtype, shape: &[n], data: &bytes };
         (0..n as usize).map(|i| tensor.get(i).as_f64()).collect()
     }

@@ -3,8 +3,9 @@
 use super::arguments::{Arguments, ParamSpec, Poison};
 use super::executable::{Executable, RunFailure};
 use super::timer::Stop;
-use crate::codegen::{CompiledKernel, RunContext, RuntimeFailure, StopFlag};
+use crate::codegen::{CompiledKernel, RunContext, RuntimeFailure};
 use crate::loopir::Access;
+use crate::stop::StopFlag;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A compiled kernel with what it runs in. All kernels of a search share one context: its threads, its scratch memory,

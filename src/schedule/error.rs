@@ -87,6 +87,9 @@ macro_rules! error_kinds {
 }
 
 error_kinds! {
+    /// The flag of the schedule was raised: nothing is wrong with the instruction.
+    Stopped
+        => "Stopped", "the schedule was stopped before this instruction", help "allow more time";
     /// The arguments do not fit the parameters.
     Argument { message: String }
         => "ValueError", "{message}", help "";

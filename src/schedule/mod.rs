@@ -23,6 +23,7 @@ pub mod state;
 pub mod trace;
 
 use crate::ir::{Func, Module, StmtId};
+use crate::stop::StopFlag;
 use analysis::{freedom, tree};
 use arg::{Arg, Decision, FuncIndex, Rv, RvValue};
 use call::Call;
@@ -52,6 +53,8 @@ pub struct Schedule {
     intrinsics: Option<Arc<Intrinsics>>,
     /// Decisions that the next sampling instructions are to take, the first one last.
     wishes: Vec<Decision>,
+    /// Once raised, every instruction is refused.
+    stop: StopFlag,
 }
 
 impl Schedule {
@@ -69,6 +72,7 @@ impl Schedule {
             work_func: None,
             intrinsics: None,
             wishes: Vec::new(),
+            stop: StopFlag::new(),
         }
     }
 
@@ -82,6 +86,19 @@ impl Schedule {
     /// decision, the later ones stay as they were as far as they can.
     pub fn wish(&mut self, decisions: impl DoubleEndedIterator<Item = Decision>) {
         self.wishes = decisions.rev().collect();
+    }
+
+    /// Refuses every instruction once the flag is raised, so that whatever goes on with this schedule or a clone of it
+    /// comes to its end.
+    #[must_use]
+    pub fn until(mut self, stop: StopFlag) -> Schedule {
+        self.stop = stop;
+        self
+    }
+
+    /// The flag that ends work on the schedule.
+    pub fn stop(&self) -> &StopFlag {
+        &self.stop
     }
 
     /// Lets `tensorize` know other intrinsics than the built-in ones, if there are any.
@@ -164,6 +181,9 @@ impl Schedule {
         decision: Option<Decision>,
     ) -> Result<Vec<Rv>, ScheduleError> {
         debug_assert_eq!(args.len(), kind.params.len(), "arguments of {}", kind.name);
+        if self.stop.is_raised() {
+            return Err(ErrorKind::Stopped.into());
+        }
         let wish = if kind.samples { self.wishes.pop() } else { None };
         let is_wish = decision.is_none() && wish.is_some();
         let decision = decision.or(wish);
@@ -402,5 +422,33 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
         // Handles from before the mistake go on working.
         let loops = test.sch.get_loops(block).expect("the block is there");
         test.sch.parallel(loops[0]).expect("the loop is there");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{ParseOptions, parse};
+
+    #[test]
+    fn a_raised_flag_refuses_every_instruction_of_every_clone() {
+        let text = "@T.prim_func
+def main(B: T.Buffer((8,))):
+    for i in range(8):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = T.float32(1)
+";
+        let module = parse(text, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+        let stop = StopFlag::new();
+        let mut schedule = Schedule::new(&module, 0).until(stop.clone());
+        let block = schedule.get_block("B", "main").expect("there is one");
+        stop.raise();
+        let mut clone = schedule.clone();
+        for schedule in [&mut schedule, &mut clone] {
+            let refused = schedule.get_loops(block).expect_err("it is stopped");
+            assert_eq!(refused.kind.class(), "Stopped");
+            assert_eq!(schedule.trace().insts.len(), 1);
+        }
     }
 }

@@ -387,7 +387,8 @@ mod tests {
     /// TVM's space, which is large and has no seeds.
     fn proposer(strategy: Strategy, seed: u64) -> Proposer {
         let module = module();
-        let space = generate(&module, 0, Rules::tvm(1)).unwrap_or_else(|e| panic!("{e}"));
+        let space =
+            generate(&module, 0, Rules::tvm(1), &crate::stop::StopFlag::new()).unwrap_or_else(|e| panic!("{e}"));
         Proposer::new(Schedule::new(&module, 0), 0, space, strategy, seed)
     }
 
@@ -448,7 +449,8 @@ mod tests {
     fn seeds_come_first() {
         let module = module();
         let described = Described::new(&cascadelake(), Isa::Avx512, 1);
-        let space = generate(&module, 0, Rules::auto(described)).unwrap_or_else(|e| panic!("{e}"));
+        let space = generate(&module, 0, Rules::auto(described), &crate::stop::StopFlag::new())
+            .unwrap_or_else(|e| panic!("{e}"));
         let n = space.seeds().len();
         assert!(n > 0);
         let mut p = Proposer::new(Schedule::new(&module, 0), 0, space, evolutionary(true), 0);

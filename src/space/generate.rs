@@ -6,8 +6,10 @@ use super::postproc::{self, Postproc};
 use super::rule::{self, Rule};
 use super::sample::{Seed, Sketch, Space};
 use crate::ir::Module;
-use crate::schedule::error::ScheduleError;
+use crate::schedule::arg::Rv;
+use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::{Schedule, Trace};
+use crate::stop::StopFlag;
 use std::collections::BTreeMap;
 
 /// Rules and postprocessors, in the order in which they are applied.
@@ -46,13 +48,13 @@ impl Rules {
 /// blocks that share a name (or have none, as several may) stay as they are.
 ///
 /// # Errors
-/// If a rule fails where its own checks had said
-/// that it would not.
-pub fn generate(module: &Module, func: usize, rules: Rules) -> Result<Space, ScheduleError> {
-    let sketches: Vec<Trace> = apply(module, func, &rules.rules)?.iter().map(undecided).collect();
+/// If a rule fails where its own checks had said that it would not; and if `stop` is raised meanwhile.
+pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> Result<Space, ScheduleError> {
+    let start = Start::new(module, func, stop)?;
+    let sketches: Vec<Trace> = start.apply(&rules.rules)?.iter().map(undecided).collect();
     let mut seeds: Vec<Seed> = Vec::new();
     for rules in &rules.seeding {
-        for trace in apply(module, func, rules)? {
+        for trace in start.apply(rules)? {
             let sketch = undecided(&trace);
             let Some(sketch) = sketches.iter().position(|s| *s == sketch) else { continue };
             if !seeds.iter().any(|s| s.trace == trace) {
@@ -63,32 +65,48 @@ pub fn generate(module: &Module, func: usize, rules: Rules) -> Result<Space, Sch
     Ok(Space::new(sketches.into_iter().map(Sketch::Trace).collect(), rules.postprocs).with_seeds(seeds))
 }
 
-/// The traces that rules make of a function, with the decisions that they made or drew.
-fn apply(module: &Module, func: usize, rules: &[Box<dyn Rule>]) -> Result<Vec<Trace>, ScheduleError> {
-    let mut sch = Schedule::new(module, 0);
-    sch.work_on(func);
-    let f = &module.funcs[func];
-    let names: Vec<&str> = f.blocks().iter().map(|&b| f.block(b).name.as_str()).collect();
-    let mut blocks = Vec::with_capacity(names.len());
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    names.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
-    for name in names.into_iter().filter(|name| counts[name] == 1) {
-        blocks.push(sch.get_block(name, f.name.as_str())?);
-    }
-    let mut drafts = vec![Draft::new(sch)];
-    for rule in rules {
-        for &block in blocks.iter().rev() {
-            let mut next = Vec::with_capacity(drafts.len());
-            for draft in drafts {
-                match super::analysis::live_block(&draft.sch, block) {
-                    Some(_) => next.extend(rule.apply(draft, block)?),
-                    None => next.push(draft),
-                }
-            }
-            drafts = next;
+/// Where every set of rules begins: the program as written, analysed, with a handle of each block.
+struct Start {
+    schedule: Schedule,
+    blocks: Vec<Rv>,
+}
+
+impl Start {
+    fn new(module: &Module, func: usize, stop: &StopFlag) -> Result<Start, ScheduleError> {
+        let mut schedule = Schedule::new(module, 0).until(stop.clone());
+        schedule.work_on(func);
+        let f = &module.funcs[func];
+        let names: Vec<&str> = f.blocks().iter().map(|&b| f.block(b).name.as_str()).collect();
+        let mut blocks = Vec::with_capacity(names.len());
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        names.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
+        for name in names.into_iter().filter(|name| counts[name] == 1) {
+            blocks.push(schedule.get_block(name, f.name.as_str())?);
         }
+        Ok(Start { schedule, blocks })
     }
-    Ok(drafts.into_iter().map(|d| d.sch.trace().clone()).collect())
+
+    /// The traces that rules make, with the decisions that they made or drew.
+    fn apply(&self, rules: &[Box<dyn Rule>]) -> Result<Vec<Trace>, ScheduleError> {
+        let mut drafts = vec![Draft::new(self.schedule.clone())];
+        for rule in rules {
+            for &block in self.blocks.iter().rev() {
+                // Rules that only look, or for which a refusal means that they do not fire, do not notice.
+                if self.schedule.stop().is_raised() {
+                    return Err(ErrorKind::Stopped.into());
+                }
+                let mut next = Vec::with_capacity(drafts.len());
+                for draft in drafts {
+                    match super::analysis::live_block(&draft.sch, block) {
+                        Some(_) => next.extend(rule.apply(draft, block)?),
+                        None => next.push(draft),
+                    }
+                }
+                drafts = next;
+            }
+        }
+        Ok(drafts.into_iter().map(|d| d.sch.trace().clone()).collect())
+    }
 }
 
 fn undecided(trace: &Trace) -> Trace {

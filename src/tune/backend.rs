@@ -8,6 +8,7 @@ use crate::measure::{
     Advice, Arguments, Candidate, InProcess, LoadWatch, Outcome, Peak, PeakLoop, Pinned, RunFailure, Runner, Timer,
 };
 use std::sync::Arc;
+use crate::stop::StopFlag;
 use std::time::Duration;
 
 /// Compiles programs and opens places to measure them.
@@ -41,6 +42,9 @@ pub trait Backend: Sync {
 
     /// Time since some fixed point.
     fn now(&self) -> Duration;
+
+    /// A timer that raises the flag when it is armed and its time has passed; `None` where nobody waits for time to pass.
+    fn alarm(&self, stop: &StopFlag) -> Option<Box<dyn Timer>>;
 
     /// The time of day.
     fn time(&self) -> Timestamp;
@@ -92,6 +96,9 @@ pub enum LabError {
     /// The machine does not have what it takes: memory, threads.
     #[error("{0}")]
     Machine(String),
+    /// The run was ended before there was one.
+    #[error("stopped")]
+    Stopped,
 }
 
 /// A place in this process, with the loop that its kernels are compared with.

@@ -70,6 +70,7 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
     let mut lab = native.open(workload).map_err(|e| match e {
         LabError::Program(message) => BenchError::Program(failure(FailureKind::Compile, "reference", message)),
         LabError::Machine(why) => BenchError::Machine(why),
+        LabError::Stopped => BenchError::Machine("stopped".to_owned()),
     })?;
     let _pinned = native.pin();
     let verdict = lab.runner().check_only(&code).map_err(|outcome| {

@@ -13,6 +13,8 @@ pub struct Budget {
 
 /// Kept for a final: its own time, and that of the benchmark behind it.
 const FINAL: Duration = Duration::from_millis(800);
+/// A final may begin so much too late: the last trial ended with the time.
+const LATE: Duration = Duration::from_millis(100);
 /// The same for each further function: most finals are between few.
 const FURTHER_FINAL: Duration = Duration::from_millis(350);
 
@@ -36,10 +38,26 @@ impl Budget {
         Some(self.max_time?.saturating_sub(self.elapsed(now)))
     }
 
-    /// Is there time for finals that take so long? Those of the usual length are held even when the time is up: without
-    /// them it would not be known what is best.
+    /// What is left for the search; `None` where there is no limit.
+    pub fn left_to_search(&self, now: Duration) -> Option<Duration> {
+        Some(self.end?.saturating_sub(now))
+    }
+
+    /// When everything has to be over: the time, and the shortest final behind it; `None` where there is no limit.
+    pub fn left_at_most(&self, now: Duration) -> Option<Duration> {
+        let end = self.start.checked_add(self.max_time?)?.checked_add(FINAL)?;
+        Some(end.saturating_sub(now))
+    }
+
+    /// Is there time for finals that take so long? Those of the usual length may begin until the time is up: without them
+    /// it would not be known what is best.
     pub fn has_time_for(&self, finals: Duration, now: Duration) -> bool {
-        self.left(now).is_none_or(|left| finals <= left.max(FINAL))
+        let Some(left) = self.left(now) else { return true };
+        if left.is_zero() {
+            let over = self.max_time.map_or(Duration::ZERO, |t| self.elapsed(now).saturating_sub(t));
+            return finals <= FINAL && over <= LATE;
+        }
+        finals <= left.max(FINAL)
     }
 
     /// Is the time up?
@@ -82,7 +100,8 @@ mod tests {
         assert_eq!((budget.left(secs(3.0)), budget.left(secs(30.0))), (Some(secs(8.0)), Some(secs(0.0))));
         assert!(budget.has_time_for(secs(2.0), secs(3.0)) && !budget.has_time_for(secs(9.0), secs(3.0)));
         assert!(
-            budget.has_time_for(secs(0.5), secs(30.0))
+            budget.has_time_for(secs(0.5), secs(11.05))
+                && !budget.has_time_for(secs(0.5), secs(11.2))
                 && Budget::new(secs(1.0), None).has_time_for(secs(1e6), secs(3.0))
         );
         // Each of several functions has one.

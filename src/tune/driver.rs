@@ -17,10 +17,12 @@ use super::task::Task;
 use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Outcome, Role};
 use crate::ir::Module;
-use crate::measure::Peak;
+use crate::measure::{Peak, Timer};
 use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Machine, Rules, Space, generate};
+use crate::stop::StopFlag;
 use serde::Deserialize;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A run that could not be carried out. What was measured until then is in the database.
@@ -53,8 +55,25 @@ pub fn tune<B: Backend>(
 ) -> Result<Summary, TuneError> {
     let budget = Budget::new(backend.now(), config.max_time);
     let n_records = db.n_records();
-    let mut driver =
-        Driver { backend, config, db, observer, interrupt, budget, tasks: Vec::new(), n_trials: 0, n_records };
+    let stop = StopFlag::new();
+    interrupt.also_stop(Arc::new(stop.clone()));
+    let alarms = Alarms { search: backend.alarm(&stop), all: backend.alarm(interrupt.flag()) };
+    let tasks = Vec::new();
+    let mut driver = Driver {
+        backend,
+        config,
+        db,
+        observer,
+        interrupt,
+        budget,
+        stop,
+        alarms,
+        ending: None,
+        tasks,
+        n_trials: 0,
+        n_records,
+    };
+    driver.set_alarms();
     driver.open(module, functions)?;
     driver.run()?;
     driver.finish()?;
@@ -92,6 +111,11 @@ pub(super) struct Driver<'a, B: Backend> {
     pub observer: &'a mut dyn Observer,
     pub interrupt: &'a Interrupt,
     pub budget: Budget,
+    /// Raised when the search is to end: by the alarm, or with the interrupt.
+    pub stop: StopFlag,
+    alarms: Alarms,
+    /// Since when the run is on its way out.
+    pub ending: Option<Duration>,
     pub tasks: Vec<Task<B>>,
     /// Trials of this run.
     pub n_trials: u64,
@@ -99,7 +123,26 @@ pub(super) struct Driver<'a, B: Backend> {
     pub n_records: usize,
 }
 
+/// What watches the time, where work is long.
+struct Alarms {
+    /// Ends the search in time for the finals.
+    search: Option<Box<dyn Timer>>,
+    /// Ends everything.
+    all: Option<Box<dyn Timer>>,
+}
+
 impl<B: Backend> Driver<'_, B> {
+    /// Lets the alarms go off when the budget says.
+    fn set_alarms(&self) {
+        let now = self.backend.now();
+        if let (Some(alarm), Some(limit)) = (&self.alarms.search, self.budget.left_to_search(now)) {
+            alarm.arm(limit);
+        }
+        if let (Some(alarm), Some(limit)) = (&self.alarms.all, self.budget.left_at_most(now)) {
+            alarm.arm(limit);
+        }
+    }
+
     /// Runs something and gives the seconds it took.
     pub fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, f64) {
         let start = self.backend.now();
@@ -109,6 +152,9 @@ impl<B: Backend> Driver<'_, B> {
 
     fn open(&mut self, module: &Module, functions: &[usize]) -> Result<(), TuneError> {
         for &index in functions {
+            if self.stop.is_raised() {
+                break;
+            }
             let workload = Workload::of(module, index).with_intrinsics(self.config.intrinsics.clone());
             let time = self.backend.time();
             let (id, secs) = self.timed(|d| workload.commit(d.db, time));
@@ -127,10 +173,12 @@ impl<B: Backend> Driver<'_, B> {
             self.tasks.push(task);
         }
         self.budget.reserve_finals(self.tasks.len());
+        self.set_alarms();
         let names: Vec<String> = self.tasks.iter().map(|t| t.workload.name.as_str().to_owned()).collect();
         let (done, wanted) = (self.trials(), self.config.trials);
         // What is done already is not measured again, not even the machine.
-        let peaks = |t: &Task<B>| if done < wanted { self.backend.peak_flops(&t.workload) } else { None };
+        let is_needed = || done < wanted && !self.stop.is_raised();
+        let peaks = |t: &Task<B>| if is_needed() { self.backend.peak_flops(&t.workload) } else { None };
         let peak_flops: Vec<Option<f64>> = self.tasks.iter().map(peaks).collect();
         self.tasks.iter_mut().zip(&peak_flops).for_each(|(t, &peak)| t.peak = peak);
         self.observer.event(&Event::Opened { names: &names, done, wanted, peak_flops: &peak_flops });
@@ -148,7 +196,7 @@ impl<B: Backend> Driver<'_, B> {
             Some(StopReason::Interrupted)
         } else if self.trials() >= self.config.trials {
             Some(StopReason::TrialsReached)
-        } else if self.budget.is_up(self.backend.now()) {
+        } else if self.stop.is_raised() || self.budget.is_up(self.backend.now()) {
             Some(StopReason::TimeIsUp)
         } else {
             None
@@ -223,10 +271,16 @@ impl<B: Backend> Driver<'_, B> {
         let (space, secs) = self.timed(|d| {
             let workload = &d.tasks[index].workload;
             // Of a panic in a rule, the space is empty and says why.
-            isolated(|| make_space(workload, &d.config.space, &d.config.machine_of_space())).unwrap_or_else(Err)
+            let make = || make_space(workload, &d.config.space, &d.config.machine_of_space(), &d.stop);
+            isolated(make).unwrap_or_else(Err)
         });
         let task = &mut self.tasks[index];
         task.breakdown.space += secs;
+        if self.stop.is_raised() {
+            // What there is of a space is not all of it, and nobody will draw from it.
+            return Ok(());
+        }
+        let task = &mut self.tasks[index];
         let space = space.unwrap_or_else(|why| {
             task.problem = Some(format!("no schedule: {why}"));
             Space::new(Vec::new(), Vec::new())
@@ -253,7 +307,8 @@ impl<B: Backend> Driver<'_, B> {
             StrategyChoice::Random | StrategyChoice::Evolutionary { .. } => self.traces_to_begin_with(index)?,
         };
         let task = &mut self.tasks[index];
-        let mut proposer = Proposer::new(task.workload.schedule(0), 0, space, strategy, self.config.seed);
+        let base = task.workload.schedule(0).until(self.stop.clone());
+        let mut proposer = Proposer::new(base, 0, space, strategy, self.config.seed);
         proposer.begin_with(first);
         proposer.skip(task.as_written);
         proposer.resume(task.trials);
@@ -279,6 +334,8 @@ impl<B: Backend> Driver<'_, B> {
         self.tasks[index].breakdown.check += secs;
         match lab {
             Ok(lab) => self.tasks[index].lab = Some(lab),
+            // The run says why it ended.
+            Err(LabError::Stopped) => return Ok(()),
             Err(LabError::Machine(why)) if self.tasks.len() == 1 => return Err(TuneError::Machine(why)),
             // The others may be smaller.
             Err(LabError::Machine(why) | LabError::Program(why)) => {
@@ -296,7 +353,11 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     fn finish(&mut self) -> Result<(), TuneError> {
+        self.ending = Some(self.backend.now());
         for index in 0..self.tasks.len() {
+            if self.interrupt.is_raised() {
+                self.interrupt.note_ending();
+            }
             self.settle(index, true)?;
             self.commit(index)?;
             let task = &self.tasks[index];
@@ -310,6 +371,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             self.tasks[index].lab = None;
         }
+        self.interrupt.note_ending();
         let measured = self.tasks.iter().any(|t| t.measured > 0);
         let (synced, secs) = self.timed(|d| if measured { d.db.sync() } else { Ok(()) });
         if let Some(task) = self.tasks.first_mut() {
@@ -336,17 +398,22 @@ impl<B: Backend> Driver<'_, B> {
 /// The space of a workload on a machine.
 ///
 /// # Errors
-/// If a rule fails; the text says how.
-pub fn make_space(workload: &Workload, choice: &SpaceChoice, machine: &Machine) -> Result<Space, String> {
+/// If a rule fails, or `stop` is raised; the text says how.
+pub fn make_space(
+    workload: &Workload,
+    choice: &SpaceChoice,
+    machine: &Machine,
+    stop: &StopFlag,
+) -> Result<Space, String> {
     match choice {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
-        SpaceChoice::Auto => of_rules(workload, Rules::auto(*machine)),
-        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(usize::try_from(machine.threads).unwrap_or(1))),
+        SpaceChoice::Auto => of_rules(workload, Rules::auto(*machine), stop),
+        SpaceChoice::Tvm => of_rules(workload, Rules::tvm(usize::try_from(machine.threads).unwrap_or(1)), stop),
     }
 }
 
-fn of_rules(workload: &Workload, rules: Rules) -> Result<Space, String> {
-    generate(&workload.module, 0, rules).map_err(|e| e.to_string())
+fn of_rules(workload: &Workload, rules: Rules, stop: &StopFlag) -> Result<Space, String> {
+    generate(&workload.module, 0, rules, stop).map_err(|e| e.to_string())
 }
 
 impl<B: Backend> Task<B> {

@@ -15,6 +15,7 @@ use crate::loopir::Access;
 use crate::lower;
 use crate::measure::{Arguments, Executable, Loaded, ParamSpec, Poison, Reference, ReferenceError, Tolerance};
 use crate::search::isolated;
+use crate::stop::StopFlag;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -193,7 +194,9 @@ impl CheckError {
 fn compiled(func: &Func, plain: reference::Plain) -> Result<(Vec<ParamSpec>, Reference), CheckError> {
     let specs = params::specs(func, &plain.kernel).map_err(CheckError::program)?;
     let context = Arc::new(Mutex::new(RunContext::serial()));
-    let job = reference::Job { func: func.clone(), plain, specs: specs.clone(), seed: SEED, cache: None, context };
+    let (specs, stop) = (specs.clone(), StopFlag::new());
+    let job =
+        reference::Job { func: func.clone(), plain, specs: specs.clone(), seed: SEED, cache: None, context, stop };
     let reference = job.compute(|| false).map_err(|e| match e {
         ReferenceError::Arguments(e) => CheckError::Machine(e.to_string()),
         other => CheckError::program(other.to_string()),

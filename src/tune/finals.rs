@@ -58,7 +58,7 @@ impl<B: Backend> Driver<'_, B> {
                 let secs: f64 = leaders.iter().filter_map(TuningRecord::secs).sum();
                 Duration::try_from_secs_f64(CALLS * secs).unwrap_or(Duration::MAX)
             };
-            while !self.budget.has_time_for(expected(&leaders), self.backend.now()) {
+            while !leaders.is_empty() && !self.budget.has_time_for(expected(&leaders), self.backend.now()) {
                 leaders.pop();
             }
             if leaders.is_empty() {
@@ -67,6 +67,9 @@ impl<B: Backend> Driver<'_, B> {
             let rebuilt: Vec<Finalist<B::Code>> = leaders
                 .into_iter()
                 .filter_map(|record| {
+                    if self.interrupt.flag().is_raised() {
+                        return None;
+                    }
                     let (schedule, built) = self.rebuild(index, &record)?;
                     Some(Finalist { record, schedule, built })
                 })

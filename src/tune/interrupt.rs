@@ -1,7 +1,8 @@
 //! Stopping a run from outside.
 
 use crate::measure::Stop;
-use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use crate::stop::StopFlag;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Says that a run is to end, and why. Clones are the same flag; raising it may happen on any thread.
@@ -13,6 +14,10 @@ struct State {
     /// The signal; 0 while there is none.
     signal: AtomicI32,
     running: Mutex<Vec<Arc<dyn Stop>>>,
+    /// Raised with it.
+    flag: StopFlag,
+    /// Has the run noticed?
+    is_ending: AtomicBool,
 }
 
 impl Interrupt {
@@ -24,6 +29,7 @@ impl Interrupt {
     /// Ends the run, as a signal of this number does. Kernels that run return soon.
     pub fn raise(&self, signal: i32) {
         self.0.signal.store(signal, SeqCst);
+        self.0.flag.raise();
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|stop| stop.raise());
     }
 
@@ -35,6 +41,21 @@ impl Interrupt {
     /// Is the run to end?
     pub fn is_raised(&self) -> bool {
         self.signal().is_some()
+    }
+
+    /// The flag that is raised when the run is to end: what may take long looks at it.
+    pub fn flag(&self) -> &StopFlag {
+        &self.0.flag
+    }
+
+    /// Says that the run is on its way out: what is left is to write what there is.
+    pub fn note_ending(&self) {
+        self.0.is_ending.store(true, SeqCst);
+    }
+
+    /// Is the run on its way out?
+    pub fn is_ending(&self) -> bool {
+        self.0.is_ending.load(SeqCst)
     }
 
     /// Raises this flag too when the run is to end.

@@ -8,16 +8,17 @@ use super::params;
 use super::reference::{self, Job};
 use super::roofline::Roofline;
 use super::workload::Workload;
-use crate::codegen::{self, CodegenOptions, Pinning, RunContext, StopFlag, Workers};
+use crate::codegen::{self, CodegenOptions, Pinning, RunContext, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
 use crate::ir::preparation::separate;
 use crate::ir::{DType, Func};
 use crate::lower;
 use crate::measure::{
-    Arguments, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer, Reference,
+    Arguments, ArgumentsError, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer, Reference,
     ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
 };
 use crate::search::isolated;
+use crate::stop::StopFlag;
 use crate::target::Target;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -164,6 +165,15 @@ impl Backend for Native {
     fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Candidate>, Failure> {
         let start = self.now();
         let compile = |func: &Func| {
+            if self.interrupt.flag().is_raised() {
+                let message = "stopped before it was compiled".to_owned();
+                return Err(Failure {
+                    kind: FailureKind::Compile,
+                    stage: "codegen".to_owned(),
+                    primitive: None,
+                    message,
+                });
+            }
             let kernel = staged("lower", || lower::lower(func).map_err(|e| e.to_string()))?;
             staged("codegen", || codegen::compile(&kernel, &self.options).map_err(|e| e.to_string()))
         };
@@ -181,14 +191,19 @@ impl Backend for Native {
         let plain = staged("lower", || reference::plain(workload).map_err(|e| e.to_string()))
             .map_err(|failure| LabError::Program(failure.message))?;
         let specs = params::specs(func, &plain.kernel).map_err(LabError::Program)?;
-        let args = Arguments::new(&specs, DATA_SEED).map_err(|e| LabError::Machine(e.to_string()))?;
+        let stop = self.interrupt.flag();
+        let args = Arguments::until(&specs, DATA_SEED, stop).map_err(|e| match e {
+            ArgumentsError::Memory(_) => LabError::Machine(e.to_string()),
+            ArgumentsError::Stopped => LabError::Stopped,
+        })?;
         let reference = self.setting.check.then(|| {
             let key = ReferenceKey { workload: workload.hash, seed: DATA_SEED };
             let cache = self.references.as_ref().map(|dir| (ReferenceCache::new(dir), key));
             let context = RunContext::serial();
             self.interrupt.also_stop(Arc::new(context.stop_flag().clone()));
             let context = Arc::new(Mutex::new(context));
-            self.reference(Job { func: func.clone(), plain, specs, seed: DATA_SEED, cache, context })
+            let stop = stop.clone();
+            self.reference(Job { func: func.clone(), plain, specs, seed: DATA_SEED, cache, context, stop })
         });
         let timer = RealTimer::new(Arc::new(self.stop.clone())).map_err(|e| LabError::Machine(e.to_string()))?;
         // Whatever scratch holds, a kernel must not depend on it.
@@ -222,6 +237,11 @@ impl Backend for Native {
 
     fn now(&self) -> Duration {
         self.clock.now()
+    }
+
+    fn alarm(&self, stop: &StopFlag) -> Option<Box<dyn Timer>> {
+        // Where the system refuses a thread, the clock is looked at between candidates.
+        RealTimer::new(Arc::new(stop.clone())).ok().map(|timer| Box::new(timer) as Box<dyn Timer>)
     }
 
     fn time(&self) -> Timestamp {

@@ -25,6 +25,9 @@ impl<B: Backend> Driver<'_, B> {
         }
         let id = self.tasks[index].id;
         for (secs, program, record) in sampled(self.measured(id, OWN)?, OWN) {
+            if self.stop.is_raised() {
+                return Ok(());
+            }
             // A trace that cannot be read teaches nothing; commands that need it say so.
             if let Ok(trace) = Trace::from_json(&record.trace) {
                 let is_of_space = record.context.space == self.config.space.name();
@@ -40,7 +43,7 @@ impl<B: Backend> Driver<'_, B> {
         others.reverse();
         let mut left = OTHERS;
         for (other, tir) in others {
-            if left == 0 {
+            if left == 0 || self.stop.is_raised() {
                 break;
             }
             let known = if other == id { Vec::new() } else { self.measured(other, OF_OTHER)? };

@@ -18,6 +18,7 @@ use crate::measure::{
 use crate::schedule::Schedule;
 use crate::schedule::arg::{Rv, RvValue};
 use crate::search::isolated;
+use crate::stop::StopFlag;
 use std::sync::{Arc, Mutex};
 
 /// Elements that the interpreter computes again.
@@ -78,6 +79,8 @@ pub(super) struct Job {
     pub cache: Option<(ReferenceCache, ReferenceKey)>,
     /// What it runs in; its flag stops it.
     pub context: Arc<Mutex<RunContext>>,
+    /// Ends what goes before and after the run.
+    pub stop: StopFlag,
 }
 
 impl Job {
@@ -131,7 +134,7 @@ impl Job {
 
     /// Computes the reference, and keeps it if `worth` says so.
     pub fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
-        let args = Arguments::new(&self.specs, self.seed)?;
+        let args = Arguments::until(&self.specs, self.seed, &self.stop)?;
         let compiled = isolated(|| codegen::compile_plain(&self.plain.kernel).map_err(|e| e.to_string()));
         let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;
         let loaded = Loaded::new(compiled, self.context.clone(), 1);

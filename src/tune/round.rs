@@ -38,6 +38,10 @@ impl<B: Backend> Driver<'_, B> {
         let task = &mut self.tasks[index];
         task.proposer = Some(proposer);
         task.breakdown.search += secs;
+        if self.stop.is_raised() {
+            // Nothing was wrong with what was not made any more.
+            return Ok(());
+        }
         task.rejected += round.rejections.len() as u64;
         for rejection in &round.rejections {
             tracing::debug!("{}: refused by `{}`: {}", task.workload.name, rejection.by, rejection.message);
@@ -57,18 +61,26 @@ impl<B: Backend> Driver<'_, B> {
         }
         let (backend, jobs) = (self.backend, self.config.jobs);
         let written = self.tasks[index].workload.func().clone();
+        let stop = &self.stop;
         let compile = |i: usize| {
+            if stop.is_raised() {
+                return None;
+            }
             let func = candidates[i].schedule.func(0);
-            params::passed_as_written(&written, func)?;
-            backend.compile(candidates[i].program, func)
+            let passed = params::passed_as_written(&written, func);
+            Some(passed.and_then(|()| backend.compile(candidates[i].program, func)))
         };
-        let (compiled, secs) = self.timed(|_| in_order(candidates.len(), jobs, compile));
+        let start = backend.now();
+        let compiled = in_order(candidates.len(), jobs, compile);
+        let secs = backend.now().saturating_sub(start).as_secs_f64();
         self.tasks[index].breakdown.compile += secs;
         let _pinned = backend.pin();
         let mut committed = backend.now();
         // By other processes, since the round was proposed.
         let mut tried = BTreeSet::new();
         for (candidate, compiled) in candidates.iter().zip(compiled) {
+            // What was not compiled any more was not tried.
+            let Some(compiled) = compiled else { break };
             if self.end().is_some() || self.tasks[index].stop.is_some() {
                 break;
             }
@@ -258,6 +270,8 @@ impl<B: Backend> Driver<'_, B> {
     /// Takes in the verdicts that have come; all of them, if `wait` says so.
     pub fn settle(&mut self, index: usize, wait: bool) -> Result<(), TuneError> {
         let start = self.backend.now();
+        // All functions together wait no longer than one would.
+        let since = self.ending.unwrap_or(start);
         while !self.tasks[index].waiting.is_empty() {
             let Some(lab) = self.tasks[index].lab.as_mut() else { break };
             let settled = lab.settle(false);
@@ -274,7 +288,7 @@ impl<B: Backend> Driver<'_, B> {
             for s in settled {
                 self.settle_one(index, s.ticket, s.result.map_err(|outcome| failure_of(outcome, None)));
             }
-            let waited = self.backend.now().saturating_sub(start);
+            let waited = self.backend.now().saturating_sub(since);
             if !wait || self.interrupt.is_raised() && waited > GRACE {
                 break;
             }

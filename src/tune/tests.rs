@@ -11,12 +11,13 @@ use crate::ir::hash::program_hash;
 use crate::ir::{Func, Module};
 use crate::measure::timing::Bench;
 use crate::measure::{
-    Advice, Measurement, Outcome, Peak, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Verdict,
+    Advice, Measurement, Outcome, Peak, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Timer, Verdict,
 };
 use crate::schedule::Schedule;
 use crate::schedule::function::ScheduleFunction;
 use crate::script::{ParseOptions, parse};
 use crate::space::sample::{ScheduleSource, SourceError};
+use crate::stop::StopFlag;
 use crate::target::Isa;
 use crate::target::tests::cascadelake;
 use std::path::Path;
@@ -189,6 +190,10 @@ impl Backend for Mock {
 
     fn now(&self) -> Duration {
         Duration::from_millis(self.millis.load(SeqCst))
+    }
+
+    fn alarm(&self, _: &StopFlag) -> Option<Box<dyn Timer>> {
+        None
     }
 
     fn time(&self) -> Timestamp {

@@ -14,7 +14,8 @@ fn a_database_must_be_there() {
         for command in commands {
             fails(&[command, &["--work-dir", work_dir]].concat(), 2, "there is no database in `");
         }
-        fails(&["db", "list", "--format", "json", "--work-dir", work_dir], 2, "there is no database in `");
+        let r = run(&["db", "list", "--format", "json", "--work-dir", work_dir]);
+        assert!(r.code == 2 && r.out.contains("there is no database in `"), "{}{}", r.out, r.err);
         fails(&["db", "merge", work_dir, "--work-dir", text(&none)], 2, "there is no database in `");
         fails(&["tune", MATMUL, "--seed-from", work_dir, "--work-dir", text(&none)], 2, "there is no database in `");
     }

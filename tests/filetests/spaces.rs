@@ -15,7 +15,8 @@ pub fn space(case: &Case) -> Outcome {
     let module = parse(&case.input, &name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
     let threads = case.options.threads.max(1);
     let machine = Machine { vector_bytes: 64, registers: 32, l1: 48 << 10, l2: 1 << 20, threads };
-    let space = generate(&module, 0, Rules::auto(machine)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let space = generate(&module, 0, Rules::auto(machine), &tvmr::stop::StopFlag::new())
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
     let base = Schedule::new(&module, 0);
     let mut output = String::new();
     for index in 0..space.sketches().len() {

@@ -4,40 +4,10 @@ use super::frame::Status;
 use super::memory::{LARGE_PAGE, allocate};
 use super::workers::Workers;
 use crate::loopir::{BufferId, Failure};
+use crate::stop::StopFlag;
 use std::alloc::{Layout, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// Raised to make a running kernel return early. Clones are the same flag, so that another thread can hold one.
-#[derive(Clone, Debug, Default)]
-pub struct StopFlag(Arc<AtomicU32>);
-
-impl StopFlag {
-    /// A flag that is not raised.
-    pub fn new() -> StopFlag {
-        StopFlag::default()
-    }
-
-    /// Makes kernels that run with this flag return within about 100 µs.
-    pub fn raise(&self) {
-        self.0.store(1, Relaxed);
-    }
-
-    /// Lets kernels run again.
-    pub fn clear(&self) {
-        self.0.store(0, Relaxed);
-    }
-
-    /// Is it raised?
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Relaxed) != 0
-    }
-
-    pub(crate) fn as_ptr(&self) -> *const AtomicU32 {
-        Arc::as_ptr(&self.0)
-    }
-}
 
 /// Why a kernel returned before it was done. What it stored until then stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -138,7 +108,7 @@ impl Scratch {
         let align = if bytes >= LARGE_PAGE { LARGE_PAGE } else { SCRATCH_ALIGN };
         let size = bytes.max(1).next_multiple_of(align);
         let layout = Layout::from_size_align(size, align).expect("scratch is smaller than the address space");
-        let Some(block) = allocate(layout) else { handle_alloc_error(layout) };
+        let Some(block) = allocate(layout, &StopFlag::new()) else { handle_alloc_error(layout) };
         self.block = Some((block, layout));
         block.as_ptr()
     }

@@ -1,14 +1,18 @@
 //! Memory for buffers: large blocks in large pages.
 
-use std::alloc::{Layout, alloc};
+use crate::stop::StopFlag;
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
 /// Bytes of a large page. Blocks aligned to it are laid out in such pages where the system has them.
 pub const LARGE_PAGE: usize = 2 << 20;
 
-/// Zeroed memory; `None` if there is not enough. To be freed with [`std::alloc::dealloc`] and the same layout, which must
+/// Bytes that are written between two looks at a stop flag: some milliseconds.
+pub const STOP_BYTES: usize = 8 << 20;
+
+/// Zeroed memory; `None` if there is not enough, or `stop` was raised. To be freed with [`std::alloc::dealloc`] and the same layout, which must
 /// not be empty. Small pages would add misses of address translation that come and go with what the system hands out.
-pub fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+pub fn allocate(layout: Layout, stop: &StopFlag) -> Option<NonNull<u8>> {
     if layout.size() == 0 {
         return None;
     }
@@ -19,7 +23,14 @@ pub fn allocate(layout: Layout) -> Option<NonNull<u8>> {
         // SAFETY: advice about memory that is ours and not touched yet; a refusal changes nothing.
         unsafe { libc::madvise(block.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
     }
-    // SAFETY: the block is that long.
-    unsafe { block.write_bytes(0, layout.size()) };
+    for start in (0..layout.size()).step_by(STOP_BYTES) {
+        if stop.is_raised() {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(block.as_ptr(), layout) };
+            return None;
+        }
+        // SAFETY: the block is `layout.size()` bytes long, of which this part ends at the last.
+        unsafe { block.add(start).write_bytes(0, STOP_BYTES.min(layout.size() - start)) };
+    }
     Some(block)
 }

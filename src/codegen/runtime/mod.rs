@@ -9,5 +9,5 @@ pub(crate) mod functions;
 pub mod memory;
 pub mod workers;
 
-pub use context::{RunContext, RuntimeFailure, StopFlag};
+pub use context::{RunContext, RuntimeFailure};
 pub use workers::{Pinning, Workers};

@@ -170,3 +170,61 @@ fn unique<T: Copy + Eq + std::hash::Hash>(mut items: Vec<T>) -> Vec<T> {
     items.truncate(n);
     items
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{ParseOptions, parse};
+
+    /// The dependences as they are defined: all pairs of blocks, looked at one by one.
+    fn by_definition(func: &Func, blocks: &[BlockId]) -> Vec<Dependence> {
+        let reads = |b: BlockId, buffer| func.block(b).reads.iter().any(|r| r.buffer == buffer);
+        let writes = |b: BlockId, buffer| func.block(b).writes.iter().any(|r| r.buffer == buffer);
+        let mut all = Vec::new();
+        for (n, &dst) in blocks.iter().enumerate() {
+            for &src in &blocks[..n] {
+                let later = func.block(dst);
+                let mut add = |kind| all.push(Dependence { src, dst, kind });
+                if later.reads.iter().any(|r| writes(src, r.buffer)) {
+                    add(DepKind::Raw);
+                }
+                if later.writes.iter().any(|w| writes(src, w.buffer)) {
+                    add(DepKind::Waw);
+                }
+                if later.writes.iter().any(|w| reads(src, w.buffer)) {
+                    add(DepKind::War);
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_index_finds_what_all_pairs_are() {
+        let mut text = String::from(
+            "@T.prim_func\ndef main(A: T.Buffer((8, 8)), B: T.Buffer((8, 8))):\n    X = T.alloc_buffer((8, 8))\n",
+        );
+        for n in 0..30 {
+            // Each of the three is read and written by many, in all orders.
+            let (to, from, other) = (["A", "B", "X"][n % 3], ["B", "X", "A"][n / 2 % 3], ["X", "A", "B"][n / 5 % 3]);
+            text += &format!(
+                "    for i in range(8):\n        with T.block(\"b{n}\"):\n            vi = T.axis.spatial(8, i)\n            {to}[vi, 0] = {from}[vi, 1] + {other}[vi, 2]\n"
+            );
+        }
+        let func =
+            parse(&text, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module.funcs.remove(0);
+        let scope = Scope::of(&func, func.root);
+        let all = by_definition(&func, &scope.blocks);
+        assert!(all.len() > 500, "{}", all.len());
+        for &b in &scope.blocks {
+            let sorted = |mut deps: Vec<Dependence>| {
+                deps.sort_by_key(|d| (d.src, d.dst, d.kind));
+                deps
+            };
+            let of = |pick: fn(&Dependence) -> BlockId| sorted(all.iter().copied().filter(|d| pick(d) == b).collect());
+            assert_eq!(sorted(scope.dependences_on_earlier(&func, b)), of(|d| d.dst));
+            assert_eq!(sorted(scope.dependences_of_later(&func, b)), of(|d| d.src));
+            assert_eq!(scope.overwrites_earlier_reads(&func, b), of(|d| d.dst).iter().any(|d| d.kind == DepKind::War));
+        }
+    }
+}

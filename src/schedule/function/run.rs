@@ -3,10 +3,11 @@
 use super::builtin::Builtin;
 use super::code::{Function, Stmt, StmtKind, Target, TargetKind};
 use super::decisions::Decisions;
-use super::failure::{FunctionError, type_error};
+use super::failure::{FunctionError, refused, type_error};
 use super::value::{Value, range_items, range_len};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::schedule::Schedule;
+use crate::schedule::error::ErrorKind;
 use std::rc::Rc;
 
 /// Steps after which a function is thought never to end: a loop's turn, an operation and an item are one each.
@@ -79,6 +80,9 @@ impl<'a> Run<'a> {
 
     /// Counts steps.
     pub fn step(&mut self, n: usize, span: Span) -> Result<()> {
+        if self.schedule.stop().is_raised() {
+            return Err(refused(span, ErrorKind::Stopped.into()));
+        }
         match self.steps.checked_sub(n) {
             Some(left) => {
                 self.steps = left;

@@ -150,7 +150,8 @@ mod tests {
     fn spaces(text: &str, name: &str) -> (Schedule, Vec<Space>) {
         let module = parse(text, name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
         let rules = [Rules::tvm(4), Rules::auto(Machine::new(&cascadelake(), Isa::Avx512, 1))];
-        let spaces = rules.map(|r| generate(&module, 0, r).unwrap_or_else(|e| panic!("{e}")));
+        let spaces =
+            rules.map(|r| generate(&module, 0, r, &crate::stop::StopFlag::new()).unwrap_or_else(|e| panic!("{e}")));
         (Schedule::new(&module, 0), spaces.into())
     }
 

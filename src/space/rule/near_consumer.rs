@@ -33,6 +33,8 @@ pub struct NearConsumer {
     pub variant: usize,
 }
 
+/// The decision of `sample_compute_location` that leaves a block under the root.
+const AT_ROOT: i64 = -1;
 /// Computing more than this share again is not promising.
 const REPEATED: f64 = 0.25;
 /// Vectors that a block without reduction should have to work on at a time.
@@ -43,12 +45,18 @@ impl Rule for NearConsumer {
         "near_consumer"
     }
 
-    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+    fn apply(&self, mut draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         if draft.tiled(block).is_some() || !random_compute_location::fits(&draft.sch, block) {
             return Ok(vec![draft]);
         }
+        let decision = self.decision(&mut draft.sch, block);
+        if decision == AT_ROOT {
+            // Nothing moves and nothing is refused, so there is no need for a copy to go back to.
+            let place = draft.sch.sample_compute_location(block, Some(decision))?;
+            draft.sch.compute_at(block, place, true)?;
+            return Ok(vec![draft]);
+        }
         let mut moved = draft.clone();
-        let decision = self.decision(&mut moved.sch, block);
         let done = moved.sch.sample_compute_location(block, Some(decision));
         let done = done.and_then(|place| moved.sch.compute_at(block, place, true));
         Ok(vec![if done.is_ok() { moved } else { draft }])
@@ -59,7 +67,6 @@ impl NearConsumer {
     /// The decision of `sample_compute_location`: of the places where next to nothing is computed twice, the one with the
     /// smallest piece of the buffer, then the others, then the root.
     fn decision(&self, sch: &mut Schedule, block: Rv) -> i64 {
-        const AT_ROOT: i64 = -1;
         let Some((index, id)) = live_block(sch, block) else { return AT_ROOT };
         let Ok(places) = compute_locations(&mut sch.states[index], id) else { return AT_ROOT };
         let before = iterations(sch.func(index), id).0;

@@ -1,0 +1,119 @@
+//! What `--help` says beyond the options: examples, and what the exit codes mean.
+//!
+//! The examples are tested: every line must be a command line that the definition of the arguments accepts.
+
+/// The end of each help text. Exit codes are listed in docs/tuning.md, too.
+macro_rules! with_exit_codes {
+    ($examples:literal) => {
+        concat!(
+            "Examples:\n",
+            $examples,
+            "\n\
+Exit codes:
+  0  done
+  1  nothing valid was found, a check failed, or there is no record
+  2  bad usage or bad input
+  3  the machine failed us: disk, lock, memory, permission
+  129, 130, 143  ended by a signal: hangup, Ctrl-C, termination"
+        )
+    };
+}
+
+/// All commands by what they are for; a test compares it with the definition.
+pub const TEMPLATE: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Find schedules:
+  tune         Search for the fastest schedule of each function, and keep what was measured
+  space        Print the search space of each function
+
+Use them:
+  apply-best   Print a program with each function replaced by its best known version
+  print-trace  Print the best known schedule of a function
+  bench        Check and time a program
+  apply        Apply a schedule to a program
+
+Look after files:
+  check        Check that programs are well formed and make sense
+  fmt          Reprint programs in their usual form
+  db           Look after the database
+  help         Print this, or the help of a command
+
+{options}
+
+{after-help}";
+
+pub const TVMR: &str = with_exit_codes!(
+    "  tvmr tune matmul.tir                     find a fast schedule
+  tvmr apply-best matmul.tir               print the program with it
+  tvmr bench matmul.tir --best             check it and time it again
+"
+);
+
+pub const TUNE: &str = with_exit_codes!(
+    "  tvmr tune matmul.tir
+  tvmr tune matmul.tir --trials 256 --max-seconds 60 --threads all
+  tvmr tune matmul.tir --space my_space.py --work-dir mine
+  tvmr tune model.tir --bind n=1024 --format json
+"
+);
+
+pub const SPACE: &str = with_exit_codes!(
+    "  tvmr space matmul.tir
+  tvmr space matmul.tir --space tvm --samples 256
+  tvmr space matmul.tir --seeds --format json
+"
+);
+
+pub const APPLY_BEST: &str = with_exit_codes!(
+    "  tvmr apply-best matmul.tir
+  tvmr apply-best matmul.tir -o fast.tir
+  tvmr apply-best matmul.tir --threads 1 --frozen
+"
+);
+
+pub const PRINT_TRACE: &str = with_exit_codes!(
+    "  tvmr print-trace matmul.tir
+  tvmr print-trace matmul.tir --rank 2
+  tvmr print-trace matmul.tir --format json
+"
+);
+
+pub const BENCH: &str = with_exit_codes!(
+    "  tvmr bench matmul.tir
+  tvmr bench matmul.tir --best --format json
+  tvmr bench matmul.tir --trace schedule.py --threads 2
+"
+);
+
+pub const APPLY: &str = with_exit_codes!(
+    "  tvmr apply matmul.tir --trace schedule.py
+  tvmr apply matmul.tir --trace schedule.py --steps --check
+  tvmr apply matmul.tir --trace trace.json -o scheduled.tir
+"
+);
+
+pub const CHECK: &str = with_exit_codes!(
+    "  tvmr check matmul.tir
+  tvmr check a.tir b.tir --format json
+  tvmr check dynamic.tir --bind n=1024
+"
+);
+
+pub const FMT: &str = with_exit_codes!(
+    "  tvmr fmt matmul.tir
+  tvmr fmt --write a.tir b.tir
+  tvmr fmt --check a.tir b.tir
+"
+);
+
+pub const DB: &str = with_exit_codes!(
+    "  tvmr db list
+  tvmr db top 0 -k 3
+  tvmr db verify --work-dir mine
+  tvmr db merge ../laptop/tvmr_db
+  tvmr db prune --best 3
+"
+);

@@ -1,0 +1,101 @@
+//! Errors as JSON, for `--format json`: field names are interface, listed in docs/tuning.md.
+
+use super::exit::Failure;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity, Source, Span};
+use serde_json::{Value, json};
+
+/// Do the arguments ask for JSON? Looked at before they are parsed, since they may be wrong themselves.
+pub fn is_wanted(args: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
+    let args: Vec<String> = args.into_iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    let options = args.iter().position(|a| a == "--").map_or(&args[..], |end| &args[..end]);
+    options.iter().any(|a| a == "--format=json") || options.windows(2).any(|w| w[0] == "--format" && w[1] == "json")
+}
+
+/// The document of a command that failed before it had a result.
+pub fn document(failure: &Failure) -> Value {
+    json!({"exit_code": failure.code(), "diagnostics": of_failure(failure)})
+}
+
+/// What a failure says, one object for each mistake.
+pub fn of_failure(failure: &Failure) -> Vec<Value> {
+    match failure {
+        Failure::Input(found) => of_diagnostics(found),
+        Failure::Shown(_, found) => of_diagnostics(found),
+        Failure::Usage(message, help) => vec![without_place("usage", message, help)],
+        Failure::Machine(message, help) => vec![without_place("machine", message, help)],
+        Failure::Negative(message) => vec![without_place("negative", message, "")],
+        Failure::Interrupted(_, message) => vec![without_place("interrupted", message, "")],
+        Failure::Told(_) | Failure::ClosedPipe => Vec::new(),
+    }
+}
+
+/// A mistake of the command line.
+pub fn of_usage(message: &str) -> Value {
+    json!({"exit_code": 2, "diagnostics": [without_place("usage", message, "")]})
+}
+
+fn without_place(code: &str, message: &str, help: &str) -> Value {
+    json!({
+        "code": code, "severity": "error", "message": message, "file": null, "line": null, "column": null, "end": null,
+        "label": null, "help": (!help.is_empty()).then_some(help), "notes": [], "related": [],
+    })
+}
+
+/// Diagnostics of a text.
+pub fn of_diagnostics(found: &Diagnostics) -> Vec<Value> {
+    found.items.iter().map(|d| of_diagnostic(d, found.source())).collect()
+}
+
+fn of_diagnostic(d: &Diagnostic, source: Source<'_>) -> Value {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let first = d.labels.first();
+    let related = d.labels.iter().skip(1).map(|l| {
+        let (start, end) = places(source, l.span);
+        json!({"message": l.text, "line": start.0, "column": start.1, "end": {"line": end.0, "column": end.1}})
+    });
+    let place = first.map(|l| places(source, l.span));
+    json!({
+        "code": d.code,
+        "severity": match d.severity { Severity::Error => "error", Severity::Warning => "warning" },
+        "message": d.message,
+        "file": source.name,
+        "line": place.map(|(start, _)| start.0),
+        "column": place.map(|(start, _)| start.1),
+        "end": place.map(|(_, end)| json!({"line": end.0, "column": end.1})),
+        "label": first.and_then(|l| some(&l.text)),
+        "help": d.help,
+        "notes": d.notes,
+        "related": related.collect::<Vec<_>>(),
+    })
+}
+
+/// Line and column of the first byte, and of the one behind the last.
+fn places(source: Source<'_>, span: Span) -> ((usize, usize), (usize, usize)) {
+    (source.line_column(span.start as usize), source.line_column(span.end as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_asked_for_by_an_option() {
+        let asks = |args: &[&str]| is_wanted(args.iter().map(std::ffi::OsString::from));
+        assert!(asks(&["tvmr", "check", "--format", "json"]) && asks(&["tvmr", "--format=json"]));
+        assert!(!asks(&["tvmr", "check", "--format", "human"]) && !asks(&["tvmr", "check", "json"]));
+        assert!(!asks(&["tvmr", "check", "--", "--format=json"]));
+    }
+
+    #[test]
+    fn a_diagnostic_has_all_of_its_fields() {
+        let source = Source { name: "a.tir", text: "one\ntwo three\n" };
+        let d = Diagnostic::error_at("some-code", Span::new(8, 13), "wrong").mark("here").label(Span::new(4, 7), "see");
+        let value = of_diagnostic(&d.help("mend it"), source);
+        let expected = json!({
+            "code": "some-code", "severity": "error", "message": "wrong", "file": "a.tir", "line": 2, "column": 5,
+            "end": {"line": 2, "column": 10}, "label": "here", "help": "mend it", "notes": [],
+            "related": [{"message": "see", "line": 2, "column": 1, "end": {"line": 2, "column": 4}}],
+        });
+        assert_eq!(value, expected);
+    }
+}

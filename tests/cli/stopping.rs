@@ -1,0 +1,166 @@
+//! Ending early: time limits and signals are obeyed wherever a run is, on inputs that keep it busy.
+
+use super::{MATMUL, Ran, TILES, dir, ran, run, succeeds, text, tvmr};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a test allows beyond the half second after a signal, and beyond the second after a time limit: tests share the
+/// machine.
+const BUSY: Duration = Duration::from_millis(1500);
+
+/// Many blocks that read one buffer and write another.
+fn many_blocks(n: usize) -> String {
+    let mut text = "@T.prim_func\ndef main(A: T.Buffer((8, 8)), B: T.Buffer((8, 8))):\n".to_string();
+    for i in 0..n {
+        let column = i % 8;
+        let _ = write!(
+            text,
+            "    for i in range(8):\n        with T.block(\"b{i}\"):\n            vi = T.axis.spatial(8, i)\n            B[vi, {column}] = A[vi, {column}] + {i}.0\n"
+        );
+    }
+    text
+}
+
+/// Many functions, no two alike.
+fn many_functions(n: usize) -> String {
+    let mut text = "@tvm.script.ir_module\nclass Module:\n".to_string();
+    for i in 0..n {
+        let _ = write!(
+            text,
+            "    @T.prim_func\n    def f{i}(A: T.Buffer((8,)), B: T.Buffer((8,))):\n        for i in range(8):\n            with T.block(\"B\"):\n                vi = T.axis.spatial(8, i)\n                B[vi] = A[vi] + {i}.0\n"
+        );
+    }
+    text
+}
+
+const LARGE: &str = "@T.prim_func
+def main(A: T.Buffer((67108864,)), B: T.Buffer((67108864,))):
+    for i in range(67108864):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(67108864, i)
+            B[vi] = A[vi] * T.float32(2)
+";
+
+/// One candidate takes for ever: every copy looks at all copies before it.
+const LONG: &str = "def f(sch):
+    for n in range(3000):
+        sch.cache_read(sch.get_block(\"C\", \"main\"), 0, \"local\")
+";
+
+/// Nothing but counting.
+const COUNTING: &str = "def f(sch):
+    for n in range(1000000):
+        m = n + 1
+    sch.get_loops(sch.get_block(\"C\", \"main\"))
+";
+
+/// Inputs that keep a run busy before, while and after it searches.
+fn hostile(dir: &Path) -> Vec<Vec<String>> {
+    let file = |name: &str, content: &str| {
+        let path = dir.join(name);
+        fs::write(&path, content).expect("a file");
+        text(&path).to_owned()
+    };
+    let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+    vec![
+        words(&[&file("blocks.tir", &many_blocks(300))]),
+        words(&[&file("functions.tir", &many_functions(2000))]),
+        words(&[&file("large.tir", LARGE)]),
+        words(&[MATMUL, "--space", &file("long.py", LONG)]),
+        words(&[MATMUL, "--space", &file("counting.py", COUNTING)]),
+        words(&[MATMUL, "--threads", "2"]),
+    ]
+}
+
+#[test]
+fn a_time_limit_holds_everywhere() {
+    let dir = dir();
+    for (i, input) in hostile(dir.path()).into_iter().enumerate() {
+        let db = dir.path().join(format!("db{i}"));
+        let mut args = vec!["tune", "--max-seconds", "2", "--trials", "100000", "--quiet", "--work-dir", text(&db)];
+        args.extend(input.iter().map(String::as_str));
+        let start = Instant::now();
+        let r = run(&args);
+        let took = start.elapsed();
+        assert!(r.code == 0 || r.code == 1, "{input:?}: {}", r.err);
+        assert!(took < Duration::from_secs(3) + BUSY, "{input:?} took {took:?}");
+    }
+}
+
+/// Starts a run, sends it a signal after a while, and gives how it ended and how long that took.
+fn signalled(args: &[&str], signal: &str, after: Duration) -> (Ran, Option<i32>, Duration) {
+    use std::os::unix::process::ExitStatusExt;
+    let child = tvmr(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    std::thread::sleep(after);
+    let pid = child.id().to_string();
+    let sent = Instant::now();
+    // It may have ended by itself.
+    let _ = Command::new("kill").args(["-s", signal, &pid]).stderr(Stdio::null()).status();
+    let output = child.wait_with_output().expect("an end");
+    let took = sent.elapsed();
+    let by = output.status.signal();
+    (ran(output), by, took)
+}
+
+#[test]
+fn the_first_signal_ends_a_run_at_any_moment() {
+    let dir = dir();
+    for (i, input) in hostile(dir.path()).into_iter().enumerate() {
+        for moment in 0..4u64 {
+            let db = dir.path().join(format!("db{i}-{moment}"));
+            let mut args = vec!["tune", "--trials", "100000", "--work-dir", text(&db)];
+            args.extend(input.iter().map(String::as_str));
+            // Moments that no two cases share, up to a second and a half.
+            let after = Duration::from_millis(40 + (moment * 389 + i as u64 * 97) % 1500);
+            let (r, by, took) = signalled(&args, "INT", after);
+            assert!(r.code == 130 || by == Some(2), "{input:?} after {after:?}: {} {by:?} {}", r.code, r.err);
+            assert!(took < Duration::from_millis(500) + BUSY, "{input:?} after {after:?} took {took:?}");
+        }
+    }
+}
+
+#[test]
+fn commands_that_keep_nothing_end_at_once() {
+    let dir = dir();
+    let long = dir.path().join("long.py");
+    fs::write(&long, LONG).expect("a file");
+    for args in [&["apply", MATMUL, "--trace", text(&long)][..], &["space", MATMUL, "--space", text(&long)]] {
+        let (r, by, took) = signalled(args, "TERM", Duration::from_millis(300));
+        assert_eq!((r.code, by), (-1, Some(15)), "{args:?}: {}", r.err);
+        assert!(took < Duration::from_millis(500) + BUSY, "{args:?} took {took:?}");
+    }
+}
+
+#[test]
+fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    let args = ["tune", MATMUL, "--space", TILES, "--trials", "24", "--work-dir", text(&db)];
+    let command = tvmr(&args);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(command.get_program()).args(args).current_dir(super::root());
+    let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a shell");
+    std::thread::sleep(Duration::from_millis(150));
+    let _ = Command::new("kill").args(["-s", "HUP", &child.id().to_string()]).stderr(Stdio::null()).status();
+    let r = ran(child.wait_with_output().expect("an end"));
+    assert_eq!(r.code, 0, "{}", r.err);
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_like_a_full_disk() {
+    let dir = dir();
+    let db = dir.path().join("db");
+    let args = ["tune", MATMUL, "--space", TILES, "--trials", "64", "--work-dir", text(&db)];
+    let command = tvmr(&args);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(command.get_program()).args(args);
+    let r = ran(shell.current_dir(super::root()).output().expect("a shell"));
+    assert_eq!(r.code, 3, "{}", r.err);
+    assert!(r.err.contains("cannot write") || r.err.contains("File too large"), "{}", r.err);
+    // What was written before is whole.
+    succeeds(&["db", "verify", "--work-dir", text(&db)]);
+}
