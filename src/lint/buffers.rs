@@ -4,7 +4,7 @@
 //!
 //! A *warning* for each buffer that the function allocates and does not use, reads though nothing stores to it, or stores
 //! to though nothing reads it; and for a parameter that is not used (`unused-buffer`). A function with calls for their effect,
-//! which may reach buffers by address, is left alone.
+//! which may reach buffers by address, is left alone, and so is one with other names for the memory of a buffer.
 
 use super::Context;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -16,7 +16,9 @@ pub(super) fn check(cx: &Context<'_>) -> Vec<Diagnostic> {
     let func = cx.func;
     let mut uses = Uses::default();
     uses.visit_stmt(func, func.root.stmt());
-    if uses.has_calls {
+    let known: HashSet<BufferId> = owned(func).into_iter().map(|(b, _)| b).chain(views(func)).collect();
+    let has_aliases = uses.read.iter().chain(&uses.written).any(|b| !known.contains(b));
+    if uses.has_calls || has_aliases {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -52,6 +54,12 @@ fn owned(func: &Func) -> Vec<(BufferId, bool)> {
     let blocks = func.subtree(func.root.stmt()).into_iter().filter_map(|s| func.as_block(s));
     let allocs = blocks.flat_map(|b| func.block(b).allocs.iter().map(|&b| (b, false)).collect::<Vec<_>>());
     params.chain(allocs).collect()
+}
+
+/// What blocks show regions as.
+fn views(func: &Func) -> Vec<BufferId> {
+    let blocks = func.subtree(func.root.stmt()).into_iter().filter_map(|s| func.as_block(s));
+    blocks.flat_map(|b| func.block(b).matches.iter().map(|m| m.buffer).collect::<Vec<_>>()).collect()
 }
 
 /// The buffers that statements read and write. Regions that a block states count as well, and a view counts as both.

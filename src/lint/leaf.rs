@@ -109,6 +109,15 @@ impl Store {
         self.indices.iter().any(|&i| uses_var(&func.arena, i, &mut |v| v == var))
     }
 
+    /// Does the place depend on what memory holds? Then it may depend on anything.
+    pub fn place_loads(&self, func: &Func) -> bool {
+        let mut found = false;
+        for &index in &self.indices {
+            for_each_subexpr(&func.arena, index, &mut |e| found |= matches!(func.arena.expr(e), Expr::Load(..)));
+        }
+        found
+    }
+
     /// Does the value follow from what the place holds?
     pub fn accumulates(&self, func: &Func) -> bool {
         let mut found = false;

@@ -4,8 +4,9 @@
 //!     C[vi] = C[vi] + A[vi, vk]
 //!
 //! A *warning*: a block with a reduction iteration combines into an element of a buffer that nothing else in the function
-//! stores to, and has no init. Where a sum is meant to go on from what the caller passes, that is what it does; where the
-//! buffer is the function's own, the contents are undefined.
+//! stores to, and has no init. Where a sum is meant to go on from what the caller passes, that is what it does, and a root
+//! block that lists the buffer among what it reads says so; where the buffer is the function's own, the contents are
+//! undefined.
 
 use super::Context;
 use super::leaf::{Leaf, Store};
@@ -25,7 +26,9 @@ fn of_leaf(cx: &Context<'_>, leaf: &Leaf) -> Option<Diagnostic> {
         let reductions = leaf.iters(func, IterKind::Reduce);
         s.accumulates(func) && !reductions.iter().any(|&i| s.place_uses(func, node.iters[i].var))
     };
-    let update = leaf.stores.iter().find(reduces).filter(|s| n_writers(func, s.buffer) == 1)?;
+    let goes_on = |buffer| func.block(func.root).reads.iter().any(|r| r.buffer == buffer);
+    let update = leaf.stores.iter().find(reduces);
+    let update = update.filter(|s| n_writers(func, s.buffer) == 1 && !goes_on(s.buffer))?;
     let name = func.arena.buffer(update.buffer).name;
     let place = cx.spans.stmt(leaf.block.stmt()).map_or(cx.spans.name, |s| s.name);
     let at_start = match func.param_of(update.buffer) {

@@ -33,7 +33,7 @@ fn of_update(cx: &Context<'_>, leaf: &Leaf, reductions: &[usize], update: &Store
     let func = cx.func;
     let mut inits = leaf.init.iter().filter(|s| s.buffer == update.buffer);
     let (Some(init), None) = (inits.next(), inits.next()) else { return None };
-    if !init.is_plain || init.indices == update.indices {
+    if !init.is_plain || init.indices == update.indices || init.place_loads(func) || update.place_loads(func) {
         return None;
     }
     let node = leaf.node(func);

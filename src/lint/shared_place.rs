@@ -19,10 +19,14 @@ pub(super) fn check(cx: &Context<'_>) -> Vec<Diagnostic> {
 
 fn of_store(cx: &Context<'_>, leaf: &Leaf, store: &Store) -> Option<Diagnostic> {
     let func = cx.func;
-    if !store.is_plain || !is_shared(func, store.buffer) {
+    if !store.is_plain || store.place_loads(func) || !is_shared(func, store.buffer) {
         return None;
     }
     let node = leaf.node(func);
+    if leaf.iters(func, IterKind::Reduce).iter().any(|&i| store.place_uses(func, node.iters[i].var)) {
+        // The slip is which of the iterations reduces, or where the reduction stores.
+        return None;
+    }
     let i = leaf.iters(func, IterKind::Spatial).into_iter().find(|&i| {
         let var = node.iters[i].var;
         !store.place_uses(func, var) && uses_var(&func.arena, store.value, &mut |v| v == var)
