@@ -239,7 +239,7 @@ fn report(
         Format::Human => {
             let tasks: String = summary.tasks.iter().map(|t| human(t, &summary)).collect();
             console.result(&(tasks + &all_together(&summary)))?;
-            let is_done = interrupt.signal().is_none() && summary.tasks.iter().any(|t| t.best_us.is_some());
+            let is_done = interrupt.signal().is_none() && summary.tasks.iter().any(|t| t.valid > 0);
             if let (true, Some(next)) = (is_done, next_step(args)) {
                 console.note(&next);
             }

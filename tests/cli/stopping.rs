@@ -52,7 +52,7 @@ const LONG: &str = "def f(sch):
 
 /// Nothing but counting.
 const COUNTING: &str = "def f(sch):
-    for n in range(1000000):
+    for n in range(400000):
         m = n + 1
     sch.get_loops(sch.get_block(\"C\", \"main\"))
 ";
