@@ -7,8 +7,8 @@ use crate::measure::timing::Bench;
 use crate::measure::{
     Advice, Arguments, Candidate, InProcess, LoadWatch, Outcome, Peak, PeakLoop, Pinned, RunFailure, Runner, Timer,
 };
-use std::sync::Arc;
 use crate::stop::StopFlag;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Compiles programs and opens places to measure them.

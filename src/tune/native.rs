@@ -14,8 +14,8 @@ use crate::ir::preparation::separate;
 use crate::ir::{DType, Func};
 use crate::lower;
 use crate::measure::{
-    Arguments, ArgumentsError, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer, Reference,
-    ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
+    Arguments, ArgumentsError, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer,
+    Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
 };
 use crate::search::isolated;
 use crate::stop::StopFlag;
