@@ -423,15 +423,10 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
         let loops = test.sch.get_loops(block).expect("the block is there");
         test.sch.parallel(loops[0]).expect("the loop is there");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::script::{ParseOptions, parse};
 
     #[test]
     fn a_raised_flag_refuses_every_instruction_of_every_clone() {
+        use crate::script::{ParseOptions, parse};
         let text = "@T.prim_func
 def main(B: T.Buffer((8,))):
     for i in range(8):

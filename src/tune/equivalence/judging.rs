@@ -334,7 +334,8 @@ fn judge(seed: u64, setting: &Setting, tally: &mut Tally) {
     };
     judge(&written, "the program as written");
     let machine = Machine::new(&setting.target, setting.isa, setting.threads as usize);
-    let space = make_space(&workload, &SpaceChoice::Auto, &machine).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let space = make_space(&workload, &SpaceChoice::Auto, &machine, &crate::stop::StopFlag::new())
+        .unwrap_or_else(|e| panic!("{e}\n{text}"));
     let base = Schedule::new(&workload.module, 0);
     let drawn = (0..3 * CANDIDATES as u64).filter_map(|i| space.sample(&base, stream(seed, i)).ok());
     for (schedule, _) in drawn.take(CANDIDATES) {
