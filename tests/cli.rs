@@ -164,7 +164,8 @@ fn the_budget_is_a_total_and_streams_are_apart() {
         succeeds(&[&args[..], more].concat())
     };
     let quiet = tune("6", &["--quiet"]);
-    assert_eq!(quiet.err, "");
+    // Other tests run beside this one, and warnings are not silenced.
+    assert!(quiet.err.lines().all(|l| l.starts_with("warning: the machine is ")), "{}", quiet.err);
     assert!(quiet.out.starts_with("main: ") && quiet.out.contains("6 trials"), "{}", quiet.out);
     let verbose = tune("8", &["-v", "--jobs", "1"]);
     assert!(verbose.err.contains("6 of 8 trials are in the database"), "{}", verbose.err);
@@ -576,9 +577,9 @@ fn what_tvm_does_not_take_of_a_trace_is_marked() {
     let [line] = marked[..] else { panic!("{}", python.out) };
     assert!(python.out.lines().nth(line - 1).is_some_and(|l| l.contains("annotate")), "{}", python.out);
     assert!(python.err.contains(&format!("line {line} does not replay in TVM 0.27")), "{}", python.err);
-    // In JSON the index map is another one.
+    // So it is in JSON; the index map has a form of TVM's.
     let json = with(&["print-trace", "--rank", &rank, "--format", "json"]);
-    assert_eq!(json.err.matches("does not replay in TVM 0.27").count(), 2, "{}", json.err);
+    assert_eq!(json.err.matches("does not replay in TVM 0.27").count(), 1, "{}", json.err);
     // A comment changes nothing.
     let file = dir.path().join("trace.py");
     fs::write(&file, &python.out).expect("a file");

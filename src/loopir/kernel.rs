@@ -100,10 +100,17 @@ impl Kernel {
         }
     }
 
-    /// Does it hold loops without a count, or jumps made of registers? The passes of the optimiser expect neither.
+    /// Does it hold loops without a count, or jumps, which are made of boolean registers? The passes of the optimiser
+    /// expect neither.
     pub fn is_irregular(&self) -> bool {
         let mut found = false;
-        self.for_each_stmt(self.body, &mut |_, s| found |= matches!(s, Stmt::While { .. } | Stmt::Set { .. }));
+        self.for_each_stmt(self.body, &mut |_, s| {
+            found |= match s {
+                Stmt::While { .. } => true,
+                Stmt::Set { local, .. } => self.arena.local(local).ty == Ty::BOOL,
+                Stmt::For(_) | Stmt::If { .. } | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Check { .. } => false,
+            }
+        });
         found
     }
 

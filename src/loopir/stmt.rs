@@ -134,7 +134,7 @@ pub enum Stmt {
         value: ExprId,
     },
     /// Runs the body as long as a register, which the body sets, is true. Kernels that hold such a loop, or set
-    /// registers before any pass has run, are compiled as they are (see [`Kernel::is_irregular`]).
+    /// boolean registers, are compiled as they are (see [`Kernel::is_irregular`]).
     ///
     /// [`Kernel::is_irregular`]: super::Kernel::is_irregular
     While {

@@ -558,8 +558,10 @@ mod tests {
         assert_eq!(spec.indices(23), Some(vec![1, 2, 3]));
         assert_eq!(spec.indices(13), Some(vec![1, 0, 1]));
         let layout = ParamLayout { extents: vec![2, 3, 4], strides: vec![16, 5, 1], offset: 3 };
+        let written = ParamSpec::new("B", DType::Float32, &[2, 3, 4], Access::Out).placed(layout.clone());
+        assert_eq!(written.access, Access::InOut);
         let spec = spec.placed(layout);
-        assert_eq!((spec.len(), spec.access), (3 + 16 + 10 + 3 + 1, Access::InOut));
+        assert_eq!((spec.len(), spec.access), (3 + 16 + 10 + 3 + 1, Access::In));
         assert_eq!(spec.indices(3 + 16 + 10 + 2), Some(vec![1, 2, 2]));
         assert_eq!((spec.indices(2), spec.indices(3 + 4)), (None, None));
         assert_eq!(ParamSpec::new("s", DType::Float32, &[], Access::Out).indices(0), Some(Vec::new()));

@@ -647,7 +647,9 @@ const CASES: &[Case] = &[
 ];
 
 /// What the products and sums of floats of 8 bits come to, and the bits of the products.
-const FLOAT8: &[(&str, ([f32; 16], [i32; 16]))] = &[
+type Float8Results = ([f32; 16], [i32; 16]);
+
+const FLOAT8: &[(&str, Float8Results)] = &[
     (
         "float8_e3m4",
         (

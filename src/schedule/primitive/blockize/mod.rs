@@ -100,11 +100,9 @@ fn check(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<Pla
             return Err(state.error(ErrorKind::NonSingleChildBlock { what: "loop", count: found.len() }, at));
         }
     };
-    if state.func.block(block).init.is_some() {
-        if !reductions_begin(&mut state.func, block) {
-            let name = state.func.block(block).name;
-            return Err(state.error(ErrorKind::LateInit { block: name }, block));
-        }
+    if state.func.block(block).init.is_some() && !reductions_begin(&mut state.func, block) {
+        let name = state.func.block(block).name;
+        return Err(state.error(ErrorKind::LateInit { block: name }, block));
     }
     let loops = state.func.loops_above(block.stmt());
     let first = loops.iter().position(|&l| l == at).expect("the loop is around its block");
