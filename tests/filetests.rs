@@ -157,7 +157,12 @@ fn regions(case: &Case) -> Outcome {
 /// Texts that are refused: the output is the rendered diagnostics.
 fn reject(case: &Case) -> Outcome {
     match read(case) {
-        Ok(_) => Outcome { output: "accepted\n".into(), rejections: Vec::new() },
+        Ok(parsed) if parsed.warnings.is_empty() => Outcome { output: "accepted\n".into(), rejections: Vec::new() },
+        Ok(parsed) => {
+            let name = case.path.file_name().unwrap_or_default().to_string_lossy();
+            let source = tvmr::diagnostic::Source { name: &name, text: &case.input };
+            rejected(Diagnostics::new(source, parsed.warnings))
+        }
         Err(errors) => rejected(errors),
     }
 }

@@ -22,6 +22,15 @@ pub enum AttrValue {
     Dict(Vec<(Symbol, AttrValue)>),
     /// An expression of the function's arena, such as `T.int64(4)`.
     Expr(ExprId),
+    /// A buffer, named by the handle to its data.
+    Buffer(ExprId),
+    /// A box of a buffer, `A[0:4, i]`.
+    Region {
+        /// The handle to the data of the buffer.
+        data: ExprId,
+        /// First element and number of elements in each dimension.
+        ranges: Vec<(ExprId, ExprId)>,
+    },
     /// `T.target(value)`: a text or a dictionary.
     Target(Box<AttrValue>),
 }
@@ -38,7 +47,11 @@ impl AttrValue {
     /// Calls `f` with each expression inside.
     pub fn for_each_expr(&self, f: &mut impl FnMut(ExprId)) {
         match self {
-            AttrValue::Expr(e) => f(*e),
+            AttrValue::Expr(e) | AttrValue::Buffer(e) => f(*e),
+            AttrValue::Region { data, ranges } => {
+                f(*data);
+                ranges.iter().for_each(|&(min, extent)| [min, extent].into_iter().for_each(&mut *f));
+            }
             AttrValue::Target(target) => target.for_each_expr(f),
             AttrValue::List(items) => items.iter().for_each(|v| v.for_each_expr(f)),
             AttrValue::Dict(items) => items.iter().for_each(|(_, v)| v.for_each_expr(f)),
@@ -49,7 +62,11 @@ impl AttrValue {
     /// Replaces each expression inside by what `f` gives.
     pub fn map_exprs(&mut self, f: &mut impl FnMut(ExprId) -> ExprId) {
         match self {
-            AttrValue::Expr(e) => *e = f(*e),
+            AttrValue::Expr(e) | AttrValue::Buffer(e) => *e = f(*e),
+            AttrValue::Region { data, ranges } => {
+                *data = f(*data);
+                ranges.iter_mut().for_each(|(min, extent)| (*min, *extent) = (f(*min), f(*extent)));
+            }
             AttrValue::Target(target) => target.map_exprs(f),
             AttrValue::List(items) => items.iter_mut().for_each(|v| v.map_exprs(f)),
             AttrValue::Dict(items) => items.iter_mut().for_each(|(_, v)| v.map_exprs(f)),

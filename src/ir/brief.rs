@@ -171,6 +171,9 @@ impl Func {
         match self.get(s) {
             Stmt::Loop(l) => {
                 let name = self.arena.var(l.var).name;
+                if let Some(step) = l.step {
+                    return format!("loop `{name}` (with the step {})", self.arena.brief(step));
+                }
                 match l.kind {
                     LoopKind::ThreadBinding(axis) => format!("loop `{name}` (bound to `{axis}`)"),
                     LoopKind::Serial | LoopKind::Parallel | LoopKind::Vectorized | LoopKind::Unrolled => {

@@ -34,6 +34,9 @@ pub struct Buffer {
     pub scalar: bool,
     /// `T.buffer`'s `axis_separators`, which lowering to flat memory ignores.
     pub axis_separators: Vec<u32>,
+    /// `layout=None` in a function without `s_tir`, whose buffers else have a layout for threads. Nothing but TVM's lowering
+    /// for GPUs looks at it.
+    pub no_layout: bool,
 }
 
 impl Buffer {
@@ -52,6 +55,7 @@ impl Buffer {
             offset_factor: 0,
             scalar: false,
             axis_separators: Vec::new(),
+            no_layout: false,
         }
     }
 

@@ -228,6 +228,10 @@ impl<'a> Compare<'a> {
         if x.offset_factor.max(1) != y.offset_factor.max(1) {
             return fail("offset factor", x.offset_factor, y.offset_factor).map_err(inside);
         }
+        if x.no_layout != y.no_layout {
+            let text = |none: bool| if none { "none" } else { "the default one" };
+            return fail("layout", text(x.no_layout), text(y.no_layout)).map_err(inside);
+        }
         if x.axis_separators != y.axis_separators {
             let text = |s: &[u32]| format!("{s:?}");
             return fail("axis separators", text(&x.axis_separators), text(&y.axis_separators)).map_err(inside);
@@ -393,7 +397,13 @@ impl<'a> Compare<'a> {
             (AttrValue::Dict(a), AttrValue::Dict(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|((k, x), (j, y))| k == j && self.same_value(x, y))
             }
-            (AttrValue::Expr(a), AttrValue::Expr(b)) => self.same(*a, *b),
+            (AttrValue::Expr(a), AttrValue::Expr(b)) | (AttrValue::Buffer(a), AttrValue::Buffer(b)) => {
+                self.same(*a, *b)
+            }
+            (AttrValue::Region { data: a, ranges: x }, AttrValue::Region { data: b, ranges: y }) => {
+                let same_range = |this: &mut Self, i: usize| this.same(x[i].0, y[i].0) && this.same(x[i].1, y[i].1);
+                x.len() == y.len() && self.same(*a, *b) && (0..x.len()).all(|i| same_range(self, i))
+            }
             (AttrValue::Target(a), AttrValue::Target(b)) => self.same_value(a, b),
             _ => false,
         }
@@ -411,6 +421,12 @@ impl<'a> Compare<'a> {
             (Stmt::Loop(x), Stmt::Loop(y)) => {
                 self.expr("first value", x.min, y.min)?;
                 self.expr("extent", x.extent, y.extent)?;
+                match (x.step, y.step) {
+                    (Some(x), Some(y)) => self.expr("step", x, y)?,
+                    (None, None) => {}
+                    (Some(_), None) => return fail("step of the loop", "one", "none"),
+                    (None, Some(_)) => return fail("step of the loop", "none", "one"),
+                }
                 if x.kind != y.kind {
                     return fail("kind of the loop", format!("{:?}", x.kind), format!("{:?}", y.kind));
                 }
@@ -574,7 +590,12 @@ fn value_text(func: &Func, value: &AttrValue) -> String {
             let items: Vec<String> = items.iter().map(|(k, v)| format!("{k:?}: {}", value_text(func, v))).collect();
             format!("{{{}}}", items.join(", "))
         }
-        AttrValue::Expr(e) => func.arena.brief(*e).to_string(),
+        AttrValue::Expr(e) | AttrValue::Buffer(e) => func.arena.brief(*e).to_string(),
+        AttrValue::Region { data, ranges } => {
+            let range =
+                |&(min, extent): &(ExprId, ExprId)| format!("{} + {}", func.arena.brief(min), func.arena.brief(extent));
+            format!("{}[{}]", func.arena.brief(*data), ranges.iter().map(range).collect::<Vec<_>>().join(", "))
+        }
         AttrValue::Target(target) => format!("T.target({})", value_text(func, target)),
     }
 }

@@ -278,6 +278,7 @@ impl Func {
             var,
             min,
             extent,
+            step: None,
             kind: super::stmt::LoopKind::Serial,
             annotations: Annotations::new(),
             body,

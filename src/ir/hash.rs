@@ -183,6 +183,10 @@ impl<'a, S: Sink> Walk<'a, S> {
         for &axis in &buffer.axis_separators {
             self.sink.count(axis as usize);
         }
+        // A buffer that says nothing of its layout hashes as it did before one could.
+        if buffer.no_layout {
+            self.sink.tag(b'L');
+        }
     }
 
     fn buffer(&mut self, b: BufferId) {
@@ -389,6 +393,19 @@ impl<'a, S: Sink> Walk<'a, S> {
                 self.sink.tag(b'e');
                 self.expr(*e);
             }
+            AttrValue::Buffer(e) => {
+                self.sink.tag(b'B');
+                self.expr(*e);
+            }
+            AttrValue::Region { data, ranges } => {
+                self.sink.tag(b'R');
+                self.expr(*data);
+                self.sink.count(ranges.len());
+                for &(min, extent) in ranges {
+                    self.expr(min);
+                    self.expr(extent);
+                }
+            }
             AttrValue::Target(target) => {
                 self.sink.tag(b'T');
                 self.value(target);
@@ -410,6 +427,11 @@ impl<'a, S: Sink> Walk<'a, S> {
                 self.sink.tag(b'L');
                 self.expr(l.min);
                 self.expr(l.extent);
+                // A loop without a step hashes as it did before there were steps.
+                if let Some(step) = l.step {
+                    self.sink.tag(b'/');
+                    self.expr(step);
+                }
                 match l.kind {
                     LoopKind::Serial => self.sink.tag(0),
                     LoopKind::Parallel => self.sink.tag(1),

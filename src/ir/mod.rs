@@ -28,6 +28,7 @@ pub mod preparation;
 #[cfg(test)]
 pub(crate) mod samples;
 mod sorting;
+pub mod steps;
 pub mod stmt;
 pub mod symbol;
 pub mod verify;

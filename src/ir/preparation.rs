@@ -49,6 +49,8 @@ pub fn layout_free(func: &Func) -> Vec<BufferId> {
         | AttrValue::None
         | AttrValue::List(_)
         | AttrValue::Dict(_)
+        | AttrValue::Buffer(_)
+        | AttrValue::Region { .. }
         | AttrValue::Target(_) => None,
     };
     let mut buffers = Vec::new();
@@ -137,7 +139,7 @@ impl Accesses {
                     block.iters.iter().for_each(|i| all.loads(func, i.value));
                     all.loads(func, block.predicate);
                 }
-                Stmt::Loop(l) => [l.min, l.extent].into_iter().for_each(|e| all.loads(func, e)),
+                Stmt::Loop(l) => [l.min, l.extent].into_iter().chain(l.step).for_each(|e| all.loads(func, e)),
                 Stmt::If { condition, .. } => all.loads(func, *condition),
                 Stmt::Let { value, .. } => all.loads(func, *value),
                 Stmt::Evaluate(value) => {
@@ -157,8 +159,25 @@ impl Accesses {
                 }
             }
         }
+        all.through_views(func, nest);
         all.all_annotated &= plain;
         all
+    }
+
+    /// What is done with a view is done with what it shows, also where the block does not say so.
+    fn through_views(&mut self, func: &Func, nest: StmtId) {
+        // Inner views before those that they may show.
+        for s in func.subtree(nest).into_iter().rev() {
+            let Stmt::Block(block) = func.get(s) else { continue };
+            for view in &block.matches {
+                if self.read.contains(&view.buffer) {
+                    note(&mut self.read, view.source.buffer);
+                }
+                if self.written.contains(&view.buffer) {
+                    note(&mut self.written, view.source.buffer);
+                }
+            }
+        }
     }
 
     fn loads(&mut self, func: &Func, e: ExprId) {

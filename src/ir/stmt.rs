@@ -55,15 +55,17 @@ pub enum LoopKind {
     ThreadBinding(Symbol),
 }
 
-/// `for var in range(min, min + extent)`.
+/// `for var in range(min, min + extent, step)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loop {
     /// The loop variable.
     pub var: VarId,
     /// First value.
     pub min: ExprId,
-    /// Number of iterations.
+    /// Size of the range: all values are smaller than `min + extent`. Without a step, the number of iterations.
     pub extent: ExprId,
+    /// The distance of one value from the next; `None` is 1, and no constant 1 stands here.
+    pub step: Option<ExprId>,
     /// How the iterations run.
     pub kind: LoopKind,
     /// Annotations, for schedules and code generation.

@@ -15,8 +15,9 @@
 //! 5. Below a block with iteration variables, loops around that block are not mentioned: the block sees them through
 //!    its bindings. Blocks without iteration variables are transparent. The bindings, domains and predicate of a
 //!    block belong to what is around it.
-//! 6. Variables of loops and block iterations are `int32` or `int64`, and their first value, extent and binding have
-//!    the same type. Constant extents are positive.
+//! 6. Variables of loops are integers, those of block iterations `int32` or `int64`. Their first value and extent have the
+//!    same type, as has a loop's step; a binding may be of any integer type. Constant steps are positive, constant
+//!    extents of buffers and block iterations not negative.
 //!
 //! # Types
 //! 7. A stored value has the element type of its buffer, the value of a let that of its variable.
@@ -147,8 +148,8 @@ mod tests {
 
         // Extents.
         let mut g = f.clone();
-        g.loop_mut(outer).extent = g.arena.int32(0);
-        check(&g, &["the extent of `i` must be at least 1, found 0"]);
+        g.block_mut(block).iters[0].extent = g.arena.int32(-1);
+        check(&g, &["the extent of `vi` must be at least 0, found -1"]);
         let mut g = f.clone();
         g.loop_mut(outer).extent = g.arena.int(4, DType::Int64);
         check(&g, &["the extent must be `int32`, found `int64`"]);

@@ -34,6 +34,9 @@ pub fn walk_stmt<V: Visitor + ?Sized>(v: &mut V, func: &Func, s: StmtId) {
         Stmt::Loop(l) => {
             v.visit_expr(func, l.min);
             v.visit_expr(func, l.extent);
+            if let Some(step) = l.step {
+                v.visit_expr(func, step);
+            }
             for (_, value) in l.annotations.iter() {
                 value.for_each_expr(&mut |e| v.visit_expr(func, e));
             }
@@ -276,6 +279,7 @@ impl Func {
             Stmt::Loop(l) => {
                 l.min = r.rewrite_expr(arena, l.min);
                 l.extent = r.rewrite_expr(arena, l.extent);
+                l.step = l.step.map(|step| r.rewrite_expr(arena, step));
                 for value in l.annotations.values_mut() {
                     value.map_exprs(&mut |e| r.rewrite_expr(arena, e));
                 }

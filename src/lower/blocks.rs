@@ -271,6 +271,8 @@ impl Lowerer<'_> {
     pub(super) fn stmt(&mut self, s: ir::StmtId, out: &mut Vec<StmtId>) -> Result<()> {
         let func = self.func;
         match func.get(s) {
+            // The loop IR has no empty ranges.
+            ir::Stmt::Loop(l) if func.n_iterations(l) == Some(0) => Ok(()),
             ir::Stmt::Loop(l) => {
                 if let Some(blocks) = self.hoists.before(s) {
                     for b in blocks {
@@ -412,7 +414,8 @@ impl Lowerer<'_> {
         inside: impl FnOnce(&mut Self, ExprId, &mut Vec<StmtId>) -> Result<()>,
     ) -> Result<()> {
         let mut condition = self.value(b.predicate)?;
-        if self.decide(condition) == Some(false) {
+        let is_empty = |i: &ir::BlockIter| self.func.arena.as_int(i.extent).is_some_and(|n| n < 1);
+        if self.decide(condition) == Some(false) || b.iters.iter().any(is_empty) {
             return Ok(());
         }
         let outside = self.facts.mark();

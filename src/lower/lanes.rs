@@ -297,6 +297,7 @@ impl Pass {
                     var,
                     min,
                     extent,
+                    step: None,
                     kind: LoopKind::Vectorized,
                     annotations: Default::default(),
                     body: Body::from_slice(&[inner]),

@@ -2,7 +2,8 @@
 //!
 //! [`lower`] makes the [`Kernel`] that does what a [`Func`] does, in four steps:
 //!
-//! 0. [`lanes`] writes vectors out as scalars, lane by lane, and [`float8`] floats of 8 bits as bytes.
+//! 0. Steps of loops are written out ([`Func::without_steps`]), [`lanes`] writes vectors out as scalars, lane by lane, and
+//!    [`float8`] floats of 8 bits as bytes.
 //! 1. [`blocks`] translates statements: bindings are substituted, inits put before their reduction ([`init`]) or under
 //!    a guard, predicates and domains become conditions, views windows into what they show. Where an access lies in memory is still
 //!    open: its index is a *token* that names buffer and indices.
@@ -80,6 +81,7 @@ type Result<T, E = LowerError> = std::result::Result<T, E>;
 /// # Errors
 /// If the function uses what a kernel cannot say.
 pub fn lower(func: &Func) -> Result<Kernel, LowerError> {
+    let func = &*func.without_steps();
     let placed = func.with_param_layouts();
     let func = &*lanes::scalars(&placed)?;
     let func = &*float8::bytes(func);

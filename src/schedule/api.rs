@@ -95,6 +95,11 @@ impl Schedule {
         self.execute(kind("SamplePerfectTile"), args, Some(Decision::Ints(decision)))
     }
 
+    /// `normalize_loop(loop)`.
+    pub fn normalize_loop(&mut self, loop_: Rv) -> Done {
+        self.run("NormalizeLoop", vec![loop_.into()]).map(drop)
+    }
+
     /// `split(loop, factors)` with the default options.
     pub fn split(&mut self, loop_: Rv, factors: Vec<Arg>) -> Many {
         self.run("Split", vec![loop_.into(), Arg::List(factors), true.into(), false.into()])

@@ -138,6 +138,18 @@ error_kinds! {
     /// A statement between blocks whose order the primitive does not keep.
     StatementBetweenBlocks { statement: String }
         => "StatementBetweenBlocksError", "the function has a statement that the primitive may not rearrange: {statement}", help "put the statement into a block, or allocate in the root block";
+    /// A loop with a step, which primitives do not know.
+    LoopStep { statement: String }
+        => "LoopStepError", "the function has a loop that does not count by 1: {statement}", help "`normalize_loop` lets a loop count from 0 by 1, if its step is a constant";
+    /// A loop or binding of a type that primitives do not know.
+    IndexType { what: String, dtype: DType }
+        => "IndexTypeError", "{what} counts in `{dtype}`, expected `int32` or `int64`", help "convert where the value is used: `T.Cast(\"{dtype}\", i)`";
+    /// Nothing to run through.
+    EmptyRange { what: String }
+        => "EmptyRangeError", "{what} is empty: there is nothing to schedule", help "give it an extent of at least 1";
+    /// A block that does not say what it accesses.
+    UnlistedAccess { what: String }
+        => "UnlistedAccessError", "{what}; primitives go by these lists", help "add the region, or leave the list out to have it inferred";
     /// A nest that could not be read again.
     NestTooDeep { depth: usize }
         => "NestTooDeepError", "the program would be nested {depth} levels deep, expected at most {MAX_DEPTH}", help "`fuse` loops first, or leave out loops of one iteration";

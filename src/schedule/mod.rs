@@ -274,14 +274,13 @@ impl Schedule {
     }
 
     /// # Errors
-    /// If the function has statements between its blocks that the instruction could not keep in their order.
+    /// If the function has what the instruction does not know, such as statements between its blocks.
     fn check_freedom(&self, kind: &'static Kind, args: &[Arg]) -> Result<(), ScheduleError> {
         let Some((index, _)) = self.first_place(args) else { return Ok(()) };
         let state = &self.states[index];
-        match state.freedom {
-            (free, Some(s)) if free < freedom::needed(kind.name) && state.func.is_alive(s) => {
-                let statement = state.func.brief_stmt(s);
-                let mut error = state.error(ErrorKind::StatementBetweenBlocks { statement }, s);
+        match &state.limit {
+            Some(limit) if limit.freedom < freedom::needed(kind.name) && state.func.is_alive(limit.at) => {
+                let mut error = state.error(limit.error.clone(), limit.at);
                 error.primitive = kind.method;
                 Err(error)
             }

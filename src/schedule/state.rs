@@ -6,11 +6,12 @@
 //! whose scope it changes, as TVM's `ScheduleState` does (`src/s_tir/schedule/state.cc`). A candidate starts from a
 //! clone of the first state and pays nothing for them.
 
-use super::analysis::freedom::{Freedom, freedom};
+use super::analysis::freedom::{Limit, limit};
 use super::analysis::tree::depth;
 use super::arg::FuncIndex;
 use super::error::{ErrorKind, ScheduleError};
 use crate::ir::{BlockId, Func, StmtId};
+use std::sync::Arc;
 
 /// What is known of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,8 +34,8 @@ pub struct State {
     pub func: Func,
     /// At least as many levels as statements are nested; counted anew only where it gets large.
     pub(super) levels: usize,
-    /// What may be done with the function, and the statement that limits it.
-    pub(super) freedom: (Freedom, Option<StmtId>),
+    /// What limits what may be done with the function.
+    pub(super) limit: Option<Arc<Limit>>,
     index: FuncIndex,
     info: Vec<Option<BlockInfo>>,
 }
@@ -43,7 +44,8 @@ impl State {
     /// The state of the function at position `index` of the module; analyses all blocks.
     pub fn new(index: FuncIndex, mut func: Func) -> State {
         func.arena.reserve(USUAL_EXPRS);
-        let mut state = State { levels: depth(&func), freedom: freedom(&func), func, index, info: Vec::new() };
+        let mut state =
+            State { levels: depth(&func), limit: limit(&func).map(Arc::new), func, index, info: Vec::new() };
         let root = state.func.root;
         super::analysis::update_scope_info(&mut state, root);
         state

@@ -1,7 +1,7 @@
 //! The verifier's findings as diagnostics in the text.
 
 use super::spans::Spans;
-use crate::diagnostic::{Diagnostic, Span};
+use crate::diagnostic::{Diagnostic, Severity, Span};
 use crate::ir::verify::{Checks, Violation, ViolationKind, verify};
 use crate::ir::{BufferId, Func, Stmt};
 
@@ -20,6 +20,10 @@ pub(super) fn check(func: &Func, spans: &Spans, checks: Checks) -> Vec<Diagnosti
 pub fn diagnostic(func: &Func, spans: &Spans, v: &Violation) -> Diagnostic {
     let span = place(func, spans, v).unwrap_or(spans.name);
     let mut d = Diagnostic::error_at(v.kind.code(), span, v.message(func)).maybe_help(v.help(func));
+    // TVM reads such blocks, and what runs is no other: only schedules go by the lists.
+    if matches!(v.kind, ViolationKind::UnlistedRead { .. } | ViolationKind::UnlistedWrite { .. }) {
+        d.severity = Severity::Warning;
+    }
     if let Some((declared, text)) = context(func, spans, v).filter(|(declared, _)| *declared != span) {
         d = d.label(declared, text);
     }
@@ -75,7 +79,7 @@ fn named_buffer(v: &Violation) -> Option<BufferId> {
         ViolationKind::BufferBoundTwice { buffer }
         | ViolationKind::BufferOutOfScope { buffer }
         | ViolationKind::OwnBufferInSignature { buffer }
-        | ViolationKind::EmptyDimension { buffer, .. }
+        | ViolationKind::NegativeDimension { buffer, .. }
         | ViolationKind::IndexCount { buffer, .. }
         | ViolationKind::StrideCount { buffer, .. }
         | ViolationKind::UnlistedRead { buffer, .. }

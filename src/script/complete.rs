@@ -77,6 +77,7 @@ impl Detector<'_> {
             Stmt::Loop(l) => {
                 self.expr(l.min);
                 self.expr(l.extent);
+                l.step.into_iter().for_each(|step| self.expr(step));
                 let arena = &mut self.func.arena;
                 let max = {
                     let end = arena.add(l.min, l.extent);

@@ -5,8 +5,8 @@ use super::machine::Machine;
 use super::postproc::{self, Postproc};
 use super::rule::{self, Rule};
 use super::sample::{Seed, Sketch, Space};
-use crate::ir::Module;
-use crate::schedule::arg::Rv;
+use crate::ir::{Func, Module, StmtId};
+use crate::schedule::arg::{Rv, RvValue};
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::{Schedule, Trace};
 use crate::stop::StopFlag;
@@ -83,6 +83,7 @@ impl Start {
         for name in names.into_iter().filter(|name| counts[name] == 1) {
             blocks.push(schedule.get_block(name, f.name.as_str())?);
         }
+        write_out_steps(&mut schedule, func, &blocks)?;
         Ok(Start { schedule, blocks })
     }
 
@@ -107,6 +108,27 @@ impl Start {
         }
         Ok(drafts.into_iter().map(|d| d.sch.trace().clone()).collect())
     }
+}
+
+/// Lets loops with steps count by 1, which rules ask for as primitives do.
+fn write_out_steps(schedule: &mut Schedule, func: usize, blocks: &[Rv]) -> Result<(), ScheduleError> {
+    let constant_step = |f: &Func, s: StmtId| {
+        f.as_loop(s).and_then(|l| f.loop_(l).step).is_some_and(|step| f.arena.as_int(step).is_some())
+    };
+    let f = schedule.func(func);
+    if !f.subtree(f.root.stmt()).into_iter().any(|s| constant_step(f, s)) {
+        return Ok(());
+    }
+    for &block in blocks {
+        for rv in schedule.get_loops(block)? {
+            if let RvValue::Loop(_, l) = schedule.value(rv)?
+                && constant_step(schedule.func(func), l.stmt())
+            {
+                schedule.normalize_loop(rv)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn undecided(trace: &Trace) -> Trace {

@@ -62,7 +62,7 @@ pub(super) fn bytes_of(func: &Func, b: BufferId) -> u64 {
 fn of_stmt(func: &Func, s: StmtId) -> f64 {
     let all = |body: &[StmtId]| body.iter().map(|&c| of_stmt(func, c)).sum::<f64>();
     match func.get(s) {
-        Stmt::Loop(l) => func.arena.as_int(l.extent).map_or(0.0, |n| n.max(0) as f64) * all(&l.body),
+        Stmt::Loop(l) => func.n_iterations(l).map_or(0.0, |n| n as f64) * all(&l.body),
         Stmt::Block(b) => {
             let init = b.init.as_ref().map_or(0.0, |init| all(init));
             let share = |n: Option<i64>| 1.0 / n.unwrap_or(1).max(1) as f64;

@@ -62,7 +62,7 @@ impl<'a> Count<'a> {
         let func = self.func;
         match func.get(s) {
             Stmt::Loop(l) => {
-                self.loops.push((l.var, func.arena.as_int(l.extent).map_or(0.0, |n| n.max(0) as f64)));
+                self.loops.push((l.var, func.n_iterations(l).map_or(0.0, |n| n as f64)));
                 let inside = self.all(&l.body);
                 self.loops.pop();
                 inside

@@ -228,6 +228,9 @@ impl<'a> Points<'a> {
         let mut s = nest;
         while let Stmt::Loop(l) = func.get(s) {
             let (min, extent) = (self.constant(l.min)?, self.constant(l.extent)?);
+            if l.step.is_some() {
+                return Err(Stop::Unsupported);
+            }
             loops.push((l.var, min, extent));
             let &[inner] = &l.body[..] else { return Err(Stop::Unsupported) };
             s = inner;

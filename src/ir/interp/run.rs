@@ -11,6 +11,7 @@ use crate::ir::dtype::DType;
 use crate::ir::expr::{Expr, ExprId, VarId};
 use crate::ir::func::Func;
 use crate::ir::op::{Builtin, Effect, Intrinsic};
+use crate::ir::steps::STEP_ERROR;
 use crate::ir::stmt::{Block, Body, IterKind, MatchBuffer, Stmt, StmtId};
 use hashbrown::HashMap;
 
@@ -314,7 +315,14 @@ impl Machine<'_> {
         match func.get(s) {
             Stmt::Loop(l) => {
                 let (min, extent) = (self.int(l.min)?, self.int(l.extent)?);
-                for i in 0..extent.max(0) {
+                let step = l.step.map_or(Ok(1), |step| self.int(step))?;
+                let Some(step) = usize::try_from(step).ok().filter(|&step| step > 0) else {
+                    return Err(Box::new(Fault::Assertion {
+                        kind: STEP_ERROR.into(),
+                        message: func.step_message(l.var),
+                    }));
+                };
+                for i in (0..extent.max(0)).step_by(step) {
                     self.set_var(l.var, Some(Value::Int(min.wrapping_add(i))));
                     let inner = self.exec_body(&l.body)?;
                     self.stmt = Some(s);

@@ -23,6 +23,12 @@ impl Range {
         Range { lo, hi, step: 1 }
     }
 
+    /// `n` integers from `lo` on, each `step` behind the one before; `None` beyond 64 bits.
+    pub fn stepped(lo: i64, n: i64, step: i64) -> Option<Range> {
+        let hi = (n - 1).checked_mul(step)?.checked_add(lo)?;
+        Some(Range { lo, hi, step: if n > 1 { step } else { 1 } })
+    }
+
     /// The values from `lo` to `hi`; `None` if there are none, or the ends are not known.
     pub fn intersect(self, lo: i64, hi: i64) -> Option<Range> {
         if lo <= self.lo && self.hi <= hi {

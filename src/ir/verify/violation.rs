@@ -25,6 +25,7 @@ pub struct Violation {
 pub enum Role {
     FirstValue,
     Extent,
+    Step,
     Binding,
     StoredValue,
     LetValue,
@@ -44,6 +45,7 @@ impl Role {
         match self {
             Role::FirstValue => "the first value",
             Role::Extent => "the extent",
+            Role::Step => "the step",
             Role::Binding => "the binding",
             Role::StoredValue => "the stored value",
             Role::LetValue => "the value of the let",
@@ -158,12 +160,19 @@ pub enum ViolationKind {
         /// The type of another.
         found: DType,
     },
-    /// A loop or block iteration of a constant extent below 1.
-    EmptyExtent {
+    /// A block iteration of a constant extent below 0.
+    NegativeExtent {
         /// Its variable.
         var: VarId,
         /// The extent.
         extent: i64,
+    },
+    /// A loop with a constant step below 1.
+    Step {
+        /// Its variable.
+        var: VarId,
+        /// The step.
+        found: i64,
     },
     /// A buffer is bound a second time.
     BufferBoundTwice {
@@ -183,7 +192,7 @@ pub enum ViolationKind {
     /// `break` or `continue` outside of a loop.
     JumpOutsideLoop,
     /// A dimension of a constant extent below 1.
-    EmptyDimension {
+    NegativeDimension {
         /// Of which buffer.
         buffer: BufferId,
         /// Which dimension.
@@ -255,11 +264,12 @@ impl ViolationKind {
             ViolationKind::Reinterpretation { .. } => "reinterpretation",
             ViolationKind::Argument { .. } => "argument-type",
             ViolationKind::ArgumentTypes { .. } => "argument-types",
-            ViolationKind::EmptyExtent { .. } => "empty-extent",
+            ViolationKind::NegativeExtent { .. } => "negative-extent",
+            ViolationKind::Step { .. } => "loop-step",
             ViolationKind::BufferBoundTwice { .. } => "buffer-bound-twice",
             ViolationKind::BufferOutOfScope { .. } => "buffer-out-of-scope",
             ViolationKind::OwnBufferInSignature { .. } => "own-buffer-in-signature",
-            ViolationKind::EmptyDimension { .. } => "empty-dimension",
+            ViolationKind::NegativeDimension { .. } => "negative-dimension",
             ViolationKind::IndexCount { .. } => "index-count",
             ViolationKind::StrideCount { .. } => "stride-count",
             ViolationKind::UnlistedRead { .. } => "unlisted-read",
@@ -296,7 +306,10 @@ impl Violation {
                 format!("block `{block}` mentions loop `{}` around it other than in its bindings", var(v))
             }
             ViolationKind::VariableType { var: v, found } => {
-                format!("variable `{}` must be `int32` or `int64`, found `{found}`", var(v))
+                format!(
+                    "variable `{}` must count in integers, those of blocks in `int32` or `int64`, found `{found}`",
+                    var(v)
+                )
             }
             ViolationKind::TypeMismatch { role, expected, found } => {
                 format!("{} must be `{expected}`, found `{found}`", role.text())
@@ -320,8 +333,11 @@ impl Violation {
             ViolationKind::ArgumentTypes { function, expected, found } => {
                 format!("the arguments of `{function}` must be of one type, found `{expected}` and `{found}`")
             }
-            ViolationKind::EmptyExtent { var: v, extent } => {
-                format!("the extent of `{}` must be at least 1, found {extent}", var(v))
+            ViolationKind::NegativeExtent { var: v, extent } => {
+                format!("the extent of `{}` must be at least 0, found {extent}", var(v))
+            }
+            ViolationKind::Step { var: v, found } => {
+                format!("the step of loop `{}` must be positive, found {found}", var(v))
             }
             ViolationKind::BufferBoundTwice { buffer } => format!("buffer `{}` is allocated twice", name(buffer)),
             ViolationKind::BufferOutOfScope { buffer } => {
@@ -330,8 +346,8 @@ impl Violation {
             ViolationKind::OwnBufferInSignature { buffer } => {
                 format!("a block must not list its own buffer `{}` in `T.reads` and `T.writes`", name(buffer))
             }
-            ViolationKind::EmptyDimension { buffer, dim, extent } => {
-                format!("dimension {dim} of buffer `{}` must be at least 1, found {extent}", name(buffer))
+            ViolationKind::NegativeDimension { buffer, dim, extent } => {
+                format!("dimension {dim} of buffer `{}` must be at least 0, found {extent}", name(buffer))
             }
             ViolationKind::JumpOutsideLoop => "`break` and `continue` stand inside a loop".into(),
             ViolationKind::IndexCount { buffer, expected, found } => {

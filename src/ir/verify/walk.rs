@@ -232,19 +232,25 @@ impl<'a> Walk<'a> {
 
     fn walk_loop(&mut self, s: StmtId, l: &'a Loop) {
         let arena = &self.func.arena;
-        self.index_var(l.var);
         let dtype = arena.var(l.var).dtype;
+        if !dtype.is_integer() {
+            self.report(None, Kind::VariableType { var: l.var, found: dtype });
+        }
         self.expr_of_type(Role::FirstValue, l.min, dtype);
         self.expr_of_type(Role::Extent, l.extent, dtype);
-        if let Some(extent) = arena.as_int(l.extent).filter(|&n| n < 1) {
-            self.report(Some(l.extent), Kind::EmptyExtent { var: l.var, extent });
+        if let Some(step) = l.step {
+            self.expr_of_type(Role::Step, step, dtype);
+            if let Some(found) = arena.as_int(step).filter(|&n| n < 1) {
+                self.report(Some(step), Kind::Step { var: l.var, found });
+            }
         }
         for (_, value) in l.annotations.iter() {
             value.for_each_expr(&mut |e| self.expr(e));
         }
         self.bind_var(l.var, VarState::Loop(self.enclosing.len()));
-        let range = match (arena.as_int(l.min), arena.as_int(l.extent)) {
-            (Some(min), Some(n)) if n > 0 => min.checked_add(n - 1).map(|last| Range::dense(min, last)),
+        let step = l.step.map_or(Some(1), |step| arena.as_int(step)).filter(|&step| step > 0);
+        let range = match (arena.as_int(l.min), self.func.n_iterations(l), step) {
+            (Some(min), Some(n), Some(step)) if n > 0 => Range::stepped(min, n, step),
             _ => None,
         };
         self.ranges.set(l.var, range);
@@ -264,17 +270,14 @@ impl<'a> Walk<'a> {
             let dtype = self.func.arena.var(iter.var).dtype;
             self.expr_of_type(Role::FirstValue, iter.min, dtype);
             self.expr_of_type(Role::Extent, iter.extent, dtype);
-            if let Some(extent) = self.func.arena.as_int(iter.extent).filter(|&n| n < 1) {
-                self.report(Some(iter.extent), Kind::EmptyExtent { var: iter.var, extent });
+            if let Some(extent) = self.func.arena.as_int(iter.extent).filter(|&n| n < 0) {
+                self.report(Some(iter.extent), Kind::NegativeExtent { var: iter.var, extent });
             }
         }
         self.expr_of_type(Role::Predicate, b.predicate, DType::Bool);
         let before = self.checks.bounds.then(|| self.ranges.clone());
         self.ranges.assume(&self.func.arena, b.predicate, true);
-        for iter in &b.iters {
-            let dtype = self.func.arena.var(iter.var).dtype;
-            self.expr_of_type(Role::Binding, iter.value, dtype);
-        }
+        b.iters.iter().for_each(|iter| self.scalar_integer(Role::Binding, iter.value));
         self.bind_iters(&b.iters);
 
         if !b.iters.is_empty() {
@@ -414,8 +417,8 @@ impl<'a> Walk<'a> {
         let buffer = arena.buffer(b);
         for (dim, &e) in arena.list(buffer.shape).iter().enumerate() {
             self.scalar_integer(Role::Dimension, e);
-            if let Some(extent) = arena.as_int(e).filter(|&n| n < 1) {
-                self.report(Some(e), Kind::EmptyDimension { buffer: b, dim, extent });
+            if let Some(extent) = arena.as_int(e).filter(|&n| n < 0) {
+                self.report(Some(e), Kind::NegativeDimension { buffer: b, dim, extent });
             }
         }
         if let Some(strides) = buffer.strides {

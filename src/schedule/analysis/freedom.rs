@@ -5,9 +5,15 @@
 //! memory that is allocated in place is known only behind its allocation. A function with such statements between its
 //! blocks allows fewer primitives. Inside a block that holds no other block they are the block's own affair.
 //!
-//! No primitive makes such statements between blocks, so the answer holds as long as the schedule.
+//! Nor do primitives know loops with steps, between whose values lie others that a region over the range includes; loops and
+//! bindings of types other than `int32` and `int64`; empty ranges; and blocks that do not list what they access.
+//!
+//! No primitive makes such functions, but for the `unsafe` ones, so the answer holds as long as the schedule;
+//! `normalize_loop` asks anew.
 
-use crate::ir::{Func, Stmt, StmtId};
+use super::super::error::ErrorKind;
+use crate::ir::verify::{Checks, ViolationKind, verify};
+use crate::ir::{Buffer, Func, Stmt, StmtId};
 
 /// What may be done with a function, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,31 +26,87 @@ pub enum Freedom {
     All,
 }
 
-/// How free a function is, and the statement that limits it.
-pub fn freedom(func: &Func) -> (Freedom, Option<StmtId>) {
-    let mut least = (Freedom::All, None);
-    for s in func.subtree(func.root.stmt()) {
-        let here = match func.get(s) {
-            Stmt::Break | Stmt::Continue if jump_stays_in_leaf(func, s) => Freedom::All,
-            Stmt::Break | Stmt::Continue | Stmt::Return(_) => Freedom::Annotations,
-            Stmt::Declare { .. } if is_in_leaf(func, s) => Freedom::Loops,
-            Stmt::While { .. } | Stmt::Alloc { .. } | Stmt::Assert(_) | Stmt::Attr(_) if is_in_leaf(func, s) => {
-                Freedom::All
-            }
-            Stmt::Declare { .. } | Stmt::While { .. } => Freedom::Annotations,
-            Stmt::Alloc { .. } | Stmt::Assert(_) | Stmt::Attr(_) => Freedom::Loops,
-            Stmt::Loop(_)
-            | Stmt::Block(_)
-            | Stmt::Store { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { .. }
-            | Stmt::Evaluate(_) => Freedom::All,
-        };
-        if here < least.0 {
-            least = (here, Some(s));
+/// What limits a function.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// What may be done with it.
+    pub freedom: Freedom,
+    /// The statement that limits it.
+    pub at: StmtId,
+    /// How primitives refuse that need more.
+    pub error: ErrorKind,
+}
+
+/// What limits a function, if anything does.
+pub fn limit(func: &Func) -> Option<Limit> {
+    let mut least: Option<Limit> = None;
+    for at in func.subtree(func.root.stmt()) {
+        if let Some((freedom, error)) = limit_at(func, at)
+            && least.as_ref().is_none_or(|l| freedom < l.freedom)
+        {
+            least = Some(Limit { freedom, at, error });
         }
     }
-    least
+    least.or_else(|| empty_buffer(func)).or_else(|| unlisted_access(func))
+}
+
+/// A buffer without elements: bounds of what is accessed mean nothing there.
+fn empty_buffer(func: &Func) -> Option<Limit> {
+    let is_empty = |b: &Buffer| func.arena.list(b.shape).iter().any(|&n| func.arena.as_int(n).is_some_and(|n| n < 1));
+    let buffer = func.arena.buffer_ids().map(|b| func.arena.buffer(b)).find(|b| is_empty(b))?;
+    let error = ErrorKind::EmptyRange { what: format!("buffer `{}`", buffer.name) };
+    Some(Limit { freedom: Freedom::Annotations, at: func.root.stmt(), error })
+}
+
+/// A block that does not list what it accesses.
+fn unlisted_access(func: &Func) -> Option<Limit> {
+    let checks = Checks { signatures: true, bounds: false };
+    let is_unlisted =
+        |k: &ViolationKind| matches!(k, ViolationKind::UnlistedRead { .. } | ViolationKind::UnlistedWrite { .. });
+    let found = verify(func, checks).into_iter().find(|v| is_unlisted(&v.kind))?;
+    let error = ErrorKind::UnlistedAccess { what: found.message(func) };
+    Some(Limit { freedom: Freedom::Annotations, at: found.stmt?, error })
+}
+
+/// What a statement between blocks allows, and how what it does not allow is refused; `None` where it limits nothing.
+fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
+    let arena = &func.arena;
+    let is_empty = |extent| arena.as_int(extent).is_some_and(|n| n < 1);
+    let freedom = match func.get(s) {
+        Stmt::Break | Stmt::Continue if jump_stays_in_leaf(func, s) => return None,
+        Stmt::Break | Stmt::Continue | Stmt::Return(_) => Freedom::Annotations,
+        Stmt::Declare { .. } if is_in_leaf(func, s) => Freedom::Loops,
+        Stmt::While { .. } | Stmt::Alloc { .. } | Stmt::Assert(_) | Stmt::Attr(_) if is_in_leaf(func, s) => {
+            return None;
+        }
+        Stmt::Declare { .. } | Stmt::While { .. } => Freedom::Annotations,
+        Stmt::Alloc { .. } | Stmt::Assert(_) | Stmt::Attr(_) => Freedom::Loops,
+        Stmt::Loop(_) if is_in_leaf(func, s) => return None,
+        Stmt::Loop(l) => {
+            let statement = func.brief_stmt(s);
+            let error = if l.step.is_some() {
+                ErrorKind::LoopStep { statement }
+            } else if !arena.var(l.var).dtype.is_index() {
+                ErrorKind::IndexType { what: statement, dtype: arena.var(l.var).dtype }
+            } else if is_empty(l.extent) {
+                ErrorKind::EmptyRange { what: statement }
+            } else {
+                return None;
+            };
+            return Some((Freedom::Annotations, error));
+        }
+        Stmt::Block(b) => {
+            let what = |i: usize| format!("iteration `{}` of block `{}`", arena.var(b.iters[i].var).name, b.name);
+            if let Some(i) = b.iters.iter().position(|i| is_empty(i.extent)) {
+                return Some((Freedom::Annotations, ErrorKind::EmptyRange { what: what(i) }));
+            }
+            let i = b.iters.iter().position(|i| !arena.dtype(i.value).is_index())?;
+            let dtype = arena.dtype(b.iters[i].value);
+            return Some((Freedom::Annotations, ErrorKind::IndexType { what: what(i), dtype }));
+        }
+        Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => return None,
+    };
+    Some((freedom, ErrorKind::StatementBetweenBlocks { statement: func.brief_stmt(s) }))
 }
 
 /// How free a function must be for a primitive.
@@ -62,7 +124,8 @@ pub fn needed(kind: &str) -> Freedom {
         | "SampleComputeLocation"
         | "Annotate"
         | "Unannotate"
-        | "EnterPostproc" => Freedom::Annotations,
+        | "EnterPostproc"
+        | "NormalizeLoop" => Freedom::Annotations,
         "Split"
         | "Fuse"
         | "Reorder"

@@ -1,8 +1,8 @@
 //! Copies statements and expressions of one function into another.
 
 use crate::ir::{
-    Annotations, Arena, Assert, Attr, AttrValue, Block, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId,
-    ExprList, Func, Loop, MatchBuffer, Stmt, StmtId, VarId,
+    Annotations, Arena, Assert, Attr, Block, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId, ExprList,
+    Func, Loop, MatchBuffer, Stmt, StmtId, VarId,
 };
 use hashbrown::HashMap;
 
@@ -152,9 +152,7 @@ impl<'a> Graft<'a> {
     pub fn annotations(&mut self, to: &mut Func, annotations: &Annotations) -> Annotations {
         let mut copy = annotations.clone();
         for value in copy.values_mut() {
-            if let AttrValue::Expr(_) | AttrValue::List(_) | AttrValue::Dict(_) = value {
-                value.map_exprs(&mut |e| self.expr(to, e));
-            }
+            value.map_exprs(&mut |e| self.expr(to, e));
         }
         copy
     }
@@ -170,6 +168,7 @@ impl<'a> Graft<'a> {
                 var: self.var(&mut to.arena, l.var),
                 min: self.expr(to, l.min),
                 extent: self.expr(to, l.extent),
+                step: l.step.map(|step| self.expr(to, step)),
                 kind: l.kind,
                 annotations: self.annotations(to, &l.annotations),
                 body: self.body(to, &l.body),

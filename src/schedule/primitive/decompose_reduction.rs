@@ -233,7 +233,8 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
         let node = func.loop_(l).clone();
         let min = to_init_loops.apply(&mut func.arena, node.min);
         let extent = to_init_loops.apply(&mut func.arena, node.extent);
-        nest = func.add_loop(Loop { var, min, extent, body: Body::from_slice(&[nest]), ..node }).stmt();
+        let step = node.step.map(|step| to_init_loops.apply(&mut func.arena, step));
+        nest = func.add_loop(Loop { var, min, extent, step, body: Body::from_slice(&[nest]), ..node }).stmt();
     }
     let place = func.place(at.stmt()).expect("a loop around a block of the scope stands in it");
     func.insert_at(place, &[nest]);

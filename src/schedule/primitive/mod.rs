@@ -23,6 +23,7 @@ pub mod get_loops;
 pub mod loop_partition;
 pub mod merge;
 mod nearest_tile;
+pub mod normalize_loop;
 pub mod pad_einsum;
 pub mod postproc;
 pub mod read_at;
@@ -80,6 +81,7 @@ pub static ALL: &[&Kind] = &[
     &pad_einsum::PAD_EINSUM,
     &loop_partition::LOOP_PARTITION,
     &merge::MERGE,
+    &normalize_loop::NORMALIZE_LOOP,
     &postproc::ENTER_POSTPROC,
     &read_at::READ_AT,
     &reindex::REINDEX,

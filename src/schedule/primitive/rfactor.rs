@@ -439,14 +439,15 @@ fn copy_loops(func: &mut Func, loops: &[LoopId], block: BlockId) -> StmtId {
     let mut copies: Vec<Loop> = Vec::with_capacity(loops.len());
     for &l in loops {
         let node = func.loop_(l);
-        let (var, min, extent, kind) = (node.var, node.min, node.extent, node.kind);
+        let (var, min, extent, step, kind) = (node.var, node.min, node.extent, node.step, node.kind);
         let annotations = node.annotations.clone();
         let min = renamed.apply(&mut func.arena, min);
         let extent = renamed.apply(&mut func.arena, extent);
+        let step = step.map(|step| renamed.apply(&mut func.arena, step));
         let known = func.arena.var(var).clone();
         let (new, e) = func.arena.new_var_expr(known.name, known.dtype);
         renamed.add_var(var, e);
-        copies.push(Loop { var: new, min, extent, kind, annotations, body: Body::new() });
+        copies.push(Loop { var: new, min, extent, step, kind, annotations, body: Body::new() });
     }
     func.rewrite_stmt(block.stmt(), &mut renamed);
     let mut nest = block.stmt();

@@ -2,7 +2,7 @@
 
 use super::Printer;
 use super::number;
-use crate::ir::{AttrValue, Symbol};
+use crate::ir::{AttrValue, DType, Expr, ExprId, Symbol};
 use crate::script::Dialect;
 
 impl Printer<'_> {
@@ -23,6 +23,18 @@ impl Printer<'_> {
         match (self.dialect, key.strip_prefix("tirx.")) {
             (Dialect::Classic, Some(rest)) => format!("tir.{rest}"),
             _ => key.to_string(),
+        }
+    }
+
+    /// The name of the buffer whose data a handle is.
+    fn buffer_of(&mut self, data: ExprId) {
+        match self.func.arena.expr(data) {
+            Expr::BufferData(b) => {
+                let name = self.names.buffer(self.func, b);
+                self.put(name.as_str());
+            }
+            // No reader makes it.
+            _ => self.expr(data),
         }
     }
 
@@ -48,7 +60,20 @@ impl Printer<'_> {
                 });
                 self.put("}");
             }
+            // By itself it would be read as a plain number.
+            AttrValue::Expr(e)
+                if self.func.arena.ty(*e) == DType::Int32.into() && self.func.arena.as_int(*e).is_some() =>
+            {
+                self.put("T.int32(");
+                self.expr(*e);
+                self.put(")");
+            }
             AttrValue::Expr(e) => self.expr(*e),
+            AttrValue::Buffer(data) => self.buffer_of(*data),
+            AttrValue::Region { data, ranges } => {
+                self.buffer_of(*data);
+                self.box_of(ranges);
+            }
             AttrValue::Target(target) => {
                 self.put("T.target(");
                 self.attr_value(target);

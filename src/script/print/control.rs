@@ -90,7 +90,7 @@ impl Printer<'_> {
             self.scalar(buffer);
             self.put("\n");
         } else {
-            self.buffer_statement_with(buffer, "alloc_buffer", |_| {}, |p| p.alloc_annotations(annotations));
+            self.buffer_statement_with(buffer, "alloc_buffer", |_| {}, |_| {}, |p| p.alloc_annotations(annotations));
         }
         self.record_line(s, start);
     }
@@ -117,7 +117,7 @@ impl Printer<'_> {
         self.string(scope.as_str());
         self.alloc_annotations(annotations);
         self.put(")\n");
-        self.buffer_statement_with(buffer, "decl_buffer", |_| {}, |p| p.put(&format!(", data={memory}")));
+        self.buffer_statement_with(buffer, "decl_buffer", |_| {}, |p| p.put(&format!(", data={memory}")), |_| {});
     }
 
     /// `x: T.float32`, or `x = T.shared_scalar("float32")`, without the end of the line.
@@ -199,6 +199,7 @@ impl Printer<'_> {
                     p.put(", data=");
                     p.expr(data);
                 },
+                |_| {},
             );
         }
         self.record_line(s, start);

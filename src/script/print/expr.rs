@@ -83,6 +83,10 @@ impl Printer<'_> {
             Expr::Call(function, args) => {
                 let args = arena.list(args);
                 match (self.infix(e), args) {
+                    // `~3` would be read as the number -4.
+                    (Some(_), &[a]) if arena.as_int(a).is_some() && dtype == DType::Int32 => {
+                        self.call(function.name(), args);
+                    }
                     (Some((token, _)), &[a]) => {
                         self.put(token);
                         self.child(a, Precedence::Unary);
@@ -302,12 +306,18 @@ impl Printer<'_> {
         let name = self.names.buffer(self.func, r.buffer);
         self.put(name.as_str());
         let ranges: Vec<(ExprId, ExprId)> = r.ranges(&self.func.arena).collect();
+        self.box_of(&ranges);
+        self.record_access(r.buffer, start);
+    }
+
+    /// `[0:16, i]`, of first elements and numbers of elements.
+    pub(super) fn box_of(&mut self, ranges: &[(ExprId, ExprId)]) {
         if ranges.is_empty() {
             self.put("[()]");
             return;
         }
         self.put("[");
-        self.list(ranges, |p, (min, extent)| {
+        self.list(ranges, |p, &(min, extent)| {
             p.expr(min);
             if !p.func.arena.is_int(extent, 1) {
                 p.put(":");
@@ -315,7 +325,6 @@ impl Printer<'_> {
             }
         });
         self.put("]");
-        self.record_access(r.buffer, start);
     }
 
     /// `a + b` of expressions that are no node of their own, folded as reading would.

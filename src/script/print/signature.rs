@@ -222,15 +222,16 @@ impl Printer<'_> {
 
     /// `A = T.method(first shape, dtype, …)`
     pub(super) fn buffer_statement(&mut self, b: BufferId, method: &str, first: impl FnOnce(&mut Self)) {
-        self.buffer_statement_with(b, method, first, |_| {});
+        self.buffer_statement_with(b, method, first, |_| {}, |_| {});
     }
 
-    /// `A = T.method(first shape, dtype, … last)`
+    /// `A = T.method(first shape, dtype, data, … last)`
     pub(super) fn buffer_statement_with(
         &mut self,
         b: BufferId,
         method: &str,
         first: impl FnOnce(&mut Self),
+        data: impl FnOnce(&mut Self),
         last: impl FnOnce(&mut Self),
     ) {
         let func = self.func;
@@ -251,6 +252,7 @@ impl Printer<'_> {
         if buffer.ty() != DType::Float32.into() {
             self.put(&format!(", \"{}\"", buffer.ty()));
         }
+        data(self);
         self.buffer_options(b);
         last(self);
         self.put(")\n");
@@ -302,6 +304,9 @@ impl Printer<'_> {
         if !buffer.axis_separators.is_empty() {
             let list: Vec<String> = buffer.axis_separators.iter().map(u32::to_string).collect();
             self.put(&format!(", axis_separators=[{}]", list.join(", ")));
+        }
+        if buffer.no_layout && self.dialect == Dialect::Current {
+            self.put(", layout=None");
         }
     }
 }

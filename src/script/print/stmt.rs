@@ -179,7 +179,7 @@ impl Printer<'_> {
         let chain = self.grid(s);
         let Some(&innermost) = chain.last() else { return };
         let headers: Vec<&Loop> = chain.iter().map(|&l| func.loop_(l)).collect();
-        self.declare_unknown(headers.iter().flat_map(|l| [l.min, l.extent]));
+        self.declare_unknown(headers.iter().flat_map(|l| [l.min, l.extent].into_iter().chain(l.step)));
         self.line();
         let start = self.out.len();
         self.put("for ");
@@ -222,6 +222,7 @@ impl Printer<'_> {
         while let Some(l) = next {
             let node = func.loop_(l);
             let plain = node.kind == LoopKind::Serial
+                && node.step.is_none()
                 && func.arena.is_int(node.min, 0)
                 && node.annotations.is_empty()
                 && !uses_var(&func.arena, node.extent, &mut |v| vars.contains(&v));
@@ -240,8 +241,10 @@ impl Printer<'_> {
 
     /// `T.parallel(8)` and the like.
     fn single_loop(&mut self, l: &Loop) {
+        // `range` counts in 32 bits at least.
+        let is_wide = self.func.arena.var(l.var).dtype.bits() >= 32;
         let name = match l.kind {
-            LoopKind::Serial if l.annotations.is_empty() => "range",
+            LoopKind::Serial if l.annotations.is_empty() && is_wide => "range",
             LoopKind::Serial => "T.serial",
             LoopKind::Parallel => "T.parallel",
             LoopKind::Vectorized => "T.vectorized",
@@ -250,12 +253,12 @@ impl Printer<'_> {
         };
         self.put(name);
         self.put("(");
-        if !self.func.arena.is_int(l.min, 0) {
+        if self.func.arena.is_int(l.min, 0) && l.step.is_none() {
+            self.expr(l.extent);
+        } else {
             self.expr(l.min);
             self.put(", ");
             self.sum(l.min, l.extent);
-        } else {
-            self.expr(l.extent);
         }
         if let LoopKind::ThreadBinding(thread) = l.kind {
             self.put(", thread=");
@@ -272,6 +275,10 @@ impl Printer<'_> {
                     self.annotations(&l.annotations);
                 }
             }
+        }
+        if let Some(step) = l.step {
+            self.put(if name == "range" { ", " } else { ", step=" });
+            self.expr(step);
         }
         self.put(")");
     }

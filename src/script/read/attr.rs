@@ -10,6 +10,18 @@ use crate::script::python::{Expr, ExprKind};
 impl<'a> FuncReader<'a, '_> {
     /// `{"key": value}` as annotations; keys in the order of the text.
     pub(super) fn annotations(&mut self, e: &Expr<'a>) -> Option<Vec<(Symbol, AttrValue)>> {
+        if let ExprKind::Dict(items) = &e.kind
+            && items.iter().any(|(key, value)| key.is_some() && holds_slice(value))
+        {
+            let items: Vec<Option<(Symbol, AttrValue)>> = items
+                .iter()
+                .map(|(key, value)| {
+                    let key = self.text(key.as_ref()?)?;
+                    Some((self.key(key.as_str()), self.written_value(value)?))
+                })
+                .collect();
+            return items.into_iter().collect();
+        }
         match self.eval(e)? {
             Value::Dict(items) => {
                 let items: Vec<Option<(Symbol, AttrValue)>> =
@@ -37,6 +49,25 @@ impl<'a> FuncReader<'a, '_> {
         Symbol::new(key)
     }
 
+    /// The value that an expression is as an annotation, where `A[0:4]` is a box of a buffer, not a vector.
+    fn written_value(&mut self, e: &Expr<'a>) -> Option<AttrValue> {
+        match &e.kind {
+            ExprKind::Tuple(items) | ExprKind::List(items) => {
+                let items: Vec<Option<AttrValue>> = items.iter().map(|e| self.written_value(e)).collect();
+                items.into_iter().collect::<Option<_>>().map(AttrValue::List)
+            }
+            ExprKind::Subscript(owner, _) if holds_slice(e) && matches!(self.eval(owner)?, Value::Buffer(_)) => {
+                let region = self.region(e)?;
+                let data = self.func.arena.buffer_data(region.buffer);
+                Some(AttrValue::Region { data, ranges: region.ranges(&self.func.arena).collect() })
+            }
+            _ => {
+                let value = self.eval(e)?;
+                self.attr_value(value, e.span)
+            }
+        }
+    }
+
     pub(super) fn attr_value(&mut self, value: Value, span: Span) -> Option<AttrValue> {
         Some(match value {
             Value::Int(v) => match i64::try_from(v) {
@@ -50,6 +81,7 @@ impl<'a> FuncReader<'a, '_> {
             Value::Str(v) => AttrValue::Str(Symbol::new(&v)),
             Value::None => AttrValue::None,
             Value::Expr(e) => AttrValue::Expr(e),
+            Value::Buffer(b) => AttrValue::Buffer(self.func.arena.buffer_data(b)),
             Value::Type(t) => AttrValue::Str(t.to_string().as_str().into()),
             Value::Target(target) => AttrValue::Target(Box::new(self.attr_value(*target, span)?)),
             Value::Seq(items) => {
@@ -97,5 +129,17 @@ impl<'a> FuncReader<'a, '_> {
             _ => false,
         });
         found.map_or(e.span, |k| k.span)
+    }
+}
+
+/// Does an expression hold a subscript with a slice, outside of calls and operators?
+fn holds_slice(e: &Expr<'_>) -> bool {
+    match &e.kind {
+        ExprKind::Tuple(items) | ExprKind::List(items) => items.iter().any(holds_slice),
+        ExprKind::Subscript(_, index) => match &index.kind {
+            ExprKind::Tuple(items) => items.iter().any(|i| matches!(i.kind, ExprKind::Slice(_))),
+            kind => matches!(kind, ExprKind::Slice(_)),
+        },
+        _ => false,
     }
 }

@@ -222,10 +222,10 @@ impl<'a> FuncReader<'a, '_> {
             return self.fail(Diagnostic::error_at("type-mismatch", e.span, message));
         }
         match self.func.arena.as_int(extent) {
-            Some(n) if n <= 0 && self.file.options.checks.is_some() => self.fail(Diagnostic::error_at(
-                "empty-extent",
+            Some(n) if n < 0 && self.file.options.checks.is_some() => self.fail(Diagnostic::error_at(
+                "negative-extent",
                 e.span,
-                format!("expected a domain that is not empty, found extent {n}"),
+                format!("expected a domain whose end is not before its start, found extent {n}"),
             )),
             _ => Some((min, extent)),
         }

@@ -120,6 +120,15 @@ impl<'a> FuncReader<'a, '_> {
                 return self.unsupported(e.span, &format!("the argument `{name}` of a buffer"));
             }
         }
+        let no_layout = match arg("layout") {
+            // With `s_tir` no buffer has one.
+            Some(e) => match self.eval(e)? {
+                Value::None => !self.func.s_tir,
+                Value::Str(text) if &*text == "default" => false,
+                _ => return self.unsupported(e.span, "a layout other than `None`"),
+            },
+            None => false,
+        };
         let (shape, dtype) = (shape?, dtype?);
         if matches!(dtype.dtype, DType::Handle | DType::Str) {
             let span = arg("dtype").map_or(Span::default(), |e| e.span);
@@ -146,6 +155,7 @@ impl<'a> FuncReader<'a, '_> {
         buffer.align = align?;
         buffer.offset_factor = offset_factor?;
         buffer.axis_separators = separators?;
+        buffer.no_layout = no_layout;
         Some(self.func.arena.new_buffer(buffer))
     }
 
@@ -182,7 +192,7 @@ impl<'a> FuncReader<'a, '_> {
         ok.then_some(extents)
     }
 
-    /// One extent: an integer expression, positive if it is constant.
+    /// One extent: an integer expression, not negative if it is constant.
     fn extent(&mut self, value: Value, span: Span) -> Option<ExprId> {
         let e = self.index_of(value, span)?;
         if !self.func.arena.dtype(e).is_index() {
@@ -191,10 +201,10 @@ impl<'a> FuncReader<'a, '_> {
             return self.fail(Diagnostic::error_at("type-mismatch", span, message));
         }
         match self.func.arena.as_int(e) {
-            Some(n) if n <= 0 && self.file.options.checks.is_some() => self.fail(Diagnostic::error_at(
-                "empty-dimension",
+            Some(n) if n < 0 && self.file.options.checks.is_some() => self.fail(Diagnostic::error_at(
+                "negative-dimension",
                 span,
-                format!("expected a positive extent, found {n}"),
+                format!("expected an extent of at least 0, found {n}"),
             )),
             _ => Some(e),
         }

@@ -139,6 +139,7 @@ impl Words {
             ExprKind::Call(call) => {
                 self.expr(&call.callee);
                 self.exprs(&call.args);
+                self.current |= call.keywords.iter().any(|k| k.0.is_some_and(|k| k.name == "layout"));
                 self.exprs(call.keywords.iter().map(|k| &k.1));
             }
             ExprKind::Subscript(owner, index) => {

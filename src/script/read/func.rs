@@ -74,6 +74,7 @@ pub(super) struct BlockFrame {
 pub(super) struct LoopSpec {
     pub(super) min: ExprId,
     pub(super) extent: ExprId,
+    pub(super) step: Option<ExprId>,
     pub(super) kind: LoopKind,
     pub(super) annotations: Vec<(Symbol, AttrValue)>,
 }

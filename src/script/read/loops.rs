@@ -4,7 +4,7 @@ use super::args::counted;
 use super::func::{FuncReader, LoopFrame, LoopSpec};
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span};
-use crate::ir::{AttrValue, Body, ExprId, Loop, LoopKind, Stmt, Symbol};
+use crate::ir::{AttrValue, Body, DType, ExprId, Loop, LoopKind, Stmt, Symbol};
 use crate::script::python::{Call, Expr, ExprKind, For};
 
 impl<'a> FuncReader<'a, '_> {
@@ -67,6 +67,7 @@ impl<'a> FuncReader<'a, '_> {
                 var: *var,
                 min: spec.min,
                 extent: spec.extent,
+                step: spec.step,
                 kind: spec.kind,
                 annotations: spec.annotations.into_iter().collect(),
                 body,
@@ -119,17 +120,19 @@ impl<'a> FuncReader<'a, '_> {
         };
         let args = self.args(&full, call, params, 1)?;
         let arg = |name: &str| params.iter().position(|p| *p == name).and_then(|i| args[i]);
-        let (min, extent) = self.loop_range(args[0]?, args[1])?;
+        let dtype = match arg("dtype") {
+            Some(e) if !matches!(e.kind, ExprKind::None) => Some(self.loop_type(e)?),
+            _ => None,
+        };
+        let (min, extent) = self.loop_range(args[0]?, args[1], is_range, dtype)?;
         let mut annotations = match arg("annotations") {
             Some(e) => self.annotations(e)?,
             None => Vec::new(),
         };
-        if let Some(step) = arg("step")
-            && !matches!(self.eval(step)?, Value::Int(1) | Value::None)
-        {
-            let d = Diagnostic::error_at("unsupported", step.span, "loops with a step are not supported");
-            return self.fail(d.help("run over fewer iterations and multiply the variable by the step"));
-        }
+        let step = match arg("step") {
+            Some(e) if !matches!(e.kind, ExprKind::None) => Some((self.index(e)?, e.span)),
+            _ => None,
+        };
         if let Some(unroll) = arg("unroll") {
             // `unroll=` is TVM's short form of two annotations.
             let (key, value) = match self.eval(unroll)? {
@@ -143,18 +146,31 @@ impl<'a> FuncReader<'a, '_> {
             };
             annotations.push((Symbol::new(key), value));
         }
-        let (min, extent) = match arg("dtype") {
-            Some(e) if !matches!(e.kind, ExprKind::None) => {
-                let dtype = self.dtype(e)?;
-                if !dtype.is_index() {
-                    let message = format!("expected `int32` or `int64` for a loop, found `{dtype}`");
-                    return self.fail(Diagnostic::error_at("type-mismatch", e.span, message));
-                }
-                (self.cast(dtype, min), self.cast(dtype, extent))
+        let dtype = self.func.arena.dtype(extent);
+        let step = match step {
+            Some((step, span)) => {
+                let step = self.func.arena.cast(dtype, step);
+                self.step(step, span)?
             }
-            _ => (min, extent),
+            None => None,
         };
-        Some(vec![LoopSpec { min, extent, kind, annotations }])
+        Some(vec![LoopSpec { min, extent, step, kind, annotations }])
+    }
+
+    /// The step of a loop; one of 1 is none.
+    fn step(&mut self, step: ExprId, span: Span) -> Option<Option<ExprId>> {
+        match self.func.arena.as_int(step) {
+            Some(1) => Some(None),
+            Some(n) if n <= 0 => {
+                let d = Diagnostic::error_at("loop-step", span, format!("expected a positive step, found {n}"));
+                self.fail(
+                    d.help(
+                        "count upwards, and compute the index from the variable: `for i in range(n): … n - 1 - i …`",
+                    ),
+                )
+            }
+            _ => Some(Some(step)),
+        }
     }
 
     fn no_loop<T>(&mut self, span: Span) -> Option<T> {
@@ -163,49 +179,50 @@ impl<'a> FuncReader<'a, '_> {
         ))
     }
 
-    /// The range of a loop: `stop`, or `start, stop`.
-    fn loop_range(&mut self, first: &Expr<'a>, second: Option<&Expr<'a>>) -> Option<(ExprId, ExprId)> {
+    /// The range of a loop: `stop`, or `start, stop`. Its type is as wide as the wider end, unsigned if one of them is; a
+    /// lone end starts at 0 of its own type, for `range` of `int32`.
+    fn loop_range(
+        &mut self,
+        first: &Expr<'a>,
+        second: Option<&Expr<'a>>,
+        is_range: bool,
+        dtype: Option<DType>,
+    ) -> Option<(ExprId, ExprId)> {
         let second = second.filter(|e| !matches!(e.kind, ExprKind::None));
-        let (min, extent, span) = match second {
+        let (lo, hi) = match second {
             None => {
-                let extent = self.index(first)?;
-                let dtype = self.func.arena.dtype(extent);
-                (self.func.arena.int(0, dtype), extent, first.span)
+                let stop = self.index(first)?;
+                let own = self.func.arena.dtype(stop);
+                let from = if is_range || own == DType::Bool { DType::Int32 } else { own };
+                (self.func.arena.int(0, from), stop)
             }
             Some(stop) => {
                 let (lo, hi) = (self.index(first), self.index(stop));
-                let (min, extent) = self.min_extent(lo?, hi?);
-                (min, extent, first.span.to(stop.span))
+                (lo?, hi?)
             }
         };
-        self.check_extent(extent, span)?;
-        Some((min, extent))
+        let dtype = dtype.unwrap_or_else(|| counting_type(self.func.arena.dtype(lo), self.func.arena.dtype(hi)));
+        let (lo, hi) = (self.cast(dtype, lo), self.cast(dtype, hi));
+        Some(self.min_extent(lo, hi))
     }
 
-    fn check_extent(&mut self, extent: ExprId, span: Span) -> Option<()> {
-        let dtype = self.func.arena.dtype(extent);
-        if !dtype.is_index() {
-            let d = Diagnostic::error_at(
-                "type-mismatch",
-                span,
-                format!("expected an extent of type `int32` or `int64`, found `{dtype}`"),
-            );
-            return self.fail(d.help("convert it: `T.Cast(\"int32\", …)`"));
+    /// The type of a loop that is stated.
+    fn loop_type(&mut self, e: &Expr<'a>) -> Option<DType> {
+        let dtype = self.dtype(e)?;
+        if dtype.is_integer() {
+            return Some(dtype);
         }
-        match self.func.arena.as_int(extent) {
-            Some(n) if n <= 0 && self.file.options.checks.is_some() => {
-                self.fail(Diagnostic::error_at("empty-extent", span, format!("expected a positive extent, found {n}")))
-            }
-            _ => Some(()),
-        }
+        self.fail(Diagnostic::error_at("type-mismatch", e.span, format!("expected an integer type, found `{dtype}`")))
     }
 
     fn grid(&mut self, call: &Call<'a>) -> Option<Vec<LoopSpec>> {
+        let mut dtype = None;
         for (key, value) in &call.keywords {
             match key {
                 Some(key) if key.name == "dtype" && matches!(value.kind, ExprKind::None) => {}
+                Some(key) if key.name == "dtype" => dtype = Some(self.loop_type(value)?),
                 Some(key) => {
-                    self.unknown_keyword("T.grid", key.name, key.span, &[]);
+                    self.unknown_keyword("T.grid", key.name, key.span, &["dtype"]);
                     return None;
                 }
                 None => return self.unsupported(value.span, "unpacking with `**`"),
@@ -221,17 +238,18 @@ impl<'a> FuncReader<'a, '_> {
                 // A pair of first value and extent.
                 ExprKind::Tuple(items) if items.len() == 2 => {
                     let (min, extent) = (self.index(&items[0]), self.index(&items[1]));
-                    match (min, extent) {
-                        (Some(min), Some(extent)) => Some(self.same_index_type(min, extent)),
-                        _ => None,
-                    }
+                    // The type is that of the first value.
+                    min.zip(extent).map(|(min, extent)| {
+                        let dtype = dtype.unwrap_or(self.func.arena.dtype(min));
+                        (self.cast(dtype, min), self.cast(dtype, extent))
+                    })
                 }
                 ExprKind::Starred(inner) => match self.eval(inner) {
                     // `T.grid(*shape)`
                     Some(Value::Seq(items)) => {
                         for item in items {
                             match self.index_of(item, inner.span) {
-                                Some(extent) => specs.push(self.serial(extent)),
+                                Some(extent) => specs.push(self.serial(extent, dtype)),
                                 None => ok = false,
                             }
                         }
@@ -239,22 +257,23 @@ impl<'a> FuncReader<'a, '_> {
                     }
                     _ => self.unsupported(arg.span, "unpacking anything but a list"),
                 },
-                _ => self.loop_range(arg, None),
+                _ => self.loop_range(arg, None, false, dtype),
             };
             match range {
-                Some((min, extent)) if self.check_extent(extent, arg.span).is_some() => {
-                    specs.push(LoopSpec { min, extent, kind: LoopKind::Serial, annotations: Vec::new() });
+                Some((min, extent)) => {
+                    specs.push(LoopSpec { min, extent, step: None, kind: LoopKind::Serial, annotations: Vec::new() });
                 }
-                _ => ok = false,
+                None => ok = false,
             }
         }
         ok.then_some(specs)
     }
 
-    fn serial(&mut self, extent: ExprId) -> LoopSpec {
-        let dtype = self.func.arena.dtype(extent);
+    fn serial(&mut self, extent: ExprId, dtype: Option<DType>) -> LoopSpec {
+        let dtype = dtype.unwrap_or(self.func.arena.dtype(extent));
+        let extent = self.cast(dtype, extent);
         let min = self.func.arena.int(0, dtype);
-        LoopSpec { min, extent, kind: LoopKind::Serial, annotations: Vec::new() }
+        LoopSpec { min, extent, step: None, kind: LoopKind::Serial, annotations: Vec::new() }
     }
 
     fn thread_binding(&mut self, call: &Call<'a>) -> Option<Vec<LoopSpec>> {
@@ -272,12 +291,22 @@ impl<'a> FuncReader<'a, '_> {
             );
             return self.fail(d.help("write `thread=\"threadIdx.x\"`, for example"));
         };
-        let (min, extent) = self.loop_range(args[0]?, stop)?;
+        let (min, extent) = self.loop_range(args[0]?, stop, false, None)?;
         let thread = self.text(thread)?;
         let annotations = match args[4] {
             Some(e) => self.annotations(e)?,
             None => Vec::new(),
         };
-        Some(vec![LoopSpec { min, extent, kind: LoopKind::ThreadBinding(thread), annotations }])
+        Some(vec![LoopSpec { min, extent, step: None, kind: LoopKind::ThreadBinding(thread), annotations }])
     }
+}
+
+/// The type of a loop between ends of these types: as wide as the wider one, and unsigned if one is.
+fn counting_type(a: DType, b: DType) -> DType {
+    let types = match a.is_uint() || b.is_uint() {
+        true => [DType::UInt8, DType::UInt16, DType::UInt32, DType::UInt64],
+        false => [DType::Int8, DType::Int16, DType::Int32, DType::Int64],
+    };
+    let bits = a.bits().max(b.bits());
+    types.into_iter().find(|t| t.bits() == bits).unwrap_or(DType::Int64)
 }

@@ -26,7 +26,7 @@ mod vector;
 
 use super::python::{self, Expr, ExprKind, Function, Ident, Stmt, StmtKind};
 use super::{Dialect, ParseOptions, Parsed, Spans, check};
-use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::diagnostic::{Diagnostic, Severity, Span, nearest};
 use crate::ir::{Func, Module};
 use std::collections::{BTreeMap, BTreeSet};
 use value::{Namespace, Value};
@@ -80,7 +80,10 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
     reader.check_binds();
     if let (true, Some(checks)) = (reader.diagnostics.is_empty(), options.checks) {
         for (func, spans) in &found.funcs {
-            reader.diagnostics.extend(check::check(func, spans, checks));
+            let (errors, warnings): (Vec<_>, Vec<_>) =
+                check::check(func, spans, checks).into_iter().partition(|d| d.severity == Severity::Error);
+            reader.diagnostics.extend(errors);
+            reader.warnings.extend(warnings);
         }
     }
     if !reader.diagnostics.is_empty() {
@@ -294,7 +297,7 @@ impl<'a> Reader<'a> {
                 Some((Some(Namespace::Ir), name)) if name.name.starts_with("module_") => {
                     let message = format!("`{}` is not kept", name.name);
                     let mut d = Diagnostic::error_at("ignored", member.span, message);
-                    d.severity = crate::diagnostic::Severity::Warning;
+                    d.severity = Severity::Warning;
                     self.warnings.push(d);
                 }
                 _ => self.unexpected_member(member.span),

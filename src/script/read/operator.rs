@@ -23,6 +23,7 @@ impl<'a> FuncReader<'a, '_> {
             (UnaryOp::Neg, Value::Bool(v)) => Some(Value::Int(-(v as i128))),
             (UnaryOp::Pos, v @ (Value::Int(_) | Value::Float(_))) => Some(v),
             (UnaryOp::Invert, Value::Int(v)) => Some(Value::Int(!v)),
+            (UnaryOp::Invert, Value::Bool(v)) => Some(Value::Int(!i128::from(v))),
             (UnaryOp::Not, v @ (Value::Int(_) | Value::Bool(_))) => self.truth(&v).map(|b| Value::Bool(!b)),
             (UnaryOp::Pos, a) => {
                 self.expr_of(a, span)?;
@@ -318,9 +319,10 @@ impl<'a> FuncReader<'a, '_> {
     }
 }
 
-/// A conversion, folded for constants as TVM's `cast` does: float constants become integers where they fit.
+/// A conversion, folded for constants as TVM's `cast` does: float constants become booleans, and integers where they fit.
 fn cast(arena: &mut Arena, dtype: DType, e: ExprId) -> ExprId {
     match arena.as_float(e) {
+        Some(v) if dtype == DType::Bool => arena.bool(v != 0.0),
         Some(v) if dtype.is_integer() && v.abs() < 9e18 && dtype.wrap(v as i64) == v as i64 => {
             arena.int(v as i64, dtype)
         }

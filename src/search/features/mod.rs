@@ -58,6 +58,7 @@ impl Features {
         // What is done only once takes no time of a call.
         let separated = separate(func);
         let func = separated.as_ref().map_or(func, |parts| &parts.call);
+        let func = &*func.without_steps();
         let leaves = leaf::leaves(func);
         let touched = traffic::touched(&leaves, machine);
         let mut parts: Vec<Part<'_>> = leaves.iter().map(|leaf| Part::new(leaf, machine, touched)).collect();
