@@ -306,25 +306,14 @@ fn simplified(module: &Module) -> Module {
     for func in &mut module.funcs {
         let mut analyzer = Analyzer::new();
         for s in func.subtree(func.root.stmt()) {
-            match func.get(s).clone() {
-                Stmt::Loop(l) => analyzer.bind(&mut func.arena, l.var, l.min, l.extent),
-                Stmt::Block(b) => {
-                    for iter in b.iters {
-                        analyzer.bind(&mut func.arena, iter.var, iter.min, iter.extent);
-                    }
+            if let Some(l) = func.as_loop(s) {
+                let l = func.loop_(l).clone();
+                analyzer.bind(&mut func.arena, l.var, l.min, l.extent);
+            }
+            if let Some(b) = func.as_block(s) {
+                for iter in func.block(b).iters.clone() {
+                    analyzer.bind(&mut func.arena, iter.var, iter.min, iter.extent);
                 }
-                Stmt::Store { .. }
-                | Stmt::If { .. }
-                | Stmt::Let { .. }
-                | Stmt::Evaluate(_)
-                | Stmt::Alloc { .. }
-                | Stmt::Declare { .. }
-                | Stmt::While { .. }
-                | Stmt::Break
-                | Stmt::Continue
-                | Stmt::Return(_)
-                | Stmt::Assert(_)
-                | Stmt::Attr(_) => {}
             }
         }
         let root = func.root.stmt();

@@ -134,22 +134,10 @@ impl Func {
     pub fn loops_above(&self, s: StmtId) -> Vec<LoopId> {
         let mut loops = Vec::new();
         for p in self.stmts.ancestors(s) {
-            match self.stmts.get(p) {
-                Stmt::Loop(_) => loops.extend(self.stmts.as_loop(p)),
-                Stmt::Block(_) => break,
-                Stmt::Store { .. }
-                | Stmt::If { .. }
-                | Stmt::Let { .. }
-                | Stmt::Evaluate(_)
-                | Stmt::Alloc { .. }
-                | Stmt::Declare { .. }
-                | Stmt::While { .. }
-                | Stmt::Break
-                | Stmt::Continue
-                | Stmt::Return(_)
-                | Stmt::Assert(_)
-                | Stmt::Attr(_) => {}
+            if self.stmts.as_block(p).is_some() {
+                break;
             }
+            loops.extend(self.stmts.as_loop(p));
         }
         loops.reverse();
         loops

@@ -1,7 +1,7 @@
 //! Kernels: parameters, scratch, and the body.
 
 use super::expr::{Arena, ExprId, Ty};
-use super::stmt::{Body, Stmt, StmtId, Stmts};
+use super::stmt::{Body, For, Stmt, StmtId, Stmts};
 use crate::ir::expr::id;
 use crate::ir::{DType, Symbol};
 
@@ -112,6 +112,17 @@ impl Kernel {
             }
         });
         found
+    }
+
+    /// A new loop that copies a buffer into another one of at least its length, with conversion to its type.
+    pub fn converting_copy(&mut self, from: BufferId, to: BufferId) -> StmtId {
+        let n = self.arena.index(self.buffer(from).len);
+        let (var, i) = self.arena.new_index("i");
+        let value = self.load(from, i);
+        let value = self.arena.cast(self.buffer(to).dtype, value);
+        let store = self.store(to, i, value);
+        let body = self.stmts.body(&[store]);
+        self.stmts.push(Stmt::For(For::serial(var, n, body)))
     }
 
     /// Adds a parameter of `len` elements. Parameters come before scratch.

@@ -70,28 +70,17 @@ impl Widener<'_> {
         let mut out = Vec::new();
         for &(param, twin, access) in &copied {
             if access == Access::InOut {
-                let copy = self.copy(param, twin);
+                let copy = self.to.converting_copy(param, twin);
                 out.push(copy);
             }
         }
         self.list(self.from.body, &mut out);
         for &(param, twin, _) in &copied {
-            let copy = self.copy(twin, param);
+            let copy = self.to.converting_copy(twin, param);
             out.push(copy);
         }
         self.to.body = self.to.stmts.body(&out);
         self.to
-    }
-
-    /// A loop that copies a buffer into another, with conversion.
-    fn copy(&mut self, from: BufferId, to: BufferId) -> StmtId {
-        let n = self.to.arena.index(self.to.buffer(from).len);
-        let (var, i) = self.to.arena.new_index("i");
-        let value = self.to.load(from, i);
-        let value = self.to.arena.cast(self.to.buffer(to).dtype, value);
-        let store = self.to.store(to, i, value);
-        let body = self.to.stmts.body(&[store]);
-        self.to.stmts.push(Stmt::For(For::serial(var, n, body)))
     }
 
     fn list(&mut self, body: Body, out: &mut Vec<StmtId>) {

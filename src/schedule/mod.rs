@@ -323,6 +323,8 @@ impl Schedule {
         again.rvs.clear();
         again.trace = Trace::default();
         again.wishes.clear();
+        // A flag that is raised now must not leave half of the instructions behind.
+        again.stop = StopFlag::new();
         self.trace.replay(&mut again).expect("the instructions of a trace were carried out once");
         self.states = again.states;
         self.rvs = again.rvs;

@@ -19,7 +19,7 @@ use super::function::{FunctionError, ScheduleFunction};
 use super::trace::ReplayError;
 use super::{Schedule, Trace};
 use crate::diagnostic::{Diagnostic, Label, Source, Span};
-use crate::ir::{Stmt, StmtId};
+use crate::ir::StmtId;
 use crate::script::{self, Dialect};
 
 /// The name under which a program is shown that no file holds.
@@ -57,21 +57,13 @@ impl Shown {
 }
 
 fn what(schedule: &Schedule, func: usize, stmt: StmtId) -> &'static str {
-    match schedule.func(func).get(stmt) {
-        Stmt::Loop(_) => "this loop",
-        Stmt::Block(_) => "this block",
-        Stmt::Store { .. }
-        | Stmt::If { .. }
-        | Stmt::Let { .. }
-        | Stmt::Evaluate(_)
-        | Stmt::While { .. }
-        | Stmt::Attr(_)
-        | Stmt::Alloc { .. }
-        | Stmt::Declare { .. }
-        | Stmt::Break
-        | Stmt::Continue
-        | Stmt::Return(_)
-        | Stmt::Assert(_) => "here",
+    let func = schedule.func(func);
+    if func.as_loop(stmt).is_some() {
+        "this loop"
+    } else if func.as_block(stmt).is_some() {
+        "this block"
+    } else {
+        "here"
     }
 }
 

@@ -110,24 +110,10 @@ fn check(state: &mut State, target: LoopId, factors: &[Option<i64>]) -> Result<P
 
 /// The block at the end of a chain of loops.
 fn single_block(func: &Func, s: StmtId) -> Option<BlockId> {
-    match func.get(s) {
-        Stmt::Loop(l) => match l.body[..] {
-            [one] => single_block(func, one),
-            _ => None,
-        },
-        Stmt::Block(_) => func.as_block(s),
-        Stmt::Store { .. }
-        | Stmt::If { .. }
-        | Stmt::Let { .. }
-        | Stmt::Evaluate(_)
-        | Stmt::While { .. }
-        | Stmt::Attr(_)
-        | Stmt::Alloc { .. }
-        | Stmt::Declare { .. }
-        | Stmt::Break
-        | Stmt::Continue
-        | Stmt::Return(_)
-        | Stmt::Assert(_) => None,
+    let Some(l) = func.as_loop(s) else { return func.as_block(s) };
+    match func.loop_(l).body[..] {
+        [one] => single_block(func, one),
+        _ => None,
     }
 }
 

@@ -131,22 +131,15 @@ pub(in super::super) fn touches(func: &Func, below: StmtId, buffer: BufferId) ->
 
 /// The expressions that a statement evaluates itself.
 fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(crate::ir::ExprId)) {
-    match func.get(s) {
-        // Annotations and stated regions are not evaluated.
-        Stmt::Loop(l) => [l.min, l.extent].into_iter().for_each(f),
-        Stmt::Block(b) => b.iters.iter().map(|i| i.value).chain([b.predicate]).for_each(f),
-        Stmt::Store { .. }
-        | Stmt::If { .. }
-        | Stmt::Let { .. }
-        | Stmt::Evaluate(_)
-        | Stmt::While { .. }
-        | Stmt::Attr(_)
-        | Stmt::Alloc { .. }
-        | Stmt::Declare { .. }
-        | Stmt::Break
-        | Stmt::Continue
-        | Stmt::Return(_)
-        | Stmt::Assert(_) => visit::for_each_own_expr(func, s, f),
+    // Annotations and stated regions are not evaluated.
+    if let Some(l) = func.as_loop(s) {
+        let l = func.loop_(l);
+        [l.min, l.extent].into_iter().for_each(f);
+    } else if let Some(b) = func.as_block(s) {
+        let b = func.block(b);
+        b.iters.iter().map(|i| i.value).chain([b.predicate]).for_each(f);
+    } else {
+        visit::for_each_own_expr(func, s, f);
     }
 }
 
