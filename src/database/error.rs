@@ -78,7 +78,8 @@ impl DatabaseError {
     pub(super) fn io(path: &Path, action: Action, e: &io::Error) -> Self {
         use io::ErrorKind as K;
         let kind = match e.kind() {
-            K::NotFound => DatabaseErrorKind::Missing,
+            // What cannot be created was not expected to exist.
+            K::NotFound if action != Action::Create => DatabaseErrorKind::Missing,
             K::NotADirectory | K::AlreadyExists => DatabaseErrorKind::NotADirectory,
             K::PermissionDenied => DatabaseErrorKind::Permission,
             K::ReadOnlyFilesystem => DatabaseErrorKind::ReadOnly,
@@ -172,6 +173,8 @@ mod tests {
         check(io::ErrorKind::StorageFull, DatabaseErrorKind::NoSpace);
         check(io::ErrorKind::QuotaExceeded, DatabaseErrorKind::NoSpace);
         check(io::ErrorKind::NotADirectory, DatabaseErrorKind::NotADirectory);
+        let error = DatabaseError::io(Path::new("/proc/db"), Action::Create, &io::ErrorKind::NotFound.into());
+        assert!(!error.is_missing() && !error.help().contains("tune"), "{error}: {}", error.help());
         let error = DatabaseError::io(Path::new("db"), Action::Write, &io::ErrorKind::StorageFull.into());
         assert_eq!(error.to_string(), "cannot write to `db`: no space is left");
     }
