@@ -156,9 +156,13 @@ impl Float8 {
             return self.encode_power(value);
         }
         let magnitude = value.abs();
-        // The largest code whose number is not above.
+        // The largest code whose number is not above; numbers grow with their codes.
         let codes = self.largest();
-        let below = (0..=codes).rev().find(|&c| self.magnitude(c) <= magnitude).unwrap_or(0);
+        let (mut below, mut above) = (0, codes + 1);
+        while above - below > 1 {
+            let middle = below + (above - below) / 2;
+            *(if self.magnitude(middle) <= magnitude { &mut below } else { &mut above }) = middle;
+        }
         let (lo, hi) = (self.magnitude(below), self.above(below));
         let up = magnitude - lo > hi - magnitude || (magnitude - lo == hi - magnitude && below & 1 == 1);
         let code = if up { below + 1 } else { below };
