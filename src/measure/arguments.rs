@@ -123,8 +123,10 @@ pub enum ArgumentsError {
 pub enum Poison<'a> {
     /// Bytes of ones: NaN in floats, -1 in integers.
     Ones,
-    /// What is surely wrong, element by element: NaN in floats, unless NaN is expected, and the complement of what is
-    /// expected in integers. Whatever is not written is seen, even where ones would be right by chance. One slice for each parameter; empty for those that are not written.
+    /// What is surely wrong, element by element: NaN in floats, unless NaN is expected; in integers the least or the
+    /// greatest of the type, whichever is further from what is expected, since their neighbours may be right behind a
+    /// step; no boolean. Whatever is not written is seen, even where ones would be right by chance. One slice for each
+    /// parameter; empty for those that are not written.
     Opposite(&'a [Vec<u8>]),
 }
 
@@ -418,8 +420,18 @@ impl Drop for Arguments {
 fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
     let size = dtype.bytes();
     for (bytes, expected) in bytes.chunks_exact_mut(size).zip(expected.chunks_exact(size)) {
-        let is_number = dtype.is_float() && !TensorRef { dtype, shape: &[1], data: expected }.get(0).as_f64().is_nan();
-        bytes.iter_mut().zip(expected).for_each(|(b, e)| *b = if is_number { 0xff } else { !e });
+        if dtype == DType::Bool {
+            bytes.fill(0xaa);
+        } else if dtype.is_float() {
+            let is_nan = TensorRef { dtype, shape: &[1], data: expected }.get(0).as_f64().is_nan();
+            bytes.fill(if is_nan { 0 } else { 0xff });
+        } else {
+            // Little-endian: the last byte has the highest bits, and the sign.
+            let sign = if dtype.is_int() { 0x80 } else { 0 };
+            let is_upper = (expected[size - 1] ^ sign) & 0x80 != 0;
+            bytes.fill(if is_upper { 0 } else { 0xff });
+            bytes[size - 1] ^= sign;
+        }
     }
 }
 
@@ -502,6 +514,14 @@ mod tests {
         let expected = [Vec::new(), Vec::new(), vec![0xff; 28], Vec::new()];
         args.reset(Poison::Opposite(&expected));
         assert!(args.bytes(2).iter().all(|&b| b == 0), "where NaN is expected");
+        for (dtype, expected, poison) in
+            [(DType::UInt8, 128, 0), (DType::UInt8, 127, 255), (DType::Int8, 0, -128), (DType::Int16, -1, 32767)]
+        {
+            let mut bytes = [7; 2];
+            let expected: i64 = expected;
+            oppose(dtype, &mut bytes[..dtype.bytes()], &expected.to_le_bytes()[..dtype.bytes()]);
+            assert_eq!(TensorRef { dtype, shape: &[1], data: &bytes[..dtype.bytes()] }.get(0).as_f64(), f64::from(poison));
+        }
         assert_eq!(args.outputs().iter().map(Vec::len).collect::<Vec<_>>(), [0, 3, 28, 0]);
     }
 
