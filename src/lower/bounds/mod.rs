@@ -7,12 +7,17 @@
 //! as a point where an input is loaded; each operation widens it by what its rounding may do ([`values`]); a step takes
 //! both ends; a choice by a condition that may go either way gives the hull of both sides.
 //!
+//! Interval arithmetic forgets that two operands follow from the same value: `x / (1 + abs(x))` is far too wide where `x` is.
+//! Such expressions are evaluated over pieces of the value's interval ([`pieces`]).
+//!
 //! Values that nothing rounds ([`exact`]) are computed once. The others have two twins of each buffer: one for the least
 //! values, one for the greatest. An interval with a NaN at an end says nothing.
 //!
 //! The kernel comes from the same lowering as the reference and shares no pass with candidates.
 
 mod exact;
+mod functions;
+mod pieces;
 mod values;
 
 use crate::ir::expr::FxBuild;
@@ -50,6 +55,7 @@ pub(super) fn bounds(kernel: &Kernel) -> Option<Bounds> {
         memo: HashMap::default(),
         loops: Vec::new(),
         is_weak: false,
+        pinned: None,
     };
     Some(bounder.run())
 }
@@ -77,6 +83,8 @@ struct Bounder<'a> {
     loops: Vec<(VarId, Option<i64>)>,
     /// Is it open whether the statements at hand run?
     is_weak: bool,
+    /// A value that is taken to lie in a piece of its interval; see [`pieces`].
+    pinned: Option<(ExprId, Interval)>,
 }
 
 impl Bounder<'_> {
@@ -122,25 +130,14 @@ impl Bounder<'_> {
             if b.storage == Storage::Param(Access::InOut) {
                 let param = BufferId(id.index() as u32);
                 match self.buffers[id.index()] {
-                    Held::Point(to) => out.push(self.copy(param, to)),
-                    Held::Ends(lo, hi) => out.extend([self.copy(param, lo), self.copy(param, hi)]),
+                    Held::Point(to) => out.push(self.to.converting_copy(param, to)),
+                    Held::Ends(lo, hi) => out.extend([self.to.converting_copy(param, lo), self.to.converting_copy(param, hi)]),
                 }
             }
         }
         self.list(self.from.body, &mut out);
         self.to.body = self.to.stmts.body(&out);
         Bounds { kernel: self.to, ends }
-    }
-
-    /// A loop that copies a parameter into a twin.
-    fn copy(&mut self, from: BufferId, to: BufferId) -> StmtId {
-        let n = self.to.arena.index(self.to.buffer(from).len);
-        let (var, i) = self.to.arena.new_index("i");
-        let value = self.to.load(from, i);
-        let value = self.to.arena.cast(self.to.buffer(to).dtype, value);
-        let store = self.to.store(to, i, value);
-        let body = self.to.stmts.body(&[store]);
-        self.to.stmts.push(Stmt::For(For::serial(var, n, body)))
     }
 
     // ---- statements ----------------------------------------------------------------------------------------
@@ -181,7 +178,7 @@ impl Bounder<'_> {
             }
             Stmt::Store { buffer, index, value } => self.store(buffer, index, value, out),
             Stmt::Let { var, value } => {
-                let value = self.expr(value);
+                let value = self.value(value, out);
                 let (lo, hi) = self.var(var);
                 out.push(self.to.stmts.push(Stmt::Let { var: lo, value: value.lo }));
                 if hi != lo {
@@ -218,14 +215,14 @@ impl Bounder<'_> {
         let value = match self.added(buffer, index, value) {
             Some((sum, term)) => {
                 let n = self.n_terms(index);
-                let (sum, term) = (self.expr(sum), self.expr(term));
+                let (sum, term) = (self.expr(sum), self.value(term, out));
                 let (op, dtype) = match self.from.arena.expr(value) {
                     Expr::Binary(op, ..) => (op, self.from.arena.dtype(value)),
                     _ => unreachable!("a sum is a binary operation"),
                 };
                 Values(&mut self.to.arena).accumulate(op, dtype, sum, term, n)
             }
-            None => self.expr(value),
+            None => self.value(value, out),
         };
         match self.buffers[buffer.index()] {
             Held::Point(twin) => {
@@ -302,6 +299,9 @@ impl Bounder<'_> {
     }
 
     fn expr(&mut self, e: ExprId) -> Interval {
+        if let Some((_, piece)) = self.pinned.filter(|(pinned, _)| *pinned == e) {
+            return piece;
+        }
         if let Some(&done) = self.memo.get(&e) {
             return done;
         }

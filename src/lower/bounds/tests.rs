@@ -85,3 +85,18 @@ fn programs_without_need_or_hope_have_no_intervals() {
     assert_eq!(ends("for i in 2 { Y[i] = X[i] * 3.0 + 1.0 }", &[1.0, 2.0], "float32"), None);
     assert_eq!(ends("for i in 2 { Y[cast(int64, round(X[i] * 0.3))] = 1.0 }", &[1.0, 2.0], "float32"), None);
 }
+
+#[test]
+fn what_is_used_twice_is_evaluated_over_pieces() {
+    // 0.1 times 5 is next to the step: one of 7 and -7, give or take what the value is.
+    let step = "let x: float32 = select(X[i] * 0.1 < 0.5, -7.0, 7.0) + X[i]\nY[i] = x / (1.0 + abs(x))";
+    let found = ends(&format!("for i in 2 {{ {step} }}"), &[5.0, 9.0], "float32").expect("intervals");
+    // The least and the greatest of a function that grows; over the whole interval it would be 12 wide.
+    assert!(found[0].0 < -2.0 / 3.0 && found[0].1 > 12.0 / 13.0, "{found:?}");
+    assert!(found[0].0 > -2.0 && found[0].1 < 2.0, "{found:?}");
+    assert!((found[1].0 - 16.0 / 17.0).abs() < 1e-5 && (found[1].1 - 16.0 / 17.0).abs() < 1e-5, "{found:?}");
+    // What has no finite ends, or none that are known, stays as it is.
+    let over = "let x: float32 = X[i] * 1e38\nY[i] = select(x > 1.0, x * 1e-38, 0.0) + x * 1e-38";
+    let found = ends(&format!("for i in 3 {{ {over} }}"), &[1e38, f64::NAN, 1.0], "float32").expect("intervals");
+    assert!(found[0].1 == f64::INFINITY && found[1].0.is_nan() && (found[2].1 - 2.0).abs() < 1e-5, "{found:?}");
+}

@@ -31,8 +31,6 @@ impl Interval {
 
 /// Halves of an ulp that a division may be off by: it may be a product with the rounded reciprocal.
 const DIVISION: f64 = 3.0;
-/// Halves of an ulp that a function may be off by (docs/architecture.md: 4 ulp).
-const FUNCTION: f64 = 8.0;
 /// Roundings of a long sum go either way: their sum is as if so many times the root of their number went one way. Each is
 /// half an ulp at most, and by its root mean square a factor of `sqrt(3)` less, so this is seven standard deviations.
 const WANDER: f64 = 4.0;
@@ -66,7 +64,7 @@ fn greatest_number(dtype: DType) -> f64 {
     }
 }
 
-fn is_half(dtype: DType) -> bool {
+pub(super) fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::Float16 | DType::BFloat16)
 }
 
@@ -76,7 +74,7 @@ pub(super) struct Values<'a>(pub &'a mut Arena);
 impl Values<'_> {
     // ---- pieces --------------------------------------------------------------------------------------------
 
-    fn float(&mut self, v: f64) -> ExprId {
+    pub(super) fn float(&mut self, v: f64) -> ExprId {
         self.0.float(v, DType::Float64)
     }
 
@@ -84,25 +82,25 @@ impl Values<'_> {
         self.0.dtype(e).is_float()
     }
 
-    fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.0.binary(BinOp::Or, a, b)
     }
 
-    fn abs(&mut self, e: ExprId) -> ExprId {
+    pub(super) fn abs(&mut self, e: ExprId) -> ExprId {
         self.0.call(Intrinsic::Abs, &[e])
     }
 
-    fn negated(&mut self, e: ExprId) -> ExprId {
+    pub(super) fn negated(&mut self, e: ExprId) -> ExprId {
         let minus = self.float(-1.0);
         self.0.mul(e, minus)
     }
 
-    fn is_nan(&mut self, e: ExprId) -> ExprId {
+    pub(super) fn is_nan(&mut self, e: ExprId) -> ExprId {
         self.0.compare(CmpOp::Ne, e, e)
     }
 
     /// The lesser (`Min`) or greater (`Max`) of two; NaN if one is.
-    fn extreme(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn extreme(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
         let chosen = self.0.binary(op, a, b);
         if a == b || !self.is_float(a) || self.0.as_const(a).is_some() {
             return chosen;
@@ -112,7 +110,7 @@ impl Values<'_> {
         self.0.select(is_nan, a, chosen)
     }
 
-    fn span(&mut self, ends: &[ExprId]) -> Interval {
+    pub(super) fn span(&mut self, ends: &[ExprId]) -> Interval {
         let all = |this: &mut Self, op| ends[1..].iter().fold(ends[0], |x, &y| this.extreme(op, x, y));
         let (lo, hi) = (all(self, BinOp::Min), all(self, BinOp::Max));
         Interval { lo, hi }
@@ -135,14 +133,14 @@ impl Values<'_> {
     }
 
     /// Each end by its own.
-    fn each(&mut self, a: Interval, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> Interval {
+    pub(super) fn each(&mut self, a: Interval, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> Interval {
         let lo = f(self.0, a.lo);
         let hi = if a.is_point() { lo } else { f(self.0, a.hi) };
         Interval { lo, hi }
     }
 
     /// Are these intervals one value each?
-    fn settled(&mut self, args: &[Interval]) -> ExprId {
+    pub(super) fn settled(&mut self, args: &[Interval]) -> ExprId {
         let yes = self.0.bool(true);
         args.iter().filter(|a| !a.is_point()).fold(yes, |all, a| {
             let same = self.0.compare(CmpOp::Eq, a.lo, a.hi);
@@ -162,7 +160,7 @@ impl Values<'_> {
     // ---- rounding ------------------------------------------------------------------------------------------
 
     /// What rounding to a type makes of results that are off by so many halves of an ulp.
-    fn widened(&mut self, v: Interval, dtype: DType, units: f64) -> Interval {
+    pub(super) fn widened(&mut self, v: Interval, dtype: DType, units: f64) -> Interval {
         let (lo, hi) = (self.abs(v.lo), self.abs(v.hi));
         let size = self.extreme(BinOp::Max, lo, hi);
         let off = self.off(size, dtype, units);
@@ -170,7 +168,7 @@ impl Values<'_> {
     }
 
     /// The same for a result that is computed by one operation that rounds well: it is right where it is a number.
-    fn rounded(&mut self, v: Interval, dtype: DType, units: f64) -> Interval {
+    pub(super) fn rounded(&mut self, v: Interval, dtype: DType, units: f64) -> Interval {
         let (lo, hi) = (self.abs(v.lo), self.abs(v.hi));
         let size = if v.is_point() { lo } else { self.extreme(BinOp::Max, lo, hi) };
         let off = self.off(size, dtype, units);
@@ -274,7 +272,7 @@ impl Values<'_> {
         }
     }
 
-    fn is_positive(&self, b: Interval) -> bool {
+    pub(super) fn is_positive(&self, b: Interval) -> bool {
         b.is_point() && self.0.as_int(b.lo).is_some_and(|v| v > 0)
     }
 
@@ -307,7 +305,7 @@ impl Values<'_> {
         Interval { lo, hi }
     }
 
-    fn sum(&mut self, op: BinOp, a: Interval, b: Interval) -> Interval {
+    pub(super) fn sum(&mut self, op: BinOp, a: Interval, b: Interval) -> Interval {
         if a.is_point() && b.is_point() {
             return Interval::point(self.0.binary(op, a.lo, b.lo));
         }
@@ -317,7 +315,7 @@ impl Values<'_> {
         Interval { lo: self.0.add(a.lo, b.lo), hi: self.0.add(a.hi, b.hi) }
     }
 
-    fn product(&mut self, a: Interval, b: Interval) -> Interval {
+    pub(super) fn product(&mut self, a: Interval, b: Interval) -> Interval {
         match (a.is_point(), b.is_point()) {
             (true, true) => Interval::point(self.0.mul(a.lo, b.lo)),
             (true, false) => self.product(b, a),
@@ -354,13 +352,13 @@ impl Values<'_> {
     }
 
     /// May it be positive and negative, or zero?
-    fn crosses_zero(&mut self, a: Interval) -> ExprId {
+    pub(super) fn crosses_zero(&mut self, a: Interval) -> ExprId {
         let zero = self.float(0.0);
         let (low, high) = (self.0.compare(CmpOp::Le, a.lo, zero), self.0.compare(CmpOp::Ge, a.hi, zero));
         self.0.and(low, high)
     }
 
-    fn unknown_if(&mut self, condition: ExprId, v: Interval) -> Interval {
+    pub(super) fn unknown_if(&mut self, condition: ExprId, v: Interval) -> Interval {
         let nan = self.float(f64::NAN);
         let (lo, hi) = (self.0.select(condition, nan, v.lo), self.0.select(condition, nan, v.hi));
         Interval { lo, hi }
@@ -411,7 +409,7 @@ impl Values<'_> {
     }
 
     /// `a - floor(a / b) * b`, or with `trunc`: anything up to the divisor next to a multiple of it.
-    fn remainder(&mut self, to_integer: Intrinsic, dtype: DType, a: Interval, b: Interval) -> Interval {
+    pub(super) fn remainder(&mut self, to_integer: Intrinsic, dtype: DType, a: Interval, b: Interval) -> Interval {
         if to_integer == Intrinsic::Trunc && a.is_point() && b.is_point() {
             // `fmod` rounds nothing.
             let v = Interval::point(self.0.binary(BinOp::Mod, a.lo, b.lo));
@@ -539,191 +537,5 @@ impl Values<'_> {
         let value = if to.is_float() { self.0.cast(DType::Float64, bits) } else { bits };
         let value = Interval::point(value);
         if a.is_point() { value } else { self.if_settled(&[a], value) }
-    }
-
-    // ---- functions -----------------------------------------------------------------------------------------
-
-    pub(super) fn call(&mut self, function: Intrinsic, from: DType, dtype: DType, args: &[Interval]) -> Interval {
-        if from.is_float() {
-            return self.float_call(function, from, args);
-        }
-        if args.iter().all(|a| a.is_point()) {
-            let ends: Vec<ExprId> = args.iter().map(|a| a.lo).collect();
-            return Interval::point(self.0.call(function, &ends));
-        }
-        match function {
-            Intrinsic::Likely => args[0],
-            Intrinsic::ShiftRight if args[1].is_point() => {
-                self.each(args[0], |arena, e| arena.call(function, &[e, args[1].lo]))
-            }
-            Intrinsic::BitAnd if self.is_positive(args[1]) => {
-                let ends: Vec<ExprId> = args.iter().map(|a| a.lo).collect();
-                let value = self.0.call(function, &ends);
-                let (settled, zero) = (self.settled(args), self.0.int(0, dtype));
-                let (lo, hi) = (self.0.select(settled, value, zero), self.0.select(settled, value, args[1].lo));
-                Interval { lo, hi }
-            }
-            _ => {
-                let ends: Vec<ExprId> = args.iter().map(|a| a.lo).collect();
-                let value = Interval::point(self.0.call(function, &ends));
-                self.if_settled(args, value)
-            }
-        }
-    }
-
-    fn float_call(&mut self, function: Intrinsic, dtype: DType, args: &[Interval]) -> Interval {
-        use Intrinsic::*;
-        let a = args[0];
-        let of = |arena: &mut Arena, e| arena.call(function, &[e]);
-        // Half-precision functions are those of float32, rounded.
-        let units = if is_half(dtype) { 1.01 } else { FUNCTION };
-        match function {
-            Exp | Exp2 | Exp10 | Log | Log2 | Log10 | Log1p | Sqrt | Tanh | Asin | Atan | Sinh | Asinh | Acosh
-            | Atanh | Erf | Sigmoid => {
-                let v = self.each(a, of);
-                self.widened(v, dtype, units)
-            }
-            Rsqrt | Acos => {
-                let v = self.each(a, of);
-                self.widened(Interval { lo: v.hi, hi: v.lo }, dtype, units)
-            }
-            Cosh => {
-                let size = self.size(a);
-                let v = self.each(size, of);
-                self.widened(v, dtype, units)
-            }
-            Sin | Cos => {
-                let v = self.near_middle(a, of);
-                let (one, minus) = (self.float(1.0), self.float(-1.0));
-                let (lo, hi) = (self.extreme(BinOp::Max, v.lo, minus), self.extreme(BinOp::Min, v.hi, one));
-                self.widened(Interval { lo, hi }, dtype, units)
-            }
-            Tan => {
-                let pole = |this: &mut Self, e| {
-                    let (scale, half) = (this.float(std::f64::consts::FRAC_1_PI), this.float(0.5));
-                    let turns = this.0.mul(e, scale);
-                    let turns = this.0.add(turns, half);
-                    this.0.call(Floor, &[turns])
-                };
-                let branch = Interval { lo: pole(self, a.lo), hi: pole(self, a.hi) };
-                let v = self.each(a, of);
-                let v = if a.is_point() { v } else { self.if_settled(&[branch], v) };
-                self.widened(v, dtype, units)
-            }
-            Pow => self.power(dtype, a, args[1], units),
-            Hypot => {
-                let (x, y) = (self.size(a), self.size(args[1]));
-                let (lo, hi) = (self.0.call(Hypot, &[x.lo, y.lo]), self.0.call(Hypot, &[x.hi, y.hi]));
-                self.widened(Interval { lo, hi }, dtype, units)
-            }
-            Atan2 => self.angle(dtype, a, args[1], units),
-            Fmod => self.remainder(Trunc, dtype, a, args[1]),
-            Fma => {
-                let product = self.product(a, args[1]);
-                let product = self.rounded(product, dtype, 1.0);
-                let v = self.sum(BinOp::Add, product, args[2]);
-                self.rounded(v, dtype, 1.0)
-            }
-            // A number further, whichever way.
-            NextAfter => self.widened(a, dtype, 2.0),
-            Abs => self.size(a),
-            CopySign => {
-                let (size, sign) = (self.size(a), args[1]);
-                if a.is_point() && sign.is_point() {
-                    return Interval::point(self.0.call(function, &[a.lo, sign.lo]));
-                }
-                let zero = self.float(0.0);
-                let minus = Interval { lo: self.negated(size.hi), hi: self.negated(size.lo) };
-                let positive = self.0.compare(CmpOp::Gt, sign.lo, zero);
-                let negative = self.0.compare(CmpOp::Lt, sign.hi, zero);
-                let (lo, hi) = (self.0.select(positive, size.lo, minus.lo), self.0.select(negative, minus.hi, size.hi));
-                Interval { lo, hi }
-            }
-            Floor | Ceil | Trunc | Round | NearbyInt => self.each(a, of),
-            IsNan | IsInf | IsFinite => {
-                if a.is_point() {
-                    return Interval::point(of(self.0, a.lo));
-                }
-                let (low, high) = (self.is_nan(a.lo), self.is_nan(a.hi));
-                let lost = self.or(low, high);
-                let ends = self.each(a, of);
-                let (all, any) = (self.0.and(ends.lo, ends.hi), self.or(ends.lo, ends.hi));
-                let (no, yes) = (self.0.bool(false), self.0.bool(true));
-                let (lo, hi) = (self.0.select(lost, no, all), self.0.select(lost, yes, any));
-                Interval { lo, hi }
-            }
-            Likely | Assume | PopCount | Clz | BitAnd | BitOr | BitXor | BitNot | ShiftLeft | ShiftRight => {
-                unreachable!("`{function}` is no function of floats")
-            }
-        }
-    }
-
-    /// The absolute values.
-    fn size(&mut self, a: Interval) -> Interval {
-        if a.is_point() {
-            return Interval::point(self.abs(a.lo));
-        }
-        let (minus_lo, minus_hi) = (self.negated(a.lo), self.negated(a.hi));
-        let zero = self.float(0.0);
-        let lo = self.extreme(BinOp::Max, a.lo, minus_hi);
-        let lo = self.extreme(BinOp::Max, zero, lo);
-        let hi = self.extreme(BinOp::Max, minus_lo, a.hi);
-        Interval { lo, hi }
-    }
-
-    /// A function whose slope is at most 1.
-    fn near_middle(&mut self, a: Interval, of: impl Fn(&mut Arena, ExprId) -> ExprId) -> Interval {
-        if a.is_point() {
-            return Interval::point(of(self.0, a.lo));
-        }
-        let (half, width) = (self.float(0.5), self.0.sub(a.hi, a.lo));
-        let radius = self.0.mul(width, half);
-        let middle = self.0.add(a.lo, radius);
-        let v = of(self.0, middle);
-        let (lo, hi) = (self.0.sub(v, radius), self.0.add(v, radius));
-        Interval { lo, hi }
-    }
-
-    fn power(&mut self, dtype: DType, x: Interval, y: Interval, units: f64) -> Interval {
-        let of = |this: &mut Self, x, y| this.0.call(Intrinsic::Pow, &[x, y]);
-        if x.is_point() && y.is_point() {
-            let v = Interval::point(of(self, x.lo, y.lo));
-            return self.widened(v, dtype, units);
-        }
-        let ends = [(x.lo, y.lo), (x.lo, y.hi), (x.hi, y.lo), (x.hi, y.hi)].map(|(x, y)| of(self, x, y));
-        let v = self.span(&ends);
-        let zero = self.float(0.0);
-        let crosses = self.crosses_zero(x);
-        let (lo, hi) = (self.extreme(BinOp::Min, v.lo, zero), self.extreme(BinOp::Max, v.hi, zero));
-        let (lo, hi) = (self.0.select(crosses, lo, v.lo), self.0.select(crosses, hi, v.hi));
-        // To a power that varies only positive numbers can be raised, to a negative one nothing near zero.
-        let lost = if y.is_point() {
-            let is_negative = self.0.compare(CmpOp::Lt, y.lo, zero);
-            self.0.and(crosses, is_negative)
-        } else {
-            self.0.compare(CmpOp::Le, x.lo, zero)
-        };
-        let v = self.unknown_if(lost, Interval { lo, hi });
-        self.widened(v, dtype, units)
-    }
-
-    /// `atan2(y, x)`: a rectangle that the cut does not meet has its extremes in its corners.
-    fn angle(&mut self, dtype: DType, y: Interval, x: Interval, units: f64) -> Interval {
-        let of = |this: &mut Self, y, x| this.0.call(Intrinsic::Atan2, &[y, x]);
-        if x.is_point() && y.is_point() {
-            let v = Interval::point(of(self, y.lo, x.lo));
-            return self.widened(v, dtype, units);
-        }
-        let ends = [(y.lo, x.lo), (y.lo, x.hi), (y.hi, x.lo), (y.hi, x.hi)].map(|(y, x)| of(self, y, x));
-        let v = self.span(&ends);
-        let zero = self.float(0.0);
-        let right = self.0.compare(CmpOp::Gt, x.lo, zero);
-        let above = self.0.compare(CmpOp::Gt, y.lo, zero);
-        let below = self.0.compare(CmpOp::Lt, y.hi, zero);
-        let clear = self.or(above, below);
-        let clear = self.or(right, clear);
-        let (least, most) = (self.float(-std::f64::consts::PI), self.float(std::f64::consts::PI));
-        let (lo, hi) = (self.0.select(clear, v.lo, least), self.0.select(clear, v.hi, most));
-        self.widened(Interval { lo, hi }, dtype, units)
     }
 }
