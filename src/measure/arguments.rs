@@ -520,7 +520,10 @@ mod tests {
             let mut bytes = [7; 2];
             let expected: i64 = expected;
             oppose(dtype, &mut bytes[..dtype.bytes()], &expected.to_le_bytes()[..dtype.bytes()]);
-            assert_eq!(TensorRef { dtype, shape: &[1], data: &bytes[..dtype.bytes()] }.get(0).as_f64(), f64::from(poison));
+            assert_eq!(
+                TensorRef { dtype, shape: &[1], data: &bytes[..dtype.bytes()] }.get(0).as_f64(),
+                f64::from(poison)
+            );
         }
         assert_eq!(args.outputs().iter().map(Vec::len).collect::<Vec<_>>(), [0, 3, 28, 0]);
     }

@@ -131,7 +131,9 @@ impl Bounder<'_> {
                 let param = BufferId(id.index() as u32);
                 match self.buffers[id.index()] {
                     Held::Point(to) => out.push(self.to.converting_copy(param, to)),
-                    Held::Ends(lo, hi) => out.extend([self.to.converting_copy(param, lo), self.to.converting_copy(param, hi)]),
+                    Held::Ends(lo, hi) => {
+                        out.extend([self.to.converting_copy(param, lo), self.to.converting_copy(param, hi)])
+                    }
                 }
             }
         }
