@@ -343,3 +343,27 @@ fn the_programs_of_the_reference_read_and_print() {
         check_round_trip("docs/ir.md", &read(program), &ParseOptions::default());
     }
 }
+
+/// Whatever TVM's namespace has is read, or refused by what it is for: none of it is an unknown name.
+#[test]
+fn every_name_of_tvm_is_known() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tvm_members.txt");
+    let names = std::fs::read_to_string(path).expect("the names of TVM 0.27");
+    let names: Vec<&str> = names.lines().collect();
+    assert!(names.len() > 300, "{} names", names.len());
+    let uses = |name: &str| [format!("T.{name}()"), format!("T.evaluate(T.{name}())"), format!("with T.{name}(): pass")];
+    // The one namespace of functions of the program.
+    for name in names.into_iter().filter(|&n| n != "axis") {
+        let known = uses(name).iter().any(|line| {
+            let text = format!("@T.prim_func\ndef main(A: T.Buffer((16,), \"float32\")):\n    {line}\n");
+            match parse(&text, "test", &ParseOptions::default()) {
+                Ok(_) => true,
+                Err(e) => ["unknown-function", "unknown-context"].iter().all(|code| !e.to_string().contains(code)),
+            }
+        });
+        assert!(known, "`T.{name}` is an unknown name");
+    }
+    let text = "@T.prim_func\ndef main(A: T.Buffer((16,), \"float32\")):\n    T.evaluate(T.tvm_nothing())\n";
+    let e = parse(text, "test", &ParseOptions::default()).err().expect("refused");
+    assert!(e.to_string().contains("error[unknown-function]"), "{e}");
+}

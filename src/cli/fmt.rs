@@ -155,7 +155,7 @@ fn add_lost<'s, 'a>(body: &'s [Stmt<'a>], in_function: bool, add: &mut impl FnMu
             StmtKind::Function(f) => add_lost(&f.body, true, add),
             StmtKind::Class(c) => add_lost(&c.body, false, add),
             StmtKind::Pass => {}
-            _ if is_import(stmt) || is_type_variable(stmt) => {}
+            _ if is_import(stmt) || is_type_variable(stmt) || is_module_attribute(stmt) => {}
             _ => add(Part::Statement, stmt),
         }
     }
@@ -165,6 +165,15 @@ fn add_lost<'s, 'a>(body: &'s [Stmt<'a>], in_function: bool, add: &mut impl FnMu
 fn is_type_variable(stmt: &Stmt<'_>) -> bool {
     let StmtKind::Assign(_, Expr { kind: ExprKind::Call(call), .. }) = &stmt.kind else { return false };
     matches!(call.callee.kind, ExprKind::Name("TypeVar"))
+}
+
+/// `I.module_attrs({…})`, `I.module_global_infos({…})`
+fn is_module_attribute(stmt: &Stmt<'_>) -> bool {
+    let StmtKind::Expr(Expr { kind: ExprKind::Call(call), .. }) = &stmt.kind else { return false };
+    match &call.callee.kind {
+        ExprKind::Attribute(_, name) => matches!(name.name, "module_attrs" | "module_global_infos"),
+        _ => false,
+    }
 }
 
 /// `2 comments (lines 3, 7) and 1 docstring (line 5)`

@@ -33,6 +33,49 @@ pub enum AttrValue {
     },
     /// `T.target(value)`: a text or a dictionary.
     Target(Box<AttrValue>),
+    /// An object of TVM's: what makes it, and the arguments.
+    Object(ObjectKind, Vec<AttrValue>),
+    /// `T.index_map(lambda i, j: (j, i))`: its own variables, and what they are mapped to.
+    IndexMap(Vec<ExprId>, Vec<ExprId>),
+}
+
+/// The function that makes an object of TVM's which only attributes hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectKind {
+    /// `T.Range(begin, end)`
+    Range,
+    /// `T.iter_var(variable, range, kind, thread)`
+    IterVar,
+    /// `I.vdevice(target, number, scope)`
+    VDevice,
+    /// `I.dummy_global_info()`
+    DummyGlobalInfo,
+}
+
+impl ObjectKind {
+    /// All of them.
+    pub const ALL: [ObjectKind; 4] =
+        [ObjectKind::Range, ObjectKind::IterVar, ObjectKind::VDevice, ObjectKind::DummyGlobalInfo];
+
+    /// The function as texts call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Range => "T.Range",
+            ObjectKind::IterVar => "T.iter_var",
+            ObjectKind::VDevice => "I.vdevice",
+            ObjectKind::DummyGlobalInfo => "I.dummy_global_info",
+        }
+    }
+
+    /// The names of its arguments, and how many of them must be given.
+    pub fn params(self) -> (&'static [&'static str], usize) {
+        match self {
+            ObjectKind::Range => (&["begin", "end"], 2),
+            ObjectKind::IterVar => (&["v", "dom", "iter_type", "thread_tag"], 4),
+            ObjectKind::VDevice => (&["target", "vdevice_id", "memory_scope"], 0),
+            ObjectKind::DummyGlobalInfo => (&[], 0),
+        }
+    }
 }
 
 impl AttrValue {
@@ -44,7 +87,7 @@ impl AttrValue {
         }
     }
 
-    /// Calls `f` with each expression inside.
+    /// Calls `f` with each expression of the program inside; index maps are over variables of their own.
     pub fn for_each_expr(&self, f: &mut impl FnMut(ExprId)) {
         match self {
             AttrValue::Expr(e) | AttrValue::Buffer(e) => f(*e),
@@ -53,9 +96,10 @@ impl AttrValue {
                 ranges.iter().for_each(|&(min, extent)| [min, extent].into_iter().for_each(&mut *f));
             }
             AttrValue::Target(target) => target.for_each_expr(f),
-            AttrValue::List(items) => items.iter().for_each(|v| v.for_each_expr(f)),
+            AttrValue::List(items) | AttrValue::Object(_, items) => items.iter().for_each(|v| v.for_each_expr(f)),
             AttrValue::Dict(items) => items.iter().for_each(|(_, v)| v.for_each_expr(f)),
             AttrValue::Int(_) | AttrValue::Float(_) | AttrValue::Bool(_) | AttrValue::Str(_) | AttrValue::None => {}
+            AttrValue::IndexMap(..) => {}
         }
     }
 
@@ -68,7 +112,8 @@ impl AttrValue {
                 ranges.iter_mut().for_each(|(min, extent)| (*min, *extent) = (f(*min), f(*extent)));
             }
             AttrValue::Target(target) => target.map_exprs(f),
-            AttrValue::List(items) => items.iter_mut().for_each(|v| v.map_exprs(f)),
+            AttrValue::IndexMap(vars, results) => vars.iter_mut().chain(results).for_each(|e| *e = f(*e)),
+            AttrValue::List(items) | AttrValue::Object(_, items) => items.iter_mut().for_each(|v| v.map_exprs(f)),
             AttrValue::Dict(items) => items.iter_mut().for_each(|(_, v)| v.map_exprs(f)),
             AttrValue::Int(_) | AttrValue::Float(_) | AttrValue::Bool(_) | AttrValue::Str(_) | AttrValue::None => {}
         }

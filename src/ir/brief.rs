@@ -156,11 +156,22 @@ impl Display for Brief<'_> {
             Expr::Shuffle(vectors, indices) => {
                 write!(f, "T.Shuffle([{}], [{}])", arena.brief_list(vectors), arena.brief_list(indices))
             }
-            Expr::Builtin(function, args) => match (function.typing(), arena.list(args).is_empty()) {
-                (Typing::Stated, true) => write!(f, "{function}(\"{ty}\")"),
-                (Typing::Stated, false) => write!(f, "{function}(\"{ty}\", {})", arena.brief_list(args)),
-                _ => write!(f, "{function}({})", arena.brief_list(args)),
-            },
+            Expr::Builtin(function, args) => {
+                let list = arena.list(args);
+                match (function.typing(), arena.whole_buffer(self.expr)) {
+                    (_, Some(b)) => write!(f, "{}", arena.buffer(b).name),
+                    (Typing::Stated, _) if list.is_empty() => write!(f, "{function}(\"{ty}\")"),
+                    (Typing::Stated, _) => write!(f, "{function}(\"{ty}\", {})", arena.brief_list(args)),
+                    (Typing::StatedLast, _) => write!(f, "{function}({}, \"{ty}\")", arena.brief_list(args)),
+                    (Typing::Returned, _) => {
+                        let rest: Vec<String> = list.iter().skip(1).map(|&a| of(a).to_string()).collect();
+                        write!(f, "{}({})", function.called(arena, args), rest.join(", "))
+                    }
+                    (Typing::Int32 | Typing::Bool | Typing::Handle | Typing::Void | Typing::First, None) => {
+                        write!(f, "{function}({})", arena.brief_list(args))
+                    }
+                }
+            }
         }
     }
 }

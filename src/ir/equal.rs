@@ -405,6 +405,17 @@ impl<'a> Compare<'a> {
                 x.len() == y.len() && self.same(*a, *b) && (0..x.len()).all(|i| same_range(self, i))
             }
             (AttrValue::Target(a), AttrValue::Target(b)) => self.same_value(a, b),
+            (AttrValue::Object(f, a), AttrValue::Object(g, b)) => {
+                f == g && a.len() == b.len() && a.iter().zip(b).all(|(x, y)| self.same_value(x, y))
+            }
+            (AttrValue::IndexMap(v, a), AttrValue::IndexMap(w, b)) => {
+                let bound = v.len() == w.len()
+                    && v.iter().zip(w).all(|(&x, &y)| match (self.left.arena.as_var(x), self.right.arena.as_var(y)) {
+                        (Some(x), Some(y)) => self.bind_var(x, y).is_ok(),
+                        _ => false,
+                    });
+                bound && a.len() == b.len() && a.iter().zip(b).all(|(&x, &y)| self.same(x, y))
+            }
             _ => false,
         }
     }
@@ -597,6 +608,16 @@ fn value_text(func: &Func, value: &AttrValue) -> String {
             format!("{}[{}]", func.arena.brief(*data), ranges.iter().map(range).collect::<Vec<_>>().join(", "))
         }
         AttrValue::Target(target) => format!("T.target({})", value_text(func, target)),
+        AttrValue::Object(kind, items) => {
+            let items: Vec<String> = items.iter().map(|v| value_text(func, v)).collect();
+            format!("{}({})", kind.name(), items.join(", "))
+        }
+        AttrValue::IndexMap(vars, results) => {
+            let texts = |list: &[ExprId]| {
+                list.iter().map(|&e| func.arena.brief(e).to_string()).collect::<Vec<_>>().join(", ")
+            };
+            format!("T.index_map(lambda {}: ({}))", texts(vars), texts(results))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::symbol::Symbol;
 use super::visit;
 use smallvec::SmallVec;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// A parameter of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -292,11 +293,24 @@ impl Block {
     }
 }
 
+/// What a module says besides its functions.
+#[derive(Clone, Default)]
+pub struct ModuleAttrs {
+    /// `I.module_attrs({…})`
+    pub attrs: Annotations,
+    /// `I.module_global_infos({…})`: lists of objects.
+    pub global_infos: Annotations,
+    /// The owner of expressions in their values, such as `T.int64(4)`.
+    pub arena: Arena,
+}
+
 /// A module: functions in the order of the text, each with its own name.
 #[derive(Clone, Default)]
 pub struct Module {
     /// The name of the class it was written as.
     pub name: Option<Symbol>,
+    /// What it says besides its functions.
+    pub attributes: Arc<ModuleAttrs>,
     /// The functions.
     pub funcs: Vec<Func>,
 }

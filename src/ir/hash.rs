@@ -410,6 +410,23 @@ impl<'a, S: Sink> Walk<'a, S> {
                 self.sink.tag(b'T');
                 self.value(target);
             }
+            AttrValue::Object(kind, items) => {
+                self.sink.tag(b'o');
+                self.sink.text(Symbol::new(kind.name()));
+                self.sink.count(items.len());
+                items.iter().for_each(|v| self.value(v));
+            }
+            AttrValue::IndexMap(vars, results) => {
+                self.sink.tag(b'm');
+                self.sink.count(vars.len());
+                for &e in vars {
+                    if let Some(v) = self.func.arena.as_var(e) {
+                        self.bind_var(v);
+                    }
+                }
+                self.sink.count(results.len());
+                results.iter().for_each(|&e| self.expr(e));
+            }
         }
     }
 

@@ -97,7 +97,27 @@ pub fn meaning(a: &mut Arena, function: Builtin, args: &[ExprId], ty: Ty) -> Opt
         | Builtin::StackMakeShape
         | Builtin::IsNullPtr
         | Builtin::StartProfile
-        | Builtin::EndProfile => None,
+        | Builtin::EndProfile
+        | Builtin::CallModule
+        | Builtin::WholeBuffer
+        | Builtin::MaskedLoad
+        | Builtin::MaskedStore
+        | Builtin::AddByteOffset
+        | Builtin::PtrByteOffset
+        | Builtin::Tuple
+        | Builtin::LookupParam
+        | Builtin::AnyListGet
+        | Builtin::AnyListReset
+        | Builtin::AnyListSetPacked
+        | Builtin::AnyListSetCPacked
+        | Builtin::CallPackedLowered
+        | Builtin::CallCPackedLowered
+        | Builtin::StackAlloca
+        | Builtin::StructGet
+        | Builtin::StructSet
+        | Builtin::ThrowLastError
+        | Builtin::AllocWorkspace
+        | Builtin::FreeWorkspace => None,
     }
 }
 

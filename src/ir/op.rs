@@ -308,12 +308,18 @@ pub enum Effect {
 pub enum Typing {
     /// The text states it, as the first argument: `T.reinterpret("int32", x)`.
     Stated,
+    /// The text states it, as the last argument: `T.tvm_struct_get(handle, 0, 1, "int32")`.
+    StatedLast,
+    /// What the called function of the module returns.
+    Returned,
     /// `int32`.
     Int32,
     /// `bool`.
     Bool,
     /// An address.
     Handle,
+    /// None: there is no value.
+    Void,
     /// The type of the first argument.
     First,
 }
@@ -351,6 +357,11 @@ macro_rules! builtins {
             /// The builtin called `name`.
             pub fn from_name(name: &str) -> Option<Builtin> {
                 match name { $($name => Some(Builtin::$variant),)* _ => None }
+            }
+
+            /// Is it called by `T.` and its name?
+            pub fn has_name(self) -> bool {
+                !self.name().contains(' ')
             }
         }
     };
@@ -407,6 +418,46 @@ builtins! {
     EndProfile "end_profile_intrinsic" Handle Opaque 1 1;
     /// The argument, for TVM's pass that partitions loops not to look at.
     IgnoreLoopPartition "ignore_loop_partition" First Pure 1 1;
+    /// A function of the module by its name. In texts it is `Module.name(…)`; there is no `T.` name for it.
+    CallModule "call of the module" Returned Opaque 1 255;
+    /// A buffer as an argument: its data, in the place of which the text has the buffer's name.
+    WholeBuffer "whole buffer" Handle Read 1 1;
+    /// Lanes of a buffer under a mask: the buffer, an index for each dimension, a condition for each lane.
+    MaskedLoad "masked_load" Stated Read 3 255;
+    /// A store of lanes under a mask: the buffer, the value, an index for each dimension, a condition for each lane.
+    MaskedStore "masked_store" Void Opaque 4 255;
+    /// An address some bytes behind another one.
+    AddByteOffset "handle_add_byte_offset" Handle Pure 2 2;
+    /// An address some bytes behind another one, of elements of a type.
+    PtrByteOffset "ptr_byte_offset" Handle Pure 3 3;
+    /// Several values as one argument.
+    Tuple "tvm_tuple" Void Read 0 255;
+    /// A parameter by its name, as constants of a program are passed.
+    LookupParam "lookup_param" Handle Read 1 1;
+    /// An item of a list of any values: the list and a position.
+    AnyListGet "anylist_getitem" Handle Read 2 2;
+    /// Removes an item of a list of any values: the list and a position.
+    AnyListReset "anylist_resetitem" Int32 Opaque 2 2;
+    /// Sets an item of a list of any values to what a packed function gives: list, position, the function's name, arguments.
+    AnyListSetPacked "anylist_setitem_call_packed" Int32 Opaque 3 255;
+    /// `anylist_setitem_call_packed` with the calling convention of C.
+    AnyListSetCPacked "anylist_setitem_call_cpacked" Int32 Opaque 3 255;
+    /// A packed function as TVM has lowered it: its name, the stack of arguments, the range of its items.
+    CallPackedLowered "call_packed_lowered" Int32 Opaque 4 255;
+    /// `call_packed_lowered` with the calling convention of C.
+    CallCPackedLowered "call_cpacked_lowered" Int32 Opaque 4 255;
+    /// Memory on the stack: what it is for and how many items it has.
+    StackAlloca "tvm_stack_alloca" Handle Opaque 2 2;
+    /// A field of a structure of TVM's runtime: its address, a position, the field's number.
+    StructGet "tvm_struct_get" StatedLast Read 3 3;
+    /// Sets a field of a structure of TVM's runtime: its address, a position, the field's number, the value.
+    StructSet "tvm_struct_set" Int32 Opaque 4 4;
+    /// Raises the last error of a packed function again.
+    ThrowLastError "tvm_throw_last_error" Void Opaque 0 0;
+    /// Memory from TVM's runtime: kind and number of the device, bytes, code and bits of the type.
+    AllocWorkspace "TVMBackendAllocWorkspace" Handle Opaque 5 5;
+    /// Gives memory back to TVM's runtime: kind and number of the device, the address.
+    FreeWorkspace "TVMBackendFreeWorkspace" Int32 Opaque 3 3;
 }
 
 impl Builtin {
@@ -419,6 +470,9 @@ impl Builtin {
                 | Builtin::CallPureExtern
                 | Builtin::CallPacked
                 | Builtin::CallCPacked
+                | Builtin::CallPackedLowered
+                | Builtin::CallCPackedLowered
+                | Builtin::CallModule
                 | Builtin::CallLlvmIntrin
                 | Builtin::CallLlvmPureIntrin,
                 Some(Expr::Str(name)),

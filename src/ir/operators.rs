@@ -75,6 +75,26 @@ impl Arena {
         self.intern(Expr::Builtin(function, list), ty)
     }
 
+    /// A buffer as an argument of a call, by its name.
+    pub fn whole_buffer_expr(&mut self, b: BufferId) -> ExprId {
+        let data = self.buffer_data(b);
+        self.builtin(Builtin::WholeBuffer, &[data], DType::Handle)
+    }
+
+    /// The buffer that an argument of a call names.
+    pub fn whole_buffer(&self, e: ExprId) -> Option<BufferId> {
+        match self.expr(e) {
+            Expr::Builtin(Builtin::WholeBuffer, args) => match self.list(args) {
+                &[data] => match self.expr(data) {
+                    Expr::BufferData(b) => Some(b),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// `a op b` as a node even where [`Arena::binary`] would fold: what `T.Add(i, 0)` in a text stands for.
     pub fn binary_unfolded(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
         let (a, b) = self.matched(a, b);

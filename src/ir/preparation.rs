@@ -51,7 +51,9 @@ pub fn layout_free(func: &Func) -> Vec<BufferId> {
         | AttrValue::Dict(_)
         | AttrValue::Buffer(_)
         | AttrValue::Region { .. }
-        | AttrValue::Target(_) => None,
+        | AttrValue::Target(_)
+        | AttrValue::Object(..)
+        | AttrValue::IndexMap(..) => None,
     };
     let mut buffers = Vec::new();
     for position in positions.iter().filter_map(position) {

@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn names_of_functions() {
-        let module = Module { name: None, funcs: vec![relu(1, 1), relu(2, 2), relu(3, 3)] };
+        let module = Module { funcs: vec![relu(1, 1), relu(2, 2), relu(3, 3)], ..Module::default() };
         assert_eq!(duplicate_names(&module), ["main"]);
     }
 }

@@ -44,6 +44,7 @@ pub struct Schedule {
     /// The states before the first instruction.
     origin: Arc<[State]>,
     module_name: Option<crate::ir::Symbol>,
+    module_attributes: Arc<crate::ir::ModuleAttrs>,
     rvs: Vec<RvValue>,
     trace: Trace,
     pub(crate) rng: ChaCha8Rng,
@@ -66,6 +67,7 @@ impl Schedule {
             origin: states.clone().into(),
             states,
             module_name: module.name,
+            module_attributes: module.attributes.clone(),
             rvs: Vec::new(),
             trace: Trace::default(),
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -114,7 +116,11 @@ impl Schedule {
 
     /// The program as it is now.
     pub fn module(&self) -> Module {
-        Module { name: self.module_name, funcs: self.states.iter().map(|s| s.func.clone()).collect() }
+        Module {
+            name: self.module_name,
+            attributes: self.module_attributes.clone(),
+            funcs: self.states.iter().map(|s| s.func.clone()).collect(),
+        }
     }
 
     /// A function of the program as it is now.

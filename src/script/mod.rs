@@ -66,6 +66,9 @@ impl FromStr for Dialect {
 /// The name of the variable that stands for the offset of a buffer with an `offset_factor` alone.
 pub(crate) const OWN_OFFSET: &str = "elem_offset";
 
+/// The attribute that `T.hint` is; its node holds the message and further values.
+pub(crate) const HINT: &str = "tirx_hint";
+
 /// How to read a text.
 #[derive(Clone, Debug)]
 pub struct ParseOptions {

@@ -411,7 +411,10 @@ impl Machine<'_> {
                     Expr::Builtin(function, _) => function.effect() == Effect::Pure,
                     _ => false,
                 };
-                if !does_nothing {
+                if !does_nothing && func.arena.lanes(*value) == 0 {
+                    // A call that gives nothing.
+                    self.value(*value)?;
+                } else if !does_nothing {
                     eval_lanes(&func.arena, self, self.options.precision, *value)?;
                 }
                 self.step()?;

@@ -2,7 +2,7 @@
 
 use super::Printer;
 use super::number;
-use crate::ir::{AttrValue, DType, Expr, ExprId, Symbol};
+use crate::ir::{AttrValue, DType, Expr, ExprId, Func, ModuleAttrs, Symbol};
 use crate::script::Dialect;
 
 impl Printer<'_> {
@@ -17,6 +17,26 @@ impl Printer<'_> {
             p.attr_value(value);
         });
         self.put("}");
+    }
+
+    /// `T.index_map(lambda i, j: (j, i))`
+    fn index_map(&mut self, vars: &[ExprId], results: &[ExprId]) {
+        let func = self.func;
+        let scope = self.names.enter();
+        self.put("T.index_map(lambda ");
+        self.list(vars, |p, &e| {
+            if let Some(v) = func.arena.as_var(e) {
+                let name = p.names.define_var(func, v);
+                p.put(name.as_str());
+            }
+        });
+        self.put(": ");
+        self.tuple(results, |p, &e| p.expr(e));
+        if let Some(dtype) = vars.first().map(|&e| func.arena.dtype(e)).filter(|&t| t != DType::Int64) {
+            self.put(&format!(", index_dtype=\"{dtype}\""));
+        }
+        self.put(")");
+        self.names.leave(scope);
     }
 
     fn key(&self, key: &str) -> String {
@@ -74,6 +94,13 @@ impl Printer<'_> {
                 self.buffer_of(*data);
                 self.box_of(ranges);
             }
+            AttrValue::Object(kind, items) => {
+                self.put(kind.name());
+                self.put("(");
+                self.list(items, |p, v| p.attr_value(v));
+                self.put(")");
+            }
+            AttrValue::IndexMap(vars, results) => self.index_map(vars, results),
             AttrValue::Target(target) => {
                 self.put("T.target(");
                 self.attr_value(target);
@@ -81,4 +108,20 @@ impl Printer<'_> {
             }
         }
     }
+}
+
+/// The lines that say what a module has besides its functions, at the indentation of its class.
+pub(super) fn module_attributes(attributes: &ModuleAttrs, dialect: Dialect) -> String {
+    let ModuleAttrs { attrs, global_infos, arena } = attributes;
+    let owner = Func { arena: arena.clone(), ..Func::new("") };
+    let mut p = Printer::new(&owner, dialect, 1, false);
+    for (word, values) in [("module_attrs", attrs), ("module_global_infos", global_infos)] {
+        if !values.is_empty() {
+            p.line();
+            p.put(&format!("I.{word}("));
+            p.attrs(values.iter().map(|(k, v)| (*k, v)));
+            p.put(")\n");
+        }
+    }
+    p.out
 }

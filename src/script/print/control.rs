@@ -2,8 +2,8 @@
 
 use super::Printer;
 use crate::ir::visit::for_each_subexpr;
-use crate::ir::{Annotations, Attr, Buffer, BufferId, Expr, ExprId, Stmt, StmtId, VarId};
-use crate::script::Dialect;
+use crate::ir::{Annotations, Attr, AttrValue, Buffer, BufferId, Expr, ExprId, Stmt, StmtId, VarId};
+use crate::script::{Dialect, HINT};
 
 impl Printer<'_> {
     /// A statement of the kinds that this file prints.
@@ -224,6 +224,21 @@ impl Printer<'_> {
 
     fn attr(&mut self, s: StmtId, a: &Attr) {
         let start = self.start(s, [a.value]);
+        if let (HINT, AttrValue::Dict(items)) = (a.key.as_str(), &a.node) {
+            self.put("with T.hint(");
+            let (message, others): (Vec<_>, Vec<_>) = items.iter().partition(|(key, _)| key.as_str() == "message");
+            self.list(message.into_iter().chain(others), |p, (key, value)| {
+                if key.as_str() != "message" {
+                    p.put(&format!("{key}="));
+                }
+                p.attr_value(value);
+            });
+            self.put(")");
+            let name = self.span_from(start);
+            self.put(":\n");
+            self.nested(&a.body);
+            return self.record(s, self.whole(start), name);
+        }
         self.put("with T.attr(");
         self.attr_value(&a.node);
         self.put(", ");

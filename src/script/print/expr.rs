@@ -3,7 +3,7 @@
 use super::Printer;
 use super::number;
 use crate::ir::op::Typing;
-use crate::ir::{BinOp, BufferId, BufferRegion, CmpOp, DType, Expr, ExprId, ExprList, Intrinsic};
+use crate::ir::{BinOp, BufferId, Builtin, BufferRegion, CmpOp, DType, Expr, ExprId, ExprList, Intrinsic};
 use crate::script::Dialect;
 
 /// How tightly the outermost operator of a text binds (Python's order).
@@ -126,17 +126,39 @@ impl Printer<'_> {
                 self.list(arena.list(indices).iter().copied(), |p, e| p.expr(e));
                 self.put("])");
             }
-            Expr::Builtin(function, args) => {
-                let args = arena.list(args);
-                self.put(&format!("{function}("));
-                if function.typing() == Typing::Stated {
-                    self.put(&format!("\"{}\"", arena.ty(e)));
-                    self.put(if args.is_empty() { "" } else { ", " });
-                }
-                self.list(args.iter().copied(), |p, e| p.expr(e));
-                self.put(")");
-            }
+            Expr::Builtin(function, args) => self.builtin(e, function, args),
         }
+    }
+
+    fn builtin(&mut self, e: ExprId, function: Builtin, list: ExprList) {
+        let arena = &self.func.arena;
+        if let Some(b) = arena.whole_buffer(e) {
+            let name = self.names.buffer(self.func, b);
+            return self.put(name.as_str());
+        }
+        let mut args = arena.list(list);
+        let ty = arena.ty(e);
+        match function.typing() {
+            Typing::Returned => {
+                args = args.get(1..).unwrap_or_default();
+                self.put(&format!("{}.{}(", self.module, function.called(arena, list)));
+            }
+            Typing::Stated => {
+                self.put(&format!("{function}(\"{ty}\""));
+                self.put(if args.is_empty() { "" } else { ", " });
+            }
+            Typing::StatedLast
+            | Typing::Int32
+            | Typing::Bool
+            | Typing::Handle
+            | Typing::Void
+            | Typing::First => self.put(&format!("{function}(")),
+        }
+        self.list(args.iter().copied(), |p, e| p.expr(e));
+        if function.typing() == Typing::StatedLast {
+            self.put(&format!(", \"{ty}\""));
+        }
+        self.put(")");
     }
 
     fn int(&mut self, v: i64, dtype: DType) {

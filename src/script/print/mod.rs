@@ -17,6 +17,9 @@ use crate::diagnostic::Span;
 use crate::ir::{ExprId, Func, Module, StmtId, Symbol};
 use names::Names;
 
+/// The name of a module that has none.
+const DEFAULT_MODULE: &str = "Module";
+
 /// A text with the places of what it shows.
 #[derive(Clone, Debug)]
 pub struct Printed {
@@ -92,6 +95,7 @@ fn module_text(module: &Module, dialect: Dialect, mapped: bool) -> Printed {
     text.push_str(&type_vars);
     if let Some(name) = module.name {
         text.push_str(&format!("@I.ir_module\nclass {name}:\n"));
+        text.push_str(&attr::module_attributes(&module.attributes, dialect));
         if module.funcs.is_empty() {
             text.push_str("    pass\n");
         }
@@ -102,6 +106,7 @@ fn module_text(module: &Module, dialect: Dialect, mapped: bool) -> Printed {
             text.push('\n');
         }
         let mut p = Printer::new(func, dialect, usize::from(module.name.is_some()), mapped);
+        p.module = module.name.unwrap_or(p.module);
         p.out = text;
         p.func();
         text = p.out;
@@ -113,6 +118,8 @@ fn module_text(module: &Module, dialect: Dialect, mapped: bool) -> Printed {
 /// The state of printing one function.
 struct Printer<'f> {
     func: &'f Func,
+    /// The name of the class around, for calls of its functions.
+    module: Symbol,
     dialect: Dialect,
     out: String,
     indent: usize,
@@ -126,6 +133,7 @@ impl<'f> Printer<'f> {
     fn new(func: &'f Func, dialect: Dialect, indent: usize, mapped: bool) -> Self {
         Printer {
             func,
+            module: Symbol::new(DEFAULT_MODULE),
             dialect,
             out: String::new(),
             indent,

@@ -84,6 +84,11 @@ impl<'a> FuncReader<'a, '_> {
             Value::Buffer(b) => AttrValue::Buffer(self.func.arena.buffer_data(b)),
             Value::Type(t) => AttrValue::Str(t.to_string().as_str().into()),
             Value::Target(target) => AttrValue::Target(Box::new(self.attr_value(*target, span)?)),
+            Value::Object(kind, items) => {
+                let items: Vec<Option<AttrValue>> = items.into_iter().map(|v| self.attr_value(v, span)).collect();
+                AttrValue::Object(kind, items.into_iter().collect::<Option<_>>()?)
+            }
+            Value::IndexMap(vars, results) => AttrValue::IndexMap(vars, results),
             Value::Seq(items) => {
                 let items: Vec<Option<AttrValue>> = items.into_iter().map(|v| self.attr_value(v, span)).collect();
                 AttrValue::List(items.into_iter().collect::<Option<_>>()?)

@@ -455,6 +455,7 @@ impl<'a> FuncReader<'a, '_> {
                                 | "sblock_alloc_buffer"
                                 | "alloc_local"
                                 | "alloc_shared"
+                                | "smem"
                                 | "alloc_scalar"
                                 | "local_scalar"
                                 | "shared_scalar"
@@ -466,9 +467,12 @@ impl<'a> FuncReader<'a, '_> {
                                 | "Buffer"
                                 | "handle"
                                 | "ptr"
+                                | "Ptr"
+                                | "buffer_var"
+                                | "Var"
                                 | "target"
                         );
-                        let is_fresh = super::expr::type_of_name(attr.name).is_some() && call.args.is_empty();
+                        let is_fresh = super::expr::type_member(attr.name).is_some() && call.args.is_empty();
                         !declares && !is_fresh
                     }
                     Some(_) => false,

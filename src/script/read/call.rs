@@ -1,31 +1,36 @@
 //! Calls inside expressions: data types as functions, intrinsics, `T.if_then_else`, nodes by name (`T.Add`).
 
-use super::args::plural;
-use super::expr::type_of_name;
+use super::expr::type_member;
 use super::func::FuncReader;
 use super::operator::Operand;
+use super::builtin;
 use super::refused;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span, nearest};
-use crate::ir::op::Domain;
-use crate::ir::op::Typing;
-use crate::ir::{BinOp, Builtin, CmpOp, DType, ExprId, Intrinsic, Ty};
+use crate::ir::{BinOp, Builtin, CmpOp, DType, ExprId, Intrinsic, ObjectKind, Ty};
 use crate::script::python::{Call, Expr, ExprKind, Ident};
-use smallvec::SmallVec;
 
 /// The members of `T` that stand in expressions and are no data type and no intrinsic.
 const FUNCTIONS: &[&str] = &[
     "Add",
     "And",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
     "Broadcast",
+    "BufferLoad",
     "Cast",
     "Div",
     "EQ",
+    "FloatImm",
     "FloorDiv",
     "FloorMod",
     "GE",
     "GT",
+    "IntImm",
     "LE",
+    "LShift",
     "LT",
     "Let",
     "Max",
@@ -35,25 +40,33 @@ const FUNCTIONS: &[&str] = &[
     "NE",
     "Not",
     "Or",
+    "RShift",
     "Ramp",
+    "Range",
     "Select",
     "Shuffle",
     "Sub",
+    "Var",
+    "broadcast",
+    "call_intrin",
     "cast",
     "ceildiv",
     "fabs",
     "floordiv",
     "floormod",
     "if_then_else",
+    "index_map",
     "indexdiv",
     "indexmod",
     "infinity",
+    "iter_var",
     "max",
     "max_value",
     "min",
     "min_value",
     "nan",
     "power",
+    "ramp",
     "truncdiv",
     "truncmod",
     "var",
@@ -61,9 +74,18 @@ const FUNCTIONS: &[&str] = &[
 
 /// The members of `T` that are statements or declarations.
 const STATEMENTS: &[&str] = &[
+    "Assert",
     "Bind",
+    "Break",
     "Buffer",
+    "Continue",
+    "Else",
+    "If",
     "LetStmt",
+    "Ptr",
+    "Return",
+    "Then",
+    "While",
     "alloc_buffer",
     "alloc_local",
     "alloc_scalar",
@@ -76,6 +98,7 @@ const STATEMENTS: &[&str] = &[
     "block_attr",
     "break_loop",
     "buffer_store",
+    "buffer_var",
     "continue_loop",
     "decl_buffer",
     "decl_scalar",
@@ -83,6 +106,7 @@ const STATEMENTS: &[&str] = &[
     "func_attr",
     "grid",
     "handle",
+    "hint",
     "init",
     "let",
     "local_scalar",
@@ -98,6 +122,8 @@ const STATEMENTS: &[&str] = &[
     "sblock_attr",
     "serial",
     "shared_scalar",
+    "smem",
+    "static_assert",
     "target",
     "thread_binding",
     "unroll",
@@ -106,9 +132,21 @@ const STATEMENTS: &[&str] = &[
     "writes",
 ];
 
-/// Members of `T` in TVM that have no meaning here.
-const UNSUPPORTED: &[&str] =
-    &["Assert", "While", "allocate_const", "buffer_decl", "call_intrin", "comm_reducer", "realize", "reduce", "While"];
+/// The functions of expressions that tables list.
+pub(super) fn function_names() -> impl Iterator<Item = &'static str> {
+    let builtins = Builtin::ALL.iter().filter(|b| b.has_name()).map(|b| b.name());
+    Intrinsic::ALL.iter().map(|i| i.name()).chain(builtins)
+}
+
+/// The object that a member of `I` makes.
+fn ir_object(name: &str) -> Option<ObjectKind> {
+    ObjectKind::ALL.into_iter().find(|kind| kind.name().strip_prefix("I.") == Some(name))
+}
+
+/// The object that a member of `T` makes.
+fn tir_object(name: &str) -> Option<ObjectKind> {
+    ObjectKind::ALL.into_iter().find(|kind| kind.name().strip_prefix("T.") == Some(name))
+}
 
 impl<'a> FuncReader<'a, '_> {
     /// A call.
@@ -117,6 +155,11 @@ impl<'a> FuncReader<'a, '_> {
             ExprKind::Attribute(owner, attr) => match self.namespace(owner) {
                 Some(Namespace::Tir) => self.t_call(*attr, call, span),
                 Some(Namespace::Axis) => self.axis(*attr, call, span),
+                Some(Namespace::Module) => self.module_call(*attr, call),
+                Some(Namespace::Ir) => match ir_object(attr.name) {
+                    Some(kind) => self.object(kind, call),
+                    None => self.unknown_member(Namespace::Ir, *attr),
+                },
                 Some(ns) => self.unknown_member(ns, *attr),
                 None => self.method(owner, *attr, call, span),
             },
@@ -140,13 +183,23 @@ impl<'a> FuncReader<'a, '_> {
                     format!("`T.{}` {reason}", attr.name),
                 ));
             }
-            Namespace::Tir if UNSUPPORTED.contains(&attr.name) => {
-                return self.unsupported(attr.span, &format!("`T.{}`", attr.name));
-            }
             Namespace::Tir => {
                 let types = DType::ELEMENTS.iter().map(|t| t.name());
-                let intrinsics = Intrinsic::ALL.iter().map(|i| i.name()).chain(Builtin::ALL.iter().map(|b| b.name()));
-                ("T.", STATEMENTS.iter().chain(FUNCTIONS).copied().chain(types).chain(intrinsics).collect())
+                ("T.", STATEMENTS.iter().chain(FUNCTIONS).copied().chain(types).chain(function_names()).collect())
+            }
+            Namespace::Refused(why) => {
+                let before = self.file.text.get(..attr.span.start as usize).unwrap_or_default();
+                let path = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.'));
+                let owner = before.rsplit(path).next().unwrap_or_default();
+                let message = format!("`{owner}{}` {why}", attr.name);
+                return self.fail(Diagnostic::error_at("unsupported", attr.span, message));
+            }
+            Namespace::Module => {
+                let functions: Vec<&str> = self.file.functions.keys().copied().collect();
+                let near = nearest(attr.name, functions.iter().copied());
+                let message = format!("the module has no function `{}`", attr.name);
+                let d = Diagnostic::error_at("unknown-function", attr.span, message);
+                return self.fail(d.maybe_help(near.map(|n| format!("did you mean `{n}`?"))));
             }
             Namespace::Axis => ("T.axis.", vec!["spatial", "reduce", "remap", "scan", "opaque", "S", "R"]),
             Namespace::Ir => ("I.", vec!["ir_module"]),
@@ -168,8 +221,11 @@ impl<'a> FuncReader<'a, '_> {
     /// `T.name(…)` in an expression.
     fn t_call(&mut self, name: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let full = format!("T.{}", name.name);
-        if let Some(ty) = type_of_name(name.name) {
+        if let Some(ty) = type_member(name.name) {
             return self.dtype_call(ty, &full, call);
+        }
+        if let Some(kind) = tir_object(name.name) {
+            return self.object(kind, call);
         }
         if let Some(value) = self.declaration(name, call, span) {
             return value;
@@ -247,17 +303,30 @@ impl<'a> FuncReader<'a, '_> {
             }
             "abs" | "fabs" => self.abs(&full, call, span),
             "power" => self.intrinsic(Intrinsic::Pow, &full, call, span),
-            "shift_left" | "shift_right" | "bitwise_and" | "bitwise_or" | "bitwise_xor" => {
-                let function = Intrinsic::from_name(name.name)?;
+            "shift_left" | "shift_right" | "bitwise_and" | "bitwise_or" | "bitwise_xor" | "LShift" | "RShift"
+            | "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" => {
+                let function = match name.name {
+                    "LShift" => Intrinsic::ShiftLeft,
+                    "RShift" => Intrinsic::ShiftRight,
+                    "BitwiseAnd" => Intrinsic::BitAnd,
+                    "BitwiseOr" => Intrinsic::BitOr,
+                    "BitwiseXor" => Intrinsic::BitXor,
+                    name => Intrinsic::from_name(name)?,
+                };
                 let (a, b) = self.two_operands(&full, call)?;
                 self.bits(function, a, b, span)
             }
-            "bitwise_not" => {
+            "bitwise_not" | "BitwiseNot" => {
                 let args = self.args(&full, call, &["x"], 1)?;
                 let e = self.expr(args[0]?)?;
                 self.bit_call(Intrinsic::BitNot, &[e], span)
             }
-            _ => match (Intrinsic::from_name(name.name), Builtin::from_name(name.name)) {
+            "call_intrin" => self.call_intrin(call, span),
+            "BufferLoad" => self.buffer_load(&full, call),
+            "IntImm" | "FloatImm" => self.immediate(&full, call),
+            "Var" => self.fresh_var(&full, call),
+            "index_map" => self.index_map(&full, call),
+            _ => match (Intrinsic::from_name(name.name), builtin::named(name.name)) {
                 (Some(function), _) => self.intrinsic(function, &full, call, span),
                 (None, Some(function)) => self.builtin_call(function, &full, call, span),
                 (None, None) => self.unknown_member(Namespace::Tir, name),
@@ -342,91 +411,6 @@ impl<'a> FuncReader<'a, '_> {
             }
             _ => self.cast(ty.dtype, e),
         }))
-    }
-
-    /// `T.reinterpret("int32", x)` and other functions of TVM that are none of scalars alone.
-    fn builtin_call(&mut self, function: Builtin, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
-        let stated = function.typing() == Typing::Stated;
-        if let Some((Some(key), _)) = call.keywords.first() {
-            // The names of the arguments differ between the versions of TVM.
-            return self.unsupported(key.span, &format!("an argument of `{full}` by its name"));
-        }
-        let (least, most) = function.arity();
-        let n = call.args.len().checked_sub(usize::from(stated));
-        let Some(n) = n.filter(|n| (least..=most).contains(n)) else {
-            let expected = if least == most { least.to_string() } else { format!("at least {least}") };
-            let message = format!(
-                "`{full}` takes {expected} {}{}, found {}",
-                plural(least.max(2), "argument"),
-                if stated { " behind the type" } else { "" },
-                call.args.len()
-            );
-            return self.fail(Diagnostic::error_at("argument-count", call.args_span, message));
-        };
-        let ty = if stated { self.ty(&call.args[0]) } else { Some(DType::Int32.into()) };
-        let rest = &call.args[call.args.len() - n..];
-        let packed = matches!(function, Builtin::CallPacked | Builtin::CallCPacked);
-        let args: Vec<Option<ExprId>> = rest
-            .iter()
-            .map(|a| match self.eval(a)? {
-                Value::Buffer(b) if packed => Some(self.described_array(b)),
-                value => self.expr_of(value, a.span),
-            })
-            .collect();
-        let args: Vec<ExprId> = args.into_iter().collect::<Option<_>>()?;
-        let ty = match function.typing() {
-            Typing::Stated => ty?,
-            Typing::Int32 => DType::Int32.into(),
-            Typing::Bool => DType::Bool.into(),
-            Typing::Handle => DType::Handle.into(),
-            Typing::First => self.func.arena.ty(args[0]),
-        };
-        self.check_builtin(function, &args, ty, span)?;
-        Some(Value::Expr(self.func.arena.builtin(function, &args, ty)))
-    }
-
-    /// The description of a buffer that a packed function gets.
-    fn described_array(&mut self, b: crate::ir::BufferId) -> ExprId {
-        let arena = &mut self.func.arena;
-        let buffer = arena.buffer(b).clone();
-        let shape_of = |arena: &mut crate::ir::Arena, list| {
-            let dims = arena.list(list).to_vec();
-            arena.builtin(Builtin::StackMakeShape, &dims, DType::Handle)
-        };
-        let (data, shape) = (arena.buffer_data(b), shape_of(arena, buffer.shape));
-        let zero = arena.int32(0);
-        let strides = buffer.strides.map_or(zero, |l| shape_of(arena, l));
-        let rank = arena.list(buffer.shape).len();
-        let (rank, of_type) = (arena.int32(rank as i64), arena.constant(0, buffer.dtype));
-        let offset = buffer.elem_offset.unwrap_or(zero);
-        arena.builtin(Builtin::StackMakeArray, &[data, shape, strides, rank, of_type, offset], DType::Handle)
-    }
-
-    /// Do the types of a builtin's arguments and result fit?
-    fn check_builtin(&mut self, function: Builtin, args: &[ExprId], ty: Ty, span: Span) -> Option<()> {
-        let arena = &self.func.arena;
-        let types: Vec<Ty> = args.iter().map(|&a| arena.ty(a)).collect();
-        let halves = |whole: Ty, half: Ty| whole.dtype == half.dtype && whole.lanes == half.lanes * 2;
-        let (fits, expected) = match function {
-            Builtin::Reinterpret => (types[0].bytes() == ty.bytes(), "a value of as many bits"),
-            Builtin::VectorLow | Builtin::VectorHigh => (halves(types[0], ty), "a vector of twice as many lanes"),
-            Builtin::VectorCombine => (types.iter().all(|&t| halves(ty, t)), "two vectors of half as many lanes each"),
-            Builtin::Ldexp => (
-                types[0].dtype.is_float() && types[1].dtype.is_integer() && types[0].lanes == types[1].lanes,
-                "a float and an integer",
-            ),
-            Builtin::QMultiplyShift => (types.iter().all(|t| t.dtype == DType::Int32), "arguments of type `int32`"),
-            Builtin::QMultiplyShiftPerAxis => {
-                (types.iter().take(5).all(|t| t.dtype == DType::Int32), "five arguments of type `int32`")
-            }
-            _ => return Some(()),
-        };
-        if fits {
-            return Some(());
-        }
-        let found: Vec<String> = types.iter().map(|t| format!("`{t}`")).collect();
-        let message = format!("`{function}` to `{ty}` takes {expected}, found {}", found.join(" and "));
-        self.fail(Diagnostic::error_at("type-mismatch", span, message))
     }
 
     /// The operands of a function of two.
@@ -516,140 +500,6 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// `T.min_value("float32")` and the like.
-    fn limit(&mut self, name: Ident<'a>, full: &str, call: &Call<'a>) -> Option<Value> {
-        let args = self.args(full, call, &["dtype", "*", "span"], 1)?;
-        let e = args[0]?;
-        let dtype = self.dtype(e)?;
-        let arena = &mut self.func.arena;
-        let value = match name.name {
-            "min_value" | "max_value" if !dtype.is_float() && !dtype.is_integer() => None,
-            "min_value" => Some(dtype.min_value()),
-            "max_value" => Some(dtype.max_value()),
-            "infinity" if dtype.is_float() => Some(Err(f64::INFINITY)),
-            "nan" if dtype.is_float() => Some(Err(f64::NAN)),
-            _ => None,
-        };
-        match value {
-            Some(Ok(v)) => Some(Value::Expr(arena.int(v, dtype))),
-            Some(Err(v)) => Some(Value::Expr(arena.float(v, dtype))),
-            None => self.fail(Diagnostic::error_at(
-                "type-mismatch",
-                e.span,
-                format!("`{full}` is not defined for `{dtype}`"),
-            )),
-        }
-    }
-
-    /// Functions that do nothing to integers, and fold constants.
-    fn rounding(&mut self, name: Ident<'a>, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
-        let function = Intrinsic::from_name(name.name)?;
-        let args = self.args(full, call, &["x", "*", "dtype", "span"], 1)?;
-        let e = self.expr(args[0]?)?;
-        let arena = &mut self.func.arena;
-        let dtype = arena.dtype(e);
-        let is_test = matches!(function, Intrinsic::IsNan | Intrinsic::IsInf | Intrinsic::IsFinite);
-        if dtype.is_integer() || dtype == DType::Bool {
-            return Some(Value::Expr(if is_test { arena.bool(function == Intrinsic::IsFinite) } else { e }));
-        }
-        if let (Some(v), false) = (arena.as_float(e), is_test) {
-            let rounded = match function {
-                Intrinsic::Floor => v.floor(),
-                Intrinsic::Ceil => v.ceil(),
-                Intrinsic::Trunc => v.trunc(),
-                _ => v.round_ties_even(),
-            };
-            return Some(Value::Expr(arena.float(rounded, dtype)));
-        }
-        self.intrinsic_of(function, full, &[e], &[args[0]?.span], span)
-    }
-
-    fn abs(&mut self, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
-        let args = self.args(full, call, &["x", "*", "dtype", "span"], 1)?;
-        let e = self.expr(args[0]?)?;
-        let arena = &mut self.func.arena;
-        let dtype = arena.dtype(e);
-        if dtype.is_uint() {
-            return Some(Value::Expr(e));
-        }
-        if let Some(v) = arena.as_int(e) {
-            return Some(Value::Expr(arena.int(v.wrapping_abs(), dtype)));
-        }
-        if let Some(v) = arena.as_float(e) {
-            return Some(Value::Expr(arena.float(v.abs(), dtype)));
-        }
-        self.intrinsic_of(Intrinsic::Abs, full, &[e], &[args[0]?.span], span)
-    }
-
-    /// A function of scalars by its name.
-    fn intrinsic(&mut self, function: Intrinsic, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
-        let n = function.arity();
-        let params: &[&str] = match n {
-            1 => &["x", "*", "dtype", "span"],
-            2 => &["x1", "x2", "*", "dtype", "span"],
-            _ => &["x", "y", "z", "*", "dtype", "span"],
-        };
-        let given = self.args(full, call, params, n)?;
-        let operands: SmallVec<[Option<Operand>; 3]> =
-            given.iter().take(n).map(|a| a.and_then(|a| self.eval(a).map(|v| (v, a.span)))).collect();
-        let operands: SmallVec<[Operand; 3]> = operands.into_iter().collect::<Option<_>>()?;
-        let spans: SmallVec<[Span; 3]> = operands.iter().map(|o| o.1).collect();
-        let mut args: SmallVec<[ExprId; 3]> = SmallVec::new();
-        for operand in operands {
-            // Literals take the type of the first expression, as TVM's operators on two arguments do.
-            let next = match (args.first(), operand) {
-                (Some(&first), (literal @ (Value::Int(_) | Value::Float(_)), at)) => {
-                    self.literal(literal, self.func.arena.dtype(first), at)?
-                }
-                (_, (value, at)) => self.expr_of(value, at)?,
-            };
-            args.push(next);
-        }
-        self.intrinsic_of(function, full, &args, &spans, span)
-    }
-
-    /// A function of scalars of these arguments, whose types are checked.
-    fn intrinsic_of(
-        &mut self,
-        function: Intrinsic,
-        full: &str,
-        args: &[ExprId],
-        spans: &[Span],
-        span: Span,
-    ) -> Option<Value> {
-        let first = self.func.arena.dtype(args[0]);
-        for (&arg, &at) in args.iter().zip(spans) {
-            let found = self.func.arena.dtype(arg);
-            let (ok, expected) = match function.domain() {
-                Domain::Float => (found.is_float(), "a float"),
-                Domain::Integer => (found.is_integer() || found == DType::Bool, "an integer"),
-                Domain::Number => (found.is_float() || found.is_integer(), "a number"),
-                Domain::Bool => (found == DType::Bool, "a condition of type `bool`"),
-            };
-            if !ok {
-                let d = Diagnostic::error_at(
-                    "type-mismatch",
-                    at,
-                    format!("expected {expected} for `{full}`, found `{found}`"),
-                );
-                let help = (function.domain() == Domain::Float && found.is_integer())
-                    .then(|| "convert it: `T.Cast(\"float32\", …)`".to_string());
-                return self.fail(d.maybe_help(help));
-            }
-            if found != first {
-                let message = format!("expected arguments of one type for `{full}`, found `{first}` and `{found}`");
-                return self.fail(Diagnostic::error_at("type-mismatch", span, message));
-            }
-        }
-        let lanes = args.iter().map(|&a| self.func.arena.lanes(a)).max().unwrap_or(1);
-        if let Some(&odd) = args.iter().find(|&&a| ![1, lanes].contains(&self.func.arena.lanes(a))) {
-            let found = self.func.arena.ty(odd);
-            let message = format!("expected {lanes} lanes in all arguments of `{full}`, found `{found}`");
-            return self.fail(Diagnostic::error_at("lanes", span, message));
-        }
-        Some(Value::Expr(self.func.arena.call(function, args)))
-    }
-
     /// `x.astype("float32")` and other methods of values.
     fn method(&mut self, owner: &Expr<'a>, attr: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let value = self.eval(owner)?;
@@ -689,69 +539,6 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// Python's own functions, on constants.
-    fn builtin(&mut self, name: &'a str, call: &Call<'a>, span: Span) -> Option<Value> {
-        if !matches!(name, "int" | "float" | "bool" | "min" | "max" | "abs" | "len") {
-            if name == "range" {
-                let d = Diagnostic::error_at("unsupported", span, "`range` stands only in a `for`");
-                return self.fail(d);
-            }
-            let value = self.lookup(name, call.callee.span)?;
-            let message = format!("{} can't be called", value.describe());
-            return self.fail(Diagnostic::error_at("wrong-argument", call.callee.span, message));
-        }
-        let values: Vec<Option<Value>> = call.args.iter().map(|a| self.eval(a)).collect();
-        let values: Vec<Value> = values.into_iter().collect::<Option<_>>()?;
-        let float = |v: &Value| match v {
-            Value::Int(v) => Some(*v as f64),
-            Value::Float(v) => Some(*v),
-            Value::Bool(v) => Some(*v as i128 as f64),
-            _ => None,
-        };
-        let result = match (name, values.as_slice()) {
-            ("len", [Value::Seq(items)]) => Some(Value::Int(items.len() as i128)),
-            ("int", [Value::Int(v)]) => Some(Value::Int(*v)),
-            ("int", [Value::Float(v)]) if v.abs() < 1e18 => Some(Value::Int(*v as i128)),
-            ("float", [v]) => float(v).map(Value::Float),
-            ("bool", [v]) => self.truth(v).map(Value::Bool),
-            ("abs", [Value::Int(v)]) => Some(Value::Int(v.saturating_abs())),
-            ("abs", [Value::Float(v)]) => Some(Value::Float(v.abs())),
-            ("min" | "max", [first, rest @ ..]) if !rest.is_empty() => {
-                let mut best = Some(first.clone());
-                for v in rest {
-                    let (Some(b), Some(x)) = (best.as_ref().and_then(float), float(v)) else {
-                        best = None;
-                        break;
-                    };
-                    if if name == "min" { x < b } else { x > b } {
-                        best = Some(v.clone());
-                    }
-                }
-                best
-            }
-            _ => None,
-        };
-        match result {
-            Some(value) => Some(value),
-            None => {
-                let d = Diagnostic::error_at(
-                    "wrong-argument",
-                    span,
-                    format!("`{name}` is evaluated while reading and takes constants only"),
-                );
-                let n = values.len();
-                let help = match name {
-                    "min" | "max" | "abs" => {
-                        Some(format!("write `T.{name}` for {} of the program", plural(n, "value")))
-                    }
-                    "int" => Some("write `T.Cast(\"int32\", …)`".to_string()),
-                    "float" => Some("write `T.Cast(\"float32\", …)`".to_string()),
-                    _ => None,
-                };
-                self.fail(d.maybe_help(help))
-            }
-        }
-    }
 }
 
 fn binary_node(name: &str) -> Option<BinOp> {

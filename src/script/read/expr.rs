@@ -109,7 +109,7 @@ impl<'a> FuncReader<'a, '_> {
                 return Some(Value::Namespace(member));
             }
             if ns == Namespace::Tir
-                && let Some(ty) = type_of_name(attr.name)
+                && let Some(ty) = type_member(attr.name)
             {
                 return Some(Value::Type(ty));
             }
@@ -130,6 +130,9 @@ impl<'a> FuncReader<'a, '_> {
                     strides.map_or(Vec::new(), |l| self.func.arena.list(l).iter().map(|&e| self.plain(e)).collect()),
                 ))
             }
+            // `T.handle().ty`
+            (Value::Fresh(ty), "ty" | "dtype") => Some(Value::Type(*ty)),
+            (Value::FreshPointer(_), "ty") => Some(owner),
             (Value::Expr(e), "dtype") => Some(Value::Str(self.func.arena.ty(*e).to_string().into())),
             _ => {
                 let message = format!("{} has no attribute `{}`", owner.describe(), attr.name);
@@ -292,6 +295,10 @@ impl<'a> FuncReader<'a, '_> {
     /// A value as an expression; literals take their usual types (`int32`, or `int64` if they need it; `float32`).
     pub(super) fn expr_of(&mut self, value: Value, span: Span) -> Option<ExprId> {
         let expected = match value {
+            Value::Expr(e) if self.func.arena.ty(e) == Ty::VOID => {
+                let d = Diagnostic::error_at("type-mismatch", span, "expected a value, found a call that gives none");
+                return self.fail(d.help("write the call as a statement by itself"));
+            }
             Value::Expr(e) => return Some(e),
             Value::Int(v) => {
                 let dtype = if i32::try_from(v).is_ok() { DType::Int32 } else { DType::Int64 };
@@ -388,7 +395,7 @@ impl<'a> FuncReader<'a, '_> {
         if let Some(ty) = type_of_name(name) {
             return Some(ty);
         }
-        if super::refused::is_scalable_type(name) {
+        if super::refused::is_scalable_type(name) || super::refused::is_small_float(name) {
             let reason = super::refused::reason(name).unwrap_or_default();
             return self.fail(Diagnostic::error_at("unsupported", span, format!("the data type `{name}` {reason}")));
         }
@@ -453,6 +460,26 @@ fn subscripts<'e, 'a>(index: &'e Expr<'a>) -> &'e [Expr<'a>] {
         ExprKind::Tuple(items) => items,
         _ => std::slice::from_ref(index),
     }
+}
+
+/// The data type that `T.name` is; the common ones have short names too.
+pub(super) fn type_member(name: &str) -> Option<Ty> {
+    let whole = match name {
+        "bf16" => "bfloat16",
+        "f16" => "float16",
+        "f32" => "float32",
+        "f64" => "float64",
+        "i8" => "int8",
+        "i16" => "int16",
+        "i32" => "int32",
+        "i64" => "int64",
+        "u8" => "uint8",
+        "u16" => "uint16",
+        "u32" => "uint32",
+        "u64" => "uint64",
+        name => name,
+    };
+    type_of_name(whole)
 }
 
 /// The data type called `name` in the text.

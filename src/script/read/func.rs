@@ -253,12 +253,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
             }
         }
         if let Some(returns) = &f.returns {
-            let is_none = match &returns.kind {
-                ExprKind::None => true,
-                ExprKind::Attribute(_, attr) => attr.name == "void",
-                _ => false,
-            };
-            if !is_none {
+            if !super::is_void(returns) {
                 self.func.returns = self.dtype(returns);
             }
         }

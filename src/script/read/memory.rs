@@ -16,14 +16,15 @@ impl<'a> FuncReader<'a, '_> {
     /// `T.alloc_buffer(shape, dtype, …)`: in the current dialect a statement in its place, else of the block around.
     pub(super) fn alloc_buffer(&mut self, name: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let of_block = name.name == "sblock_alloc_buffer";
-        if of_block {
+        let annotated = call.keywords.iter().any(|k| k.0.is_some_and(|k| k.name == "annotations"));
+        if of_block || annotated {
             self.file.vote(Dialect::Current);
         } else if self.file.meaning != Some(Dialect::Current) {
             self.file.vote(Dialect::Classic);
         }
         let scope = match name.name {
             "alloc_local" => Some("local"),
-            "alloc_shared" => Some("shared"),
+            "alloc_shared" | "smem" => Some("shared"),
             _ => None,
         };
         let mut params = [""; ALLOC_PARAMS];

@@ -10,14 +10,18 @@ mod attr;
 mod bind;
 mod block;
 mod buffer;
+mod builtin;
 mod call;
 mod control;
 mod dialect;
 mod expr;
 mod func;
+mod function;
 mod loops;
 mod memory;
+mod object;
 mod operator;
+mod python_call;
 mod refused;
 mod scope;
 mod stmt;
@@ -27,8 +31,9 @@ mod vector;
 use super::python::{self, Expr, ExprKind, Function, Ident, Stmt, StmtKind};
 use super::{Dialect, ParseOptions, Parsed, Spans, check};
 use crate::diagnostic::{Diagnostic, Severity, Span, nearest};
-use crate::ir::{Func, Module};
+use crate::ir::{Func, Module, ModuleAttrs};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use value::{Namespace, Value};
 
 /// What is known of the file around the functions.
@@ -47,6 +52,19 @@ struct Reader<'a> {
     meaning: Option<Dialect>,
     /// The names that `--bind` may give values.
     symbols: BTreeSet<String>,
+    /// What calls need to know of the functions of the module's class, also of those further down.
+    functions: BTreeMap<&'a str, Callee<'a>>,
+}
+
+/// A function of the module, for those that call it.
+#[derive(Clone)]
+struct Callee<'a> {
+    /// Where its name stands.
+    name: Span,
+    /// The number of its parameters.
+    n_params: usize,
+    /// The type of its result.
+    returns: Option<Expr<'a>>,
 }
 
 /// Reads a module, or says all that is wrong with the text.
@@ -62,6 +80,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         dialect: None,
         meaning: dialect::Words::of(text, &body).dialect(),
         symbols: BTreeSet::new(),
+        functions: BTreeMap::new(),
     };
     // Texts that are printed carry their imports in comments, so the usual names are there from the start.
     for (name, ns) in [("tvm", Namespace::Tvm), ("T", Namespace::Tir), ("I", Namespace::Ir), ("R", Namespace::Relax)] {
@@ -91,8 +110,12 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
     }
     let (funcs, spans) = found.funcs.into_iter().unzip();
     Ok(Parsed {
-        module: Module { name: found.class.map(|c| c.name.into()), funcs },
-        dialect: reader.dialect.unwrap_or(Dialect::Classic),
+        module: Module {
+            name: found.class.map(|c| c.name.into()),
+            attributes: Arc::new(found.attributes),
+            funcs,
+        },
+        dialect: reader.dialect.or(reader.meaning).unwrap_or(Dialect::Classic),
         spans,
         warnings: reader.warnings,
     })
@@ -102,6 +125,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
 #[derive(Default)]
 struct Found<'a> {
     class: Option<Ident<'a>>,
+    attributes: ModuleAttrs,
     funcs: Vec<(Func, Spans)>,
     names: BTreeMap<&'a str, Span>,
 }
@@ -176,6 +200,7 @@ impl<'a> Reader<'a> {
                     );
                 }
                 found.class = Some(class.name);
+                self.declare_functions(class);
                 for member in &class.body {
                     self.class_member(member, found);
                 }
@@ -294,15 +319,26 @@ impl<'a> Reader<'a> {
             StmtKind::Pass => {}
             StmtKind::Expr(Expr { kind: ExprKind::Str(_), .. }) => {}
             StmtKind::Expr(Expr { kind: ExprKind::Call(call), .. }) => match self.dotted(&call.callee) {
-                Some((Some(Namespace::Ir), name)) if name.name.starts_with("module_") => {
-                    let message = format!("`{}` is not kept", name.name);
-                    let mut d = Diagnostic::error_at("ignored", member.span, message);
-                    d.severity = Severity::Warning;
-                    self.warnings.push(d);
+                Some((Some(Namespace::Ir), name)) if matches!(name.name, "module_attrs" | "module_global_infos") => {
+                    let attributes = std::mem::take(&mut found.attributes);
+                    found.attributes = func::FuncReader::new(self, "").module_attributes(name, call, attributes);
                 }
                 _ => self.unexpected_member(member.span),
             },
             _ => self.unexpected_member(member.span),
+        }
+    }
+
+    /// Makes the functions of the module's class known to each other, under the name of the class and under `cls`.
+    fn declare_functions(&mut self, class: &python::Class<'a>) {
+        for member in &class.body {
+            let StmtKind::Function(f) = &member.kind else { continue };
+            let returns = f.returns.clone().filter(|e| !is_void(e));
+            self.functions.insert(f.name.name, Callee { name: f.name.span, n_params: f.params.len(), returns });
+        }
+        for name in [class.name.name, "cls"] {
+            self.opaque.remove(name);
+            self.globals.insert(name, Value::Namespace(Namespace::Module));
         }
     }
 
@@ -417,6 +453,15 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Does the type of a result say that there is none?
+fn is_void(returns: &Expr<'_>) -> bool {
+    match &returns.kind {
+        ExprKind::None => true,
+        ExprKind::Attribute(_, attr) => attr.name == "void",
+        _ => false,
+    }
+}
+
 /// Does the value mean the same in every function?
 fn is_portable(value: &Value) -> bool {
     match value {
@@ -425,7 +470,9 @@ fn is_portable(value: &Value) -> bool {
         Value::Seq(items) => items.iter().all(is_portable),
         Value::Dict(items) => items.iter().all(|(_, v)| is_portable(v)),
         Value::Target(target) => is_portable(target),
-        Value::Expr(_)
+        Value::Object(_, items) => items.iter().all(is_portable),
+        Value::IndexMap(..)
+        | Value::Expr(_)
         | Value::Buffer(_)
         | Value::Scalar(_)
         | Value::Memory(_)

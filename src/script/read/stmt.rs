@@ -66,8 +66,8 @@ impl<'a> FuncReader<'a, '_> {
     fn attributes_behind(&mut self, stmt: &PyStmt<'a>) -> Option<Option<Vec<Attribute>>> {
         let StmtKind::Expr(Expr { kind: ExprKind::Call(call), span }) = &stmt.kind else { return None };
         let ExprKind::Attribute(owner, name) = &call.callee.kind else { return None };
-        let is_attr = name.name == "attr" && self.namespace(owner) == Some(Namespace::Tir);
-        is_attr.then(|| self.attributes(call, *span))
+        let is_attr = matches!(name.name, "attr" | "hint") && self.namespace(owner) == Some(Namespace::Tir);
+        is_attr.then(|| self.attributes(*name, call, *span))
     }
 
     /// Goes one level down in the tree of statements; complains once if it gets too deep.
@@ -111,7 +111,12 @@ impl<'a> FuncReader<'a, '_> {
             StmtKind::For(f) => self.for_(f, stmt.span, mark),
             StmtKind::If(branches) => self.if_(branches, stmt.span, mark),
             StmtKind::With(items, body) => self.with(items, body, stmt.span),
-            StmtKind::Return(None) => Some(Body::new()),
+            // At the end of the function there is nothing to leave out.
+            StmtKind::Return(None) if self.depth == 0 => Some(Body::new()),
+            StmtKind::Return(None) => {
+                let d = Diagnostic::error_at("unsupported", stmt.span, "a `return` without a value is not supported here");
+                self.fail(d.help("put what it skips under the opposite condition, or return a value"))
+            }
             StmtKind::Return(Some(value)) => self.return_(value, stmt.span, mark),
             StmtKind::Assert(test, message) => self.assert(test, message.as_ref(), stmt.span, mark),
             StmtKind::While(w) => self.while_(w, stmt.span, mark),
@@ -133,7 +138,7 @@ impl<'a> FuncReader<'a, '_> {
         let done = |unit: Option<()>| Some(unit.map(|()| Value::None));
         match name.name {
             "match_buffer" => Some(self.match_buffer(call)),
-            "alloc_buffer" | "sblock_alloc_buffer" | "alloc_local" | "alloc_shared" => {
+            "alloc_buffer" | "sblock_alloc_buffer" | "alloc_local" | "alloc_shared" | "smem" => {
                 Some(self.alloc_buffer(name, call, span))
             }
             "decl_buffer" => Some(self.decl_buffer(name, call, span)),
@@ -144,7 +149,7 @@ impl<'a> FuncReader<'a, '_> {
             "local_scalar" | "shared_scalar" | "alloc_scalar" | "decl_scalar" => {
                 Some(self.scalar_call(name, call, span))
             }
-            "ptr" => Some(self.handle_call("T.ptr", call)),
+            "ptr" | "Ptr" | "buffer_var" => Some(self.handle_call(&format!("T.{}", name.name), call)),
             "target" => Some(self.target(call)),
             "var" => Some(self.var(call)),
             "meta_var" => Some(self.args("T.meta_var", call, &["value"], 1).and_then(|args| self.eval(args[0]?))),
@@ -156,12 +161,17 @@ impl<'a> FuncReader<'a, '_> {
                 let message = format!("`T.{}` stands only in a `for`", name.name);
                 Some(self.fail(Diagnostic::error_at("misplaced", span, message)))
             }
-            "break_loop" | "continue_loop" | "attr" | "ret" => {
+            "break_loop" | "continue_loop" | "attr" | "ret" | "hint" | "Assert" | "Break" | "Continue" | "Return"
+            | "static_assert" => {
                 let message = format!("`T.{}` is a statement", name.name);
                 Some(self.fail(Diagnostic::error_at("misplaced", span, message)))
             }
-            "block" | "sblock" | "init" | "LetStmt" => {
+            "block" | "sblock" | "init" | "LetStmt" | "If" | "Then" | "Else" | "While" => {
                 let message = format!("`T.{}` stands only in a `with`", name.name);
+                Some(self.fail(Diagnostic::error_at("misplaced", span, message)))
+            }
+            "bind" | "Bind" => {
+                let message = format!("`T.{}` stands alone on the right of `name =`", name.name);
                 Some(self.fail(Diagnostic::error_at("misplaced", span, message)))
             }
             "evaluate" => {
@@ -182,14 +192,21 @@ impl<'a> FuncReader<'a, '_> {
         let args = self.args("T.target", call, &["target_config", "host"], 1)?;
         let target = self.eval(args[0]?)?;
         let Some(host) = args[1] else { return Some(Value::Target(Box::new(target))) };
-        let host = self.eval(host)?;
-        match target {
-            Value::Dict(mut items) => {
-                items.push(("host".into(), host));
-                Some(Value::Target(Box::new(Value::Dict(items))))
+        let host = match self.eval(host)? {
+            Value::Target(host) => *host,
+            host => host,
+        };
+        let mut items = match target {
+            Value::Dict(items) => items,
+            // A text is the tag of a machine, or the kind of a target.
+            Value::Str(name) => vec![(if name.contains('/') { "tag" } else { "kind" }.into(), Value::Str(name))],
+            other => {
+                let message = format!("expected a target, found {}", other.describe());
+                return self.fail(Diagnostic::error_at("wrong-argument", call.args_span, message));
             }
-            _ => self.unsupported(call.args_span, "a host of a target that is no dictionary"),
-        }
+        };
+        items.push(("host".into(), host));
+        Some(Value::Target(Box::new(Value::Dict(items))))
     }
 
     /// `T.var("int32")`
@@ -217,16 +234,25 @@ impl<'a> FuncReader<'a, '_> {
             match name.name {
                 "evaluate" => {
                     let args = self.args("T.evaluate", call, &["value"], 1)?;
-                    let value = self.expr(args[0]?)?;
+                    // `T.evaluate(T.break_loop())`
+                    if let Some(jump) = self.jump(args[0]?) {
+                        return Some(self.one(jump, e.span, e.span, mark));
+                    }
+                    let value = match self.eval(args[0]?)? {
+                        Value::Expr(value) => value,
+                        value => self.expr_of(value, args[0]?.span)?,
+                    };
                     return Some(self.evaluate(value, e.span, mark));
                 }
                 "buffer_store" => return self.buffer_store(call, e.span, mark),
-                "break_loop" => return Some(self.one(Stmt::Break, e.span, e.span, mark)),
-                "continue_loop" => return Some(self.one(Stmt::Continue, e.span, e.span, mark)),
-                "ret" => {
-                    let args = self.args("T.ret", call, &["value"], 1)?;
+                "break_loop" | "Break" => return Some(self.one(Stmt::Break, e.span, e.span, mark)),
+                "continue_loop" | "Continue" => return Some(self.one(Stmt::Continue, e.span, e.span, mark)),
+                "ret" | "Return" => {
+                    let args = self.args(&format!("T.{}", name.name), call, &["value"], 1)?;
                     return self.return_(args[0]?, e.span, mark);
                 }
+                "Assert" => return self.assert_call(call, e.span, mark),
+                "static_assert" => return self.static_assert(call),
                 _ => {}
             }
         }
@@ -419,13 +445,17 @@ impl<'a> FuncReader<'a, '_> {
             return Some(self.body(body));
         };
         if !rest.is_empty() {
-            return self.unsupported(context.span.to(rest[rest.len() - 1].0.span), "a `with` of several contexts");
+            let inner = PyStmt { kind: StmtKind::With(rest.to_vec(), body.to_vec()), span };
+            let first = [(context.clone(), target.clone())];
+            return self.with(&first, std::slice::from_ref(&inner), span);
         }
         let found = match &context.kind {
             ExprKind::Call(call) => match &call.callee.kind {
-                ExprKind::Attribute(owner, attr) if self.namespace(owner) == Some(Namespace::Tir) => {
-                    Some((call, *attr))
-                }
+                ExprKind::Attribute(owner, attr) => match self.namespace(owner) {
+                    Some(Namespace::Tir) => Some((call, *attr)),
+                    Some(refused @ Namespace::Refused(_)) => return self.unknown_member(refused, *attr),
+                    _ => None,
+                },
                 _ => None,
             },
             _ => None,
@@ -442,9 +472,13 @@ impl<'a> FuncReader<'a, '_> {
         match name.name {
             "block" | "sblock" => self.block(name, call, body, span, context.span),
             "init" => self.init(call, body, span),
-            "attr" => self.with_attr(call, body, span),
+            "attr" | "hint" => self.with_attr(name, call, body, span),
+            "While" => self.with_while(call, body, span, context.span),
+            "If" => self.with_if(call, body, span, context.span),
+            "Assert" => self.with_assert(call, body, context.span),
             "allocate" => self.with_allocate(call, target.as_ref(), body, span),
             "LetStmt" | "let" | "Let" => self.with_let(name, call, target.as_ref(), body, span),
+            _ if super::refused::reason(name.name).is_some() => self.unknown_member(Namespace::Tir, name),
             _ => match crate::diagnostic::nearest(name.name, ["block", "sblock", "init", "LetStmt", "attr"]) {
                 Some(near) => self.fail(
                     Diagnostic::error_at("unknown-function", name.span, format!("unknown context `T.{}`", name.name))

@@ -1,6 +1,7 @@
 //! What an expression of the text evaluates to: a Python value, or a piece of the program.
 
-use crate::ir::{BufferId, ExprId, Pointee, Ty};
+use super::refused;
+use crate::ir::{BufferId, ExprId, ObjectKind, Pointee, Ty};
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -33,6 +34,10 @@ pub(super) enum Value {
     Memory(usize),
     /// `T.target(…)`
     Target(Box<Value>),
+    /// An object of TVM's that attributes hold.
+    Object(ObjectKind, Vec<Value>),
+    /// `T.index_map(lambda i, j: (j, i))`: its variables and what they are mapped to.
+    IndexMap(Vec<ExprId>, Vec<ExprId>),
     /// `T.float32`: a data type.
     Type(Ty),
     /// `TypeVar("n")` at module level: a symbolic extent of type `int64`, one for each function that mentions it.
@@ -60,6 +65,13 @@ impl Value {
             Value::Scalar(_) => "a variable",
             Value::Memory(_) => "memory",
             Value::Target(_) => "a target",
+            Value::Object(kind, _) => match kind {
+                ObjectKind::Range => "a range",
+                ObjectKind::IterVar => "an iteration variable",
+                ObjectKind::VDevice => "a device",
+                ObjectKind::DummyGlobalInfo => "information",
+            },
+            Value::IndexMap(..) => "an index map",
             Value::Type(_) => "a data type",
             Value::TypeVar => "a symbol",
             Value::Namespace(_) => "a module",
@@ -83,6 +95,10 @@ pub(super) enum Namespace {
     Relax,
     /// `T.axis`
     Axis,
+    /// A part of `T` whose members are refused, for this reason.
+    Refused(&'static str),
+    /// The module that is being read, by the name of its class.
+    Module,
     /// Any other module; nothing of it is known.
     Foreign,
 }
@@ -96,7 +112,10 @@ impl Namespace {
             "tvm.script.tir" | "tvm.script.tirx" => Namespace::Tir,
             "tvm.script.ir" => Namespace::Ir,
             "tvm.script.relax" => Namespace::Relax,
-            _ => Namespace::Foreign,
+            _ => {
+                let of_tir = |p: &'static str| path.strip_prefix(p).and_then(|name| Namespace::Tir.member(name));
+                of_tir("tvm.script.tirx.").or_else(|| of_tir("tvm.script.tir.")).unwrap_or(Namespace::Foreign)
+            }
         }
     }
 
@@ -108,6 +127,8 @@ impl Namespace {
             (Namespace::Script, "ir") => Some(Namespace::Ir),
             (Namespace::Script, "relax") => Some(Namespace::Relax),
             (Namespace::Tir, "axis") => Some(Namespace::Axis),
+            (Namespace::Tir, name) if refused::is_namespace(name) => refused::reason(name).map(Namespace::Refused),
+            (Namespace::Refused(why), _) => Some(Namespace::Refused(why)),
             (Namespace::Foreign, _) => Some(Namespace::Foreign),
             _ => None,
         }
