@@ -103,6 +103,15 @@ impl Program {
         crate::lint::lint(&self.parsed)
     }
 
+    /// The functions that are run by themselves: all, but for those that others call and that want numbers to run.
+    fn kernels(&self) -> Vec<usize> {
+        let funcs = &self.module().funcs;
+        let called: Vec<crate::ir::Symbol> = funcs.iter().flat_map(crate::ir::link::calls).collect();
+        let is_part = |f: &crate::ir::Func| called.contains(&f.name) && super::setting::symbolic(f).is_some();
+        let kernels: Vec<usize> = (0..funcs.len()).filter(|&i| !is_part(&funcs[i])).collect();
+        if kernels.is_empty() { (0..funcs.len()).collect() } else { kernels }
+    }
+
     /// The module.
     pub fn module(&self) -> &Module {
         &self.parsed.module
@@ -117,7 +126,7 @@ impl Program {
     pub fn functions(&self, name: Option<&str>) -> Result<Vec<usize>, Failure> {
         let funcs = &self.module().funcs;
         match name {
-            None => Ok((0..funcs.len()).collect()),
+            None => Ok(self.kernels()),
             Some(name) => match funcs.iter().position(|f| f.name == name) {
                 Some(i) => Ok(vec![i]),
                 None => {

@@ -3,6 +3,7 @@
 use crate::database::{Database, DatabaseError, Timestamp, WorkloadEntry, WorkloadId};
 use crate::ir::equal::Equality;
 use crate::ir::hash::workload_hash;
+use crate::ir::link::linked;
 use crate::ir::{Func, Module, Symbol};
 use crate::schedule::Schedule;
 use crate::schedule::intrin::Intrinsics;
@@ -26,13 +27,14 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Function `index` of a module, as a workload.
+    /// Function `index` of a module, as a workload: a kernel is one function, so the bodies of those that it calls stand in
+    /// the place of the calls.
     pub fn of(module: &Module, index: usize) -> Workload {
-        let mut func = module.funcs[index].clone();
+        let mut func = linked(module, index).into_owned();
         let name = func.name;
         func.name = Symbol::new(NAME);
         let hash = workload_hash(&func).0;
-        Workload { module: Module { name: None, funcs: vec![func] }, name, hash, intrinsics: None }
+        Workload { module: Module { funcs: vec![func], ..Module::default() }, name, hash, intrinsics: None }
     }
 
     /// The distinct programs among functions of a module, each with the names of all functions that are it.

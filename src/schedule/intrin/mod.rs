@@ -7,14 +7,11 @@
 //! * [`read`] makes pairs of the functions of a text, and says where one is wrong;
 //! * [`agree`] runs both on random data, so that an implementation that computes something else never gets into a program;
 //! * [`built_in`] is the table of those that every schedule knows;
-//! * [`Graft`] copies an implementation into a program.
+//! * [`Graft`](crate::ir::graft::Graft) copies an implementation into a program.
 
 mod agree;
 mod built_in;
-mod graft;
 mod read;
-
-pub use graft::Graft;
 
 use crate::diagnostic::{Diagnostics, nearest};
 use crate::ir::{Func, Symbol};

@@ -19,7 +19,8 @@
 use super::super::analysis::set_unknown_info;
 use super::super::call::{BlockOrLoop, Call};
 use super::super::error::{ErrorKind, ScheduleError};
-use super::super::intrin::{Graft, TensorIntrin};
+use super::super::intrin::TensorIntrin;
+use crate::ir::graft::Graft;
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use super::blockize;

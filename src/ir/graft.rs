@@ -1,9 +1,10 @@
 //! Copies statements and expressions of one function into another.
 
-use crate::ir::{
-    Annotations, Arena, Assert, Attr, Block, BlockIter, Body, Buffer, BufferId, BufferRegion, Expr, ExprId, ExprList,
-    Func, Loop, MatchBuffer, Stmt, StmtId, VarId,
-};
+use super::attr::Annotations;
+use super::buffer::{Buffer, BufferId, BufferRegion};
+use super::expr::{Arena, Expr, ExprId, ExprList, VarId};
+use super::func::Func;
+use super::stmt::{Assert, Attr, Block, BlockIter, Body, Loop, MatchBuffer, Stmt, StmtId};
 use hashbrown::HashMap;
 
 /// What of the one function stands for what in the other. Variables bound inside, and buffers, get counterparts when
@@ -11,6 +12,7 @@ use hashbrown::HashMap;
 pub struct Graft<'a> {
     from: &'a Func,
     vars: HashMap<VarId, VarId>,
+    values: HashMap<VarId, ExprId>,
     buffers: HashMap<BufferId, BufferId>,
     done: HashMap<ExprId, ExprId>,
 }
@@ -18,12 +20,23 @@ pub struct Graft<'a> {
 impl<'a> Graft<'a> {
     /// Nothing stands for anything yet.
     pub fn new(from: &'a Func) -> Self {
-        Graft { from, vars: HashMap::new(), buffers: HashMap::new(), done: HashMap::new() }
+        Graft {
+            from,
+            vars: HashMap::new(),
+            values: HashMap::new(),
+            buffers: HashMap::new(),
+            done: HashMap::new(),
+        }
     }
 
     /// A buffer of the first function is this one of the second.
     pub fn set_buffer(&mut self, from: BufferId, to: BufferId) {
         self.buffers.insert(from, to);
+    }
+
+    /// A variable of the first function is this value in the second.
+    pub fn set_var(&mut self, from: VarId, to: ExprId) {
+        self.values.insert(from, to);
     }
 
     /// The counterpart of a buffer.
@@ -43,7 +56,8 @@ impl<'a> Graft<'a> {
         copy
     }
 
-    fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
+    /// The counterpart of a variable.
+    pub fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
         let old = self.from.arena.var(v);
         *self.vars.entry(v).or_insert_with(|| {
             let new = to.new_var(old.name, old.ty());
@@ -68,6 +82,7 @@ impl<'a> Graft<'a> {
             Expr::Int(v) => to.arena.int(v, dtype),
             Expr::Float(bits) => to.arena.float(f64::from_bits(bits), dtype),
             Expr::Str(s) => to.arena.str(s),
+            Expr::Var(v) if self.values.contains_key(&v) => self.values[&v],
             Expr::Var(v) => {
                 let v = self.var(&mut to.arena, v);
                 to.arena.var_expr(v)
