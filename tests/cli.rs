@@ -8,6 +8,8 @@ mod files;
 mod maintenance;
 #[path = "cli/messages.rs"]
 mod messages;
+#[path = "cli/modules.rs"]
+mod modules;
 #[cfg(unix)]
 #[path = "cli/stopping.rs"]
 mod stopping;

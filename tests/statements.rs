@@ -4,6 +4,8 @@
 //! results written here, which are those of TVM 0.27 for the same text (or follow from its documentation where it does
 //! not compile the text). What is printed, in both dialects, must give them too, and print the same again.
 
+#[path = "statements/calls.rs"]
+mod calls;
 #[path = "statements/ranges.rs"]
 mod ranges;
 

@@ -4,7 +4,7 @@ use super::args::{Global, Machine};
 use super::console::Console;
 use super::exit::Failure;
 use crate::ir::visit::for_each_subexpr;
-use crate::ir::{Func, Symbol, VarId};
+use crate::ir::{DType, Func, Symbol, VarId};
 use crate::target::{Isa, Target};
 use crate::tune::config::Setting;
 
@@ -33,8 +33,15 @@ pub fn check_concrete(func: &Func) -> Result<(), Failure> {
     symbolic(func).map_or(Ok(()), |(what, help)| Err(Failure::Usage(what, help)))
 }
 
-/// What numbers a function wants before it can be run, if it does, and what to do about it.
+/// What a function wants before it can be run, if it does, and what to do about it.
 pub fn symbolic(func: &Func) -> Option<(String, String)> {
+    let func = &*func.callable();
+    let is_handle = |p: &&crate::ir::Param| p.buffer.is_none() && func.arena.var(p.var).dtype == DType::Handle;
+    if let Some(param) = func.params.iter().find(is_handle) {
+        let name = func.arena.var(param.var).name;
+        let help = format!("give it one: `A = T.match_buffer({name}, (16, 16), \"float32\")`, for example");
+        return Some((format!("the handle `{name}` of `{}` has no shape", func.name), help));
+    }
     let mut names: Vec<Symbol> = Vec::new();
     for param in &func.params {
         let mut found: Vec<VarId> = Vec::new();

@@ -11,7 +11,8 @@ use crate::ir::expr::FxBuild;
 use crate::ir::{BlockId, Func, IterKind, Symbol};
 use crate::loopir::rewrite::for_each_expr;
 use crate::loopir::{
-    Access, Body, BufferId, ExprId, For, Hints, Iterations, Kernel, LoopKind, Placement, Ranges, Stmt, StmtId, VarId,
+    Access, Body, BufferId, ExprId, For, Hints, Iterations, Kernel, LocalId, LoopKind, Placement, Ranges, Stmt, StmtId,
+    VarId,
 };
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -112,6 +113,10 @@ pub(super) struct Lowerer<'f> {
     pub aliases: Aliases,
     /// The registers of the loops around, innermost last.
     pub jumps: Vec<Jumps>,
+    /// False once a `return` that is not the last statement was taken.
+    pub alive: Option<LocalId>,
+    /// How far loops are written out that do not say it themselves.
+    pub unroll: u32,
     hoists: Hoists,
     /// The predicates of the blocks around.
     facts: Facts,
@@ -137,6 +142,8 @@ pub(super) fn draft(func: &Func) -> Result<Draft> {
         token_of: HashMap::default(),
         aliases: Aliases::of(func),
         jumps: Vec::new(),
+        alive: None,
+        unroll: 0,
         hoists: init::hoists(func),
         facts: Facts::default(),
         loops: SmallVec::new(),
@@ -155,6 +162,7 @@ pub(super) fn draft(func: &Func) -> Result<Draft> {
         }
     }
     let mut out = Vec::new();
+    lowerer.enter_function(&mut out);
     lowerer.stmt(func.root.stmt(), &mut out)?;
     lowerer.draft.kernel.body = lowerer.draft.kernel.stmts.body(&out);
     Ok(lowerer.draft)
@@ -355,13 +363,25 @@ impl Lowerer<'_> {
             }
             // Functions of scalars have no effects.
             ir::Stmt::Evaluate(_) => Ok(()),
-            ir::Stmt::Attr(a) => self.stmts(&a.body, out),
+            ir::Stmt::Attr(a) => {
+                // What an attribute says of unrolling is for the loops inside that say nothing themselves.
+                let outside = self.unroll;
+                if let (UNROLL, Some(steps)) = (a.key.as_str(), func.arena.as_int(a.value)) {
+                    self.unroll = unroll_steps(steps);
+                }
+                let result = self.stmts(&a.body, out);
+                self.unroll = outside;
+                result
+            }
             ir::Stmt::Alloc { buffer, .. } => self.allocate(*buffer),
             ir::Stmt::Declare { buffer, .. } => self.declare(*buffer),
             ir::Stmt::While { condition, body } => self.while_loop(*condition, body, out),
             ir::Stmt::Break => self.jump(true, out),
             ir::Stmt::Continue => self.jump(false, out),
-            ir::Stmt::Return(_) => Err(LowerError::Unsupported("a function that returns a value".to_string())),
+            ir::Stmt::Return(_) => {
+                self.return_(out);
+                Ok(())
+            }
             ir::Stmt::Assert(a) => self.assertion(a, out),
         }
     }
@@ -399,7 +419,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         let body = self.draft.kernel.stmts.body(&inner);
-        let hints = hints(&l.annotations);
+        let hints = hints(&l.annotations, self.unroll);
         let node = For { var, extent, kind, iterations: Iterations::Unknown, hints, body };
         out.push(self.draft.kernel.stmts.push(Stmt::For(node)));
         Ok(())
@@ -587,13 +607,19 @@ pub(super) fn compact_strides(extents: &[i64]) -> SmallVec<[i64; 4]> {
     strides
 }
 
-/// What a loop's annotations advise.
-fn hints(annotations: &ir::Annotations) -> Hints {
+/// The annotation that says how far loops are written out.
+const UNROLL: &str = "pragma_auto_unroll_max_step";
+
+fn unroll_steps(steps: i64) -> u32 {
+    steps.clamp(0, 1 << 16) as u32
+}
+
+/// What a loop's annotations advise; `unroll` is what attributes around it do.
+fn hints(annotations: &ir::Annotations, unroll: u32) -> Hints {
     let number = |key: &str| match annotations.get(Symbol::new(key)) {
         Some(ir::AttrValue::Int(v)) => Some(*v),
         Some(ir::AttrValue::Bool(v)) => Some(*v as i64),
         _ => None,
     };
-    let unroll = number("pragma_auto_unroll_max_step").unwrap_or(0).clamp(0, 1 << 16) as u32;
-    Hints { unroll, stream: false }
+    Hints { unroll: number(UNROLL).map_or(unroll, unroll_steps), stream: false }
 }

@@ -13,7 +13,8 @@
 //!                                     }
 //! ```
 //!
-//! A counted loop that is left early counts on, and does nothing.
+//! A counted loop that is left early counts on, and does nothing. A `return` leaves all loops around, and clears a
+//! register of the function besides.
 
 use super::blocks::Lowerer;
 use super::{LowerError, Result};
@@ -34,24 +35,32 @@ pub(super) struct Jumps {
 pub(super) struct Leaves {
     breaks: bool,
     continues: bool,
+    returns: bool,
 }
 
 impl Leaves {
     fn any(self) -> bool {
-        self.breaks || self.continues
+        self.breaks || self.continues || self.returns
     }
 
     fn or(self, other: Leaves) -> Leaves {
-        Leaves { breaks: self.breaks || other.breaks, continues: self.continues || other.continues }
+        Leaves {
+            breaks: self.breaks || other.breaks,
+            continues: self.continues || other.continues,
+            returns: self.returns || other.returns,
+        }
     }
 
     /// The jumps of a statement that leave it.
     fn of(func: &ir::Func, s: ir::StmtId) -> Leaves {
         match func.get(s) {
-            ir::Stmt::Break => Leaves { breaks: true, continues: false },
-            ir::Stmt::Continue => Leaves { breaks: false, continues: true },
-            // Jumps inside are its own.
-            ir::Stmt::Loop(_) | ir::Stmt::While { .. } => Leaves::default(),
+            ir::Stmt::Break => Leaves { breaks: true, ..Leaves::default() },
+            ir::Stmt::Continue => Leaves { continues: true, ..Leaves::default() },
+            ir::Stmt::Return(_) => Leaves { returns: true, ..Leaves::default() },
+            // Jumps inside are its own, but for those that leave the function.
+            ir::Stmt::Loop(ir::Loop { body, .. }) | ir::Stmt::While { body, .. } => {
+                Leaves { returns: Leaves::of_list(func, body).returns, ..Leaves::default() }
+            }
             other => other.children().into_iter().map(|c| Leaves::of(func, c)).fold(Leaves::default(), Leaves::or),
         }
     }
@@ -86,7 +95,11 @@ impl Lowerer<'_> {
         let jumps = self.jumps.last().copied().unwrap_or_default();
         let arena = &mut self.draft.kernel.arena;
         let mut condition = arena.bool(true);
-        let taken = [jumps.running.filter(|_| leaves.breaks), jumps.going.filter(|_| leaves.continues)];
+        let taken = [
+            jumps.running.filter(|_| leaves.breaks),
+            jumps.going.filter(|_| leaves.continues),
+            self.alive.filter(|_| leaves.returns),
+        ];
         for local in taken.into_iter().flatten() {
             let still = arena.local_expr(local);
             condition = arena.and(condition, still);
@@ -111,6 +124,23 @@ impl Lowerer<'_> {
         }
     }
 
+    /// The register that a `return` clears, set at the start of a function that has one.
+    pub(super) fn enter_function(&mut self, out: &mut Vec<StmtId>) {
+        if Leaves::of(self.func, self.func.root.stmt()).returns {
+            let alive = self.draft.kernel.arena.new_local("alive", Ty::BOOL);
+            self.alive = Some(alive);
+            self.set(alive, true, out);
+        }
+    }
+
+    /// `return`, whose value has been stored.
+    pub(super) fn return_(&mut self, out: &mut Vec<StmtId>) {
+        let around: Vec<LocalId> = self.jumps.iter().filter_map(|j| j.running).chain(self.alive).collect();
+        for local in around {
+            self.set(local, false, out);
+        }
+    }
+
     /// The body of a loop from whose iterations `leaves` jumps, between what the registers need.
     pub(super) fn iteration(&mut self, leaves: Leaves, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
         let jumps = self.jumps.last().copied().unwrap_or_default();
@@ -119,7 +149,7 @@ impl Lowerer<'_> {
             self.set(going, true, &mut inner);
         }
         self.stmts(list, &mut inner)?;
-        match jumps.running.filter(|_| leaves.breaks) {
+        match jumps.running.filter(|_| leaves.breaks || leaves.returns) {
             None => out.extend(inner),
             Some(running) => {
                 let condition = self.draft.kernel.arena.local_expr(running);
@@ -133,7 +163,7 @@ impl Lowerer<'_> {
     /// Enters a loop with its registers.
     pub(super) fn enter_loop(&mut self, leaves: Leaves, always_running: bool, out: &mut Vec<StmtId>) {
         let arena = &mut self.draft.kernel.arena;
-        let running = (leaves.breaks || always_running).then(|| arena.new_local("running", Ty::BOOL));
+        let running = (leaves.breaks || leaves.returns || always_running).then(|| arena.new_local("running", Ty::BOOL));
         let going = leaves.continues.then(|| arena.new_local("going", Ty::BOOL));
         self.jumps.push(Jumps { running, going });
         if let Some(running) = running {

@@ -176,7 +176,7 @@ impl Lowerer<'_> {
                 self.draft.kernel.arena.reinterpret(dtype, value)
             }
             Expr::Builtin(function, list) => {
-                return Err(LowerError::UnknownFunction(function.called(arena, list).to_string()));
+                return Err(LowerError::call(function, function.called(arena, list)));
             }
             Expr::Ramp(..) | Expr::Broadcast(_) | Expr::Shuffle(..) => {
                 return Err(LowerError::Unsupported("a vector where a scalar is expected".to_string()));

@@ -479,7 +479,7 @@ impl Pass {
                 self.reinterpret(source, ty.dtype, lane)?
             }
             Expr::Builtin(function, args) => {
-                return Err(LowerError::UnknownFunction(function.called(arena, args).to_string()).into());
+                return Err(LowerError::call(function, function.called(arena, args)).into());
             }
         })
     }

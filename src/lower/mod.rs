@@ -21,7 +21,7 @@
 //!
 //! What comes before: the schedule's program. What comes after: code generation.
 
-use crate::ir::Func;
+use crate::ir::{Builtin, Func, Symbol};
 use crate::loopir::Kernel;
 
 mod access;
@@ -68,9 +68,25 @@ pub enum LowerError {
         "`{0}` is a function that tvmr does not know: a program that calls it is read and printed, but cannot be run"
     )]
     UnknownFunction(String),
+    /// A call of a function of the module that could not be written out.
+    #[error(
+        "the call of `{0}`, a function of the module, cannot be written out in its place: `{0}` calls itself, returns \
+         before its end, or is given an address that is no buffer's; write its statements there"
+    )]
+    ModuleCall(String),
     /// Something that a kernel cannot say.
     #[error("{0} cannot be compiled")]
     Unsupported(String),
+}
+
+impl LowerError {
+    /// The error of a call that stands for nothing.
+    fn call(function: Builtin, name: Symbol) -> LowerError {
+        match function {
+            Builtin::CallModule => LowerError::ModuleCall(name.to_string()),
+            _ => LowerError::UnknownFunction(name.to_string()),
+        }
+    }
 }
 
 /// What lowering gives.
@@ -81,7 +97,8 @@ type Result<T, E = LowerError> = std::result::Result<T, E>;
 /// # Errors
 /// If the function uses what a kernel cannot say.
 pub fn lower(func: &Func) -> Result<Kernel, LowerError> {
-    let func = &*func.without_steps();
+    let callable = func.callable();
+    let func = &*callable.without_steps();
     let placed = func.with_param_layouts();
     let func = &*lanes::scalars(&placed)?;
     let func = &*float8::bytes(func);

@@ -322,3 +322,26 @@ fn every_workload_lowers() {
     }
     assert!(n >= 40, "{n}");
 }
+
+#[test]
+fn a_pragma_around_loops_is_an_annotation_of_those_that_have_none() {
+    let lowered = |around: &str, annotations: &str| {
+        let text = format!(
+            "@T.prim_func(s_tir=True)
+def main(A: T.Buffer((16, 4), \"float32\")):
+    {around}
+    for i in T.serial(16{annotations}):
+        for j in T.serial(4, annotations={{\"pragma_auto_unroll_max_step\": 2}}):
+            A[i, j] = T.float32(1)
+"
+        );
+        print(&lower(&module(&text).funcs[0]).expect("lowers"))
+    };
+    let annotated = lowered("pass", ", annotations={\"pragma_auto_unroll_max_step\": 16}");
+    assert!(annotated.contains("hint unroll 16") && annotated.contains("hint unroll 2"), "{annotated}");
+    assert_eq!(lowered("T.attr(0, \"pragma_auto_unroll_max_step\", 16)", ""), annotated);
+    assert_eq!(lowered("T.attr({\"pragma_auto_unroll_max_step\": 16})", ""), annotated);
+    let plain = lowered("pass", "");
+    assert!(!plain.contains("hint unroll 16"), "{plain}");
+    assert_eq!(lowered("T.attr(0, \"pragma_unroll_explicit\", 1)", ""), plain);
+}

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 /// # Errors
 /// A parameter is a scalar, or its extents are not known.
 pub fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
-    let func = &*func.with_param_layouts();
+    let callable = func.callable();
+    let func = &*callable.with_param_layouts();
     let mut limits = Limits::default();
     limits.visit_stmt(func, func.root.stmt());
     let mut specs = Vec::new();

@@ -74,6 +74,8 @@ fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
     let is_empty = |extent| arena.as_int(extent).is_some_and(|n| n < 1);
     let freedom = match func.get(s) {
         Stmt::Break | Stmt::Continue if jump_stays_in_leaf(func, s) => return None,
+        // Behind the last statement there is nothing to skip; but the value is read there.
+        Stmt::Return(_) if func.block(func.root).body.last() == Some(&s) => Freedom::Loops,
         Stmt::Break | Stmt::Continue | Stmt::Return(_) => Freedom::Annotations,
         Stmt::Declare { .. } if is_in_leaf(func, s) => Freedom::Loops,
         Stmt::While { .. } | Stmt::Alloc { .. } | Stmt::Assert(_) | Stmt::Attr(_) if is_in_leaf(func, s) => {

@@ -199,7 +199,14 @@ impl Walk<'_> {
                 self.path.push(Around::Value(*var, *value));
                 self.all(body);
             }
-            Stmt::Attr(a) => self.all(&a.body),
+            Stmt::Attr(a) => {
+                let old = self.unroll;
+                if a.key == "pragma_auto_unroll_max_step" {
+                    self.unroll = arena.as_int(a.value).unwrap_or(old);
+                }
+                self.all(&a.body);
+                self.unroll = old;
+            }
             Stmt::While { body, .. } => self.all(body),
             Stmt::Evaluate(_)
             | Stmt::Alloc { .. }
