@@ -351,7 +351,8 @@ fn every_name_of_tvm_is_known() {
     let names = std::fs::read_to_string(path).expect("the names of TVM 0.27");
     let names: Vec<&str> = names.lines().collect();
     assert!(names.len() > 300, "{} names", names.len());
-    let uses = |name: &str| [format!("T.{name}()"), format!("T.evaluate(T.{name}())"), format!("with T.{name}(): pass")];
+    let uses =
+        |name: &str| [format!("T.{name}()"), format!("T.evaluate(T.{name}())"), format!("with T.{name}(): pass")];
     // The one namespace of functions of the program.
     for name in names.into_iter().filter(|&n| n != "axis") {
         let known = uses(name).iter().any(|line| {

@@ -21,11 +21,8 @@ const RESULT: &str = "result";
 impl Func {
     /// The function with its result as a parameter, and without handles that nothing reads.
     pub fn callable(&self) -> Cow<'_, Func> {
-        let returns: Vec<StmtId> = self
-            .subtree(self.root.stmt())
-            .into_iter()
-            .filter(|&s| matches!(self.get(s), Stmt::Return(_)))
-            .collect();
+        let returns: Vec<StmtId> =
+            self.subtree(self.root.stmt()).into_iter().filter(|&s| matches!(self.get(s), Stmt::Return(_))).collect();
         let unused: Vec<Param> = self.params.iter().copied().filter(|p| self.is_unused_handle(p)).collect();
         // Where all statements return nothing, this is done.
         if unused.is_empty() && (returns.is_empty() || self.returned_type(&returns).is_none()) {

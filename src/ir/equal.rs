@@ -613,9 +613,8 @@ fn value_text(func: &Func, value: &AttrValue) -> String {
             format!("{}({})", kind.name(), items.join(", "))
         }
         AttrValue::IndexMap(vars, results) => {
-            let texts = |list: &[ExprId]| {
-                list.iter().map(|&e| func.arena.brief(e).to_string()).collect::<Vec<_>>().join(", ")
-            };
+            let texts =
+                |list: &[ExprId]| list.iter().map(|&e| func.arena.brief(e).to_string()).collect::<Vec<_>>().join(", ");
             format!("T.index_map(lambda {}: ({}))", texts(vars), texts(results))
         }
     }

@@ -20,13 +20,7 @@ pub struct Graft<'a> {
 impl<'a> Graft<'a> {
     /// Nothing stands for anything yet.
     pub fn new(from: &'a Func) -> Self {
-        Graft {
-            from,
-            vars: HashMap::new(),
-            values: HashMap::new(),
-            buffers: HashMap::new(),
-            done: HashMap::new(),
-        }
+        Graft { from, vars: HashMap::new(), values: HashMap::new(), buffers: HashMap::new(), done: HashMap::new() }
     }
 
     /// A buffer of the first function is this one of the second.

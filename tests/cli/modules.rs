@@ -27,8 +27,11 @@ fn attributes_of_a_module_are_kept() {
     let dir = dir();
     let (file, schedule, db) = (dir.path().join("m.tir"), dir.path().join("s.py"), dir.path().join("db"));
     fs::write(&file, MODULE).expect("a file");
-    fs::write(&schedule, "def f(sch):\n    b = sch.get_sblock(\"Y\", \"scale\")\n    sch.parallel(sch.get_loops(b)[0])\n")
-        .expect("a file");
+    fs::write(
+        &schedule,
+        "def f(sch):\n    b = sch.get_sblock(\"Y\", \"scale\")\n    sch.parallel(sch.get_loops(b)[0])\n",
+    )
+    .expect("a file");
     let lines = [
         r#"    I.module_attrs({"note": [1, "x"], "target": T.target({"kind": "llvm"})})"#,
         r#"    I.module_global_infos({"vdevice": [I.vdevice("llvm", 0, "global")]})"#,
@@ -69,7 +72,8 @@ def total(A: T.Buffer((64,), \"float32\"), unused: T.handle) -> T.float32:
     assert!(r.out.contains("total"), "{}", r.out);
     let r = run(&["tune", text(&file), "--trials", "4", "--work-dir", text(&db)]);
     assert_eq!(r.code, 0, "{}", r.err);
-    let used = program.replace("    return S[0]", "    if not T.isnullptr(unused):\n        S[0] = T.float32(1)\n    return S[0]");
+    let used = program
+        .replace("    return S[0]", "    if not T.isnullptr(unused):\n        S[0] = T.float32(1)\n    return S[0]");
     fs::write(&file, used).expect("a file");
     fails(&["bench", text(&file)], 2, "the handle `unused` of `total` has no shape");
 }

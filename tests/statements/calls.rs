@@ -152,7 +152,8 @@ def main(A: T.Buffer((8,), \"float32\"), h: T.handle):
 
 /// A module whose `main` has this body over `A`, `N` and `B`, with these functions besides.
 fn calling(others: &str, body: &str) -> Module {
-    let indent = |text: &str, by: &str| text.trim_matches('\n').lines().map(|l| format!("{by}{l}\n")).collect::<String>();
+    let indent =
+        |text: &str, by: &str| text.trim_matches('\n').lines().map(|l| format!("{by}{l}\n")).collect::<String>();
     let params = "A: T.Buffer((8,), \"float32\"), N: T.Buffer((8,), \"int32\"), B: T.Buffer((8,), \"float32\")";
     module(&format!(
         "@I.ir_module\nclass Module:\n    @T.prim_func(s_tir=True)\n    def main({params}):\n{}\n{}",
@@ -208,7 +209,11 @@ def fill(X: T.Buffer((2, 2), \"float32\"), n: T.int32):
         for j in range(2):
             X[i, j] = T.Cast(\"float32\", n * 10 + i * 2 + j)
 ";
-    check_call(fill, "Module.fill(B, 1)\nModule.fill(T.address_of(B[4]), 2)", [10.0, 11.0, 12.0, 13.0, 20.0, 21.0, 22.0, 23.0]);
+    check_call(
+        fill,
+        "Module.fill(B, 1)\nModule.fill(T.address_of(B[4]), 2)",
+        [10.0, 11.0, 12.0, 13.0, 20.0, 21.0, 22.0, 23.0],
+    );
     check_call(
         fill,
         "for k in range(2):\n    Module.fill(T.address_of(B[k * 4]), k)",

@@ -20,11 +20,11 @@ use super::super::analysis::set_unknown_info;
 use super::super::call::{BlockOrLoop, Call};
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::intrin::TensorIntrin;
-use crate::ir::graft::Graft;
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::{BlockInfo, State};
 use super::blockize;
 use crate::arith::Analyzer;
+use crate::ir::graft::Graft;
 use crate::ir::{
     BlockId, Body, Buffer, BufferId, BufferRegion, Expr, ExprId, Func, LoopKind, MatchBuffer, Stmt, StmtId, VarId,
 };

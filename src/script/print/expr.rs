@@ -3,7 +3,7 @@
 use super::Printer;
 use super::number;
 use crate::ir::op::Typing;
-use crate::ir::{BinOp, BufferId, Builtin, BufferRegion, CmpOp, DType, Expr, ExprId, ExprList, Intrinsic};
+use crate::ir::{BinOp, BufferId, BufferRegion, Builtin, CmpOp, DType, Expr, ExprId, ExprList, Intrinsic};
 use crate::script::Dialect;
 
 /// How tightly the outermost operator of a text binds (Python's order).
@@ -147,12 +147,9 @@ impl Printer<'_> {
                 self.put(&format!("{function}(\"{ty}\""));
                 self.put(if args.is_empty() { "" } else { ", " });
             }
-            Typing::StatedLast
-            | Typing::Int32
-            | Typing::Bool
-            | Typing::Handle
-            | Typing::Void
-            | Typing::First => self.put(&format!("{function}(")),
+            Typing::StatedLast | Typing::Int32 | Typing::Bool | Typing::Handle | Typing::Void | Typing::First => {
+                self.put(&format!("{function}("))
+            }
         }
         self.list(args.iter().copied(), |p, e| p.expr(e));
         if function.typing() == Typing::StatedLast {

@@ -49,13 +49,7 @@ fn special(function: Builtin, position: usize) -> Special {
 
 impl<'a> FuncReader<'a, '_> {
     /// `T.reinterpret("int32", x)` and other functions of TVM that are none of scalars alone.
-    pub(super) fn builtin_call(
-        &mut self,
-        function: Builtin,
-        full: &str,
-        call: &Call<'a>,
-        span: Span,
-    ) -> Option<Value> {
+    pub(super) fn builtin_call(&mut self, function: Builtin, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
         let stated = matches!(function.typing(), Typing::Stated | Typing::StatedLast);
         let mut given: Vec<&Expr<'a>> = call.args.iter().collect();
         let mut stated_at = None;
@@ -75,18 +69,10 @@ impl<'a> FuncReader<'a, '_> {
             let place = match function.typing() {
                 Typing::Stated => " behind the type",
                 Typing::StatedLast => " in front of the type",
-                Typing::Returned
-                | Typing::Int32
-                | Typing::Bool
-                | Typing::Handle
-                | Typing::Void
-                | Typing::First => "",
+                Typing::Returned | Typing::Int32 | Typing::Bool | Typing::Handle | Typing::Void | Typing::First => "",
             };
-            let message = format!(
-                "`{full}` takes {expected} {}{place}, found {}",
-                plural(least.max(2), "argument"),
-                given.len()
-            );
+            let message =
+                format!("`{full}` takes {expected} {}{place}, found {}", plural(least.max(2), "argument"), given.len());
             return self.fail(Diagnostic::error_at("argument-count", call.args_span, message));
         };
         if stated && stated_at.is_none() {
@@ -164,18 +150,13 @@ impl<'a> FuncReader<'a, '_> {
                 let args: Vec<Expr<'a>> = match function.typing() {
                     Typing::Stated => ty_at.chain(args).cloned().collect(),
                     Typing::StatedLast => args.chain(ty_at).cloned().collect(),
-                    Typing::Returned
-                    | Typing::Int32
-                    | Typing::Bool
-                    | Typing::Handle
-                    | Typing::Void
-                    | Typing::First => args.cloned().collect(),
+                    Typing::Returned | Typing::Int32 | Typing::Bool | Typing::Handle | Typing::Void | Typing::First => {
+                        args.cloned().collect()
+                    }
                 };
                 self.builtin_call(function, &format!("T.{name}"), &by_name(args), span)?
             }
-            (None, Some(function)) => {
-                self.intrinsic(function, &format!("T.{name}"), &by_name(args.to_vec()), span)?
-            }
+            (None, Some(function)) => self.intrinsic(function, &format!("T.{name}"), &by_name(args.to_vec()), span)?,
             (None, None) => {
                 let message = format!("unknown operator `{operator}`");
                 let d = Diagnostic::error_at("unknown-function", name_at.span, message);

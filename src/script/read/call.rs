@@ -1,9 +1,9 @@
 //! Calls inside expressions: data types as functions, intrinsics, `T.if_then_else`, nodes by name (`T.Add`).
 
+use super::builtin;
 use super::expr::type_member;
 use super::func::FuncReader;
 use super::operator::Operand;
-use super::builtin;
 use super::refused;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span, nearest};
@@ -538,7 +538,6 @@ impl<'a> FuncReader<'a, '_> {
             }
         }
     }
-
 }
 
 fn binary_node(name: &str) -> Option<BinOp> {

@@ -1,12 +1,12 @@
 //! Loops without a range, jumps, assertions, results and attributes.
 
 use super::func::FuncReader;
+use super::value::Namespace;
 use super::value::Value;
 use crate::diagnostic::{Diagnostic, Span};
-use super::value::Namespace;
 use crate::ir::{Assert, Attr, AttrValue, Body, ExprId, Stmt, Symbol};
-use crate::script::{Dialect, HINT};
 use crate::script::python::{Call, Expr, ExprKind, Ident, Stmt as PyStmt, StmtKind, While};
+use crate::script::{Dialect, HINT};
 
 /// An attribute that the statements behind it get.
 pub(super) struct Attribute {
@@ -167,13 +167,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// `with T.If(condition):`, whose body is a `with T.Then():` and perhaps a `with T.Else():`.
-    pub(super) fn with_if(
-        &mut self,
-        call: &Call<'a>,
-        body: &[PyStmt<'a>],
-        span: Span,
-        context: Span,
-    ) -> Option<Body> {
+    pub(super) fn with_if(&mut self, call: &Call<'a>, body: &[PyStmt<'a>], span: Span, context: Span) -> Option<Body> {
         let mark = self.spans.mark();
         let args = self.args("T.If", call, &["condition"], 1)?;
         let test = args[0]?;

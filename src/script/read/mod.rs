@@ -110,11 +110,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
     }
     let (funcs, spans) = found.funcs.into_iter().unzip();
     Ok(Parsed {
-        module: Module {
-            name: found.class.map(|c| c.name.into()),
-            attributes: Arc::new(found.attributes),
-            funcs,
-        },
+        module: Module { name: found.class.map(|c| c.name.into()), attributes: Arc::new(found.attributes), funcs },
         dialect: reader.dialect.or(reader.meaning).unwrap_or(Dialect::Classic),
         spans,
         warnings: reader.warnings,

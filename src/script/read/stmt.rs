@@ -114,7 +114,8 @@ impl<'a> FuncReader<'a, '_> {
             // At the end of the function there is nothing to leave out.
             StmtKind::Return(None) if self.depth == 0 => Some(Body::new()),
             StmtKind::Return(None) => {
-                let d = Diagnostic::error_at("unsupported", stmt.span, "a `return` without a value is not supported here");
+                let d =
+                    Diagnostic::error_at("unsupported", stmt.span, "a `return` without a value is not supported here");
                 self.fail(d.help("put what it skips under the opposite condition, or return a value"))
             }
             StmtKind::Return(Some(value)) => self.return_(value, stmt.span, mark),
