@@ -347,6 +347,54 @@ def main(A: T.Buffer((T.int64(10), T.int64(8)), "int32"), C: T.Buffer((8, 6), "i
 "#,
     ),
     (
+        // Bindings of other types than what they are bound to.
+        "mixed_bindings",
+        r#"
+def main(A: T.Buffer((12, 10), "int32"), C: T.Buffer((12, 8), "int32"), E: T.Buffer((12,), "int32")):
+    B = T.alloc_buffer((12, 10), "int32")
+    for i in range(T.int64(12)):
+        for j in range(10):
+            with T.block("B"):
+                vi = T.axis.spatial(12, i)
+                vj = T.axis.spatial(T.int64(10), j)
+                B[vi, vj] = A[vi, vj] * 2 + vi
+    for i, j in T.grid(12, T.int64(8)):
+        with T.block("C"):
+            vi = T.axis.spatial(T.int64(12), i)
+            vj = T.axis.spatial(8, j)
+            C[vi, vj] = B[vi, vj] + B[vi, vj + 2]
+    for i, k in T.grid(T.int64(12), 10):
+        with T.block("E"):
+            vi = T.axis.spatial(12, i)
+            vk = T.axis.reduce(T.int64(10), k)
+            with T.init():
+                E[vi] = 0
+            E[vi] = E[vi] + B[vi, vk]
+"#,
+    ),
+    (
+        // Loops that count from elsewhere, and otherwise than by 1.
+        "starts_and_steps",
+        r#"
+def main(A: T.Buffer((12, 8), "int32"), C: T.Buffer((12,), "int32")):
+    B = T.alloc_buffer((12, 8), "int32")
+    for i in range(0, 12, 4):
+        for i1, j in T.grid(4, (-2, 8)):
+            with T.block("B"):
+                vi = T.axis.spatial(12, i + i1)
+                vj = T.axis.spatial(8, j + 2)
+                B[vi, vj] = A[vi, vj] * 3 - vj
+    for i in range(12):
+        for k in range(3, 11):
+            with T.block("C"):
+                vi = T.axis.spatial(12, i)
+                vk = T.axis.reduce(8, k - 3)
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + B[vi, vk]
+"#,
+    ),
+    (
         "predicates",
         r#"
 def main(A: T.Buffer((48,), "int32"), C: T.Buffer((40,), "int32"), D: T.Buffer((5,), "int32")):
@@ -571,7 +619,10 @@ impl Walk {
             }
             25 => {
                 let (x, y) = (self.loop_()?, self.loop_()?);
-                self.run("merge", vec![Arg::List(vec![x.into(), y.into()])])?;
+                match self.random.below(3) {
+                    0 => self.run("merge", vec![Arg::List(vec![x.into(), y.into()])])?,
+                    _ => self.run("normalize_loop", vec![x.into()])?,
+                };
             }
             26 => {
                 let l = self.loop_()?;

@@ -262,6 +262,13 @@ impl Rewriter for Substitution {
     }
 }
 
+/// Rewrites an expression that keeps its type: where an `int64` comes in for an `int32`, the result is converted back.
+fn rewrite_typed<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, e: ExprId) -> ExprId {
+    let (before, new) = (arena.dtype(e), r.rewrite_expr(arena, e));
+    let mixed = before.is_index() && arena.dtype(new).is_index();
+    if mixed { arena.cast(before, new) } else { new }
+}
+
 /// Rewrites buffer and bounds of a region.
 pub fn rewrite_region<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, region: &BufferRegion) -> BufferRegion {
     BufferRegion {
@@ -288,10 +295,10 @@ impl Func {
             Stmt::Store { buffer, indices, value } => {
                 *buffer = r.rewrite_buffer(*buffer);
                 *indices = arena.map_list(*indices, |a, e| r.rewrite_expr(a, e));
-                *value = r.rewrite_expr(arena, *value);
+                *value = rewrite_typed(r, arena, *value);
             }
             Stmt::If { condition, .. } => *condition = r.rewrite_expr(arena, *condition),
-            Stmt::Let { value, .. } => *value = r.rewrite_expr(arena, *value),
+            Stmt::Let { value, .. } => *value = rewrite_typed(r, arena, *value),
             Stmt::Evaluate(value) | Stmt::Return(value) => *value = r.rewrite_expr(arena, *value),
             Stmt::Alloc { buffer, annotations } => {
                 rewrite_declaration(r, arena, *buffer);

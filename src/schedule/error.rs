@@ -142,8 +142,8 @@ error_kinds! {
     LoopStep { statement: String }
         => "LoopStepError", "the function has a loop that does not count by 1: {statement}", help "`normalize_loop` lets a loop count from 0 by 1, if its step is a constant";
     /// A loop or binding of a type that primitives do not know.
-    IndexType { what: String, dtype: DType }
-        => "IndexTypeError", "{what} counts in `{dtype}`, expected `int32` or `int64`", help "convert where the value is used: `T.Cast(\"{dtype}\", i)`";
+    IndexType { what: String, found: DType, expected: &'static str }
+        => "IndexTypeError", "{what} is `{found}`, expected {expected}", help "give loops, domains and bindings one type, and convert where values are used";
     /// Nothing to run through.
     EmptyRange { what: String }
         => "EmptyRangeError", "{what} is empty: there is nothing to schedule", help "give it an extent of at least 1";

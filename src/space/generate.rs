@@ -5,7 +5,7 @@ use super::machine::Machine;
 use super::postproc::{self, Postproc};
 use super::rule::{self, Rule};
 use super::sample::{Seed, Sketch, Space};
-use crate::ir::{Func, Module, StmtId};
+use crate::ir::{ExprId, Func, LoopId, Module};
 use crate::schedule::arg::{Rv, RvValue};
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::{Schedule, Trace};
@@ -83,7 +83,7 @@ impl Start {
         for name in names.into_iter().filter(|name| counts[name] == 1) {
             blocks.push(schedule.get_block(name, f.name.as_str())?);
         }
-        write_out_steps(&mut schedule, func, &blocks)?;
+        count_from_zero(&mut schedule, func, &blocks)?;
         Ok(Start { schedule, blocks })
     }
 
@@ -110,25 +110,53 @@ impl Start {
     }
 }
 
-/// Lets loops with steps count by 1, which rules ask for as primitives do.
-fn write_out_steps(schedule: &mut Schedule, func: usize, blocks: &[Rv]) -> Result<(), ScheduleError> {
-    let constant_step = |f: &Func, s: StmtId| {
-        f.as_loop(s).and_then(|l| f.loop_(l).step).is_some_and(|step| f.arena.as_int(step).is_some())
-    };
+/// Lets the loops count from 0 by 1, which rules ask for as primitives do, and joins what was cut into strips:
+///
+///     for i in range(0, 64, 16):
+///         for j in range(16): S(i + j)
+///     # becomes
+///     for i in range(64): S(i)
+fn count_from_zero(schedule: &mut Schedule, func: usize, blocks: &[Rv]) -> Result<(), ScheduleError> {
     let f = schedule.func(func);
-    if !f.subtree(f.root.stmt()).into_iter().any(|s| constant_step(f, s)) {
+    if !f.subtree(f.root.stmt()).into_iter().any(|s| f.as_loop(s).is_some_and(|l| counts_otherwise(f, l))) {
         return Ok(());
     }
     for &block in blocks {
-        for rv in schedule.get_loops(block)? {
-            if let RvValue::Loop(_, l) = schedule.value(rv)?
-                && constant_step(schedule.func(func), l.stmt())
-            {
+        let mut inner: Option<Rv> = None;
+        for rv in schedule.get_loops(block)?.into_iter().rev() {
+            let RvValue::Loop(_, l) = schedule.value(rv)? else { continue };
+            let mut outer = rv;
+            if counts_otherwise(schedule.func(func), l) {
+                let step = schedule.func(func).loop_(l).step;
                 schedule.normalize_loop(rv)?;
+                if let Some(inside) = inner
+                    && is_strip(schedule.func(func), l, schedule.value(inside)?, step)
+                {
+                    // One that must stay as it is, such as a loop bound to threads, does.
+                    outer = schedule.fuse(&[rv, inside]).unwrap_or(rv);
+                }
             }
+            inner = Some(outer);
         }
     }
     Ok(())
+}
+
+/// Has the loop a constant step, or another constant start than 0?
+fn counts_otherwise(f: &Func, l: LoopId) -> bool {
+    let node = f.loop_(l);
+    match node.step {
+        Some(step) => f.arena.as_int(step).is_some(),
+        None => f.arena.as_int(node.min).is_some_and(|min| min != 0),
+    }
+}
+
+/// Is a loop all that stands in another one, of the step of which it runs through the values?
+fn is_strip(f: &Func, outer: LoopId, inner: RvValue, step: Option<ExprId>) -> bool {
+    let RvValue::Loop(_, inner) = inner else { return false };
+    let (outer, node) = (f.loop_(outer), f.loop_(inner));
+    let same = step.is_some_and(|step| f.arena.as_int(step) == f.arena.as_int(node.extent));
+    same && outer.body[..] == [inner.stmt()] && f.arena.is_int(node.min, 0) && node.step.is_none()
 }
 
 fn undecided(trace: &Trace) -> Trace {

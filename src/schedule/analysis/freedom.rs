@@ -5,15 +5,16 @@
 //! memory that is allocated in place is known only behind its allocation. A function with such statements between its
 //! blocks allows fewer primitives. Inside a block that holds no other block they are the block's own affair.
 //!
-//! Nor do primitives know loops with steps, between whose values lie others that a region over the range includes; loops and
-//! bindings of types other than `int32` and `int64`; empty ranges; and blocks that do not list what they access.
+//! Nor do primitives know loops with steps, between whose values lie others that a region over the range includes; loops of
+//! types other than `int32` and `int64`, and bindings of another type than what they are bound to; empty ranges; and blocks
+//! that do not list what they access.
 //!
 //! No primitive makes such functions, but for the `unsafe` ones, so the answer holds as long as the schedule;
 //! `normalize_loop` asks anew.
 
 use super::super::error::ErrorKind;
 use crate::ir::verify::{Checks, ViolationKind, verify};
-use crate::ir::{Buffer, Func, Stmt, StmtId};
+use crate::ir::{BlockIter, Buffer, Func, Stmt, StmtId};
 
 /// What may be done with a function, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -89,7 +90,8 @@ fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
             let error = if l.step.is_some() {
                 ErrorKind::LoopStep { statement }
             } else if !arena.var(l.var).dtype.is_index() {
-                ErrorKind::IndexType { what: statement, dtype: arena.var(l.var).dtype }
+                let what = format!("the variable of {statement}");
+                ErrorKind::IndexType { what, found: arena.var(l.var).dtype, expected: "`int32` or `int64`" }
             } else if is_empty(l.extent) {
                 ErrorKind::EmptyRange { what: statement }
             } else {
@@ -102,9 +104,12 @@ fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
             if let Some(i) = b.iters.iter().position(|i| is_empty(i.extent)) {
                 return Some((Freedom::Annotations, ErrorKind::EmptyRange { what: what(i) }));
             }
-            let i = b.iters.iter().position(|i| !arena.dtype(i.value).is_index())?;
-            let dtype = arena.dtype(b.iters[i].value);
-            return Some((Freedom::Annotations, ErrorKind::IndexType { what: what(i), dtype }));
+            let odd = |i: &BlockIter| arena.dtype(i.value) != arena.var(i.var).dtype;
+            let i = b.iters.iter().position(odd)?;
+            let (what, found) = (format!("the binding of {}", what(i)), arena.dtype(b.iters[i].value));
+            // Loops only change the binding itself.
+            let freedom = if found.is_index() { Freedom::Loops } else { Freedom::Annotations };
+            return Some((freedom, ErrorKind::IndexType { what, found, expected: "the type of the iteration" }));
         }
         Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) => return None,
     };
