@@ -64,6 +64,7 @@ impl Bound {
             | DType::Float32
             | DType::Float64
             | DType::Float8(_)
+            | DType::Narrow(_)
             | DType::Handle
             | DType::Str => Bound::ANY,
         }

@@ -1,6 +1,7 @@
 //! Element types.
 
 use super::float8::Float8;
+use super::narrow::Narrow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,6 +24,8 @@ pub enum DType {
     Bool,
     /// A float of 8 bits.
     Float8(Float8),
+    /// A type of less than 8 bits.
+    Narrow(Narrow),
     /// An untyped address: the type of a function parameter that `T.match_buffer` gives a shape to.
     Handle,
     /// Text, as in the arguments of some intrinsics.
@@ -64,6 +67,7 @@ impl DType {
             DType::UInt64 => "uint64",
             DType::Bool => "bool",
             DType::Float8(t) => t.name(),
+            DType::Narrow(t) => t.name(),
             DType::Handle => "handle",
             DType::Str => "str",
         }
@@ -71,13 +75,16 @@ impl DType {
 
     /// Width in bits; 8 for `bool`, which occupies a byte in memory.
     pub fn bits(self) -> u32 {
-        self.bytes() as u32 * 8
+        match self {
+            DType::Narrow(t) => t.bits(),
+            _ => self.bytes() as u32 * 8,
+        }
     }
 
     /// Size of an element in memory, in bytes.
     pub fn bytes(self) -> usize {
         match self {
-            DType::Int8 | DType::UInt8 | DType::Bool | DType::Float8(_) => 1,
+            DType::Int8 | DType::UInt8 | DType::Bool | DType::Float8(_) | DType::Narrow(_) => 1,
             DType::Float16 | DType::BFloat16 | DType::Int16 | DType::UInt16 => 2,
             DType::Float32 | DType::Int32 | DType::UInt32 => 4,
             DType::Float64 | DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => 8,
@@ -86,17 +93,26 @@ impl DType {
 
     /// Is this a floating-point type?
     pub fn is_float(self) -> bool {
-        matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_))
+        match self {
+            DType::Narrow(t) => t.is_float(),
+            _ => matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_)),
+        }
     }
 
     /// Is this a signed integer type?
     pub fn is_int(self) -> bool {
-        matches!(self, DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64)
+        match self {
+            DType::Narrow(t) => t.is_int(),
+            _ => matches!(self, DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64),
+        }
     }
 
     /// Is this an unsigned integer type? `bool` is not one.
     pub fn is_uint(self) -> bool {
-        matches!(self, DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64)
+        match self {
+            DType::Narrow(t) => t.is_uint(),
+            _ => matches!(self, DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64),
+        }
     }
 
     /// Is this a signed or unsigned integer type? `bool` is not one.
@@ -120,6 +136,7 @@ impl DType {
             DType::UInt16 => value as u16 as i64,
             DType::UInt32 => value as u32 as i64,
             DType::Bool => (value != 0) as i64,
+            DType::Narrow(t) => t.wrap(value),
             DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => value,
             DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_) => value,
         }
@@ -144,6 +161,8 @@ impl DType {
             DType::Float32 => Err(f32::MIN as f64),
             DType::Float8(Float8::E8M0FNU) => Err(Float8::E8M0FNU.decode(0)),
             DType::Float8(t) => Err(-t.decode(t.largest())),
+            DType::Narrow(t) if t.is_float() => t.largest().map_err(|v| -v),
+            DType::Narrow(t) if t.is_int() => t.largest().map(|v| -v - 1),
             DType::Float64 => Err(f64::MIN),
             DType::Int8 => Ok(i8::MIN as i64),
             DType::Int16 => Ok(i16::MIN as i64),
@@ -161,6 +180,7 @@ impl DType {
             DType::BFloat16 => Err(half::bf16::MAX.to_f64()),
             DType::Float32 => Err(f32::MAX as f64),
             DType::Float8(t) => Err(t.decode(t.largest())),
+            DType::Narrow(t) => t.largest(),
             DType::Float64 => Err(f64::MAX),
             DType::Int8 => Ok(i8::MAX as i64),
             DType::Int16 => Ok(i16::MAX as i64),
@@ -279,6 +299,7 @@ impl FromStr for DType {
             .into_iter()
             .chain([DType::Handle])
             .chain(Float8::ALL.map(DType::Float8))
+            .chain(Narrow::ALL.map(DType::Narrow))
             .find(|t| t.name() == text)
             .ok_or_else(|| UnknownDType(text.into()))
     }
@@ -290,7 +311,7 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for t in DType::ELEMENTS {
+        for t in DType::ELEMENTS.into_iter().chain(Narrow::ALL.map(DType::Narrow)) {
             assert_eq!(t.name().parse(), Ok(t));
         }
         for (text, ty) in [
@@ -315,5 +336,7 @@ mod tests {
         assert_eq!(DType::UInt8.wrap(-1), 255);
         assert_eq!(DType::Int32.wrap(1 << 31), i32::MIN as i64);
         assert_eq!(DType::UInt64.wrap(-1), -1);
+        assert_eq!(DType::Narrow(Narrow::Int4).wrap(9), -7);
+        assert_eq!(DType::Narrow(Narrow::UInt4).wrap(-1), 15);
     }
 }

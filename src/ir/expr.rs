@@ -24,6 +24,7 @@
 
 use super::buffer::{Buffer, BufferId};
 use super::dtype::{DType, Ty};
+use super::narrow::Narrow;
 use super::op::{BinOp, Builtin, CmpOp, Intrinsic};
 use super::symbol::Symbol;
 use hashbrown::HashTable;
@@ -163,6 +164,7 @@ pub struct Arena {
     beyond_scalars: bool,
     /// Was there ever an expression of a float of 8 bits?
     float8: bool,
+    narrow: Option<Narrow>,
 }
 
 /// Variables, by their numbers modulo 64: a set that may hold more than was put in.
@@ -351,6 +353,15 @@ impl Arena {
         !self.beyond_scalars
     }
 
+    /// A type of less than 8 bits that an expression or the elements of a buffer have.
+    pub fn narrow(&self) -> Option<Narrow> {
+        let of_buffer = |b: BufferId| match self.buffer(b).dtype {
+            DType::Narrow(t) => Some(t),
+            _ => None,
+        };
+        self.narrow.or_else(|| self.buffer_ids().find_map(of_buffer))
+    }
+
     /// Is there a float of 8 bits? What was made and is no longer used counts too.
     pub fn has_float8(&self) -> bool {
         self.float8
@@ -514,6 +525,9 @@ impl Arena {
             buffers.0 |= self.buffers_inside[c.index()].0;
         });
         self.float8 |= matches!(key.1.dtype, DType::Float8(_));
+        if let DType::Narrow(t) = key.1.dtype {
+            self.narrow = Some(t);
+        }
         self.beyond_scalars |= key.1.lanes > 1 || matches!(expr, Expr::Builtin(..) | Expr::Shuffle(..));
         self.nodes.push(key);
         self.vars_inside.push(vars);

@@ -17,6 +17,7 @@ use super::equal::{alignment, float_bits, key_parts, offset};
 use super::expr::{Expr, ExprId, ExprList, VarId};
 use super::float8::Float8;
 use super::func::Func;
+use super::narrow::Narrow;
 use super::op::{BinOp, CmpOp};
 use super::stmt::{Block, Body, IterKind, LoopKind, Stmt, StmtId};
 use super::symbol::Symbol;
@@ -589,6 +590,17 @@ fn dtype_code(t: DType) -> u8 {
             Float8::E5M2 => 21,
             Float8::E5M2FNUZ => 22,
             Float8::E8M0FNU => 23,
+        },
+        DType::Narrow(t) => match t {
+            Narrow::Float4E2M1FN => 24,
+            Narrow::Float6E2M3FN => 25,
+            Narrow::Float6E3M2FN => 26,
+            Narrow::Int1 => 27,
+            Narrow::Int2 => 28,
+            Narrow::Int4 => 29,
+            Narrow::UInt1 => 30,
+            Narrow::UInt2 => 31,
+            Narrow::UInt4 => 32,
         },
     }
 }

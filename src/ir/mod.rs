@@ -24,6 +24,7 @@ pub mod interp;
 pub mod link;
 pub mod math;
 pub mod meaning;
+pub mod narrow;
 pub mod op;
 pub mod operators;
 pub mod param_layout;

@@ -1,5 +1,6 @@
 //! Operators and intrinsic functions of expressions, each set in one table.
 
+use super::dtype::DType;
 use super::expr::{Arena, Expr, ExprList};
 use super::symbol::Symbol;
 use std::fmt;
@@ -151,6 +152,18 @@ pub enum Domain {
     Number,
     /// Booleans only.
     Bool,
+}
+
+impl Domain {
+    /// Are values of a type of this domain?
+    pub fn takes(self, dtype: DType) -> bool {
+        match self {
+            Domain::Float => dtype.is_float(),
+            Domain::Integer => dtype.is_integer() || dtype == DType::Bool,
+            Domain::Number => dtype.is_float() || dtype.is_integer(),
+            Domain::Bool => dtype == DType::Bool,
+        }
+    }
 }
 
 macro_rules! intrinsics {

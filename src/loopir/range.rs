@@ -36,6 +36,7 @@ impl Range {
             | DType::Float32
             | DType::Float64
             | DType::Float8(_)
+            | DType::Narrow(_)
             | DType::Handle
             | DType::Str => Range::ALL,
         }

@@ -166,6 +166,9 @@ impl Lowerer<'_> {
             Expr::Call(function, list) => {
                 let mut args = SmallVec::<[ExprId; 3]>::new();
                 for &a in arena.list(list) {
+                    if !function.domain().takes(arena.dtype(a)) {
+                        return Err(LowerError::Unsupported(format!("`{function}` of `{}`", arena.dtype(a))));
+                    }
                     args.push(self.value(a)?);
                 }
                 self.draft.kernel.arena.call(function, &args)

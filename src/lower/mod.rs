@@ -97,6 +97,9 @@ type Result<T, E = LowerError> = std::result::Result<T, E>;
 /// # Errors
 /// If the function uses what a kernel cannot say.
 pub fn lower(func: &Func) -> Result<Kernel, LowerError> {
+    if let Some(t) = func.arena.narrow() {
+        return Err(LowerError::Unsupported(format!("a value of type `{}`", t.name())));
+    }
     let callable = func.callable();
     let func = &*callable.without_steps();
     let placed = func.with_param_layouts();

@@ -48,6 +48,7 @@ impl Tolerance {
             | DType::UInt32
             | DType::UInt64
             | DType::Bool
+            | DType::Narrow(_)
             | DType::Handle
             | DType::Str => return Tolerance::EXACT,
         };
@@ -181,6 +182,7 @@ fn compare_one(
         | DType::UInt32
         | DType::UInt64
         | DType::Bool
+        | DType::Narrow(_)
         | DType::Handle
         | DType::Str => scan_integers(spec.dtype, found, expected, is_allowed),
     };

@@ -36,7 +36,7 @@ pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8],
         DType::Float8(t) => each(bytes, stop, |b: &mut [u8; 1]| {
             *b = [t.encode(f64::from(rng.next_u32() >> 24) / 128.0 - 1.0)];
         }),
-        DType::Int8 | DType::UInt8 | DType::Bool => each(bytes, stop, |b: &mut [u8; 1]| {
+        DType::Int8 | DType::UInt8 | DType::Bool | DType::Narrow(_) => each(bytes, stop, |b: &mut [u8; 1]| {
             *b = [(low + below(&mut rng, n)) as u8];
         }),
         DType::Int16 | DType::UInt16 => each(bytes, stop, |b: &mut [u8; 2]| {

@@ -2,6 +2,7 @@
 
 use super::spans::Spans;
 use crate::diagnostic::{Diagnostic, Severity, Span};
+use crate::ir::op::Domain;
 use crate::ir::verify::{Checks, Violation, ViolationKind, verify};
 use crate::ir::{BufferId, Func, Stmt};
 
@@ -20,8 +21,14 @@ pub(super) fn check(func: &Func, spans: &Spans, checks: Checks) -> Vec<Diagnosti
 pub fn diagnostic(func: &Func, spans: &Spans, v: &Violation) -> Diagnostic {
     let span = place(func, spans, v).unwrap_or(spans.name);
     let mut d = Diagnostic::error_at(v.kind.code(), span, v.message(func)).maybe_help(v.help(func));
-    // TVM reads such blocks, and what runs is no other: only schedules go by the lists.
-    if matches!(v.kind, ViolationKind::UnlistedRead { .. } | ViolationKind::UnlistedWrite { .. }) {
+    // What TVM reads as well. Only schedules go by the lists of blocks, and what a function makes of a number of the other
+    // kind is asked when it runs.
+    let is_read = match v.kind {
+        ViolationKind::UnlistedRead { .. } | ViolationKind::UnlistedWrite { .. } => true,
+        ViolationKind::Argument { found, .. } => Domain::Number.takes(found),
+        _ => false,
+    };
+    if is_read {
         d.severity = Severity::Warning;
     }
     if let Some((declared, text)) = context(func, spans, v).filter(|(declared, _)| *declared != span) {

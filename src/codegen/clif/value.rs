@@ -93,6 +93,7 @@ pub(super) fn scalar_type(dtype: DType) -> Type {
         DType::Int32 | DType::UInt32 => types::I32,
         DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => types::I64,
         DType::Float8(_) => unreachable!("lowering makes bytes of floats of 8 bits"),
+        DType::Narrow(_) => unreachable!("lowering refuses types of less than 8 bits"),
     }
 }
 

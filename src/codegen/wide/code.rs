@@ -33,7 +33,7 @@ impl Elem {
             DType::Float64 => Some(Elem::F64),
             DType::Int32 | DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 => Some(Elem::I32),
             DType::Int64 | DType::UInt32 | DType::UInt64 | DType::Bool => None,
-            DType::Float8(_) | DType::Handle | DType::Str => None,
+            DType::Float8(_) | DType::Narrow(_) | DType::Handle | DType::Str => None,
         }
     }
 
@@ -75,6 +75,7 @@ impl Memory {
             | DType::UInt64
             | DType::Bool
             | DType::Float8(_)
+            | DType::Narrow(_)
             | DType::Handle
             | DType::Str => None,
         }

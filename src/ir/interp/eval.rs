@@ -124,6 +124,9 @@ fn eval_lane<E: Env>(
             let list = arena.list(list);
             let mut args = SmallVec::<[Value; 3]>::new();
             for &a in list {
+                if !function.domain().takes(arena.dtype(a)) {
+                    return Err(Trap::IllTyped.into());
+                }
                 args.push(eval(arena, env, precision, a)?);
             }
             call(function, arena.dtype(list[0]), &args, precision)?

@@ -94,6 +94,11 @@ pub enum Fault {
         /// What is called.
         name: Symbol,
     },
+    /// Values of a type that is only read and printed.
+    UnknownType {
+        /// Its name.
+        name: &'static str,
+    },
     /// An assertion of the program does not hold.
     Assertion {
         /// The exception it raises.
@@ -158,6 +163,7 @@ impl RunError {
             Fault::UnboundBuffer { buffer } => format!("buffer `{}` has no memory", name(*buffer)),
             Fault::IllTyped => "an operation on values of the wrong type".into(),
             Fault::Unknown { name } => format!("`{name}` is a function that is not known here"),
+            Fault::UnknownType { name } => format!("values of type `{name}` cannot be computed with"),
             Fault::Assertion { kind, message } => format!("assertion failed: {kind}: {message}"),
             Fault::TooLong => "the limit of steps was reached".into(),
         };

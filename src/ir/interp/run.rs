@@ -21,6 +21,9 @@ const MAX_ELEMENTS: usize = 1 << 31;
 /// Runs a verified function. Tensors of buffer parameters are read and changed in place; a function that fails may
 /// have changed none or all of them. Gives what the function returns, if it returns a value.
 pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<Option<Value>, RunError> {
+    if let Some(t) = func.arena.narrow() {
+        return Err(RunError { stmt: None, fault: Fault::UnknownType { name: t.name() } });
+    }
     let placed = func.with_param_layouts();
     let meant = placed.with_meanings();
     let func = &*meant;

@@ -103,6 +103,7 @@ pub(super) fn to_bytes(dtype: DType, value: Value) -> [u8; 8] {
         | DType::UInt16
         | DType::UInt32
         | DType::UInt64
+        | DType::Narrow(_)
         | DType::Handle
         | DType::Str => value.as_i64() as u64,
     };
@@ -126,6 +127,7 @@ pub(super) fn from_bytes(dtype: DType, bytes: [u8; 8]) -> Value {
         | DType::UInt32
         | DType::Int64
         | DType::UInt64
+        | DType::Narrow(_)
         | DType::Handle
         | DType::Str => Value::Int(dtype.wrap(bits as i64)),
         DType::Bool => Value::Int((bits as u8 != 0).into()),

@@ -121,6 +121,8 @@ pub(super) fn cast(from: DType, to: DType, v: Value, precision: Precision) -> Va
                 Value::Float(to.round(v))
             }
             DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_) => Value::Float(v),
+            DType::Narrow(t) if t.is_float() => Value::Float(v),
+            DType::Narrow(t) => Value::Int(t.wrap(v as i64)),
             DType::Int8 => Value::Int((v as i8).into()),
             DType::Int16 => Value::Int((v as i16).into()),
             DType::Int32 => Value::Int((v as i32).into()),

@@ -378,6 +378,9 @@ impl Violation {
             ViolationKind::LoopCrossesBlock { var, .. } => {
                 Some(format!("bind a block iteration to `{}` and use that", func.arena.var(var).name))
             }
+            ViolationKind::Argument { expected: Domain::Float, found, .. } if found.is_integer() => {
+                Some("convert it: `T.Cast(\"float32\", …)`".into())
+            }
             ViolationKind::UnlistedRead { buffer, .. } => Some(format!(
                 "add a region of `{}` to `T.reads`, or leave `T.reads` out to have it inferred",
                 name(buffer)

@@ -575,13 +575,7 @@ impl<'a> Walk<'a> {
                 let args = arena.list(args);
                 for &a in args {
                     let (found, first) = (arena.dtype(a), arena.dtype(args[0]));
-                    let fits = match function.domain() {
-                        Domain::Float => found.is_float(),
-                        Domain::Integer => found.is_integer() || found == DType::Bool,
-                        Domain::Number => found.is_float() || found.is_integer(),
-                        Domain::Bool => found == DType::Bool,
-                    };
-                    if !fits {
+                    if !function.domain().takes(found) {
                         self.report(Some(a), Kind::Argument { function, expected: function.domain(), found });
                     } else if found != first {
                         self.report(Some(a), Kind::ArgumentTypes { function, expected: first, found });

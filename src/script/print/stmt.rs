@@ -28,7 +28,10 @@ impl Printer<'_> {
             && block.name == "root";
         let needs_none = match only {
             // A block without iteration variables would be taken for the root itself.
-            Some(only) => !func.block(only).iters.is_empty() || !func.arena.is_int(func.block(only).predicate, 1),
+            Some(only) => {
+                let only = func.block(only);
+                !only.iters.is_empty() || only.init.is_some() || !func.arena.is_int(only.predicate, 1)
+            }
             None => has_blocks,
         };
         if bare && (needs_none || !block.allocs.is_empty()) {

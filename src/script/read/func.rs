@@ -334,7 +334,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         let explicit = match body.as_slice() {
             [only] if root.allocs.is_empty() => self.func.as_block(*only).filter(|&b| {
                 let block = self.func.block(b);
-                block.iters.is_empty() && self.func.arena.is_int(block.predicate, 1)
+                block.iters.is_empty() && block.init.is_none() && self.func.arena.is_int(block.predicate, 1)
             }),
             _ => None,
         };
@@ -353,6 +353,12 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         // nothing unless the text does.
         let root = self.func.root;
         self.func.s_tir |= self.func.explicit_root || self.func.blocks().len() > 1;
+        if self.func.s_tir {
+            // No buffer has a layout there.
+            for b in self.func.arena.buffer_ids() {
+                self.func.arena.update_buffer(b, |b| b.no_layout = false);
+            }
+        }
         for (b, reads, writes) in self.undeclared {
             if b == root {
                 continue;
