@@ -100,6 +100,7 @@ pub fn meaning(a: &mut Arena, function: Builtin, args: &[ExprId], ty: Ty) -> Opt
         | Builtin::EndProfile
         | Builtin::CallModule
         | Builtin::WholeBuffer
+        | Builtin::PointerType
         | Builtin::MaskedLoad
         | Builtin::MaskedStore
         | Builtin::AddByteOffset

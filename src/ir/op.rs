@@ -435,6 +435,9 @@ builtins! {
     CallModule "call of the module" Returned Opaque 1 255;
     /// A buffer as an argument: its data, in the place of which the text has the buffer's name.
     WholeBuffer "whole buffer" Handle Read 1 1;
+    /// The last argument of a call that gives an address, where the text states what it points to: the scope, typed as the
+    /// elements.
+    PointerType "pointer type" Handle Pure 1 1;
     /// Lanes of a buffer under a mask: the buffer, an index for each dimension, a condition for each lane.
     MaskedLoad "masked_load" Stated Read 3 255;
     /// A store of lanes under a mask: the buffer, the value, an index for each dimension, a condition for each lane.

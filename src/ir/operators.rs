@@ -10,7 +10,7 @@
 
 use super::buffer::BufferId;
 use super::dtype::{DType, Ty};
-use super::expr::{Arena, Const, Expr, ExprId, VarId};
+use super::expr::{Arena, Const, Expr, ExprId, Pointee, VarId};
 use super::op::{BinOp, Builtin, CmpOp, Intrinsic, ResultType};
 
 impl Arena {
@@ -79,6 +79,24 @@ impl Arena {
     pub fn whole_buffer_expr(&mut self, b: BufferId) -> ExprId {
         let data = self.buffer_data(b);
         self.builtin(Builtin::WholeBuffer, &[data], DType::Handle)
+    }
+
+    /// What an address points to, as the last argument of the call that gives it.
+    pub fn pointer_type(&mut self, pointee: Pointee) -> ExprId {
+        let scope = self.str(pointee.scope);
+        self.builtin(Builtin::PointerType, &[scope], pointee.ty)
+    }
+
+    /// What an argument says of the address that its call gives.
+    pub fn as_pointer_type(&self, e: ExprId) -> Option<Pointee> {
+        let Expr::Builtin(Builtin::PointerType, args) = self.expr(e) else { return None };
+        match *self.list(args) {
+            [scope] => match self.expr(scope) {
+                Expr::Str(scope) => Some(Pointee { ty: self.ty(e), scope }),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The buffer that an argument of a call names.

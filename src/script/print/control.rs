@@ -2,7 +2,9 @@
 
 use super::Printer;
 use crate::ir::visit::for_each_subexpr;
-use crate::ir::{Annotations, Attr, AttrValue, Buffer, BufferId, Expr, ExprId, Stmt, StmtId, VarId};
+use crate::ir::{
+    Annotations, Attr, AttrValue, Buffer, BufferId, Expr, ExprId, Pointee, Stmt, StmtId, Ty, VarId,
+};
 use crate::script::{Dialect, HINT};
 
 impl Printer<'_> {
@@ -209,7 +211,7 @@ impl Printer<'_> {
     pub(super) fn var_type(&self, v: VarId) -> String {
         let var = self.func.arena.var(v);
         match var.pointee {
-            Some(p) => format!("T.{}(\"{}\", \"{}\")", var.dtype, p.ty, p.scope),
+            Some(p) => handle_type(p),
             None => format!("T.{}", var.ty()),
         }
     }
@@ -250,5 +252,13 @@ impl Printer<'_> {
         self.put(":\n");
         self.nested(&a.body);
         self.record(s, self.whole(start), name);
+    }
+}
+
+/// `T.handle("float32", "global")`; without a type of elements, `T.handle(storage_scope="shared")`.
+pub(super) fn handle_type(pointee: Pointee) -> String {
+    match pointee.ty {
+        Ty::VOID => format!("T.handle(storage_scope=\"{}\")", pointee.scope),
+        ty => format!("T.handle(\"{ty}\", \"{}\")", pointee.scope),
     }
 }

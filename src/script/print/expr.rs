@@ -137,14 +137,21 @@ impl Printer<'_> {
             return self.put(name.as_str());
         }
         let mut args = arena.list(list);
-        let ty = arena.ty(e);
+        let pointee = args.last().and_then(|&last| arena.as_pointer_type(last));
+        if pointee.is_some() {
+            args = &args[..args.len() - 1];
+        }
+        let ty = match pointee {
+            Some(pointee) => format!("{}.ty", super::control::handle_type(pointee)),
+            None => format!("\"{}\"", arena.ty(e)),
+        };
         match function.typing() {
             Typing::Returned => {
                 args = args.get(1..).unwrap_or_default();
                 self.put(&format!("{}.{}(", self.module, function.called(arena, list)));
             }
             Typing::Stated => {
-                self.put(&format!("{function}(\"{ty}\""));
+                self.put(&format!("{function}({ty}"));
                 self.put(if args.is_empty() { "" } else { ", " });
             }
             Typing::StatedLast | Typing::Int32 | Typing::Bool | Typing::Handle | Typing::Void | Typing::First => {
@@ -153,7 +160,7 @@ impl Printer<'_> {
         }
         self.list(args.iter().copied(), |p, e| p.expr(e));
         if function.typing() == Typing::StatedLast {
-            self.put(&format!(", \"{ty}\""));
+            self.put(&format!(", {ty}"));
         }
         self.put(")");
     }

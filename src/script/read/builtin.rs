@@ -6,7 +6,7 @@ use super::func::FuncReader;
 use super::value::Value;
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::op::Typing;
-use crate::ir::{Builtin, DType, ExprId, Ty};
+use crate::ir::{Builtin, DType, ExprId, Pointee, Ty};
 use crate::script::python::{Call, Expr, ExprKind, Ident};
 
 /// The builtin that a member of `T` names; some have two names.
@@ -79,14 +79,15 @@ impl<'a> FuncReader<'a, '_> {
             stated_at = Some(given.remove(if function.typing() == Typing::Stated { 0 } else { n }));
         }
         let stated_ty = match stated_at {
-            Some(e) => self.ty(e),
-            None => Some(Ty::VOID),
+            Some(e) => self.stated_type(e),
+            None => Some((Ty::VOID, None)),
         };
         let args: Vec<Option<ExprId>> =
             given.iter().enumerate().map(|(i, a)| self.builtin_argument(special(function, i), a)).collect();
-        let args: Vec<ExprId> = args.into_iter().collect::<Option<_>>()?;
+        let mut args: Vec<ExprId> = args.into_iter().collect::<Option<_>>()?;
+        let (stated_ty, pointee) = stated_ty?;
         let ty = match function.typing() {
-            Typing::Stated | Typing::StatedLast => stated_ty?,
+            Typing::Stated | Typing::StatedLast => stated_ty,
             Typing::Int32 => DType::Int32.into(),
             Typing::Bool => DType::Bool.into(),
             Typing::Handle => DType::Handle.into(),
@@ -94,7 +95,23 @@ impl<'a> FuncReader<'a, '_> {
             Typing::First => self.func.arena.ty(args[0]),
         };
         self.check_builtin(function, &args, ty, span)?;
+        if let Some(pointee) = pointee {
+            args.push(self.func.arena.pointer_type(pointee));
+        }
         Some(Value::Expr(self.func.arena.builtin(function, &args, ty)))
+    }
+
+    /// A type that a call states: a text, a type, or `T.handle("int64", "global").ty`.
+    fn stated_type(&mut self, e: &Expr<'a>) -> Option<(Ty, Option<Pointee>)> {
+        match self.eval(e)? {
+            Value::FreshPointer(pointee) => Some((DType::Handle.into(), Some(pointee))),
+            Value::Str(name) => Some((self.type_named(&name, e.span)?, None)),
+            Value::Type(ty) | Value::Fresh(ty) => Some((ty, None)),
+            other => {
+                let message = format!("expected a data type, found {}", other.describe());
+                self.fail(Diagnostic::error_at("wrong-argument", e.span, message))
+            }
+        }
     }
 
     fn builtin_argument(&mut self, special: Special, e: &Expr<'a>) -> Option<ExprId> {

@@ -488,6 +488,8 @@ impl<'a> FuncReader<'a, '_> {
             literal @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) if !ty.is_vector() => {
                 self.literal(literal, ty.dtype, e.span)
             }
+            // Also of a call that gives nothing.
+            Value::Expr(id) if self.func.arena.ty(id) == ty => Some(id),
             value => {
                 let id = self.expr_of(value, e.span)?;
                 let found = self.func.arena.ty(id);

@@ -367,10 +367,11 @@ impl<'a> FuncReader<'a, '_> {
     /// `T.handle`, `T.handle("float32", "global")`, `T.ptr("float32")`
     pub(super) fn handle_call(&mut self, full: &str, call: &Call<'a>) -> Option<Value> {
         let args = self.args(full, call, &["dtype", "storage_scope"], 0)?;
-        let Some(e) = args[0].filter(|e| !matches!(e.kind, ExprKind::None)) else {
-            return Some(Value::Fresh(DType::Handle.into()));
+        let ty = match (args[0].filter(|e| !matches!(e.kind, ExprKind::None)), args[1]) {
+            (None, None) => return Some(Value::Fresh(DType::Handle.into())),
+            (None, Some(_)) => Ty::VOID,
+            (Some(e), _) => self.ty(e)?,
         };
-        let ty = self.ty(e)?;
         let scope = match args[1] {
             Some(e) => self.text(e)?,
             None => Symbol::new("global"),
