@@ -2,9 +2,7 @@
 
 use super::Printer;
 use crate::ir::visit::for_each_subexpr;
-use crate::ir::{
-    Annotations, Attr, AttrValue, Buffer, BufferId, Expr, ExprId, Pointee, Stmt, StmtId, Ty, VarId,
-};
+use crate::ir::{Annotations, Attr, AttrValue, Buffer, BufferId, Expr, ExprId, Pointee, Stmt, StmtId, Ty, VarId};
 use crate::script::{Dialect, HINT};
 
 impl Printer<'_> {
