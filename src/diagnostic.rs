@@ -132,11 +132,15 @@ impl Diagnostic {
 
     /// The diagnostic as text with the lines of the source that it points to, without a final line break.
     pub fn render(&self, source: Source<'_>, color: bool) -> String {
-        self.render_with(source, &[], color)
+        self.render_in(source, &Lines::of(source.text), &[], color)
     }
 
     /// The same, also showing places in other texts.
     pub fn render_with(&self, source: Source<'_>, also: &[(Source<'_>, &Label)], color: bool) -> String {
+        self.render_in(source, &Lines::of(source.text), also, color)
+    }
+
+    fn render_in(&self, source: Source<'_>, lines: &Lines, also: &[(Source<'_>, &Label)], color: bool) -> String {
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };
         let level = match self.severity {
             Severity::Error => Level::ERROR,
@@ -148,12 +152,15 @@ impl Diagnostic {
             // Without a snippet nothing would name the file.
             group = group.element(annotate_snippets::Origin::path(source.name));
         } else {
-            let annotations = self.labels.iter().enumerate().map(|(i, label)| {
+            let spans: Vec<Range<usize>> = self.labels.iter().map(|label| clamp(text, label.span)).collect();
+            let (first_line, part) = lines.around(text, &spans);
+            let annotations = self.labels.iter().zip(spans).enumerate().map(|(i, (label, span))| {
                 let kind = if i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
                 let remark = (!label.text.is_empty()).then_some(label.text.as_str());
-                kind.span(clamp(text, label.span)).label(remark)
+                kind.span(span.start - part.start..span.end - part.start).label(remark)
             });
-            group = group.element(Snippet::source(text).path(source.name).annotations(annotations));
+            let snippet = Snippet::source(&text[part.clone()]).line_start(first_line).path(source.name);
+            group = group.element(snippet.annotations(annotations));
         }
         for (other, label) in also {
             let remark = (!label.text.is_empty()).then_some(label.text.as_str());
@@ -183,11 +190,46 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Line and column (in characters) of a byte, both from 1.
+    /// Line and column (in characters) of a byte, both from 1. For many places see [`Lines`].
     pub fn line_column(&self, byte: usize) -> (usize, usize) {
-        let before = &self.text[..clamp(self.text, Span::new(byte, byte)).start];
-        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        Lines::of(self.text).line_column(self.text, byte)
+    }
+}
+
+/// Where the lines of a text begin, so that many places are found in time that does not grow with the text.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// The first byte of each line, ascending; there is always one line.
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    /// The lines of a text.
+    pub fn of(text: &str) -> Lines {
+        let breaks = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
+        Lines { starts: std::iter::once(0).chain(breaks).collect() }
+    }
+
+    /// The line that a byte is in, from 1.
+    pub fn line(&self, byte: usize) -> usize {
+        self.starts.partition_point(|&start| start <= byte)
+    }
+
+    /// Line and column (in characters) of a byte of the text, both from 1.
+    pub fn line_column(&self, text: &str, byte: usize) -> (usize, usize) {
+        let byte = clamp(text, Span::new(byte, byte)).start;
+        let line = self.line(byte);
+        (line, text[self.starts[line - 1]..byte].chars().count() + 1)
+    }
+
+    /// The part of the text that holds some places and the lines next to them, with the number of its first line.
+    fn around(&self, text: &str, places: &[Range<usize>]) -> (usize, Range<usize>) {
+        /// Lines before and behind the places, so that what is shown at the edges is as in the whole text.
+        const MARGIN: usize = 2;
+        let first = places.iter().map(|p| self.line(p.start)).min().unwrap_or(1).saturating_sub(MARGIN).max(1);
+        let last = places.iter().map(|p| self.line(p.end)).max().unwrap_or(1).saturating_add(MARGIN);
+        let end = self.starts.get(last).copied().unwrap_or(text.len());
+        (first, self.starts[first - 1]..end)
     }
 }
 
@@ -214,9 +256,15 @@ impl Diagnostics {
         Source { name: &self.name, text: &self.text }
     }
 
+    /// The lines of the text.
+    pub fn lines(&self) -> Lines {
+        Lines::of(&self.text)
+    }
+
     /// All of them as text, one blank line between two.
     pub fn render(&self, color: bool) -> String {
-        let all: Vec<String> = self.items.iter().map(|d| d.render(self.source(), color)).collect();
+        let lines = self.lines();
+        let all: Vec<String> = self.items.iter().map(|d| d.render_in(self.source(), &lines, &[], color)).collect();
         all.join("\n\n")
     }
 }
@@ -302,6 +350,35 @@ error[split-extent]: factors cover 96 of the 128 iterations of loop `i`
   = help: make the factors multiply to 128, or leave one as `None`";
         assert_eq!(d.render(Source { name: "matmul.tir", text }, false), expected);
         assert!(d.render(Source { name: "matmul.tir", text }, true).contains("\u{1b}["));
+    }
+
+    #[test]
+    fn only_the_lines_around_a_place_matter() {
+        let text: String = (1..=60).map(|n| format!("line {n}: äöü\n")).collect();
+        let lines = Lines::of(&text);
+        let at = |line: usize| text.find(&format!("line {line}:")).expect("the line");
+        let mut rendered = 0;
+        for (first, second) in [(1, 1), (1, 2), (1, 3), (2, 5), (30, 32), (32, 30), (10, 50), (59, 60), (60, 60)] {
+            let d = Diagnostic::error_at("x", Span::new(at(first), at(first) + 4), "y")
+                .mark("here")
+                .label(Span::new(at(second) + 5, at(second) + 7), "there");
+            let source = Source { name: "f", text: &text };
+            // The whole text is what a place in the first and one in the last line make the part.
+            let whole = Lines { starts: vec![0] };
+            let (_, part) = whole.around(&text, &[at(first)..at(first)]);
+            assert_eq!(part, 0..text.len());
+            assert_eq!(d.render(source, false), d.render_in(source, &whole, &[], false), "{first} {second}");
+            assert_eq!(lines.line_column(&text, at(second) + 5), (second, 6));
+            rendered += 1;
+        }
+        assert_eq!(rendered, 9);
+        let umlaut = text.find('ö').expect("it is in every line");
+        assert_eq!(lines.line_column(&text, umlaut), (1, 10));
+        // Behind the last line break.
+        let end = Diagnostic::error_at("x", Span::new(text.len(), text.len()), "y");
+        let source = Source { name: "f", text: &text };
+        assert_eq!(end.render(source, false), end.render_in(source, &Lines { starts: vec![0] }, &[], false));
+        assert_eq!(lines.line_column(&text, text.len()), (61, 1));
     }
 
     #[test]

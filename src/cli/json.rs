@@ -1,7 +1,7 @@
 //! Errors as JSON, for `--format json`: field names are interface, listed in docs/tuning.md.
 
 use super::exit::Failure;
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity, Source, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Lines, Severity, Source, Span};
 use serde_json::{Value, json};
 
 /// Do the arguments ask for JSON? Looked at before they are parsed, since they may be wrong themselves.
@@ -43,17 +43,18 @@ fn without_place(code: &str, message: &str, help: &str) -> Value {
 
 /// Diagnostics of a text.
 pub fn of_diagnostics(found: &Diagnostics) -> Vec<Value> {
-    found.items.iter().map(|d| of_diagnostic(d, found.source())).collect()
+    let lines = found.lines();
+    found.items.iter().map(|d| of_diagnostic(d, found.source(), &lines)).collect()
 }
 
-fn of_diagnostic(d: &Diagnostic, source: Source<'_>) -> Value {
+fn of_diagnostic(d: &Diagnostic, source: Source<'_>, lines: &Lines) -> Value {
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let first = d.labels.first();
     let related = d.labels.iter().skip(1).map(|l| {
-        let (start, end) = places(source, l.span);
+        let (start, end) = places(source, lines, l.span);
         json!({"message": l.text, "line": start.0, "column": start.1, "end": {"line": end.0, "column": end.1}})
     });
-    let place = first.map(|l| places(source, l.span));
+    let place = first.map(|l| places(source, lines, l.span));
     json!({
         "code": d.code,
         "severity": match d.severity { Severity::Error => "error", Severity::Warning => "warning" },
@@ -70,8 +71,9 @@ fn of_diagnostic(d: &Diagnostic, source: Source<'_>) -> Value {
 }
 
 /// Line and column of the first byte, and of the one behind the last.
-fn places(source: Source<'_>, span: Span) -> ((usize, usize), (usize, usize)) {
-    (source.line_column(span.start as usize), source.line_column(span.end as usize))
+fn places(source: Source<'_>, lines: &Lines, span: Span) -> ((usize, usize), (usize, usize)) {
+    let place = |byte: u32| lines.line_column(source.text, byte as usize);
+    (place(span.start), place(span.end))
 }
 
 #[cfg(test)]
@@ -90,7 +92,7 @@ mod tests {
     fn a_diagnostic_has_all_of_its_fields() {
         let source = Source { name: "a.tir", text: "one\ntwo three\n" };
         let d = Diagnostic::error_at("some-code", Span::new(8, 13), "wrong").mark("here").label(Span::new(4, 7), "see");
-        let value = of_diagnostic(&d.help("mend it"), source);
+        let value = of_diagnostic(&d.help("mend it"), source, &Lines::of(source.text));
         let expected = json!({
             "code": "some-code", "severity": "error", "message": "wrong", "file": "a.tir", "line": 2, "column": 5,
             "end": {"line": 2, "column": 10}, "label": "here", "help": "mend it", "notes": [],
