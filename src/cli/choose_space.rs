@@ -16,7 +16,15 @@ use crate::tune::config::SpaceChoice;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The space called `name`, and how its function is refused with the first decisions, if it is. What takes long ends when `stop` is raised.
+/// How a schedule function is refused with the first decisions, for each tuned function that it is refused for: the
+/// function's position, and the refusal in words.
+pub type Refusals = Vec<(usize, String)>;
+
+/// The space called `name`, and how its function is refused with the first decisions. What takes long ends when `stop` is
+/// raised.
+///
+/// # Errors
+/// There is no such space, or its function cannot be carried out on any of the tuned functions whatever is decided.
 pub fn choose(
     name: &str,
     tuned: &[Module],
@@ -24,10 +32,10 @@ pub fn choose(
     dialect: Dialect,
     console: Console,
     stop: &StopFlag,
-) -> Result<(SpaceChoice, Option<String>), Failure> {
+) -> Result<(SpaceChoice, Refusals), Failure> {
     match name {
-        "auto" => return Ok((SpaceChoice::Auto, None)),
-        "tvm" => return Ok((SpaceChoice::Tvm, None)),
+        "auto" => return Ok((SpaceChoice::Auto, Refusals::new())),
+        "tvm" => return Ok((SpaceChoice::Tvm, Refusals::new())),
         _ => {}
     }
     let path = Path::new(name);
@@ -36,32 +44,53 @@ pub fn choose(
         return Err(Failure::Usage(format!("there is no space `{name}`"), help));
     }
     let function = ScheduleFunction::parse(&load::text(path)?, name)?;
-    let mut refusal = None;
-    if let [only] = tuned {
-        let schedule = Schedule::new(only, 0).with_intrinsics(intrinsics.cloned()).until(stop.clone());
-        refusal = try_out(&function, schedule, dialect, console)?;
+    let mut refusals = Refusals::new();
+    let mut hopeless = None;
+    let mut can_be_tried = tuned.is_empty();
+    for (i, module) in tuned.iter().enumerate() {
+        let schedule = Schedule::new(module, 0).with_intrinsics(intrinsics.cloned()).until(stop.clone());
+        match try_out(&function, schedule, dialect, console) {
+            TriedOut::Fits => can_be_tried = true,
+            TriedOut::Refused(text) => {
+                can_be_tried = true;
+                refusals.push((i, text));
+            }
+            TriedOut::Hopeless(text, found) => {
+                refusals.push((i, text.clone()));
+                hopeless.get_or_insert(Failure::Shown(text, found));
+            }
+        }
+    }
+    match hopeless {
+        Some(failure) if !can_be_tried => return Err(failure),
+        // What is wrong for one function may be made for another.
+        Some(_) | None => {}
     }
     let name = path.file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
-    Ok((SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) }, refusal))
+    Ok((SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) }, refusals))
+}
+
+/// What came of a schedule function with the first decisions.
+enum TriedOut {
+    /// It could be carried out, as far as there was time to see.
+    Fits,
+    /// It was refused, in words. Other decisions may do.
+    Refused(String),
+    /// A mistake that no decision can mend: in words, and where it is.
+    Hopeless(String, Box<Diagnostics>),
 }
 
 /// Applies a function once, so that a mistake that no decision can mend is shown where it is and not counted a
-/// thousand times. Gives a refusal that other decisions may mend, for the case that none does.
-fn try_out(
-    function: &ScheduleFunction,
-    mut schedule: Schedule,
-    dialect: Dialect,
-    console: Console,
-) -> Result<Option<String>, Failure> {
-    let Err(mut error) = function.apply(&mut schedule) else { return Ok(None) };
+/// thousand times.
+fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect, console: Console) -> TriedOut {
+    let Err(mut error) = function.apply(&mut schedule) else { return TriedOut::Fits };
     if schedule.stop().is_raised() {
         // Whether it can be carried out is not known, and the command says that the time was up.
-        return Ok(None);
+        return TriedOut::Fits;
     }
     if let Some(refused) = &error.refused {
         if !is_hopeless(&refused.kind) {
-            // Other decisions may do.
-            return Ok(Some(function.render_error(&error, &schedule, dialect, console.color)));
+            return TriedOut::Refused(function.render_error(&error, &schedule, dialect, console.color));
         }
         if matches!(refused.kind, ErrorKind::UnknownFunction { .. }) {
             let note = "whatever its name in the file, a function is called `main` while it is tuned";
@@ -69,7 +98,7 @@ fn try_out(
         }
     }
     let found = Diagnostics::new(function.source(), vec![(*error.diagnostic).clone()]);
-    Err(Failure::Shown(function.render_error(&error, &schedule, dialect, console.color), Box::new(found)))
+    TriedOut::Hopeless(function.render_error(&error, &schedule, dialect, console.color), Box::new(found))
 }
 
 /// Does what is named not exist at all?

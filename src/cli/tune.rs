@@ -19,6 +19,7 @@ use crate::tune::summary::{Summary, TaskSummary};
 use crate::tune::workload::Workload;
 use crate::tune::{self, FailureCount, Interrupt, SketchCount, TuneError};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,7 +134,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     }
     let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
     let intrinsics = load::intrinsics(&args.intrin)?;
-    let (space, first_refusal) =
+    let (space, refusals) =
         choose_space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console, &time_is_up)?;
     let described = load::target(&args.machine)?;
     let setting = setting::here(&args.machine, global, !args.no_check, console)?;
@@ -179,7 +180,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
         TuneError::Database(e) => records::failed(e),
         TuneError::Machine(_) => Failure::Machine(e.to_string(), String::new()),
     })?;
-    report(args, &program, first_refusal.as_deref(), summary, &interrupt, console)
+    let refusals = refusals.into_iter().map(|(i, text)| (program.module().funcs[functions[i]].name.as_str(), text));
+    report(args, &program, &refusals.collect::<Vec<_>>(), summary, &interrupt, console)
 }
 
 /// The databases that a search begins with.
@@ -224,7 +226,7 @@ fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, 
 fn report(
     args: &Args,
     program: &Program,
-    first_refusal: Option<&str>,
+    refusals: &[(&str, String)],
     mut summary: Summary,
     interrupt: &Interrupt,
     console: Console,
@@ -260,9 +262,12 @@ fn report(
     }
     let failed: Vec<String> = summary.tasks.iter().filter_map(no_schedule).collect();
     if !failed.is_empty() {
-        // Where every candidate was refused, the first refusal shows what is wrong, and where.
-        if let (Some(refusal), true) = (first_refusal, summary.tasks.iter().all(|t| t.valid == 0)) {
-            console.note(&format!("the first refusal:\n{}", refusal.trim_end()));
+        // Where every candidate of a function was refused, the first refusal shows what is wrong, and where.
+        let without = summary.tasks.iter().filter(|t| no_schedule(t).is_some());
+        let names: HashSet<&str> = without.flat_map(|t| [&t.func].into_iter().chain(&t.same_as)).map(|n| &n[..]).collect();
+        if let Some((name, refusal)) = refusals.iter().find(|(name, _)| names.contains(name)) {
+            let of = if summary.tasks.len() > 1 { format!(", of `{name}`") } else { String::new() };
+            console.note(&format!("the first refusal{of}:\n{}", refusal.trim_end()));
         }
         return Err(Failure::Negative(failed.join("\n       ")));
     }

@@ -153,6 +153,42 @@ fn a_space_that_refuses_everything_shows_where() {
 }
 
 #[test]
+fn a_space_that_refuses_one_of_several_functions_shows_where() {
+    let dir = dir();
+    let (program, space) = (dir.path().join("two.tir"), dir.path().join("bad.py"));
+    let function = |name: &str, n: i64| {
+        format!(
+            "    @T.prim_func\n    def {name}(A: T.Buffer(({n},)), B: T.Buffer(({n},))):\n        for i in range({n}):\n            with T.block(\"B\"):\n                vi = T.axis.spatial({n}, i)\n                B[vi] = A[vi] + 1.0\n"
+        )
+    };
+    let module = |second: i64| {
+        format!("@tvm.script.ir_module\nclass Module:\n{}{}", function("first", 15), function("second", second))
+    };
+    let body = "def f(sch):\n    i, = sch.get_loops(sch.get_block(\"B\"))\n    sch.sample_perfect_tile(i, n=2)\n    sch.split(i, factors=[3, 5])\n";
+    fs::write(&space, body).expect("a file");
+    let run = |second: i64, db: &str| {
+        fs::write(&program, module(second)).expect("a file");
+        let db = dir.path().join(db);
+        run(&["tune", text(&program), "--space", text(&space), "--trials", "8", "--work-dir", text(&db)])
+    };
+    let one = run(128, "one");
+    assert_eq!(one.code, 1, "{}", one.err);
+    assert!(one.err.contains("the first refusal, of `second`:") && one.err.contains("bad.py:4:9"), "{}", one.err);
+    assert!(one.err.contains("factors cover 15 of the 128 iterations"), "{}", one.err);
+    let none = run(16, "none");
+    assert_eq!(none.code, 1, "{}", none.err);
+    assert!(none.err.contains("the first refusal, of `second`:"), "{}", none.err);
+
+    // What no decision can mend, in any function, is an error before anything is measured.
+    fs::write(&space, "def f(sch):\n    sch.get_block(\"C\")\n").expect("a file");
+    fs::write(&program, module(128)).expect("a file");
+    let db = dir.path().join("hopeless");
+    let args = ["tune", text(&program), "--space", text(&space), "--trials", "8", "--work-dir", text(&db)];
+    let r = fails(&args, 2, "bad.py:2:9");
+    assert!(r.err.contains("its blocks are"), "{}", r.err);
+}
+
+#[test]
 fn the_list_of_a_database_is_aligned() {
     let dir = dir();
     let db = dir.path().join("db");
