@@ -27,6 +27,7 @@ mod space;
 mod steps;
 mod table;
 mod task_table;
+mod time_limit;
 mod tune;
 
 use clap::{Parser, Subcommand};

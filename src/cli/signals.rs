@@ -7,7 +7,7 @@ use crate::tune::Interrupt;
 
 /// A run that has not noticed a signal by then is ended all the same: what it is busy with cannot be stopped, and all
 /// records but those of the last moment are on disk.
-const PATIENCE: std::time::Duration = std::time::Duration::from_millis(400);
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// Raises `interrupt` when the process is told to end.
 #[cfg(unix)]

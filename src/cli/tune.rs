@@ -6,7 +6,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::progress::Progress;
-use super::{choose_space, records, setting, signals};
+use super::{choose_space, records, setting, signals, time_limit};
 use crate::database::Database;
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::ir::Module;
@@ -117,8 +117,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     // The time that the user gives is that of the command, not of the search alone.
     let time_is_up = StopFlag::new();
     let clock = RealTimer::new(Arc::new(time_is_up.clone())).map_err(machine)?;
+    let interrupt = Interrupt::new();
     if let Some(limit) = max_time {
         clock.arm(limit);
+        time_limit::watch(limit, &interrupt, args.format == Format::Json, console);
     }
     let program = Program::read(&args.input, console)?;
     let lints = Diagnostics::new(program.source(), program.lints());
@@ -170,7 +172,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Done {
     if db.is_unlocked() {
         console.warn(&format!("`{}` cannot be locked: let only one process tune into it", dir.display()));
     }
-    let interrupt = Interrupt::new();
     signals::watch(&interrupt, console);
     let native = Native::new(&config.setting, Some(reference_dir(dir)), &interrupt).map_err(machine)?;
     let mut progress = Progress::new(console, global.verbose > 0, config.max_time, program.parsed.dialect);

@@ -353,6 +353,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     fn finish(&mut self) -> Result<(), TuneError> {
+        self.interrupt.note_finishing();
         self.ending = Some(self.backend.now());
         for index in 0..self.tasks.len() {
             if self.interrupt.is_raised() {

@@ -94,7 +94,7 @@ impl Checker {
     /// It cannot be run.
     pub fn new(workload: &Workload, setting: &Setting) -> Result<Checker, CheckError> {
         let func = workload.func();
-        let (specs, reference) = match isolated(|| reference::plain(workload)) {
+        let (specs, reference) = match isolated(|| reference::plain(workload, StopFlag::new())) {
             Ok(Ok(plain)) => compiled(func, plain)?,
             // What cannot be lowered can still be interpreted.
             Ok(Err(_)) | Err(_) => interpreted(func)?,

@@ -18,6 +18,8 @@ struct State {
     flag: StopFlag,
     /// Has the run noticed?
     is_ending: AtomicBool,
+    /// Is the search over?
+    is_finishing: AtomicBool,
 }
 
 impl Interrupt {
@@ -56,6 +58,16 @@ impl Interrupt {
     /// Is the run on its way out?
     pub fn is_ending(&self) -> bool {
         self.0.is_ending.load(SeqCst)
+    }
+
+    /// Says that the search is over: finals and the summary are left, which end in time by themselves.
+    pub fn note_finishing(&self) {
+        self.0.is_finishing.store(true, SeqCst);
+    }
+
+    /// Is the search over?
+    pub fn is_finishing(&self) -> bool {
+        self.0.is_finishing.load(SeqCst)
     }
 
     /// Raises this flag too when the run is to end.

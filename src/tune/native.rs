@@ -21,6 +21,7 @@ use crate::search::isolated;
 use crate::stop::StopFlag;
 use crate::target::Target;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -165,17 +166,15 @@ impl Backend for Native {
     fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Candidate>, Failure> {
         let start = self.now();
         let compile = |func: &Func| {
-            if self.interrupt.flag().is_raised() {
+            let (func, options) = (func.clone(), self.options.clone());
+            let compiled = abandonable(self.interrupt.flag(), move || {
+                let kernel = staged("lower", || lower::lower(&func).map_err(|e| e.to_string()))?;
+                staged("codegen", || codegen::compile(&kernel, &options).map_err(|e| e.to_string()))
+            });
+            compiled.unwrap_or_else(|| {
                 let message = "stopped before it was compiled".to_owned();
-                return Err(Failure {
-                    kind: FailureKind::Compile,
-                    stage: "codegen".to_owned(),
-                    primitive: None,
-                    message,
-                });
-            }
-            let kernel = staged("lower", || lower::lower(func).map_err(|e| e.to_string()))?;
-            staged("codegen", || codegen::compile(&kernel, &self.options).map_err(|e| e.to_string()))
+                Err(Failure { kind: FailureKind::Compile, stage: "codegen".to_owned(), primitive: None, message })
+            })
         };
         let load = |kernel| Loaded::new(kernel, self.context.clone(), self.setting.threads.max(1));
         let code = Arc::new(match separate(func) {
@@ -188,10 +187,13 @@ impl Backend for Native {
 
     fn open(&self, workload: &Workload) -> Result<Self::Lab, LabError> {
         let func = workload.func();
-        let plain = staged("lower", || reference::plain(workload).map_err(|e| e.to_string()))
-            .map_err(|failure| LabError::Program(failure.message))?;
-        let specs = params::specs(func, &plain.kernel).map_err(LabError::Program)?;
         let stop = self.interrupt.flag();
+        let (own, until) = (workload.clone(), stop.clone());
+        let plain = abandonable(stop, move || {
+            staged("lower", || reference::plain(&own, until).map_err(|e| e.to_string()))
+        });
+        let plain = plain.ok_or(LabError::Stopped)?.map_err(|failure| LabError::Program(failure.message))?;
+        let specs = params::specs(func, &plain.kernel).map_err(LabError::Program)?;
         let args = Arguments::until(&specs, DATA_SEED, stop).map_err(|e| match e {
             ArgumentsError::Memory(_) => LabError::Machine(e.to_string()),
             ArgumentsError::Stopped => LabError::Stopped,
@@ -247,6 +249,41 @@ impl Backend for Native {
     fn time(&self) -> Timestamp {
         // A clock before 1970 is no time.
         Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
+    }
+}
+
+/// Does work on a thread of its own, which is left to itself once `stop` is raised, and ends with the process: a compiler
+/// cannot be told to stop. `None`: it was left.
+fn abandonable<T: Send + 'static>(stop: &StopFlag, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    /// How often the flag is looked at; what comes of the work is waited for without that.
+    const LOOK: Duration = Duration::from_millis(5);
+    /// As much as the main thread has: programs may be nested deep.
+    const STACK: usize = 8 << 20;
+    if stop.is_raised() {
+        return None;
+    }
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    let work = Arc::new(Mutex::new(Some(work)));
+    let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let on_thread = work.clone();
+    let run = move || {
+        if let Some(work) = take(&on_thread) {
+            // Nobody is there to receive it if it was left.
+            let _ = send.send(work());
+        }
+    };
+    if std::thread::Builder::new().name("tvmr-compile".into()).stack_size(STACK).spawn(run).is_err() {
+        // Where the system refuses a thread, it is waited for.
+        return take(&work).map(|work| work());
+    }
+    loop {
+        match receive.recv_timeout(LOOK) {
+            Ok(result) => return Some(result),
+            Err(RecvTimeoutError::Timeout) if stop.is_raised() => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+            // Panics are kept in by the stages; should there be one elsewhere, there is no result.
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
     }
 }
 

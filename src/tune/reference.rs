@@ -31,8 +31,10 @@ const SPOT_STEPS: u64 = 20_000_000;
 /// Nothing is optimised in it, so that what runs through memory in the wrong order takes seconds for what could take
 /// one: the last spatial loop of each reduction is moved inside its reduction loops, where it is allowed. The
 /// interpreter, which confirms results, knows nothing of that.
-pub(super) fn plain(workload: &Workload) -> Result<Plain, LowerError> {
-    let mut schedule = Schedule::new(&workload.module, 0);
+///
+/// Once `stop` is raised, no further block is looked at: nobody will use what comes of it.
+pub(super) fn plain(workload: &Workload, stop: StopFlag) -> Result<Plain, LowerError> {
+    let mut schedule = Schedule::new(&workload.module, 0).until(stop);
     let func = workload.func();
     let names: Vec<Symbol> = func.blocks().iter().filter(|&&b| b != func.root).map(|&b| func.block(b).name).collect();
     for name in names {

@@ -144,7 +144,7 @@ impl<B: Backend> Driver<'_, B> {
         let result = failure_of(outcome, best);
         // What was stopped together with the run has not failed.
         let was_cut = matches!(&result, Err(f) if f.kind == FailureKind::Timeout) && is_over;
-        if self.interrupt.is_raised() && result.is_err() || was_cut {
+        if self.interrupt.flag().is_raised() && result.is_err() || was_cut {
             return None;
         }
         task.measured += 1;
@@ -210,6 +210,8 @@ impl<B: Backend> Driver<'_, B> {
                 let Some(result) = self.measure(index, &code) else { return Ok(()) };
                 (Some(secs), result)
             }
+            // Nothing was wrong with what was not compiled any more.
+            Err(_) if self.interrupt.flag().is_raised() => return Ok(()),
             Err(failure) => (None, Err(failure)),
         };
         self.tasks[index].has_baseline = true;
@@ -259,6 +261,7 @@ impl<B: Backend> Driver<'_, B> {
         self.tasks[index].breakdown.compile += secs;
         match (schedule, built) {
             (Ok(schedule), Ok(built)) => Some((schedule, built)),
+            (_, Err(_)) if self.interrupt.flag().is_raised() => None,
             (_, Err(why)) | (Err(why), _) => {
                 let text = format!("{}: a record is passed over: {why}", self.tasks[index].workload.name);
                 self.observer.event(&Event::Warning(&text));
