@@ -196,9 +196,16 @@ impl BufferBits {
         self.0 |= 1 << (b.0 % 64);
     }
 
-    /// Does this set surely hold nothing but members of the other one? Exact for buffers with numbers below 64.
-    pub fn is_within(self, other: BufferBits) -> bool {
-        self.0 & !other.0 == 0
+    /// The buffers with numbers below 64 that were put in, if no others were.
+    pub fn members(self) -> impl Iterator<Item = BufferId> {
+        let rest = |bits: &u64| Some(bits & (bits - 1)).filter(|&rest| rest != 0);
+        let all = std::iter::successors(Some(self.0).filter(|&bits| bits != 0), rest);
+        all.map(|bits| BufferId(bits.trailing_zeros()))
+    }
+
+    /// May the set hold a buffer? Surely not, where this says no.
+    pub fn may_hold(self, b: BufferId) -> bool {
+        self.0 & 1 << (b.0 % 64) != 0
     }
 
     /// Is the set empty?

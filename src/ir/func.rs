@@ -4,6 +4,7 @@ use super::attr::Annotations;
 use super::buffer::{Buffer, BufferId};
 use super::dtype::{DType, Ty};
 use super::expr::{Arena, Expr, ExprId, ExprList, VarId};
+use super::outline::Outline;
 use super::stmt::{Block, BlockId, Body, Loop, LoopId, Stmt, StmtId, Stmts};
 use super::symbol::Symbol;
 use super::visit;
@@ -161,13 +162,11 @@ impl Func {
 
     /// The statement and everything inside, in text order (parents first).
     pub fn subtree(&self, s: StmtId) -> Vec<StmtId> {
-        let mut all = vec![s];
-        let mut next = 0;
-        // Children are spliced in right behind their parent, so that the list stays in text order.
-        while next < all.len() {
-            let children = self.stmts.get(all[next]).children();
-            next += 1;
-            all.splice(next..next, children);
+        let mut all = Vec::new();
+        let mut open: SmallVec<[StmtId; 16]> = SmallVec::from_slice(&[s]);
+        while let Some(s) = open.pop() {
+            all.push(s);
+            open.extend(self.stmts.get(s).children().into_iter().rev());
         }
         all
     }
@@ -175,15 +174,14 @@ impl Func {
     /// The blocks of the function in post-order: a block after the blocks inside it, the root last. Blocks inside an
     /// init are left out: schedules do not see them.
     pub fn blocks(&self) -> Vec<BlockId> {
-        fn visit(func: &Func, s: StmtId, out: &mut Vec<BlockId>) {
-            for child in func.scheduled_children(s) {
-                visit(func, child, out);
-            }
-            out.extend(func.stmts.as_block(s));
-        }
-        let mut out = Vec::new();
-        visit(self, self.root.stmt(), &mut out);
-        out
+        self.outline().blocks().to_vec()
+    }
+
+    /// Which blocks there are and what they access, as the statements are now.
+    pub fn outline(&self) -> Arc<Outline> {
+        let kept = self.stmts.kept_outline(|| Outline::new(self));
+        // The root may have become another one since.
+        if kept.is_of(self.root) { kept.clone() } else { Arc::new(Outline::new(self)) }
     }
 
     /// The statements directly inside, without a block's init, whose statements no schedule touches.

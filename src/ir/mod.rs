@@ -27,6 +27,7 @@ pub mod meaning;
 pub mod narrow;
 pub mod op;
 pub mod operators;
+pub mod outline;
 pub mod param_layout;
 pub mod preparation;
 #[cfg(test)]

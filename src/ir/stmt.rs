@@ -7,8 +7,10 @@
 use super::attr::{Annotations, AttrValue};
 use super::buffer::{BufferId, BufferRegion};
 use super::expr::{ExprId, ExprList, VarId, id};
+use super::outline::Outline;
 use super::symbol::Symbol;
 use smallvec::SmallVec;
+use std::sync::{Arc, OnceLock};
 
 id! {
     /// A statement.
@@ -324,17 +326,23 @@ pub struct Place {
 pub struct Stmts {
     nodes: Vec<Stmt>,
     parents: Vec<Option<StmtId>>,
+    /// Made when it is asked for; forgotten by whatever changes a block or where one stands.
+    outline: OnceLock<Arc<Outline>>,
+    /// What was changed, moved, added or removed since [`Stmts::take_touched`]; a list that changed touches its parent.
+    touched: Vec<StmtId>,
 }
 
 impl Stmts {
     /// Adds a statement; the statements inside become its children.
     pub fn add(&mut self, stmt: Stmt) -> StmtId {
+        self.outline.take();
         let id = StmtId(self.nodes.len() as u32);
         for child in stmt.children() {
             self.parents[child.index()] = Some(id);
         }
         self.nodes.push(stmt);
         self.parents.push(None);
+        self.touch(id);
         id
     }
 
@@ -391,6 +399,7 @@ impl Stmts {
 
     /// The loop, for changing anything but its body (see [`Stmts::set_body`]).
     pub fn loop_mut(&mut self, l: LoopId) -> &mut Loop {
+        self.touch(l.stmt());
         match &mut self.nodes[l.index()] {
             Stmt::Loop(node) => node,
             other => unreachable!("a LoopId names a loop, found {other:?}"),
@@ -399,6 +408,8 @@ impl Stmts {
 
     /// The block, for changing anything but its body and init (see [`Stmts::set_body`], [`Stmts::set_init`]).
     pub fn block_mut(&mut self, b: BlockId) -> &mut Block {
+        self.outline.take();
+        self.touch(b.stmt());
         match &mut self.nodes[b.index()] {
             Stmt::Block(node) => node,
             other => unreachable!("a BlockId names a block, found {other:?}"),
@@ -407,7 +418,32 @@ impl Stmts {
 
     /// The statement, for changing its expressions. The lists of statements inside must stay as they are.
     pub fn stmt_mut(&mut self, s: StmtId) -> &mut Stmt {
+        if matches!(self.get(s), Stmt::Block(_)) {
+            self.outline.take();
+        }
+        self.touch(s);
         &mut self.nodes[s.index()]
+    }
+
+    fn touch(&mut self, s: StmtId) {
+        if self.touched.last() != Some(&s) {
+            self.touched.push(s);
+        }
+    }
+
+    /// Was something changed, moved, added or removed since [`Stmts::take_touched`]?
+    pub fn is_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// The statements that were changed, moved, added or removed since this was called before, some more than once.
+    pub fn take_touched(&mut self) -> Vec<StmtId> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// The outline that was kept, or a new one.
+    pub(super) fn kept_outline(&self, make: impl FnOnce() -> Outline) -> &Arc<Outline> {
+        self.outline.get_or_init(|| Arc::new(make()))
     }
 
     /// The statement around this one; `None` for a function's root block and for removed statements.
@@ -448,8 +484,11 @@ impl Stmts {
     /// If the statement stands nowhere.
     pub fn cut(&mut self, s: StmtId) -> Place {
         let place = self.place(s).expect("a statement that is moved stands in the tree");
+        self.outline.take();
         self.list_mut(place.parent, place.body).remove(place.position);
         self.parents[s.index()] = None;
+        self.touch(place.parent);
+        self.touch(s);
         place
     }
 
@@ -464,9 +503,12 @@ impl Stmts {
 
     /// Inserts statements before position `position` of a list.
     pub fn insert(&mut self, parent: StmtId, body: usize, position: usize, new: &[StmtId]) {
+        self.outline.take();
         self.list_mut(parent, body).insert_many(position, new.iter().copied());
+        self.touch(parent);
         for &n in new {
             self.parents[n.index()] = Some(parent);
+            self.touch(n);
         }
     }
 
@@ -501,14 +543,18 @@ impl Stmts {
 
     /// Replaces one list of [`Stmt::bodies`].
     pub fn set_list(&mut self, s: StmtId, body: usize, new: Body) {
+        self.outline.take();
         let old = std::mem::replace(self.list_mut(s, body), new.clone());
+        self.touch(s);
         for child in old {
             if self.parents[child.index()] == Some(s) {
                 self.parents[child.index()] = None;
             }
+            self.touch(child);
         }
         for child in new {
             self.parents[child.index()] = Some(s);
+            self.touch(child);
         }
     }
 }

@@ -144,6 +144,11 @@ impl Schedule {
         &self.trace
     }
 
+    /// The instructions carried out, of a schedule that has served.
+    pub fn into_trace(self) -> Trace {
+        self.trace
+    }
+
     /// The number of random variables made so far.
     pub fn n_rvs(&self) -> usize {
         self.rvs.len()
@@ -230,11 +235,9 @@ impl Schedule {
         }
         let (index, _) = self.first_place(args)?;
         let state = &mut self.states[index];
-        let arena = &state.func.arena;
         // A loop for each factor, or for each dimension of a copy, with a block or two.
         let factors = args.iter().map(|a| if let Arg::List(items) = a { items.len() } else { 0 });
-        let ranks = arena.buffer_ids().map(|b| arena.list(arena.buffer(b).shape).len());
-        let added = factors.chain(ranks).max().unwrap_or(0) + 2;
+        let added = factors.max().unwrap_or(0).max(state.max_rank()) + 2;
         // What an instruction adds is far below the other half, or it counts its levels itself.
         let is_deep = |levels: usize| levels > tree::MAX_DEPTH / 2;
         state.levels += added;
@@ -314,9 +317,9 @@ impl Schedule {
             return Ok(());
         }
         let Some((index, _)) = self.first_place(args) else { return Ok(()) };
-        let func = &self.states[index].func;
-        let Some((buffer, _)) = analysis::declared::undeclared_use(func) else { return Ok(()) };
-        let buffer = func.arena.buffer(buffer).name;
+        let state = &mut self.states[index];
+        let Some(buffer) = state.undeclared_buffer() else { return Ok(()) };
+        let buffer = state.func.arena.buffer(buffer).name;
         self.restore();
         Err(ErrorKind::UndeclaredBuffer { buffer }.into())
     }

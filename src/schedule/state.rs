@@ -6,11 +6,12 @@
 //! whose scope it changes, as TVM's `ScheduleState` does (`src/s_tir/schedule/state.cc`). A candidate starts from a
 //! clone of the first state and pays nothing for them.
 
+use super::analysis::declared::Uses;
 use super::analysis::freedom::{Limit, limit};
 use super::analysis::tree::depth;
 use super::arg::FuncIndex;
 use super::error::{ErrorKind, ScheduleError};
-use crate::ir::{BlockId, Func, StmtId};
+use crate::ir::{BlockId, BufferId, Func, StmtId};
 use std::sync::Arc;
 
 /// What is known of a block.
@@ -38,14 +39,25 @@ pub struct State {
     pub(super) limit: Option<Arc<Limit>>,
     index: FuncIndex,
     info: Vec<Option<BlockInfo>>,
+    uses: Uses,
+    /// How many buffers were looked at for it, and the largest number of dimensions that one of them has.
+    rank: (usize, usize),
 }
 
 impl State {
     /// The state of the function at position `index` of the module; analyses all blocks.
     pub fn new(index: FuncIndex, mut func: Func) -> State {
         func.arena.reserve(USUAL_EXPRS);
-        let mut state =
-            State { levels: depth(&func), limit: limit(&func).map(Arc::new), func, index, info: Vec::new() };
+        let uses = Uses::of(&mut func);
+        let mut state = State {
+            levels: depth(&func),
+            limit: limit(&func).map(Arc::new),
+            func,
+            index,
+            info: Vec::new(),
+            uses,
+            rank: (0, 0),
+        };
         let root = state.func.root;
         super::analysis::update_scope_info(&mut state, root);
         state
@@ -54,6 +66,26 @@ impl State {
     /// The position of the function in the module.
     pub fn index(&self) -> FuncIndex {
         self.index
+    }
+
+    /// A buffer that is used where nothing declares it. It costs time in proportion to the nests that were changed since
+    /// this was asked before.
+    pub(super) fn undeclared_buffer(&mut self) -> Option<BufferId> {
+        self.uses.update(&mut self.func)
+    }
+
+    /// The statements directly under the root that use a buffer and do not declare it themselves, if that is known: as
+    /// long as an instruction has changed nothing.
+    pub fn nests_using(&self, buffer: BufferId) -> Option<Vec<StmtId>> {
+        self.uses.nests_using(&self.func, buffer)
+    }
+
+    /// The largest number of dimensions that a buffer of the function has or had.
+    pub(super) fn max_rank(&mut self) -> usize {
+        let arena = &self.func.arena;
+        let new = arena.buffer_ids().skip(self.rank.0).map(|b| arena.list(arena.buffer(b).shape).len());
+        self.rank = (arena.n_buffers(), new.max().unwrap_or(0).max(self.rank.1));
+        self.rank.1
     }
 
     /// An error at a loop or block of the function.

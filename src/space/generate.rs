@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 pub struct Rules {
     /// The rules.
     pub rules: Vec<Box<dyn Rule>>,
-    /// The same rules with the decisions that seeds have, the most promising first. None: no seeds.
-    pub seeding: Vec<Vec<Box<dyn Rule>>>,
+    /// Are what the rules decide seeds, and what these decide, the same rules with other decisions, too?
+    pub seeding: Option<Vec<Vec<Box<dyn Rule>>>>,
     /// The postprocessors.
     pub postprocs: Vec<Box<dyn Postproc>>,
 }
@@ -30,14 +30,14 @@ impl Rules {
     pub fn auto(machine: Machine) -> Rules {
         Rules {
             rules: rule::auto(machine, 0),
-            seeding: (0..VARIANTS).map(|variant| rule::auto(machine, variant)).collect(),
+            seeding: Some((1..VARIANTS).map(|variant| rule::auto(machine, variant)).collect()),
             postprocs: postproc::auto(),
         }
     }
 
     /// TVM's default rules for a CPU with so many cores.
     pub fn tvm(cores: usize) -> Rules {
-        Rules { rules: rule::tvm(cores), seeding: Vec::new(), postprocs: postproc::tvm() }
+        Rules { rules: rule::tvm(cores), seeding: None, postprocs: postproc::tvm() }
     }
 }
 
@@ -51,15 +51,27 @@ impl Rules {
 /// If a rule fails where its own checks had said that it would not; and if `stop` is raised meanwhile.
 pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> Result<Space, ScheduleError> {
     let start = Start::new(module, func, stop)?;
-    let sketches: Vec<Trace> = start.apply(&rules.rules)?.iter().map(undecided).collect();
+    // What comes before the first decision is the same for all seeds.
+    let shared = rules.rules.iter().position(|rule| rule.decides()).unwrap_or(rules.rules.len());
+    let drafts = start.apply(vec![Draft::new(start.schedule.clone())], &rules.rules[..shared])?;
+    let first = traces(start.apply(drafts.clone(), &rules.rules[shared..])?);
+    let sketches: Vec<Trace> = first.iter().map(undecided).collect();
     let mut seeds: Vec<Seed> = Vec::new();
-    for rules in &rules.seeding {
-        for trace in start.apply(rules)? {
+    let mut add = |found: Vec<Trace>| {
+        for trace in found {
             let sketch = undecided(&trace);
             let Some(sketch) = sketches.iter().position(|s| *s == sketch) else { continue };
             if !seeds.iter().any(|s| s.trace == trace) {
                 seeds.push(Seed { sketch, trace });
             }
+        }
+    };
+    if let Some(others) = rules.seeding {
+        add(first);
+        // Where there is nothing to decide, a sketch is its own and only seed.
+        let decides = sketches.iter().any(|s| s.insts.iter().any(|inst| inst.kind.samples));
+        for rules in others.iter().filter(|_| decides) {
+            add(traces(start.apply(drafts.clone(), &rules[shared..])?));
         }
     }
     Ok(Space::new(sketches.into_iter().map(Sketch::Trace).collect(), rules.postprocs).with_seeds(seeds))
@@ -87,9 +99,8 @@ impl Start {
         Ok(Start { schedule, blocks })
     }
 
-    /// The traces that rules make, with the decisions that they made or drew.
-    fn apply(&self, rules: &[Box<dyn Rule>]) -> Result<Vec<Trace>, ScheduleError> {
-        let mut drafts = vec![Draft::new(self.schedule.clone())];
+    /// What rules make of drafts.
+    fn apply(&self, mut drafts: Vec<Draft>, rules: &[Box<dyn Rule>]) -> Result<Vec<Draft>, ScheduleError> {
         for rule in rules {
             for &block in self.blocks.iter().rev() {
                 // Rules that only look, or for which a refusal means that they do not fire, do not notice.
@@ -106,7 +117,7 @@ impl Start {
                 drafts = next;
             }
         }
-        Ok(drafts.into_iter().map(|d| d.sch.trace().clone()).collect())
+        Ok(drafts)
     }
 }
 
@@ -157,6 +168,11 @@ fn is_strip(f: &Func, outer: LoopId, inner: RvValue, step: Option<ExprId>) -> bo
     let (outer, node) = (f.loop_(outer), f.loop_(inner));
     let same = step.is_some_and(|step| f.arena.as_int(step) == f.arena.as_int(node.extent));
     same && outer.body[..] == [inner.stmt()] && f.arena.is_int(node.min, 0) && node.step.is_none()
+}
+
+/// The traces of drafts, with the decisions that were made or drawn.
+fn traces(drafts: Vec<Draft>) -> Vec<Trace> {
+    drafts.into_iter().map(|d| d.sch.into_trace()).collect()
 }
 
 fn undecided(trace: &Trace) -> Trace {

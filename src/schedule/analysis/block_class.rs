@@ -69,11 +69,19 @@ fn is_dominant(func: &Func, b: BlockId, root: StmtId) -> bool {
     let count = |blocks: &[BlockId], buffer: BufferId| -> usize {
         blocks.iter().flat_map(|&w| &func.block(w).writes).filter(|r| r.buffer == buffer).count()
     };
+    if let Some(scope) = func.as_block(root) {
+        let scope = Scope::of(func, scope);
+        return func.block(b).writes.iter().all(|w| {
+            let mut writers = scope.writers(w.buffer);
+            match (writers.next(), writers.next()) {
+                (Some(only), None) => count(&[only], w.buffer) <= 1,
+                (None, _) => true,
+                (Some(_), Some(_)) => false,
+            }
+        });
+    }
     let children = func.child_blocks(root);
     let writers = |buffer: BufferId| -> usize {
-        if func.as_block(root).is_some() {
-            return count(&children, buffer);
-        }
         let inner = children.iter().map(|c| count(&func.child_blocks(c.stmt()), buffer));
         inner.into_iter().find(|&n| n > 0).unwrap_or(0)
     };

@@ -1,125 +1,264 @@
 //! Is every buffer that is used also declared: a parameter, allocated by a block around, or a view of one?
 //!
 //! No primitive should break this. It is asked after each one nevertheless, in release builds too, since what it would cost
-//! to be wrong is a kernel that reads memory of something else. It is one pass over the statements; into expressions it
-//! only looks where they load from something that is not declared.
+//! to be wrong is a kernel that reads memory of something else. So it must be cheap in programs of many nests: [`Uses`]
+//! knows which buffers each nest under the root uses and does not declare itself, and looks again only at nests that
+//! were touched.
 
-use crate::ir::expr::BufferBits;
-use crate::ir::visit::for_each_subexpr;
+use crate::ir::expr::{BufferBits, FxBuild};
 use crate::ir::{Body, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, Stmt, StmtId};
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
-/// The first use of a buffer that nothing around it declares, if there is one.
-pub fn undeclared_use(func: &Func) -> Option<(BufferId, StmtId)> {
-    let mut walk =
-        Walk { func, bits: BufferBits::default(), declared: SmallVec::from_elem(false, func.arena.n_buffers()) };
-    for buffer in func.params.iter().filter_map(|p| p.buffer) {
-        walk.declare(buffer);
+/// Buffers, each once.
+type Buffers = SmallVec<[BufferId; 4]>;
+
+/// Which buffers the statements directly under the root use and do not declare, and which of them are declared there.
+#[derive(Clone, Debug, Default)]
+pub struct Uses {
+    /// By statement.
+    nests: HashMap<StmtId, Buffers, FxBuild>,
+    /// By buffer: the nests that it is in.
+    users: Vec<SmallVec<[StmtId; 2]>>,
+    /// By buffer: is it a parameter, or declared by the root block?
+    declared: Vec<bool>,
+    /// Does a statement directly under the root declare a buffer for those behind it? Such functions are looked at whole.
+    is_sequential: bool,
+}
+
+impl Uses {
+    /// Those of a function. From now on it notes what is touched.
+    pub fn of(func: &mut Func) -> Uses {
+        let mut uses = Uses::default();
+        func.take_touched();
+        uses.declare(func);
+        for s in func.get(func.root.stmt()).children() {
+            uses.look_at(func, s);
+        }
+        uses
     }
-    walk.stmt(func.root.stmt())
+
+    /// A use of a buffer that nothing around it declares, in what was touched since the last time.
+    pub fn update(&mut self, func: &mut Func) -> Option<BufferId> {
+        let mut touched = func.take_touched();
+        touched.sort_unstable();
+        touched.dedup();
+        let found = self.find(func, &touched);
+        debug_assert_eq!(found.is_some(), undeclared_use(func).is_some(), "what is touched is noted");
+        found
+    }
+
+    /// The nests that use a buffer, if nothing was touched since the last look.
+    pub fn nests_using(&self, func: &Func, buffer: BufferId) -> Option<Vec<StmtId>> {
+        let is_known = !self.is_sequential && !func.is_touched();
+        is_known.then(|| self.users.get(buffer.index()).map_or(Vec::new(), |nests| nests.to_vec()))
+    }
+
+    fn find(&mut self, func: &Func, touched: &[StmtId]) -> Option<BufferId> {
+        if self.is_sequential {
+            return undeclared_use(func);
+        }
+        let root = func.root.stmt();
+        let mut undeclared = None;
+        let mut is_declared_anew = false;
+        let mut seen: BTreeSet<StmtId> = BTreeSet::new();
+        for &s in touched {
+            if s == root {
+                is_declared_anew = true;
+                continue;
+            }
+            // It may have moved into another nest, or away.
+            if func.parent(s) != Some(root) {
+                self.forget(s);
+            }
+            let path = std::iter::once(s).chain(func.ancestors(s));
+            let Some(nest) = path.into_iter().find(|&p| func.parent(p) == Some(root)) else { continue };
+            if seen.insert(nest) {
+                self.look_at(func, nest);
+            }
+        }
+        self.declared.resize(func.arena.n_buffers(), false);
+        if is_declared_anew {
+            self.declare(func);
+            let is_used = |b: &BufferId| self.users.get(b.index()).is_some_and(|nests| !nests.is_empty());
+            undeclared = func.arena.buffer_ids().find(|b| is_used(b) && !self.declared[b.index()]);
+            let mut own = Walk::new(func);
+            self.declared.iter().enumerate().filter(|d| *d.1).for_each(|(i, _)| own.declared[i] = true);
+            own.own(root);
+            undeclared = undeclared.or(own.missing.first().map(|m| m.0));
+        }
+        let of_nests = || seen.iter().flat_map(|nest| &self.nests[nest]).copied().filter(|b| !self.declared[b.index()]);
+        if self.is_sequential {
+            return undeclared_use(func);
+        }
+        undeclared.or_else(|| of_nests().min())
+    }
+
+    /// Notes what the root block and the parameters declare.
+    fn declare(&mut self, func: &Func) {
+        self.declared.clear();
+        self.declared.resize(func.arena.n_buffers(), false);
+        let root = func.block(func.root);
+        let params = func.params.iter().filter_map(|p| p.buffer);
+        for buffer in params.chain(root.allocs.iter().copied()).chain(root.matches.iter().map(|m| m.buffer)) {
+            self.declared[buffer.index()] = true;
+        }
+    }
+
+    /// Notes what a statement directly under the root uses.
+    fn look_at(&mut self, func: &Func, nest: StmtId) {
+        self.forget(nest);
+        self.is_sequential |= matches!(func.get(nest), Stmt::Alloc { .. } | Stmt::Declare { .. });
+        let mut walk = Walk::new(func);
+        walk.stmt(nest);
+        let mut buffers: Buffers = walk.missing.iter().map(|m| m.0).collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        self.users.resize(func.arena.n_buffers().max(self.users.len()), SmallVec::new());
+        buffers.iter().for_each(|b| self.users[b.index()].push(nest));
+        self.nests.insert(nest, buffers);
+    }
+
+    fn forget(&mut self, nest: StmtId) {
+        for b in self.nests.remove(&nest).unwrap_or_default() {
+            let users = &mut self.users[b.index()];
+            if let Some(at) = users.iter().position(|&user| user == nest) {
+                users.swap_remove(at);
+            }
+        }
+    }
+}
+
+/// The first use of a buffer that nothing around it declares, if there is one: by one look at everything.
+fn undeclared_use(func: &Func) -> Option<BufferId> {
+    let mut walk = Walk::new(func);
+    func.params.iter().filter_map(|p| p.buffer).for_each(|buffer| walk.declare(buffer));
+    walk.stmt(func.root.stmt());
+    walk.missing.first().map(|m| m.0)
 }
 
 struct Walk<'a> {
     func: &'a Func,
-    /// What is declared here, as a set and by number.
-    bits: BufferBits,
+    /// By number: what is declared here.
     declared: SmallVec<[bool; 64]>,
+    /// What is used and not declared, in text order, with the statements that use it.
+    missing: Vec<(BufferId, StmtId)>,
+    /// Expressions that were looked into, of large programs.
+    seen: HashSet<ExprId, FxBuild>,
+    at: StmtId,
 }
 
-impl Walk<'_> {
-    fn declare(&mut self, buffer: BufferId) {
-        self.bits.add(buffer);
-        self.declared[buffer.index()] = true;
+impl<'a> Walk<'a> {
+    fn new(func: &'a Func) -> Walk<'a> {
+        let declared = SmallVec::from_elem(false, func.arena.n_buffers());
+        Walk { func, declared, missing: Vec::new(), seen: HashSet::default(), at: func.root.stmt() }
     }
 
-    fn stmt(&mut self, s: StmtId) -> Option<(BufferId, StmtId)> {
-        let func = self.func;
-        let outside = self.bits;
-        let at = |buffer| Some((buffer, s));
-        let wrong = match func.get(s) {
-            Stmt::Loop(l) => self.expr(l.min).or_else(|| self.expr(l.extent)),
+    fn declare(&mut self, buffer: BufferId) {
+        self.declared[buffer.index()] = true;
+        // What was looked into stands for the buffers that were declared then.
+        self.seen.clear();
+    }
+
+    fn undeclare(&mut self, buffer: BufferId) {
+        self.declared[buffer.index()] = false;
+        self.seen.clear();
+    }
+
+    /// What a statement uses itself, without those inside; what it declares for these is known behind that.
+    fn own(&mut self, s: StmtId) {
+        self.at = s;
+        match self.func.get(s) {
+            Stmt::Loop(l) => {
+                [Some(l.min), Some(l.extent), l.step].into_iter().flatten().for_each(|e| self.expr(e));
+            }
             Stmt::Block(b) => {
-                let bindings = b
-                    .iters
-                    .iter()
-                    .find_map(|i| self.expr(i.value).or_else(|| self.expr(i.min)).or_else(|| self.expr(i.extent)));
-                let outer = bindings.or_else(|| self.expr(b.predicate));
+                for i in &b.iters {
+                    [i.value, i.min, i.extent].into_iter().for_each(|e| self.expr(e));
+                }
+                self.expr(b.predicate);
                 b.allocs.iter().for_each(|&buffer| self.declare(buffer));
-                let views = b.matches.iter().find_map(|m| {
-                    let source = self.region(&m.source);
+                for m in &b.matches {
+                    self.region(&m.source);
                     self.declare(m.buffer);
-                    source
-                });
-                outer.or(views).or_else(|| b.reads.iter().chain(&b.writes).find_map(|r| self.region(r)))
+                }
+                b.reads.iter().chain(&b.writes).for_each(|r| self.region(r));
             }
             Stmt::Store { buffer, indices, value } => {
-                self.buffer(*buffer).or_else(|| self.list(*indices)).or_else(|| self.expr(*value))
+                self.buffer(*buffer);
+                self.list(*indices);
+                self.expr(*value);
             }
             Stmt::If { condition, .. } | Stmt::While { condition, .. } => self.expr(*condition),
             Stmt::Let { value, .. } | Stmt::Evaluate(value) | Stmt::Return(value) => self.expr(*value),
-            Stmt::Alloc { buffer, .. } => {
-                self.declare(*buffer);
-                None
-            }
+            Stmt::Alloc { buffer, .. } => self.declare(*buffer),
             Stmt::Declare { buffer, data } => {
-                let wrong = self.expr(*data);
+                self.expr(*data);
                 self.declare(*buffer);
-                wrong
             }
             Stmt::Assert(assert) => self.expr(assert.condition),
             Stmt::Attr(attr) => self.expr(attr.value),
-            Stmt::Break | Stmt::Continue => None,
-        };
-        let wrong = wrong.and_then(at).or_else(|| func.get(s).bodies().into_iter().find_map(|body| self.body(body)));
+            Stmt::Break | Stmt::Continue => {}
+        }
+    }
+
+    fn stmt(&mut self, s: StmtId) {
+        let func = self.func;
+        self.own(s);
+        func.get(s).bodies().into_iter().for_each(|body| self.body(body));
         if let Stmt::Block(b) = func.get(s) {
             let inner = b.allocs.iter().copied().chain(b.matches.iter().map(|m| m.buffer));
-            inner.for_each(|buffer| self.declared[buffer.index()] = false);
+            inner.for_each(|buffer| self.undeclare(buffer));
         }
-        // What a statement of a list declares is known in the rest of it.
-        if !matches!(func.get(s), Stmt::Alloc { .. } | Stmt::Declare { .. }) {
-            self.bits = outside;
-        }
-        wrong
     }
 
-    fn body(&mut self, body: &Body) -> Option<(BufferId, StmtId)> {
-        let func = self.func;
-        let outside = self.bits;
-        let wrong = body.iter().find_map(|&child| self.stmt(child));
+    fn body(&mut self, body: &Body) {
+        body.iter().for_each(|&child| self.stmt(child));
         for &child in body {
-            if let Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } = func.get(child) {
-                self.declared[buffer.index()] = false;
+            // What a statement of a list declares is known in the rest of it.
+            if let Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } = self.func.get(child) {
+                self.undeclare(*buffer);
             }
         }
-        self.bits = outside;
-        wrong
     }
 
-    fn buffer(&self, buffer: BufferId) -> Option<BufferId> {
-        (!self.declared[buffer.index()]).then_some(buffer)
+    fn buffer(&mut self, buffer: BufferId) {
+        if !self.declared[buffer.index()] {
+            self.missing.push((buffer, self.at));
+        }
     }
 
-    fn region(&self, r: &BufferRegion) -> Option<BufferId> {
-        self.buffer(r.buffer).or_else(|| self.list(r.mins)).or_else(|| self.list(r.extents))
+    fn region(&mut self, r: &BufferRegion) {
+        self.buffer(r.buffer);
+        self.list(r.mins);
+        self.list(r.extents);
     }
 
-    fn list(&self, list: ExprList) -> Option<BufferId> {
-        self.func.arena.list(list).iter().find_map(|&e| self.expr(e))
+    fn list(&mut self, list: ExprList) {
+        self.func.arena.list(list).iter().for_each(|&e| self.expr(e));
     }
 
-    fn expr(&self, e: ExprId) -> Option<BufferId> {
+    fn expr(&mut self, e: ExprId) {
         let a = &self.func.arena;
         let inside = a.buffers_inside(e);
-        // The sets tell buffers apart as long as there are no more than they have bits.
-        if inside.is_empty() || inside.is_within(self.bits) && a.n_buffers() <= BufferBits::EXACT {
-            return None;
+        if inside.is_empty() {
+            return;
         }
-        let mut wrong = None;
-        for_each_subexpr(a, e, &mut |e| {
-            if let Expr::Load(buffer, _) | Expr::BufferData(buffer) = a.expr(e) {
-                wrong = wrong.or(self.buffer(buffer));
+        // The sets tell buffers apart as long as there are no more than they have bits.
+        if a.n_buffers() <= BufferBits::EXACT {
+            inside.members().for_each(|b| self.buffer(b));
+            return;
+        }
+        let mut open: SmallVec<[ExprId; 16]> = SmallVec::from_slice(&[e]);
+        while let Some(e) = open.pop() {
+            if a.buffers_inside(e).is_empty() || !self.seen.insert(e) {
+                continue;
             }
-        });
-        wrong
+            if let Expr::Load(buffer, _) | Expr::BufferData(buffer) = a.expr(e) {
+                self.buffer(buffer);
+            }
+            a.for_each_child(e, |c| open.push(c));
+        }
     }
 }

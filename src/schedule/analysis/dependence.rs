@@ -1,12 +1,14 @@
 //! Which blocks of a scope depend on which (TVM's `SBlockScope`, `src/s_tir/schedule/state.cc` and `sblock_scope.cc`).
 //!
 //! The blocks directly in a scope are taken in text order; two of them depend on each other where one writes a buffer
-//! that the other reads or writes. A [`Scope`] is an index of who reads and writes which buffer, made when it is asked
-//! for, in about linear time, so that it never goes stale. Dependences are listed for one block at a time: where all
+//! that the other reads or writes. A [`Scope`] is an index of who reads and writes which buffer, kept with the
+//! statements until they change, so that it never goes stale. Dependences are listed for one block at a time: where all
 //! blocks write one buffer, all pairs depend on each other.
 
-use crate::ir::{Block, BlockId, BufferId, BufferRegion, Func};
+use crate::ir::outline::Siblings;
+use crate::ir::{BlockId, BufferId, BufferRegion, Func};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Why the later of two blocks must stay behind the earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,30 +33,19 @@ pub struct Dependence {
 }
 
 /// The blocks directly in a scope, with an index of the buffers that they access.
-#[derive(Clone, Debug, Default)]
-pub struct Scope {
-    /// The blocks, in text order.
-    pub blocks: Vec<BlockId>,
-    /// Buffers with the positions of the blocks that read them, sorted.
-    readers: Vec<(BufferId, usize)>,
-    /// Buffers with the positions of the blocks that write them, sorted.
-    writers: Vec<(BufferId, usize)>,
-}
+#[derive(Clone, Debug)]
+pub struct Scope(Arc<Siblings>);
 
 impl Scope {
     /// The scope of a block: the blocks inside it that are in no other.
     pub fn of(func: &Func, scope: BlockId) -> Scope {
-        let blocks = func.child_blocks(scope.stmt());
-        let index = |regions: fn(&Block) -> &[BufferRegion]| {
-            let all = blocks.iter().enumerate();
-            let mut pairs: Vec<(BufferId, usize)> =
-                all.flat_map(|(n, &b)| regions(func.block(b)).iter().map(move |r| (r.buffer, n))).collect();
-            pairs.sort_unstable();
-            pairs.dedup();
-            pairs
-        };
-        let (readers, writers) = (index(|b| &b.reads), index(|b| &b.writes));
-        Scope { blocks, readers, writers }
+        let kept = func.outline().scope(scope).cloned();
+        Scope(kept.unwrap_or_else(|| Arc::new(Siblings::new(func, func.child_blocks(scope.stmt())))))
+    }
+
+    /// The blocks, in text order.
+    pub fn blocks(&self) -> &[BlockId] {
+        &self.0.blocks
     }
 
     /// Why `dst` must stay behind earlier blocks: by its reads, then its writes.
@@ -62,16 +53,15 @@ impl Scope {
         let Some(at) = self.position(dst) else { return Vec::new() };
         let node = func.block(dst);
         let mut found = Vec::new();
-        let mut add = |pairs: &[(BufferId, usize)], kind: DepKind| {
-            let earlier = pairs.iter().take_while(|p| p.1 < at);
-            found.extend(earlier.map(|&(_, n)| Dependence { src: self.blocks[n], dst, kind }));
-        };
         for buffer in distinct(&node.reads) {
-            add(of_buffer(&self.writers, buffer), DepKind::Raw);
+            let earlier = self.0.writers(buffer).take_while(|&n| n < at);
+            found.extend(earlier.map(|n| Dependence { src: self.0.blocks[n], dst, kind: DepKind::Raw }));
         }
         for buffer in distinct(&node.writes) {
-            add(of_buffer(&self.writers, buffer), DepKind::Waw);
-            add(of_buffer(&self.readers, buffer), DepKind::War);
+            let earlier = self.0.writers(buffer).take_while(|&n| n < at);
+            found.extend(earlier.map(|n| Dependence { src: self.0.blocks[n], dst, kind: DepKind::Waw }));
+            let earlier = self.0.readers(buffer).take_while(|&n| n < at);
+            found.extend(earlier.map(|n| Dependence { src: self.0.blocks[n], dst, kind: DepKind::War }));
         }
         unique(found)
     }
@@ -81,20 +71,17 @@ impl Scope {
         let Some(at) = self.position(src) else { return Vec::new() };
         let node = func.block(src);
         let mut found: Vec<(usize, DepKind)> = Vec::new();
-        let mut add = |pairs: &[(BufferId, usize)], kind: DepKind| {
-            let first_later = pairs.partition_point(|p| p.1 <= at);
-            found.extend(pairs[first_later..].iter().map(|&(_, n)| (n, kind)));
-        };
+        let is_later = |&n: &usize| n > at;
         for buffer in distinct(&node.writes) {
-            add(of_buffer(&self.readers, buffer), DepKind::Raw);
-            add(of_buffer(&self.writers, buffer), DepKind::Waw);
+            found.extend(self.0.readers(buffer).rev().take_while(is_later).map(|n| (n, DepKind::Raw)));
+            found.extend(self.0.writers(buffer).rev().take_while(is_later).map(|n| (n, DepKind::Waw)));
         }
         for buffer in distinct(&node.reads) {
-            add(of_buffer(&self.writers, buffer), DepKind::War);
+            found.extend(self.0.writers(buffer).rev().take_while(is_later).map(|n| (n, DepKind::War)));
         }
         found.sort_unstable();
         found.dedup();
-        found.into_iter().map(|(n, kind)| Dependence { src, dst: self.blocks[n], kind }).collect()
+        found.into_iter().map(|(n, kind)| Dependence { src, dst: self.0.blocks[n], kind }).collect()
     }
 
     /// The earlier blocks that write what `b` reads or writes, each once.
@@ -105,14 +92,35 @@ impl Scope {
 
     /// The earlier blocks that write what `b` reads, each once.
     pub fn earlier_writers_of_reads(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
-        let deps = self.dependences_on_earlier(func, b);
-        unique(deps.iter().filter(|d| d.kind == DepKind::Raw).map(|d| d.src).collect())
+        let Some(at) = self.position(b) else { return Vec::new() };
+        let buffers = distinct(&func.block(b).reads);
+        let earlier = buffers.iter().flat_map(|&buffer| self.0.writers(buffer).take_while(|&n| n < at));
+        unique(earlier.map(|n| self.0.blocks[n]).collect())
     }
 
     /// The later blocks that read or write what `b` writes, each once, in text order.
     pub fn consumers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let deps = self.dependences_of_later(func, b);
         unique(deps.iter().filter(|d| d.kind != DepKind::War).map(|d| d.dst).collect())
+    }
+
+    /// The first and the last of the later blocks that read or write what `b` writes.
+    pub fn outer_consumers(&self, func: &Func, b: BlockId) -> Option<[BlockId; 2]> {
+        let at = self.position(b)?;
+        let ends = func.block(b).writes.iter().filter_map(|w| self.0.ends_behind(w.buffer, at));
+        let (first, last) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some([self.0.blocks[first], self.0.blocks[last]])
+    }
+
+    /// Is there a later block that reads or writes what `b` writes?
+    pub fn has_consumer(&self, func: &Func, b: BlockId) -> bool {
+        self.outer_consumers(func, b).is_some()
+    }
+
+    /// The later block that reads or writes what `b` writes, if there is one alone.
+    pub fn only_consumer(&self, func: &Func, b: BlockId) -> Option<BlockId> {
+        let [first, last] = self.outer_consumers(func, b)?;
+        (first == last).then_some(first)
     }
 
     /// The later blocks that read what `b` writes, each once, in text order.
@@ -124,25 +132,18 @@ impl Scope {
     /// Does `b` overwrite what an earlier block reads?
     pub fn overwrites_earlier_reads(&self, func: &Func, b: BlockId) -> bool {
         let Some(at) = self.position(b) else { return false };
-        let is_read_before = |buffer| of_buffer(&self.readers, buffer).first().is_some_and(|p| p.1 < at);
+        let is_read_before = |buffer| self.0.readers(buffer).next().is_some_and(|n| n < at);
         func.block(b).writes.iter().any(|w| is_read_before(w.buffer))
     }
 
     /// The blocks of the scope that write a buffer, in text order.
-    pub fn writers(&self, buffer: BufferId) -> Vec<BlockId> {
-        of_buffer(&self.writers, buffer).iter().map(|&(_, n)| self.blocks[n]).collect()
+    pub fn writers(&self, buffer: BufferId) -> impl Iterator<Item = BlockId> + '_ {
+        self.0.writers(buffer).map(|n| self.0.blocks[n])
     }
 
     fn position(&self, b: BlockId) -> Option<usize> {
-        self.blocks.iter().position(|&other| other == b)
+        self.0.blocks.iter().position(|&other| other == b)
     }
-}
-
-/// The part of an index that is about one buffer.
-fn of_buffer(index: &[(BufferId, usize)], buffer: BufferId) -> &[(BufferId, usize)] {
-    let start = index.partition_point(|p| p.0 < buffer);
-    let len = index[start..].partition_point(|p| p.0 == buffer);
-    &index[start..start + len]
 }
 
 /// The buffers of the regions, each once, in their order.
@@ -214,9 +215,9 @@ mod tests {
         let func =
             parse(&text, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module.funcs.remove(0);
         let scope = Scope::of(&func, func.root);
-        let all = by_definition(&func, &scope.blocks);
+        let all = by_definition(&func, scope.blocks());
         assert!(all.len() > 500, "{}", all.len());
-        for &b in &scope.blocks {
+        for &b in scope.blocks() {
             let sorted = |mut deps: Vec<Dependence>| {
                 deps.sort_by_key(|d| (d.src, d.dst, d.kind));
                 deps
@@ -224,6 +225,12 @@ mod tests {
             let of = |pick: fn(&Dependence) -> BlockId| sorted(all.iter().copied().filter(|d| pick(d) == b).collect());
             assert_eq!(sorted(scope.dependences_on_earlier(&func, b)), of(|d| d.dst));
             assert_eq!(sorted(scope.dependences_of_later(&func, b)), of(|d| d.src));
+            let consumers = scope.consumers(&func, b);
+            assert_eq!(scope.has_consumer(&func, b), !consumers.is_empty());
+            let outer = consumers.first().zip(consumers.last()).map(|(&first, &last)| [first, last]);
+            assert_eq!(scope.outer_consumers(&func, b), outer);
+            let only = if consumers.len() == 1 { consumers.first().copied() } else { None };
+            assert_eq!(scope.only_consumer(&func, b), only);
             assert_eq!(scope.overwrites_earlier_reads(&func, b), of(|d| d.dst).iter().any(|d| d.kind == DepKind::War));
         }
     }

@@ -39,7 +39,7 @@ fn update_block(state: &mut State, b: BlockId, affine_binding: bool) {
 fn update_region_cover(state: &mut State, scope: BlockId) -> bool {
     let deps = Scope::of(&state.func, scope);
     let mut stage_pipeline = true;
-    for &consumer in &deps.blocks {
+    for &consumer in deps.blocks() {
         let covered = is_covered(state, &deps, consumer);
         stage_pipeline &= covered && !deps.overwrites_earlier_reads(&state.func, consumer);
         state.update_info(consumer, |info| info.region_cover = covered);

@@ -36,14 +36,14 @@ impl Location {
 fn loops_worth_trying(state: &State, block: BlockId) -> Result<Vec<(usize, LoopId)>, ScheduleError> {
     let func = &state.func;
     let (_, deps) = scope_dependences(state, block)?;
-    let consumers = deps.consumers(func, block);
-    let boundary = match consumers[..] {
-        [] => return Ok(Vec::new()),
-        [one] => tree::parent(func, one),
-        _ => tree::common_ancestor(func, &consumers.iter().map(|c| c.stmt()).collect::<Vec<_>>()),
+    // What holds the first and the last consumer holds those between them.
+    let Some([first, last]) = deps.outer_consumers(func, block) else { return Ok(Vec::new()) };
+    let boundary = match first == last {
+        true => tree::parent(func, first),
+        false => tree::common_ancestor(func, &[first.stmt(), last.stmt()]),
     };
     let Some(boundary) = boundary.and_then(|b| func.as_loop(b)) else { return Ok(Vec::new()) };
-    let loops = func.loops_above(consumers[0].stmt());
+    let loops = func.loops_above(first.stmt());
     let count = loops.iter().position(|&l| l == boundary).map_or(0, |p| p + 1);
     let kinds: Vec<IterKind> = loops[..count].iter().map(|&l| loop_kind(func, l)).collect();
     let last_spatial = kinds.iter().rposition(|&k| k == IterKind::Spatial);

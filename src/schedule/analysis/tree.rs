@@ -18,7 +18,9 @@ pub fn depth(func: &Func) -> usize {
     let mut open = vec![(func.root.stmt(), 0)];
     while let Some((s, depth)) = open.pop() {
         deepest = deepest.max(depth);
-        open.extend(func.get(s).children().into_iter().map(|c| (c, depth + 1)));
+        for body in func.get(s).bodies() {
+            open.extend(body.iter().map(|&child| (child, depth + 1)));
+        }
     }
     deepest
 }

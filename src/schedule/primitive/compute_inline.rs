@@ -23,7 +23,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use crate::arith::Analyzer;
 use crate::arith::iter_map::{IterMapLevel, VarRange, detect_iter_map, inverse_affine_iter_map};
-use crate::ir::visit::walk_rewrite;
+use crate::ir::visit::{for_each_own_expr, walk_rewrite};
 use crate::ir::{
     Arena, BlockId, BufferId, BufferRegion, Expr, ExprId, Func, Rewriter, Stmt, StmtId, Substitution, VarId,
 };
@@ -160,27 +160,33 @@ pub fn require_removable(state: &State, block: BlockId) -> Result<StmtId, Schedu
 /// If a block below `scope` views a region of the buffer.
 pub fn require_no_view(state: &State, scope: BlockId, buffer: BufferId) -> Result<(), ScheduleError> {
     let func = &state.func;
-    for s in func.subtree(scope.stmt()) {
-        if let Stmt::Block(b) = func.get(s)
-            && b.matches.iter().any(|m| m.source.buffer == buffer)
-        {
-            return Err(state.error(ErrorKind::OpaqueAccess { buffer: func.arena.buffer(buffer).name }, s));
-        }
+    let is_view = |&&(source, s): &&(BufferId, StmtId)| source == buffer && func.contains(scope.stmt(), s);
+    match func.outline().views(func).iter().find(is_view) {
+        Some(&(_, s)) => Err(state.error(ErrorKind::OpaqueAccess { buffer: func.arena.buffer(buffer).name }, s)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn apply(state: &mut State, plan: Plan) {
     let Plan { scope, buffer, removed, indices, value } = plan;
+    let using = state.nests_using(buffer).filter(|_| scope == state.func.root);
     let func = &mut state.func;
     func.cut(removed);
     func.block_mut(scope).allocs.retain(|&b| b != buffer);
+    // Where what each nest uses is known, the others need no look.
+    let all: Vec<StmtId> = match using {
+        Some(nests) => nests.into_iter().flat_map(|nest| func.subtree(nest)).collect(),
+        None => func.subtree(scope.stmt()).split_off(1),
+    };
     let mut inliner = Inliner { buffer, indices, value, done: HashMap::new() };
-    let all = func.subtree(scope.stmt());
-    for &s in &all[1..] {
-        func.rewrite_stmt(s, &mut inliner);
+    for &s in &all {
+        let mut mentions = false;
+        for_each_own_expr(func, s, &mut |e| mentions |= func.arena.buffers_inside(e).may_hold(buffer));
+        if mentions {
+            func.rewrite_stmt(s, &mut inliner);
+        }
     }
-    restate_accesses(func, &all[1..], buffer);
+    restate_accesses(func, &all, buffer);
 }
 
 /// States reads and writes of the blocks anew that mention a buffer which has gone, inner blocks first.
@@ -211,6 +217,7 @@ impl Rewriter for Inliner {
     fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         match arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) => return e,
+            _ if !arena.buffers_inside(e).may_hold(self.buffer) => return e,
             _ => {}
         }
         if let Some(&new) = self.done.get(&e) {

@@ -97,7 +97,7 @@ fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<Pla
     if !func.arena.is_int(node.predicate, 1) {
         return fail(state, "it has a predicate");
     }
-    let written_before = |b: BufferId| b != old && !deps.writers(b).is_empty();
+    let written_before = |b: BufferId| b != old && deps.writers(b).next().is_some();
     if node.reads.iter().any(|r| written_before(r.buffer)) {
         return fail(state, "it reads something else that a block of the scope writes");
     }

@@ -87,8 +87,8 @@ fn get_block(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
         }
     };
     let f = &call.sch.func(func);
-    let found: Vec<BlockId> = f.blocks().into_iter().filter(|&b| f.block(b).name == name).collect();
-    match found[..] {
+    let outline = f.outline();
+    match *outline.named(f, name) {
         [one] => Ok(blocks(func, vec![one])),
         [] => {
             let mut names: Vec<&str> = f.blocks().iter().map(|&b| f.block(b).name.as_str()).collect();
@@ -96,7 +96,10 @@ fn get_block(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
             let near = format!("its blocks are `{}`", names.join("`, `"));
             Err(ErrorKind::BlockNotFound { name, func: f.name, near }.into())
         }
-        _ => Err(ScheduleError::new(ErrorKind::MultipleBlocksFound { name, count: found.len() }).at(func, found[1])),
+        [_, second, ..] => {
+            let count = outline.named(f, name).len();
+            Err(ScheduleError::new(ErrorKind::MultipleBlocksFound { name, count }).at(func, second))
+        }
     }
 }
 

@@ -223,7 +223,7 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
             return unsound("another block in the same nest reads a dimension that would be cut off");
         }
         // What the block has not written is not in the padded output.
-        let alone = |p: &(BufferRegion, SmallVec<[ExprId; 4]>)| deps.writers(p.0.buffer) == [plan.block];
+        let alone = |p: &(BufferRegion, SmallVec<[ExprId; 4]>)| deps.writers(p.0.buffer).eq([plan.block]);
         if plan.writes.iter().filter(reads_it).any(|p| !state.info(b).region_cover || !alone(p)) {
             return unsound("another block in the same nest reads what the block has not written");
         }

@@ -186,7 +186,7 @@ impl Plan {
         }
         let func = &mut state.func;
         let is_local = func.block(self.scope).allocs.contains(&self.buffer)
-            && Scope::of(func, self.scope).writers(self.buffer).len() == 1;
+            && Scope::of(func, self.scope).writers(self.buffer).count() == 1;
         let is_apart = are_apart(&mut func.arena, &self.iters, &self.indices);
         if is_local && is_apart && !reads {
             // What the block leaves unwritten was not written before either.

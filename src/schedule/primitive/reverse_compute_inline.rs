@@ -147,7 +147,7 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
     let removed = require_removable(state, block)?;
     require_no_view(state, scope, buffer)?;
     if let Some(&other) =
-        deps.blocks.iter().find(|&&b| b != block && b != outermost && mentions(&state.func, b, buffer))
+        deps.blocks().iter().find(|&&b| b != block && b != outermost && mentions(&state.func, b, buffer))
     {
         let name = state.func.block(other).name;
         return Err(state.error(ErrorKind::OtherConsumer { block: name }, other));
@@ -209,7 +209,7 @@ fn init_store(
 fn single_written_read(state: &State, deps: &Scope, block: BlockId) -> Result<BufferId, ScheduleError> {
     let mut found: SmallVec<[BufferId; 2]> = SmallVec::new();
     for r in &state.func.block(block).reads {
-        if !found.contains(&r.buffer) && !deps.writers(r.buffer).is_empty() {
+        if !found.contains(&r.buffer) && deps.writers(r.buffer).next().is_some() {
             found.push(r.buffer);
         }
     }

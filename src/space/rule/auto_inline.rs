@@ -40,13 +40,11 @@ impl Rule for AutoInline {
 }
 
 impl AutoInline {
-    fn schedules(&self, sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
+    fn schedules(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         if self.fits(&sch, block) {
-            let mut inlined = sch.clone();
-            // Whether inlining is legal is the primitive's own business; a refusal means that the rule does not fire.
-            if inlined.compute_inline(block).is_ok() {
-                return Ok(vec![inlined]);
-            }
+            // Whether inlining is legal is the primitive's own business; a refusal means that the rule does not fire, and
+            // leaves the schedule as it was.
+            let _ = sch.compute_inline(block);
         }
         Ok(vec![sch])
     }
@@ -59,7 +57,7 @@ impl AutoInline {
         let node = func.block(block);
         let Some(scope) = func.block_above(block.stmt()) else { return false };
         let [write] = &node.writes[..] else { return false };
-        if Scope::of(func, scope).consumers(func, block).is_empty() {
+        if !Scope::of(func, scope).has_consumer(func, block) {
             return false;
         }
         let constant = node.reads.is_empty();

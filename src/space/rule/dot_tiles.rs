@@ -44,6 +44,10 @@ impl Rule for DotTiles {
         "dot_tiles"
     }
 
+    fn decides(&self) -> bool {
+        true
+    }
+
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         if draft.tiled(block).is_some() {
             return Ok(vec![draft]);

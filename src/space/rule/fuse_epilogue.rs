@@ -14,6 +14,7 @@
 use super::super::analysis::{is_spatial, live_block};
 use super::super::draft::Draft;
 use super::Rule;
+use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
@@ -27,6 +28,13 @@ impl Rule for FuseEpilogue {
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let Some(place) = draft.tiled(block).and_then(|t| t.complete_at) else { return Ok(vec![draft]) };
+        let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
+        let func = draft.sch.func(index);
+        let scope = func.block_above(id.stmt()).unwrap_or(func.root);
+        // Most blocks have none, and need no copy.
+        if !Scope::of(func, scope).only_consumer(func, id).is_some_and(|one| is_spatial(func, one)) {
+            return Ok(vec![draft]);
+        }
         let mut fused = draft.clone();
         let consumer = match fused.sch.get_consumers(block)?[..] {
             [one] if live_block(&fused.sch, one).is_some_and(|(f, b)| is_spatial(fused.sch.func(f), b)) => one,

@@ -31,7 +31,7 @@ impl Rule for InlinePadding {
         let func = draft.sch.func(index);
         let Some(padded) = padded_buffer(func, id) else { return Ok(vec![draft]) };
         let scope = func.block_above(id.stmt()).unwrap_or(func.root);
-        let [consumer] = Scope::of(func, scope).consumers(func, id)[..] else { return Ok(vec![draft]) };
+        let Some(consumer) = Scope::of(func, scope).only_consumer(func, id) else { return Ok(vec![draft]) };
         let reads = &func.block(consumer).reads;
         let is_consumer = |t: &&Tiled| live_block(&draft.sch, t.block) == Some((index, consumer));
         let is_padded = |&read: &usize| reads.get(read).is_some_and(|r| r.buffer == padded);

@@ -26,6 +26,11 @@ pub trait Rule: Send + Sync {
     /// The name, as in TVM.
     fn name(&self) -> &'static str;
 
+    /// Does the rule make decisions, so that its variants differ?
+    fn decides(&self) -> bool {
+        false
+    }
+
     /// The schedules that take the place of `draft`; `block` still exists. Decisions that are made here are not part of the
     /// space: they are what its seeds have.
     ///

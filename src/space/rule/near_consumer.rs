@@ -45,6 +45,10 @@ impl Rule for NearConsumer {
         "near_consumer"
     }
 
+    fn decides(&self) -> bool {
+        true
+    }
+
     fn apply(&self, mut draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         if draft.tiled(block).is_some() || !random_compute_location::fits(&draft.sch, block) {
             return Ok(vec![draft]);

@@ -64,5 +64,5 @@ pub fn fits(sch: &Schedule, rv: Rv) -> bool {
     func.block_above(block.stmt()) == Some(func.root)
         && func.child_blocks(outermost.stmt()).len() == 1
         && func.block(block).annotations.get(TILED).is_none()
-        && !Scope::of(func, func.root).consumers(func, block).is_empty()
+        && Scope::of(func, func.root).has_consumer(func, block)
 }

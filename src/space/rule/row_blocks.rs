@@ -49,6 +49,10 @@ impl Rule for RowBlocks {
         "row_blocks"
     }
 
+    fn decides(&self) -> bool {
+        true
+    }
+
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let blocks = match self.blocks(&draft, block) {
             Some(blocks) if draft.tiled(block).is_none() && blocks.rows.len() > 1 => blocks,
@@ -98,10 +102,13 @@ impl RowBlocks {
             return None;
         }
         let scope = Scope::of(func, func.root);
+        let loops = func.loops_above(id.stmt());
+        if loops.len() < 2 || scope.has_consumer(func, id) {
+            return None;
+        }
         let tiled: Vec<_> = draft.tiled.iter().filter_map(|t| live_block(sch, t.block)).map(|(_, b)| b).collect();
         let reduces = scope.producers(func, id).iter().any(|&b| !is_spatial(func, b) && !tiled.contains(&b));
-        let loops = func.loops_above(id.stmt());
-        if !reduces || !scope.consumers(func, id).is_empty() || loops.len() < 2 {
+        if !reduces {
             return None;
         }
         let extent = const_extent(func, loops[0])?;

@@ -32,6 +32,10 @@ impl Rule for TransposeTiles {
         "transpose_tiles"
     }
 
+    fn decides(&self) -> bool {
+        true
+    }
+
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let Some([read, written]) = crossed(&draft.sch, block) else { return Ok(vec![draft]) };
         let mut fork = draft.clone();

@@ -146,7 +146,7 @@ pub(in super::super) fn require_only_writer(
     buffer: BufferId,
 ) -> Result<Option<BlockId>, ScheduleError> {
     let func = &state.func;
-    match Scope::of(func, scope).writers(buffer)[..] {
+    match Scope::of(func, scope).writers(buffer).collect::<Vec<_>>()[..] {
         [] => Ok(None),
         [writer] => Ok(Some(writer)),
         ref writers => {

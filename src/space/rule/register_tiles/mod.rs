@@ -53,13 +53,16 @@ impl Rule for RegisterTiles {
         "register_tiles"
     }
 
+    fn decides(&self) -> bool {
+        true
+    }
+
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
         let func = draft.sch.func(index);
         let Some(contraction) = Contraction::of(func, id) else { return Ok(vec![draft]) };
         let scope = func.block_above(id.stmt()).unwrap_or(func.root);
-        let consumers = Scope::of(func, scope).consumers(func, id);
-        let only_consumer = matches!(consumers[..], [one] if is_spatial(func, one));
+        let only_consumer = Scope::of(func, scope).only_consumer(func, id).is_some_and(|one| is_spatial(func, one));
         let mut drafts = Vec::new();
         for view in views(&contraction, &self.machine) {
             let split = !view.relayout_output && pieces(&contraction).1.len() > 1;

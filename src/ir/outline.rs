@@ -1,0 +1,214 @@
+//! Which blocks a function has, how they are nested, and which of them access which buffer.
+//!
+//! Schedules ask for blocks by name and for the neighbours of a block all the time, and change little in between. So the
+//! outline is made in one pass over the statements when it is first asked for, and kept with them until they change (see
+//! [`Stmts`](super::stmt::Stmts)): looking at each block of a function costs time in proportion to their number.
+
+use super::buffer::{BufferId, BufferRegion};
+use super::func::Func;
+use super::stmt::{Block, BlockId, StmtId};
+use super::symbol::Symbol;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// The blocks of a function as its statements are now.
+#[derive(Debug)]
+pub struct Outline {
+    root: BlockId,
+    blocks: Vec<BlockId>,
+    /// Of each block with others inside.
+    scopes: HashMap<BlockId, Arc<Siblings>>,
+    // What fewer ask for.
+    named: OnceLock<HashMap<Symbol, Vec<BlockId>>>,
+    views: OnceLock<Vec<(BufferId, StmtId)>>,
+}
+
+/// The blocks directly in a scope, with an index of the buffers that they access.
+#[derive(Debug, Default)]
+pub struct Siblings {
+    /// The blocks, in text order.
+    pub blocks: Vec<BlockId>,
+    readers: Vec<(BufferId, usize)>,
+    writers: Vec<(BufferId, usize)>,
+}
+
+impl Siblings {
+    /// Blocks that stand one after the other in a scope.
+    pub fn new(func: &Func, blocks: Vec<BlockId>) -> Siblings {
+        let index = |regions: fn(&Block) -> &[BufferRegion]| {
+            let all = blocks.iter().enumerate();
+            let mut pairs: Vec<(BufferId, usize)> =
+                all.flat_map(|(n, &b)| regions(func.block(b)).iter().map(move |r| (r.buffer, n))).collect();
+            pairs.sort_unstable();
+            pairs.dedup();
+            pairs
+        };
+        let (readers, writers) = (index(|b| &b.reads), index(|b| &b.writes));
+        Siblings { blocks, readers, writers }
+    }
+
+    /// The positions of the blocks that read a buffer, ascending.
+    pub fn readers(&self, buffer: BufferId) -> impl DoubleEndedIterator<Item = usize> + Clone + '_ {
+        of_buffer(&self.readers, buffer).iter().map(|p| p.1)
+    }
+
+    /// The positions of the blocks that write a buffer, ascending.
+    pub fn writers(&self, buffer: BufferId) -> impl DoubleEndedIterator<Item = usize> + Clone + '_ {
+        of_buffer(&self.writers, buffer).iter().map(|p| p.1)
+    }
+
+    /// The positions of the first and the last block behind another one that reads or writes a buffer.
+    pub fn ends_behind(&self, buffer: BufferId, at: usize) -> Option<(usize, usize)> {
+        let of = |index| ends_behind(of_buffer(index, buffer), at);
+        match (of(&self.readers), of(&self.writers)) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// The first and the last of positions behind another one.
+fn ends_behind(index: &[(BufferId, usize)], at: usize) -> Option<(usize, usize)> {
+    let behind = &index[index.partition_point(|p| p.1 <= at)..];
+    Some((behind.first()?.1, behind.last()?.1))
+}
+
+/// The part of an index that is about one buffer.
+fn of_buffer(index: &[(BufferId, usize)], buffer: BufferId) -> &[(BufferId, usize)] {
+    let start = index.partition_point(|p| p.0 < buffer);
+    let len = index[start..].partition_point(|p| p.0 == buffer);
+    &index[start..start + len]
+}
+
+impl Outline {
+    /// The outline of a function.
+    pub fn new(func: &Func) -> Outline {
+        let mut inside: HashMap<BlockId, Vec<BlockId>> = HashMap::new();
+        let mut outline = Outline {
+            root: func.root,
+            blocks: Vec::new(),
+            scopes: HashMap::new(),
+            named: OnceLock::new(),
+            views: OnceLock::new(),
+        };
+        outline.visit(func, func.root.stmt(), None, &mut inside);
+        let scopes = inside.into_iter().map(|(scope, blocks)| (scope, Arc::new(Siblings::new(func, blocks))));
+        outline.scopes = scopes.collect();
+        outline
+    }
+
+    fn visit(
+        &mut self,
+        func: &Func,
+        s: StmtId,
+        scope: Option<BlockId>,
+        inside: &mut HashMap<BlockId, Vec<BlockId>>,
+    ) {
+        let block = func.as_block(s);
+        for child in func.scheduled_children(s) {
+            self.visit(func, child, block.or(scope), inside);
+        }
+        if let Some(b) = block {
+            self.blocks.push(b);
+            if let Some(scope) = scope {
+                inside.entry(scope).or_default().push(b);
+            }
+        }
+    }
+
+    /// Is it the outline of a function with this root?
+    pub(super) fn is_of(&self, root: BlockId) -> bool {
+        self.root == root
+    }
+
+    /// All blocks in post-order, without those inside an init.
+    pub fn blocks(&self) -> &[BlockId] {
+        &self.blocks
+    }
+
+    /// The blocks of a name of the outline's function, in post-order.
+    pub fn named(&self, func: &Func, name: Symbol) -> &[BlockId] {
+        let named = self.named.get_or_init(|| {
+            let mut named: HashMap<Symbol, Vec<BlockId>> = HashMap::new();
+            self.blocks.iter().for_each(|&b| named.entry(func.block(b).name).or_default().push(b));
+            named
+        });
+        named.get(&name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The blocks directly in a block; `None` if there are none, or the block is not part of the function.
+    pub fn scope(&self, scope: BlockId) -> Option<&Arc<Siblings>> {
+        self.scopes.get(&scope)
+    }
+
+    /// Buffers of the outline's function that blocks have views of, with the blocks, in text order; those inside an init
+    /// are among them.
+    pub fn views(&self, func: &Func) -> &[(BufferId, StmtId)] {
+        self.views.get_or_init(|| {
+            let views = |s: StmtId| func.as_block(s).map(|b| func.block(b).matches.iter().map(move |m| (m.source.buffer, s)));
+            func.subtree(func.root.stmt()).into_iter().filter_map(views).flatten().collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Func, StmtId};
+    use crate::script::{ParseOptions, parse};
+
+    fn func() -> Func {
+        let text = r#"
+@T.prim_func
+def main(A: T.Buffer((8, 8)), B: T.Buffer((8, 8))):
+    X = T.alloc_buffer((8, 8))
+    for i in range(8):
+        with T.block("outer"):
+            vi = T.axis.spatial(8, i)
+            for j in range(8):
+                with T.block("inner"):
+                    vj = T.axis.spatial(8, j)
+                    X[vi, vj] = A[vi, vj]
+            for j in range(8):
+                with T.block("again"):
+                    vj = T.axis.spatial(8, j)
+                    B[vi, vj] = X[vi, vj]
+    for i, j in T.grid(8, 8):
+        with T.block("last"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = X[vi, vj] + B[vi, vj]
+"#;
+        parse(text, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module.funcs.remove(0)
+    }
+
+    fn names(func: &Func) -> Vec<&str> {
+        func.outline().blocks().iter().map(|&b| func.block(b).name.as_str()).collect()
+    }
+
+    #[test]
+    fn blocks_are_found_by_name_scope_and_buffer() {
+        let func = func();
+        assert_eq!(names(&func), ["inner", "again", "outer", "last", "root"]);
+        let outline = func.outline();
+        let [outer] = outline.named(&func, "outer".into())[..] else { panic!("one block has the name") };
+        assert!(outline.named(&func, "none".into()).is_empty());
+        let inside = outline.scope(outer).expect("it holds others");
+        let x = func.arena.buffer_ids().find(|&b| func.arena.buffer(b).name == "X").expect("a buffer");
+        assert_eq!((inside.writers(x).collect::<Vec<_>>(), inside.readers(x).collect::<Vec<_>>()), (vec![0], vec![1]));
+        assert_eq!(outline.scope(func.root).map(|s| s.blocks.len()), Some(2));
+    }
+
+    #[test]
+    fn what_changes_statements_changes_the_outline() {
+        let mut func = func();
+        let before = func.outline();
+        assert!(std::sync::Arc::ptr_eq(&before, &func.outline()), "it is kept");
+        let [outer] = before.named(&func, "outer".into())[..] else { panic!("one block has the name") };
+        func.block_mut(outer).name = "other".into();
+        assert_eq!(names(&func), ["inner", "again", "other", "last", "root"]);
+        let nest: StmtId = func.parent(outer.stmt()).expect("a loop");
+        let copy = func.clone();
+        func.cut(nest);
+        assert_eq!(names(&func), ["last", "root"]);
+        assert_eq!(names(&copy), ["inner", "again", "other", "last", "root"]);
+    }
+}
