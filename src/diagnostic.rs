@@ -153,14 +153,20 @@ impl Diagnostic {
             group = group.element(annotate_snippets::Origin::path(source.name));
         } else {
             let spans: Vec<Range<usize>> = self.labels.iter().map(|label| clamp(text, label.span)).collect();
-            let (first_line, part) = lines.around(text, &spans);
-            let annotations = self.labels.iter().zip(spans).enumerate().map(|(i, (label, span))| {
-                let kind = if i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-                let remark = (!label.text.is_empty()).then_some(label.text.as_str());
-                kind.span(span.start - part.start..span.end - part.start).label(remark)
-            });
-            let snippet = Snippet::source(&text[part.clone()]).line_start(first_line).path(source.name);
-            group = group.element(snippet.annotations(annotations));
+            let all: Vec<(usize, &Label, Range<usize>)> =
+                self.labels.iter().zip(spans).enumerate().map(|(i, (label, span))| (i, label, span)).collect();
+            // Places far apart are shown one by one, so that what lies between them is not looked at.
+            let is_far = all.iter().any(|(.., span)| lines.are_far(all[0].2.start, span.end));
+            for shown in all.chunks(if is_far { 1 } else { all.len() }) {
+                let (first_line, part) = lines.around(text, shown.iter().map(|(.., span)| span));
+                let annotations = shown.iter().map(|(i, label, span)| {
+                    let kind = if *i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+                    let remark = (!label.text.is_empty()).then_some(label.text.as_str());
+                    kind.span(span.start - part.start..span.end - part.start).label(remark)
+                });
+                let snippet = Snippet::source(&text[part.clone()]).line_start(first_line).path(source.name);
+                group = group.element(snippet.annotations(annotations));
+            }
         }
         for (other, label) in also {
             let remark = (!label.text.is_empty()).then_some(label.text.as_str());
@@ -222,12 +228,22 @@ impl Lines {
         (line, text[self.starts[line - 1]..byte].chars().count() + 1)
     }
 
+    /// Are two bytes so many lines apart that nobody sees both at a time?
+    fn are_far(&self, a: usize, b: usize) -> bool {
+        const FAR: usize = 500;
+        self.line(a).abs_diff(self.line(b)) > FAR
+    }
+
     /// The part of the text that holds some places and the lines next to them, with the number of its first line.
-    fn around(&self, text: &str, places: &[Range<usize>]) -> (usize, Range<usize>) {
+    fn around<'a>(
+        &self,
+        text: &str,
+        places: impl Iterator<Item = &'a Range<usize>> + Clone,
+    ) -> (usize, Range<usize>) {
         /// Lines before and behind the places, so that what is shown at the edges is as in the whole text.
         const MARGIN: usize = 2;
-        let first = places.iter().map(|p| self.line(p.start)).min().unwrap_or(1).saturating_sub(MARGIN).max(1);
-        let last = places.iter().map(|p| self.line(p.end)).max().unwrap_or(1).saturating_add(MARGIN);
+        let first = places.clone().map(|p| self.line(p.start)).min().unwrap_or(1).saturating_sub(MARGIN).max(1);
+        let last = places.map(|p| self.line(p.end)).max().unwrap_or(1).saturating_add(MARGIN);
         let end = self.starts.get(last).copied().unwrap_or(text.len());
         (first, self.starts[first - 1]..end)
     }
@@ -365,7 +381,7 @@ error[split-extent]: factors cover 96 of the 128 iterations of loop `i`
             let source = Source { name: "f", text: &text };
             // The whole text is what a place in the first and one in the last line make the part.
             let whole = Lines { starts: vec![0] };
-            let (_, part) = whole.around(&text, &[at(first)..at(first)]);
+            let (_, part) = whole.around(&text, [at(first)..at(first)].iter());
             assert_eq!(part, 0..text.len());
             assert_eq!(d.render(source, false), d.render_in(source, &whole, &[], false), "{first} {second}");
             assert_eq!(lines.line_column(&text, at(second) + 5), (second, 6));
