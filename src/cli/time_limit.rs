@@ -11,15 +11,20 @@ use super::json;
 use crate::tune::Interrupt;
 use std::time::Duration;
 
-/// How long after the time a run may take to notice that it is up: as long as the shortest final, and a little more. What
-/// is left of a second is for the process to give its memory back.
-const PATIENCE: Duration = Duration::from_millis(830);
+/// A run that has not begun to search so long after its time is ended: there is nothing that it could still say. What is
+/// left of a second is for the process to give its memory back, which may be a gigabyte.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// So much longer a run that searches may take to notice that the time is up: the shortest final is over by then.
+const NOTICE: Duration = Duration::from_millis(330);
 
 /// Ends the process soon after `limit`, counted from now, unless the run is coming to its end by itself.
 pub fn watch(limit: Duration, interrupt: &Interrupt, wants_json: bool, console: Console) {
     let interrupt = interrupt.clone();
     let wait = move || {
         std::thread::sleep(limit.saturating_add(PATIENCE));
+        if interrupt.is_searching() {
+            std::thread::sleep(NOTICE);
+        }
         if interrupt.is_finishing() {
             return;
         }

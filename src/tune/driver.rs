@@ -75,6 +75,7 @@ pub fn tune<B: Backend>(
     };
     driver.set_alarms();
     driver.open(module, functions)?;
+    interrupt.note_searching();
     driver.run()?;
     driver.finish()?;
     driver.summary()

@@ -18,6 +18,8 @@ struct State {
     flag: StopFlag,
     /// Has the run noticed?
     is_ending: AtomicBool,
+    /// Has the search begun?
+    is_searching: AtomicBool,
     /// Is the search over?
     is_finishing: AtomicBool,
 }
@@ -58,6 +60,16 @@ impl Interrupt {
     /// Is the run on its way out?
     pub fn is_ending(&self) -> bool {
         self.0.is_ending.load(SeqCst)
+    }
+
+    /// Says that the search begins: everything that it takes is read and in the database.
+    pub fn note_searching(&self) {
+        self.0.is_searching.store(true, SeqCst);
+    }
+
+    /// Has the search begun?
+    pub fn is_searching(&self) -> bool {
+        self.0.is_searching.load(SeqCst)
     }
 
     /// Says that the search is over: finals and the summary are left, which end in time by themselves.
