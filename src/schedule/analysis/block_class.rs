@@ -6,7 +6,7 @@
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
-use super::dependence::Scope;
+use super::dependence::{Scope, few_users};
 use super::tree;
 use crate::ir::visit::uses_var;
 use crate::ir::{BlockId, BufferId, Func, IterKind, Stmt, StmtId, VarId};
@@ -65,13 +65,17 @@ impl NotReduction {
 /// Is the block the only writer of its outputs, as far as `root` knows?
 ///
 /// As in TVM, a scope asks its own blocks, while a loop asks only what is inside the blocks below it.
-fn is_dominant(func: &Func, b: BlockId, root: StmtId) -> bool {
+fn is_dominant(state: &State, b: BlockId, root: StmtId) -> bool {
+    let func = &state.func;
     let count = |blocks: &[BlockId], buffer: BufferId| -> usize {
         blocks.iter().flat_map(|&w| &func.block(w).writes).filter(|r| r.buffer == buffer).count()
     };
     if let Some(scope) = func.as_block(root) {
-        let scope = Scope::of(func, scope);
         return func.block(b).writes.iter().all(|w| {
+            if let Some(blocks) = few_users(state, scope, w.buffer) {
+                return count(&blocks, w.buffer) <= 1;
+            }
+            let scope = Scope::of(func, scope);
             let mut writers = scope.writers(w.buffer);
             match (writers.next(), writers.next()) {
                 (Some(only), None) => count(&[only], w.buffer) <= 1,
@@ -92,12 +96,12 @@ fn is_dominant(func: &Func, b: BlockId, root: StmtId) -> bool {
 ///
 /// # Errors
 /// The first condition that does not hold.
-pub fn check_complete(func: &Func, b: BlockId, root: StmtId) -> Result<(), NotComplete> {
-    let block = func.block(b);
+pub fn check_complete(state: &State, b: BlockId, root: StmtId) -> Result<(), NotComplete> {
+    let block = state.func.block(b);
     if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
         return Err(NotComplete::NotSpatial);
     }
-    if !is_dominant(func, b, root) {
+    if !is_dominant(state, b, root) {
         return Err(NotComplete::NotDominant);
     }
     if block.reads.iter().any(|r| block.writes.iter().any(|w| w.buffer == r.buffer)) {
@@ -122,7 +126,7 @@ pub fn check_reduction(state: &State, b: BlockId, root: StmtId) -> Result<(), No
     if !block.iters.iter().all(|i| matches!(i.kind, IterKind::Spatial | IterKind::Reduce)) {
         return Err(NotReduction::OtherIters);
     }
-    if !is_dominant(func, b, root) {
+    if !is_dominant(state, b, root) {
         return Err(NotReduction::NotDominant);
     }
     if !stores_elsewhere_than_reduction(func, b) {
@@ -169,13 +173,13 @@ pub fn is_reduction_block(state: &State, b: BlockId, scope: BlockId) -> bool {
 
 /// Is the block complete in its scope?
 pub fn is_complete_block(state: &State, b: BlockId, scope: BlockId) -> bool {
-    check_complete(&state.func, b, scope.stmt()).is_ok()
+    check_complete(state, b, scope.stmt()).is_ok()
 }
 
 /// # Errors
 /// If the block is not complete in its scope.
 pub fn require_complete(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
-    check_complete(&state.func, b, scope.stmt()).map_err(|why| {
+    check_complete(state, b, scope.stmt()).map_err(|why| {
         let block = state.func.block(b).name;
         state.error(ErrorKind::IncompleteBlock { block, why: why.reason() }, b)
     })
@@ -193,7 +197,7 @@ pub fn require_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<()
 /// # Errors
 /// If the block is neither a complete nor a reduction block of its scope.
 pub fn require_complete_or_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
-    let Err(complete) = check_complete(&state.func, b, scope.stmt()) else { return Ok(()) };
+    let Err(complete) = check_complete(state, b, scope.stmt()) else { return Ok(()) };
     let Err(reduction) = check_reduction(state, b, scope.stmt()) else { return Ok(()) };
     let kind = ErrorKind::NotCompleteOrReductionBlock {
         block: state.func.block(b).name,
@@ -211,7 +215,7 @@ pub fn require_complete_or_reduction(state: &State, b: BlockId, scope: BlockId) 
 pub fn require_compact_data_flow(state: &State, root: impl Into<StmtId>) -> Result<(), ScheduleError> {
     let root = root.into();
     for b in state.func.child_blocks(root) {
-        if check_complete(&state.func, b, root).is_err() && check_reduction(state, b, root).is_err() {
+        if check_complete(state, b, root).is_err() && check_reduction(state, b, root).is_err() {
             return Err(state.error(ErrorKind::NotCompactDataFlow { block: state.func.block(b).name }, b));
         }
     }

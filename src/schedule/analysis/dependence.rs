@@ -5,8 +5,10 @@
 //! statements until they change, so that it never goes stale. Dependences are listed for one block at a time: where all
 //! blocks write one buffer, all pairs depend on each other.
 
+use super::super::state::State;
+use super::tree;
 use crate::ir::outline::Siblings;
-use crate::ir::{BlockId, BufferId, BufferRegion, Func};
+use crate::ir::{BlockId, BufferId, BufferRegion, Func, StmtId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -144,6 +146,39 @@ impl Scope {
     fn position(&self, b: BlockId) -> Option<usize> {
         self.0.blocks.iter().position(|&other| other == b)
     }
+}
+
+/// Is there a later block in the scope that reads or writes what `b` writes? Where few nests use that, only these are
+/// looked at.
+pub fn has_consumer(state: &State, scope: BlockId, b: BlockId) -> bool {
+    let func = &state.func;
+    let accesses = |other: BlockId, buffer: BufferId| {
+        let other = func.block(other);
+        other.reads.iter().chain(&other.writes).any(|r| r.buffer == buffer)
+    };
+    let is_behind = |other: BlockId| tree::comes_before(func, b.stmt(), other.stmt());
+    let mut unknown = false;
+    let found = func.block(b).writes.iter().any(|w| match few_users(state, scope, w.buffer) {
+        Some(blocks) => blocks.into_iter().any(|o| o != b && accesses(o, w.buffer) && is_behind(o)),
+        None => {
+            unknown = true;
+            false
+        }
+    });
+    found || unknown && Scope::of(func, scope).has_consumer(func, b)
+}
+
+/// The blocks directly in a scope among which are all that access a buffer, if it is known that they are few.
+pub fn few_users(state: &State, scope: BlockId, buffer: BufferId) -> Option<Vec<BlockId>> {
+    /// More than these are looked up in an index of all.
+    const FEW: usize = 8;
+    let func = &state.func;
+    let nests = state.nests_using(buffer).filter(|nests| scope == func.root && nests.len() <= FEW)?;
+    let blocks = |&nest: &StmtId| match func.as_block(nest) {
+        Some(b) => vec![b],
+        None => func.child_blocks(nest),
+    };
+    Some(nests.iter().flat_map(blocks).collect())
 }
 
 /// The buffers of the regions, each once, in their order.

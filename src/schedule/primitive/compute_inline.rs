@@ -161,6 +161,13 @@ pub fn require_removable(state: &State, block: BlockId) -> Result<StmtId, Schedu
 pub fn require_no_view(state: &State, scope: BlockId, buffer: BufferId) -> Result<(), ScheduleError> {
     let func = &state.func;
     let is_view = |&&(source, s): &&(BufferId, StmtId)| source == buffer && func.contains(scope.stmt(), s);
+    if let Some(nests) = state.nests_using(buffer) {
+        // A view is a use of what it shows.
+        let has_views = |s: StmtId| func.as_block(s).is_some_and(|b| !func.block(b).matches.is_empty());
+        if !nests.into_iter().flat_map(|nest| func.subtree(nest)).any(has_views) {
+            return Ok(());
+        }
+    }
     match func.outline().views(func).iter().find(is_view) {
         Some(&(_, s)) => Err(state.error(ErrorKind::OpaqueAccess { buffer: func.arena.buffer(buffer).name }, s)),
         None => Ok(()),
@@ -175,7 +182,10 @@ fn apply(state: &mut State, plan: Plan) {
     func.block_mut(scope).allocs.retain(|&b| b != buffer);
     // Where what each nest uses is known, the others need no look.
     let all: Vec<StmtId> = match using {
-        Some(nests) => nests.into_iter().flat_map(|nest| func.subtree(nest)).collect(),
+        Some(nests) => {
+            let left = nests.into_iter().filter(|&nest| func.is_alive(nest));
+            left.flat_map(|nest| func.subtree(nest)).collect()
+        }
         None => func.subtree(scope.stmt()).split_off(1),
     };
     let mut inliner = Inliner { buffer, indices, value, done: HashMap::new() };

@@ -13,7 +13,7 @@ use super::super::draft::Draft;
 use super::Rule;
 use crate::ir::Intrinsic;
 use crate::schedule::Schedule;
-use crate::schedule::analysis::dependence::Scope;
+use crate::schedule::analysis::dependence::has_consumer;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
@@ -57,16 +57,13 @@ impl AutoInline {
         let node = func.block(block);
         let Some(scope) = func.block_above(block.stmt()) else { return false };
         let [write] = &node.writes[..] else { return false };
-        if !Scope::of(func, scope).has_consumer(func, block) {
+        if !has_consumer(&sch.states[index], scope, block) {
             return false;
         }
-        let constant = node.reads.is_empty();
-        let pure_spatial = func.blocks().iter().all(|&b| is_spatial(func, b));
-        if constant || pure_spatial {
-            return true;
-        }
-        !calls(func, block.stmt(), &self.disallowed)
+        let is_cheap = !calls(func, block.stmt(), &self.disallowed)
             && !has_conditional(func, block.stmt())
-            && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true))
+            && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true));
+        // All blocks are looked at last.
+        is_cheap || node.reads.is_empty() || func.blocks().iter().all(|&b| is_spatial(func, b))
     }
 }
