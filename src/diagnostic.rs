@@ -235,11 +235,7 @@ impl Lines {
     }
 
     /// The part of the text that holds some places and the lines next to them, with the number of its first line.
-    fn around<'a>(
-        &self,
-        text: &str,
-        places: impl Iterator<Item = &'a Range<usize>> + Clone,
-    ) -> (usize, Range<usize>) {
+    fn around<'a>(&self, text: &str, places: impl Iterator<Item = &'a Range<usize>> + Clone) -> (usize, Range<usize>) {
         /// Lines before and behind the places, so that what is shown at the edges is as in the whole text.
         const MARGIN: usize = 2;
         let first = places.clone().map(|p| self.line(p.start)).min().unwrap_or(1).saturating_sub(MARGIN).max(1);

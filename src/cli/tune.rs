@@ -265,7 +265,8 @@ fn report(
     if !failed.is_empty() {
         // Where every candidate of a function was refused, the first refusal shows what is wrong, and where.
         let without = summary.tasks.iter().filter(|t| no_schedule(t).is_some());
-        let names: HashSet<&str> = without.flat_map(|t| [&t.func].into_iter().chain(&t.same_as)).map(|n| &n[..]).collect();
+        let names: HashSet<&str> =
+            without.flat_map(|t| [&t.func].into_iter().chain(&t.same_as)).map(|n| &n[..]).collect();
         if let Some((name, refusal)) = refusals.iter().find(|(name, _)| names.contains(name)) {
             let of = if summary.tasks.len() > 1 { format!(", of `{name}`") } else { String::new() };
             console.note(&format!("the first refusal{of}:\n{}", refusal.trim_end()));

@@ -97,13 +97,7 @@ impl Outline {
         outline
     }
 
-    fn visit(
-        &mut self,
-        func: &Func,
-        s: StmtId,
-        scope: Option<BlockId>,
-        inside: &mut HashMap<BlockId, Vec<BlockId>>,
-    ) {
+    fn visit(&mut self, func: &Func, s: StmtId, scope: Option<BlockId>, inside: &mut HashMap<BlockId, Vec<BlockId>>) {
         let block = func.as_block(s);
         for child in func.scheduled_children(s) {
             self.visit(func, child, block.or(scope), inside);
@@ -145,7 +139,8 @@ impl Outline {
     /// are among them.
     pub fn views(&self, func: &Func) -> &[(BufferId, StmtId)] {
         self.views.get_or_init(|| {
-            let views = |s: StmtId| func.as_block(s).map(|b| func.block(b).matches.iter().map(move |m| (m.source.buffer, s)));
+            let views =
+                |s: StmtId| func.as_block(s).map(|b| func.block(b).matches.iter().map(move |m| (m.source.buffer, s)));
             func.subtree(func.root.stmt()).into_iter().filter_map(views).flatten().collect()
         })
     }

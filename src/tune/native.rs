@@ -189,9 +189,8 @@ impl Backend for Native {
         let func = workload.func();
         let stop = self.interrupt.flag();
         let (own, until) = (workload.clone(), stop.clone());
-        let plain = abandonable(stop, move || {
-            staged("lower", || reference::plain(&own, until).map_err(|e| e.to_string()))
-        });
+        let plain =
+            abandonable(stop, move || staged("lower", || reference::plain(&own, until).map_err(|e| e.to_string())));
         let plain = plain.ok_or(LabError::Stopped)?.map_err(|failure| LabError::Program(failure.message))?;
         let specs = params::specs(func, &plain.kernel).map_err(LabError::Program)?;
         let args = Arguments::until(&specs, DATA_SEED, stop).map_err(|e| match e {

@@ -236,7 +236,9 @@ fn single_producer(state: &State, block: BlockId, scope: BlockId, buffer: Buffer
         visit(func, child, buffer, &mut found);
     }
     match found[..] {
-        [one] if nested(func, one, scope).iter().all(|&(b, around)| check_complete(state, b, around.stmt()).is_ok()) => {
+        [one]
+            if nested(func, one, scope).iter().all(|&(b, around)| check_complete(state, b, around.stmt()).is_ok()) =>
+        {
             Ok(one)
         }
         _ => Err(state.error(ErrorKind::NonSingleProducer { block: func.block(block).name }, block)),
