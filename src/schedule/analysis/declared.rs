@@ -131,7 +131,7 @@ impl Uses {
 }
 
 /// The first use of a buffer that nothing around it declares, if there is one: by one look at everything.
-fn undeclared_use(func: &Func) -> Option<BufferId> {
+pub fn undeclared_use(func: &Func) -> Option<BufferId> {
     let mut walk = Walk::new(func);
     func.params.iter().filter_map(|p| p.buffer).for_each(|buffer| walk.declare(buffer));
     walk.stmt(func.root.stmt());
