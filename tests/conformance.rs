@@ -27,7 +27,7 @@ use tvmr::arith::Analyzer;
 use tvmr::ir::equal::Equality;
 use tvmr::ir::verify::Checks;
 use tvmr::ir::visit::walk_rewrite;
-use tvmr::ir::{Arena, DType, ExprId, Module, Rewriter, Stmt};
+use tvmr::ir::{Arena, DType, ExprId, Module, Rewriter};
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::{Schedule, Trace, primitive};
 use tvmr::script::{self, Dialect, ParseOptions};
