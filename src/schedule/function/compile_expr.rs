@@ -402,6 +402,14 @@ impl<'a> Compiler<'a, '_, '_> {
                     ExprKind::None
                 }
             },
+            // Indices have the type of what they index, whatever they are cast to.
+            (None, "Cast") if n == 2 => match (&take(0).kind, take(1)) {
+                (ExprKind::Str(dtype), value) if dtype.parse::<DType>().is_ok_and(DType::is_index) => value.kind,
+                _ => {
+                    self.error("type", call.args_span, "expected the name of an integer type and a number");
+                    ExprKind::None
+                }
+            },
             (None, _) if n == 1 && name.parse::<DType>().is_ok() => {
                 ExprKind::Typed(Symbol::new(name), Box::new(take(0)))
             }

@@ -229,4 +229,5 @@ fn index_maps_with_an_inverse_are_those_of_their_function() {
     let plain = of("lambda i, j: (j, i)");
     assert_eq!(of("tvm.tirx.IndexMap.from_func(lambda i, j: (j, i), inverse_index_map=lambda j, i: (i, j))"), plain);
     assert_eq!(of("tir.IndexMap.from_func(lambda i, j: (j, i), index_dtype='int64')"), plain);
+    assert_eq!(of("IndexMap.from_func(lambda i, j: (T.Cast(\"int64\", j), T.Cast(\"int64\", i),))"), plain);
 }

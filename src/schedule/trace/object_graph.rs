@@ -428,6 +428,7 @@ mod tests {
         for map in [
             plain,
             "tvm.tirx.IndexMap.from_func(lambda i, j: (j, i), inverse_index_map=lambda j, i: (i, j))",
+            "tvm.tirx.IndexMap.from_func(lambda i, j: (T.Cast(\"int64\", j), T.Cast(\"int64\", i),))",
             "tvm.tir.IndexMap.from_func(mapping_function=lambda i, j: (j, i), index_dtype=\"int32\")",
             "IndexMap.from_func(lambda i, j: (j, i), ndim=2, inverse_index_map=None)",
         ] {

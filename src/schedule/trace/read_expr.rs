@@ -265,6 +265,8 @@ fn index(e: &Expr<'_>, params: &[&str], names: &dyn RvNames) -> Result<LambdaExp
             (_, [a, b]) if called_operator(call).is_some() => {
                 folded(called_operator(call).unwrap_or(BinOp::Min), part(a)?, part(b)?)?
             }
+            // Indices have the type of what they index, whatever they are cast to.
+            (Some("Cast"), [dtype, a]) if is_index_type(dtype) => *part(a)?,
             _ if is_float(call) => LambdaExpr::Float(non_finite(call).ok_or_else(|| unsupported(e.span))?),
             _ => match constant(call)? {
                 Some((dtype, value)) => LambdaExpr::Typed(dtype, part(value)?),
@@ -273,6 +275,10 @@ fn index(e: &Expr<'_>, params: &[&str], names: &dyn RvNames) -> Result<LambdaExp
         },
         _ => return Err(unsupported(e.span)),
     })
+}
+
+fn is_index_type(e: &Expr<'_>) -> bool {
+    matches!(&e.kind, ExprKind::Str(dtype) if dtype.parse::<DType>().is_ok_and(DType::is_index))
 }
 
 fn comparison(op: CompareOp, span: Span) -> Result<CmpOp> {
