@@ -395,7 +395,7 @@ impl<'a> FuncReader<'a, '_> {
         if let Some(ty) = type_of_name(name) {
             return Some(ty);
         }
-        if super::refused::is_scalable_type(name) || super::refused::is_small_float(name) {
+        if super::refused::is_scalable_type(name) {
             let reason = super::refused::reason(name).unwrap_or_default();
             return self.fail(Diagnostic::error_at("unsupported", span, format!("the data type `{name}` {reason}")));
         }

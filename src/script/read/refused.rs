@@ -127,9 +127,6 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
     if starts(&["dma_"]) || ACCELERATOR.contains(&name) {
         return Some("is for accelerators other than CPUs; tvmr builds programs for CPUs");
     }
-    if is_small_float(name) {
-        return Some("is a float of fewer than 8 bits, which tvmr does not compute with");
-    }
     if BUILDER.contains(&name) {
         return Some("is for Python code that builds programs; give tvmr the program that it builds");
     }
@@ -150,9 +147,4 @@ pub(super) fn is_namespace(name: &str) -> bool {
 /// `float32xvscalex4`
 pub(super) fn is_scalable_type(name: &str) -> bool {
     name.contains("xvscale")
-}
-
-/// `float4_e2m1fn`, `float6_e2m3fnx4`
-pub(super) fn is_small_float(name: &str) -> bool {
-    name.starts_with("float4_") || name.starts_with("float6_")
 }

@@ -476,6 +476,10 @@ impl<'a> FuncReader<'a, '_> {
             "attr" | "hint" => self.with_attr(name, call, body, span),
             "While" => self.with_while(call, body, span, context.span),
             "If" => self.with_if(call, body, span, context.span),
+            "Then" | "Else" => {
+                let message = format!("`T.{}` stands only in a `with T.If(…)`", name.name);
+                self.fail(Diagnostic::error_at("misplaced", name.span, message))
+            }
             "Assert" => self.with_assert(call, body, context.span),
             "allocate" => self.with_allocate(call, target.as_ref(), body, span),
             "LetStmt" | "let" | "Let" => self.with_let(name, call, target.as_ref(), body, span),
