@@ -62,6 +62,15 @@ def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), C: T.Buff
             C[vi] = A[vi] + T.float32(1)
 "#;
 
+const STRIDED: &str = r#"
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+    for i in range(0, 16, 2):
+        with T.block("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = A[vi] + T.float32(1)
+"#;
+
 const SCATTERED: &str = r#"
 @T.prim_func
 def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((16, 16), "float32")):
@@ -143,6 +152,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (PROGRAM, "", "sch.loop_partition(b_loops[0], [4, None])"),
     (TWO, "", "sch.merge(b_loops[0], c_loops[0])"),
     (MATMUL, "", "sch.pad_einsum(c, [16, 16, 1])"),
+    (STRIDED, "", "sch.normalize_loop(c_loops[0])"),
     (PROGRAM, "", "sch.parallel(b_loops[0])"),
     (PROGRAM, "", "sch.read_at(b_loops[0], b, 0, 'local')"),
     (PROGRAM, "", "sch.reindex(b, ('read', 0))"),
