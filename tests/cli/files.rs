@@ -119,7 +119,7 @@ fn symbols_are_named() {
     assert!(r.err.contains("`--bind m=1024`"), "{}", r.err);
     tune(&["z=4"], 2, "there are `m`, `n`, `s`");
     tune(&["n=4", "n=5"], 2, "gives `n` twice: 4 and 5");
-    tune(&["n=0"], 2, "expected a positive extent, found 0");
+    tune(&["n=-1"], 2, "expected an extent of at least 0, found -1");
     // A scalar may be any number.
     for value in ["s=0", "s=-3"] {
         succeeds(&["check", file, "--bind", value]);

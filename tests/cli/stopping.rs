@@ -142,7 +142,8 @@ fn every_signal_has_its_exit_code_and_keeps_the_records() {
     let dir = dir();
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let db = dir.path().join(signal);
-        let args = ["tune", MATMUL, "--trials", "1000000", "--work-dir", text(&db)];
+        // A space of so many programs that it does not end before the signal.
+        let args = ["tune", MATMUL, "--space", TILES, "--trials", "1000000", "--work-dir", text(&db)];
         let (r, by, took) = signalled(&args, signal, Duration::from_millis(2500));
         assert_eq!((r.code, by), (code, None), "{signal}: {}", r.err);
         assert!(took < Duration::from_millis(500) + BUSY, "{signal}: {took:?}");
