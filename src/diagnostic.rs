@@ -377,7 +377,7 @@ error[split-extent]: factors cover 96 of the 128 iterations of loop `i`
             let source = Source { name: "f", text: &text };
             // The whole text is what a place in the first and one in the last line make the part.
             let whole = Lines { starts: vec![0] };
-            let (_, part) = whole.around(&text, [at(first)..at(first)].iter());
+            let (_, part) = whole.around(&text, std::iter::once(&(at(first)..at(first))));
             assert_eq!(part, 0..text.len());
             assert_eq!(d.render(source, false), d.render_in(source, &whole, &[], false), "{first} {second}");
             assert_eq!(lines.line_column(&text, at(second) + 5), (second, 6));

@@ -166,7 +166,7 @@ impl Backend for Native {
     fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Candidate>, Failure> {
         let start = self.now();
         let compile = |func: &Func| {
-            let (func, options) = (func.clone(), self.options.clone());
+            let (func, options) = (func.clone(), self.options);
             let compiled = abandonable(self.interrupt.flag(), move || {
                 let kernel = staged("lower", || lower::lower(&func).map_err(|e| e.to_string()))?;
                 staged("codegen", || codegen::compile(&kernel, &options).map_err(|e| e.to_string()))

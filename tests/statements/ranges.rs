@@ -176,7 +176,7 @@ fn a_step_is_positive() {
     refused(&program(Dialect::Current, "for i in range(0, 8, 0):\n    B[i] = A[i]"), "loop-step");
     // One that is computed is looked at when the loop is entered: `N[1]` is -2.
     let text = program(Dialect::Current, "for i in range(0, 8, N[1]):\n    B[i] = A[i]");
-    assert!(N[1] < 0.0);
+    const { assert!(N[1] < 0.0) };
     let func = read(&text);
     let message = "the step of loop `i` must be positive";
     assert_eq!(interpret(&func), Err(Fault::Assertion { kind: "ValueError".into(), message: message.into() }));

@@ -252,10 +252,8 @@ impl<'a, 'r> FuncReader<'a, 'r> {
                 self.define(param.name.name, value.unwrap_or(Value::Poison), param.name.span);
             }
         }
-        if let Some(returns) = &f.returns {
-            if !super::is_void(returns) {
-                self.func.returns = self.dtype(returns);
-            }
+        if let Some(returns) = f.returns.as_ref().filter(|returns| !super::is_void(returns)) {
+            self.func.returns = self.dtype(returns);
         }
     }
 
