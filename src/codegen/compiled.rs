@@ -111,7 +111,7 @@ pub(super) fn assemble(
     let mut builder = JITBuilder::with_isa(isa::host()?, cranelift_module::default_libcall_names());
     builder.symbol_lookup_fn(Box::new(functions::address_of));
     let mut module = JITModule::new(builder);
-    let scratch = ScratchLayout::new(kernel);
+    let scratch = ScratchLayout::new(kernel, &regions);
     let result = clif::emit(&mut module, kernel, regions, options, &scratch, want_listing).and_then(|emitted| {
         let started = Instant::now();
         module.finalize_definitions()?;

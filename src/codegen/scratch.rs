@@ -3,10 +3,12 @@
 //! Buffers that are never needed at the same time share memory. When they are needed is told by the statements of the
 //! outermost body, or for a worker's own by those of the parallel loop's: what scratch holds is undefined before that body
 //! begins, and each of its statements is done before the next. Loops further inside say nothing, as a buffer may keep
-//! its elements from iteration to iteration.
+//! its elements from iteration to iteration. Regions may read more than the statements that they take the place of: what
+//! those name before a loop is computed once more inside of it.
 
+use super::wide::Regions;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{Body, BufferId, Expr, For, Kernel, LoopKind, Placement, Stmt, Storage};
+use crate::loopir::{Body, BufferId, Expr, For, Kernel, LoopKind, Placement, Stmt, StmtId, Storage};
 
 /// Offsets of scratch buffers: shared ones in one block, those of a worker in a block that each worker has.
 ///
@@ -28,9 +30,9 @@ const ALIGN: usize = 64;
 const STAGGER: usize = 3 * ALIGN;
 
 impl ScratchLayout {
-    /// The layout for a kernel.
-    pub fn new(kernel: &Kernel) -> ScratchLayout {
-        let times = Times::new(kernel);
+    /// The layout for a kernel with its regions.
+    pub fn new(kernel: &Kernel, regions: &Regions) -> ScratchLayout {
+        let times = Times::new(kernel, regions);
         let mut layout = ScratchLayout { offsets: vec![0; times.of.len()], ..ScratchLayout::default() };
         layout.shared_bytes = layout.place(kernel, &times, Placement::Shared);
         layout.private_bytes = layout.place(kernel, &times, Placement::PerWorker);
@@ -91,41 +93,48 @@ impl Time {
 }
 
 /// When each buffer is needed.
-struct Times {
+struct Times<'a> {
+    kernel: &'a Kernel,
+    regions: &'a Regions,
     of: Vec<Option<Time>>,
     clock: usize,
 }
 
-impl Times {
-    fn new(kernel: &Kernel) -> Times {
-        let mut times = Times { of: vec![None; kernel.buffers().count()], clock: 0 };
-        times.steps(kernel, kernel.body, Placement::Shared);
+impl<'a> Times<'a> {
+    fn new(kernel: &'a Kernel, regions: &'a Regions) -> Times<'a> {
+        let mut times = Times { kernel, regions, of: vec![None; kernel.buffers().count()], clock: 0 };
+        times.steps(kernel.body, Placement::Shared);
         kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
             if let Stmt::For(For { kind: LoopKind::Parallel, body, .. }) = stmt {
-                times.steps(kernel, body, Placement::PerWorker);
+                times.steps(body, Placement::PerWorker);
             }
         });
         times
     }
 
     /// Each statement of a body is a step, in which buffers of one kind are needed.
-    fn steps(&mut self, kernel: &Kernel, body: Body, placement: Placement) {
+    fn steps(&mut self, body: Body, placement: Placement) {
+        let kernel = self.kernel;
         for &s in kernel.stmts.list(body) {
             self.clock += 1;
-            self.note(kernel, kernel.stmts.get(s), placement);
+            self.note(s, placement);
             for inner in kernel.stmts.get(s).bodies() {
-                kernel.for_each_stmt(inner, &mut |_, stmt| self.note(kernel, stmt, placement));
+                kernel.for_each_stmt(inner, &mut |s, _| self.note(s, placement));
             }
         }
     }
 
-    fn note(&mut self, kernel: &Kernel, stmt: Stmt, placement: Placement) {
+    fn note(&mut self, s: StmtId, placement: Placement) {
+        let (kernel, stmt) = (self.kernel, self.kernel.stmts.get(s));
         let mut needed = |b: BufferId| {
             if kernel.buffer(b).storage == Storage::Scratch(placement) {
                 let time = self.of[b.index()].get_or_insert(Time { first: self.clock, last: self.clock });
                 time.last = self.clock;
             }
         };
+        if let Some(region) = self.regions.at(s) {
+            region.buffers().for_each(&mut needed);
+        }
         if let Stmt::Store { buffer, .. } = stmt {
             needed(buffer);
         }
@@ -147,7 +156,7 @@ mod tests {
     fn layout(text: &str) -> (ScratchLayout, Vec<BufferId>) {
         let kernel = parse(text).expect("a kernel");
         let scratch = kernel.buffers().filter(|(_, b)| !b.is_param()).map(|(id, _)| id).collect();
-        (ScratchLayout::new(&kernel), scratch)
+        (ScratchLayout::new(&kernel, &Regions::default()), scratch)
     }
 
     #[test]
@@ -206,5 +215,38 @@ mod tests {
         );
         assert_eq!(layout.offset(ids[0]), layout.offset(ids[1]));
         assert_eq!((layout.shared_bytes, layout.private_bytes), (0, 64));
+    }
+
+    /// A region reads what was named before the loop around it; the buffer must not be overwritten there.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    #[test]
+    fn what_a_region_computes_once_more_is_kept() {
+        use crate::codegen::{CodegenOptions, wide};
+        use crate::target::Isa;
+        let text = "kernel @f(A: in int32[64], C: out int32[256]) {
+  scratch X: int32[256]
+  scratch B: int32[256]
+  for c in 4 independent { B[c * 16] = A[c * 16; 16] + splat(int32(1), 16) }
+  let t: int32x16 = B[0; 16]
+  for i in 2 independent {
+    for j in 16 independent { X[j * 16] = splat(A[i * 16 + j], 16) * t }
+    C[i * 16] = X[i * 16; 16] % splat(int32(13), 16)
+  }
+}
+";
+        let mut kernel = parse(text).expect("a kernel");
+        let options = CodegenOptions { isa: Isa::Avx512, ..CodegenOptions::default() };
+        let regions =
+            wide::plan_for(&mut kernel, &options, wide::Host { dots: true, halves: true, streams_wait: false });
+        let ids: Vec<BufferId> = kernel.buffers().filter(|(_, b)| !b.is_param()).map(|(id, _)| id).collect();
+        let offsets = |regions: &Regions| {
+            let layout = ScratchLayout::new(&kernel, regions);
+            [layout.offset(ids[0]), layout.offset(ids[1])]
+        };
+        assert_eq!(regions.len(), 1, "the loop over `j`");
+        let [x, b] = offsets(&Regions::default());
+        assert_eq!(x, b, "as far as statements say, `B` is read before `X` is written");
+        let [x, b] = offsets(&regions);
+        assert_ne!(x, b);
     }
 }

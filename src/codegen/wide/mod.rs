@@ -65,6 +65,16 @@ pub(super) struct Region {
     pub bytes: Vec<u8>,
 }
 
+impl Region {
+    /// The buffers that it reads or writes.
+    pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
+        self.args.iter().filter_map(|arg| match arg {
+            RegionArg::Address { buffer, .. } => Some(*buffer),
+            RegionArg::Value(_) => None,
+        })
+    }
+}
+
 /// The regions of a kernel, by their first statement.
 #[derive(Default)]
 pub(super) struct Regions {
