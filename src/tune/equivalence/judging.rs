@@ -420,13 +420,14 @@ fn right_candidates_are_right_and_faults_are_wrong() {
     println!(
         "{programs} programs, {candidates} candidates; faults caught: {faults:?}, {unclear} that nobody could tell"
     );
-    let injected: usize = faults.values().map(|f| f.1).sum();
-    assert!(injected > 2 * unclear, "most faults are clear: {injected}, {unclear}");
-    assert!(tally.candidates as u64 >= 2 * programs, "only {} candidates were judged", tally.candidates);
-    assert!(tally.faults.len() == FAULTS.len() + 2, "every kind of fault was injected: {:?}", tally.faults);
+    let (injected, unclear): (usize, usize) = (faults.values().map(|f| f.1).sum(), *unclear);
     let n = tally.problems.len();
     tally.problems.sort_by_key(|p| p.contains("is not caught"));
     let first: Vec<&str> = tally.problems.iter().map(|p| p.lines().next().unwrap_or_default()).collect();
     let texts = tally.problems.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("\n\n");
     assert!(n == 0, "{n} problems:\n{}\n\n{texts}", first.join("\n"));
+    // Of a few programs these need not hold; their problems come first.
+    assert!(injected > 2 * unclear, "most faults are clear: {injected}, {unclear}");
+    assert!(tally.candidates as u64 >= 2 * programs, "only {} candidates were judged", tally.candidates);
+    assert!(tally.faults.len() == FAULTS.len() + 2, "every kind of fault was injected: {:?}", tally.faults);
 }
