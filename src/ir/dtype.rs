@@ -99,6 +99,40 @@ impl DType {
         }
     }
 
+    /// Is this a float of 16 bits?
+    pub fn is_half(self) -> bool {
+        matches!(self, DType::Float16 | DType::BFloat16)
+    }
+
+    /// Digits of the numbers of a floating-point type in binary, the leading one included; `None` for other types.
+    pub fn significant_bits(self) -> Option<u32> {
+        match self {
+            DType::Float64 => Some(53),
+            DType::Float32 => Some(24),
+            DType::Float16 => Some(11),
+            DType::BFloat16 => Some(8),
+            DType::Float8(t) => Some(t.mantissa_bits() + 1),
+            DType::Narrow(t) => t.significant_bits(),
+            DType::Int8
+            | DType::Int16
+            | DType::Int32
+            | DType::Int64
+            | DType::UInt8
+            | DType::UInt16
+            | DType::UInt32
+            | DType::UInt64
+            | DType::Bool
+            | DType::Handle
+            | DType::Str => None,
+        }
+    }
+
+    /// Half the distance from 1 to the next number of a floating-point type: what rounding a number near 1 may be off by.
+    /// 0 for other types.
+    pub fn half_ulp(self) -> f64 {
+        self.significant_bits().map_or(0.0, |bits| 2f64.powi(-(bits as i32)))
+    }
+
     /// Is this a signed integer type?
     pub fn is_int(self) -> bool {
         match self {
@@ -338,5 +372,17 @@ mod tests {
         assert_eq!(DType::UInt64.wrap(-1), -1);
         assert_eq!(DType::Narrow(Narrow::Int4).wrap(9), -7);
         assert_eq!(DType::Narrow(Narrow::UInt4).wrap(-1), 15);
+    }
+
+    #[test]
+    fn rounding_is_off_by_half_an_ulp_at_most() {
+        let floats = [DType::Float64, DType::Float32, DType::Float16, DType::BFloat16];
+        for t in floats.into_iter().chain(Float8::ALL.map(DType::Float8)) {
+            let next = 1.0 + 2.0 * t.half_ulp();
+            assert_eq!(t.round(next), next, "{t}");
+            let between = 1.0 + t.half_ulp();
+            assert!(t == DType::Float64 || t.round(between) != between, "{t}");
+        }
+        assert_eq!((DType::Int8.half_ulp(), DType::Bool.significant_bits()), (0.0, None));
     }
 }

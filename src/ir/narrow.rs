@@ -60,6 +60,16 @@ impl Narrow {
         matches!(self, Narrow::Float4E2M1FN | Narrow::Float6E2M3FN | Narrow::Float6E3M2FN)
     }
 
+    /// Digits of the numbers of a floating-point type in binary, the leading one included; `None` for other types.
+    pub const fn significant_bits(self) -> Option<u32> {
+        match self {
+            Narrow::Float4E2M1FN => Some(2),
+            Narrow::Float6E2M3FN => Some(4),
+            Narrow::Float6E3M2FN => Some(3),
+            Narrow::Int1 | Narrow::Int2 | Narrow::Int4 | Narrow::UInt1 | Narrow::UInt2 | Narrow::UInt4 => None,
+        }
+    }
+
     /// Is this a signed integer type?
     pub const fn is_int(self) -> bool {
         matches!(self, Narrow::Int1 | Narrow::Int2 | Narrow::Int4)

@@ -360,7 +360,7 @@ impl Emitter<'_, '_> {
                         self.b.ins().fcvt_from_sint(target, wide)
                     }
                 };
-                if matches!(to, DType::Float16 | DType::BFloat16) { self.round_half(to, float) } else { float }
+                if to.is_half() { self.round_half(to, float) } else { float }
             }
             (true, false) => match to {
                 DType::UInt64 => self.b.ins().fcvt_to_uint_sat(types::I64, v),
@@ -429,7 +429,7 @@ impl Emitter<'_, '_> {
                         }
                     })
                     .collect();
-                if matches!(to, DType::Float16 | DType::BFloat16) {
+                if to.is_half() {
                     floats = floats.iter().map(|&f| self.round_half(to, f)).collect();
                 }
                 Some(floats)

@@ -396,7 +396,7 @@ impl Emitter<'_, '_> {
     /// A float result rounded to its type, where that is demanded after each operation.
     pub(super) fn rounded(&mut self, v: Val) -> Val {
         let dtype = v.ty.dtype;
-        if self.is_strict() && matches!(dtype, DType::Float16 | DType::BFloat16) {
+        if self.is_strict() && dtype.is_half() {
             let parts = v.parts.iter().map(|&p| self.round_half(dtype, p)).collect();
             return Val { parts, ..v };
         }

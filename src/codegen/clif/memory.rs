@@ -352,7 +352,7 @@ impl Emitter<'_, '_> {
         let dtype = value.ty.dtype;
         if value.ty.lanes == 1 {
             let mut v = value.single();
-            if matches!(dtype, DType::Float16 | DType::BFloat16) {
+            if dtype.is_half() {
                 v = self.narrow_half(dtype, v, types::I32);
                 v = self.b.ins().ireduce(types::I16, v);
             }

@@ -152,14 +152,13 @@ fn is_exact(function: Intrinsic) -> bool {
 /// Is there an operation behind which a tolerance of the results is not enough?
 fn is_sensitive(kernel: &Kernel) -> bool {
     let arena = &kernel.arena;
-    let is_half = |t: DType| matches!(t, DType::Float16 | DType::BFloat16);
     let mut found = false;
     kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
         crate::loopir::rewrite::for_each_operand(stmt, |operand| {
             for_each_expr(arena, operand, &mut |e| {
                 found |= match arena.expr(e) {
                     Expr::Binary(op, a, _) if arena.dtype(a).is_float() => {
-                        is_half(arena.dtype(e))
+                        arena.dtype(e).is_half()
                             || !matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max)
                     }
                     Expr::Compare(_, a, _) => arena.dtype(a).is_float(),

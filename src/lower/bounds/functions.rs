@@ -3,7 +3,7 @@
 //! A function that grows takes each end to an end; others have their extremes inside, or in the corners of what they are
 //! given. Of a function that is none of these nothing is known unless its arguments are one value each.
 
-use super::values::{Interval, Values, is_half};
+use super::values::{Interval, Values};
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::{Arena, ExprId};
 
@@ -44,7 +44,7 @@ impl Values<'_> {
         let a = args[0];
         let of = |arena: &mut Arena, e| arena.call(function, &[e]);
         // Half-precision functions are those of float32, rounded.
-        let units = if is_half(dtype) { 1.01 } else { FUNCTION };
+        let units = if dtype.is_half() { 1.01 } else { FUNCTION };
         match function {
             Exp | Exp2 | Exp10 | Log | Log2 | Log10 | Log1p | Sqrt | Tanh | Asin | Atan | Sinh | Asinh | Acosh
             | Atanh | Erf | Sigmoid => {
