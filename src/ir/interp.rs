@@ -35,6 +35,16 @@ pub enum Precision {
     Exact,
     /// Everything is carried as `float64` and rounded when a function's outputs are read: for reference values.
     Wide,
+    /// The same, but what an operation would round is moved by as much as a right implementation may be off, one way or
+    /// the other. Runs of several seeds show how far right results are from one another (Monte Carlo arithmetic: Stott
+    /// Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic", 1997).
+    Perturbed {
+        /// Which way each goes follows from the seed and from what is rounded: the same operation on the same values
+        /// gives the same result throughout a run.
+        seed: u64,
+        /// The roundings are taken to be so many times as large as they are.
+        scale: u32,
+    },
 }
 
 /// What is in memory that nothing has been stored to.

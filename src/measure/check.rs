@@ -9,10 +9,11 @@
 //! some hundred thousand terms of `float32`.
 //!
 //! Elements outside their tolerance may still be right behind a step, in half precision, or where an operation enlarges
-//! errors: [`Intervals`] say how far each of them may be.
+//! errors: [`Intervals`] say how far each of them may be, and how far all of them together.
 
 use super::arguments::{Arguments, ParamSpec};
 use super::intervals::Intervals;
+use super::spread::{Range, Spread};
 use crate::ir::DType;
 use crate::ir::interp::TensorRef;
 use std::fmt;
@@ -33,12 +34,9 @@ impl Tolerance {
     /// What right programs stay within: for a type, and the number of terms of the longest sum (1 for none).
     pub fn of(dtype: DType, reduction: u64) -> Tolerance {
         // Half-precision programs may compute in float32 and round once, or round each operation.
-        let (eps, floor): (f64, f64) = match dtype {
-            DType::Float64 => (2f64.powi(-53), 256.0),
-            DType::Float32 => (2f64.powi(-24), 256.0),
-            DType::Float16 => (2f64.powi(-11), 8.0),
-            DType::BFloat16 => (2f64.powi(-8), 8.0),
-            DType::Float8(t) => (2f64.powi(-1 - t.mantissa_bits() as i32), 8.0),
+        let floor: f64 = match dtype {
+            DType::Float64 | DType::Float32 => 256.0,
+            DType::Float16 | DType::BFloat16 | DType::Float8(_) => 8.0,
             DType::Int8
             | DType::Int16
             | DType::Int32
@@ -52,6 +50,7 @@ impl Tolerance {
             | DType::Handle
             | DType::Str => return Tolerance::EXACT,
         };
+        let eps = dtype.half_ulp();
         let n = reduction.max(1) as f64;
         Tolerance { absolute: eps * (floor / 8.0).max(3.0 * n), relative: eps * floor.max(6.0 * n.sqrt()) }
     }
@@ -62,7 +61,7 @@ impl Tolerance {
     }
 
     /// Is `found` near enough? NaN is near NaN alone, an infinity near itself alone.
-    pub(super) fn admits(self, expected: f64, found: f64) -> bool {
+    pub fn admits(self, expected: f64, found: f64) -> bool {
         if !expected.is_finite() || !found.is_finite() {
             return found == expected || found.is_nan() && expected.is_nan();
         }
@@ -161,13 +160,15 @@ fn compare_one(
     let (expected, t) = (&outputs[param][..], tolerances[param]);
     assert_eq!(found.len(), expected.len(), "a buffer is compared with its like");
     let at = |data: &[u8], i: usize| TensorRef { dtype: spec.dtype, shape: &spec.shape, data }.get(i).as_f64();
+    let spread = intervals.and_then(|(all, _)| all.spread(param));
     let is_allowed = |element: usize, found: f64| {
-        intervals.is_some_and(|(all, otherwise)| match all.of(param, spec, element) {
-            Some((least, greatest)) => least <= found && found <= greatest,
-            None => otherwise[param].admits(at(expected, element), found),
+        intervals.is_some_and(|(all, otherwise)| match (all.of(param, spec, element), spread) {
+            (Some((least, greatest)), _) => least <= found && found <= greatest,
+            (None, Some(spread)) => spread.reaches(distance(at(expected, element), found)),
+            (None, None) => otherwise[param].admits(at(expected, element), found),
         })
     };
-    let scan = match spec.dtype {
+    let mut scan = match spec.dtype {
         DType::Float32 => scan(found, expected, t, is_allowed, |b: &[u8; 4]| f32::from_le_bytes(*b).into()),
         DType::Float64 => scan(found, expected, t, is_allowed, |b: &[u8; 8]| f64::from_le_bytes(*b)),
         DType::Float16 => scan(found, expected, t, is_allowed, |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f64()),
@@ -186,6 +187,19 @@ fn compare_one(
         | DType::Handle
         | DType::Str => scan_integers(spec.dtype, found, expected, is_allowed),
     };
+    if let (0, Some((all, _)), Some(spread)) = (scan.count, intervals, spread) {
+        let is_held = |element: usize, range: &Option<Range>| {
+            let (e, f) = (at(expected, element), at(found, element));
+            range.as_ref().is_none_or(|range| range.holds(f, t.absolute + t.relative * e.abs()))
+        };
+        scan.judge_strays(spec.len(), spread, |elements| match all.ranges() {
+            Some(ranges) => {
+                let found = ranges.of(param, elements);
+                elements.iter().zip(found).filter(|(e, range)| !is_held(**e, range)).map(|(&e, _)| e).collect()
+            }
+            None => Vec::new(),
+        });
+    }
     if scan.count == 0 {
         return Ok(scan.max_error);
     }
@@ -201,14 +215,54 @@ fn compare_one(
     }))
 }
 
+/// From what is expected; infinite unless both are finite, or the same.
+pub fn distance(expected: f64, found: f64) -> f64 {
+    if expected == found || expected.is_nan() && found.is_nan() {
+        return 0.0;
+    }
+    let distance = (expected - found).abs();
+    if distance.is_nan() { f64::INFINITY } else { distance }
+}
+
+/// How many of the elements that are outside their tolerance are computed again.
+const DOUBTED: usize = 64;
+
 #[derive(Default)]
 struct Scan {
     count: u64,
     first: Vec<usize>,
     max_error: f64,
+    /// Elements that are allowed outside their tolerance, with their distances.
+    strays: Vec<(f64, usize)>,
 }
 
 impl Scan {
+    /// Notes the elements that are allowed one by one if they are too many together, of `n`; else those of the furthest
+    /// that `wrong` says of.
+    fn judge_strays(&mut self, n: usize, spread: &Spread, wrong: impl FnOnce(&[usize]) -> Vec<usize>) {
+        let mut strays = std::mem::take(&mut self.strays);
+        strays.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let distances: Vec<f64> = strays.iter().map(|s| s.0).collect();
+        let noted: Vec<usize> = if spread.exceeded(&distances, n) {
+            strays.iter().map(|s| s.1).collect()
+        } else {
+            let furthest: Vec<usize> = strays.iter().take(DOUBTED).map(|s| s.1).collect();
+            if furthest.is_empty() { furthest } else { wrong(&furthest) }
+        };
+        for element in noted {
+            self.note(element);
+        }
+    }
+
+    /// An element outside its tolerance.
+    fn stray(&mut self, i: usize, expected: f64, found: f64, is_allowed: bool) {
+        if is_allowed {
+            self.strays.push((distance(expected, found), i));
+        } else {
+            self.note(i);
+        }
+    }
+
     fn note(&mut self, i: usize) {
         self.count += 1;
         if self.first.len() < DESCRIBED {
@@ -231,8 +285,8 @@ fn scan<const N: usize>(
         if error.is_finite() && error > scan.max_error {
             scan.max_error = error;
         }
-        if !t.admits(e, f) && !is_allowed(i, f) {
-            scan.note(i);
+        if !t.admits(e, f) {
+            scan.stray(i, e, f, is_allowed(i, f));
         }
     }
     scan
@@ -249,9 +303,7 @@ fn scan_integers(dtype: DType, found: &[u8], expected: &[u8], is_allowed: impl F
         if found[i * n..(i + 1) * n] != expected[i * n..(i + 1) * n] {
             let at = |data| TensorRef { dtype, shape: &shape, data }.get(i).as_f64();
             let is_pattern = dtype != DType::Bool || found[i] <= 1;
-            if !(is_pattern && is_allowed(i, at(found))) {
-                scan.note(i);
-            }
+            scan.stray(i, at(expected), at(found), is_pattern && is_allowed(i, at(found)));
             scan.max_error = scan.max_error.max((at(found) - at(expected)).abs());
         }
     }

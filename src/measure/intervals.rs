@@ -2,23 +2,31 @@
 //!
 //! A [`Tolerance`](super::Tolerance) speaks of whole results. Next to a step, such as the rounding of a sum to an integer,
 //! single elements may be further off and right all the same. [`Intervals`] hold the least and the greatest value of each
-//! element that a right implementation may give. They cost several times as much as the reference, so they are computed
-//! when a result is outside its tolerance for the first time, on a thread of their own.
+//! element that a right implementation may give, and what samples of right results say beside that ([`super::spread`]).
+//! They cost several times as much as the reference, so they are computed when a result is outside its tolerance for the
+//! first time, on a thread of their own.
 
 use super::arguments::{Arguments, ParamSpec};
 use super::executable::RunFailure;
+use super::spread::{ElementRanges, Spread};
 use crate::ir::DType;
 use crate::ir::interp::TensorRef;
 use crate::loopir::Access;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// For each parameter the intervals of its elements, if it is written and rounded.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Intervals(Vec<Option<Ends>>);
+/// For each parameter the intervals of its elements, if it is written and rounded; and samples of right results.
+#[derive(Debug)]
+pub struct Intervals {
+    ends: Vec<Option<Ends>>,
+    /// For each parameter, if there are samples of it.
+    spreads: Vec<Option<Spread>>,
+    /// For single elements.
+    ranges: Option<ElementRanges>,
+}
 
 /// The least and the greatest values of a parameter: `float64`, or integers of its type.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Debug)]
 struct Ends {
     least: Vec<u8>,
     greatest: Vec<u8>,
@@ -50,12 +58,29 @@ impl Intervals {
             least: args.bytes(least).to_vec(),
             greatest: args.bytes(greatest).to_vec(),
         };
-        Ok(Intervals(ends.iter().map(|e| e.as_ref().map(of)).collect()))
+        let ends = ends.iter().map(|e| e.as_ref().map(of)).collect();
+        Ok(Intervals { ends, spreads: Vec::new(), ranges: None })
+    }
+
+    /// The same with samples: how far they are from the reference for each parameter, and ranges of single elements.
+    #[must_use]
+    pub fn with_samples(self, spreads: Vec<Option<Spread>>, ranges: ElementRanges) -> Intervals {
+        Intervals { spreads, ranges: Some(ranges), ..self }
+    }
+
+    /// How far samples of a parameter are from the reference, if there are samples.
+    pub(super) fn spread(&self, param: usize) -> Option<&Spread> {
+        self.spreads.get(param)?.as_ref()
+    }
+
+    /// The ranges of single elements, if they can be had.
+    pub(super) fn ranges(&self) -> Option<&ElementRanges> {
+        self.ranges.as_ref()
     }
 
     /// The interval of an element; `None` where nothing is known of it.
     pub fn of(&self, param: usize, spec: &ParamSpec, element: usize) -> Option<(f64, f64)> {
-        let ends = self.0.get(param)?.as_ref()?;
+        let ends = self.ends.get(param)?.as_ref()?;
         let dtype = if spec.dtype.is_float() { DType::Float64 } else { spec.dtype };
         let value = |data: &[u8]| TensorRef { dtype, shape: &spec.shape, data }.get(element).as_f64();
         let (lo, hi) = (value(&ends.least), value(&ends.greatest));
@@ -177,12 +202,12 @@ mod tests {
     #[test]
     fn a_job_is_done_once_and_a_panic_ends_it() {
         let (_, found) = intervals(DType::Float32, &[1.0], &[2.0]);
-        let expected = found.clone();
         let job = IntervalsJob::new(move || Some(found));
         let other = job.clone();
         let _ = job.poll();
-        assert_eq!((job.wait(), other.wait()), (Some(&expected), Some(&expected)));
-        assert_eq!(other.poll(), Some(Some(&expected)));
-        assert_eq!(IntervalsJob::new(|| panic!("broken")).wait(), None);
+        let one = |found: Option<&Intervals>| std::ptr::from_ref(found.expect("they were computed"));
+        assert_eq!(one(job.wait()), one(other.wait()));
+        assert_eq!(other.poll().map(one), Some(one(job.wait())));
+        assert!(IntervalsJob::new(|| panic!("broken")).wait().is_none());
     }
 }

@@ -27,12 +27,13 @@ mod pin;
 mod race;
 mod reference;
 mod runner;
+mod spread;
 mod stats;
 mod timer;
 pub mod timing;
 
 pub use arguments::{Arguments, ArgumentsError, Damage, ParamSpec, Poison};
-pub use check::{Difference, Mismatch, Tolerance, compare};
+pub use check::{Difference, Mismatch, Tolerance, compare, distance};
 pub use executable::{Executable, RunFailure};
 pub use intervals::{Intervals, IntervalsJob};
 pub use load::LoadWatch;
@@ -41,10 +42,11 @@ pub use noise::{Advice, Monitor};
 pub use peaks::{Bandwidth, Level, Peak, PeakLoop, PeakWork, traffic};
 pub use pin::{Pinned, cores, pin_here, pin_to};
 pub use race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
-pub use reference::{Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, SpotCheck};
+pub use reference::{Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, SpotCheck, spots};
 pub use runner::{
     Candidate, InProcess, Measurement, MockRunner, Outcome, Runner, RunnerOptions, Settled, Stage, Ticket, Verdict,
 };
+pub use spread::{ElementRanges, Range, Spread};
 pub use stats::Summary;
 pub use timer::{MockTimer, RealTimer, Stop, Timer};
 

@@ -8,7 +8,7 @@
 use super::arguments::{Arguments, ArgumentsError, ParamSpec, Poison};
 use super::check::{Difference, Expected, Mismatch, Tolerance, compare, compare_outputs};
 use super::intervals::{Intervals, IntervalsJob};
-use crate::ir::interp::Value;
+use crate::ir::interp::{TensorRef, Value};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
@@ -61,8 +61,8 @@ pub struct SpotCheck<'a> {
     pub value: &'a mut SpotValue<'a>,
 }
 
-/// See [`SpotCheck::value`]. The arguments are as before a run.
-pub type SpotValue<'a> = dyn FnMut(&Arguments, usize, usize) -> Result<Option<Value>, String> + 'a;
+/// See [`SpotCheck::value`]: of a parameter and a position, on arguments as before a run.
+pub type SpotValue<'a> = dyn FnMut(usize, usize) -> Result<Option<Value>, String> + 'a;
 
 impl Reference {
     /// Computes the reference by a run on arguments like these; `tolerances` for each parameter.
@@ -131,6 +131,11 @@ impl Reference {
         &self.outputs
     }
 
+    /// An element of a parameter that is written.
+    pub fn value(&self, param: usize, spec: &ParamSpec, element: usize) -> f64 {
+        TensorRef { dtype: spec.dtype, shape: &spec.shape, data: &self.outputs[param] }.get(element).as_f64()
+    }
+
     /// How many elements the interpreter confirmed.
     pub fn spots(&self) -> usize {
         self.spots
@@ -190,24 +195,30 @@ impl Reference {
 /// The largest error, or how outputs differ.
 type Compared = Result<f64, Box<Mismatch>>;
 
+/// About so many elements of the results, by parameter and position: the first and the last of each, where tails go
+/// wrong, and others at random.
+pub fn spots(specs: &[ParamSpec], seed: u64, n: usize) -> Vec<(usize, usize)> {
+    let written: Vec<usize> = (0..specs.len()).filter(|&i| specs[i].is_written() && !specs[i].is_empty()).collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut all = Vec::new();
+    for &param in &written {
+        let len = specs[param].len();
+        let mut chosen = BTreeSet::from([0, len - 1]);
+        for _ in 0..n / written.len() {
+            chosen.insert((rng.next_u64() % len as u64) as usize);
+        }
+        all.extend(chosen.into_iter().map(|element| (param, element)));
+    }
+    all
+}
+
 impl SpotCheck<'_> {
     /// The values of the points: parameter, element, value.
     fn compute(self, args: &Arguments) -> Result<Vec<(usize, usize, Value)>, ReferenceError> {
-        let written: Vec<usize> =
-            (0..args.specs().len()).filter(|&i| args.specs()[i].is_written() && !args.specs()[i].is_empty()).collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(args.seed());
         let mut values = Vec::new();
-        for &param in &written {
-            let n = args.specs()[param].len();
-            // First and last, where tails go wrong, and others at random.
-            let mut chosen = BTreeSet::from([0, n - 1]);
-            for _ in 0..self.points / written.len() {
-                chosen.insert((rng.next_u64() % n as u64) as usize);
-            }
-            for element in chosen {
-                let value = (self.value)(args, param, element).map_err(ReferenceError::Interpreter)?;
-                values.extend(value.map(|v| (param, element, v)));
-            }
+        for (param, element) in spots(args.specs(), args.seed(), self.points) {
+            let value = (self.value)(param, element).map_err(ReferenceError::Interpreter)?;
+            values.extend(value.map(|v| (param, element, v)));
         }
         Ok(values)
     }
@@ -355,14 +366,17 @@ mod tests {
         Ok(())
     }
 
-    fn interpreted(args: &Arguments, param: usize, i: usize) -> Result<Option<Value>, String> {
-        assert_eq!(param, 1);
-        Ok(Some(Value::Float(2.0 * f64::from(element(args, 0, i)))))
+    fn interpreted() -> Box<SpotValue<'static>> {
+        let args = args();
+        Box::new(move |param, i| {
+            assert_eq!(param, 1);
+            Ok(Some(Value::Float(2.0 * f64::from(element(&args, 0, i)))))
+        })
     }
 
     #[test]
     fn a_reference_is_confirmed_by_spots() {
-        let spots = SpotCheck { points: 300, value: &mut interpreted };
+        let spots = SpotCheck { points: 300, value: &mut *interpreted() };
         let reference = Reference::compute(&args(), &tolerances(), right, Some(spots)).unwrap();
         assert!(reference.spots() > N - 5, "{}", reference.spots());
         let mut own = args();
@@ -381,17 +395,17 @@ mod tests {
             store(args, 1, N - 1, 0.25);
             Ok(())
         };
-        let spots = SpotCheck { points: 1, value: &mut interpreted };
+        let spots = SpotCheck { points: 1, value: &mut *interpreted() };
         let error = Reference::compute(&args(), &tolerances(), wrong, Some(spots)).unwrap_err();
         let ReferenceError::Spot { param, at } = &error else { panic!("{error}") };
         assert_eq!((param.as_str(), at.index.as_slice(), at.found), ("B", &[N as i64 - 1][..], 0.25));
         let fails = Reference::compute(&args(), &tolerances(), |_| Err("division".into()), None);
         assert_eq!(fails, Err(ReferenceError::Run("division".into())));
-        let mut faulty = |_: &Arguments, _, _| Err("out of bounds".to_owned());
+        let mut faulty = |_, _| Err("out of bounds".to_owned());
         let spots = SpotCheck { points: 1, value: &mut faulty };
         let fault = Reference::compute(&args(), &tolerances(), right, Some(spots));
         assert_eq!(fault, Err(ReferenceError::Interpreter("out of bounds".into())));
-        let mut silent = |_: &Arguments, _, _| Ok(None);
+        let mut silent = |_, _| Ok(None);
         let spots = SpotCheck { points: 9, value: &mut silent };
         assert_eq!(Reference::compute(&args(), &tolerances(), right, Some(spots)).unwrap().spots(), 0);
     }

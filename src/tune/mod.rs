@@ -47,6 +47,7 @@ mod reference;
 pub mod relayout;
 pub mod roofline;
 mod round;
+mod sampling;
 mod share;
 pub mod summary;
 mod task;

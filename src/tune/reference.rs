@@ -4,11 +4,12 @@
 //! written; `compile_plain`: scalar code, none of the passes that candidates go through), on a thread of its own, and a few
 //! hundred elements are confirmed by the interpreter. For long ones the results are kept in the work directory.
 
+use super::sampling::{Sampling, with_elements};
 use super::workload::Workload;
 use crate::codegen::{self, RunContext};
-use crate::ir::interp::{ArgRef, Options, Points, Precision};
+use crate::ir::interp::{Options, Precision};
 use crate::ir::stmt::IterKind;
-use crate::ir::{DType, Func, LoopId, Symbol};
+use crate::ir::{Func, LoopId, Symbol};
 use crate::loopir::Kernel;
 use crate::lower::{Bounds, LowerError, lower_bounds, lower_reference};
 use crate::measure::{
@@ -98,8 +99,7 @@ impl Job {
         let bounds = isolated(|| lower_bounds(&self.plain.func)).ok().and_then(Result::ok).flatten();
         let Some(bounds) = bounds else { return toleranced(reference, &self.func, &self.specs) };
         // Roundings of half precision add up to more than faults make: of those, only what rounds once is right unseen.
-        let is_half = |t: DType| matches!(t, DType::Float16 | DType::BFloat16);
-        let rounds_often = self.func.arena.buffer_ids().any(|b| is_half(self.func.arena.buffer(b).dtype));
+        let rounds_often = self.func.arena.buffer_ids().any(|b| self.func.arena.buffer(b).dtype.is_half());
         let reference = toleranced(reference, &self.func, &self.specs);
         let narrow = if rounds_often {
             let narrow = |(s, bytes): (&ParamSpec, &Vec<u8>)| {
@@ -111,11 +111,12 @@ impl Job {
         } else {
             reference.tolerances().to_vec()
         };
-        reference.with_intervals(self.intervals(bounds), narrow)
+        let sampling = Sampling::new(&self.func, &self.specs, self.seed, &reference, &narrow);
+        reference.with_intervals(self.intervals(bounds, sampling), narrow)
     }
 
     /// How far each element may be from the reference.
-    fn intervals(&self, bounds: Bounds) -> IntervalsJob {
+    fn intervals(&self, bounds: Bounds, sampling: Sampling) -> IntervalsJob {
         let (specs, seed, context) = (self.specs.clone(), self.seed, self.context.clone());
         IntervalsJob::new(move || {
             let started = std::time::Instant::now();
@@ -124,6 +125,10 @@ impl Job {
             let found = compiled.and_then(|code| {
                 let loaded = Loaded::new(code, context, 1);
                 Intervals::compute(&specs, seed, &bounds.ends, |args| loaded.run(args))
+            });
+            let found = found.map(|found| {
+                let spreads = isolated(|| sampling.spreads()).unwrap_or_default();
+                found.with_samples(spreads, sampling.ranges())
             });
             tracing::debug!(
                 "intervals of results: {:?}, {:.3} s",
@@ -140,27 +145,14 @@ impl Job {
         let compiled = isolated(|| codegen::compile_plain(&self.plain.kernel).map_err(|e| e.to_string()));
         let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;
         let loaded = Loaded::new(compiled, self.context.clone(), 1);
-        let tensors: Vec<ArgRef<'_>> = (0..self.specs.len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
-        let wide = Options { precision: Precision::Wide, max_steps: SPOT_STEPS, ..Options::default() };
-        let placed = self.func.with_param_layouts();
-        let meant = placed.with_meanings();
-        let mut points = Points::new(&meant, &tensors, wide);
-        let mut value = |_: &Arguments, param: usize, element: usize| {
-            let Some(points) = &mut points else { return Ok(None) };
-            let Some(buffer) = self.func.params[param].buffer else { return Ok(None) };
-            // Between the elements of a parameter with strides nothing is computed.
-            let Some(indices) = self.specs[param].indices(element) else { return Ok(None) };
-            match points.eval(buffer, &indices) {
-                Ok(value) => Ok(value),
-                Err(e) if e.fault == crate::ir::interp::Fault::TooLong => Ok(None),
-                Err(e) => Err(e.message(&self.func)),
-            }
-        };
-        let spots = SpotCheck { points: SPOTS, value: &mut value };
         // Both are exact but for the last rounding; what the order of a sum changes in float64 is far below that.
         let near: Vec<Tolerance> = self.specs.iter().map(|s| Tolerance::of(s.dtype, 1)).collect();
         let run = |args: &mut Arguments| loaded.run(args).map_err(|e| e.to_string());
-        let reference = Reference::compute(&args, &near, run, Some(spots))?;
+        let wide = Options { precision: Precision::Wide, max_steps: SPOT_STEPS, ..Options::default() };
+        let reference = with_elements(&self.func, &args, wide, |value| {
+            let spots = SpotCheck { points: SPOTS, value };
+            Reference::compute(&args, &near, run, Some(spots))
+        })?;
         tracing::debug!("reference: the interpreter confirmed {} elements", reference.spots());
         if let Some((cache, key)) = &self.cache
             && worth()
@@ -188,7 +180,7 @@ pub(super) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec])
                 return plain;
             }
             // What intermediate values of magnitude 1 are rounded by stays, however small the results are.
-            let least = 2.0 * epsilon(spec.dtype);
+            let least = 2.0 * spec.dtype.half_ulp();
             let scale = root_mean_square(spec, bytes) / ((longest as f64).sqrt() / 3.0);
             let absolute = (plain.absolute * scale).max(least);
             Tolerance { absolute, ..plain }.times(stages as f64)
@@ -210,17 +202,6 @@ fn reductions(func: &Func) -> (u64, u64) {
         longest = longest.max(terms.fold(1, u64::saturating_mul));
     }
     (longest, stages.clamp(1, 8))
-}
-
-/// Half a unit in the last place of 1.
-fn epsilon(dtype: DType) -> f64 {
-    match dtype {
-        DType::Float64 => 2f64.powi(-53),
-        DType::Float16 => 2f64.powi(-11),
-        DType::BFloat16 => 2f64.powi(-8),
-        DType::Float8(t) => 2f64.powi(-1 - t.mantissa_bits() as i32),
-        _ => 2f64.powi(-24),
-    }
 }
 
 fn root_mean_square(spec: &ParamSpec, bytes: &[u8]) -> f64 {

@@ -35,15 +35,80 @@ impl Value {
     }
 }
 
+/// Halves of an ulp that a division may be off by: it may be a product with the rounded reciprocal.
+const DIVISION: f64 = 3.0;
+/// Halves of an ulp that a function may be off by; those of half precision are functions of `float32`, rounded.
+const FUNCTION: f64 = 8.0;
+
 /// Rounds the result of an operation. Half-width operations are those of `float32`, rounded.
 pub(super) fn round(dtype: DType, v: f64, precision: Precision) -> f64 {
     match (precision, dtype) {
-        (Precision::Wide, _) | (_, DType::Float64) => v,
-        (Precision::Exact, DType::Float16 | DType::BFloat16 | DType::Float8(_)) => dtype.round(f64::from(v as f32)),
+        (Precision::Wide, _) => v,
+        (Precision::Perturbed { seed, scale }, _) if rounded(dtype, v) != v || dtype == DType::Float64 => {
+            perturbed(dtype, v, seed, scale.into())
+        }
+        (Precision::Perturbed { .. }, _) => v,
+        (Precision::Exact, _) => rounded(dtype, v),
+    }
+}
+
+fn rounded(dtype: DType, v: f64) -> f64 {
+    match dtype {
+        DType::Float64 => v,
+        DType::Float16 | DType::BFloat16 | DType::Float8(_) => dtype.round(f64::from(v as f32)),
         // The sum, difference, product, quotient and root of two float32 rounded twice, first to float64, are those
         // rounded once: 53 >= 2 * 24 + 2 (Figueroa, 1995).
-        (Precision::Exact, _) => f64::from(v as f32),
+        _ => f64::from(v as f32),
     }
+}
+
+/// The same for a quotient, which is exact only where that of the reciprocal is.
+fn round_quotient(dtype: DType, quotient: f64, divisor: f64, precision: Precision) -> f64 {
+    match precision {
+        Precision::Perturbed { seed, scale } if quotient != 0.0 && !is_power_of_two(divisor) => {
+            perturbed(dtype, quotient, seed, f64::from(scale) * DIVISION)
+        }
+        _ => round(dtype, quotient, precision),
+    }
+}
+
+/// The same for a function, which is approximated.
+fn round_function(dtype: DType, v: f64, precision: Precision) -> f64 {
+    match precision {
+        // Zero is where approximations begin.
+        Precision::Perturbed { seed, scale } if v != 0.0 => {
+            let units = if dtype.is_half() { 1.0 } else { FUNCTION };
+            perturbed(dtype, v, seed, f64::from(scale) * units)
+        }
+        _ => round(dtype, v, precision),
+    }
+}
+
+fn is_power_of_two(v: f64) -> bool {
+    v.is_normal() && v.to_bits() << 12 == 0
+}
+
+/// The value moved up or down by so many halves of an ulp.
+fn perturbed(dtype: DType, v: f64, seed: u64, units: f64) -> f64 {
+    if !v.is_finite() {
+        return v;
+    }
+    let is_up = mixed(seed ^ v.to_bits()) & 1 == 1;
+    if v.abs() > dtype.max_value().err().unwrap_or(f64::MAX) {
+        // Half precision that is carried in float32 does not overflow.
+        return if is_up { v } else { f64::INFINITY.copysign(v) };
+    }
+    // A sum in float64 cannot be moved by half an ulp.
+    let unit = if dtype == DType::Float64 { 2.0 * dtype.half_ulp() } else { dtype.half_ulp() };
+    let off = v.abs() * unit * units;
+    if is_up { v + off } else { v - off }
+}
+
+/// A number that depends on every bit of another (the finalizer of SplitMix64).
+fn mixed(v: u64) -> u64 {
+    let v = (v ^ (v >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let v = (v ^ (v >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    v ^ (v >> 31)
 }
 
 /// `a op b`; `and` and `or` are evaluated lazily elsewhere.
@@ -62,14 +127,15 @@ pub(super) fn binary(op: BinOp, dtype: DType, a: Value, b: Value, precision: Pre
         }
         (Value::Float(x), Value::Float(y)) => {
             let r = |v| round(dtype, v, precision);
+            let quotient = || round_quotient(dtype, x / y, y, precision);
             let v = match op {
                 BinOp::Add => r(x + y),
                 BinOp::Sub => r(x - y),
                 BinOp::Mul => r(x * y),
-                BinOp::Div => r(x / y),
+                BinOp::Div => quotient(),
                 BinOp::Mod => r(x % y),
-                BinOp::FloorDiv => r(x / y).floor(),
-                BinOp::FloorMod => r(x - r(r(x / y).floor() * y)),
+                BinOp::FloorDiv => quotient().floor(),
+                BinOp::FloorMod => r(x - r(quotient().floor() * y)),
                 BinOp::Min => {
                     if x < y {
                         x
@@ -108,8 +174,10 @@ pub(super) fn cast(from: DType, to: DType, v: Value, precision: Precision) -> Va
     match v {
         Value::Int(v) if to.is_float() => {
             let wide = if from == DType::UInt64 { v as u64 as f64 } else { v as f64 };
-            if precision == Precision::Wide || to == DType::Float64 {
-                return Value::Float(wide);
+            if precision != Precision::Exact || to == DType::Float64 {
+                // `float64` is what wide values are carried in already.
+                let is_exact = precision == Precision::Wide || to == DType::Float64;
+                return Value::Float(if is_exact { wide } else { round(to, wide, precision) });
             }
             // One rounding from the integer, not two.
             let narrow = if from == DType::UInt64 { v as u64 as f32 } else { v as f32 };
@@ -119,6 +187,12 @@ pub(super) fn cast(from: DType, to: DType, v: Value, precision: Precision) -> Va
         Value::Float(v) => match to {
             DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float8(_) if precision == Precision::Exact => {
                 Value::Float(to.round(v))
+            }
+            // What a wider type takes is not rounded, though it need not be a number of the narrower one.
+            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float8(_)
+                if to.half_ulp() > from.half_ulp() || to.half_ulp() == from.half_ulp() && to != from =>
+            {
+                Value::Float(round(to, v, precision))
             }
             DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 | DType::Float8(_) => Value::Float(v),
             DType::Narrow(t) if t.is_float() => Value::Float(v),
@@ -176,24 +250,26 @@ fn call_float(function: Intrinsic, dtype: DType, args: &[Value], precision: Prec
         Intrinsic::Erf => erf(x),
         Intrinsic::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Intrinsic::Pow => x.powf(arg(1)?),
-        Intrinsic::Fmod => x % arg(1)?,
+        // The remainder of two numbers is one.
+        Intrinsic::Fmod => return Ok(Value::Float(round(dtype, x % arg(1)?, precision))),
         Intrinsic::Hypot => x.hypot(arg(1)?),
         Intrinsic::NextAfter => return Ok(Value::Float(next_after(dtype, x, arg(1)?))),
-        Intrinsic::CopySign => x.copysign(arg(1)?),
+        Intrinsic::CopySign => return Ok(Value::Float(x.copysign(arg(1)?))),
         Intrinsic::Fma => {
             let (y, z) = (arg(1)?, arg(2)?);
-            if precision == Precision::Wide || dtype == DType::Float64 {
+            let sum = if precision != Precision::Exact || dtype == DType::Float64 {
                 x.mul_add(y, z)
             } else {
                 // The sum of a product needs more than float64 to be rounded once.
                 f64::from((x as f32).mul_add(y as f32, z as f32))
-            }
+            };
+            return Ok(Value::Float(round(dtype, sum, precision)));
         }
-        Intrinsic::Abs => x.abs(),
-        Intrinsic::Floor => x.floor(),
-        Intrinsic::Ceil => x.ceil(),
-        Intrinsic::Trunc => x.trunc(),
-        Intrinsic::Round | Intrinsic::NearbyInt => x.round_ties_even(),
+        Intrinsic::Abs => return Ok(Value::Float(x.abs())),
+        Intrinsic::Floor => return Ok(Value::Float(x.floor())),
+        Intrinsic::Ceil => return Ok(Value::Float(x.ceil())),
+        Intrinsic::Trunc => return Ok(Value::Float(x.trunc())),
+        Intrinsic::Round | Intrinsic::NearbyInt => return Ok(Value::Float(x.round_ties_even())),
         Intrinsic::IsNan => return Ok(Value::Int(x.is_nan().into())),
         Intrinsic::IsInf => return Ok(Value::Int(x.is_infinite().into())),
         Intrinsic::IsFinite => return Ok(Value::Int(x.is_finite().into())),
@@ -208,7 +284,7 @@ fn call_float(function: Intrinsic, dtype: DType, args: &[Value], precision: Prec
         | Intrinsic::Likely
         | Intrinsic::Assume => return Err(Trap::IllTyped),
     };
-    Ok(Value::Float(round(dtype, v, precision)))
+    Ok(Value::Float(round_function(dtype, v, precision)))
 }
 
 fn call_int(function: Intrinsic, dtype: DType, args: &[Value]) -> Result<Value, Trap> {
@@ -320,6 +396,37 @@ mod tests {
         assert_eq!(exact(BinOp::Mul, DType::Float16, Float(300.0), Float(300.0)), Ok(Float(f64::INFINITY)));
         let nan = exact(BinOp::Max, DType::Float32, Float(f64::NAN), Float(1.0));
         assert_eq!(nan, Ok(Float(1.0)), "the second operand");
+    }
+
+    #[test]
+    fn random_roundings_are_as_large_as_they_can_be() {
+        let run = |seed, scale| Precision::Perturbed { seed, scale };
+        let spread = |of: &dyn Fn(Precision) -> Value, scale| {
+            let all: Vec<f64> = (0..64).map(|seed| of(run(seed, scale)).as_f64()).collect();
+            let (least, greatest) = all.iter().fold((f64::MAX, f64::MIN), |(lo, hi), &v| (lo.min(v), hi.max(v)));
+            greatest - least
+        };
+        let third = |p| binary(BinOp::Mul, DType::Float32, Float(1.0), Float(0.3), p).expect("floats");
+        let ulp = 0.3 * 2f64.powi(-23);
+        assert!((spread(&third, 1) - ulp).abs() < 1e-12 && (spread(&third, 4) - 4.0 * ulp).abs() < 1e-12);
+        // By a reciprocal, even where the quotient is a number; not where the reciprocal is one.
+        let quotient = |y: f64| move |p| binary(BinOp::Div, DType::Float32, Float(6.0), Float(y), p).expect("floats");
+        assert!(spread(&quotient(3.0), 1) > 2f64.powi(-23) && spread(&quotient(4.0), 1) == 0.0);
+        // A function is approximated, but not at zero; what is exact stays so.
+        let function = |f: Intrinsic, x: f64| move |p| call(f, DType::Float32, &[Float(x)], p).expect("a float");
+        assert!(spread(&function(Intrinsic::Sqrt, 4.0), 1) > 2f64.powi(-21));
+        for (f, x) in [(Intrinsic::Sqrt, 0.0), (Intrinsic::Floor, 0.3), (Intrinsic::Abs, -0.3)] {
+            assert_eq!(spread(&function(f, x), 4), 0.0, "{f}");
+        }
+        let sum = |p| binary(BinOp::Add, DType::Float16, Float(0.25), Float(2.0), p).expect("floats");
+        assert_eq!(spread(&sum, 4), 0.0);
+        // To a narrower type or another of the same width, not to a wider one.
+        let to = |from, to| move |p| cast(from, to, Float(0.3), p);
+        assert!(spread(&to(DType::Float32, DType::Float16), 1) > 0.0);
+        assert_eq!(spread(&to(DType::Float16, DType::Float32), 1), 0.0);
+        // Too large for half precision, which may be carried in more.
+        let large = |p| binary(BinOp::Mul, DType::Float16, Float(300.0), Float(300.0), p).expect("floats");
+        assert_eq!(spread(&large, 1), f64::INFINITY);
     }
 
     #[test]

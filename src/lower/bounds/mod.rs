@@ -215,14 +215,19 @@ impl Bounder<'_> {
     fn store(&mut self, buffer: BufferId, index: ExprId, value: ExprId, out: &mut Vec<StmtId>) {
         let at = self.point(index);
         let value = match self.added(buffer, index, value) {
-            Some((sum, term)) => {
-                let n = self.n_terms(index);
-                let (sum, term) = (self.expr(sum), self.value(term, out));
-                let (op, dtype) = match self.from.arena.expr(value) {
-                    Expr::Binary(op, ..) => (op, self.from.arena.dtype(value)),
-                    _ => unreachable!("a sum is a binary operation"),
-                };
-                Values(&mut self.to.arena).accumulate(op, dtype, sum, term, n)
+            Some((sum, terms)) => {
+                let n = self.n_terms(index).saturating_mul(terms.len() as i64);
+                let dtype = self.from.arena.dtype(value);
+                let mut total = self.expr(sum);
+                for (i, (op, term)) in terms.into_iter().enumerate() {
+                    if i > 0 {
+                        // Each end is used several times.
+                        total = Interval { lo: self.named(total.lo, out), hi: self.named(total.hi, out) };
+                    }
+                    let term = self.value(term, out);
+                    total = Values(&mut self.to.arena).accumulate(op, dtype, total, term, n);
+                }
+                total
             }
             None => self.value(value, out),
         };
@@ -256,15 +261,34 @@ impl Bounder<'_> {
         }
     }
 
-    /// The two parts of a float sum that is added up in place: what was there, and the term.
-    fn added(&self, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(ExprId, ExprId)> {
+    /// An end of an interval of floats by a name.
+    fn named(&mut self, end: ExprId, out: &mut Vec<StmtId>) -> ExprId {
+        let var = self.to.arena.new_var("end", Ty::scalar(DType::Float64));
+        out.push(self.to.stmts.push(Stmt::Let { var, value: end }));
+        self.to.arena.var_expr(var)
+    }
+
+    /// The parts of a float sum that is added up in place: what was there, and the terms that are added or subtracted.
+    fn added(&self, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(ExprId, Vec<(BinOp, ExprId)>)> {
         let arena = &self.from.arena;
         let is_sum = |e: ExprId| arena.expr(e) == Expr::Load(buffer, index);
-        match arena.expr(value) {
-            Expr::Binary(BinOp::Add | BinOp::Sub, a, b) if arena.dtype(value).is_float() && is_sum(a) => Some((a, b)),
-            Expr::Binary(BinOp::Add, a, b) if arena.dtype(value).is_float() && is_sum(b) => Some((b, a)),
-            _ => None,
+        if !arena.dtype(value).is_float() {
+            return None;
         }
+        let mut terms = Vec::new();
+        let mut rest = value;
+        // `sum + a + b` is `(sum + a) + b`.
+        while let Expr::Binary(op @ (BinOp::Add | BinOp::Sub), a, b) = arena.expr(rest) {
+            if op == BinOp::Add && is_sum(b) {
+                terms.push((op, a));
+                rest = b;
+            } else {
+                terms.push((op, b));
+                rest = a;
+            }
+        }
+        terms.reverse();
+        (!terms.is_empty() && is_sum(rest)).then_some((rest, terms))
     }
 
     /// How many terms are added to an element at this index: the iterations of the loops that the index does not follow.

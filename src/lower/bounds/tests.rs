@@ -100,3 +100,23 @@ fn what_is_used_twice_is_evaluated_over_pieces() {
     let found = ends(&format!("for i in 3 {{ {over} }}"), &[1e38, f64::NAN, 1.0], "float32").expect("intervals");
     assert!(found[0].1 == f64::INFINITY && found[1].0.is_nan() && (found[2].1 - 2.0).abs() < 1e-5, "{found:?}");
 }
+
+#[test]
+fn a_sum_of_several_terms_at_a_time_is_a_sum() {
+    let width = |body: &str| {
+        let x: Vec<f64> = (0..100).map(|i| 0.1 + f64::from(i * 7 % 13) / 13.0).collect();
+        let (lo, hi) =
+            ends(&format!("for i in 100 {{ Y[i] = round(X[i]) }}\n{body}"), &x, "float32").expect("intervals")[0];
+        hi - lo
+    };
+    let one = width("for k in 100 { Y[0] = Y[0] + sqrt(X[k]) }");
+    let two = width("for k in 50 { Y[0] = Y[0] + sqrt(X[k]) + sqrt(X[k + 50]) }");
+    let less = width("for k in 50 { Y[0] = Y[0] + sqrt(X[k]) - sqrt(X[k + 50]) }");
+    assert!(one > 0.0 && two < 1.2 * one && two > 0.8 * one && less < one, "{one} {two} {less}");
+}
+
+#[test]
+fn functions_and_quotients_are_exactly_zero() {
+    let found = each("cast(float32, ceil(sqrt(X[i]) + X[i] / 3.0))", &[0.0, 2.0], "float32");
+    assert_eq!(found, [(0.0, 0.0), (3.0, 3.0)]);
+}

@@ -38,10 +38,10 @@ const WANDER: f64 = 4.0;
 /// Half an ulp of 1; twice that for `float64`, in which intervals themselves are computed.
 fn unit(dtype: DType) -> f64 {
     match dtype {
-        DType::Float16 => 2f64.powi(-11),
-        DType::BFloat16 => 2f64.powi(-8),
-        DType::Float64 => 2f64.powi(-52),
-        _ => 2f64.powi(-24),
+        DType::Float64 => 2.0 * dtype.half_ulp(),
+        DType::Float16 | DType::BFloat16 => dtype.half_ulp(),
+        // What else there is is computed in float32.
+        _ => DType::Float32.half_ulp(),
     }
 }
 
@@ -62,10 +62,6 @@ fn greatest_number(dtype: DType) -> f64 {
         DType::Float64 => f64::MAX,
         _ => f64::from(f32::MAX),
     }
-}
-
-pub(super) fn is_half(dtype: DType) -> bool {
-    matches!(dtype, DType::Float16 | DType::BFloat16)
 }
 
 /// Makes expressions of intervals.
@@ -159,11 +155,15 @@ impl Values<'_> {
 
     // ---- rounding ------------------------------------------------------------------------------------------
 
-    /// What rounding to a type makes of results that are off by so many halves of an ulp.
+    /// What rounding to a type makes of results that are off by so many halves of an ulp. An exact zero is not off: it is
+    /// where approximations begin, and what is divided is zero.
     pub(super) fn widened(&mut self, v: Interval, dtype: DType, units: f64) -> Interval {
         let (lo, hi) = (self.abs(v.lo), self.abs(v.hi));
         let size = self.extreme(BinOp::Max, lo, hi);
         let off = self.off(size, dtype, units);
+        let zero = self.float(0.0);
+        let is_zero = self.0.compare(CmpOp::Eq, size, zero);
+        let off = self.0.select(is_zero, zero, off);
         self.moved(v, off, dtype)
     }
 
@@ -495,7 +495,7 @@ impl Values<'_> {
 
     pub(super) fn cast(&mut self, from: DType, to: DType, a: Interval) -> Interval {
         match (from.is_float(), to.is_float()) {
-            (true, true) if unit(to) > unit(from) || is_half(to) && is_half(from) && to != from => {
+            (true, true) if unit(to) > unit(from) || to.is_half() && from.is_half() && to != from => {
                 self.rounded(a, to, 1.0)
             }
             (true, true) => a,

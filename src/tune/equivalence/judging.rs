@@ -6,13 +6,15 @@
 //! candidates are drawn from the automatic space and judged as in tuning. A fault is the same program with a mistake in
 //! it, compiled and run as a candidate is, or a result that was tampered with.
 //!
-//! A fault counts if it changes the exact results (a twentieth of them, in half precision a quarter, or the one that it is
-//! about) by more than rounding does. How much that is comes from the interpreter, which rounds each operation as it is written: a program that turns
-//! each rounding into another result has no faults that anybody could tell. `cargo test` runs a few dozen programs;
+//! A fault counts if it moves results (a twentieth of them, in half precision a quarter, or the one that it is about) further
+//! than roundings do, both where it is computed exactly and where it is rounded as written. How far roundings move each
+//! result comes from the interpreter, which rounds each operation as it is written, and two dozen times a random way: a
+//! program that turns each rounding into another result has no faults that anybody could tell. `cargo test` runs a few dozen programs;
 //! `TVMR_JUDGE=10000 cargo test --release --lib judging -- --nocapture` runs as many as it says, from the seed
 //! `TVMR_JUDGE_SEED` on.
 
 use super::*;
+use crate::measure::distance;
 use crate::schedule::Schedule;
 use crate::script::{ParseOptions, parse};
 use crate::space::Machine;
@@ -270,31 +272,55 @@ fn values(spec: &ParamSpec, bytes: &[u8]) -> Vec<f64> {
 /// What the results of a program are, and how far rounding moves them.
 struct Exact {
     results: Vec<f64>,
-    /// The larger of both, as root mean squares: a twentieth of the results, and 64 times what rounding did.
+    /// For each result how far it must be moved to count as changed.
+    clearly: Vec<f64>,
+    /// What is less is no change: a twentieth of the results, by their root mean square.
     noticeable: f64,
+}
+
+/// Random runs of each program.
+const RUNS: u64 = 12;
+/// How many times further than these a result must be moved to count as changed.
+const CLEARLY: u32 = 8;
+/// Roundings so many times as large show what is a step away from a result, where the others may happen to show none.
+const LARGER: u32 = 4;
+
+/// The results of a program whose roundings go so.
+fn rounded(checker: &Checker, func: &Func, precision: Precision) -> Vec<f64> {
+    let c = checker.specs.len() - 1;
+    let mut args = Arguments::new(&checker.specs, SEED).expect("little memory");
+    assert!(interpret(func, &mut args, precision).is_ok(), "a small program is interpreted");
+    values(&checker.specs[c], args.bytes(c))
 }
 
 impl Exact {
     fn of(checker: &Checker, func: &Func) -> Exact {
         let c = checker.specs.len() - 1;
-        let spec = &checker.specs[c];
-        let results = values(spec, &checker.reference.outputs()[c]);
-        let mut args = Arguments::new(&checker.specs, SEED).expect("little memory");
-        assert!(interpret(func, &mut args, Precision::Exact).is_ok(), "a small program is interpreted");
-        let rounded = values(spec, args.bytes(c));
-        let rms = |values: &mut dyn Iterator<Item = f64>| {
-            let (sum, n) = values.filter(|v| v.is_finite()).fold((0.0, 0.0), |(sum, n), v| (sum + v * v, n + 1.0));
-            if n > 0.0 { f64::sqrt(sum / n) } else { 0.0 }
-        };
-        let noise = rms(&mut results.iter().zip(&rounded).map(|(a, b)| a - b));
-        Exact { noticeable: f64::max(0.05 * rms(&mut results.iter().copied()), 64.0 * noise), results }
+        let results = values(&checker.specs[c], &checker.reference.outputs()[c]);
+        let mut clearly = vec![0f64; results.len()];
+        let random = |scale| (0..RUNS).map(move |seed| Precision::Perturbed { seed: seed << 32 | 0xf00d, scale });
+        let runs = random(1).chain([Precision::Exact]).map(|run| (run, CLEARLY));
+        for (run, factor) in runs.chain(random(LARGER).map(|run| (run, CLEARLY / LARGER))) {
+            for ((clearly, &exact), v) in clearly.iter_mut().zip(&results).zip(rounded(checker, func, run)) {
+                *clearly = clearly.max(f64::from(factor) * distance(exact, v));
+            }
+        }
+        let finite = results.iter().filter(|v| v.is_finite());
+        let (sum, n) = finite.fold((0.0, 0.0), |(sum, n), v| (sum + v * v, n + 1.0));
+        Exact { noticeable: if n > 0.0 { 0.05 * f64::sqrt(sum / n) } else { 0.0 }, results, clearly }
     }
 
     /// How many of other results are clearly others?
     fn changed(&self, wrong: &[f64]) -> usize {
-        let far =
-            |(a, b): &(&f64, &f64)| (*a - *b).abs() > self.noticeable.max(0.05 * a.abs()) || a.is_nan() != b.is_nan();
-        self.results.iter().zip(wrong).filter(far).count()
+        let far = |((exact, clearly), wrong): &((&f64, &f64), &f64)| {
+            clearly.is_finite() && distance(**exact, **wrong) > self.noticeable.max(0.05 * exact.abs()).max(**clearly)
+        };
+        self.results.iter().zip(&self.clearly).zip(wrong).filter(far).count()
+    }
+
+    /// Is there a result that roundings leave about where it is?
+    fn has_settled(&self, results: impl Fn(usize) -> bool) -> bool {
+        (0..self.results.len()).any(|i| results(i) && self.clearly[i] <= 0.5 * self.results[i].abs())
     }
 }
 
@@ -351,16 +377,22 @@ fn judge(seed: u64, setting: &Setting, tally: &mut Tally) {
     for fault in FAULTS {
         let module = read(&program.text(Some(fault)));
         let func = &module.funcs[0];
-        // What is not stored is not zero by chance.
-        let is_clear = matches!(fault, Fault::Nothing | Fault::Tail) || {
-            let exact = Checker::new(&Workload::of(&module, 0), setting).expect("a reference of the fault");
-            let wrong = values(&checker.specs[c], &exact.reference.outputs()[c]);
-            let least = match fault {
-                Fault::OneOff => 1,
-                _ if program.is_coarse() => wrong.len().div_ceil(4),
-                _ => wrong.len().div_ceil(20).max(2),
-            };
-            right.changed(&wrong) >= least
+        let least = match fault {
+            Fault::OneOff => 1,
+            _ if program.is_coarse() => right.results.len().div_ceil(4),
+            _ => right.results.len().div_ceil(20).max(2),
+        };
+        let first_of_tail = ((program.m - 1) * program.n) as usize;
+        let is_clear = match fault {
+            // What is not stored is not right by chance.
+            Fault::Nothing => right.has_settled(|_| true),
+            Fault::Tail => right.has_settled(|i| i >= first_of_tail),
+            _ => {
+                let exact = Checker::new(&Workload::of(&module, 0), setting).expect("a reference of the fault");
+                let wrong = values(&checker.specs[c], &exact.reference.outputs()[c]);
+                let is_enough = |wrong: &[f64]| right.changed(wrong) >= least;
+                is_enough(&wrong) && is_enough(&rounded(&checker, func, Precision::Exact))
+            }
         };
         tally.unclear += usize::from(!is_clear);
         if is_clear {

@@ -1,0 +1,134 @@
+//! Samples of right results: what the interpreter makes of a few hundred elements when the roundings of the program go a
+//! random way ([`Precision::Perturbed`]), and when they are as written.
+
+use crate::ir::Func;
+use crate::ir::interp::{ArgRef, Fault, Options, Points, Precision, Value};
+use crate::measure::{Arguments, ElementRanges, ParamSpec, Range, Reference, Spread, Tolerance, distance, spots};
+use hashbrown::HashMap;
+
+/// Elements that are sampled.
+const ELEMENTS: usize = 256;
+/// Random runs of them.
+const RUNS: u64 = 8;
+/// Random runs of an element whose range is asked for.
+const RUNS_OF_ONE: u64 = 32;
+/// How much larger than they are its roundings are made.
+const SCALE_OF_ONE: u32 = 4;
+/// Stores that one run may make: a tenth of a second.
+const MAX_STEPS: u64 = 2_000_000;
+
+/// Computes elements of a function's results: by parameter and position. `None` where that is not possible.
+pub(super) type ElementValue<'a> = dyn FnMut(usize, usize) -> Result<Option<Value>, String> + 'a;
+
+/// Calls `work` with what computes single elements of the results for these arguments.
+pub(super) fn with_elements<R>(
+    func: &Func,
+    args: &Arguments,
+    options: Options,
+    work: impl FnOnce(&mut ElementValue<'_>) -> R,
+) -> R {
+    let tensors: Vec<ArgRef<'_>> = (0..args.specs().len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
+    let placed = func.with_param_layouts();
+    let meant = placed.with_meanings();
+    let mut points = Points::new(&meant, &tensors, options);
+    work(&mut |param, element| {
+        let Some(points) = &mut points else { return Ok(None) };
+        let Some(buffer) = func.params[param].buffer else { return Ok(None) };
+        // Between the elements of a parameter with strides nothing is computed.
+        let Some(indices) = args.specs()[param].indices(element) else { return Ok(None) };
+        match points.eval(buffer, &indices) {
+            Ok(value) => Ok(value),
+            Err(e) if e.fault == Fault::TooLong => Ok(None),
+            Err(e) => Err(e.message(func)),
+        }
+    })
+}
+
+/// What samples are made of.
+pub(super) struct Sampling {
+    func: Func,
+    specs: Vec<ParamSpec>,
+    seed: u64,
+    /// What counts as equal to the reference.
+    tolerances: Vec<Tolerance>,
+    /// The elements that are sampled, with the reference.
+    elements: Vec<(usize, usize, f64)>,
+}
+
+impl Sampling {
+    /// For the results of a function on arguments from this seed.
+    pub fn new(
+        func: &Func,
+        specs: &[ParamSpec],
+        seed: u64,
+        reference: &Reference,
+        tolerances: &[Tolerance],
+    ) -> Sampling {
+        // Other elements than those that confirm the reference.
+        let elements = spots(specs, !seed, ELEMENTS);
+        let elements = elements.into_iter().map(|(p, e)| (p, e, reference.value(p, &specs[p], e))).collect();
+        Sampling { func: func.clone(), specs: specs.to_vec(), seed, tolerances: tolerances.to_vec(), elements }
+    }
+
+    /// How far the samples of each parameter are from the reference; `None` for those without any.
+    pub fn spreads(&self) -> Vec<Option<Spread>> {
+        let mut distances = vec![Vec::new(); self.specs.len()];
+        if let Ok(args) = Arguments::new(&self.specs, self.seed) {
+            let as_written = std::iter::once(Precision::Exact);
+            for precision in as_written.chain(perturbed(RUNS, 1)) {
+                with_elements(&self.func, &args, options(precision), |value| {
+                    for &(param, element, expected) in &self.elements {
+                        // What takes too long, or fails, is no sample.
+                        if let Ok(Some(v)) = value(param, element) {
+                            let v = rounded(&self.specs[param], v);
+                            let is_near = self.tolerances[param].admits(expected, v);
+                            distances[param].push(if is_near { 0.0 } else { distance(expected, v) });
+                        }
+                    }
+                });
+            }
+        }
+        distances.into_iter().map(Spread::new).collect()
+    }
+
+    /// What computes the ranges of single elements.
+    pub fn ranges(self) -> ElementRanges {
+        ElementRanges::new(move |elements| {
+            let Ok(args) = Arguments::new(&self.specs, self.seed) else { return vec![None; elements.len()] };
+            let mut samples: HashMap<(usize, usize), Vec<f64>> = HashMap::default();
+            let ends = [Precision::Exact, Precision::Wide];
+            let random = perturbed(RUNS, 1).chain(perturbed(RUNS_OF_ONE, SCALE_OF_ONE));
+            for precision in ends.into_iter().chain(random) {
+                with_elements(&self.func, &args, options(precision), |value| {
+                    for &(param, element) in elements {
+                        if let Ok(Some(v)) = value(param, element) {
+                            samples.entry((param, element)).or_default().push(rounded(&self.specs[param], v));
+                        }
+                    }
+                });
+            }
+            let range = |key| match samples.get(key)?.as_slice() {
+                // As written, and as exact as it can be.
+                [first, last, others @ ..] => Some(Range::new(*first, *last, others.iter().copied())),
+                _ => None,
+            };
+            elements.iter().map(range).collect()
+        })
+    }
+}
+
+fn perturbed(runs: u64, scale: u32) -> impl Iterator<Item = Precision> {
+    (1..=runs).map(move |seed| Precision::Perturbed { seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), scale })
+}
+
+fn options(precision: Precision) -> Options {
+    Options { precision, max_steps: MAX_STEPS, ..Options::default() }
+}
+
+/// A result as it is stored.
+fn rounded(spec: &ParamSpec, v: Value) -> f64 {
+    match v {
+        Value::Int(v) => v as f64,
+        Value::Float(v) => spec.dtype.round(v),
+    }
+}
