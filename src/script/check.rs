@@ -5,14 +5,19 @@ use crate::diagnostic::{Diagnostic, Severity, Span};
 use crate::ir::op::Domain;
 use crate::ir::verify::{Checks, Violation, ViolationKind, verify};
 use crate::ir::{BufferId, Func, Stmt};
+use hashbrown::{HashMap, HashSet};
 
 /// What is wrong with a function that was read from a text. What only follows from another mistake is left out.
 pub(super) fn check(func: &Func, spans: &Spans, checks: Checks) -> Vec<Diagnostic> {
     let violations = verify(func, checks);
+    let mut places: HashMap<&ViolationKind, HashSet<_>> = HashMap::default();
+    for v in &violations {
+        places.entry(&v.kind).or_default().insert((v.stmt, v.expr));
+    }
     // Inferred regions repeat what the statements inside do.
     let follows = |v: &Violation| {
         let nowhere = v.stmt.zip(v.expr).is_some_and(|(s, e)| spans.expr(s, e).is_none());
-        nowhere && violations.iter().any(|w| w != v && w.kind == v.kind)
+        nowhere && places[&v.kind].len() > 1
     };
     violations.iter().filter(|v| !follows(v)).map(|v| diagnostic(func, spans, v)).collect()
 }

@@ -9,7 +9,7 @@ use crate::ir::stmt::StmtId;
 use crate::ir::symbol::Symbol;
 
 /// What breaks an invariant, and where.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Violation {
     /// The statement; `None` for the signature of the function.
     pub stmt: Option<StmtId>,
@@ -20,7 +20,7 @@ pub struct Violation {
 }
 
 /// The role of an expression whose type is wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "each variant is the role it names")]
 pub enum Role {
     FirstValue,
@@ -63,7 +63,7 @@ impl Role {
 }
 
 /// The facts of a violation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ViolationKind {
     /// The statement stands at more than one place.
     SharedStatement,
