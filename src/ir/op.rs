@@ -142,7 +142,7 @@ pub enum ResultType {
 }
 
 /// Which arguments an intrinsic takes.
-#[derive(Clone, Copy, PartialEq, Hash, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Domain {
     /// Floating-point numbers only.
     Float,
