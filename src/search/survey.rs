@@ -69,7 +69,7 @@ struct Sample {
     rejection: Option<Rejection>,
 }
 
-/// Draws candidates of sketch `index`, and counts. Equal seeds give equal results, whatever the number of threads.
+/// Draws candidates of sketch `index`, one if there is nothing to choose, and counts. Equal seeds give equal results, whatever the number of threads.
 pub fn survey(space: &Space, index: usize, base: &Schedule, samples: usize, seed: u64, jobs: usize) -> Survey {
     let draw = |i: usize| {
         isolated(|| sample(space, index, base, seed, i as u64)).unwrap_or_else(|message| Sample {
@@ -84,7 +84,12 @@ pub fn survey(space: &Space, index: usize, base: &Schedule, samples: usize, seed
             }),
         })
     };
-    let all = in_order(samples, jobs, draw);
+    let mut all: Vec<Sample> = (0..samples.min(1)).map(draw).collect();
+    // Without anything to choose, every candidate is the same.
+    if all.iter().any(|first| first.weight != 1.0) {
+        all.extend(in_order(samples - 1, jobs, |i| draw(i + 1)));
+    }
+    let samples = all.len();
     let shown = all.iter().position(|s| s.rejection.is_none()).unwrap_or(0);
     let Some(example) = all.get(shown).map(|s| s.trace.clone()) else {
         return Survey {
