@@ -5,7 +5,8 @@
 //!
 //! * the functions of C's mathematics with arguments of their type (`expf` of `float32`, `exp` of `float64`);
 //! * LLVM's intrinsics of the same kind, its integer ones (`ctpop`, `smax`, `sadd.sat`, …), and the dot products of x86
-//!   (`pmaddubs`, `pmaddw`, `vpdpbusd`, …) and Arm (`sdot`, `udot`, `usdot`);
+//!   (`pmaddubs`, `pmaddw`, `vpdpbusd`, …) and Arm (`sdot`, `udot`, `usdot`, and `smull`, `saddlp`, `addp` that do the same
+//!   in steps);
 //! * TVM's fixed-point products, `ldexp`, and the halves of vectors;
 //! * the packed functions that sort, which [`sorting`](super::sorting) writes out as statements.
 //!
@@ -294,7 +295,7 @@ fn llvm_intrinsic(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<
     let mut name = name.strip_prefix("llvm.")?;
     let arch = ["x86.", "aarch64.", "arm."].into_iter().find_map(|arch| name.strip_prefix(arch));
     if let Some(name) = arch {
-        return dot_product(a, name, args, ty);
+        return dot_product(a, name, args, ty).or_else(|| arm_step(a, name, args, ty));
     }
     while let Some((base, suffix)) = name.rsplit_once('.') {
         if !is_type_suffix(suffix) {
@@ -454,4 +455,34 @@ fn dot_product(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<Exp
         }
         _ => total,
     })
+}
+
+/// A step of a dot product on Arm: products of twice the size, or sums of neighbouring lanes.
+fn arm_step(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<ExprId> {
+    let name = name.strip_prefix("neon.")?;
+    let base = name.split('.').next()?;
+    // Sums of neighbouring lanes of one vector, or of one vector behind the other.
+    let neighbours = |a: &mut Arena, vectors: &[ExprId]| {
+        let mut half = |first: i64| {
+            let indices: Vec<ExprId> = (0..i64::from(ty.lanes)).map(|i| a.int32(first + 2 * i)).collect();
+            let lanes = a.shuffle(vectors, &indices);
+            a.cast(ty.dtype, lanes)
+        };
+        let (even, odd) = (half(0), half(1));
+        a.add(even, odd)
+    };
+    let is_signed = base.starts_with('s');
+    let twice = |narrow: Ty| {
+        let fits = narrow.dtype.is_integer() && 2 * narrow.dtype.bytes() == ty.dtype.bytes() && ty.dtype.is_integer();
+        fits && with_sign(narrow.dtype, is_signed) == narrow.dtype && with_sign(ty.dtype, is_signed) == ty.dtype
+    };
+    match (base, args) {
+        ("smull" | "umull", &[x, y]) if a.ty(x) == a.ty(y) && a.ty(x).lanes == ty.lanes && twice(a.ty(x)) => {
+            let (x, y) = (a.cast(ty.dtype, x), a.cast(ty.dtype, y));
+            Some(a.mul(x, y))
+        }
+        ("saddlp" | "uaddlp", &[x]) if a.lanes(x) == 2 * ty.lanes && twice(a.ty(x)) => Some(neighbours(a, &[x])),
+        ("addp", &[x, y]) if a.ty(x) == ty && a.ty(y) == ty && ty.dtype.is_integer() => Some(neighbours(a, &[x, y])),
+        _ => None,
+    }
 }

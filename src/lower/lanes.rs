@@ -10,17 +10,30 @@
 //! ```
 //!
 //! A store whose value may read what its first lanes write goes by way of a scratch buffer, and so does what a let names: a
-//! vector is a buffer of its lanes. Lanes that are picked by constants (`T.Shuffle`) are written out instead of looped
-//! over. A buffer of vectors becomes one of scalars with another dimension, the lanes, behind the others; a caller
-//! passes the same bytes.
+//! vector is a buffer of its lanes. The bodies of tensor intrinsics need neither: names for what a single store is
+//! computed from are put into it, so that the lanes of a call of an instruction are plain sums of products:
+//!
+//! ```text
+//! x: T.let[T.int8x64] = B[0, T.Ramp(0, 1, 64)]
+//! y: T.let[T.int32x16] = T.reinterpret("int32x16", x)
+//! C[0:16] = T.call_llvm_pure_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", C[T.Ramp(0, 1, 16)], …, y)
+//! # becomes
+//! for lane in T.vectorized(16):
+//!     C[lane] = C[lane] + … * T.Cast("int32", B[lane, 0]) + … * T.Cast("int32", B[lane, 1]) + …
+//! ```
+//!
+//! Lanes that are picked by constants (`T.Shuffle`) are written out instead of looped over, unless they are equally far
+//! apart. A buffer of vectors becomes one of scalars with another dimension, the lanes, behind the others; a caller passes
+//! the same bytes.
 //!
 //! What comes before: the schedule's program. What comes after: [`blocks`](super::blocks), which knows only scalars.
 
 use super::LowerError;
+use super::alias::Aliases;
 use crate::ir::op::Effect;
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{
-    Arena, BlockId, Body, Buffer, BufferId, BufferRegion, Builtin, CmpOp, DType, Expr, ExprId, ExprList, Func,
+    Arena, BinOp, BlockId, Body, Buffer, BufferId, BufferRegion, Builtin, CmpOp, DType, Expr, ExprId, ExprList, Func,
     Intrinsic, Loop, LoopKind, Stmt, StmtId, VarId,
 };
 use hashbrown::{HashMap, HashSet};
@@ -31,21 +44,12 @@ pub(super) fn scalars(func: &Func) -> Result<Cow<'_, Func>, LowerError> {
     if func.arena.is_scalar_only() {
         return Ok(Cow::Borrowed(func));
     }
-    let mut views: HashSet<BufferId> =
-        func.blocks().into_iter().flat_map(|b| func.block(b).matches.iter().map(|m| m.buffer)).collect();
-    for s in func.subtree(func.root.stmt()) {
-        if let Stmt::Declare { buffer, data } = *func.get(s) {
-            views.insert(buffer);
-            if let Expr::BufferData(source) = func.arena.expr(data) {
-                views.insert(source);
-            }
-        }
-    }
     let mut pass = Pass {
         func: func.with_meanings().into_owned(),
         buffers: HashMap::new(),
-        views,
+        aliases: Aliases::of(func),
         lanes_of: HashMap::new(),
+        values: HashMap::new(),
         done: HashMap::new(),
         block: func.root,
     };
@@ -58,23 +62,30 @@ struct Pass {
     func: Func,
     /// The scalar buffer that takes the place of one of vectors.
     buffers: HashMap<BufferId, BufferId>,
-    /// Buffers that share memory with others.
-    views: HashSet<BufferId>,
-    /// Where the lanes of a variable are.
-    lanes_of: HashMap<VarId, Lanes>,
-    /// The lanes known, while `lanes_of` is as it is.
+    /// Which buffers share memory.
+    aliases: Aliases,
+    /// The scratch buffers with the lanes of variables.
+    lanes_of: HashMap<VarId, BufferId>,
+    /// Expressions that take the places of their names.
+    values: HashMap<Named, ExprId>,
+    /// The lanes known, while `lanes_of` and `values` are as they are.
     done: HashMap<(ExprId, ExprId), ExprId>,
     /// The innermost block around.
     block: BlockId,
 }
 
-/// Where the lanes of a variable are.
-#[derive(Clone, Copy)]
-enum Lanes {
-    /// In a scratch buffer.
+/// What names a vector: a variable, or a buffer of one element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Named {
+    Var(VarId),
     Buffer(BufferId),
-    /// They are those of an expression.
-    Expr(ExprId),
+}
+
+/// A name, what it stands for, and the statements that say so.
+struct Name {
+    name: Named,
+    value: ExprId,
+    stmts: Vec<StmtId>,
 }
 
 /// Why there is no lane.
@@ -160,6 +171,7 @@ impl Pass {
                 let node = self.func.block_mut(block);
                 (node.reads, node.writes, node.allocs, node.matches) = (reads, writes, allocs, matches);
                 self.exprs(s)?;
+                self.put_names_into_store(&b.body);
                 for child in self.func.get(s).children() {
                     self.stmt(child)?;
                 }
@@ -191,7 +203,7 @@ impl Pass {
                     let at = pass.func.arena.new_list(&[lane]);
                     Ok(Stmt::Store { buffer: lanes, indices: at, value })
                 })?;
-                self.lanes_of.insert(var, Lanes::Buffer(lanes));
+                self.lanes_of.insert(var, lanes);
                 self.done.clear();
                 for &child in &body {
                     self.func.cut(child);
@@ -203,8 +215,11 @@ impl Pass {
                 }
             }
             Stmt::Evaluate(value) if self.does_nothing(value) => self.func.replace(s, &[]),
-            _ => {
+            other => {
                 self.exprs(s)?;
+                if let Stmt::Loop(l) = &other {
+                    self.put_names_into_store(&l.body);
+                }
                 for child in self.func.get(s).children() {
                     self.stmt(child)?;
                 }
@@ -262,22 +277,130 @@ impl Pass {
         Ok(())
     }
 
+    /// Puts what vectors are named into the one store that they are named for, where a list of statements is nothing but
+    /// names and that store, which looks itself at what it reads. What takes more than moving bytes is not computed
+    /// twice.
+    fn put_names_into_store(&mut self, list: &[StmtId]) {
+        let Some((names, last)) = self.names_for_one_store(list) else { return };
+        let func = &self.func;
+        let arena = &func.arena;
+        let Stmt::Store { indices, value, .. } = func.get(last) else { return };
+        let readers: Vec<ExprId> =
+            names.iter().map(|n| n.value).chain(arena.list(*indices).iter().copied()).chain([*value]).collect();
+        if !readers.iter().any(|&e| is_wide(arena, e)) {
+            return;
+        }
+        let mut uses: HashMap<Named, usize> = HashMap::new();
+        let mut is_addressed = HashSet::new();
+        for &e in &readers {
+            for_each_subexpr(arena, e, &mut |e| match arena.expr(e) {
+                Expr::Var(v) => *uses.entry(Named::Var(v)).or_default() += 1,
+                Expr::Load(b, _) => *uses.entry(Named::Buffer(b)).or_default() += 1,
+                Expr::BufferData(b) => {
+                    is_addressed.insert(b);
+                }
+                _ => {}
+            });
+        }
+        for Name { name, value, stmts } in names {
+            let n = uses.get(&name).copied().unwrap_or(0);
+            let is_known = matches!(name, Named::Buffer(b) if is_addressed.contains(&b));
+            if is_known || (n > 1 && !only_moves(&self.func.arena, value)) {
+                continue;
+            }
+            self.values.insert(name, value);
+            for s in stmts {
+                let body = match self.func.get(s) {
+                    Stmt::Let { body, .. } => body.clone(),
+                    _ => Body::new(),
+                };
+                for &child in &body {
+                    self.func.cut(child);
+                }
+                self.func.replace(s, &body);
+            }
+        }
+        self.done.clear();
+    }
+
+    /// Is it memory of its own for one element?
+    fn is_single(&self, b: BufferId) -> bool {
+        let arena = &self.func.arena;
+        self.aliases.owner(b) == b && arena.list(arena.buffer(b).shape).iter().all(|&n| arena.is_int(n, 1))
+    }
+
+    /// The names of a list of lets and scalar variables that end in one store to other memory, and that store.
+    fn names_for_one_store(&self, list: &[StmtId]) -> Option<(Vec<Name>, StmtId)> {
+        let (mut names, mut fresh) = (Vec::new(), HashMap::new());
+        let mut rest = list;
+        loop {
+            let (&s, others) = rest.split_first()?;
+            rest = others;
+            match self.func.get(s) {
+                Stmt::Alloc { buffer, .. } if self.is_single(*buffer) => {
+                    fresh.insert(*buffer, s);
+                }
+                &Stmt::Store { buffer, value, .. } if !rest.is_empty() => {
+                    let alloc = fresh.remove(&buffer)?;
+                    names.push(Name { name: Named::Buffer(buffer), value, stmts: vec![alloc, s] });
+                }
+                Stmt::Let { var, value, body } if rest.is_empty() => {
+                    names.push(Name { name: Named::Var(*var), value: *value, stmts: vec![s] });
+                    rest = body;
+                }
+                Stmt::Store { buffer, .. } => {
+                    let is_name = names.iter().any(|n| n.name == Named::Buffer(*buffer));
+                    return (!is_name && fresh.is_empty()).then_some((names, s));
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// What an expression is a name for, if that is put where the name is.
+    fn value_of(&self, e: ExprId) -> Option<ExprId> {
+        let name = match self.func.arena.expr(e) {
+            Expr::Var(v) => Named::Var(v),
+            // Of one element: the only one that there is.
+            Expr::Load(b, _) => Named::Buffer(b),
+            _ => return None,
+        };
+        self.values.get(&name).copied()
+    }
+
     /// May a lane of the value depend on what another lane of the store writes?
     fn reads_what_it_writes(&self, buffer: BufferId, indices: ExprList, value: ExprId) -> bool {
         let arena = &self.func.arena;
-        let is_view = |b: BufferId| self.views.contains(&b);
         // Lane by lane at the same distinct places, each lane reads what it writes itself.
         let distinct = arena.list(indices).last().is_none_or(|&e| match arena.expr(e) {
             Expr::Ramp(_, stride) => arena.as_int(stride).is_some_and(|s| s != 0),
             _ => arena.lanes(e) == 1,
         });
+        let memory = self.aliases.owner(buffer);
         let mut may = false;
-        for_each_subexpr(arena, value, &mut |e| match arena.expr(e) {
-            Expr::Load(b, _) if b != buffer => may |= is_view(b) || is_view(buffer),
-            Expr::Load(_, at) => may |= at != indices || !distinct,
-            Expr::Shuffle(..) | Expr::Builtin(..) => may = may || mentions(arena, e, buffer),
-            _ => {}
-        });
+        // Expressions to look at, and whether their lanes come to other places.
+        let mut todo = vec![(value, false)];
+        let mut seen: HashSet<(ExprId, bool)> = todo.iter().copied().collect();
+        while let Some((top, moved)) = todo.pop() {
+            for_each_subexpr(arena, top, &mut |e| {
+                let mut add = |part: ExprId, moved: bool| {
+                    if seen.insert((part, moved)) {
+                        todo.push((part, moved));
+                    }
+                };
+                match (self.value_of(e), arena.expr(e)) {
+                    (Some(value), _) => add(value, moved),
+                    (None, Expr::Load(b, at)) => {
+                        let same_place = b == buffer && at == indices && distinct && !moved;
+                        may |= self.aliases.owner(b) == memory && !same_place;
+                    }
+                    (None, Expr::Shuffle(parts, _) | Expr::Builtin(_, parts)) => {
+                        arena.list(parts).iter().for_each(|&part| add(part, true));
+                    }
+                    _ => {}
+                }
+            });
+        }
         may
     }
 
@@ -350,9 +473,8 @@ impl Pass {
         let Some(mut reach) = reach(arena) else { return };
         for dim in (1..at.len().min(extents.len())).rev() {
             let Some(extent) = arena.as_int(extents[dim]).filter(|&n| n > 0 && reach >= n) else { return };
-            let (dtype, above) = (arena.dtype(at[dim]), arena.dtype(at[dim - 1]));
-            let n = arena.int(extent, dtype);
-            let (row, rest) = (arena.floor_div(at[dim], n), arena.floor_mod(at[dim], n));
+            let above = arena.dtype(at[dim - 1]);
+            let (row, rest) = divided(arena, at[dim], extent);
             let row = arena.cast(above, row);
             (at[dim - 1], at[dim]) = (arena.add(at[dim - 1], row), rest);
             reach = match arena.as_int(arena.list(indices)[dim - 1]) {
@@ -364,9 +486,8 @@ impl Pass {
 
     /// A lane as the lane of one of several vectors, and which of them.
     fn split(&mut self, lane: ExprId, width: u16) -> (ExprId, Option<ExprId>) {
-        let arena = &mut self.func.arena;
-        let width = arena.int32(width.into());
-        (arena.floor_div(lane, width), Some(arena.floor_mod(lane, width)))
+        let (outer, inner) = divided(&mut self.func.arena, lane, width.into());
+        (outer, Some(inner))
     }
 
     /// A lane of an expression, as a scalar. `lane` is an `int32`.
@@ -382,6 +503,9 @@ impl Pass {
     }
 
     fn new_lane(&mut self, e: ExprId, lane: ExprId) -> Result<ExprId, Stop> {
+        if let Some(value) = self.value_of(e) {
+            return self.lane(value, lane);
+        }
         let arena = &mut self.func.arena;
         let ty = arena.ty(e);
         Ok(match arena.expr(e) {
@@ -390,9 +514,8 @@ impl Pass {
                 let b = self.buffer(b);
                 self.func.arena.buffer_data(b)
             }
-            Expr::Var(v) => match self.lanes_of.get(&v).copied() {
-                Some(Lanes::Buffer(b)) => arena.load(b, &[lane]),
-                Some(Lanes::Expr(value)) => self.lane(value, lane)?,
+            Expr::Var(v) => match self.lanes_of.get(&v) {
+                Some(&b) => arena.load(b, &[lane]),
                 None if ty.lanes == 1 => e,
                 None => return Err(LowerError::Unbound(arena.var(v).name.to_string()).into()),
             },
@@ -433,12 +556,12 @@ impl Pass {
                 self.func.arena.call(function, &scalars)
             }
             Expr::Let(v, value, body) if arena.lanes(value) > 1 => {
-                let before = self.lanes_of.insert(v, Lanes::Expr(value));
+                let before = self.values.insert(Named::Var(v), value);
                 self.done.clear();
                 let body = self.lane(body, lane);
                 match before {
-                    Some(before) => self.lanes_of.insert(v, before),
-                    None => self.lanes_of.remove(&v),
+                    Some(before) => self.values.insert(Named::Var(v), before),
+                    None => self.values.remove(&Named::Var(v)),
                 };
                 self.done.clear();
                 body?
@@ -496,11 +619,14 @@ impl Pass {
         let bits = unsigned(size);
         if size < step {
             // Some of the bytes of one lane.
-            let (outer, inner) = self.split(lane, (step / size) as u16);
+            let (outer, inner) = divided(&mut self.func.arena, lane, (step / size) as i64);
+            if let Some((whole, picked)) = self.before_joining(source, outer, inner, (step / size) as i64) {
+                let value = self.lane(whole, picked)?;
+                return Ok(same_bits(&mut self.func.arena, value, to));
+            }
             let value = self.lane(source, outer)?;
             let arena = &mut self.func.arena;
             let value = same_bits(arena, value, unsigned(step));
-            let inner = inner.unwrap_or_else(|| arena.int32(0));
             let inner = arena.cast(unsigned(step), inner);
             let by = arena.mul_const(inner, size as i64 * 8);
             let shifted = arena.call(Intrinsic::ShiftRight, &[value, by]);
@@ -527,6 +653,63 @@ impl Pass {
         let all = all.unwrap_or_else(|| arena.int(0, bits));
         Ok(same_bits(arena, all, to))
     }
+}
+
+impl Pass {
+    /// The vector of which `parts` lanes each were joined to one of `source`, if it is one, and the lane there of part `inner`
+    /// of lane `outer`.
+    fn before_joining(
+        &mut self,
+        mut source: ExprId,
+        mut outer: ExprId,
+        inner: ExprId,
+        parts: i64,
+    ) -> Option<(ExprId, ExprId)> {
+        loop {
+            if let Some(value) = self.value_of(source) {
+                source = value;
+                continue;
+            }
+            let arena = &mut self.func.arena;
+            match arena.expr(source) {
+                Expr::Broadcast(value) => (source, outer) = (value, arena.int32(0)),
+                Expr::Builtin(Builtin::Reinterpret, args) => {
+                    let from = arena.list(args)[0];
+                    match (arena.dtype(source).bytes() as i64, arena.dtype(from).bytes() as i64) {
+                        (joined, single) if single * parts == joined => {
+                            let first = arena.mul_const(outer, parts);
+                            return Some((from, arena.add(first, inner)));
+                        }
+                        (whole, same) if whole == same => source = from,
+                        _ => return None,
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// A lane divided by a number, and what is left. Lanes are no less than 0.
+fn divided(arena: &mut Arena, lane: ExprId, by: i64) -> (ExprId, ExprId) {
+    // As `x * scale + offset`, where that is its form.
+    let (product, offset) = match arena.expr(lane) {
+        Expr::Binary(BinOp::Add, x, y) => match arena.as_int(y) {
+            Some(offset) => (x, offset),
+            None => (lane, 0),
+        },
+        _ => (lane, 0),
+    };
+    if let Expr::Binary(BinOp::Mul, x, y) = arena.expr(product)
+        && let Some(scale) = arena.as_int(y).filter(|scale| scale % by == 0)
+    {
+        let dtype = arena.dtype(lane);
+        let outer = arena.mul_const(x, scale / by);
+        let outer = arena.add_const(outer, offset.div_euclid(by));
+        return (outer, arena.int(offset.rem_euclid(by), dtype));
+    }
+    let by = arena.int(by, arena.dtype(lane));
+    (arena.floor_div(lane, by), arena.floor_mod(lane, by))
 }
 
 /// Rewrites the scalar expressions of one statement.
@@ -691,6 +874,26 @@ fn half_of_bits(arena: &mut Arena, bits: ExprId, dtype: DType) -> ExprId {
     arena.cast(dtype, single)
 }
 
+/// Does an expression make use of vectors?
+fn is_wide(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_subexpr(arena, e, &mut |e| found |= arena.lanes(e) > 1);
+    found
+}
+
+/// Does a value only bring bytes from one place to another?
+fn only_moves(arena: &Arena, value: ExprId) -> bool {
+    let mut moves = true;
+    for_each_subexpr(arena, value, &mut |e| {
+        moves &= match arena.expr(e) {
+            Expr::Var(_) | Expr::Int(_) | Expr::Load(..) | Expr::Ramp(..) | Expr::Broadcast(_) => true,
+            Expr::Shuffle(..) | Expr::Builtin(Builtin::Reinterpret, _) => true,
+            _ => false,
+        };
+    });
+    moves
+}
+
 fn scaled(arena: &mut Arena, e: ExprId, by: u16) -> ExprId {
     arena.mul_const(e, by.into())
 }
@@ -699,10 +902,4 @@ fn with_last(arena: &mut Arena, list: ExprList, last: ExprId) -> ExprList {
     let mut items = arena.list(list).to_vec();
     items.push(last);
     arena.new_list(&items)
-}
-
-fn mentions(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
-    let mut found = false;
-    for_each_subexpr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
-    found
 }

@@ -79,12 +79,14 @@ fn addends(arena: &Arena, e: ExprId, out: &mut SmallVec<[ExprId; 8]>) {
 
 fn product(arena: &Arena, e: ExprId) -> Option<Product> {
     let Expr::Binary(BinOp::Mul, a, b) = arena.expr(e) else { return None };
-    let byte = |e: ExprId| {
-        let Expr::Cast(byte) = arena.expr(e) else { return None };
-        let is_byte = matches!(arena.dtype(byte), DType::Int8 | DType::UInt8);
-        (is_byte && matches!(arena.expr(byte), Expr::Load(..))).then_some(byte)
-    };
-    Some([byte(a)?, byte(b)?])
+    Some([byte(arena, a)?, byte(arena, b)?])
+}
+
+/// The byte that is loaded and converted.
+fn byte(arena: &Arena, e: ExprId) -> Option<ExprId> {
+    let Expr::Cast(byte) = arena.expr(e) else { return None };
+    let is_byte = matches!(arena.dtype(byte), DType::Int8 | DType::UInt8);
+    (is_byte && matches!(arena.expr(byte), Expr::Load(..))).then_some(byte)
 }
 
 /// The first of the products, and which one is at each place, by where their first factors are.

@@ -1,7 +1,9 @@
-//! The table of built-in intrinsics: portable loops, which the code generator turns into vector code.
+//! The table of built-in intrinsics: loops, which the code generator turns into vector code, and calls of instructions.
 //!
-//! Names and descriptions of those in [`DOTS`] that end in an instruction set are the ones that TVM registers for CPUs,
-//! so that its traces replay; the implementations are ours, and run on every CPU.
+//! Names and descriptions of those in [`DOTS`] that end in an instruction set are the ones that TVM registers for CPUs, so
+//! that its traces replay, and so are the implementations that call [instructions](Way). These run on every CPU, too: what
+//! an instruction means is said in [`meaning`](crate::ir::meaning), and any loop over the same products becomes what the
+//! machine has.
 //!
 //!     dot_16x4_vnni       c[i] += sum over 4 of a[k] * b[i, k]
 //!     outer_6x16_f32      c[i, j] += a[i] * b[j]
@@ -11,17 +13,34 @@
 
 use std::fmt::Write;
 
-/// Dot products: name, rows, terms, and the types of `a`, `b` and `c`.
-const DOTS: [(&str, usize, usize, [&str; 3]); 8] = [
-    ("dot_16x4_vnni", 16, 4, ["uint8", "int8", "int32"]),
-    ("dot_16x4_avx512", 16, 4, ["uint8", "int8", "int32"]),
-    ("dot_4x4_i8i8s32_neon", 4, 4, ["int8", "int8", "int32"]),
-    ("dot_4x4_i8i8s32_sdot", 4, 4, ["int8", "int8", "int32"]),
-    ("dot_4x4_u8u8u32_udot", 4, 4, ["uint8", "uint8", "uint32"]),
-    ("dot_4x4_u8u8i32_hdot", 4, 4, ["uint8", "uint8", "int32"]),
-    ("dot_8x4_u8s8s32", 8, 4, ["uint8", "int8", "int32"]),
-    ("dot_16x4_s8s8s32", 16, 4, ["int8", "int8", "int32"]),
+/// Dot products: name, rows, the types of `a`, `b` and `c`, and how they are computed. All are of [`TERMS`] terms.
+const DOTS: [(&str, usize, [&str; 3], Way); 8] = [
+    ("dot_16x4_vnni", 16, ["uint8", "int8", "int32"], Way::Vnni),
+    // TVM's implementation saturates sums of two products, which its description does not.
+    ("dot_16x4_avx512", 16, ["uint8", "int8", "int32"], Way::Loops),
+    ("dot_4x4_i8i8s32_neon", 4, ["int8", "int8", "int32"], Way::Neon),
+    ("dot_4x4_i8i8s32_sdot", 4, ["int8", "int8", "int32"], Way::ArmDot("sdot")),
+    ("dot_4x4_u8u8u32_udot", 4, ["uint8", "uint8", "uint32"], Way::ArmDot("udot")),
+    ("dot_4x4_u8u8i32_hdot", 4, ["uint8", "uint8", "int32"], Way::ArmDot("udot")),
+    ("dot_8x4_u8s8s32", 8, ["uint8", "int8", "int32"], Way::Loops),
+    ("dot_16x4_s8s8s32", 16, ["int8", "int8", "int32"], Way::Loops),
 ];
+
+/// Terms of a dot product.
+const TERMS: usize = 4;
+
+/// How a dot product is computed.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A loop over the rows.
+    Loops,
+    /// `vpdpbusd` of x86, on sixteen rows.
+    Vnni,
+    /// `sdot` or `udot` of Arm, on four rows.
+    ArmDot(&'static str),
+    /// Products of eight bytes and sums of pairs of them, on Arm without dot products.
+    Neon,
+}
 
 /// Outer products of a column and a row of floats: rows and columns. The larger ones fill the registers of AVX2 and of
 /// AVX-512 (12 and 24 accumulators), and leave some for what is loaded.
@@ -37,8 +56,8 @@ const MATMULS: [(usize, usize, usize); 5] = [(4, 4, 4), (4, 16, 4), (6, 16, 64),
 /// The text of all of them.
 pub(super) fn text() -> String {
     let mut text = String::new();
-    for (name, rows, terms, types) in DOTS {
-        dot(&mut text, name, rows, terms, types);
+    for (name, rows, types, way) in DOTS {
+        dot(&mut text, name, rows, types, way);
     }
     for (rows, columns) in OUTERS {
         outer(&mut text, rows, columns);
@@ -55,14 +74,14 @@ pub(super) fn text() -> String {
 
 /// A single dot product of bytes.
 const DOT_OF_ONE: &str = r#"
-@T.prim_func
+@T.prim_func(s_tir=True)
 def dot_4_i8_desc(a: T.Buffer((4,), "uint8"), b: T.Buffer((4,), "int8"), c: T.Buffer((1,), "int32")):
     for k in range(4):
-        with T.block("dot"):
+        with T.sblock("dot"):
             vk = T.axis.reduce(4, k)
             c[0] = c[0] + T.Cast("int32", a[vk]) * T.Cast("int32", b[vk])
 
-@T.prim_func
+@T.prim_func(s_tir=True)
 def dot_4_i8_impl(a: T.Buffer((4,), "uint8"), b: T.Buffer((4,), "int8"), c: T.Buffer((1,), "int32")):
     c[0] = c[0] + (T.Cast("int32", a[0]) * T.Cast("int32", b[0]) + T.Cast("int32", a[1]) * T.Cast("int32", b[1]) + T.Cast("int32", a[2]) * T.Cast("int32", b[2]) + T.Cast("int32", a[3]) * T.Cast("int32", b[3]))
 "#;
@@ -71,31 +90,82 @@ def dot_4_i8_impl(a: T.Buffer((4,), "uint8"), b: T.Buffer((4,), "int8"), c: T.Bu
 fn add(text: &mut String, name: &str, params: &str, description: &str, implementation: &str) {
     for (suffix, body) in [("desc", description), ("impl", implementation)] {
         // Writing to a string cannot fail.
-        let _ = write!(text, "@T.prim_func\ndef {name}_{suffix}({params}):\n{body}\n");
+        let _ = write!(text, "@T.prim_func(s_tir=True)\ndef {name}_{suffix}({params}):\n{body}\n");
     }
 }
 
-fn dot(text: &mut String, name: &str, rows: usize, terms: usize, [a, b, c]: [&str; 3]) {
+fn dot(text: &mut String, name: &str, rows: usize, [a, b, c]: [&str; 3], way: Way) {
+    let bytes = rows * TERMS;
+    // The views that `tensorize` makes say so where TVM's do.
+    let anywhere = if matches!(way, Way::Loops) { "" } else { ", offset_factor=1" };
     let params = format!(
-        "a: T.Buffer(({terms},), \"{a}\"), b: T.Buffer(({rows}, {terms}), \"{b}\"), c: T.Buffer(({rows},), \"{c}\")"
+        "a: T.Buffer(({TERMS},), \"{a}\"{anywhere}), b: T.Buffer(({rows}, {TERMS}), \"{b}\"{anywhere}), \
+         c: T.Buffer(({rows},), \"{c}\"{anywhere})"
     );
     let description = format!(
-        r#"    for i, k in T.grid({rows}, {terms}):
-        with T.block("update"):
+        r#"    for i, k in T.grid({rows}, {TERMS}):
+        with T.sblock("update"):
             vi, vk = T.axis.remap("SR", [i, k])
             c[vi] = c[vi] + T.Cast("{c}", a[vk]) * T.Cast("{c}", b[vi, vk])
 "#
     );
-    let products: Vec<String> =
-        (0..terms).map(|k| format!("T.Cast(\"{c}\", a[{k}]) * T.Cast(\"{c}\", b[vi, {k}])")).collect();
-    let sum = products.join(" + ");
-    let implementation = format!(
-        r#"    for i in T.vectorized({rows}):
-        with T.block("dot"):
+    let implementation = match way {
+        Way::Loops => {
+            let product = |k| format!("T.Cast(\"{c}\", a[{k}]) * T.Cast(\"{c}\", b[vi, {k}])");
+            let sum = (0..TERMS).map(product).collect::<Vec<_>>().join(" + ");
+            format!(
+                r#"    for i in T.vectorized({rows}):
+        with T.sblock("dot"):
             vi = T.axis.spatial({rows}, i)
             c[vi] = c[vi] + ({sum})
 "#
-    );
+            )
+        }
+        Way::Vnni => format!(
+            r#"    a_bytes: T.uint8x{TERMS} = a[T.Ramp(0, 1, {TERMS})]
+    a_word: T.int32 = T.reinterpret("int32", a_bytes)
+    b_bytes: T.int8x{bytes} = b[0, T.Ramp(0, 1, {bytes})]
+    b_words: T.int32x{rows} = T.reinterpret("int32x{rows}", b_bytes)
+    sums: T.int32x{rows} = c[T.Ramp(0, 1, {rows})]
+    c[T.Ramp(0, 1, {rows})] = T.call_llvm_pure_intrin("int32x{rows}", "llvm.x86.avx512.vpdpbusd.512", sums, T.Broadcast(a_word, {rows}), b_words)
+"#
+        ),
+        Way::ArmDot(instruction) => format!(
+            r#"    a_bytes: T.{a}x{TERMS} = a[T.Ramp(0, 1, {TERMS})]
+    a_word: T.{c} = T.reinterpret("{c}", a_bytes)
+    a_words: T.{c}x{rows} = T.Broadcast(a_word, {rows})
+    a_all: T.{a}x{bytes} = T.reinterpret("{a}x{bytes}", a_words)
+    b_all: T.{b}x{bytes} = b[0, T.Ramp(0, 1, {bytes})]
+    sums: T.{c}x{rows} = c[T.Ramp(0, 1, {rows})]
+    c[T.Ramp(0, 1, {rows})] = T.call_llvm_pure_intrin("{c}x{rows}", "llvm.aarch64.neon.{instruction}", sums, a_all, b_all)
+"#
+        ),
+        Way::Neon => {
+            let half = bytes / 2;
+            let mut lines = format!(
+                r#"    a_bytes: T.int8x{TERMS} = a[T.Ramp(0, 1, {TERMS})]
+    a_word: T.int32 = T.reinterpret("int32", a_bytes)
+    a_words: T.int32x2 = T.Broadcast(a_word, 2)
+    a_half: T.int8x{half} = T.reinterpret("int8x{half}", a_words)
+    b_all: T.int8x{bytes} = b[0, T.Ramp(0, 1, {bytes})]
+"#
+            );
+            for side in ["low", "high"] {
+                let _ = write!(
+                    lines,
+                    r#"    b_{side}: T.int8x{half} = T.vector{side}("int8x{half}", b_all)
+    products_{side}: T.int16x{half} = T.call_llvm_pure_intrin("int16x{half}", "llvm.aarch64.neon.smull", a_half, b_{side})
+    pairs_{side}: T.int32x{rows} = T.call_llvm_pure_intrin("int32x{rows}", "llvm.aarch64.neon.saddlp", products_{side})
+"#
+                );
+            }
+            lines.push_str(&format!(
+                r#"    c[T.Ramp(0, 1, {rows})] = c[T.Ramp(0, 1, {rows})] + T.call_llvm_pure_intrin("int32x{rows}", "llvm.aarch64.neon.addp", pairs_low, pairs_high)
+"#
+            ));
+            lines
+        }
+    };
     add(text, name, &params, &description, &implementation);
 }
 
@@ -105,7 +175,7 @@ fn outer(text: &mut String, rows: usize, columns: usize) {
     );
     let description = format!(
         r#"    for i, j in T.grid({rows}, {columns}):
-        with T.block("update"):
+        with T.sblock("update"):
             vi, vj = T.axis.remap("SS", [i, j])
             c[vi, vj] = c[vi, vj] + a[vi] * b[vj]
 "#
@@ -113,7 +183,7 @@ fn outer(text: &mut String, rows: usize, columns: usize) {
     let implementation = format!(
         r#"    for i in T.unroll({rows}):
         for j in T.vectorized({columns}):
-            with T.block("outer"):
+            with T.sblock("outer"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 c[vi, vj] = c[vi, vj] + a[vi] * b[vj]
 "#
@@ -127,7 +197,7 @@ fn fma(text: &mut String, n: usize) {
     let body = |kind: &str| {
         format!(
             r#"    for i in {kind}({n}):
-        with T.block("fma"):
+        with T.sblock("fma"):
             vi = T.axis.spatial({n}, i)
             c[vi] = c[vi] + b[0] * a[vi]
 "#
@@ -142,7 +212,7 @@ fn matmul(text: &mut String, rows: usize, columns: usize, terms: usize) {
     );
     let description = format!(
         r#"    for i, j, k in T.grid({rows}, {columns}, {terms}):
-        with T.block("update"):
+        with T.sblock("update"):
             vi, vj, vk = T.axis.remap("SSR", [i, j, k])
             c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
 "#
@@ -151,7 +221,7 @@ fn matmul(text: &mut String, rows: usize, columns: usize, terms: usize) {
         r#"    for k in range({terms}):
         for i in T.unroll({rows}):
             for j in T.vectorized({columns}):
-                with T.block("matmul"):
+                with T.sblock("matmul"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
 "#

@@ -310,7 +310,8 @@ fn apply(state: &mut State, block: BlockId, intrin: &TensorIntrin, plan: Plan) {
             .collect();
         let shape = func.arena.new_list(&shape);
         let source = func.arena.buffer(region.buffer);
-        let view = Buffer { scope: source.scope, ..Buffer::new(code.arena.buffer(own).name, described.dtype, shape) };
+        let Buffer { name, offset_factor, .. } = *code.arena.buffer(own);
+        let view = Buffer { scope: source.scope, offset_factor, ..Buffer::new(name, described.dtype, shape) };
         let view = func.arena.new_buffer(view);
         graft.set_buffer(own, view);
         matches.push(MatchBuffer { buffer: view, source: *region });
