@@ -8,7 +8,7 @@ use crate::arith::int_set::{eval_range, eval_set, union};
 use crate::arith::{Analyzer, IntSet};
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    Arena, Block, BlockId, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, MatchBuffer, Stmt, StmtId,
+    Arena, Block, BlockId, BufferId, BufferRegion, Builtin, Expr, ExprId, ExprList, Func, MatchBuffer, Stmt, StmtId,
 };
 use crate::ir::{Stmts, Substitution, VarId};
 use smallvec::SmallVec;
@@ -183,6 +183,30 @@ impl Finder<'_> {
         }
     }
 
+    /// A pointer that is handed out, whose last argument says for what: 1 to read, 2 to write. It may go anywhere in the
+    /// buffer.
+    fn pointer(&mut self, args: ExprList) {
+        let &[_, data, _, _, mask] = self.arena.list(args) else { return };
+        let Expr::BufferData(buffer) = self.arena.expr(data) else { return };
+        let mask = self.arena.as_int(mask).unwrap_or(3);
+        let shape: SmallVec<[ExprId; 4]> = self.arena.list(self.arena.buffer(buffer).shape).iter().copied().collect();
+        let whole = |arena: &mut Arena| -> SmallVec<[IntSet; 4]> {
+            let range = |&extent: &ExprId| {
+                let zero = arena.int(0, arena.dtype(extent));
+                IntSet::from_range(arena, zero, extent)
+            };
+            shape.iter().map(range).collect()
+        };
+        if mask & 1 != 0 {
+            let dims = whole(self.arena);
+            self.add_read(buffer, dims);
+        }
+        if mask & 2 != 0 {
+            let dims = whole(self.arena);
+            self.add_write(buffer, dims);
+        }
+    }
+
     fn list(&mut self, list: ExprList) {
         let items: SmallVec<[ExprId; 4]> = self.arena.list(list).iter().copied().collect();
         for e in items {
@@ -194,6 +218,9 @@ impl Finder<'_> {
         if let Expr::Load(buffer, indices) = self.arena.expr(e) {
             let dims = self.sets(indices);
             self.add_read(buffer, dims);
+        }
+        if let Expr::Builtin(Builtin::AccessPtr, args) = self.arena.expr(e) {
+            self.pointer(args);
         }
         let mut children: SmallVec<[ExprId; 4]> = SmallVec::new();
         self.arena.for_each_child(e, |c| children.push(c));

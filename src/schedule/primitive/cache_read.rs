@@ -10,8 +10,9 @@
 //!         with T.block("B"): B[vi, vj] = A_local[vi, vj] * 2
 //!
 //! Of a buffer from outside the scope, what the scope states to read is copied (for `root`, all of it), first in the
-//! scope. Of a buffer that a block of the scope writes, what it writes in an iteration of the innermost loop around it
-//! and one of the readers, in front of that reader. All readers of the scope read the copy, or just
+//! scope; so it is where all `consumer_blocks` run before the block that writes the buffer. Of a buffer that a block of the
+//! scope writes otherwise, what it writes in an iteration of the innermost loop around it and one of the readers, in front of
+//! that reader. All readers of the scope read the copy, or just
 //! those in `consumer_blocks` and the blocks directly in these. Under a loop the new buffer has the shape of the old;
 //! directly in the scope it has that of what is copied.
 //!
@@ -35,7 +36,7 @@ use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use super::super::state::State;
 use super::cache::site::{Site, require_behind, require_no_store, touches};
 use super::cache::stage::{self, Stage, Way, require_only_writer};
-use crate::ir::{BlockId, BufferId, BufferRegion, StmtId, Symbol};
+use crate::ir::{BlockId, BufferId, BufferRegion, Func, StmtId, Symbol};
 
 /// `cache_read(block, read_buffer_index, storage_scope, consumer_blocks=None)`.
 pub static CACHE_READ: Kind = Kind {
@@ -75,6 +76,9 @@ fn check(
     }
     let redirected = readers(state, scope, buffer, writer, consumers);
     let (site, ranges) = match writer {
+        Some(writer) if all_are_in_front(&state.func, scope, consumers, writer) => {
+            (Site::first(scope), from_outside(state, scope, buffer))
+        }
         Some(writer) => {
             let site = Site::behind(state, scope, writer, buffer, consumers)?;
             (site, written_below(state, writer, buffer, site))
@@ -117,6 +121,22 @@ fn readers(
     let stores = |b: BlockId| touches(func, b.stmt(), buffer).iter().any(|t| t.stores);
     readers.retain(|&b| Some(b) != writer && (writer.is_some() || !stores(b)));
     readers.into_iter().map(BlockId::stmt).collect()
+}
+
+/// Do all of the consumers that are named run before the writer, so that they read what the scope finds in the buffer?
+fn all_are_in_front(func: &Func, scope: BlockId, consumers: &[BlockId], writer: BlockId) -> bool {
+    let order = func.subtree(scope.stmt());
+    let place = |b: BlockId| order.iter().position(|&s| s == b.stmt());
+    // A loop around both would come back to the consumer after the writer.
+    let runs_once = |s: StmtId| func.as_loop(s).is_some_and(|l| func.arena.is_int(func.loop_(l).extent, 1));
+    let is_in_front = |&c: &BlockId| {
+        let shared = func.ancestors(c.stmt()).take_while(|&s| s != scope.stmt());
+        let mut shared = shared.filter(|&s| func.contains(s, writer.stmt()));
+        place(c).zip(place(writer)).is_some_and(|(c, w)| c < w)
+            && !func.contains(c.stmt(), writer.stmt())
+            && shared.all(runs_once)
+    };
+    !consumers.is_empty() && consumers.iter().all(is_in_front)
 }
 
 /// What of the writer's region the copy takes.

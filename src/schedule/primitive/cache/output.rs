@@ -50,7 +50,8 @@ pub(in super::super) fn reads_before_it_writes(state: &mut State, block: BlockId
     let stated = func.block(block).reads.iter().find(|r| r.buffer == buffer).copied();
     let of_buffer = |regions: Vec<BufferRegion>| regions.into_iter().find(|r| r.buffer == buffer);
     if func.block(block).init.is_none() {
-        return stated.is_some() || of_buffer(accesses_of(func, block).reads).is_some();
+        let is_read = stated.is_some() || of_buffer(accesses_of(func, block).reads).is_some();
+        return is_read && !inner_blocks_write_first(state, block, buffer);
     }
     let set = of_buffer(accesses_below(func, block, Part::Init).writes);
     let loaded = of_buffer(accesses_below(func, block, Part::Body).reads);
@@ -58,6 +59,28 @@ pub(in super::super) fn reads_before_it_writes(state: &mut State, block: BlockId
         None => false,
         loaded => loaded != set || !init_comes_first(func, block),
     }
+}
+
+/// Does a block of blocks read of the buffer only what an earlier one of these has written?
+fn inner_blocks_write_first(state: &mut State, block: BlockId, buffer: BufferId) -> bool {
+    let inner = state.func.child_blocks(block.stmt());
+    let func = &state.func;
+    let is_inside = |s: StmtId| inner.iter().any(|b| func.contains(b.stmt(), s));
+    if !touches(func, block.stmt(), buffer).iter().all(|t| is_inside(t.stmt)) {
+        return false;
+    }
+    let mut is_written = false;
+    for b in inner {
+        let node = state.func.block(b);
+        let reads = node.reads.iter().any(|r| r.buffer == buffer);
+        let writes = node.writes.iter().any(|r| r.buffer == buffer);
+        let is_covered = is_written && state.has_info(b) && state.info(b).region_cover;
+        if reads && !is_covered && !(writes && !reads_before_it_writes(state, b, buffer)) {
+            return false;
+        }
+        is_written |= writes;
+    }
+    is_written
 }
 
 /// May several iterations of a loop around the statement run at the same time?
