@@ -885,11 +885,16 @@ fn is_wide(arena: &Arena, e: ExprId) -> bool {
 fn only_moves(arena: &Arena, value: ExprId) -> bool {
     let mut moves = true;
     for_each_subexpr(arena, value, &mut |e| {
-        moves &= match arena.expr(e) {
-            Expr::Var(_) | Expr::Int(_) | Expr::Load(..) | Expr::Ramp(..) | Expr::Broadcast(_) => true,
-            Expr::Shuffle(..) | Expr::Builtin(Builtin::Reinterpret, _) => true,
-            _ => false,
-        };
+        moves &= matches!(
+            arena.expr(e),
+            Expr::Var(_)
+                | Expr::Int(_)
+                | Expr::Load(..)
+                | Expr::Ramp(..)
+                | Expr::Broadcast(_)
+                | Expr::Shuffle(..)
+                | Expr::Builtin(Builtin::Reinterpret, _)
+        );
     });
     moves
 }

@@ -75,7 +75,7 @@ fn inner_blocks_write_first(state: &mut State, block: BlockId, buffer: BufferId)
         let reads = node.reads.iter().any(|r| r.buffer == buffer);
         let writes = node.writes.iter().any(|r| r.buffer == buffer);
         let is_covered = is_written && state.has_info(b) && state.info(b).region_cover;
-        if reads && !is_covered && !(writes && !reads_before_it_writes(state, b, buffer)) {
+        if reads && !is_covered && (!writes || reads_before_it_writes(state, b, buffer)) {
             return false;
         }
         is_written |= writes;
