@@ -73,38 +73,48 @@ impl Spread {
 /// Where an element may be.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Range {
-    /// Samples that are numbers, the least first.
+    /// Samples that are finite.
     samples: Vec<f64>,
     /// From the first to the last of two values.
     between: (f64, f64),
-    may_be_nan: bool,
+    /// As near to a sample as this is near enough.
+    near: f64,
+    /// Infinities and NaN among the samples.
+    others: Vec<f64>,
 }
 
-/// Samples stand for this share of the width of all of them.
+/// A sample stands for this share of the width of all of them.
 const RESOLUTION: f64 = 1.0 / 8.0;
+/// A result may be so many widths of ordinary samples beyond them: where each rounding makes another result of it, larger
+/// roundings reach no further.
+const BEYOND: f64 = 2.0;
 
 impl Range {
-    /// Near samples, or between two values, such as those of sums that are rounded at each step and at none.
-    pub fn new(first: f64, last: f64, samples: impl IntoIterator<Item = f64>) -> Range {
-        let all: Vec<f64> = samples.into_iter().chain([first, last]).collect();
-        let mut numbers: Vec<f64> = all.iter().copied().filter(|v| !v.is_nan()).collect();
-        numbers.sort_unstable_by(f64::total_cmp);
-        Range { may_be_nan: numbers.len() < all.len(), samples: numbers, between: (first.min(last), first.max(last)) }
+    /// Near samples, those of ordinary roundings or of larger ones, or between two values, such as those of sums that are
+    /// rounded at each step and at none.
+    pub fn new(first: f64, last: f64, ordinary: &[f64], larger: &[f64]) -> Range {
+        let ordinary: Vec<f64> = ordinary.iter().copied().chain([first, last]).collect();
+        let near = BEYOND * width(&ordinary);
+        let (samples, others): (Vec<f64>, Vec<f64>) =
+            ordinary.into_iter().chain(larger.iter().copied()).partition(|v| v.is_finite());
+        let near = near.max(RESOLUTION * width(&samples));
+        Range { samples, between: (first.min(last), first.max(last)), near, others }
     }
 
     /// Is a value there, or as near to it as this?
     pub(super) fn holds(&self, value: f64, near: f64) -> bool {
-        if value.is_nan() {
-            return self.may_be_nan;
-        }
-        if self.between.0 <= value && value <= self.between.1 || self.samples.contains(&value) {
-            return true;
-        }
-        let finite = || self.samples.iter().copied().filter(|v| v.is_finite());
-        let (least, greatest) = finite().fold((f64::MAX, f64::MIN), |(lo, hi), v| (lo.min(v), hi.max(v)));
-        let near = near.max(RESOLUTION * (greatest - least));
-        finite().any(|v| (v - value).abs() <= near)
+        let near = near.max(self.near);
+        self.between.0 <= value && value <= self.between.1
+            || self.samples.iter().any(|v| (v - value).abs() <= near)
+            || self.others.iter().any(|&v| v == value || v.is_nan() && value.is_nan())
     }
+}
+
+/// From the least to the greatest finite value.
+fn width(values: &[f64]) -> f64 {
+    let finite = values.iter().copied().filter(|v| v.is_finite());
+    let (least, greatest) = finite.fold((f64::MAX, f64::MIN), |(lo, hi), v| (lo.min(v), hi.max(v)));
+    (greatest - least).max(0.0)
 }
 
 type Ranges = dyn FnMut(&[(usize, usize)]) -> Vec<Option<Range>> + Send;
@@ -183,25 +193,28 @@ mod tests {
     fn what_may_be_infinite_or_nan_is_no_fault() {
         let spread = Spread::new(vec![f64::INFINITY; 4]).expect("samples");
         assert!(!spread.exceeded(&[f64::INFINITY; 64], 64) && spread.reaches(f64::INFINITY));
-        let range = Range::new(1.0, 1.0, [1.0, f64::NAN, 2.0]);
+        let range = Range::new(1.0, 1.0, &[1.0, f64::NAN], &[2.0]);
         assert!(range.holds(f64::NAN, 0.0) && range.holds(2.1, 0.0) && !range.holds(2.6, 0.0) && range.holds(2.6, 0.7));
-        let range = Range::new(1.0, 1.0, [1.0, f64::INFINITY]);
+        let range = Range::new(1.0, 1.0, &[1.0], &[f64::INFINITY]);
         assert!(range.holds(f64::INFINITY, 0.0) && !range.holds(f64::NAN, 0.0) && !range.holds(0.5, 0.0));
     }
 
     #[test]
     fn a_range_may_have_gaps() {
         // A remainder that wraps around: 12, 0 and 1 are right, 8 is not.
-        let range = Range::new(12.0, 12.0, [12.0, 0.0, 1.0]);
+        let range = Range::new(12.0, 12.0, &[12.0], &[0.0, 1.0]);
         assert!(range.holds(0.0, 0.0) && range.holds(11.0, 0.0) && !range.holds(8.0, 0.0));
         // A sum that stops growing where it is rounded, and one that does not.
-        let range = Range::new(64.0, 150.0, [149.0, 151.0]);
-        assert!(range.holds(100.0, 0.0) && !range.holds(50.0, 0.0));
+        let range = Range::new(64.0, 150.0, &[], &[149.0, 151.0]);
+        assert!(range.holds(100.0, 0.0) && !range.holds(-200.0, 0.0));
+        // A result that each rounding turns into another one.
+        let range = Range::new(0.0, 0.0, &[3.0, -2.0, 1.0], &[-3.0, 2.0]);
+        assert!(range.holds(9.0, 0.0) && !range.holds(40.0, 0.0));
     }
 
     #[test]
     fn ranges_are_computed_once() {
-        let one = |v| Range::new(v, v, []);
+        let one = |v| Range::new(v, v, &[], &[]);
         let mut asked = 0;
         let ranges = ElementRanges::new(move |keys| {
             asked += keys.len();

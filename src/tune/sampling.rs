@@ -108,8 +108,11 @@ impl Sampling {
                 });
             }
             let range = |key| match samples.get(key)?.as_slice() {
-                // As written, and as exact as it can be.
-                [first, last, others @ ..] => Some(Range::new(*first, *last, others.iter().copied())),
+                // As written, as exact as it can be, and at random; of one that fails some of the time nothing is known.
+                [first, last, random @ ..] if random.len() as u64 == RUNS + RUNS_OF_ONE => {
+                    let (ordinary, larger) = random.split_at(RUNS as usize);
+                    Some(Range::new(*first, *last, ordinary, larger))
+                }
                 _ => None,
             };
             elements.iter().map(range).collect()

@@ -120,3 +120,13 @@ fn functions_and_quotients_are_exactly_zero() {
     let found = each("cast(float32, ceil(sqrt(X[i]) + X[i] / 3.0))", &[0.0, 2.0], "float32");
     assert_eq!(found, [(0.0, 0.0), (3.0, 3.0)]);
 }
+
+#[test]
+fn a_single_rounding_of_a_long_sum_is_within_reach() {
+    // Multiples of 2^-10 up to 2 are numbers of half precision; the last sum is halfway between two.
+    let mut x = vec![0.0; 100];
+    (x[0], x[99]) = (1.5, 0.5 + 2f64.powi(-10));
+    let body = "for i in 100 { Y[i] = cast(float16, 0.0) }\nfor k in 100 { Y[0] = Y[0] + cast(float16, X[k]) }";
+    let (lo, hi) = ends(body, &x, "float16").expect("intervals")[0];
+    assert!(lo <= 2.0 && 2.0 + 2f64.powi(-9) <= hi, "{lo} {hi}");
+}

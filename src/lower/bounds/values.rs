@@ -229,13 +229,36 @@ impl Values<'_> {
         let ulp = self.0.mul(size, unit);
         let (is_lost, all) = (self.0.compare(CmpOp::Lt, term_size, ulp), self.float(1.0));
         one_way = self.0.select(is_lost, all, one_way);
+        let once = self.off(size, dtype, 1.0);
         // In another order a partial sum may be as large as the terms are after as many steps.
         let (size, wander) = (self.0.mul(size, one_way), self.float(WANDER));
         let term_size = self.0.mul(term_size, wander);
         let size = self.extreme(BinOp::Max, size, term_size);
         let off = self.off(size, dtype, 1.0);
+        let few = self.wandering(v, once);
+        let off = self.extreme(BinOp::Max, off, few);
         let off = self.unless_number(v, dtype, off);
         self.moved(v, off, dtype)
+    }
+
+    /// By what one more rounding widens an interval, if all of its width comes from such roundings. The first ones go one
+    /// way: of a long sum only a few steps may be rounded, where small numbers are added exactly.
+    fn wandering(&mut self, v: Interval, once: ExprId) -> ExprId {
+        if v.is_point() {
+            return once;
+        }
+        let (half, most) = (self.float(0.5), self.float(f64::MAX));
+        let width = self.0.sub(v.hi, v.lo);
+        let width = self.0.mul(width, half);
+        let step = self.float(WANDER);
+        let step = self.0.mul(once, step);
+        let (width_squared, step_squared) = (self.0.mul(width, width), self.0.mul(step, step));
+        let sum = self.0.add(width_squared, step_squared);
+        let root = self.0.call(Intrinsic::Sqrt, &[sum]);
+        let more = self.0.sub(root, width);
+        let more = self.0.binary(BinOp::Min, more, once);
+        let is_finite = self.0.compare(CmpOp::Lt, width, most);
+        self.0.select(is_finite, more, once)
     }
 
     // ---- operators -----------------------------------------------------------------------------------------
