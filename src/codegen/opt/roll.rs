@@ -4,7 +4,8 @@
 //!     // becomes
 //!     for q in 4 unroll reduction: C[i] = C[i] + cast(int32, A[q]) * cast(int32, B[i * 4 + q])
 //!
-//! The sum wraps around, so that the order of the terms does not matter. [`super::dot`] makes use of such loops; others
+//! The sum wraps around, so that the order of the terms does not matter; nor does it matter whether the products are
+//! computed in 16 bits, where those hold them. [`super::dot`] makes use of such loops; others
 //! are written out again.
 
 use crate::codegen::facts::loads;
@@ -78,8 +79,19 @@ fn addends(arena: &Arena, e: ExprId, out: &mut SmallVec<[ExprId; 8]>) {
 }
 
 fn product(arena: &Arena, e: ExprId) -> Option<Product> {
-    let Expr::Binary(BinOp::Mul, a, b) = arena.expr(e) else { return None };
-    Some([byte(arena, a)?, byte(arena, b)?])
+    let wide = match arena.expr(e) {
+        Expr::Cast(short) if arena.dtype(short).bits() == 16 => short,
+        _ => e,
+    };
+    let Expr::Binary(BinOp::Mul, a, b) = arena.expr(wide) else { return None };
+    let product = [byte(arena, a)?, byte(arena, b)?];
+    let is_exact = match arena.dtype(wide) {
+        // 255 * -128 is a number of 16 bits, 255 * 255 is none.
+        DType::Int16 => product.map(|e| arena.dtype(e)) != [DType::UInt8; 2],
+        DType::UInt16 => product.map(|e| arena.dtype(e)) == [DType::UInt8; 2],
+        _ => wide == e,
+    };
+    is_exact.then_some(product)
 }
 
 /// The byte that is loaded and converted.

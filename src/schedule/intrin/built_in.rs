@@ -18,7 +18,7 @@ const DOTS: [(&str, usize, [&str; 3], Way); 8] = [
     ("dot_16x4_vnni", 16, ["uint8", "int8", "int32"], Way::Vnni),
     // TVM's implementation saturates sums of two products, which its description does not.
     ("dot_16x4_avx512", 16, ["uint8", "int8", "int32"], Way::Loops),
-    ("dot_4x4_i8i8s32_neon", 4, ["int8", "int8", "int32"], Way::Neon),
+    ("dot_4x4_i8i8s32_neon", 4, ["int8", "int8", "int32"], Way::Loops),
     ("dot_4x4_i8i8s32_sdot", 4, ["int8", "int8", "int32"], Way::ArmDot("sdot")),
     ("dot_4x4_u8u8u32_udot", 4, ["uint8", "uint8", "uint32"], Way::ArmDot("udot")),
     ("dot_4x4_u8u8i32_hdot", 4, ["uint8", "uint8", "int32"], Way::ArmDot("udot")),
@@ -38,8 +38,6 @@ enum Way {
     Vnni,
     /// `sdot` or `udot` of Arm, on four rows.
     ArmDot(&'static str),
-    /// Products of eight bytes and sums of pairs of them, on Arm without dot products.
-    Neon,
 }
 
 /// Outer products of a column and a row of floats: rows and columns. The larger ones fill the registers of AVX2 and of
@@ -140,31 +138,6 @@ fn dot(text: &mut String, name: &str, rows: usize, [a, b, c]: [&str; 3], way: Wa
     c[T.Ramp(0, 1, {rows})] = T.call_llvm_pure_intrin("{c}x{rows}", "llvm.aarch64.neon.{instruction}", sums, a_all, b_all)
 "#
         ),
-        Way::Neon => {
-            let half = bytes / 2;
-            let mut lines = format!(
-                r#"    a_bytes: T.int8x{TERMS} = a[T.Ramp(0, 1, {TERMS})]
-    a_word: T.int32 = T.reinterpret("int32", a_bytes)
-    a_words: T.int32x2 = T.Broadcast(a_word, 2)
-    a_half: T.int8x{half} = T.reinterpret("int8x{half}", a_words)
-    b_all: T.int8x{bytes} = b[0, T.Ramp(0, 1, {bytes})]
-"#
-            );
-            for side in ["low", "high"] {
-                let _ = write!(
-                    lines,
-                    r#"    b_{side}: T.int8x{half} = T.vector{side}("int8x{half}", b_all)
-    products_{side}: T.int16x{half} = T.call_llvm_pure_intrin("int16x{half}", "llvm.aarch64.neon.smull", a_half, b_{side})
-    pairs_{side}: T.int32x{rows} = T.call_llvm_pure_intrin("int32x{rows}", "llvm.aarch64.neon.saddlp", products_{side})
-"#
-                );
-            }
-            lines.push_str(&format!(
-                r#"    c[T.Ramp(0, 1, {rows})] = c[T.Ramp(0, 1, {rows})] + T.call_llvm_pure_intrin("int32x{rows}", "llvm.aarch64.neon.addp", pairs_low, pairs_high)
-"#
-            ));
-            lines
-        }
     };
     add(text, name, &params, &description, &implementation);
 }

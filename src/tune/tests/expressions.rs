@@ -419,6 +419,58 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
+        name: "dot_of_named_bytes",
+        body: r#"
+    x: T.let[T.int32x16] = T.reinterpret("int32x16", X[T.Ramp(0, 1, 64)])
+    y: T.int8x64 = Y[T.Ramp(0, 1, 64)]
+    words: T.int32x16 = T.reinterpret("int32x16", y)
+    sums: T.int32x16 = C[T.Ramp(0, 1, 16)]
+    D[0:16] = T.call_llvm_pure_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", sums, x, words)
+"#,
+        b: &[],
+        d: &[
+            -10829, -17844, -13723, -258, 21271, -336, 1225, -3742, 9851, -10732, 18221, -4410, -13857, 28536, -8047,
+            -5846,
+        ],
+    },
+    Case {
+        name: "dot_in_steps",
+        body: r#"
+    y: T.int8x64 = Y[T.Ramp(0, 1, 64)]
+    low: T.int8x32 = T.vectorlow("int8x32", y)
+    first: T.int16x32 = T.call_llvm_pure_intrin("int16x32", "llvm.aarch64.neon.smull.v32i16", low, T.vectorhigh("int8x32", y))
+    second: T.int16x32 = T.call_llvm_pure_intrin("int16x32", "llvm.aarch64.neon.smull", Y[T.Ramp(16, 1, 32)], low)
+    D[0:16] = C[T.Ramp(0, 1, 16)] + T.call_llvm_pure_intrin("int32x16", "llvm.aarch64.neon.addp", T.call_llvm_pure_intrin("int32x16", "llvm.aarch64.neon.saddlp", first), T.call_llvm_pure_intrin("int32x16", "llvm.aarch64.neon.saddlp", second))
+"#,
+        b: &[],
+        d: &[
+            -10757, -10988, -13651, -7226, -6049, -13960, -1519, -10198, 7715, -5316, -811, -12306, -14969, -6496,
+            -5319, -4014,
+        ],
+    },
+    Case {
+        name: "names_of_what_is_written",
+        body: r#"
+    for step in range(2):
+        old: T.let[T.int32x15] = D[T.Ramp(0, 1, 15)]
+        D[1:16] = old + C[T.Ramp(0, 1, 15)]
+"#,
+        b: &[],
+        d: &[-1, -124, -174, -28, 118, 8, -102, 44, -66, -176, -30, 116, 6, -104, 42, -68],
+    },
+    Case {
+        name: "names_used_twice",
+        body: r#"
+    product: T.int32x16 = C[T.Ramp(0, 1, 16)] * C[T.Ramp(16, 1, 16)]
+    low: T.int32x8 = T.vectorlow("int32x8", product)
+    D[0:16] = product + T.Shuffle([low], [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7])
+"#,
+        b: &[],
+        d: &[
+            -5166, -7283, -6747, -6236, -7006, -283, -4663, -4016, -9702, -6939, 149, -3164, -1222, -6259, -4855, -7264,
+        ],
+    },
+    Case {
         name: "fixed_point",
         body: r#"
     for i in range(16):
