@@ -30,6 +30,7 @@ pub mod operators;
 pub mod outline;
 pub mod param_layout;
 pub mod preparation;
+pub mod rounding;
 #[cfg(test)]
 pub(crate) mod samples;
 mod sorting;

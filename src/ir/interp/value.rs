@@ -6,6 +6,7 @@ use crate::ir::dtype::DType;
 use crate::ir::math::{erf, next_after};
 use crate::ir::op::{BinOp, CmpOp, Intrinsic};
 use crate::ir::operators::fold_ints;
+use crate::ir::rounding::{DIVISION, FUNCTION, has_exact_reciprocal};
 
 /// A scalar. Its type is that of the expression it is the value of: integers are within its range (`uint64` by the
 /// bits of the `i64`), floats are numbers of it unless they are carried wide.
@@ -35,11 +36,6 @@ impl Value {
     }
 }
 
-/// Halves of an ulp that a division may be off by: it may be a product with the rounded reciprocal.
-const DIVISION: f64 = 3.0;
-/// Halves of an ulp that a function may be off by; those of half precision are functions of `float32`, rounded.
-const FUNCTION: f64 = 8.0;
-
 /// Rounds the result of an operation. Half-width operations are those of `float32`, rounded.
 pub(super) fn round(dtype: DType, v: f64, precision: Precision) -> f64 {
     match (precision, dtype) {
@@ -65,7 +61,7 @@ fn rounded(dtype: DType, v: f64) -> f64 {
 /// The same for a quotient, which is exact only where that of the reciprocal is.
 fn round_quotient(dtype: DType, quotient: f64, divisor: f64, precision: Precision) -> f64 {
     match precision {
-        Precision::Perturbed { seed, scale } if quotient != 0.0 && !is_power_of_two(divisor) => {
+        Precision::Perturbed { seed, scale } if quotient != 0.0 && !has_exact_reciprocal(divisor) => {
             perturbed(dtype, quotient, seed, f64::from(scale) * DIVISION)
         }
         _ => round(dtype, quotient, precision),
@@ -82,10 +78,6 @@ fn round_function(dtype: DType, v: f64, precision: Precision) -> f64 {
         }
         _ => round(dtype, v, precision),
     }
-}
-
-fn is_power_of_two(v: f64) -> bool {
-    v.is_normal() && v.to_bits() << 12 == 0
 }
 
 /// The value moved up or down by so many halves of an ulp.

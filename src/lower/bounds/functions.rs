@@ -4,11 +4,9 @@
 //! given. Of a function that is none of these nothing is known unless its arguments are one value each.
 
 use super::values::{Interval, Values};
+use crate::ir::rounding::FUNCTION;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::{Arena, ExprId};
-
-/// Halves of an ulp that a function may be off by (docs/architecture.md: 4 ulp).
-const FUNCTION: f64 = 8.0;
 
 impl Values<'_> {
     pub(super) fn call(&mut self, function: Intrinsic, from: DType, dtype: DType, args: &[Interval]) -> Interval {

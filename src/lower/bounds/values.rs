@@ -8,6 +8,7 @@
 //! An end that is NaN says that nothing is known; every operation passes that on. Integers of which nothing is known have
 //! the ends of their type.
 
+use crate::ir::rounding::{DIVISION, has_exact_reciprocal};
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, ExprId};
 
@@ -29,8 +30,6 @@ impl Interval {
     }
 }
 
-/// Halves of an ulp that a division may be off by: it may be a product with the rounded reciprocal.
-const DIVISION: f64 = 3.0;
 /// Roundings of a long sum go either way: their sum is as if so many times the root of their number went one way. Each is
 /// half an ulp at most, and by its root mean square a factor of `sqrt(3)` less, so this is seven standard deviations.
 const WANDER: f64 = 4.0;
@@ -426,7 +425,7 @@ impl Values<'_> {
     /// Is it a power of two?
     fn has_exact_reciprocal(&self, b: Interval) -> bool {
         match self.0.as_const(b.lo) {
-            Some(Const::Float(v)) => b.is_point() && v.is_normal() && v.to_bits() << 12 == 0,
+            Some(Const::Float(v)) => b.is_point() && has_exact_reciprocal(v),
             Some(Const::Int(_)) | None => false,
         }
     }
