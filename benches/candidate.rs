@@ -4,6 +4,7 @@
 //! 150 µs; lowering and compiling at most 2 ms; proposing from 512 candidates (replay, postprocessors, features, prediction)
 //! at most 150 ms on one core.
 
+#![expect(clippy::disallowed_methods, reason = "measures time")]
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 use tvmr::ir::hash::program_hash;
 use tvmr::measure::{Summary, pin_here};
 use tvmr::schedule::Schedule;
-use tvmr::schedule::analysis::declared::undeclared_use;
 use tvmr::schedule::function::ScheduleFunction;
+use tvmr::schedule::undeclared_use;
 use tvmr::script::{ParseOptions, parse};
 use tvmr::search::{Lesson, Options, Proposer, Strategy, features};
 use tvmr::space::{Machine, Rules, generate};

@@ -3,6 +3,7 @@
 //! Each kernel is as lowering writes it. Printed are GFLOP/s (or GB/s), the share of the peak of 128-bit multiply-add
 //! measured alternately with the kernel, and how long compiling took.
 
+#![expect(clippy::disallowed_methods, reason = "measures time")]
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 use std::time::{Duration, Instant};

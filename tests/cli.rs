@@ -1,5 +1,7 @@
 //! The command line, end to end: exit codes, what goes to which stream, damaged and missing files, interruption.
 
+#![expect(clippy::disallowed_methods, reason = "measures time")]
+
 #[path = "cli/apply.rs"]
 mod apply;
 #[path = "cli/files.rs"]

@@ -16,6 +16,8 @@
 //! sort that differ, `TVMR_CONFORMANCE_ONLY=PRIMITIVE` judges those of one primitive, `TVMR_CONFORMANCE_CASE=ID` shows
 //! one case.
 
+#![expect(clippy::print_stdout, reason = "shows figures with `--nocapture`")]
+
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -187,12 +187,6 @@ impl Analyzer {
         self.learn();
     }
 
-    /// Learns the residue of a variable.
-    pub fn bind_modular(&mut self, var: VarId, modular: Modular) {
-        self.var_mut(var).modular = modular;
-        self.learn();
-    }
-
     /// Learns that an extent is not negative: the bound of the variable in `scale * var + offset` follows (TVM's
     /// `MarkGlobalNonNegValue`).
     pub fn mark_non_negative(&mut self, a: &mut Arena, value: ExprId) {

@@ -15,9 +15,9 @@ use crate::ir::expr::{Arena, Expr, ExprId};
 use crate::ir::op::{BinOp, CmpOp, Intrinsic};
 
 /// The end of a bound without lower limit.
-pub const NEG_INF: i64 = -i64::MAX;
+pub(crate) const NEG_INF: i64 = -i64::MAX;
 /// The end of a bound without upper limit.
-pub const POS_INF: i64 = i64::MAX;
+pub(crate) const POS_INF: i64 = i64::MAX;
 
 /// All integers from `min` to `max`, both included; [`NEG_INF`] and [`POS_INF`] mean no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

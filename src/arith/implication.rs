@@ -5,7 +5,7 @@ use crate::ir::{Arena, BinOp, CmpOp, Expr, ExprId};
 use smallvec::SmallVec;
 
 /// The parts of a conjunction, in their order.
-pub fn conjuncts(a: &Arena, condition: ExprId) -> SmallVec<[ExprId; 4]> {
+pub(crate) fn conjuncts(a: &Arena, condition: ExprId) -> SmallVec<[ExprId; 4]> {
     let mut parts = SmallVec::new();
     let mut open: SmallVec<[ExprId; 4]> = SmallVec::from_slice(&[condition]);
     while let Some(e) = open.pop() {
@@ -18,7 +18,7 @@ pub fn conjuncts(a: &Arena, condition: ExprId) -> SmallVec<[ExprId; 4]> {
 }
 
 /// Does `wanted` hold wherever `given` does, for what the analyzer knows of the variables? `false` if that is not found.
-pub fn implies(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: ExprId) -> bool {
+pub(crate) fn implies(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: ExprId) -> bool {
     let mut premises = conjuncts(a, given);
     for n in 0..premises.len() {
         premises.extend(without_quotient(a, premises[n]));

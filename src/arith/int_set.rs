@@ -74,11 +74,6 @@ impl IntSet {
         self.min == End::PosInf || self.max == End::NegInf
     }
 
-    /// Does it hold every integer?
-    pub fn is_everything(&self) -> bool {
-        self.min == End::NegInf && self.max == End::PosInf
-    }
-
     /// The value, if both ends are one expression.
     pub fn as_point(&self) -> Option<ExprId> {
         match (self.min, self.max) {
@@ -127,38 +122,10 @@ impl IntSet {
         let last = a.add_const(end, -1);
         equal(a, low, min) && equal(a, high, last)
     }
-
-    /// The sign of all members, if they provably have one.
-    pub fn sign(&self, a: &mut Arena) -> Sign {
-        let mut analyzer = Analyzer::new();
-        let mut constant = |a: &mut Arena, e: Option<ExprId>| {
-            let e = analyzer.simplify(a, e?);
-            a.as_int(e)
-        };
-        if constant(a, self.lower()).is_some_and(|v| v > 0) {
-            Sign::Positive
-        } else if constant(a, self.upper()).is_some_and(|v| v < 0) {
-            Sign::Negative
-        } else if self.as_point().is_some_and(|e| a.is_int(e, 0)) {
-            Sign::Zero
-        } else {
-            Sign::Unknown
-        }
-    }
-}
-
-/// What is known of the sign of integers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "each variant is the sign it names")]
-pub enum Sign {
-    Positive,
-    Negative,
-    Zero,
-    Unknown,
 }
 
 /// Sets of variables.
-pub type Domains = [(VarId, IntSet)];
+pub(crate) type Domains = [(VarId, IntSet)];
 
 /// `x op y`, the narrower of two index types widened to the other.
 pub(super) fn binary(a: &mut Arena, op: BinOp, x: ExprId, y: ExprId) -> ExprId {
@@ -172,7 +139,7 @@ pub(super) fn binary(a: &mut Arena, op: BinOp, x: ExprId, y: ExprId) -> ExprId {
 }
 
 /// All integers of either set, and what lies between.
-pub fn union(a: &mut Arena, sets: &[IntSet]) -> IntSet {
+pub(crate) fn union(a: &mut Arena, sets: &[IntSet]) -> IntSet {
     match sets {
         [] => IntSet::NOTHING,
         [one] => *one,
@@ -185,7 +152,7 @@ pub fn union(a: &mut Arena, sets: &[IntSet]) -> IntSet {
 
 /// A set of integers that are all in one of the sets, as large as can be proved: sets that may lie apart from those
 /// before are left out.
-pub fn union_lower_bound(a: &mut Arena, sets: &[IntSet]) -> IntSet {
+pub(crate) fn union_lower_bound(a: &mut Arena, sets: &[IntSet]) -> IntSet {
     if let [one] = sets {
         return *one;
     }
@@ -227,7 +194,7 @@ fn same_type(a: &mut Arena, x: ExprId, y: ExprId) -> (ExprId, ExprId) {
 }
 
 /// All integers that are in every set; [`IntSet::NOTHING`] where that provably is none.
-pub fn intersect(a: &mut Arena, sets: &[IntSet]) -> IntSet {
+pub(crate) fn intersect(a: &mut Arena, sets: &[IntSet]) -> IntSet {
     match sets {
         [] => IntSet::NOTHING,
         [one] => *one,
@@ -286,13 +253,13 @@ fn greater(a: &mut Arena, x: End, y: End) -> End {
 }
 
 /// A set that holds all values of the expression, its variables taken from their sets; variables without one stay.
-pub fn eval_set(a: &mut Arena, e: ExprId, domains: &Domains) -> IntSet {
+pub(crate) fn eval_set(a: &mut Arena, e: ExprId, domains: &Domains) -> IntSet {
     let mut analyzer = Analyzer::new();
     Evaluator::new(a, &mut analyzer, domains, &[]).eval(e)
 }
 
 /// [`eval_set`] of the range `min .. min + extent`.
-pub fn eval_range(a: &mut Arena, min: ExprId, extent: ExprId, domains: &Domains) -> IntSet {
+pub(crate) fn eval_range(a: &mut Arena, min: ExprId, extent: ExprId, domains: &Domains) -> IntSet {
     let mut analyzer = Analyzer::new();
     let one = a.int(1, a.dtype(extent));
     if analyzer.can_prove_equal(a, extent, one) {
@@ -306,7 +273,7 @@ pub fn eval_range(a: &mut Arena, min: ExprId, extent: ExprId, domains: &Domains)
 }
 
 /// [`eval_range`] of each dimension of a region.
-pub fn eval_region(a: &mut Arena, region: &[(ExprId, ExprId)], domains: &Domains) -> Vec<IntSet> {
+pub(crate) fn eval_region(a: &mut Arena, region: &[(ExprId, ExprId)], domains: &Domains) -> Vec<IntSet> {
     let mut analyzer = Analyzer::new();
     region
         .iter()
@@ -629,7 +596,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// Does the expression use a variable of which `f` says yes?
-pub fn uses_var(a: &Arena, e: ExprId, f: &mut impl FnMut(VarId) -> bool) -> bool {
+pub(crate) fn uses_var(a: &Arena, e: ExprId, f: &mut impl FnMut(VarId) -> bool) -> bool {
     match a.expr(e) {
         Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => false,
         Expr::Var(v) => f(v),

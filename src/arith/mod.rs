@@ -10,14 +10,14 @@
 
 #[cfg(test)]
 mod agreement;
-pub mod analyzer;
-pub mod bound;
+pub(crate) mod analyzer;
+pub(crate) mod bound;
 mod canonical;
-pub mod implication;
-pub mod int_set;
-pub mod iter_map;
+pub(crate) mod implication;
+pub(crate) mod int_set;
+pub(crate) mod iter_map;
 mod memo;
-pub mod modular;
+pub(crate) mod modular;
 mod pattern;
 #[cfg(test)]
 mod properties;
@@ -29,5 +29,5 @@ mod transitive;
 pub use analyzer::{Analyzer, Strength};
 pub use bound::Bound;
 pub use int_set::IntSet;
-pub use iter_map::{IterMapError, IterMapLevel, VarRange, detect_iter_map, iter_map_simplify, subspace_divide};
+pub(crate) use iter_map::{IterMapLevel, VarRange, detect_iter_map, iter_map_simplify};
 pub use modular::Modular;

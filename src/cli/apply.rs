@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Apply a trace or schedule function to a program, and print the result
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::APPLY)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// Trace (Python or JSON) or schedule function; `-` reads standard input
@@ -43,7 +43,7 @@ pub struct Args {
     dialect: Option<DialectArg>,
 }
 
-pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if args.input.file.as_os_str() == "-" && args.trace.as_os_str() == "-" {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Print a program with each function replaced by its best known version
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::APPLY_BEST)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct Args {
     frozen: bool,
 }
 
-pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let program = Program::read(&args.input, console)?;
     let intrinsics = load::intrinsics(&args.intrin)?;
     let target = load::target(&args.machine)?;

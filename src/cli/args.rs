@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Options of every command.
 #[derive(clap::Args, Debug)]
-pub struct Global {
+pub(super) struct Global {
     /// Print errors and results only
     #[arg(short, long, global = true)]
     #[arg(help_heading = "General options")]
@@ -31,7 +31,7 @@ pub struct Global {
 
 impl Global {
     /// Starts the log that `-v` and `RUST_LOG` ask for.
-    pub fn start_logging(&self, color: bool) {
+    pub(super) fn start_logging(&self, color: bool) {
         use tracing_subscriber::EnvFilter;
         let wanted = match self.verbose {
             0 => "off",
@@ -56,7 +56,7 @@ impl Global {
 
 /// The program, and what makes it concrete.
 #[derive(clap::Args, Debug)]
-pub struct Input {
+pub(super) struct Input {
     /// Program in TVMScript; `-` reads standard input
     pub file: PathBuf,
     /// Value of a symbolic extent or scalar, such as `n=1024`; may be repeated
@@ -66,7 +66,7 @@ pub struct Input {
 
 /// Programs, and what makes them concrete.
 #[derive(clap::Args, Debug)]
-pub struct Inputs {
+pub(super) struct Inputs {
     /// Programs in TVMScript; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -77,7 +77,7 @@ pub struct Inputs {
 
 /// The database.
 #[derive(clap::Args, Debug)]
-pub struct WorkDir {
+pub(super) struct WorkDir {
     /// Directory of the database
     #[arg(long, value_name = "DIR", default_value = "tvmr_db")]
     #[arg(help_heading = "Database")]
@@ -86,7 +86,7 @@ pub struct WorkDir {
 
 /// Tensor intrinsics beside the built-in ones.
 #[derive(clap::Args, Debug)]
-pub struct Intrin {
+pub(super) struct Intrin {
     /// File of tensor intrinsics for `tensorize`: functions `NAME_desc` and `NAME_impl`; may be repeated
     #[arg(long, value_name = "FILE")]
     #[arg(help_heading = "Schedules")]
@@ -95,7 +95,7 @@ pub struct Intrin {
 
 /// Which of the records are for this machine.
 #[derive(clap::Args, Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     /// Threads that a kernel's parallel loops use, or `all`
     #[arg(long, value_name = "N", value_parser = threads)]
     #[arg(allow_negative_numbers = true)]
@@ -127,7 +127,7 @@ impl From<DialectArg> for Dialect {
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// For people
     #[default]
     Human,
@@ -137,7 +137,7 @@ pub enum Format {
 
 /// A number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Threads {
+pub(super) enum Threads {
     /// As many as there are cores.
     All,
     /// This many.
@@ -146,7 +146,7 @@ pub enum Threads {
 
 impl Threads {
     /// The number on a machine with `cores` cores.
-    pub fn on(self, cores: usize) -> usize {
+    pub(super) fn on(self, cores: usize) -> usize {
         match self {
             Threads::All => cores.max(1),
             Threads::Count(n) => n,
@@ -181,12 +181,12 @@ fn isa(text: &str) -> Result<crate::target::Isa, String> {
 }
 
 /// The seed of a stream of random numbers.
-pub fn seed(text: &str) -> Result<u64, String> {
+pub(super) fn seed(text: &str) -> Result<u64, String> {
     text.parse::<u64>().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
 /// A whole number of at least one.
-pub fn positive(text: &str) -> Result<u64, String> {
+pub(super) fn positive(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(n @ 1..=1_000_000_000) => Ok(n),
         _ => Err("expected a whole number from 1 to 1000000000".to_string()),

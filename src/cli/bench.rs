@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// Check and time a program as written, with its best known schedule, or with a given one
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::BENCH)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// With the best known schedule of each function
@@ -53,7 +53,7 @@ pub struct Args {
     format: Format,
 }
 
-pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let stdin = |p: &PathBuf| p.as_os_str() == "-";
     if stdin(&args.input.file) && args.trace.as_ref().is_some_and(stdin) {
         let message = "the program and the trace cannot both come from standard input".to_string();

@@ -13,7 +13,7 @@ use std::path::Path;
 /// Check that programs are well formed and make sense, and show all their mistakes
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::CHECK)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     inputs: Inputs,
     /// Form of the output
@@ -28,7 +28,7 @@ struct Checked {
     warnings: Diagnostics,
 }
 
-pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
     match args.format {
         Format::Human => load::each(&args.inputs.files, console, |file| {
             let checked = check(args, file)?;

@@ -18,14 +18,14 @@ use std::sync::Arc;
 
 /// How a schedule function is refused with the first decisions, for each tuned function that it is refused for: the
 /// function's position, and the refusal in words.
-pub type Refusals = Vec<(usize, String)>;
+pub(super) type Refusals = Vec<(usize, String)>;
 
 /// The space called `name`, and how its function is refused with the first decisions. What takes long ends when `stop` is
 /// raised.
 ///
 /// # Errors
 /// There is no such space, or its function cannot be carried out on any of the tuned functions whatever is decided.
-pub fn choose(
+pub(super) fn choose(
     name: &str,
     tuned: &[Module],
     intrinsics: Option<&Arc<Intrinsics>>,

@@ -10,7 +10,7 @@ static HAS_RESULT: AtomicBool = AtomicBool::new(false);
 
 /// The two streams, with what the user wants on them.
 #[derive(Clone, Copy, Debug)]
-pub struct Console {
+pub(super) struct Console {
     /// Errors only.
     pub quiet: bool,
     /// Colours on standard error.
@@ -19,7 +19,7 @@ pub struct Console {
 
 /// When to use colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Color {
+pub(super) enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     Auto,
     /// Always.
@@ -30,7 +30,7 @@ pub enum Color {
 
 impl Console {
     /// The console for these wishes.
-    pub fn new(quiet: bool, color: Color) -> Console {
+    pub(super) fn new(quiet: bool, color: Color) -> Console {
         let terminal = io::stderr().is_terminal();
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
@@ -48,7 +48,7 @@ impl Console {
     ///
     /// # Errors
     /// If standard output cannot be written; a closed pipe ends the command without ado.
-    pub fn result(&self, text: &str) -> Result<(), Failure> {
+    pub(super) fn result(&self, text: &str) -> Result<(), Failure> {
         HAS_RESULT.store(true, Relaxed);
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
@@ -58,24 +58,24 @@ impl Console {
     }
 
     /// Has the command written a result?
-    pub fn has_result() -> bool {
+    pub(super) fn has_result() -> bool {
         HAS_RESULT.load(Relaxed)
     }
 
     /// A remark, unless the user wants quiet.
-    pub fn note(&self, text: &str) {
+    pub(super) fn note(&self, text: &str) {
         if !self.quiet {
             self.line("", text);
         }
     }
 
     /// A warning; quiet does not silence it.
-    pub fn warn(&self, text: &str) {
+    pub(super) fn warn(&self, text: &str) {
         self.line(&self.paint("1;33", "warning: "), text);
     }
 
     /// How the command failed.
-    pub fn failure(&self, failure: &Failure) {
+    pub(super) fn failure(&self, failure: &Failure) {
         let label = self.paint("1;31", "error: ");
         match failure {
             Failure::Negative(what) => self.line(&label, what),
@@ -93,12 +93,12 @@ impl Console {
     }
 
     /// Shows mistakes in a text.
-    pub fn diagnostics(&self, diagnostics: &Diagnostics) {
+    pub(super) fn diagnostics(&self, diagnostics: &Diagnostics) {
         self.line("", diagnostics.render(self.color).trim_end());
     }
 
     /// `text` in a style, where colours are on.
-    pub fn paint(&self, style: &str, text: &str) -> String {
+    pub(super) fn paint(&self, style: &str, text: &str) -> String {
         if self.color { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_string() }
     }
 

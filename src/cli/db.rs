@@ -18,7 +18,7 @@ use std::fmt::Write;
 /// Look after the database
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::DB)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -70,7 +70,7 @@ struct Verify {
     lines_only: bool,
 }
 
-pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
     match &args.command {
         Command::List(a) => list(a, console),
         Command::Top(a) => top(a, console),

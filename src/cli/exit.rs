@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostics;
 /// Why a command did not succeed. The exit codes are interface (DESIGN §8): 0 done; 1 nothing valid was found, a
 /// check or a gate failed; 2 bad usage or bad input; 3 the machine failed us; 129, 130 and 143 ended by a signal.
 #[derive(Debug)]
-pub enum Failure {
+pub(super) enum Failure {
     /// Nothing valid was found, or a check failed.
     Negative(String),
     /// The arguments make no sense together. The second text says what would.
@@ -27,7 +27,7 @@ pub enum Failure {
 
 impl Failure {
     /// The process's exit code.
-    pub fn code(&self) -> u8 {
+    pub(super) fn code(&self) -> u8 {
         match self {
             Failure::Negative(_) => 1,
             Failure::Usage(..) | Failure::Input(_) | Failure::Shown(..) => 2,

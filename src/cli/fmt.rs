@@ -17,7 +17,7 @@ use std::path::Path;
 /// Reprint programs in their usual form
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::FMT)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     inputs: Inputs,
     /// Spelling to print in; that of the file if left out
@@ -34,7 +34,7 @@ pub struct Args {
     check: bool,
 }
 
-pub fn run(args: &Args, _global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
     if args.inputs.files.len() > 1 && !args.write && !args.check {
         let help = "replace them with `--write`, or compare them with `--check`".to_string();
         return Err(Failure::Usage("several programs cannot be printed one behind the other".to_string(), help));

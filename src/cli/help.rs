@@ -20,7 +20,7 @@ Exit codes:
 }
 
 /// All commands by what they are for; a test compares it with the definition.
-pub const TEMPLATE: &str = "\
+pub(super) const TEMPLATE: &str = "\
 {about}
 
 {usage-heading} {usage}
@@ -45,14 +45,14 @@ Look after files:
 
 {after-help}";
 
-pub const TVMR: &str = with_exit_codes!(
+pub(super) const TVMR: &str = with_exit_codes!(
     "  tvmr tune matmul.tir                     find a fast schedule
   tvmr apply-best matmul.tir               print the program with it
   tvmr bench matmul.tir --best             check it and time it again
 "
 );
 
-pub const TUNE: &str = with_exit_codes!(
+pub(super) const TUNE: &str = with_exit_codes!(
     "  tvmr tune matmul.tir
   tvmr tune matmul.tir --trials 256 --max-seconds 60 --threads all
   tvmr tune matmul.tir --space my_space.py --work-dir mine
@@ -60,56 +60,56 @@ pub const TUNE: &str = with_exit_codes!(
 "
 );
 
-pub const SPACE: &str = with_exit_codes!(
+pub(super) const SPACE: &str = with_exit_codes!(
     "  tvmr space matmul.tir
   tvmr space matmul.tir --space tvm --samples 256
   tvmr space matmul.tir --seeds --format json
 "
 );
 
-pub const APPLY_BEST: &str = with_exit_codes!(
+pub(super) const APPLY_BEST: &str = with_exit_codes!(
     "  tvmr apply-best matmul.tir
   tvmr apply-best matmul.tir -o fast.tir
   tvmr apply-best matmul.tir --threads 1 --frozen
 "
 );
 
-pub const PRINT_TRACE: &str = with_exit_codes!(
+pub(super) const PRINT_TRACE: &str = with_exit_codes!(
     "  tvmr print-trace matmul.tir
   tvmr print-trace matmul.tir --rank 2
   tvmr print-trace matmul.tir --format json
 "
 );
 
-pub const BENCH: &str = with_exit_codes!(
+pub(super) const BENCH: &str = with_exit_codes!(
     "  tvmr bench matmul.tir
   tvmr bench matmul.tir --best --format json
   tvmr bench matmul.tir --trace schedule.py --threads 2
 "
 );
 
-pub const APPLY: &str = with_exit_codes!(
+pub(super) const APPLY: &str = with_exit_codes!(
     "  tvmr apply matmul.tir --trace schedule.py
   tvmr apply matmul.tir --trace schedule.py --steps --check
   tvmr apply matmul.tir --trace trace.json -o scheduled.tir
 "
 );
 
-pub const CHECK: &str = with_exit_codes!(
+pub(super) const CHECK: &str = with_exit_codes!(
     "  tvmr check matmul.tir
   tvmr check a.tir b.tir --format json
   tvmr check dynamic.tir --bind n=1024
 "
 );
 
-pub const FMT: &str = with_exit_codes!(
+pub(super) const FMT: &str = with_exit_codes!(
     "  tvmr fmt matmul.tir
   tvmr fmt --write a.tir b.tir
   tvmr fmt --check a.tir b.tir
 "
 );
 
-pub const DB: &str = with_exit_codes!(
+pub(super) const DB: &str = with_exit_codes!(
     "  tvmr db list
   tvmr db top 0 -k 3
   tvmr db verify --work-dir mine

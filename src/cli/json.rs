@@ -5,19 +5,19 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Lines, Severity, Source, Span};
 use serde_json::{Value, json};
 
 /// Do the arguments ask for JSON? Looked at before they are parsed, since they may be wrong themselves.
-pub fn is_wanted(args: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
+pub(super) fn is_wanted(args: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
     let args: Vec<String> = args.into_iter().map(|a| a.to_string_lossy().into_owned()).collect();
     let options = args.iter().position(|a| a == "--").map_or(&args[..], |end| &args[..end]);
     options.iter().any(|a| a == "--format=json") || options.windows(2).any(|w| w[0] == "--format" && w[1] == "json")
 }
 
 /// The document of a command that failed before it had a result.
-pub fn document(failure: &Failure) -> Value {
+pub(super) fn document(failure: &Failure) -> Value {
     json!({"exit_code": failure.code(), "diagnostics": of_failure(failure)})
 }
 
 /// What a failure says, one object for each mistake.
-pub fn of_failure(failure: &Failure) -> Vec<Value> {
+pub(super) fn of_failure(failure: &Failure) -> Vec<Value> {
     match failure {
         Failure::Input(found) => of_diagnostics(found),
         Failure::Shown(_, found) => of_diagnostics(found),
@@ -30,7 +30,7 @@ pub fn of_failure(failure: &Failure) -> Vec<Value> {
 }
 
 /// A mistake of the command line.
-pub fn of_usage(message: &str) -> Value {
+pub(super) fn of_usage(message: &str) -> Value {
     json!({"exit_code": 2, "diagnostics": [without_place("usage", message, "")]})
 }
 
@@ -42,7 +42,7 @@ fn without_place(code: &str, message: &str, help: &str) -> Value {
 }
 
 /// Diagnostics of a text.
-pub fn of_diagnostics(found: &Diagnostics) -> Vec<Value> {
+pub(super) fn of_diagnostics(found: &Diagnostics) -> Vec<Value> {
     let lines = found.lines();
     found.items.iter().map(|d| of_diagnostic(d, found.source(), &lines)).collect()
 }

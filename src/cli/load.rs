@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The text of a file, or of standard input for `-`.
-pub fn text(path: &Path) -> Result<String, Failure> {
+pub(super) fn text(path: &Path) -> Result<String, Failure> {
     if path.as_os_str() == "-" {
         let mut text = String::new();
         return match io::stdin().lock().read_to_string(&mut text) {
@@ -61,7 +61,7 @@ fn neighbour(path: &Path) -> Option<String> {
 }
 
 /// A program, read and verified.
-pub struct Program {
+pub(super) struct Program {
     /// The file as given.
     pub name: String,
     /// Its text.
@@ -72,12 +72,17 @@ pub struct Program {
 
 impl Program {
     /// Reads the program of a command.
-    pub fn read(input: &Input, console: Console) -> Result<Program, Failure> {
+    pub(super) fn read(input: &Input, console: Console) -> Result<Program, Failure> {
         Program::parse(&input.file, &input.bind, text(&input.file)?, console)
     }
 
     /// Reads the text of a program.
-    pub fn parse(file: &Path, bind: &[(String, i64)], source: String, console: Console) -> Result<Program, Failure> {
+    pub(super) fn parse(
+        file: &Path,
+        bind: &[(String, i64)],
+        source: String,
+        console: Console,
+    ) -> Result<Program, Failure> {
         let program = Program::parse_untold(file, bind, source)?;
         if !program.parsed.warnings.is_empty() {
             console.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
@@ -86,7 +91,7 @@ impl Program {
     }
 
     /// Reads the text of a program, and leaves it to the caller to tell the warnings.
-    pub fn parse_untold(file: &Path, bind: &[(String, i64)], text: String) -> Result<Program, Failure> {
+    pub(super) fn parse_untold(file: &Path, bind: &[(String, i64)], text: String) -> Result<Program, Failure> {
         let name = file.to_string_lossy().into_owned();
         let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
         let parsed = script::parse(&text, &name, &options)?;
@@ -94,12 +99,12 @@ impl Program {
     }
 
     /// The text with its name, as diagnostics point into it.
-    pub fn source(&self) -> Source<'_> {
+    pub(super) fn source(&self) -> Source<'_> {
         Source { name: &self.name, text: &self.text }
     }
 
     /// What is broken or suspicious about the program, though it is well formed.
-    pub fn lints(&self) -> Vec<Diagnostic> {
+    pub(super) fn lints(&self) -> Vec<Diagnostic> {
         crate::lint::lint(&self.parsed)
     }
 
@@ -113,17 +118,17 @@ impl Program {
     }
 
     /// The module.
-    pub fn module(&self) -> &Module {
+    pub(super) fn module(&self) -> &Module {
         &self.parsed.module
     }
 
     /// The spelling to print in.
-    pub fn dialect(&self, wanted: Option<super::args::DialectArg>) -> Dialect {
+    pub(super) fn dialect(&self, wanted: Option<super::args::DialectArg>) -> Dialect {
         wanted.map_or(self.parsed.dialect, Dialect::from)
     }
 
     /// The positions of the functions that a command is about.
-    pub fn functions(&self, name: Option<&str>) -> Result<Vec<usize>, Failure> {
+    pub(super) fn functions(&self, name: Option<&str>) -> Result<Vec<usize>, Failure> {
         let funcs = &self.module().funcs;
         match name {
             None => Ok(self.kernels()),
@@ -144,7 +149,7 @@ impl Program {
 }
 
 /// Does the same with each of several files. What is wrong with one keeps none of the others from its turn.
-pub fn each(files: &[PathBuf], console: Console, mut one: impl FnMut(&Path) -> Done) -> Done {
+pub(super) fn each(files: &[PathBuf], console: Console, mut one: impl FnMut(&Path) -> Done) -> Done {
     let mut worst = 0;
     for file in files {
         match one(file) {
@@ -173,7 +178,7 @@ fn bindings(given: &[(String, i64)]) -> Result<BTreeMap<String, i64>, Failure> {
 }
 
 /// A schedule to apply: a trace, or a function that makes one.
-pub enum ScheduleText {
+pub(super) enum ScheduleText {
     /// A trace in JSON.
     Trace(Trace),
     /// A trace or function in Python.
@@ -181,7 +186,7 @@ pub enum ScheduleText {
 }
 
 /// Reads a trace or schedule function; JSON is told by its first character.
-pub fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
+pub(super) fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
     let source = text(path)?;
     let name = path.to_string_lossy();
     if matches!(source.trim(), "" | "{}") {
@@ -198,7 +203,7 @@ pub fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
 }
 
 /// The intrinsics of the files that a command names, beside the built-in ones; `None` if it names none.
-pub fn intrinsics(files: &Intrin) -> Result<Option<Arc<Intrinsics>>, Failure> {
+pub(super) fn intrinsics(files: &Intrin) -> Result<Option<Arc<Intrinsics>>, Failure> {
     if files.intrin.is_empty() {
         return Ok(None);
     }
@@ -214,7 +219,7 @@ pub fn intrinsics(files: &Intrin) -> Result<Option<Arc<Intrinsics>>, Failure> {
 }
 
 /// The machine that a command is about, with the threads of a kernel.
-pub fn target(machine: &Machine) -> Result<Target, Failure> {
+pub(super) fn target(machine: &Machine) -> Result<Target, Failure> {
     if machine.target == "native" {
         return Ok(Target::native().target);
     }

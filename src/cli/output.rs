@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes a result to the file of `--output`; to standard output for none, and for `-`.
-pub fn write(output: Option<&Path>, text: &str, console: Console) -> Done {
+pub(super) fn write(output: Option<&Path>, text: &str, console: Console) -> Done {
     match output {
         Some(path) if path.as_os_str() != "-" => write_file(path, text),
         _ => console.result(text),
@@ -17,7 +17,7 @@ pub fn write(output: Option<&Path>, text: &str, console: Console) -> Done {
 
 /// Writes a file whole or not at all: a full disk must not leave half a program behind. Where there is a file already, it
 /// keeps its permissions, and a symbolic link stays one.
-pub fn write_file(path: &Path, text: &str) -> Done {
+pub(super) fn write_file(path: &Path, text: &str) -> Done {
     let fail = |e: io::Error| Failure::Machine(format!("cannot write `{}`: {e}", path.display()), String::new());
     let real = match fs::metadata(path) {
         // What is no regular file (a pipe, /dev/stdout) cannot be replaced, only written to.

@@ -12,7 +12,7 @@ use crate::tune::workload::Workload;
 /// Print the schedule of the best, or K-th best, known version of a function
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::PRINT_TRACE)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     #[command(flatten)]
@@ -49,7 +49,7 @@ enum TraceFormat {
     Json,
 }
 
-pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let program = Program::read(&args.input, console)?;
     let target = load::target(&args.machine)?;
     let index = match program.functions(args.func.as_deref())?[..] {

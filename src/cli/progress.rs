@@ -11,7 +11,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 /// An observer for people.
-pub struct Progress {
+pub(super) struct Progress {
     console: Console,
     screen: MultiProgress,
     bar: ProgressBar,
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 impl Progress {
     /// Shows on standard error, in the way that suits it. With `verbose` there are lines about every attempt, which a
     /// bar would break.
-    pub fn new(console: Console, verbose: bool, max_time: Option<Duration>, dialect: Dialect) -> Progress {
+    pub(super) fn new(console: Console, verbose: bool, max_time: Option<Duration>, dialect: Dialect) -> Progress {
         let terminal = std::io::stderr().is_terminal() && !verbose;
         let target =
             if terminal && !console.quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -71,7 +71,7 @@ impl Progress {
     }
 
     /// Takes away what is redrawn. The table is shown a last time.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.table.iter().for_each(ProgressBar::finish_and_clear);
         self.bar.finish_and_clear();
         // Where every round shows it, the last one has.

@@ -10,7 +10,7 @@ use crate::tune::workload::Workload;
 use std::path::Path;
 
 /// Opens a database for reading; `None` if there is none yet. Damaged lines are told and skipped.
-pub fn open(dir: &Path, console: Console) -> Result<Option<Database>, Failure> {
+pub(super) fn open(dir: &Path, console: Console) -> Result<Option<Database>, Failure> {
     let db = find(dir)?;
     db.iter().for_each(|db| tell_problems(db, console));
     Ok(db)
@@ -20,7 +20,7 @@ pub fn open(dir: &Path, console: Console) -> Result<Option<Database>, Failure> {
 ///
 /// # Errors
 /// If there is none.
-pub fn require(dir: &Path) -> Result<Database, Failure> {
+pub(super) fn require(dir: &Path) -> Result<Database, Failure> {
     find(dir)?.ok_or_else(|| {
         let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
         Failure::Usage(format!("there is no database in `{}`", dir.display()), help)
@@ -40,7 +40,7 @@ fn find(dir: &Path) -> Result<Option<Database>, Failure> {
 const SHOWN_PROBLEMS: usize = 5;
 
 /// Tells which lines of the database are of no use.
-pub fn tell_problems(db: &Database, console: Console) {
+pub(super) fn tell_problems(db: &Database, console: Console) {
     let problems = db.problems();
     for problem in problems.iter().take(SHOWN_PROBLEMS) {
         console.warn(&format!("{problem}; the line is skipped"));
@@ -51,13 +51,13 @@ pub fn tell_problems(db: &Database, console: Console) {
 }
 
 /// The database failed us.
-pub fn failed(e: DatabaseError) -> Failure {
+pub(super) fn failed(e: DatabaseError) -> Failure {
     let help = e.help().to_string();
     Failure::Machine(e.to_string(), help)
 }
 
 /// The records that count for a command.
-pub fn filter(target: &Target, machine: &Machine, global: &Global, any_target: bool) -> Filter {
+pub(super) fn filter(target: &Target, machine: &Machine, global: &Global, any_target: bool) -> Filter {
     let threads = machine.threads.map(|t| t.on(target.cores as usize) as u32);
     let mut filter = Filter::on(target, threads);
     if any_target {
@@ -72,7 +72,7 @@ pub fn filter(target: &Target, machine: &Machine, global: &Global, any_target: b
 }
 
 /// The `rank`-th best record of a workload that can be used; better ones that cannot are told.
-pub fn best(
+pub(super) fn best(
     workload: &Workload,
     db: Option<&Database>,
     filter: &Filter,
@@ -91,13 +91,13 @@ pub fn best(
 }
 
 /// A floating-point mode, for people.
-pub fn fp_mode(strict: bool) -> &'static str {
+pub(super) fn fp_mode(strict: bool) -> &'static str {
     if strict { "strict" } else { "fast" }
 }
 
 /// Why there is no record of a function that a command could use: no database, no record of the program, or records of
 /// other settings only.
-pub fn why_none(workload: &Workload, db: Option<&Database>, dir: &Path, filter: &Filter) -> String {
+pub(super) fn why_none(workload: &Workload, db: Option<&Database>, dir: &Path, filter: &Filter) -> String {
     let tune = "run `tvmr tune` first";
     let Some(db) = db else { return format!("there is no database in `{}`; {tune}", dir.display()) };
     let Some(id) = workload.find(db) else {
@@ -135,7 +135,7 @@ fn wanted(filter: &Filter) -> String {
 }
 
 /// Says on standard error which record serves, where that is not plain from the command line.
-pub fn say_origin(workload: &Workload, best: &Best, machine: &Machine, console: Console) {
+pub(super) fn say_origin(workload: &Workload, best: &Best, machine: &Machine, console: Console) {
     let record = &best.record;
     let us = record.secs().map_or(0.0, |s| s * 1e6);
     let threads = record.context.threads;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What is to be applied to what.
-pub struct Request<'a> {
+pub(super) struct Request<'a> {
     /// The program.
     pub program: &'a Program,
     /// The file of the trace or schedule function.
@@ -30,7 +30,7 @@ pub struct Request<'a> {
 }
 
 /// What came of it.
-pub struct Attempt {
+pub(super) struct Attempt {
     /// What the schedule began with.
     pub start: Start,
     /// The schedule, as far as it came.
@@ -40,7 +40,7 @@ pub struct Attempt {
 }
 
 /// What a schedule begins with: the program, or one of its functions under the name that the database gives it.
-pub struct Start {
+pub(super) struct Start {
     module: Module,
     intrinsics: Option<Arc<Intrinsics>>,
     /// The function that look-ups are about.
@@ -51,7 +51,7 @@ pub struct Start {
 
 impl Start {
     /// A schedule that has done nothing yet.
-    pub fn schedule(&self, seed: u64) -> Schedule {
+    pub(super) fn schedule(&self, seed: u64) -> Schedule {
         match &self.alone {
             Some((_, workload)) => workload.schedule(seed),
             None => {
@@ -63,7 +63,7 @@ impl Start {
     }
 
     /// The whole program under a schedule.
-    pub fn program(&self, schedule: &Schedule) -> Module {
+    pub(super) fn program(&self, schedule: &Schedule) -> Module {
         match &self.alone {
             Some((index, workload)) => {
                 let mut module = self.module.clone();
@@ -75,19 +75,19 @@ impl Start {
     }
 
     /// Where function `index` of a schedule stands in the program.
-    pub fn position(&self, index: usize) -> usize {
+    pub(super) fn position(&self, index: usize) -> usize {
         self.alone.as_ref().map_or(index, |(position, _)| *position)
     }
 
     /// The program as written.
-    pub fn module(&self) -> &Module {
+    pub(super) fn module(&self) -> &Module {
         &self.module
     }
 }
 
 impl Request<'_> {
     /// The program after the schedule.
-    pub fn scheduled(&self, console: Console) -> Result<Module, Failure> {
+    pub(super) fn scheduled(&self, console: Console) -> Result<Module, Failure> {
         let attempt = self.attempt(console)?;
         match attempt.failure {
             None => Ok(attempt.start.program(&attempt.schedule)),
@@ -100,7 +100,7 @@ impl Request<'_> {
     ///
     /// # Errors
     /// If the schedule cannot be read.
-    pub fn attempt(&self, console: Console) -> Result<Attempt, Failure> {
+    pub(super) fn attempt(&self, console: Console) -> Result<Attempt, Failure> {
         let text = load::schedule(self.trace)?;
         let module = self.program.module();
         let chosen = self.program.functions(self.func)?;

@@ -9,7 +9,7 @@ use crate::target::{Isa, Target};
 use crate::tune::config::Setting;
 
 /// The setting of this machine: what is measured here is recorded as of here, whatever machine the space is made for.
-pub fn here(machine: &Machine, global: &Global, check: bool, console: Console) -> Result<Setting, Failure> {
+pub(super) fn here(machine: &Machine, global: &Global, check: bool, console: Console) -> Result<Setting, Failure> {
     let target = Target::native().target;
     let isa = match global.isa {
         None => target.best_isa(),
@@ -29,12 +29,12 @@ pub fn here(machine: &Machine, global: &Global, check: bool, console: Console) -
 }
 
 /// Refuses a function that cannot be run, for want of numbers.
-pub fn check_concrete(func: &Func) -> Result<(), Failure> {
+pub(super) fn check_concrete(func: &Func) -> Result<(), Failure> {
     symbolic(func).map_or(Ok(()), |(what, help)| Err(Failure::Usage(what, help)))
 }
 
 /// What a function wants before it can be run, if it does, and what to do about it.
-pub fn symbolic(func: &Func) -> Option<(String, String)> {
+pub(super) fn symbolic(func: &Func) -> Option<(String, String)> {
     let func = &*func.callable();
     let is_handle = |p: &&crate::ir::Param| p.buffer.is_none() && func.arena.var(p.var).dtype == DType::Handle;
     if let Some(param) = func.params.iter().find(is_handle) {

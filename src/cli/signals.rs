@@ -2,6 +2,8 @@
 //!
 //! Only `tune` has something to bring to a good end; every other command ends as the system ends processes.
 
+#![expect(clippy::disallowed_methods, reason = "a second signal ends the process at once")]
+
 use super::console::Console;
 use crate::tune::Interrupt;
 
@@ -11,7 +13,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// Raises `interrupt` when the process is told to end.
 #[cfg(unix)]
-pub fn watch(interrupt: &Interrupt, console: Console) {
+pub(super) fn watch(interrupt: &Interrupt, console: Console) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use std::io::{ErrorKind, Read};
     use std::os::unix::net::UnixStream;
@@ -66,7 +68,7 @@ fn is_ignored(signal: i32) -> bool {
 /// Makes a write beyond the largest size that files may have (`ulimit -f`) an error, like one on a full disk, instead of
 /// the end of the process.
 #[cfg(unix)]
-pub fn survive_file_size_limit() {
+pub(super) fn survive_file_size_limit() {
     // A handler that does nothing but set a flag nobody looks at; without one the signal would kill, as it always did.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
 }

@@ -32,7 +32,7 @@ use std::fmt::Write;
 /// Print the search space of each function: its sketches, and how many candidates they span
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::SPACE)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// Search space: `auto`, `tvm`, or a file with a schedule function
@@ -86,7 +86,7 @@ fn samples(text: &str) -> Result<usize, String> {
     }
 }
 
-pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let program = Program::read(&args.input, console)?;
     let functions = program.functions(args.func.as_deref())?;
     for &index in &functions {

@@ -30,7 +30,7 @@ use crate::tune::workload::Workload;
 use std::fmt::Write;
 
 /// What a walk gave.
-pub struct Steps {
+pub(super) struct Steps {
     /// The programs, each behind its instruction.
     pub text: String,
     /// The first check that failed.
@@ -38,7 +38,7 @@ pub struct Steps {
 }
 
 /// Goes through what a schedule has done.
-pub struct Walk<'a> {
+pub(super) struct Walk<'a> {
     attempt: &'a Attempt,
     dialect: Dialect,
     console: Console,
@@ -55,7 +55,12 @@ pub struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// A walk that begins with the program as written.
-    pub fn new(attempt: &'a Attempt, dialect: Dialect, check: Option<&'a Setting>, console: Console) -> Walk<'a> {
+    pub(super) fn new(
+        attempt: &'a Attempt,
+        dialect: Dialect,
+        check: Option<&'a Setting>,
+        console: Console,
+    ) -> Walk<'a> {
         // Nothing is drawn: the trace has all decisions.
         let schedule = attempt.start.schedule(0);
         let n = schedule.n_funcs();
@@ -73,7 +78,7 @@ impl<'a> Walk<'a> {
     }
 
     /// All programs. Ends at the first check that fails.
-    pub fn every_step(mut self) -> Steps {
+    pub(super) fn every_step(mut self) -> Steps {
         let mut program = self.program();
         // Writing to a string cannot fail.
         let mut text = format!("# as written\n{program}\n");
@@ -103,7 +108,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Compares the program as written with the last one.
-    pub fn only_the_last(mut self) -> Done {
+    pub(super) fn only_the_last(mut self) -> Done {
         for index in 0..self.statements.len() {
             self.step(index)?;
         }

@@ -17,7 +17,7 @@ const HEAD: [&str; 11] =
 const IS_TEXT: [bool; 11] = [false, true, false, false, false, false, false, false, false, false, true];
 
 /// The table, of at most `rows` functions, without a final line break.
-pub fn render(tasks: &[TaskState<'_>], rows: usize) -> String {
+pub(super) fn render(tasks: &[TaskState<'_>], rows: usize) -> String {
     let mut lines: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     lines.extend(tasks.iter().take(rows).enumerate().map(|(i, t)| row(i, t)));
     let mut text = super::table::aligned(&lines, &IS_TEXT);

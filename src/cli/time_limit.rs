@@ -5,6 +5,8 @@
 //! not come to its end shortly after its time, because it is in one of those, is ended from outside. Every record is on
 //! disk by then, since nothing is measured during these steps.
 
+#![expect(clippy::disallowed_methods, reason = "what cannot look at the flag is ended with the process")]
+
 use super::console::Console;
 use super::exit::Failure;
 use super::json;
@@ -18,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const NOTICE: Duration = Duration::from_millis(330);
 
 /// Ends the process soon after `limit`, counted from now, unless the run is coming to its end by itself.
-pub fn watch(limit: Duration, interrupt: &Interrupt, wants_json: bool, console: Console) {
+pub(super) fn watch(limit: Duration, interrupt: &Interrupt, wants_json: bool, console: Console) {
     let interrupt = interrupt.clone();
     let wait = move || {
         std::thread::sleep(limit.saturating_add(PATIENCE));

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// Search for the fastest schedule of each function, and keep what was measured
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::TUNE)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// Only tune this function
@@ -111,7 +111,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-pub fn run(args: &Args, global: &Global, console: Console) -> Done {
+pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
     let max_time = args.max_seconds.map(Duration::from_secs_f64);
     // The time that the user gives is that of the command, not of the search alone.

@@ -1,5 +1,7 @@
 //! From a kernel to a function that can be called.
 
+#![expect(clippy::disallowed_methods, reason = "stages are timed")]
+
 use super::clif;
 use super::isa;
 use super::opt;

@@ -47,14 +47,14 @@ impl LoopCost {
     }
 
     /// Must the loop be cut into pieces so that it can look at the stop flag between them?
-    pub fn wants_pieces(&self) -> bool {
+    pub(super) fn wants_pieces(&self) -> bool {
         self.total > UNPOLLED && !self.polled_inside && self.iteration < POLLED_ITERATION
     }
 }
 
 impl Costs {
     /// Guesses for all loops of a kernel, on a machine with such vectors.
-    pub fn new(kernel: &Kernel, isa: Isa) -> Costs {
+    pub(super) fn new(kernel: &Kernel, isa: Isa) -> Costs {
         let mut costs = Costs::empty(isa);
         costs.body(kernel, kernel.body);
         costs
@@ -65,29 +65,29 @@ impl Costs {
     }
 
     /// Nanoseconds that all iterations of a loop take.
-    pub fn total(kernel: &Kernel, isa: Isa, l: &For) -> f64 {
+    pub(super) fn total(kernel: &Kernel, isa: Isa, l: &For) -> f64 {
         let mut costs = Costs::empty(isa);
         let n = kernel.arena.as_int(l.extent).map_or(UNKNOWN_EXTENT, |n| n.max(0) as f64);
         costs.body(kernel, l.body).0 * n
     }
 
     /// Does no loop need to be cut into pieces?
-    pub fn all_short_enough(&self) -> bool {
+    pub(super) fn all_short_enough(&self) -> bool {
         !self.order.iter().any(|s| self.loops[s].wants_pieces())
     }
 
     /// The guess for a loop.
-    pub fn of(&self, s: StmtId) -> LoopCost {
+    pub(super) fn of(&self, s: StmtId) -> LoopCost {
         self.loops[&s]
     }
 
     /// The loops after whose iterations the stop flag is looked at.
-    pub fn polls(&self) -> HashSet<StmtId, FxBuild> {
+    pub(super) fn polls(&self) -> HashSet<StmtId, FxBuild> {
         self.order.iter().copied().filter(|s| self.loops[s].is_polled()).collect()
     }
 
     /// For each parallel loop, the least number of iterations to take at once.
-    pub fn grains(&self) -> HashMap<StmtId, i64, FxBuild> {
+    pub(super) fn grains(&self) -> HashMap<StmtId, i64, FxBuild> {
         let parallel = self.order.iter().filter(|s| self.loops[*s].is_parallel);
         parallel.map(|&s| (s, (CHUNK / self.loops[&s].iteration.max(0.1)).ceil() as i64)).collect()
     }

@@ -6,7 +6,7 @@ use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, Ty};
 
 /// Can the operation of this node (not its operands) stop the kernel? Only integer division can, by a divisor that is
 /// not a constant other than 0 and -1.
-pub fn can_fail(arena: &Arena, e: ExprId) -> bool {
+pub(crate) fn can_fail(arena: &Arena, e: ExprId) -> bool {
     match arena.expr(e) {
         Expr::Binary(BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod, _, b) => {
             let ty = arena.ty(e);
@@ -21,14 +21,14 @@ pub fn can_fail(arena: &Arena, e: ExprId) -> bool {
 }
 
 /// Can evaluating `e` stop the kernel?
-pub fn fails(arena: &Arena, e: ExprId) -> bool {
+pub(crate) fn fails(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
     found
 }
 
 /// Can running a statement, with all inside, stop the kernel?
-pub fn may_stop(kernel: &Kernel, stmt: Stmt) -> bool {
+pub(crate) fn may_stop(kernel: &Kernel, stmt: Stmt) -> bool {
     let stops = |stmt: Stmt| {
         let mut found = matches!(stmt, Stmt::Check { .. });
         for_each_operand(stmt, |e| found = found || fails(&kernel.arena, e));
@@ -43,21 +43,21 @@ pub fn may_stop(kernel: &Kernel, stmt: Stmt) -> bool {
 
 /// Does the value of `e` depend on memory or registers, so that it may be another one later? Equal indices then need not
 /// mean the same element.
-pub fn reads_state(arena: &Arena, e: ExprId) -> bool {
+pub(crate) fn reads_state(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(..) | Expr::Local(_)));
     found
 }
 
 /// Does `e` read `buffer`?
-pub fn loads(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
+pub(crate) fn loads(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
     found
 }
 
 /// May `e` be evaluated where the program does not evaluate it: it reads no memory, cannot fail, and costs little?
-pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
+pub(crate) fn is_speculable(arena: &Arena, e: ExprId) -> bool {
     let mut cost = 0;
     let mut safe = true;
     for_each_expr(arena, e, &mut |e| {
@@ -90,7 +90,7 @@ pub fn is_speculable(arena: &Arena, e: ExprId) -> bool {
 
 /// What state the value of an expression depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reads {
+pub(crate) enum Reads {
     /// None: only variables.
     Nothing,
     /// One buffer.
@@ -103,7 +103,7 @@ pub enum Reads {
 
 impl Reads {
     /// What two operands together depend on.
-    pub fn and(self, other: Reads) -> Reads {
+    pub(crate) fn and(self, other: Reads) -> Reads {
         match (self, other) {
             (Reads::Nothing, x) | (x, Reads::Nothing) => x,
             (x, y) if x == y => x,
@@ -114,13 +114,13 @@ impl Reads {
 
 /// Answers [`Reads`] for the expressions of one kernel, each computed once.
 #[derive(Default)]
-pub struct ReadsOf {
+pub(crate) struct ReadsOf {
     known: Vec<Option<Reads>>,
 }
 
 impl ReadsOf {
     /// What `e` depends on.
-    pub fn get(&mut self, arena: &Arena, e: ExprId) -> Reads {
+    pub(crate) fn get(&mut self, arena: &Arena, e: ExprId) -> Reads {
         if self.known.len() < arena.n_exprs() {
             self.known.resize(arena.n_exprs(), None);
         }

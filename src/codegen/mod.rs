@@ -10,11 +10,11 @@
 mod clif;
 mod compiled;
 mod cost;
-pub mod facts;
+pub(crate) mod facts;
 mod isa;
 pub mod opt;
 mod options;
-pub mod runtime;
+pub(crate) mod runtime;
 mod scratch;
 mod wide;
 

@@ -33,9 +33,6 @@ pub enum CodegenError {
     /// Cranelift refuses the kernel: a limit of its own, such as the size of a function.
     #[error("the back end failed: {0}")]
     Backend(String),
-    /// A buffer is larger than the address space.
-    #[error("the scratch memory of the kernel has no room in memory")]
-    ScratchTooLarge,
 }
 
 impl From<cranelift_module::ModuleError> for CodegenError {

@@ -31,7 +31,7 @@ const STAGGER: usize = 3 * ALIGN;
 
 impl ScratchLayout {
     /// The layout for a kernel with its regions.
-    pub fn new(kernel: &Kernel, regions: &Regions) -> ScratchLayout {
+    pub(super) fn new(kernel: &Kernel, regions: &Regions) -> ScratchLayout {
         let times = Times::new(kernel, regions);
         let mut layout = ScratchLayout { offsets: vec![0; times.of.len()], ..ScratchLayout::default() };
         layout.shared_bytes = layout.place(kernel, &times, Placement::Shared);
@@ -69,12 +69,12 @@ impl ScratchLayout {
     }
 
     /// Where a buffer begins in its block.
-    pub fn offset(&self, b: BufferId) -> usize {
+    pub(super) fn offset(&self, b: BufferId) -> usize {
         self.offsets[b.index()]
     }
 
     /// Bytes for a number of workers.
-    pub fn total(&self, workers: usize) -> usize {
+    pub(super) fn total(&self, workers: usize) -> usize {
         self.shared_bytes.next_multiple_of(ALIGN) + self.private_bytes * workers
     }
 }

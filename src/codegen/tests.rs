@@ -1,5 +1,7 @@
 //! Differential tests: machine code against the evaluator.
 
+#![expect(clippy::disallowed_methods, reason = "a kernel that is stopped ends in time")]
+
 use super::testing::memory::{Flush, GuardedBuffer};
 use super::testing::random::{Numbers, random_kernel, random_scheduled};
 use super::testing::{Closeness, assert_close, check, random_params, run_compiled, wide_sets};

@@ -9,7 +9,7 @@ pub(super) struct Decimal(pub u64);
 
 impl Decimal {
     /// Reads what [`Decimal`] writes, and nothing else: no sign, no leading zeros.
-    pub fn parse(text: &str) -> Option<Decimal> {
+    pub(super) fn parse(text: &str) -> Option<Decimal> {
         let canonical = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         text.parse().ok().filter(|_| canonical).map(Decimal)
     }

@@ -44,13 +44,13 @@ impl Drop for Guard<'_> {
 }
 
 impl Lock {
-    pub fn new(dir: &Path) -> Lock {
+    pub(super) fn new(dir: &Path) -> Lock {
         Lock { path: dir.join("database.lock"), file: None, unsupported: false, patience: PATIENCE }
     }
 
     /// Waits for the lock. A reader that may not even open the lock file reads without: there is no lock file before
     /// the first writer came, and a directory that we may not write to is usually one that nobody does.
-    pub fn hold(&mut self, mode: Mode) -> Result<Guard<'_>, DatabaseError> {
+    pub(super) fn hold(&mut self, mode: Mode) -> Result<Guard<'_>, DatabaseError> {
         if self.file.is_none() {
             let opened = match mode {
                 Mode::Shared => File::open(&self.path),
@@ -100,7 +100,7 @@ impl Lock {
     }
 
     /// Did the file system refuse to lock?
-    pub fn is_unsupported(&self) -> bool {
+    pub(super) fn is_unsupported(&self) -> bool {
         self.unsupported
     }
 }

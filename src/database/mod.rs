@@ -38,8 +38,6 @@ use std::path::{Path, PathBuf};
 
 /// The version of the form of records that is written, and the latest that is read.
 pub const RECORD_FORMAT: u32 = 1;
-/// The default directory.
-pub const DEFAULT_DIR: &str = "tvmr_db";
 /// The table of functions.
 pub const WORKLOAD_FILE: &str = "database_workload.json";
 /// The table of candidates.
@@ -315,6 +313,7 @@ impl WorkloadTable {
         }
         // A last line without its break is read again: it may have grown.
         let complete = self.position.lines as usize;
+        #[expect(clippy::iter_over_hash_type, reason = "each entry is changed by itself")]
         for ids in self.by_hash.values_mut() {
             ids.retain(|id| (id.0 as usize) < complete);
         }

@@ -81,11 +81,11 @@ impl<T: Clone + Eq + Hash> Interner<T> {
         id
     }
 
-    pub fn get(&self, id: u32) -> &T {
+    pub(super) fn get(&self, id: u32) -> &T {
         &self.values[id as usize]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.values.iter()
     }
 }
@@ -102,7 +102,7 @@ pub(super) struct Records {
 
 impl Records {
     /// Appends what was read from later lines.
-    pub fn append(&mut self, later: Records) {
+    pub(super) fn append(&mut self, later: Records) {
         let settings: Vec<u32> = later.settings.iter().map(|s| self.settings.intern(s.clone())).collect();
         let failures: Vec<u32> = later.failures.iter().map(|s| self.failures.intern(s.clone())).collect();
         self.entries.extend(later.entries.into_iter().map(|mut e| {

@@ -7,11 +7,11 @@
 use super::attr::AttrValue;
 
 /// The annotation of blocks that holds the requests.
-pub const DIM_ALIGN: &str = "buffer_dim_align";
+pub(crate) const DIM_ALIGN: &str = "buffer_dim_align";
 
 /// A request about one axis of one buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DimAlign {
+pub(crate) struct DimAlign {
     /// The buffer's index among the block's writes.
     pub buffer: i64,
     /// The axis whose stride is meant.
@@ -24,7 +24,7 @@ pub struct DimAlign {
 
 impl DimAlign {
     /// The requests that an annotation holds; `None` if it is no list of requests.
-    pub fn read(annotation: &AttrValue) -> Option<Vec<Self>> {
+    pub(crate) fn read(annotation: &AttrValue) -> Option<Vec<Self>> {
         let AttrValue::List(requests) = annotation else { return None };
         requests.iter().map(Self::read_one).collect()
     }
@@ -41,14 +41,14 @@ impl DimAlign {
     }
 
     /// The annotation that holds the requests.
-    pub fn write(requests: &[Self]) -> AttrValue {
+    pub(crate) fn write(requests: &[Self]) -> AttrValue {
         let fields = |r: &Self| [r.buffer, r.axis, r.factor, r.offset].map(AttrValue::Int).to_vec();
         AttrValue::List(requests.iter().map(|r| AttrValue::List(fields(r))).collect())
     }
 
     /// The least stride, of `stride` or above, that the request allows; `None` if it overflows or the request has no
     /// positive factor.
-    pub fn round_up(&self, stride: i64) -> Option<i64> {
+    pub(crate) fn round_up(&self, stride: i64) -> Option<i64> {
         if self.factor <= 0 {
             return None;
         }

@@ -13,14 +13,14 @@ use std::fmt::{self, Display, Formatter};
 
 /// How tightly an operator binds, as in Python; operands of a looser one are put in brackets.
 mod precedence {
-    pub const ANY: u8 = 0;
-    pub const OR: u8 = 1;
-    pub const AND: u8 = 2;
-    pub const NOT: u8 = 3;
-    pub const COMPARE: u8 = 4;
-    pub const ADD: u8 = 5;
-    pub const MUL: u8 = 6;
-    pub const ATOM: u8 = 7;
+    pub(super) const ANY: u8 = 0;
+    pub(super) const OR: u8 = 1;
+    pub(super) const AND: u8 = 2;
+    pub(super) const NOT: u8 = 3;
+    pub(super) const COMPARE: u8 = 4;
+    pub(super) const ADD: u8 = 5;
+    pub(super) const MUL: u8 = 6;
+    pub(super) const ATOM: u8 = 7;
 }
 
 /// An expression as text; see [`Arena::brief`].

@@ -6,7 +6,7 @@ use super::symbol::Symbol;
 
 id! {
     /// A buffer of an [`Arena`].
-    BufferId
+    pub BufferId
 }
 
 /// A multi-dimensional array: a parameter, an allocation of a block, or a view made by `T.match_buffer`.
@@ -78,7 +78,7 @@ impl Buffer {
 }
 
 /// The type of the offset of a buffer that states none: that of the first extent, `int64` without dimensions.
-pub fn index_type(arena: &Arena, shape: ExprList) -> DType {
+pub(crate) fn index_type(arena: &Arena, shape: ExprList) -> DType {
     arena.list(shape).first().map_or(DType::Int64, |&e| arena.dtype(e))
 }
 

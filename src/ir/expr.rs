@@ -31,14 +31,14 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $vis:vis $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(pub(crate) u32);
+        $vis struct $name(pub(crate) u32);
 
         impl $name {
             /// The position in the table that owns the entity.
-            pub fn index(self) -> usize {
+            $vis fn index(self) -> usize {
                 self.0 as usize
             }
         }
@@ -54,15 +54,15 @@ pub(crate) use id;
 
 id! {
     /// An expression of an [`Arena`]: equal ids are structurally equal expressions of one type.
-    ExprId
+    pub ExprId
 }
 id! {
     /// An interned list of expressions (indices, arguments).
-    ExprList
+    pub ExprList
 }
 id! {
     /// A variable. Each is bound at one place: a loop, a block iteration variable, a `let`, a parameter.
-    VarId
+    pub VarId
 }
 
 /// An expression node; its type is [`Arena::dtype`].
@@ -232,10 +232,10 @@ impl Interned {
 /// Multiply-rotate hashing of small keys; keys come from the program itself, never from an adversary with an
 /// interest in collisions.
 #[derive(Clone, Default)]
-pub struct FxBuild;
+pub(crate) struct FxBuild;
 
 /// See [`FxBuild`].
-pub struct FxHasher(u64);
+pub(crate) struct FxHasher(u64);
 
 impl BuildHasher for FxBuild {
     type Hasher = FxHasher;

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 /// The rewriter that folds. Results are remembered, so one `Fold` serves one arena.
 #[derive(Default)]
-pub struct Fold {
+pub(crate) struct Fold {
     done: HashMap<ExprId, ExprId>,
 }
 

@@ -318,9 +318,4 @@ impl Module {
     pub fn func(&self, name: &str) -> Option<&Func> {
         self.funcs.iter().find(|f| f.name == name)
     }
-
-    /// The function called `name`, for changing it.
-    pub fn func_mut(&mut self, name: &str) -> Option<&mut Func> {
-        self.funcs.iter_mut().find(|f| f.name == name)
-    }
 }

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 /// What of the one function stands for what in the other. Variables bound inside, and buffers, get counterparts when
 /// they are first met.
-pub struct Graft<'a> {
+pub(crate) struct Graft<'a> {
     from: &'a Func,
     vars: HashMap<VarId, VarId>,
     values: HashMap<VarId, ExprId>,
@@ -19,22 +19,22 @@ pub struct Graft<'a> {
 
 impl<'a> Graft<'a> {
     /// Nothing stands for anything yet.
-    pub fn new(from: &'a Func) -> Self {
+    pub(crate) fn new(from: &'a Func) -> Self {
         Graft { from, vars: HashMap::new(), values: HashMap::new(), buffers: HashMap::new(), done: HashMap::new() }
     }
 
     /// A buffer of the first function is this one of the second.
-    pub fn set_buffer(&mut self, from: BufferId, to: BufferId) {
+    pub(crate) fn set_buffer(&mut self, from: BufferId, to: BufferId) {
         self.buffers.insert(from, to);
     }
 
     /// A variable of the first function is this value in the second.
-    pub fn set_var(&mut self, from: VarId, to: ExprId) {
+    pub(crate) fn set_var(&mut self, from: VarId, to: ExprId) {
         self.values.insert(from, to);
     }
 
     /// The counterpart of a buffer.
-    pub fn buffer(&mut self, to: &mut Func, b: BufferId) -> BufferId {
+    pub(crate) fn buffer(&mut self, to: &mut Func, b: BufferId) -> BufferId {
         if let Some(&known) = self.buffers.get(&b) {
             return known;
         }
@@ -51,7 +51,7 @@ impl<'a> Graft<'a> {
     }
 
     /// The counterpart of a variable.
-    pub fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
+    pub(crate) fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
         let old = self.from.arena.var(v);
         *self.vars.entry(v).or_insert_with(|| {
             let new = to.new_var(old.name, old.ty());
@@ -66,7 +66,7 @@ impl<'a> Graft<'a> {
     }
 
     /// The counterpart of an expression.
-    pub fn expr(&mut self, to: &mut Func, e: ExprId) -> ExprId {
+    pub(crate) fn expr(&mut self, to: &mut Func, e: ExprId) -> ExprId {
         if let Some(&known) = self.done.get(&e) {
             return known;
         }
@@ -158,7 +158,7 @@ impl<'a> Graft<'a> {
     }
 
     /// The counterpart of annotations.
-    pub fn annotations(&mut self, to: &mut Func, annotations: &Annotations) -> Annotations {
+    pub(crate) fn annotations(&mut self, to: &mut Func, annotations: &Annotations) -> Annotations {
         let mut copy = annotations.clone();
         for value in copy.values_mut() {
             value.map_exprs(&mut |e| self.expr(to, e));
@@ -167,7 +167,7 @@ impl<'a> Graft<'a> {
     }
 
     /// Copies of statements, at no place yet.
-    pub fn body(&mut self, to: &mut Func, body: &[StmtId]) -> Body {
+    pub(crate) fn body(&mut self, to: &mut Func, body: &[StmtId]) -> Body {
         body.iter().map(|&s| self.stmt(to, s)).collect()
     }
 

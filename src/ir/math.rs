@@ -7,7 +7,7 @@ use super::dtype::DType;
 /// Below 1 a polynomial in `x²`, from there on `1 - exp(-x²) q(s)` with `s = (x - 3) / (x + 3)`, which maps `[1, 6]` to
 /// a short interval (the substitution of Shepherd and Laframboise, 1981); from 6 on the result rounds to 1. Both
 /// polynomials interpolate at Chebyshev nodes, with errors below 1e-18.
-pub fn erf(x: f64) -> f64 {
+pub(crate) fn erf(x: f64) -> f64 {
     const P: [f64; 13] = [
         std::f64::consts::FRAC_2_SQRT_PI,
         -0.3761263890318375,
@@ -59,7 +59,7 @@ fn horner(coefficients: &[f64], x: f64) -> f64 {
 }
 
 /// The number of type `dtype` next to `x` in the direction of `y`; `y` where both are equal, NaN where one is.
-pub fn next_after(dtype: DType, x: f64, y: f64) -> f64 {
+pub(crate) fn next_after(dtype: DType, x: f64, y: f64) -> f64 {
     if x.is_nan() || y.is_nan() {
         return f64::NAN;
     }

@@ -56,7 +56,7 @@ impl Rewriter for Meanings {
 }
 
 /// The expression that a call is short for; `None` for functions that stand for themselves, or are not known.
-pub fn meaning(a: &mut Arena, function: Builtin, args: &[ExprId], ty: Ty) -> Option<ExprId> {
+pub(crate) fn meaning(a: &mut Arena, function: Builtin, args: &[ExprId], ty: Ty) -> Option<ExprId> {
     match function {
         Builtin::VectorLow => Some(every(a, args[0], 0, 1, ty.lanes)),
         Builtin::VectorHigh => Some(every(a, args[0], ty.lanes, 1, ty.lanes)),

@@ -7,36 +7,36 @@
 //!
 //! This module knows no other module of the crate. Start reading at [`func`].
 
-pub mod alignment;
-pub mod attr;
-pub mod brief;
-pub mod buffer;
+pub(crate) mod alignment;
+pub(crate) mod attr;
+pub(crate) mod brief;
+pub(crate) mod buffer;
 mod callable;
-pub mod dtype;
+pub(crate) mod dtype;
 pub mod equal;
-pub mod expr;
-pub mod float8;
-pub mod fold;
-pub mod func;
-pub mod graft;
+pub(crate) mod expr;
+pub(crate) mod float8;
+pub(crate) mod fold;
+pub(crate) mod func;
+pub(crate) mod graft;
 pub mod hash;
 pub mod interp;
 pub mod link;
-pub mod math;
-pub mod meaning;
-pub mod narrow;
-pub mod op;
-pub mod operators;
-pub mod outline;
-pub mod param_layout;
-pub mod preparation;
-pub mod rounding;
+pub(crate) mod math;
+pub(crate) mod meaning;
+pub(crate) mod narrow;
+pub(crate) mod op;
+pub(crate) mod operators;
+pub(crate) mod outline;
+pub(crate) mod param_layout;
+pub(crate) mod preparation;
+pub(crate) mod rounding;
 #[cfg(test)]
 pub(crate) mod samples;
 mod sorting;
-pub mod steps;
-pub mod stmt;
-pub mod symbol;
+pub(crate) mod steps;
+pub(crate) mod stmt;
+pub(crate) mod symbol;
 pub mod verify;
 pub mod visit;
 

@@ -3,7 +3,6 @@
 
 /// A type of less than 8 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[expect(missing_docs, reason = "each variant is the type it names")]
 pub enum Narrow {
     Float4E2M1FN,
     Float6E2M3FN,

@@ -355,7 +355,7 @@ impl Arena {
 }
 
 /// `x op y` of integer constants of a type; `None` where the operation is not defined.
-pub fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
+pub(crate) fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
     let unsigned = dtype == DType::UInt64;
     let value = match op {
         BinOp::Add => x.wrapping_add(y),
@@ -379,19 +379,19 @@ pub fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
 }
 
 /// The quotient rounded towards minus infinity; `None` for a zero divisor or on overflow.
-pub fn floor_div(x: i64, y: i64) -> Option<i64> {
+pub(crate) fn floor_div(x: i64, y: i64) -> Option<i64> {
     let q = x.checked_div(y)?;
     Some(if x % y != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
 }
 
 /// What [`floor_div`] leaves.
-pub fn floor_mod(x: i64, y: i64) -> Option<i64> {
+pub(crate) fn floor_mod(x: i64, y: i64) -> Option<i64> {
     x.checked_sub(floor_div(x, y)?.checked_mul(y)?)
 }
 
 /// `x op y` on integers without bounds; `None` where the operator is not one of numbers, for a zero divisor, or where the
 /// result has no place in `i64`.
-pub fn checked(op: BinOp, x: i64, y: i64) -> Option<i64> {
+pub(crate) fn checked(op: BinOp, x: i64, y: i64) -> Option<i64> {
     match op {
         BinOp::Add => x.checked_add(y),
         BinOp::Sub => x.checked_sub(y),

@@ -22,12 +22,12 @@ use super::stmt::{Body, Stmt, StmtId};
 use super::visit::{for_each_own_expr, for_each_subexpr};
 
 /// The annotation of blocks that prepare constant parameters.
-pub const PREPARATION: &str = "meta_schedule.layout_rewrite_preproc";
+pub(crate) const PREPARATION: &str = "meta_schedule.layout_rewrite_preproc";
 /// The attribute that lists parameters by position.
 const LAYOUT_FREE: &str = "layout_free_buffers";
 
 /// The two parts of a function.
-pub struct Separated {
+pub(crate) struct Separated {
     /// Computes what the call needs of constant parameters, in the last parameters.
     pub preparation: Func,
     /// Does the rest.
@@ -38,7 +38,7 @@ pub struct Separated {
 
 /// The buffers of parameters that never change between calls, in the order in which they are listed; without those
 /// that the function writes, which are not constant whatever is said of them.
-pub fn layout_free(func: &Func) -> Vec<BufferId> {
+pub(crate) fn layout_free(func: &Func) -> Vec<BufferId> {
     let Some(AttrValue::List(positions)) = func.attrs.get(LAYOUT_FREE) else { return Vec::new() };
     let position = |value: &AttrValue| match value {
         AttrValue::Int(i) => usize::try_from(*i).ok(),
@@ -72,7 +72,7 @@ pub fn layout_free(func: &Func) -> Vec<BufferId> {
 }
 
 /// The preparations of a function and what is left; `None` if it has none.
-pub fn separate(func: &Func) -> Option<Separated> {
+pub(crate) fn separate(func: &Func) -> Option<Separated> {
     let mut constant = layout_free(func);
     if constant.is_empty() {
         return None;

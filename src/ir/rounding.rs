@@ -2,14 +2,14 @@
 //! not named here is rounded once: one half.
 
 /// A division: it may be a product with the rounded reciprocal.
-pub const DIVISION: f64 = 3.0;
+pub(crate) const DIVISION: f64 = 3.0;
 
 /// A function of `float32` or `float64`, which is approximated (docs/architecture.md: 4 ulp). Those of half precision are
 /// functions of `float32`, rounded.
-pub const FUNCTION: f64 = 8.0;
+pub(crate) const FUNCTION: f64 = 8.0;
 
 /// Is the divisor a power of two, so that a product with its reciprocal is the quotient?
-pub fn has_exact_reciprocal(divisor: f64) -> bool {
+pub(crate) fn has_exact_reciprocal(divisor: f64) -> bool {
     divisor.is_normal() && divisor.to_bits() << 12 == 0
 }
 

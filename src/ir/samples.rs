@@ -4,7 +4,7 @@ use super::*;
 
 /// A loop nest over `extents` with one block of as many iterations, bound to the loops in order. `body` is given the
 /// iteration variables and makes init (or nothing) and body. `first` names the loops `i`, `j`, … of the caller.
-pub fn nest(
+pub(crate) fn nest(
     f: &mut Func,
     name: &str,
     axes: &[(&str, i64, IterKind)],
@@ -59,19 +59,19 @@ pub fn nest(
 }
 
 /// `buffer[indices] = value`.
-pub fn store(f: &mut Func, buffer: BufferId, indices: &[ExprId], value: ExprId) -> StmtId {
+pub(crate) fn store(f: &mut Func, buffer: BufferId, indices: &[ExprId], value: ExprId) -> StmtId {
     let indices = f.arena.new_list(indices);
     f.add(Stmt::Store { buffer, indices, value })
 }
 
 /// Puts statements below the root block.
-pub fn set_root(f: &mut Func, body: &[StmtId]) {
+pub(crate) fn set_root(f: &mut Func, body: &[StmtId]) {
     let root = f.root.stmt();
     f.set_body(root, Body::from_slice(body));
 }
 
 /// `C[i, j] = sum over k of A[i, k] * B[k, j]`.
-pub fn matmul(n: i64, m: i64, k: i64, dtype: DType) -> Func {
+pub(crate) fn matmul(n: i64, m: i64, k: i64, dtype: DType) -> Func {
     let mut f = Func::new("main");
     let a = f.add_param("A", dtype, &[n, k]);
     let b = f.add_param("B", dtype, &[k, m]);
@@ -92,7 +92,7 @@ pub fn matmul(n: i64, m: i64, k: i64, dtype: DType) -> Func {
 
 /// A matmul with spatial loops split in four and the reduction in two, as `SSRSRS` tiling leaves it, all extents
 /// being powers of `t`.
-pub fn tiled_matmul(t: i64) -> Func {
+pub(crate) fn tiled_matmul(t: i64) -> Func {
     let mut f = matmul(t.pow(4), t.pow(4), t.pow(2), DType::Float32);
     let body = f.block(f.root).body[0];
     let block = f.blocks()[0];
@@ -126,7 +126,7 @@ pub fn tiled_matmul(t: i64) -> Func {
 }
 
 /// `Y[i] = max(X[i] padded by one zero on both sides …)`: an intermediate with a conditional, then a window sum.
-pub fn padded_window(n: i64) -> Func {
+pub(crate) fn padded_window(n: i64) -> Func {
     let mut f = Func::new("main");
     let x = f.add_param("X", DType::Float32, &[n]);
     let y = f.add_param("Y", DType::Float32, &[n]);
@@ -155,7 +155,7 @@ pub fn padded_window(n: i64) -> Func {
 }
 
 /// `Y = max(X, 0)` element by element.
-pub fn relu(n: i64, m: i64) -> Func {
+pub(crate) fn relu(n: i64, m: i64) -> Func {
     let mut f = Func::new("main");
     let x = f.add_param("X", DType::Float32, &[n, m]);
     let y = f.add_param("Y", DType::Float32, &[n, m]);

@@ -14,15 +14,15 @@ use std::sync::{Arc, OnceLock};
 
 id! {
     /// A statement.
-    StmtId
+    pub StmtId
 }
 id! {
     /// A loop: the id of a statement that is one.
-    LoopId
+    pub LoopId
 }
 id! {
     /// A block: the id of a statement that is one.
-    BlockId
+    pub BlockId
 }
 
 impl LoopId {

@@ -41,8 +41,7 @@
 //!
 //! A block may have an `init` without reduction iterations: it then runs before each instance, as in TVM.
 
-use super::func::{Func, Module};
-use super::symbol::Symbol;
+use super::func::Func;
 
 mod bounds;
 mod violation;
@@ -69,17 +68,6 @@ impl Checks {
 /// Every violation in a function, in text order.
 pub fn verify(func: &Func, checks: Checks) -> Vec<Violation> {
     walk::Walk::new(func, checks).run()
-}
-
-/// The names that more than one function of a module has; the functions themselves are verified one by one.
-pub fn duplicate_names(module: &Module) -> Vec<Symbol> {
-    let mut twice = Vec::new();
-    for (i, f) in module.funcs.iter().enumerate() {
-        if module.funcs[..i].iter().any(|g| g.name == f.name) && !twice.contains(&f.name) {
-            twice.push(f.name);
-        }
-    }
-    twice
 }
 
 #[cfg(test)]
@@ -315,11 +303,5 @@ mod tests {
         let opaque = f.add_block(opaque);
         f.insert_at(place, &[opaque.stmt()]);
         check(&f, &[]);
-    }
-
-    #[test]
-    fn names_of_functions() {
-        let module = Module { funcs: vec![relu(1, 1), relu(2, 2), relu(3, 3)], ..Module::default() };
-        assert_eq!(duplicate_names(&module), ["main"]);
     }
 }

@@ -74,24 +74,24 @@ fn leaf(func: &mut Func, block: BlockId) -> Option<Leaf> {
 
 impl Leaf {
     /// The block's node.
-    pub fn node<'a>(&self, func: &'a Func) -> &'a Block {
+    pub(super) fn node<'a>(&self, func: &'a Func) -> &'a Block {
         func.block(self.block)
     }
 
     /// Positions of the iterations of a kind that take more than one value.
-    pub fn iters(&self, func: &Func, kind: IterKind) -> Vec<usize> {
+    pub(super) fn iters(&self, func: &Func, kind: IterKind) -> Vec<usize> {
         let node = self.node(func);
         let many = |i: &usize| node.iters[*i].kind == kind && !func.arena.is_int(node.iters[*i].extent, 1);
         (0..node.iters.len()).filter(many).collect()
     }
 
     /// Does every instance run?
-    pub fn always_runs(&self, func: &Func) -> bool {
+    pub(super) fn always_runs(&self, func: &Func) -> bool {
         func.arena.as_int(self.node(func).predicate) == Some(1)
     }
 
     /// The kinds of the iterations as `T.axis.remap` has them, with another one at a position.
-    pub fn kinds_with(&self, func: &Func, changed: usize, kind: char) -> String {
+    pub(super) fn kinds_with(&self, func: &Func, changed: usize, kind: char) -> String {
         let letter = |kind: IterKind| match kind {
             IterKind::Spatial => 'S',
             IterKind::Reduce => 'R',
@@ -105,12 +105,12 @@ impl Leaf {
 
 impl Store {
     /// Does the place depend on a variable?
-    pub fn place_uses(&self, func: &Func, var: VarId) -> bool {
+    pub(super) fn place_uses(&self, func: &Func, var: VarId) -> bool {
         self.indices.iter().any(|&i| uses_var(&func.arena, i, &mut |v| v == var))
     }
 
     /// Does the place depend on what memory holds? Then it may depend on anything.
-    pub fn place_loads(&self, func: &Func) -> bool {
+    pub(super) fn place_loads(&self, func: &Func) -> bool {
         let mut found = false;
         for &index in &self.indices {
             for_each_subexpr(&func.arena, index, &mut |e| found |= matches!(func.arena.expr(e), Expr::Load(..)));
@@ -119,7 +119,7 @@ impl Store {
     }
 
     /// Does the value follow from what the place holds?
-    pub fn accumulates(&self, func: &Func) -> bool {
+    pub(super) fn accumulates(&self, func: &Func) -> bool {
         let mut found = false;
         for_each_subexpr(&func.arena, self.value, &mut |e| {
             if let Expr::Load(buffer, indices) = func.arena.expr(e) {

@@ -9,7 +9,7 @@ use crate::ir::{BinOp, Const, DType, Intrinsic};
 
 /// Why a run ended early.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Stopped {
+pub(crate) enum Stopped {
     /// A check failed, or a division.
     Failure(Failure),
     /// An access outside of a buffer: the kernel breaks its invariant.
@@ -24,14 +24,14 @@ pub enum Stopped {
 }
 
 /// The contents of a buffer; `None` is undefined.
-pub type Memory = Vec<Option<Const>>;
+pub(crate) type Memory = Vec<Option<Const>>;
 
 /// The values of lanes.
 type Lanes = Vec<Const>;
 
 /// Runs `kernel` on the contents of its parameters, which are checked for number and length only by the accesses.
 /// Parallel loops run in order.
-pub fn run(kernel: &Kernel, params: &mut [Memory]) -> Result<(), Stopped> {
+pub(crate) fn run(kernel: &Kernel, params: &mut [Memory]) -> Result<(), Stopped> {
     let mut memory: Vec<Memory> = params.iter_mut().map(std::mem::take).collect();
     for (_, b) in kernel.buffers().skip(memory.len()) {
         memory.push(vec![None; b.len as usize]);
@@ -438,7 +438,7 @@ fn float_call(function: Intrinsic, x: f64, y: f64, z: f64) -> f64 {
 }
 
 /// The contents of a buffer from numbers of its type.
-pub fn memory_of(values: impl IntoIterator<Item = Const>) -> Memory {
+pub(crate) fn memory_of(values: impl IntoIterator<Item = Const>) -> Memory {
     values.into_iter().map(Some).collect()
 }
 

@@ -10,19 +10,19 @@ use std::hash::BuildHasher;
 
 id! {
     /// An expression of an [`Arena`].
-    ExprId
+    pub ExprId
 }
 id! {
     /// An interned list of expressions.
-    ExprList
+    pub ExprList
 }
 id! {
     /// An immutable variable: a loop's counter, or what a [`super::Stmt::Let`] names.
-    VarId
+    pub VarId
 }
 id! {
     /// A mutable register, set by [`super::Stmt::Set`]; undefined until then.
-    LocalId
+    pub LocalId
 }
 
 /// An expression node; its type is [`Arena::ty`].

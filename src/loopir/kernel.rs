@@ -7,7 +7,7 @@ use crate::ir::{DType, Symbol};
 
 id! {
     /// A buffer of a [`Kernel`]: parameters first, in their order, then scratch.
-    BufferId
+    pub BufferId
 }
 
 /// What a kernel does with a parameter.
@@ -67,7 +67,7 @@ impl Buffer {
 }
 
 /// What buffers are aligned to unless something else is said: a cache line, and the widest vector.
-pub const DEFAULT_ALIGN: u32 = 64;
+pub(crate) const DEFAULT_ALIGN: u32 = 64;
 
 /// A function over flat arrays; the module's doc says what holds of it.
 #[derive(Clone)]

@@ -41,17 +41,18 @@
 //!
 //! Start reading at [`kernel`], then [`expr`] and [`stmt`].
 
-pub mod affine;
-pub mod eval;
-pub mod expr;
-pub mod kernel;
-pub mod operators;
+pub(crate) mod affine;
+#[cfg(test)]
+pub(crate) mod eval;
+pub(crate) mod expr;
+pub(crate) mod kernel;
+pub(crate) mod operators;
 pub mod parse;
 pub mod print;
-pub mod range;
-pub mod rewrite;
-pub mod stmt;
-pub mod verify;
+pub(crate) mod range;
+pub(crate) mod rewrite;
+pub(crate) mod stmt;
+pub(crate) mod verify;
 
 pub use affine::Affine;
 pub use expr::{Arena, Expr, ExprId, ExprList, LocalId, Ty, VarId};

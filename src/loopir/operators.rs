@@ -375,7 +375,7 @@ impl Arena {
 
 /// An integer of type `from` as a float, with the one rounding to `to` that a conversion has (`from` through `f64`
 /// would round 64-bit integers twice).
-pub fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
+pub(crate) fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
     match (from == DType::UInt64, to == DType::Float64) {
         (true, true) => value as u64 as f64,
         (true, false) => value as u64 as f32 as f64,
@@ -385,7 +385,7 @@ pub fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
 }
 
 /// Are there lanes of type `to` with the bits of a value of type `from`?
-pub fn can_reinterpret(from: Ty, to: DType) -> bool {
+pub(crate) fn can_reinterpret(from: Ty, to: DType) -> bool {
     if from.dtype.bytes() == to.bytes() {
         return matches!(to.bytes(), 4 | 8);
     }
@@ -393,7 +393,7 @@ pub fn can_reinterpret(from: Ty, to: DType) -> bool {
 }
 
 /// Can the low bits of an integer number these: constants of 32 or 64 bits, a power of two of them?
-pub fn is_table(arena: &Arena, constants: &[ExprId]) -> bool {
+pub(crate) fn is_table(arena: &Arena, constants: &[ExprId]) -> bool {
     let is_constant = |&c: &ExprId| matches!(arena.expr(c), Expr::Int(_) | Expr::Float(_));
     constants.len().is_power_of_two()
         && constants.iter().all(|c| is_constant(c) && arena.ty(*c) == arena.ty(constants[0]))
@@ -401,7 +401,8 @@ pub fn is_table(arena: &Arena, constants: &[ExprId]) -> bool {
 }
 
 /// `acc` with the products of the four bytes of `a`, unsigned, and of `b`, signed.
-pub fn dot4(acc: i64, a: i64, b: i64) -> i64 {
+#[cfg(test)]
+pub(crate) fn dot4(acc: i64, a: i64, b: i64) -> i64 {
     let bytes = |v: i64| (v as u32).to_le_bytes();
     let products = bytes(a).into_iter().zip(bytes(b)).map(|(x, y)| i32::from(x) * i32::from(y as i8));
     i64::from((acc as i32).wrapping_add(products.sum()))

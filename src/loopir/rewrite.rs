@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 /// A map keyed by expressions.
-pub type ExprMap = HashMap<ExprId, ExprId, FxBuild>;
+pub(crate) type ExprMap = HashMap<ExprId, ExprId, FxBuild>;
 
 impl Kernel {
     /// Calls `f` with each statement of `body`, outer before inner, in text order.
@@ -60,7 +60,7 @@ impl Kernel {
 }
 
 /// The expressions that a statement itself evaluates, without its sub-bodies.
-pub fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
+pub(crate) fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
     match stmt {
         Stmt::For(l) => f(l.extent),
         Stmt::While { .. } => {}
@@ -74,7 +74,7 @@ pub fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
 }
 
 /// The statement over other operands.
-pub fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> Stmt {
+pub(crate) fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> Stmt {
     match stmt {
         Stmt::For(l) => Stmt::For(For { extent: f(l.extent), ..l }),
         Stmt::While { .. } => stmt,
@@ -88,7 +88,7 @@ pub fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> Stmt {
 
 /// A set of nodes, made for walks: most expressions have few.
 #[derive(Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     few: SmallVec<[ExprId; 24]>,
     /// All of them, once there are more.
     many: HashSet<ExprId, FxBuild>,
@@ -96,7 +96,7 @@ pub struct Seen {
 
 impl Seen {
     /// Adds a node; `false` if it was there.
-    pub fn insert(&mut self, e: ExprId) -> bool {
+    pub(crate) fn insert(&mut self, e: ExprId) -> bool {
         if !self.many.is_empty() {
             return self.many.insert(e);
         }
@@ -118,7 +118,7 @@ fn is_leaf(arena: &Arena, e: ExprId) -> bool {
 }
 
 /// Calls `f` with `e` and everything below, operands first, each node once.
-pub fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
+pub(crate) fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
             return;
@@ -130,7 +130,7 @@ pub fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
 }
 
 /// Calls `f` with the nodes of a value, each once, without the indices of its loads.
-pub fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
+pub(crate) fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
             return;
@@ -144,7 +144,7 @@ pub fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
 }
 
 /// Does `e` mention a variable for which `is` holds?
-pub fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
+pub(crate) fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
     fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, is: &mut impl FnMut(VarId) -> bool) -> bool {
         if is_leaf(arena, e) {
             return arena.as_var(e).is_some_and(&mut *is);
@@ -159,7 +159,7 @@ pub fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool
 }
 
 /// Does evaluating `e` read memory?
-pub fn reads_memory(arena: &Arena, e: ExprId) -> bool {
+pub(crate) fn reads_memory(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |x| found |= matches!(arena.expr(x), Expr::Load(..)));
     found
@@ -167,7 +167,7 @@ pub fn reads_memory(arena: &Arena, e: ExprId) -> bool {
 
 /// Rebuilds `e` from its operands up; `f` gives a replacement for a rebuilt node, or nothing to keep it. `memo`
 /// remembers what was done, and stays valid while `f` means the same.
-pub fn map_expr(
+pub(crate) fn map_expr(
     arena: &mut Arena,
     e: ExprId,
     memo: &mut ExprMap,
@@ -184,7 +184,7 @@ pub fn map_expr(
 
 /// A replacement of variables, registers and buffers by others, applied to expressions and to copies of statements.
 #[derive(Default)]
-pub struct Substitution {
+pub(crate) struct Substitution {
     vars: HashMap<VarId, ExprId, FxBuild>,
     locals: HashMap<LocalId, LocalId, FxBuild>,
     buffers: HashMap<BufferId, BufferId, FxBuild>,
@@ -193,32 +193,26 @@ pub struct Substitution {
 
 impl Substitution {
     /// The substitution of one variable.
-    pub fn of(var: VarId, value: ExprId) -> Substitution {
+    pub(crate) fn of(var: VarId, value: ExprId) -> Substitution {
         let mut s = Substitution::default();
         s.set(var, value);
         s
     }
 
     /// Replaces `var` by `value` from now on.
-    pub fn set(&mut self, var: VarId, value: ExprId) {
+    pub(crate) fn set(&mut self, var: VarId, value: ExprId) {
         self.vars.insert(var, value);
         self.memo.clear();
     }
 
     /// Replaces register `from` by `to` from now on.
-    pub fn set_local(&mut self, from: LocalId, to: LocalId) {
+    pub(crate) fn set_local(&mut self, from: LocalId, to: LocalId) {
         self.locals.insert(from, to);
         self.memo.clear();
     }
 
-    /// Replaces buffer `from` by `to`, of the same element type, from now on.
-    pub fn set_buffer(&mut self, from: BufferId, to: BufferId) {
-        self.buffers.insert(from, to);
-        self.memo.clear();
-    }
-
     /// The expression with everything replaced.
-    pub fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+    pub(crate) fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         let Substitution { vars, locals, buffers, memo } = self;
         map_expr(arena, e, memo, &mut |arena, e| match arena.expr(e) {
             Expr::Var(v) => vars.get(&v).copied(),
@@ -233,7 +227,7 @@ impl Substitution {
 
     /// A copy of `body` with everything replaced, and with fresh variables for those bound in it: variables stay bound
     /// once.
-    pub fn copy(&mut self, kernel: &mut Kernel, body: Body) -> Body {
+    pub(crate) fn copy(&mut self, kernel: &mut Kernel, body: Body) -> Body {
         let mut out = Vec::with_capacity(body.len());
         for i in 0..body.len() {
             let stmt = kernel.stmts.get(kernel.stmts.list(body)[i]);
@@ -245,7 +239,7 @@ impl Substitution {
 
     /// A copy of a statement, like [`Substitution::copy`]. What it binds for the statements after it is replaced there
     /// by later calls.
-    pub fn copy_stmt(&mut self, kernel: &mut Kernel, stmt: Stmt) -> Stmt {
+    pub(crate) fn copy_stmt(&mut self, kernel: &mut Kernel, stmt: Stmt) -> Stmt {
         let stmt = map_operands(stmt, |e| self.expr(&mut kernel.arena, e));
         match stmt {
             Stmt::For(l) => {

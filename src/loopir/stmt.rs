@@ -6,7 +6,7 @@ use crate::ir::expr::id;
 
 id! {
     /// A statement of [`Stmts`].
-    StmtId
+    pub StmtId
 }
 
 /// Statements run one after the other: a list in [`Stmts`]. Bodies are values; changing one makes a new list.
@@ -190,11 +190,6 @@ impl Stmts {
     /// The statement.
     pub fn get(&self, s: StmtId) -> Stmt {
         self.nodes[s.index()]
-    }
-
-    /// The number of statements ever made; ids are smaller.
-    pub fn n_stmts(&self) -> usize {
-        self.nodes.len()
     }
 
     /// The statements of a body.

@@ -8,7 +8,7 @@ use crate::ir::DType;
 
 /// An invariant that does not hold: a bug of whoever built the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Violation {
+pub(crate) enum Violation {
     /// A variable is bound at two places.
     #[error("variable `{0}` is bound twice")]
     BoundTwice(String),
@@ -50,7 +50,7 @@ pub enum Violation {
 }
 
 /// All violations, in text order.
-pub fn verify(kernel: &Kernel) -> Vec<Violation> {
+pub(crate) fn verify(kernel: &Kernel) -> Vec<Violation> {
     let arena = &kernel.arena;
     let mut verifier = Verifier {
         kernel,
@@ -72,7 +72,7 @@ pub fn verify(kernel: &Kernel) -> Vec<Violation> {
 }
 
 /// Panics with the violations and the text of the kernel, if there are any: a pass has broken it.
-pub fn assert_valid(kernel: &Kernel, after: &str) {
+pub(crate) fn assert_valid(kernel: &Kernel, after: &str) {
     let violations = verify(kernel);
     assert!(
         violations.is_empty(),

@@ -79,7 +79,7 @@ pub(super) struct Draft {
 
 impl Draft {
     /// The token that an index is.
-    pub fn token(&self, index: ExprId) -> Option<usize> {
+    pub(super) fn token(&self, index: ExprId) -> Option<usize> {
         self.kernel.arena.as_var(index).and_then(|v| self.token_vars.get(&v).copied())
     }
 }

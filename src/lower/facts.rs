@@ -23,17 +23,17 @@ pub(super) struct Mark(usize);
 
 impl Facts {
     /// The end of what is known now.
-    pub fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> Mark {
         Mark(self.facts.len())
     }
 
     /// Forgets what was learnt since.
-    pub fn forget(&mut self, mark: Mark) {
+    pub(super) fn forget(&mut self, mark: Mark) {
         self.facts.truncate(mark.0);
     }
 
     /// Takes note of a condition that holds, or does not.
-    pub fn learn(&mut self, arena: &Arena, ranges: &mut Ranges, condition: ExprId, holds: bool) {
+    pub(super) fn learn(&mut self, arena: &Arena, ranges: &mut Ranges, condition: ExprId, holds: bool) {
         match arena.expr(condition) {
             Expr::Not(a) => self.learn(arena, ranges, a, !holds),
             Expr::Binary(BinOp::And, a, b) if holds => {
@@ -70,7 +70,7 @@ impl Facts {
     }
 
     /// Forgets what depends on elements of a buffer, of which some change.
-    pub fn forget_buffer(&mut self, arena: &Arena, buffer: BufferId) {
+    pub(super) fn forget_buffer(&mut self, arena: &Arena, buffer: BufferId) {
         for fact in &mut self.facts {
             let mut reads = false;
             for &(atom, _) in &fact.sum.terms {
@@ -84,7 +84,7 @@ impl Facts {
     }
 
     /// Where an index lies, given the conditions that hold here.
-    pub fn range_of(&self, arena: &Arena, ranges: &mut Ranges, index: ExprId) -> Range {
+    pub(super) fn range_of(&self, arena: &Arena, ranges: &mut Ranges, index: ExprId) -> Range {
         let sum = Affine::of(arena, index);
         let mut range = ranges.of_affine(arena, &sum);
         for fact in &self.facts {
@@ -101,7 +101,13 @@ impl Facts {
     }
 
     /// That `0 <= index < extent`, as far as it does not follow from what holds here.
-    pub fn unproved_bounds(&self, arena: &mut Arena, ranges: &mut Ranges, index: ExprId, extent: ExprId) -> ExprId {
+    pub(super) fn unproved_bounds(
+        &self,
+        arena: &mut Arena,
+        ranges: &mut Ranges,
+        index: ExprId,
+        extent: ExprId,
+    ) -> ExprId {
         let mut condition = arena.bool(true);
         if self.range_of(arena, ranges, index).lo < 0 {
             let zero = arena.index(0);

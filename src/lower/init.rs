@@ -23,12 +23,12 @@ pub(super) struct Hoists {
 
 impl Hoists {
     /// The blocks whose inits run in front of a loop.
-    pub fn before(&self, s: StmtId) -> Option<Vec<BlockId>> {
+    pub(super) fn before(&self, s: StmtId) -> Option<Vec<BlockId>> {
         self.before.get(&s).cloned()
     }
 
     /// Does the block's init run elsewhere?
-    pub fn is_hoisted(&self, b: BlockId) -> bool {
+    pub(super) fn is_hoisted(&self, b: BlockId) -> bool {
         self.blocks.contains(&b)
     }
 }

@@ -189,7 +189,7 @@ pub(super) struct Extent {
 
 impl Extent {
     /// Does every iteration of the loop begin without values of others in the buffer?
-    pub fn is_private_to(&self, v: VarId) -> bool {
+    pub(super) fn is_private_to(&self, v: VarId) -> bool {
         match self.shared.iter().position(|&w| w == v) {
             Some(position) => position < self.fresh || self.is_filled,
             None => false,

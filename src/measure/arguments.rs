@@ -15,7 +15,7 @@ use super::fill;
 use crate::codegen::runtime::memory::{LARGE_PAGE, STOP_BYTES, allocate};
 use crate::ir::interp::TensorRef;
 use crate::ir::{DType, ParamLayout};
-use crate::loopir::{Access, Kernel};
+use crate::loopir::Access;
 use crate::stop::StopFlag;
 use std::alloc::{Layout, dealloc};
 use std::ptr::NonNull;
@@ -51,15 +51,6 @@ impl ParamSpec {
         }
         let access = if self.access == Access::Out { Access::InOut } else { self.access };
         ParamSpec { access, layout: Some(layout), ..self }
-    }
-
-    /// The parameters of a kernel, as flat arrays.
-    pub fn of_kernel(kernel: &Kernel) -> Vec<ParamSpec> {
-        let access = |storage| match storage {
-            crate::loopir::Storage::Param(access) => access,
-            crate::loopir::Storage::Scratch(_) => unreachable!("parameters are passed by the caller"),
-        };
-        kernel.params().iter().map(|p| ParamSpec::new(p.name.as_str(), p.dtype, &[p.len], access(p.storage))).collect()
     }
 
     /// The number of elements that its memory has place for.
@@ -281,6 +272,7 @@ impl Arguments {
     }
 
     /// The number of bytes of all buffers: what a function that touches all of them works on.
+    #[cfg(test)]
     pub fn total_bytes(&self) -> usize {
         self.specs.iter().map(ParamSpec::bytes).sum()
     }

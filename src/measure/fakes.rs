@@ -18,12 +18,12 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    pub fn new(body: impl Fn(u64, &mut Arguments) -> Result<(), RunFailure> + Send + Sync + 'static) -> Fake {
+    pub(super) fn new(body: impl Fn(u64, &mut Arguments) -> Result<(), RunFailure> + Send + Sync + 'static) -> Fake {
         Fake { calls: AtomicU64::new(0), body: Box::new(body), threads: 1 }
     }
 
     /// Takes that long, and gives the right result of [`specs`].
-    pub fn timed(timer: &MockTimer, duration: impl Fn(u64) -> Duration + Send + Sync + 'static) -> Fake {
+    pub(super) fn timed(timer: &MockTimer, duration: impl Fn(u64) -> Duration + Send + Sync + 'static) -> Fake {
         let timer = timer.clone();
         Fake::new(move |call, args| {
             if timer.advance(duration(call)) {

@@ -1,5 +1,7 @@
 //! What other processes take of the machine.
 
+#![expect(clippy::disallowed_methods, reason = "measures how busy the machine is")]
+
 use std::time::{Duration, Instant};
 
 /// Watches from its creation on.

@@ -30,7 +30,7 @@ mod runner;
 mod spread;
 mod stats;
 mod timer;
-pub mod timing;
+pub(crate) mod timing;
 
 pub use arguments::{Arguments, ArgumentsError, Damage, ParamSpec, Poison};
 pub use check::{Difference, Mismatch, Tolerance, compare, distance};

@@ -4,6 +4,8 @@
 //! same time. The loops are a few instructions each, written with intrinsics, so that what runs can be seen in the
 //! disassembly of [`kernels`].
 
+#![expect(clippy::disallowed_methods, reason = "measures the peak")]
+
 mod direct;
 mod kernels;
 

@@ -62,7 +62,7 @@ pub struct SpotCheck<'a> {
 }
 
 /// See [`SpotCheck::value`]: of a parameter and a position, on arguments as before a run.
-pub type SpotValue<'a> = dyn FnMut(usize, usize) -> Result<Option<Value>, String> + 'a;
+pub(super) type SpotValue<'a> = dyn FnMut(usize, usize) -> Result<Option<Value>, String> + 'a;
 
 impl Reference {
     /// Computes the reference by a run on arguments like these; `tolerances` for each parameter.

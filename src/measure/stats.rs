@@ -29,7 +29,7 @@ impl Summary {
 }
 
 /// The least of some times; infinity if there are none.
-pub fn least(values: &[f64]) -> f64 {
+pub(super) fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 

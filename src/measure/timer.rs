@@ -4,6 +4,8 @@
 //! a deadline passes; arming costs a fraction of a microsecond, for the thread is woken only when it has to look earlier
 //! than it would anyway.
 
+#![expect(clippy::disallowed_methods, reason = "the timer of kernels")]
+
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

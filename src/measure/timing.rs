@@ -7,12 +7,12 @@ use super::timer::Timer;
 use std::time::Duration;
 
 /// A batch of calls lasts at least this long: a thousand times what reading the clock costs.
-pub const MIN_BATCH: Duration = Duration::from_micros(25);
+pub(crate) const MIN_BATCH: Duration = Duration::from_micros(25);
 /// The most calls in a batch.
 const MAX_CALLS: u64 = 1 << 24;
 
 /// How many calls of that duration make a batch.
-pub fn calls_for(call: Duration) -> u64 {
+pub(crate) fn calls_for(call: Duration) -> u64 {
     let (batch, call) = (MIN_BATCH.as_nanos() as u64, call.as_nanos().max(1) as u64);
     batch.div_ceil(call).clamp(1, MAX_CALLS)
 }
@@ -21,7 +21,7 @@ pub fn calls_for(call: Duration) -> u64 {
 ///
 /// # Errors
 /// The kernel failed, or the deadline passed.
-pub fn batch(
+pub(crate) fn batch(
     exe: &dyn Executable,
     args: &mut Arguments,
     timer: &dyn Timer,
@@ -45,7 +45,7 @@ pub fn batch(
 ///
 /// # Errors
 /// As [`batch`].
-pub fn prepare(
+pub(crate) fn prepare(
     exe: &dyn Executable,
     args: &mut Arguments,
     timer: &dyn Timer,
@@ -63,7 +63,7 @@ pub fn prepare(
 ///
 /// # Errors
 /// As [`batch`].
-pub fn calibrate(
+pub(crate) fn calibrate(
     exe: &dyn Executable,
     args: &mut Arguments,
     timer: &dyn Timer,
@@ -125,7 +125,7 @@ pub struct Bench {
 ///
 /// # Errors
 /// The kernel failed, or a batch took longer than the limit.
-pub fn bench(
+pub(crate) fn bench(
     exe: &dyn Executable,
     args: &mut Arguments,
     timer: &dyn Timer,

@@ -8,22 +8,23 @@
 //! Semantics follow TVM's TensorIR schedule (`src/s_tir/schedule`); where TVM accepts what would change results, we
 //! refuse, and docs/primitives.md says so.
 
-pub mod analysis;
-pub mod api;
+pub(crate) mod analysis;
+pub(crate) mod api;
 pub mod arg;
-pub mod call;
+pub(crate) mod call;
 mod choices;
 pub mod error;
 pub mod function;
-pub mod intrin;
+pub(crate) mod intrin;
 pub mod kind;
 pub mod primitive;
 pub mod render;
-pub mod state;
+pub(crate) mod state;
 pub mod trace;
 
 use crate::ir::{Func, Module, StmtId};
 use crate::stop::StopFlag;
+pub use analysis::declared::undeclared_use;
 use analysis::{freedom, tree};
 use arg::{Arg, Decision, FuncIndex, Rv, RvValue};
 use call::Call;

@@ -67,14 +67,6 @@ fn what(schedule: &Schedule, func: usize, stmt: StmtId) -> &'static str {
     }
 }
 
-/// A refused instruction without a text that it came from: shown in the program alone.
-pub fn schedule_error(error: &ScheduleError, schedule: &Schedule, dialect: Dialect, color: bool) -> String {
-    let shown = Shown::new(schedule, error, dialect);
-    let mut diagnostic = of_error(error);
-    diagnostic.labels.extend(shown.label.clone());
-    diagnostic.render(Source { name: PROGRAM, text: &shown.text }, color)
-}
-
 /// The diagnostic of a refused instruction, without a place.
 pub fn of_error(error: &ScheduleError) -> Diagnostic {
     let help = error.kind.help();

@@ -13,13 +13,13 @@
 mod check;
 mod complete;
 mod difference;
-pub mod print;
-pub mod python;
+pub(crate) mod print;
+pub(crate) mod python;
 mod read;
 mod spans;
 
 pub use check::diagnostic;
-pub use print::{Printed, print_expr, print_func, print_func_mapped, print_module, print_module_mapped};
+pub use print::{Printed, print_func, print_module, print_module_mapped};
 pub use python::MAX_INDENT;
 pub use spans::{Spans, StmtSpan};
 

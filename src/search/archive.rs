@@ -4,7 +4,7 @@ use super::individual::Parent;
 
 /// A candidate that has a time.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub(super) struct Measured {
     /// Hash of its program.
     pub program: u64,
     /// Its decisions.
@@ -15,7 +15,7 @@ pub struct Measured {
 
 /// All candidates that have a time, the fastest first.
 #[derive(Default)]
-pub struct Archive {
+pub(super) struct Archive {
     entries: Vec<Measured>,
     /// For each sketch, candidates that were tried, whatever became of them.
     tried: Vec<u64>,
@@ -23,7 +23,7 @@ pub struct Archive {
 
 impl Archive {
     /// Notes that a candidate of a sketch is tried.
-    pub fn note_try(&mut self, sketch: usize) {
+    pub(super) fn note_try(&mut self, sketch: usize) {
         if self.tried.len() <= sketch {
             self.tried.resize(sketch + 1, 0);
         }
@@ -31,28 +31,28 @@ impl Archive {
     }
 
     /// How many candidates of a sketch were tried.
-    pub fn tried(&self, sketch: usize) -> u64 {
+    pub(super) fn tried(&self, sketch: usize) -> u64 {
         self.tried.get(sketch).copied().unwrap_or(0)
     }
 
     /// Adds a candidate behind all that are as fast.
-    pub fn add(&mut self, one: Measured) {
+    pub(super) fn add(&mut self, one: Measured) {
         let at = self.entries.partition_point(|e| e.secs <= one.secs);
         self.entries.insert(at, one);
     }
 
     /// Forgets a candidate that turned out to be wrong.
-    pub fn remove(&mut self, program: u64) {
+    pub(super) fn remove(&mut self, program: u64) {
         self.entries.retain(|e| e.program != program);
     }
 
     /// The fastest ones.
-    pub fn elite(&self, n: usize) -> &[Measured] {
+    pub(super) fn elite(&self, n: usize) -> &[Measured] {
         &self.entries[..n.min(self.entries.len())]
     }
 
     /// The best seconds.
-    pub fn best(&self) -> Option<f64> {
+    pub(super) fn best(&self) -> Option<f64> {
         self.entries.first().map(|e| e.secs)
     }
 }

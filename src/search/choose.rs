@@ -6,7 +6,7 @@ use crate::schedule::primitive::sampling::below;
 use rand_chacha::ChaCha8Rng;
 
 /// What a choice depends on.
-pub struct Choice<'a> {
+pub(super) struct Choice<'a> {
     /// How many are wanted.
     pub want: usize,
     /// What was tried before.
@@ -29,7 +29,7 @@ const LEAST_TRIES: u64 = 2;
 const HOPELESS: f64 = 8.0;
 
 /// Chooses from the pool; the result is in the order in which to try them.
-pub fn choose(mut pool: Vec<Individual>, choice: &Choice<'_>, rng: &mut ChaCha8Rng) -> Vec<Individual> {
+pub(super) fn choose(mut pool: Vec<Individual>, choice: &Choice<'_>, rng: &mut ChaCha8Rng) -> Vec<Individual> {
     if choice.is_ranked {
         // Equal predictions keep the order of their numbers.
         pool.sort_by(|a, b| a.score.total_cmp(&b.score));

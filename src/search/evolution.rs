@@ -45,7 +45,7 @@ pub enum Lesson {
 }
 
 /// The state of an evolutionary search.
-pub struct Evolution {
+pub(super) struct Evolution {
     options: Options,
     archive: Archive,
     model: CostModel,
@@ -97,7 +97,7 @@ const RESUMED_BY: u64 = 1 << 16;
 
 impl Evolution {
     /// A search that knows nothing yet.
-    pub fn new(options: Options) -> Evolution {
+    pub(super) fn new(options: Options) -> Evolution {
         Evolution {
             options,
             archive: Archive::default(),
@@ -113,22 +113,22 @@ impl Evolution {
     }
 
     /// Says which share of the trials is done.
-    pub fn set_progress(&mut self, share: f64) {
+    pub(super) fn set_progress(&mut self, share: f64) {
         self.progress = share;
     }
 
     /// Programs passed over because they cannot be fast enough.
-    pub fn n_pruned(&self) -> u64 {
+    pub(super) fn n_pruned(&self) -> u64 {
         self.pruned.len() as u64
     }
 
     /// Candidates made so far.
-    pub fn n_drawn(&self) -> u64 {
+    pub(super) fn n_drawn(&self) -> u64 {
         self.next
     }
 
     /// Takes in what became of a candidate. A later word overrules an earlier one.
-    pub fn learn(&mut self, program: u64, lesson: Lesson) {
+    pub(super) fn learn(&mut self, program: u64, lesson: Lesson) {
         match (self.proposed.remove(&program), lesson) {
             (Some(one), Lesson::Took(secs)) => {
                 self.model.learn(program, one.features, secs);
@@ -144,7 +144,14 @@ impl Evolution {
     }
 
     /// Takes in a measurement of an earlier run.
-    pub fn remember(&mut self, kitchen: &Kitchen<'_>, program: u64, trace: &Trace, secs: f64, is_of_space: bool) {
+    pub(super) fn remember(
+        &mut self,
+        kitchen: &Kitchen<'_>,
+        program: u64,
+        trace: &Trace,
+        secs: f64,
+        is_of_space: bool,
+    ) {
         let Ok(Some((features, genes))) = isolated(|| kitchen.recall(trace)) else { return };
         self.model.learn(program, features, secs);
         if let Some(genes) = genes.filter(|_| is_of_space) {
@@ -154,23 +161,23 @@ impl Evolution {
     }
 
     /// Goes on where so many trials were made before: what is drawn is not what they drew.
-    pub fn resume(&mut self, trials: u64) {
+    pub(super) fn resume(&mut self, trials: u64) {
         self.resumed = trials;
         self.next = trials * RESUMED_BY;
     }
 
     /// The cost model.
-    pub fn model(&mut self) -> &mut CostModel {
+    pub(super) fn model(&mut self) -> &mut CostModel {
         &mut self.model
     }
 
     /// The machine that candidates are judged for.
-    pub fn machine(&self) -> Machine {
+    pub(super) fn machine(&self) -> Machine {
         self.options.machine
     }
 
     /// Up to `want` new candidates, none of them `seen`.
-    pub fn round(&mut self, cook: &Kitchen<'_>, want: usize, jobs: usize, seen: &HashSet<u64>) -> Drawn {
+    pub(super) fn round(&mut self, cook: &Kitchen<'_>, want: usize, jobs: usize, seen: &HashSet<u64>) -> Drawn {
         if self.options.cost_model {
             self.model.retrain(cook.seed);
         }

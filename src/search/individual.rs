@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Decisions of a sketch: what other candidates are made from.
 #[derive(Clone, Debug)]
-pub struct Parent {
+pub(super) struct Parent {
     /// Position of the sketch.
     pub sketch: usize,
     /// The trace with its decisions, without postprocessing.
@@ -20,7 +20,7 @@ pub struct Parent {
 
 /// A candidate that could be proposed.
 #[derive(Clone, Debug)]
-pub struct Individual {
+pub(super) struct Individual {
     /// Its number.
     pub index: u64,
     /// Its decisions.
@@ -37,7 +37,7 @@ pub struct Individual {
 
 /// How to come by a candidate.
 #[derive(Clone, Debug)]
-pub enum Recipe {
+pub(super) enum Recipe {
     /// Take the seed at this position.
     Seed(usize),
     /// Draw all decisions of a sketch.
@@ -52,7 +52,7 @@ pub enum Recipe {
 
 /// What candidates are made with.
 #[derive(Clone, Copy)]
-pub struct Kitchen<'a> {
+pub(super) struct Kitchen<'a> {
     /// The program as written.
     pub base: &'a Schedule,
     /// Its function.
@@ -67,7 +67,7 @@ pub struct Kitchen<'a> {
 
 impl Kitchen<'_> {
     /// The sketch that a recipe is for.
-    pub fn sketch_of(&self, recipe: &Recipe) -> usize {
+    pub(super) fn sketch_of(&self, recipe: &Recipe) -> usize {
         match recipe {
             Recipe::Seed(i) => self.space.seeds()[*i].sketch,
             Recipe::Random(sketch) => *sketch,
@@ -80,7 +80,7 @@ impl Kitchen<'_> {
     ///
     /// # Errors
     /// If the space refuses it.
-    pub fn make(
+    pub(super) fn make(
         &self,
         index: u64,
         recipe: &Recipe,
@@ -133,7 +133,7 @@ impl Kitchen<'_> {
     ///
     /// # Errors
     /// If the space refuses it, which it did not before.
-    pub fn again(&self, one: &Individual) -> Result<(Schedule, u64), Rejection> {
+    pub(super) fn again(&self, one: &Individual) -> Result<(Schedule, u64), Rejection> {
         let decisions = decisions(&one.genes.trace);
         let schedule = self.space.build(self.base, one.genes.sketch, &decisions, stream(self.seed, one.index))?;
         let program = program_hash(schedule.func(self.func));
@@ -141,7 +141,7 @@ impl Kitchen<'_> {
     }
 
     /// A program of the database, replayed: its features, and its decisions if it is of a sketch of the space.
-    pub fn recall(&self, trace: &Trace) -> Option<(Features, Option<Parent>)> {
+    pub(super) fn recall(&self, trace: &Trace) -> Option<(Features, Option<Parent>)> {
         let mut schedule = self.base.clone();
         trace.replay(&mut schedule).ok()?;
         let mut features = Features::of(schedule.func(self.func), self.machine);
@@ -156,7 +156,7 @@ impl Kitchen<'_> {
 const SEEN: usize = 24;
 
 /// The sketch and its decisions, for the model: what features leave out, it can still learn of this program.
-pub fn as_numbers(genes: Option<&Parent>) -> Vec<f64> {
+pub(super) fn as_numbers(genes: Option<&Parent>) -> Vec<f64> {
     let mut numbers = vec![0.0; 1 + SEEN];
     let Some(genes) = genes else { return numbers };
     numbers[0] = 1.0 + genes.sketch as f64;

@@ -11,10 +11,10 @@ mod evolution;
 pub mod features;
 mod individual;
 mod isolate;
-pub mod model;
+pub(crate) mod model;
 mod parallel;
 mod proposer;
-pub mod survey;
+pub(crate) mod survey;
 
 pub use evolution::{Lesson, Options};
 pub use isolate::isolated;

@@ -13,7 +13,7 @@ use crate::space::{Rejection, Space, Stage};
 
 /// How many decision combinations there are.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Size {
+pub(crate) enum Size {
     /// As many, as far as samples tell: every instruction had as many choices in each of them.
     Exactly(u128),
     /// About as many, by sampling.
@@ -23,7 +23,7 @@ pub enum Size {
 impl Size {
     /// Both together.
     #[must_use]
-    pub fn plus(self, other: Size) -> Size {
+    pub(crate) fn plus(self, other: Size) -> Size {
         match (self, other) {
             (Size::Exactly(a), Size::Exactly(b)) => Size::Exactly(a.saturating_add(b)),
             (a, b) => Size::About(a.as_f64() + b.as_f64()),
@@ -31,7 +31,7 @@ impl Size {
     }
 
     /// As a number.
-    pub fn as_f64(self) -> f64 {
+    pub(crate) fn as_f64(self) -> f64 {
         match self {
             Size::Exactly(n) => n as f64,
             Size::About(n) => n,
@@ -41,7 +41,7 @@ impl Size {
 
 /// What samples of a sketch told.
 #[derive(Clone, Debug)]
-pub struct Survey {
+pub(crate) struct Survey {
     /// Its decision combinations.
     pub size: Size,
     /// Candidates that were drawn.
@@ -70,7 +70,7 @@ struct Sample {
 }
 
 /// Draws candidates of sketch `index`, one if there is nothing to choose, and counts. Equal seeds give equal results, whatever the number of threads.
-pub fn survey(space: &Space, index: usize, base: &Schedule, samples: usize, seed: u64, jobs: usize) -> Survey {
+pub(crate) fn survey(space: &Space, index: usize, base: &Schedule, samples: usize, seed: u64, jobs: usize) -> Survey {
     let draw = |i: usize| {
         isolated(|| sample(space, index, base, seed, i as u64)).unwrap_or_else(|message| Sample {
             trace: Trace::default(),

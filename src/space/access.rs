@@ -7,7 +7,7 @@ use crate::ir::{BufferRegion, Expr, ExprId, Func, VarId};
 
 /// The first element of a region, and how it moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Access {
+pub(crate) struct Access {
     /// Elements of the buffer.
     pub elements: i64,
     /// Bytes of an element.
@@ -23,7 +23,7 @@ pub struct Access {
 impl Access {
     /// How the first element of `region` moves with each of `vars`, the others being 0. `None` where an index is no
     /// arithmetic on them, or a shape is not constant.
-    pub fn of(func: &Func, region: &BufferRegion, vars: &[VarId]) -> Option<Access> {
+    pub(crate) fn of(func: &Func, region: &BufferRegion, vars: &[VarId]) -> Option<Access> {
         let arena = &func.arena;
         let buffer = arena.buffer(region.buffer);
         let shape: Vec<i64> = arena.list(buffer.shape).iter().map(|&e| arena.as_int(e)).collect::<Option<_>>()?;
@@ -53,7 +53,7 @@ impl Access {
     }
 
     /// Bytes of the whole buffer.
-    pub fn bytes(&self) -> i64 {
+    pub(crate) fn bytes(&self) -> i64 {
         self.elements.saturating_mul(self.element_bytes)
     }
 }

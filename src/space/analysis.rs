@@ -6,7 +6,7 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::{FuncIndex, Rv, RvValue};
 
 /// The block a random variable stands for, if it still exists.
-pub fn live_block(sch: &Schedule, rv: Rv) -> Option<(FuncIndex, BlockId)> {
+pub(crate) fn live_block(sch: &Schedule, rv: Rv) -> Option<(FuncIndex, BlockId)> {
     match sch.value(rv) {
         Ok(RvValue::Block(f, b)) if sch.func(f).is_alive(b.stmt()) => Some((f, b)),
         _ => None,
@@ -14,7 +14,7 @@ pub fn live_block(sch: &Schedule, rv: Rv) -> Option<(FuncIndex, BlockId)> {
 }
 
 /// The loop a random variable stands for, if it still exists.
-pub fn live_loop(sch: &Schedule, rv: Rv) -> Option<(FuncIndex, LoopId)> {
+pub(crate) fn live_loop(sch: &Schedule, rv: Rv) -> Option<(FuncIndex, LoopId)> {
     match sch.value(rv) {
         Ok(RvValue::Loop(f, l)) if sch.func(f).is_alive(l.stmt()) => Some((f, l)),
         _ => None,
@@ -23,7 +23,7 @@ pub fn live_loop(sch: &Schedule, rv: Rv) -> Option<(FuncIndex, LoopId)> {
 
 /// The meaning of a loop for the blocks below it: spatial or reduction where all bindings that use it agree, else
 /// opaque; spatial where none uses it (TVM's `GetLoopIterType`).
-pub fn loop_iter_kind(func: &Func, l: LoopId) -> IterKind {
+pub(crate) fn loop_iter_kind(func: &Func, l: LoopId) -> IterKind {
     let var = func.loop_(l).var;
     let mut found = None;
     for b in func.child_blocks(l.stmt()) {
@@ -45,7 +45,7 @@ pub fn loop_iter_kind(func: &Func, l: LoopId) -> IterKind {
 }
 
 /// Are the block's bindings exactly the variables of the loops around it, each over the same range?
-pub fn is_trivial_binding(func: &Func, b: BlockId) -> bool {
+pub(crate) fn is_trivial_binding(func: &Func, b: BlockId) -> bool {
     let loops = func.loops_above(b.stmt());
     let iters = &func.block(b).iters;
     loops.len() == iters.len()
@@ -56,27 +56,27 @@ pub fn is_trivial_binding(func: &Func, b: BlockId) -> bool {
 }
 
 /// Is every iteration variable of the block spatial?
-pub fn is_spatial(func: &Func, b: BlockId) -> bool {
+pub(crate) fn is_spatial(func: &Func, b: BlockId) -> bool {
     func.block(b).iters.iter().all(|i| i.kind == IterKind::Spatial)
 }
 
 /// Is the body of a loop one statement?
-pub fn has_single_child(func: &Func, l: LoopId) -> bool {
+pub(crate) fn has_single_child(func: &Func, l: LoopId) -> bool {
     func.loop_(l).body.len() == 1
 }
 
 /// The constant number of iterations of a loop.
-pub fn const_extent(func: &Func, l: LoopId) -> Option<i64> {
+pub(crate) fn const_extent(func: &Func, l: LoopId) -> Option<i64> {
     func.arena.as_int(func.loop_(l).extent)
 }
 
 /// Does a statement below `s` call one of the functions?
-pub fn calls(func: &Func, s: StmtId, functions: &[Intrinsic]) -> bool {
+pub(crate) fn calls(func: &Func, s: StmtId, functions: &[Intrinsic]) -> bool {
     any_expr(func, s, &mut |e| matches!(e, Expr::Call(f, _) if functions.contains(&f)))
 }
 
 /// Is there a conditional expression or statement below `s`?
-pub fn has_conditional(func: &Func, s: StmtId) -> bool {
+pub(crate) fn has_conditional(func: &Func, s: StmtId) -> bool {
     func.subtree(s).iter().any(|&s| matches!(func.get(s), Stmt::If { .. }))
         || any_expr(func, s, &mut |e| matches!(e, Expr::IfThenElse(..) | Expr::Select(..)))
 }
@@ -108,7 +108,7 @@ fn any_expr(func: &Func, s: StmtId, f: &mut impl FnMut(Expr) -> bool) -> bool {
 
 /// How the elements read follow from the element written (TVM's `AnalyzeReadWritePattern`, as far as auto inline
 /// needs it): `(injective, ordered)`. Each index read must be a constant, or a variable written plus a constant.
-pub fn read_write_pattern(func: &Func, read: &BufferRegion, write: &BufferRegion) -> (bool, bool) {
+pub(crate) fn read_write_pattern(func: &Func, read: &BufferRegion, write: &BufferRegion) -> (bool, bool) {
     let arena = &func.arena;
     let mut written: Vec<VarId> = Vec::new();
     for (min, extent) in write.ranges(arena) {

@@ -7,7 +7,7 @@ use crate::ir::{BlockId, DType, Func, IterKind};
 
 /// One iteration variable of the block, and the loop around it that it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// Spatial or reduction.
     pub kind: IterKind,
     /// Number of iterations.
@@ -16,7 +16,7 @@ pub struct Axis {
 
 /// Something that is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Input {
+pub(crate) struct Input {
     /// Its position among the block's reads.
     pub read: usize,
     /// How it is read.
@@ -31,7 +31,7 @@ pub struct Input {
 
 /// A reduction over operands, with a loop of its own for each iteration variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Contraction {
+pub(crate) struct Contraction {
     /// The iteration variables, in the order of their loops.
     pub axes: Vec<Axis>,
     /// What is read beside the result itself.
@@ -45,7 +45,7 @@ pub struct Contraction {
 impl Contraction {
     /// The block as a contraction, if it is one: it writes one buffer, has a reduction, its bindings are its loops, and
     /// all extents are constant.
-    pub fn of(func: &Func, block: BlockId) -> Option<Contraction> {
+    pub(crate) fn of(func: &Func, block: BlockId) -> Option<Contraction> {
         let node = func.block(block);
         let [write] = &node.writes[..] else { return None };
         if func.root == block || !is_trivial_binding(func, block) {
@@ -77,12 +77,12 @@ impl Contraction {
     }
 
     /// Positions of the axes of a kind.
-    pub fn of_kind(&self, kind: IterKind) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn of_kind(&self, kind: IterKind) -> impl Iterator<Item = usize> + '_ {
         self.axes.iter().enumerate().filter(move |(_, a)| a.kind == kind).map(|(i, _)| i)
     }
 
     /// How many results an element of an input serves, about: the iterations of spatial axes that it does not move with.
-    pub fn reuse(&self, input: &Input) -> i64 {
+    pub(crate) fn reuse(&self, input: &Input) -> i64 {
         self.of_kind(IterKind::Spatial)
             .filter(|&a| input.access.strides[a] == 0)
             .map(|a| self.axes[a].extent)

@@ -9,18 +9,18 @@
 //! The default rules are made for our code generator; those of `--space tvm`, and the postprocessors, follow TVM's
 //! MetaSchedule (`src/s_tir/meta_schedule`).
 
-pub mod access;
-pub mod analysis;
-pub mod contraction;
-pub mod draft;
+pub(crate) mod access;
+pub(crate) mod analysis;
+pub(crate) mod contraction;
+pub(crate) mod draft;
 pub mod generate;
-pub mod machine;
-pub mod mutator;
+pub(crate) mod machine;
+pub(crate) mod mutator;
 pub mod postproc;
-pub mod rule;
+pub(crate) mod rule;
 pub mod sample;
-pub mod suggest_layout;
-pub mod tile_sizes;
+pub(crate) mod suggest_layout;
+pub(crate) mod tile_sizes;
 
 pub use generate::{Rules, generate};
 pub use machine::Machine;

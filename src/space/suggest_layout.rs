@@ -15,7 +15,7 @@ use crate::ir::{Arena, BlockId, BufferId, Expr, ExprId, Func, Stmt, StmtId, Subs
 use crate::schedule::arg::{Lambda, LambdaExpr};
 
 /// Where a buffer is read, and the layout that suits it.
-pub struct Suggestion {
+pub(crate) struct Suggestion {
     /// The block.
     pub block: BlockId,
     /// The position of the buffer among the block's reads.
@@ -26,7 +26,7 @@ pub struct Suggestion {
 
 /// The layout for the last load of `buffer` in text order; `None` if nothing loads it, or the loops do not go through
 /// all of it in pieces.
-pub fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
+pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
     let (at, indices) = last_load(func, buffer)?;
     let block = func.block_above(at)?;
     let node = func.block(block);

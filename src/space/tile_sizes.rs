@@ -7,7 +7,7 @@ use super::machine::Machine;
 
 /// How the loops of a block see its register tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TileShape {
+pub(crate) struct TileShape {
     /// Extent of the loop that rows are taken from; 1 if there is none.
     pub rows: i64,
     /// Extent of the loop that vectors are taken from.
@@ -44,7 +44,7 @@ const UNEVEN: f64 = 1.03;
 
 impl TileShape {
     /// Numbers of rows to choose from.
-    pub fn row_choices(&self) -> Vec<i64> {
+    pub(crate) fn row_choices(&self) -> Vec<i64> {
         let mut choices: Vec<i64> = ROWS.into_iter().filter(|&r| r <= self.rows).collect();
         if self.rows <= ROWS[ROWS.len() - 1] && !choices.contains(&self.rows) {
             choices.push(self.rows);
@@ -53,7 +53,7 @@ impl TileShape {
     }
 
     /// Numbers of columns to choose from: whole vectors, or all columns.
-    pub fn column_choices(&self) -> Vec<i64> {
+    pub(crate) fn column_choices(&self) -> Vec<i64> {
         let most = VECTORS[usize::from(self.rows <= 1)];
         let mut choices: Vec<i64> = (1..=most).map(|n| n * self.lanes).filter(|&c| c < self.columns).collect();
         if self.columns <= most * self.lanes {
@@ -63,7 +63,7 @@ impl TileShape {
     }
 
     /// Cycles that all tiles take together if each has so many rows and columns and its operands are near.
-    pub fn cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
+    pub(crate) fn cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
         let parts = |extent: i64, size: i64| [(extent / size, size), (1, extent % size)];
         let mut cycles = 0.0;
         for (n_rows, rows) in parts(self.rows, rows) {
@@ -102,7 +102,7 @@ impl TileShape {
     }
 
     /// Pairs of positions in the two lists of choices, the most promising first.
-    pub fn ranked(&self, machine: &Machine) -> Vec<(usize, usize)> {
+    pub(crate) fn ranked(&self, machine: &Machine) -> Vec<(usize, usize)> {
         let (rows, columns) = (self.row_choices(), self.column_choices());
         let mut all: Vec<(f64, usize, usize)> = Vec::with_capacity(rows.len() * columns.len());
         for (r, &n_rows) in rows.iter().enumerate() {
@@ -116,7 +116,7 @@ impl TileShape {
 }
 
 /// Divisors of an extent that are worth it as lengths of a piece of a reduction, the whole included.
-pub fn reduction_choices(extent: i64) -> Vec<i64> {
+pub(crate) fn reduction_choices(extent: i64) -> Vec<i64> {
     (SHORTEST_REDUCTION..=LONGEST_REDUCTION.min(extent - 1)).filter(|n| extent % n == 0).chain([extent]).collect()
 }
 

@@ -107,11 +107,6 @@ impl Target {
         self.best_isa().vector_registers(self.arch)
     }
 
-    /// The cache that is shared by all cores, or the largest there is.
-    pub fn last_level(&self) -> Cache {
-        self.l3.unwrap_or(self.l2)
-    }
-
     /// TVM's `mattr`: every feature with a plus sign, sorted by name.
     pub fn mattr(&self) -> Vec<String> {
         let mut all: Vec<String> = self.features.iter().map(|f| format!("+{}", f.name())).collect();

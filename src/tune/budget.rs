@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Start and end of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub(super) struct Budget {
     start: Duration,
     max_time: Option<Duration>,
     /// When no further candidate is measured.
@@ -20,38 +20,38 @@ const FURTHER_FINAL: Duration = Duration::from_millis(350);
 
 impl Budget {
     /// A run that begins at `now` and may take so long. The last part of it, at most a fifth, belongs to the final.
-    pub fn new(now: Duration, max_time: Option<Duration>) -> Budget {
+    pub(super) fn new(now: Duration, max_time: Option<Duration>) -> Budget {
         let mut budget = Budget { start: now, max_time, end: None };
         budget.reserve_finals(1);
         budget
     }
 
     /// Keeps time for the finals of so many functions.
-    pub fn reserve_finals(&mut self, functions: usize) {
+    pub(super) fn reserve_finals(&mut self, functions: usize) {
         let further = u32::try_from(functions.saturating_sub(1)).unwrap_or(u32::MAX);
         let finals = FINAL.saturating_add(FURTHER_FINAL.saturating_mul(further));
         self.end = self.max_time.and_then(|t| self.start.checked_add(t.saturating_sub(finals.min(t / 5))));
     }
 
     /// What is left of the whole time, that of the finals included; `None` where there is no limit.
-    pub fn left(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn left(&self, now: Duration) -> Option<Duration> {
         Some(self.max_time?.saturating_sub(self.elapsed(now)))
     }
 
     /// What is left for the search; `None` where there is no limit.
-    pub fn left_to_search(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn left_to_search(&self, now: Duration) -> Option<Duration> {
         Some(self.end?.saturating_sub(now))
     }
 
     /// When everything has to be over: the time, and the shortest final behind it; `None` where there is no limit.
-    pub fn left_at_most(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn left_at_most(&self, now: Duration) -> Option<Duration> {
         let end = self.start.checked_add(self.max_time?)?.checked_add(FINAL)?;
         Some(end.saturating_sub(now))
     }
 
     /// Is there time for finals that take so long? Those of the usual length may begin until the time is up: without them
     /// it would not be known what is best.
-    pub fn has_time_for(&self, finals: Duration, now: Duration) -> bool {
+    pub(super) fn has_time_for(&self, finals: Duration, now: Duration) -> bool {
         let Some(left) = self.left(now) else { return true };
         if left.is_zero() {
             let over = self.max_time.map_or(Duration::ZERO, |t| self.elapsed(now).saturating_sub(t));
@@ -61,21 +61,21 @@ impl Budget {
     }
 
     /// Is the time up?
-    pub fn is_up(&self, now: Duration) -> bool {
+    pub(super) fn is_up(&self, now: Duration) -> bool {
         self.end.is_some_and(|end| now >= end)
     }
 
     /// The time since the start.
-    pub fn elapsed(&self, now: Duration) -> Duration {
+    pub(super) fn elapsed(&self, now: Duration) -> Duration {
         now.saturating_sub(self.start)
     }
 }
 
 /// Rounds that `--patience` looks at.
-pub const PATIENT_ROUNDS: usize = 4;
+pub(super) const PATIENT_ROUNDS: usize = 4;
 
 /// Did the last rounds together improve the best time by less than this share?
-pub fn is_stuck(bests: &[Option<f64>], patience: f64) -> bool {
+pub(super) fn is_stuck(bests: &[Option<f64>], patience: f64) -> bool {
     let Some(before) = bests.len().checked_sub(PATIENT_ROUNDS + 1) else { return false };
     match (bests[before], bests[bests.len() - 1]) {
         (Some(before), Some(now)) => now > before * (1.0 - patience),

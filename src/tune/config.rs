@@ -139,8 +139,6 @@ pub enum StopReason {
     NoImprovement,
     /// The user, or the system, ended it.
     Interrupted,
-    /// Nothing was to be measured.
-    Frozen,
     /// The function cannot be compiled, or its reference not be computed.
     NotMeasurable,
 }
@@ -154,7 +152,6 @@ impl StopReason {
             StopReason::TimeIsUp => "time is up",
             StopReason::NoImprovement => "no improvement",
             StopReason::Interrupted => "interrupted",
-            StopReason::Frozen => "frozen",
             StopReason::NotMeasurable => "not measurable",
         }
     }

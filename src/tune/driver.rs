@@ -145,7 +145,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Runs something and gives the seconds it took.
-    pub fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, f64) {
+    pub(super) fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, f64) {
         let start = self.backend.now();
         let result = work(self);
         (result, self.backend.now().saturating_sub(start).as_secs_f64())
@@ -187,12 +187,12 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Trials of all functions.
-    pub fn trials(&self) -> u64 {
+    pub(super) fn trials(&self) -> u64 {
         self.tasks.iter().map(|t| t.trials).sum()
     }
 
     /// Why the run as a whole is to end now, if so.
-    pub fn end(&self) -> Option<StopReason> {
+    pub(super) fn end(&self) -> Option<StopReason> {
         if self.interrupt.is_raised() {
             Some(StopReason::Interrupted)
         } else if self.trials() >= self.config.trials {
@@ -225,13 +225,13 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Is all of the time up, that of the finals included?
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.budget.left(self.backend.now()).is_some_and(|left| left.is_zero())
     }
 
     /// Takes note of what other processes have written into the database since: it counts, and is not tried again. Was there
     /// anything?
-    pub fn catch_up(&mut self) -> bool {
+    pub(super) fn catch_up(&mut self) -> bool {
         if self.db.n_records() == self.n_records {
             return false;
         }
@@ -327,7 +327,7 @@ impl<B: Backend> Driver<'_, B> {
 
     /// Opens the place where a task is measured, and measures there what the others are compared with: the program as
     /// written, the first time, and the best one of earlier runs.
-    pub fn open_lab(&mut self, index: usize) -> Result<(), TuneError> {
+    pub(super) fn open_lab(&mut self, index: usize) -> Result<(), TuneError> {
         if self.tasks[index].lab.is_some() || self.tasks[index].stop.is_some() {
             return Ok(());
         }
@@ -392,7 +392,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Time on the clock since the run began.
-    pub fn elapsed(&self) -> Duration {
+    pub(super) fn elapsed(&self) -> Duration {
         self.budget.elapsed(self.backend.now())
     }
 }

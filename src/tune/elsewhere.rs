@@ -16,7 +16,7 @@ const FIRST: usize = super::driver::ROUND;
 
 impl<B: Backend> Driver<'_, B> {
     /// The traces that are to be replayed: those of the databases named, or else those of other settings of this one.
-    pub fn traces_to_replay(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
+    pub(super) fn traces_to_replay(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
         if !self.config.seed_from.is_empty() {
             return self.traces_of_others(index, usize::MAX);
         }
@@ -28,7 +28,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// The traces that a search begins with.
-    pub fn traces_to_begin_with(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
+    pub(super) fn traces_to_begin_with(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
         self.traces_of_others(index, FIRST)
     }
 

@@ -30,7 +30,7 @@ const PARALLEL_RUNS: usize = 4;
 
 /// Two programs agree.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Agreement {
+pub(crate) struct Agreement {
     /// The largest difference of floats; integers are equal.
     pub max_error: f64,
     /// The number of elements that were compared.
@@ -42,7 +42,7 @@ pub struct Agreement {
 impl Agreement {
     /// Of two functions together.
     #[must_use]
-    pub fn and(self, other: Agreement) -> Agreement {
+    pub(crate) fn and(self, other: Agreement) -> Agreement {
         Agreement {
             max_error: self.max_error.max(other.max_error),
             elements: self.elements + other.elements,
@@ -64,7 +64,7 @@ impl fmt::Display for Agreement {
 
 /// Why two programs do not agree.
 #[derive(Clone, PartialEq, Debug)]
-pub enum CheckError {
+pub(crate) enum CheckError {
     /// Results differ.
     Different(String),
     /// The scheduled program stops with an error.
@@ -78,7 +78,7 @@ pub enum CheckError {
 }
 
 /// Compares versions of a function with the function as written.
-pub struct Checker {
+pub(crate) struct Checker {
     specs: Vec<ParamSpec>,
     /// The data, in the layout as written.
     args: Arguments,
@@ -92,7 +92,7 @@ impl Checker {
     ///
     /// # Errors
     /// It cannot be run.
-    pub fn new(workload: &Workload, setting: &Setting) -> Result<Checker, CheckError> {
+    pub(crate) fn new(workload: &Workload, setting: &Setting) -> Result<Checker, CheckError> {
         let func = workload.func();
         let (specs, reference) = match isolated(|| reference::plain(workload, StopFlag::new())) {
             Ok(Ok(plain)) => compiled(func, plain)?,
@@ -117,7 +117,7 @@ impl Checker {
     ///
     /// # Errors
     /// They do not agree.
-    pub fn check(&self, func: &Func, layouts: &Layouts) -> Result<Agreement, CheckError> {
+    pub(crate) fn check(&self, func: &Func, layouts: &Layouts) -> Result<Agreement, CheckError> {
         let compiled = isolated(|| {
             let kernel = lower::lower(func).map_err(|e| e.to_string())?;
             codegen::compile(&kernel, &self.options).map_err(|e| e.to_string())

@@ -20,20 +20,20 @@ pub struct FailureCount {
 
 /// A histogram of reasons. Messages that differ in their numbers only are one reason.
 #[derive(Clone, Default, Debug)]
-pub struct Failures {
+pub(super) struct Failures {
     counts: Vec<FailureCount>,
     place: HashMap<(String, String, String), usize>,
 }
 
 impl Failures {
     /// Counts a candidate that was sent to the compiler.
-    pub fn note(&mut self, failure: &Failure) {
+    pub(super) fn note(&mut self, failure: &Failure) {
         let by = failure.primitive.as_deref().unwrap_or(failure.kind.name());
         self.add(&failure.stage, by, &failure.message);
     }
 
     /// Counts a candidate that the space refused.
-    pub fn note_rejection(&mut self, rejection: &Rejection) {
+    pub(super) fn note_rejection(&mut self, rejection: &Rejection) {
         self.add(rejection.stage.name(), &rejection.by, &rejection.message);
     }
 
@@ -48,7 +48,7 @@ impl Failures {
     }
 
     /// The reasons, the most frequent first; of equal ones, the earlier.
-    pub fn sorted(&self) -> Vec<FailureCount> {
+    pub(super) fn sorted(&self) -> Vec<FailureCount> {
         let mut all = self.counts.clone();
         all.sort_by_key(|f| std::cmp::Reverse(f.count));
         all
@@ -72,7 +72,7 @@ pub struct SketchCount {
 
 /// What became of the candidates of a run.
 #[derive(Clone, Default, Debug)]
-pub struct Fates {
+pub(super) struct Fates {
     all: Failures,
     sketches: BTreeMap<Option<usize>, (SketchTally, Failures)>,
 }
@@ -86,18 +86,18 @@ struct SketchTally {
 
 impl Fates {
     /// Counts a candidate that is sent to the compiler.
-    pub fn note_trial(&mut self, sketch: Option<usize>) {
+    pub(super) fn note_trial(&mut self, sketch: Option<usize>) {
         self.sketches.entry(sketch).or_default().0.tried += 1;
     }
 
     /// Takes back that a candidate was tried.
-    pub fn forget_trial(&mut self, sketch: Option<usize>) {
+    pub(super) fn forget_trial(&mut self, sketch: Option<usize>) {
         let tried = &mut self.sketches.entry(sketch).or_default().0.tried;
         *tried = tried.saturating_sub(1);
     }
 
     /// Counts the failure of one that was.
-    pub fn note_failure(&mut self, sketch: Option<usize>, failure: &Failure) {
+    pub(super) fn note_failure(&mut self, sketch: Option<usize>, failure: &Failure) {
         let (tally, reasons) = self.sketches.entry(sketch).or_default();
         tally.failed += 1;
         reasons.note(failure);
@@ -105,7 +105,7 @@ impl Fates {
     }
 
     /// Counts a candidate that the space refused.
-    pub fn note_rejection(&mut self, rejection: &Rejection) {
+    pub(super) fn note_rejection(&mut self, rejection: &Rejection) {
         let (tally, reasons) = self.sketches.entry(rejection.sketch).or_default();
         tally.refused += 1;
         reasons.note_rejection(rejection);
@@ -113,12 +113,12 @@ impl Fates {
     }
 
     /// The reasons over all sketches, the most frequent first.
-    pub fn reasons(&self) -> Vec<FailureCount> {
+    pub(super) fn reasons(&self) -> Vec<FailureCount> {
         self.all.sorted()
     }
 
     /// The sketches that candidates came from, in their order.
-    pub fn sketches(&self) -> Vec<SketchCount> {
+    pub(super) fn sketches(&self) -> Vec<SketchCount> {
         let count = |(sketch, (tally, reasons)): (&Option<usize>, &(SketchTally, Failures))| SketchCount {
             sketch: sketch.map(|s| s as u64 + 1),
             tried: tally.tried,

@@ -44,7 +44,7 @@ const CALLS: f64 = 5.0;
 
 impl<B: Backend> Driver<'_, B> {
     /// Finds the best program of a task, among all that the database has, and records it.
-    pub fn finals(&mut self, index: usize) -> Result<(), TuneError> {
+    pub(super) fn finals(&mut self, index: usize) -> Result<(), TuneError> {
         if self.tasks[index].lab.is_none() {
             return Ok(());
         }

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a run of a function comes to.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Work {
+pub(crate) struct Work {
     /// Operations; a float, since products of extents may be large.
     pub flops: f64,
     /// Bytes of the parameters that are touched.
@@ -32,7 +32,7 @@ pub struct Work {
 }
 
 /// The work of a function; operations in loops of symbolic extent are not counted.
-pub fn work(func: &Func) -> Work {
+pub(crate) fn work(func: &Func) -> Work {
     let gathered = gathered(func);
     let mut touched = Touched::default();
     touched.visit_stmt(func, func.root.stmt());
@@ -83,7 +83,7 @@ fn of_stmt(func: &Func, s: StmtId) -> f64 {
 }
 
 /// Does a function multiply 8-bit integers, as numbers of 32 bits?
-pub fn multiplies_bytes(func: &Func) -> bool {
+pub(crate) fn multiplies_bytes(func: &Func) -> bool {
     let mut found = Products(false);
     found.visit_stmt(func, func.root.stmt());
     found.0
@@ -106,7 +106,7 @@ impl Visitor for Products {
 
 /// What a function does with integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arithmetic {
+pub(crate) struct Arithmetic {
     /// Of the narrowest type that is added or multiplied.
     pub bits: u32,
     /// Is anything multiplied?
@@ -114,7 +114,7 @@ pub struct Arithmetic {
 }
 
 /// The arithmetic of integers in the values that a function stores, indices left out; `None` if there is none.
-pub fn integer_arithmetic(func: &Func) -> Option<Arithmetic> {
+pub(crate) fn integer_arithmetic(func: &Func) -> Option<Arithmetic> {
     let mut found = Integers(None);
     found.visit_stmt(func, func.root.stmt());
     found.0

@@ -1,5 +1,7 @@
 //! Compiling and measuring in this process.
 
+#![expect(clippy::disallowed_methods, reason = "the clock behind the `Backend` trait")]
+
 use super::backend::{Backend, Compiled, InProcessLab, LabError, PeakSetting};
 use super::config::Setting;
 use super::flops::{self, Arithmetic, Work};

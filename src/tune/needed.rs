@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Operations, and the calls of functions of scalars among them.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Needed {
+pub(crate) struct Needed {
     /// All of them.
     pub ops: f64,
     /// Calls, by function and the type that it is computed in.
@@ -22,7 +22,7 @@ pub struct Needed {
 
 impl Needed {
     /// The operations that a function needs; none in loops of symbolic extent.
-    pub fn of(func: &Func) -> Needed {
+    pub(crate) fn of(func: &Func) -> Needed {
         Count::new(func).stmt(func.root.stmt())
     }
 

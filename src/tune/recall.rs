@@ -19,7 +19,7 @@ impl<B: Backend> Driver<'_, B> {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn recall(&mut self, index: usize, proposer: &mut Proposer) -> Result<(), TuneError> {
+    pub(super) fn recall(&mut self, index: usize, proposer: &mut Proposer) -> Result<(), TuneError> {
         if !proposer.learns() {
             return Ok(());
         }

@@ -4,6 +4,8 @@
 //! written; `compile_plain`: scalar code, none of the passes that candidates go through), on a thread of its own, and a few
 //! hundred elements are confirmed by the interpreter. For long ones the results are kept in the work directory.
 
+#![expect(clippy::disallowed_methods, reason = "the reference has a time limit")]
+
 use super::sampling::{Sampling, with_elements};
 use super::workload::Workload;
 use crate::codegen::{self, RunContext};
@@ -88,7 +90,7 @@ pub(super) struct Job {
 
 impl Job {
     /// The reference that was kept.
-    pub fn kept(&self) -> Option<Reference> {
+    pub(super) fn kept(&self) -> Option<Reference> {
         let (cache, key) = self.cache.as_ref()?;
         let kept = cache.load(*key, &self.specs, &vec![Tolerance::EXACT; self.specs.len()])?;
         Some(self.judging(kept))
@@ -140,7 +142,7 @@ impl Job {
     }
 
     /// Computes the reference, and keeps it if `worth` says so.
-    pub fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
+    pub(super) fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
         let args = Arguments::until(&self.specs, self.seed, &self.stop)?;
         let compiled = isolated(|| codegen::compile_plain(&self.plain.kernel).map_err(|e| e.to_string()));
         let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;

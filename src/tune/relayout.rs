@@ -9,7 +9,7 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::{Arg, Lambda, LambdaExpr, Rv};
 
 /// The changes of the layout of each parameter of a function.
-pub struct Layouts {
+pub(crate) struct Layouts {
     /// The buffers of the parameters, as of the last instruction.
     buffers: Vec<Option<BufferId>>,
     changes: Vec<Vec<Change>>,
@@ -38,12 +38,12 @@ enum Padding {
 
 impl Layouts {
     /// Those of a function that is as written.
-    pub fn new(func: &Func) -> Layouts {
+    pub(crate) fn new(func: &Func) -> Layouts {
         Layouts { buffers: buffers(func), changes: func.params.iter().map(|_| Vec::new()).collect() }
     }
 
     /// Takes note of what the last instruction of a schedule did to the parameters of function `index`.
-    pub fn follow(&mut self, schedule: &Schedule, index: usize) {
+    pub(crate) fn follow(&mut self, schedule: &Schedule, index: usize) {
         let func = schedule.func(index);
         let new = buffers(func);
         for (i, (before, after)) in self.buffers.iter().zip(&new).enumerate() {
@@ -57,7 +57,7 @@ impl Layouts {
     }
 
     /// The parameters of the scheduled function.
-    pub fn specs(&self, written: &[ParamSpec]) -> Vec<ParamSpec> {
+    pub(crate) fn specs(&self, written: &[ParamSpec]) -> Vec<ParamSpec> {
         let spec = |(spec, changes): (&ParamSpec, &Vec<Change>)| match changes.last() {
             Some(Change::Map { to, .. }) => ParamSpec { shape: to.clone(), layout: None, ..spec.clone() },
             Some(Change::Unknown(_)) | None => spec.clone(),
@@ -73,7 +73,7 @@ impl Layouts {
     }
 
     /// Is parameter `i` passed as written?
-    pub fn is_as_written(&self, i: usize) -> bool {
+    pub(crate) fn is_as_written(&self, i: usize) -> bool {
         self.changes[i].is_empty()
     }
 
@@ -81,7 +81,7 @@ impl Layouts {
     ///
     /// # Errors
     /// Why that is not known.
-    pub fn to_scheduled(&self, i: usize, spec: &ParamSpec, written: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn to_scheduled(&self, i: usize, spec: &ParamSpec, written: &[u8]) -> Result<Vec<u8>, String> {
         self.check_compact(i, spec)?;
         let size = spec.dtype.bytes();
         let mut data = written.to_vec();
@@ -112,7 +112,7 @@ impl Layouts {
     ///
     /// # Errors
     /// Why that is not known.
-    pub fn to_written(&self, i: usize, spec: &ParamSpec, scheduled: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn to_written(&self, i: usize, spec: &ParamSpec, scheduled: &[u8]) -> Result<Vec<u8>, String> {
         self.check_compact(i, spec)?;
         let size = spec.dtype.bytes();
         let mut data = scheduled.to_vec();

@@ -29,7 +29,7 @@ struct What<'a> {
 
 impl<B: Backend> Driver<'_, B> {
     /// Up to `want` trials of a task.
-    pub fn round(&mut self, index: usize, want: usize) -> Result<(), TuneError> {
+    pub(super) fn round(&mut self, index: usize, want: usize) -> Result<(), TuneError> {
         let jobs = self.config.jobs;
         let Some(mut proposer) = self.tasks[index].proposer.take() else { return Ok(()) };
         self.tasks[index].lessons.drain(..).for_each(|(program, lesson)| proposer.learn(program, lesson));
@@ -200,7 +200,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Measures the program as written.
-    pub fn measure_baseline(&mut self, index: usize) -> Result<(), TuneError> {
+    pub(super) fn measure_baseline(&mut self, index: usize) -> Result<(), TuneError> {
         let (as_written, workload) = (self.tasks[index].as_written, self.tasks[index].workload.clone());
         let (compiled, secs) = self.timed(|d| d.backend.compile(as_written, workload.func()));
         self.tasks[index].breakdown.compile += secs;
@@ -225,7 +225,7 @@ impl<B: Backend> Driver<'_, B> {
 
     /// Runs the best program of earlier runs, for new ones to be compared with. It is no trial, and not recorded: the
     /// final does that. `known` was run already.
-    pub fn measure_yardstick(&mut self, index: usize, known: Option<u64>) -> Result<(), TuneError> {
+    pub(super) fn measure_yardstick(&mut self, index: usize, known: Option<u64>) -> Result<(), TuneError> {
         let (best, _) = self.db.best(self.tasks[index].id, &self.config.setting.filter())?;
         let Some(record) = best.filter(|r| known.is_none() || r.context.program != known) else {
             return Ok(());
@@ -245,7 +245,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// The compiled program of a record, with its schedule.
-    pub fn rebuild(&mut self, index: usize, record: &TuningRecord) -> Option<(Schedule, Compiled<B::Code>)> {
+    pub(super) fn rebuild(&mut self, index: usize, record: &TuningRecord) -> Option<(Schedule, Compiled<B::Code>)> {
         let workload = &self.tasks[index].workload;
         let start = self.backend.now();
         let replay = || super::best::replay(workload, record).map_err(|e| e.to_string());
@@ -271,7 +271,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Takes in the verdicts that have come; all of them, if `wait` says so.
-    pub fn settle(&mut self, index: usize, wait: bool) -> Result<(), TuneError> {
+    pub(super) fn settle(&mut self, index: usize, wait: bool) -> Result<(), TuneError> {
         let start = self.backend.now();
         // All functions together wait no longer than one would.
         let since = self.ending.unwrap_or(start);
@@ -350,7 +350,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Writes what there is to write.
-    pub fn commit(&mut self, index: usize) -> Result<(), TuneError> {
+    pub(super) fn commit(&mut self, index: usize) -> Result<(), TuneError> {
         if self.tasks[index].unwritten.is_empty() {
             return Ok(());
         }

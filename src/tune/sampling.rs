@@ -57,7 +57,7 @@ pub(super) struct Sampling {
 
 impl Sampling {
     /// For the results of a function on arguments from this seed.
-    pub fn new(
+    pub(super) fn new(
         func: &Func,
         specs: &[ParamSpec],
         seed: u64,
@@ -71,7 +71,7 @@ impl Sampling {
     }
 
     /// How far the samples of each parameter are from the reference; `None` for those without any.
-    pub fn spreads(&self) -> Vec<Option<Spread>> {
+    pub(super) fn spreads(&self) -> Vec<Option<Spread>> {
         let mut distances = vec![Vec::new(); self.specs.len()];
         if let Ok(args) = Arguments::new(&self.specs, self.seed) {
             let as_written = std::iter::once(Precision::Exact);
@@ -92,7 +92,7 @@ impl Sampling {
     }
 
     /// What computes the ranges of single elements.
-    pub fn ranges(self) -> ElementRanges {
+    pub(super) fn ranges(self) -> ElementRanges {
         ElementRanges::new(move |elements| {
             let Ok(args) = Arguments::new(&self.specs, self.seed) else { return vec![None; elements.len()] };
             let mut samples: HashMap<(usize, usize), Vec<f64>> = HashMap::default();

@@ -9,7 +9,7 @@
 
 /// How a function stands.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Standing {
+pub(super) struct Standing {
     /// Can it still be improved?
     pub is_open: bool,
     /// How often a model calls it.
@@ -35,7 +35,7 @@ const REFUTED: f64 = 1.1;
 
 impl Standing {
     /// Is it as good as its bound, so that others should come first?
-    pub fn is_saturated(&self) -> bool {
+    pub(super) fn is_saturated(&self) -> bool {
         self.best().is_some_and(|best| self.bound_below(best).is_some_and(|bound| bound >= best * SATURATED))
     }
 
@@ -61,7 +61,7 @@ impl Standing {
 }
 
 /// The function that gets the next round; `None` when all are done.
-pub fn next(tasks: &[Standing]) -> Option<usize> {
+pub(super) fn next(tasks: &[Standing]) -> Option<usize> {
     let open: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].is_open).collect();
     if let Some(&fresh) = open.iter().find(|&&i| tasks[i].bests.is_empty()) {
         return Some(fresh);
@@ -84,7 +84,7 @@ pub fn next(tasks: &[Standing]) -> Option<usize> {
 ///
 /// Rounds of several functions are smaller, so that half of the trials are left to choose with after the first ones, and
 /// every function gets something, however few there are.
-pub fn round_size(tasks: &[Standing], index: usize, left: usize, full: usize) -> usize {
+pub(super) fn round_size(tasks: &[Standing], index: usize, left: usize, full: usize) -> usize {
     let open = tasks.iter().filter(|t| t.is_open).count();
     if open < 2 {
         return full.min(left);

@@ -68,7 +68,7 @@ pub(super) struct Task<B: Backend> {
 
 impl<B: Backend> Task<B> {
     /// The task of a workload, as the database knows it.
-    pub fn new(workload: Workload, id: WorkloadId, db: &Database, setting: &Setting) -> Task<B> {
+    pub(super) fn new(workload: Workload, id: WorkloadId, db: &Database, setting: &Setting) -> Task<B> {
         let as_written = program_hash(workload.func());
         let resumed = db.counts(id, &setting.filter()).trials;
         Task {
@@ -103,7 +103,7 @@ impl<B: Backend> Task<B> {
     }
 
     /// How it stands, for choosing what comes next.
-    pub fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> Standing {
         Standing {
             is_open: self.stop.is_none(),
             weight: self.weight() as f64,
@@ -113,12 +113,12 @@ impl<B: Backend> Task<B> {
     }
 
     /// How often the module has it.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         self.names.len() as u64
     }
 
     /// How it stands, for people.
-    pub fn state(&self) -> TaskState<'_> {
+    pub(super) fn state(&self) -> TaskState<'_> {
         TaskState {
             name: self.workload.name.as_str(),
             weight: self.weight(),
@@ -132,12 +132,12 @@ impl<B: Backend> Task<B> {
     }
 
     /// Ends it, unless it has ended.
-    pub fn stop(&mut self, reason: StopReason) {
+    pub(super) fn stop(&mut self, reason: StopReason) {
         self.stop.get_or_insert(reason);
     }
 
     /// Notes a time; is it the best so far?
-    pub fn note_time(&mut self, secs: f64) -> bool {
+    pub(super) fn note_time(&mut self, secs: f64) -> bool {
         let is_best = self.best.is_none_or(|best| secs < best);
         if is_best {
             self.best = Some(secs);
@@ -146,14 +146,14 @@ impl<B: Backend> Task<B> {
     }
 
     /// The best time again, after a result has turned out to be none.
-    pub fn find_best(&mut self) {
+    pub(super) fn find_best(&mut self) {
         // Results are only written when they are known to be right; until one was wrong, none were.
         let times = self.waiting.iter().map(|(_, r, _)| r).chain(&self.unwritten).filter_map(TuningRecord::secs);
         self.best = times.chain(self.yardstick).min_by(f64::total_cmp);
     }
 
     /// A round is over. Has it come to its end?
-    pub fn end_round(&mut self, patience: Option<f64>) {
+    pub(super) fn end_round(&mut self, patience: Option<f64>) {
         self.bests.push(self.best);
         if patience.is_some_and(|p| budget::is_stuck(&self.bests, p)) {
             self.stop(StopReason::NoImprovement);
@@ -164,7 +164,7 @@ impl<B: Backend> Task<B> {
     }
 
     /// A record of this workload.
-    pub fn record(&self, what: Measured<'_>, config: &Config, time: Timestamp) -> TuningRecord {
+    pub(super) fn record(&self, what: Measured<'_>, config: &Config, time: Timestamp) -> TuningRecord {
         let setting = &config.setting;
         TuningRecord {
             workload: self.id,

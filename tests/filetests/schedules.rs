@@ -13,11 +13,11 @@ use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::{Schedule, Trace};
 use tvmr::script::{ParseOptions, parse, print_module};
 
-pub fn schedule(case: &Case) -> Outcome {
+pub(crate) fn schedule(case: &Case) -> Outcome {
     apply(case, true)
 }
 
-pub fn space_function(case: &Case) -> Outcome {
+pub(crate) fn space_function(case: &Case) -> Outcome {
     apply(case, false)
 }
 
@@ -107,7 +107,7 @@ fn check_replay(module: &Module, done: &Schedule, program: &str, dialect: tvmr::
     }
 }
 
-pub fn trace(case: &Case) -> Outcome {
+pub(crate) fn trace(case: &Case) -> Outcome {
     let (program, text) = parts(case, "# trace:");
     let dialect = case.options.dialect;
     let trace = match Trace::from_json_text(text.trim()) {

@@ -10,7 +10,7 @@ use tvmr::script::{Dialect, ParseOptions, parse, print_module};
 use tvmr::space::sample::stream;
 use tvmr::space::{Machine, Rules, generate};
 
-pub fn space(case: &Case) -> Outcome {
+pub(crate) fn space(case: &Case) -> Outcome {
     let name = case.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let module = parse(&case.input, &name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
     let threads = case.options.threads.max(1);

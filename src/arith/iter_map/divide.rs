@@ -12,7 +12,7 @@ use crate::ir::expr::{Arena, ExprId, VarId};
 
 /// A side of a division.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Part {
+pub(crate) enum Part {
     /// A part of one iterator.
     Split(IterSplit),
     /// A sum.
@@ -21,7 +21,7 @@ pub enum Part {
 
 /// One index as `outer * inner_extent + inner`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Division {
+pub(crate) struct Division {
     /// Over the outer loops.
     pub outer: Part,
     /// The number of values of `outer`.
@@ -34,7 +34,7 @@ pub struct Division {
 
 /// Indices divided.
 #[derive(Clone, Debug)]
-pub struct Subspaces {
+pub(crate) struct Subspaces {
     /// The iterators that the parts refer to.
     pub marks: Vec<IterMark>,
     /// One per index.
@@ -47,7 +47,7 @@ pub struct Subspaces {
 
 impl Subspaces {
     /// The expression of a part.
-    pub fn to_expr(&self, a: &mut Arena, analyzer: &mut Analyzer, part: &Part) -> ExprId {
+    pub(crate) fn to_expr(&self, a: &mut Arena, analyzer: &mut Analyzer, part: &Part) -> ExprId {
         match part {
             Part::Split(split) => to_expr::split_to_expr(a, analyzer, &self.marks, split),
             Part::Sum(sum) => to_expr::sum_to_expr(a, analyzer, &self.marks, sum),
@@ -57,7 +57,7 @@ impl Subspaces {
 
 /// Divides indices over a domain by which loops are inner. `None` where they are no iterator map or do not divide.
 #[expect(clippy::too_many_arguments, reason = "the arguments of TVM's `SubspaceDivide`")]
-pub fn subspace_divide(
+pub(crate) fn subspace_divide(
     a: &mut Arena,
     indices: &[ExprId],
     domain: &[VarRange],

@@ -159,6 +159,7 @@ impl Rewriter<'_> {
     }
 
     /// The sum with each scale written as symbols times a constant, by descending constant, then number of symbols.
+    #[cfg(test)]
     pub(super) fn normal_sum(&mut self, sum: IterSum) -> IterSum {
         if sum.args.is_empty() {
             return sum;

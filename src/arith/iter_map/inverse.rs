@@ -7,7 +7,7 @@ use crate::ir::op::BinOp;
 
 /// Why an iterator map has no inverse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum InverseError {
+pub(crate) enum InverseError {
     /// The scales of a sum are not those of a number's digits, or the scale of a single split is neither 1 nor -1.
     #[error("the scales of an index are not those of a fusion")]
     NotFused,
@@ -35,7 +35,7 @@ enum Node {
 ///
 /// # Errors
 /// Where the map is not made of splits and fusions alone.
-pub fn inverse_affine_iter_map(
+pub(crate) fn inverse_affine_iter_map(
     a: &mut Arena,
     map: &IterMap,
     outputs: &[ExprId],

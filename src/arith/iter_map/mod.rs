@@ -23,8 +23,8 @@ mod rewrite;
 mod split;
 mod to_expr;
 
-pub use divide::{Division, Part, Subspaces, subspace_divide};
-pub use inverse::{InverseError, inverse_affine_iter_map};
+pub(crate) use divide::{Part, subspace_divide};
+pub(crate) use inverse::inverse_affine_iter_map;
 
 use super::analyzer::Analyzer;
 use super::int_set::uses_var;
@@ -34,12 +34,12 @@ use smallvec::SmallVec;
 
 id! {
     /// An iterator of an [`IterMap`].
-    MarkId
+    pub(crate) MarkId
 }
 
 /// `var` runs over `min .. min + extent`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct VarRange {
+pub(crate) struct VarRange {
     /// The variable.
     pub var: VarId,
     /// Its first value.
@@ -50,7 +50,7 @@ pub struct VarRange {
 
 /// What an iterator is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MarkSource {
+pub(crate) enum MarkSource {
     /// A variable of the domain, less its minimum.
     Expr(ExprId),
     /// A fusion of other iterators.
@@ -59,7 +59,7 @@ pub enum MarkSource {
 
 /// An iterator from 0 to `extent - 1`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IterMark {
+pub(crate) struct IterMark {
     /// What it is.
     pub source: MarkSource,
     /// The number of its values.
@@ -68,7 +68,7 @@ pub struct IterMark {
 
 /// `(mark // lower_factor) % extent * scale`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IterSplit {
+pub(crate) struct IterSplit {
     /// The iterator it is a part of.
     pub mark: MarkId,
     /// What the iterator is divided by.
@@ -81,7 +81,7 @@ pub struct IterSplit {
 
 /// `args[0] + … + base`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IterSum {
+pub(crate) struct IterSum {
     /// The parts of iterators, outermost first.
     pub args: SmallVec<[IterSplit; 2]>,
     /// What depends on no iterator.
@@ -96,7 +96,7 @@ impl IterSum {
 
 /// How the indices must map the domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IterMapLevel {
+pub(crate) enum IterMapLevel {
     /// Every point of the index space is met exactly once, by every iterator.
     Bijective,
     /// Every point of the index space is met.
@@ -107,7 +107,7 @@ pub enum IterMapLevel {
 
 /// Indices as sums of splits.
 #[derive(Clone, Debug)]
-pub struct IterMap {
+pub(crate) struct IterMap {
     /// The iterators, by id.
     pub marks: Vec<IterMark>,
     /// One sum per index, each of at most one split.
@@ -118,14 +118,14 @@ pub struct IterMap {
 
 impl IterMap {
     /// The iterator.
-    pub fn mark(&self, m: MarkId) -> &IterMark {
+    pub(crate) fn mark(&self, m: MarkId) -> &IterMark {
         &self.marks[m.index()]
     }
 }
 
 /// Why indices are no iterator map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum IterMapError {
+pub(crate) enum IterMapError {
     /// The range of an iterator depends on another.
     #[error("the range of an iterator depends on another iterator")]
     DependentIterators,
@@ -174,7 +174,7 @@ pub enum IterMapError {
 ///
 /// # Errors
 /// Where the indices are no such map, or do not map as `level` asks.
-pub fn detect_iter_map(
+pub(crate) fn detect_iter_map(
     a: &mut Arena,
     indices: &[ExprId],
     domain: &[VarRange],
@@ -219,7 +219,7 @@ pub fn detect_iter_map(
 }
 
 /// The indices written as simply as their iterator map allows; unchanged where they are no iterator map.
-pub fn iter_map_simplify(
+pub(crate) fn iter_map_simplify(
     a: &mut Arena,
     indices: &[ExprId],
     domain: &[VarRange],
@@ -245,7 +245,8 @@ pub fn iter_map_simplify(
 ///
 /// # Errors
 /// Where the range of an iterator depends on another.
-pub fn normalize_to_iter_sum(
+#[cfg(test)]
+pub(crate) fn normalize_to_iter_sum(
     a: &mut Arena,
     index: ExprId,
     domain: &[VarRange],
@@ -256,11 +257,6 @@ pub fn normalize_to_iter_sum(
     let sum = rewriter.rewrite_to_normal_sum(index);
     let padding_predicate = rewriter.padding_predicate;
     Ok(IterMap { marks: rewriter.marks, indices: vec![sum], padding_predicate })
-}
-
-/// The expression that a sum of splits stands for.
-pub fn normalize_iter_map_to_expr(a: &mut Arena, map: &IterMap, sum: &IterSum) -> ExprId {
-    to_expr::sum_to_expr(a, &mut Analyzer::new(), &map.marks, sum)
 }
 
 fn check_domain(a: &Arena, domain: &[VarRange]) -> Result<(), IterMapError> {

@@ -148,6 +148,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The index as a sum of splits by descending scale. What cannot be one is left in the base.
+    #[cfg(test)]
     pub(super) fn rewrite_to_normal_sum(&mut self, e: ExprId) -> IterSum {
         let value = self.mutate(e);
         let sum = self.as_sum(value);

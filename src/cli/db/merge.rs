@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Copy the records of other databases into this one, which is made if needed
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Directories of the databases to copy from
     #[arg(required = true, value_name = "DIR")]
     from: Vec<PathBuf>,
@@ -19,7 +19,7 @@ pub struct Args {
     work_dir: WorkDir,
 }
 
-pub fn run(args: &Args, console: Console) -> Done {
+pub(super) fn run(args: &Args, console: Console) -> Done {
     let into = &args.work_dir.work_dir;
     // All sources are looked at before anything is copied.
     for from in &args.from {

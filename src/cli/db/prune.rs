@@ -9,7 +9,7 @@ use crate::database::{Retention, prune};
 
 /// Remove all records but the fastest of each workload in each setting: CPU, threads, instruction set, floating point
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// How many programs to keep of each
     #[arg(long, value_name = "K", value_parser = positive)]
     #[arg(allow_negative_numbers = true)]
@@ -21,7 +21,7 @@ pub struct Args {
     work_dir: WorkDir,
 }
 
-pub fn run(args: &Args, console: Console) -> Done {
+pub(super) fn run(args: &Args, console: Console) -> Done {
     let dir = &args.work_dir.work_dir;
     records::require(dir)?;
     let retention = Retention { best: args.best as usize, failed: args.keep_failed };

@@ -76,7 +76,7 @@ pub(super) struct Scope {
 
 impl<'a, 'b> Emitter<'a, 'b> {
     /// An emitter for a function that has no block yet. `order` numbers variables from the outermost on.
-    pub fn new(
+    pub(super) fn new(
         b: FunctionBuilder<'b>,
         kernel: &'a Kernel,
         module: &'a mut dyn Module,
@@ -111,7 +111,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
     // ---- functions -----------------------------------------------------------------------------------------
 
     /// The kernel itself.
-    pub fn kernel_function(mut self, body: Body) {
+    pub(super) fn kernel_function(mut self, body: Body) {
         let entry = self.enter();
         self.frame = self.b.block_params(entry)[0];
         let state = self.begin(body);
@@ -120,7 +120,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
     }
 
     /// The body of a parallel loop, for iterations `begin..end`.
-    pub fn body_function(mut self, job: &BodyJob) {
+    pub(super) fn body_function(mut self, job: &BodyJob) {
         let entry = self.enter();
         let params: SmallVec<[Value; 5]> = self.b.block_params(entry).into();
         self.frame = params[0];
@@ -241,12 +241,12 @@ impl<'a, 'b> Emitter<'a, 'b> {
     }
 
     /// The address of a buffer's first element.
-    pub fn base(&mut self, buffer: BufferId) -> Value {
+    pub(super) fn base(&mut self, buffer: BufferId) -> Value {
         self.bases[buffer.index()].expect("every buffer that the function touches has its base loaded on entry")
     }
 
     /// A call of a scalar function of the runtime.
-    pub fn call_function(
+    pub(super) fn call_function(
         &mut self,
         f: &'static crate::codegen::runtime::functions::ScalarFunction,
         args: &[Value],
@@ -273,11 +273,11 @@ impl<'a, 'b> Emitter<'a, 'b> {
 
     // ---- scopes and memory of values -----------------------------------------------------------------------
 
-    pub fn open(&self) -> Scope {
+    pub(super) fn open(&self) -> Scope {
         Scope { memo: self.memo.scoped.len(), links: self.scoped_links.len() }
     }
 
-    pub fn close(&mut self, scope: Scope) {
+    pub(super) fn close(&mut self, scope: Scope) {
         for e in self.memo.scoped.drain(scope.memo..) {
             self.memo.values.remove(&e);
         }
@@ -286,12 +286,12 @@ impl<'a, 'b> Emitter<'a, 'b> {
         }
     }
 
-    pub fn remembered(&self, e: ExprId) -> Option<&Val> {
+    pub(super) fn remembered(&self, e: ExprId) -> Option<&Val> {
         self.memo.values.get(&e)
     }
 
     /// Remembers the value of an expression for as long as it holds.
-    pub fn remember(&mut self, e: ExprId, value: &Val) {
+    pub(super) fn remember(&mut self, e: ExprId, value: &Val) {
         use crate::codegen::facts::Reads;
         match self.reads.get(&self.kernel.arena, e) {
             Reads::Nothing => {}
@@ -429,7 +429,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
     }
 
     /// The present value of a register.
-    pub fn local(&mut self, local: LocalId) -> Val {
+    pub(super) fn local(&mut self, local: LocalId) -> Val {
         let ty = self.kernel.arena.local(local).ty;
         let variables = self.variables(local);
         let parts = variables.iter().map(|&v| self.b.use_var(v)).collect();
@@ -437,7 +437,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
     }
 
     /// Leaves with `failure` unless `holds`.
-    pub fn fail_unless(&mut self, holds: Value, failure: Failure) {
+    pub(super) fn fail_unless(&mut self, holds: Value, failure: Failure) {
         let next = self.b.create_block();
         let fail = self.b.create_block();
         self.b.set_cold_block(fail);

@@ -54,7 +54,7 @@ pub(super) struct AddressPlan {
 
 impl AddressPlan {
     /// The plan for statements and everything in them. `order` numbers variables from the outermost on.
-    pub fn new(kernel: &Kernel, regions: &Regions, stmts: &[StmtId], order: &[u32]) -> AddressPlan {
+    pub(super) fn new(kernel: &Kernel, regions: &Regions, stmts: &[StmtId], order: &[u32]) -> AddressPlan {
         let mut plan = AddressPlan::default();
         plan.stmts(kernel, regions, stmts, order, &mut Vec::new());
         plan
@@ -143,14 +143,14 @@ impl AddressPlan {
     }
 
     /// The links used inside a loop, parents before their children.
-    pub fn used_in(&self, l: StmtId) -> Vec<LinkId> {
+    pub(super) fn used_in(&self, l: StmtId) -> Vec<LinkId> {
         let mut used = self.used.get(&l).cloned().unwrap_or_default();
         used.sort_unstable_by_key(|id| id.0);
         used
     }
 
     /// The link's step per unit of `var`, if the link adds that variable.
-    pub fn induction(&self, kernel: &Kernel, id: LinkId, var: VarId) -> Option<i64> {
+    pub(super) fn induction(&self, kernel: &Kernel, id: LinkId, var: VarId) -> Option<i64> {
         let link = self.links[id.0 as usize];
         (kernel.arena.as_var(link.atom) == Some(var)).then_some(link.scale)
     }
@@ -276,7 +276,7 @@ impl Emitter<'_, '_> {
     }
 
     /// The pointer and displacement of an access.
-    pub fn address(&mut self, buffer: BufferId, index: ExprId) -> (Value, i32) {
+    pub(super) fn address(&mut self, buffer: BufferId, index: ExprId) -> (Value, i32) {
         let address = self.plan.addresses[&(buffer, index)];
         let pointer = match address.link {
             Some(id) => self.link_value(id),

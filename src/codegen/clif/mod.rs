@@ -7,6 +7,8 @@
 //! A kernel becomes one function of a frame ([`crate::codegen::runtime::frame`]) and one for the body of each parallel
 //! loop. Both set the floating-point state they need and restore what they found.
 
+#![expect(clippy::disallowed_methods, reason = "stages are timed")]
+
 mod call;
 mod convert;
 mod expr;

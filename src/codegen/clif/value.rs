@@ -34,33 +34,33 @@ pub(super) const PART: usize = 16;
 
 impl Val {
     /// A scalar.
-    pub fn scalar(dtype: DType, value: Value) -> Val {
+    pub(super) fn scalar(dtype: DType, value: Value) -> Val {
         Val { ty: Ty::scalar(dtype), lane_bytes: lane_bytes(dtype), parts: Parts::from_elem(value, 1) }
     }
 
     /// A vector, not of booleans, from its parts.
-    pub fn vector(ty: Ty, parts: Parts) -> Val {
+    pub(super) fn vector(ty: Ty, parts: Parts) -> Val {
         Val { ty, lane_bytes: lane_bytes(ty.dtype), parts }
     }
 
     /// A mask.
-    pub fn mask(lanes: u16, lane_bytes: u8, parts: Parts) -> Val {
+    pub(super) fn mask(lanes: u16, lane_bytes: u8, parts: Parts) -> Val {
         Val { ty: Ty::vector(DType::Bool, lanes), lane_bytes, parts }
     }
 
     /// The value of a scalar.
-    pub fn single(&self) -> Value {
+    pub(super) fn single(&self) -> Value {
         debug_assert_eq!(self.ty.lanes, 1, "a vector is no single value");
         self.parts[0]
     }
 
     /// How many lanes a part holds.
-    pub fn lanes_per_part(&self) -> usize {
+    pub(super) fn lanes_per_part(&self) -> usize {
         lanes_per_part(self.lane_bytes)
     }
 
     /// Cranelift's type of each part.
-    pub fn part_type(&self) -> Type {
+    pub(super) fn part_type(&self) -> Type {
         part_type(self.ty, self.lane_bytes)
     }
 }

@@ -24,7 +24,7 @@ use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
 
 /// Arranges all nests of the kernel.
-pub fn accumulate(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn accumulate(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, machine);
 }
 

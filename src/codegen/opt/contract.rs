@@ -12,7 +12,7 @@ use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Arena, Expr, ExprId, Kernel};
 
 /// Contracts all sums of `float32` and `float64`.
-pub fn contract(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn contract(kernel: &mut Kernel, machine: &Machine) {
     if !machine.contracts {
         return;
     }

@@ -17,7 +17,7 @@ use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Arena, Expr, ExprId, Kernel, Stmt};
 
 /// Replaces divisions of integers of up to 32 bits by constants, where it can be told how large they are.
-pub fn divide(kernel: &mut Kernel, _: &Machine) {
+pub(super) fn divide(kernel: &mut Kernel, _: &Machine) {
     let body = kernel.body;
     let mut memo = ExprMap::default();
     kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {

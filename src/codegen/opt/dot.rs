@@ -30,7 +30,7 @@ use crate::loopir::{
 };
 
 /// Makes dot products in all loops of the kernel. Returns whether there were any.
-pub fn dot(kernel: &mut Kernel) -> bool {
+pub(super) fn dot(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = body(kernel, before, Placement::Shared);
     kernel.body != before

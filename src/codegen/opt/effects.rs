@@ -23,7 +23,7 @@ pub(super) struct Effects {
 
 impl Effects {
     /// Those of a statement with all inside; `None` if it may end the kernel, which must happen where it does.
-    pub fn of(kernel: &Kernel, s: StmtId) -> Option<Effects> {
+    pub(super) fn of(kernel: &Kernel, s: StmtId) -> Option<Effects> {
         let mut effects = Effects::default();
         effects.note(kernel, s).then_some(effects)
     }
@@ -53,13 +53,13 @@ impl Effects {
         !fails && inside.into_iter().all(|b| kernel.stmts.list(b).iter().all(|&s| self.note(kernel, s)))
     }
 
-    pub fn add(&mut self, other: &Effects) {
+    pub(super) fn add(&mut self, other: &Effects) {
         self.reads.extend(&other.reads);
         self.writes.extend(&other.writes);
     }
 
     /// The buffers that the other one reads and this one writes, if nothing else keeps them in order.
-    pub fn flow_to(&self, other: &Effects) -> Option<Vec<BufferId>> {
+    pub(super) fn flow_to(&self, other: &Effects) -> Option<Vec<BufferId>> {
         if other.writes.iter().any(|w| self.reads.contains(w) || self.writes.contains(w)) {
             return None;
         }
@@ -68,11 +68,11 @@ impl Effects {
     }
 
     /// Does one write what the other one touches?
-    pub fn meets(&self, other: &Effects) -> bool {
+    pub(super) fn meets(&self, other: &Effects) -> bool {
         self.writes.iter().any(|w| other.touches(w)) || other.writes.iter().any(|w| self.touches(w))
     }
 
-    pub fn touches(&self, place: &Place) -> bool {
+    pub(super) fn touches(&self, place: &Place) -> bool {
         self.reads.contains(place) || self.writes.contains(place)
     }
 }
@@ -87,14 +87,14 @@ pub(super) struct At {
 impl At {
     /// Does the index grow by the same with each step of the counter and of the loops inside? What else it is made of
     /// must not change.
-    pub fn is_linear(&self, arena: &Arena, counter: VarId) -> bool {
+    pub(super) fn is_linear(&self, arena: &Arena, counter: VarId) -> bool {
         let is_counted = |v| v == counter || self.loops.iter().any(|l| l.0 == v);
         let is_steady = |atom| !reads_state(arena, atom) && !mentions_var(arena, atom, &mut { is_counted });
         self.index.terms.iter().all(|t| arena.as_var(t.0).is_some() || is_steady(t.0))
     }
 
     /// How many elements lie from the first to the last of an iteration.
-    pub fn span(&self, kernel: &Kernel) -> Option<i64> {
+    pub(super) fn span(&self, kernel: &Kernel) -> Option<i64> {
         self.loops.iter().try_fold(self.lanes, |span, &(v, extent)| {
             let c = self.index.coefficient_of(&kernel.arena, v);
             if c == 0 { Some(span) } else { c.abs().checked_mul(extent? - 1)?.checked_add(span) }
@@ -103,7 +103,7 @@ impl At {
 
     /// Where a load is, its elements from the first to behind the last, seen from the first that a store writes in the same
     /// iteration.
-    pub fn distance(&self, kernel: &Kernel, store: &At) -> Option<(i64, i64)> {
+    pub(super) fn distance(&self, kernel: &Kernel, store: &At) -> Option<(i64, i64)> {
         let distance = self.index.minus(&store.index);
         let (mut from, mut to) = (distance.constant, distance.constant + self.lanes);
         // The counter is none of the loops inside, and has to cancel out.

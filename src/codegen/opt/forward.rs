@@ -21,7 +21,7 @@ use hashbrown::HashMap;
 const MAX_ROWS: usize = 48;
 
 /// Forwards stored values in all bodies of the kernel.
-pub fn forward(kernel: &mut Kernel) {
+pub(super) fn forward(kernel: &mut Kernel) {
     kernel.body = body(kernel, kernel.body);
     drop_unread(kernel);
 }

@@ -39,7 +39,7 @@ const MOST_STATEMENTS: usize = 24;
 const MOST_AT_ONCE: i64 = 4;
 
 /// Fuses loops of the kernel.
-pub fn fuse(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn fuse(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, machine);
 }
 

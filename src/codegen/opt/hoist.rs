@@ -19,7 +19,7 @@ use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, L
 use hashbrown::{HashMap, HashSet};
 
 /// Hoists out of all loops of the kernel.
-pub fn hoist(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn hoist(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, machine, machine.registers / 3);
 }
 

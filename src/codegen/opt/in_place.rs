@@ -22,7 +22,7 @@ use crate::loopir::{Access, Affine, Arena, BufferId, Expr, ExprId, For, Kernel, 
 use smallvec::SmallVec;
 
 /// Replaces scratch by results. Returns whether there was any.
-pub fn in_place(kernel: &mut Kernel) -> bool {
+pub(super) fn in_place(kernel: &mut Kernel) -> bool {
     let scratch: Vec<BufferId> =
         kernel.buffers().filter(|(_, b)| matches!(b.storage, Storage::Scratch(_))).map(|(id, _)| id).collect();
     let mut changed = false;

@@ -25,7 +25,7 @@ use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, 
 const SHORT: i64 = 8;
 
 /// Joins all pairs of loops of the kernel. Returns whether there were any.
-pub fn join(kernel: &mut Kernel, machine: &Machine) -> bool {
+pub(super) fn join(kernel: &mut Kernel, machine: &Machine) -> bool {
     if !machine.has_regions {
         return false;
     }

@@ -29,7 +29,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// The machine that options ask for.
-    pub fn new(options: &CodegenOptions) -> Machine {
+    pub(super) fn new(options: &CodegenOptions) -> Machine {
         let registers = match options.isa {
             Isa::Portable | Isa::Avx2 => 16,
             Isa::Avx512Ymm | Isa::Avx512 => 32,
@@ -50,26 +50,26 @@ impl Machine {
 
     /// May a vector stay in a register all through a loop? Not if the loop is too long for a region, as those inside could
     /// not be regions either.
-    pub fn keeps_vectors(&self, kernel: &Kernel, l: &For) -> bool {
+    pub(super) fn keeps_vectors(&self, kernel: &Kernel, l: &For) -> bool {
         !self.has_regions || Costs::total(kernel, self.isa, l) <= UNPOLLED
     }
 
     /// Lanes of a vector register.
-    pub fn lanes(&self, dtype: DType) -> i64 {
+    pub(super) fn lanes(&self, dtype: DType) -> i64 {
         (self.vector_bytes / computed_bytes(dtype)) as i64
     }
 
     /// Do the sums of a tile of `rows` by `vectors` fit the registers, with the vectors that are added to them beside? A
     /// sum moves when it is added to, which takes a register, its factor takes one, and one must be left: without it
     /// Cranelift's register allocator spills several.
-    pub fn holds_tile(&self, rows: i64, vectors: i64) -> bool {
+    pub(super) fn holds_tile(&self, rows: i64, vectors: i64) -> bool {
         let loaded = if rows == 1 { vectors.min(ROW) } else { vectors };
         rows * vectors + loaded + 3 <= self.registers as i64
     }
 
     /// The share of the speed that a tile keeps: where registers are scarce, one sum is spilled, and what depends on it
     /// waits (0.70 instead of 0.84 of the peak for 2 rows of 4 vectors).
-    pub fn ease_of_tile(&self, rows: i64, vectors: i64) -> f64 {
+    pub(super) fn ease_of_tile(&self, rows: i64, vectors: i64) -> f64 {
         let is_tight = rows > 1 && rows * vectors + vectors + 5 > self.registers as i64;
         if is_tight { 0.8 } else { 1.0 }
     }

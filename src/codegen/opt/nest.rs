@@ -49,7 +49,7 @@ pub(super) struct Nest {
 
 impl Nest {
     /// The nest that begins with a loop.
-    pub fn of(kernel: &Kernel, outer: For) -> Option<Nest> {
+    pub(super) fn of(kernel: &Kernel, outer: For) -> Option<Nest> {
         let mut loops = vec![outer];
         let mut body = outer.body;
         // A store in front of the reduction loops, and the number of loops around it.
@@ -162,7 +162,7 @@ impl Nest {
     }
 
     /// The reduction loops.
-    pub fn n_reductions(&self) -> usize {
+    pub(super) fn n_reductions(&self) -> usize {
         self.levels.iter().filter(|l| l.role == Role::Reduction).count()
     }
 }
@@ -230,7 +230,7 @@ pub(super) struct Fill {
 
 impl Fill {
     /// The statement as such a nest.
-    pub fn of(kernel: &Kernel, s: StmtId) -> Option<Fill> {
+    pub(super) fn of(kernel: &Kernel, s: StmtId) -> Option<Fill> {
         let mut loops: Vec<For> = Vec::new();
         let mut s = s;
         loop {
@@ -261,7 +261,7 @@ impl Fill {
     }
 
     /// Does it store to exactly the elements that a nest accumulates into?
-    pub fn covers(&self, kernel: &Kernel, nest: &Nest) -> bool {
+    pub(super) fn covers(&self, kernel: &Kernel, nest: &Nest) -> bool {
         let space = nest.levels.iter().filter(|l| l.role == Role::Space).map(|l| &l.l);
         self.buffer == nest.buffer && Elements::of(&kernel.arena, nest.index, space).is_some_and(|e| e == self.elements)
     }

@@ -27,7 +27,7 @@ const OFTEN: i64 = 8;
 const MAX_COPY: i64 = 1 << 20;
 
 /// Makes copies for all loops of the kernel. Returns whether there are any.
-pub fn preconvert(kernel: &mut Kernel) -> bool {
+pub(super) fn preconvert(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = body(kernel, before, &mut Vec::new());
     kernel.body != before

@@ -25,7 +25,7 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 /// Promotes elements in all loops of the kernel.
-pub fn promote(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn promote(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, machine, machine.registers - 2);
 }
 

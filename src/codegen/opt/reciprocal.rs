@@ -16,7 +16,7 @@ use crate::loopir::{Arena, BufferId, Expr, ExprId, For, Kernel, Stmt, Ty, VarId}
 use hashbrown::HashSet;
 
 /// Replaces divisions by constants, and by what is the same in all iterations of a loop around.
-pub fn reciprocal(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn reciprocal(kernel: &mut Kernel, machine: &Machine) {
     if !machine.reassociates {
         return;
     }

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 const TERMS: usize = 4;
 
 /// Rolls all such sums of the kernel. Returns whether there were any.
-pub fn roll(kernel: &mut Kernel) -> bool {
+pub(super) fn roll(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = kernel.rebuild(before, &mut |kernel, _, id, stmt, out| {
         out.push(rolled(kernel, stmt).map_or(id, |l| kernel.stmts.push(Stmt::For(l))));

@@ -19,7 +19,7 @@ use crate::loopir::{
 use hashbrown::HashMap;
 
 /// Simplifies everything in the kernel.
-pub fn simplify(kernel: &mut Kernel) {
+pub(super) fn simplify(kernel: &mut Kernel) {
     let per_worker = kernel.buffers().any(|(_, b)| b.storage == Storage::Scratch(Placement::PerWorker));
     let mut s =
         Simplifier { ranges: Ranges::default(), values: HashMap::default(), memo: ExprMap::default(), per_worker };

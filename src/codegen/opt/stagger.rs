@@ -42,7 +42,7 @@ const NEAR: i64 = 24 << 10;
 const LEAST_REGISTERS: usize = 32;
 
 /// Staggers loops of the kernel, and says whether there were any.
-pub fn stagger(kernel: &mut Kernel, machine: &Machine) -> bool {
+pub(super) fn stagger(kernel: &mut Kernel, machine: &Machine) -> bool {
     if !machine.has_regions || machine.registers < LEAST_REGISTERS {
         return false;
     }

@@ -27,7 +27,7 @@ const MOST: i64 = 64;
 const NARROW: usize = 16;
 
 /// Turns tiles into squares.
-pub fn transpose(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn transpose(kernel: &mut Kernel, machine: &Machine) {
     if machine.vector_bytes > NARROW {
         kernel.body = body(kernel, kernel.body, machine);
     }

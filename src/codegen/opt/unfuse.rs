@@ -17,7 +17,7 @@ use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, VarI
 use hashbrown::{HashMap, HashSet};
 
 /// Splits all fused loops. Returns whether there were any.
-pub fn unfuse(kernel: &mut Kernel) -> bool {
+pub(super) fn unfuse(kernel: &mut Kernel) -> bool {
     let mut cuts = Cuts::default();
     let body = kernel.body;
     kernel.for_each_stmt(body, &mut |_, stmt| {

@@ -19,14 +19,14 @@ const MAX_OPERATIONS: i64 = 400;
 const MAX_HINTED: i64 = 96;
 
 /// Writes out the loops of the kernel but for its reductions.
-pub fn unroll(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn unroll(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, &Unroll { machine, has_registers: false }, 0).0;
 }
 
 /// Writes out some iterations of innermost reductions together. What they add to is in registers by then: a sum stays in
 /// them even if no loop is left. Loops over a tile that has just been computed are written out too, so that they find it
 /// in registers.
-pub fn unroll_around_registers(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn unroll_around_registers(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, &Unroll { machine, has_registers: true }, 0).0;
 }
 

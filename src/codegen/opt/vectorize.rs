@@ -31,7 +31,7 @@ use crate::loopir::{
 };
 
 /// Vectorises all loops that can and should be.
-pub fn vectorize(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn vectorize(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, machine);
 }
 

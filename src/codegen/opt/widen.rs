@@ -24,7 +24,7 @@ pub(super) struct Widener {
 
 impl Widener {
     /// A widener for one piece of a loop.
-    pub fn new(var: VarId, base: ExprId, lanes: u16) -> Widener {
+    pub(super) fn new(var: VarId, base: ExprId, lanes: u16) -> Widener {
         Widener {
             var,
             base,
@@ -37,7 +37,7 @@ impl Widener {
     }
 
     /// The same for a machine that can load some lanes of a vector, if it is one.
-    pub fn with_masks(self, masks: bool) -> Widener {
+    pub(super) fn with_masks(self, masks: bool) -> Widener {
         Widener { masks, ..self }
     }
 
@@ -46,12 +46,12 @@ impl Widener {
     }
 
     /// The lanes of a scalar expression.
-    pub fn value(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+    pub(super) fn value(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         self.wide(arena, e)
     }
 
     /// Widens statements. `None`: they can't be; what was made until then is not used.
-    pub fn body(&mut self, kernel: &mut Kernel, body: Body) -> Option<Body> {
+    pub(super) fn body(&mut self, kernel: &mut Kernel, body: Body) -> Option<Body> {
         let mut out = Vec::with_capacity(body.len());
         for i in 0..body.len() {
             let s = kernel.stmts.list(body)[i];

@@ -13,7 +13,7 @@ use crate::loopir::rewrite::{Substitution, mentions_var};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
 
 /// Joins the stores of all such loops. Returns whether there were any.
-pub fn words(kernel: &mut Kernel) -> bool {
+pub(super) fn words(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = body(kernel, before);
     kernel.body != before

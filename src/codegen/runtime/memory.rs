@@ -5,14 +5,14 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
 /// Bytes of a large page. Blocks aligned to it are laid out in such pages where the system has them.
-pub const LARGE_PAGE: usize = 2 << 20;
+pub(crate) const LARGE_PAGE: usize = 2 << 20;
 
 /// Bytes that are written between two looks at a stop flag: some milliseconds.
-pub const STOP_BYTES: usize = 8 << 20;
+pub(crate) const STOP_BYTES: usize = 8 << 20;
 
 /// Zeroed memory; `None` if there is not enough, or `stop` was raised. To be freed with [`std::alloc::dealloc`] and the same layout, which must
 /// not be empty. Small pages would add misses of address translation that come and go with what the system hands out.
-pub fn allocate(layout: Layout, stop: &StopFlag) -> Option<NonNull<u8>> {
+pub(crate) fn allocate(layout: Layout, stop: &StopFlag) -> Option<NonNull<u8>> {
     if layout.size() == 0 {
         return None;
     }

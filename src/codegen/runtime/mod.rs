@@ -3,11 +3,11 @@
 //!
 //! Compiled code calls nothing that unwinds, allocates or takes a lock; only the fork of a parallel loop may wait.
 
-pub mod context;
+pub(crate) mod context;
 pub(crate) mod frame;
 pub(crate) mod functions;
-pub mod memory;
-pub mod workers;
+pub(crate) mod memory;
+pub(crate) mod workers;
 
 pub use context::{RunContext, RuntimeFailure};
 pub use workers::{Pinning, Workers};

@@ -14,6 +14,8 @@
 //! The description of the loop is written only while the word is closed with nobody joined, and read only by those who
 //! joined.
 
+#![expect(clippy::disallowed_methods, reason = "workers wait awake for a limited time")]
+
 use super::frame::{BodyFn, Frame};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
@@ -269,7 +271,7 @@ pub(crate) unsafe extern "C" fn fork(
 
 /// Binds the calling thread to a core; advice only, so a refusal is ignored.
 #[cfg(target_os = "linux")]
-pub fn pin_to(core: usize) {
+pub(crate) fn pin_to(core: usize) {
     // SAFETY: `set` is a plain bit set, and the call reads as many bytes as it is told.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -89,13 +89,21 @@ pub(super) struct Asm {
 
 impl Asm {
     /// A vector instruction: `reg`, `vvvv` (0 where there is none) and `rm`.
-    pub fn vector(&mut self, op: Opcode, length: Length, reg: u8, vvvv: Option<u8>, rm: Rm<'_>, imm: Option<u8>) {
+    pub(super) fn vector(
+        &mut self,
+        op: Opcode,
+        length: Length,
+        reg: u8,
+        vvvv: Option<u8>,
+        rm: Rm<'_>,
+        imm: Option<u8>,
+    ) {
         self.masked(op, length, reg, vvvv, rm, imm, Mask::default());
     }
 
     /// The same under a mask register, with EVEX.
     #[expect(clippy::too_many_arguments, reason = "they are the fields of an instruction")]
-    pub fn masked(
+    pub(super) fn masked(
         &mut self,
         op: Opcode,
         length: Length,
@@ -171,20 +179,20 @@ impl Asm {
     }
 
     /// An instruction of two mask registers and a third, or of one with `a` missing: 16 bits.
-    pub fn mask(&mut self, opcode: u8, dst: u8, a: Option<u8>, b: u8) {
+    pub(super) fn mask(&mut self, opcode: u8, dst: u8, a: Option<u8>, b: u8) {
         let two = u8::from(a.is_some());
         let p1 = ((!a.unwrap_or(0) & 15) << 3) | (two << 2);
         self.bytes.extend([0xC4, 0xE1, p1, opcode, 0xC0 | (dst << 3) | b]);
     }
 
     /// `kmovw dst, src`: the low 16 bits of a general register.
-    pub fn load_mask(&mut self, dst: u8, src: Gpr) {
+    pub(super) fn load_mask(&mut self, dst: u8, src: Gpr) {
         let high = inverted(src.0 >> 3, 5);
         self.bytes.extend([0xC4, 0xC1 | high, 0x78, 0x92, 0xC0 | (dst << 3) | (src.0 & 7)]);
     }
 
     /// Puts the constants behind the code, each once, and fills in where they are.
-    pub fn place_constants(&mut self) {
+    pub(super) fn place_constants(&mut self) {
         let mut places: Vec<(u64, Elem, usize)> = Vec::new();
         for (at, bits, elem) in std::mem::take(&mut self.constants) {
             let known = places.iter().find(|p| (p.0, p.1.bytes()) == (bits, elem.bytes())).map(|p| p.2);
@@ -222,13 +230,13 @@ impl Asm {
     // ---- general registers ---------------------------------------------------------------------------------
 
     /// `mov dst, [base + disp]`, 64 bits.
-    pub fn load(&mut self, dst: Gpr, base: Gpr, disp: i32) {
+    pub(super) fn load(&mut self, dst: Gpr, base: Gpr, disp: i32) {
         self.bytes.extend([0x48 | (dst.0 >> 3 << 2) | (base.0 >> 3), 0x8B]);
         self.address((dst.0 & 7) << 3, base, disp, i8::try_from(disp).ok());
     }
 
     /// `prefetcht0 [base + disp]`.
-    pub fn prefetch(&mut self, base: Gpr, disp: i32) {
+    pub(super) fn prefetch(&mut self, base: Gpr, disp: i32) {
         if base.0 >= 8 {
             self.bytes.push(0x41);
         }
@@ -237,7 +245,7 @@ impl Asm {
     }
 
     /// `mov dst, imm`, 64 bits.
-    pub fn set(&mut self, dst: Gpr, value: u64) {
+    pub(super) fn set(&mut self, dst: Gpr, value: u64) {
         match u32::try_from(value) {
             Ok(small) => {
                 if dst.0 >= 8 {
@@ -254,7 +262,7 @@ impl Asm {
     }
 
     /// `add dst, imm`, 64 bits.
-    pub fn add(&mut self, dst: Gpr, value: i32) {
+    pub(super) fn add(&mut self, dst: Gpr, value: i32) {
         self.bytes.push(0x48 | (dst.0 >> 3));
         match i8::try_from(value) {
             Ok(short) => self.bytes.extend([0x83, 0xC0 | (dst.0 & 7), short as u8]),
@@ -266,19 +274,19 @@ impl Asm {
     }
 
     /// `lea rdi, [src + plus]`.
-    pub fn sum(&mut self, src: Gpr, plus: i32) {
+    pub(super) fn sum(&mut self, src: Gpr, plus: i32) {
         self.bytes.extend([0x48 | (src.0 >> 3), 0x8D]);
         self.address(RDI.0 << 3, src, plus, i8::try_from(plus).ok());
     }
 
     /// The same, and `sar rdi, 63`: all ones if the sum is negative, else zero.
-    pub fn sign(&mut self, src: Gpr, plus: i32) {
+    pub(super) fn sign(&mut self, src: Gpr, plus: i32) {
         self.sum(src, plus);
         self.bytes.extend([0x48, 0xC1, 0xF8 | RDI.0, 63]);
     }
 
     /// `dec dst`, then a jump back to `target` unless it is zero.
-    pub fn count_down(&mut self, dst: Gpr, target: usize) {
+    pub(super) fn count_down(&mut self, dst: Gpr, target: usize) {
         self.bytes.extend([0x48 | (dst.0 >> 3), 0xFF, 0xC8 | (dst.0 & 7)]);
         let end = self.bytes.len() + 6;
         self.bytes.extend([0x0F, 0x85]);
@@ -286,14 +294,14 @@ impl Asm {
         self.bytes.extend((target as i32 - end as i32).to_le_bytes());
     }
 
-    pub fn push(&mut self, r: Gpr) {
+    pub(super) fn push(&mut self, r: Gpr) {
         if r.0 >= 8 {
             self.bytes.push(0x41);
         }
         self.bytes.push(0x50 | (r.0 & 7));
     }
 
-    pub fn pop(&mut self, r: Gpr) {
+    pub(super) fn pop(&mut self, r: Gpr) {
         if r.0 >= 8 {
             self.bytes.push(0x41);
         }
@@ -301,12 +309,12 @@ impl Asm {
     }
 
     /// Clears the upper halves, so that what follows may use legacy instructions without delay, and returns.
-    pub fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.bytes.extend([0xC5, 0xF8, 0x77, 0xC3]);
     }
 
     /// Does nothing up to a multiple of `to` bytes.
-    pub fn align(&mut self, to: usize) {
+    pub(super) fn align(&mut self, to: usize) {
         const NOPS: [&[u8]; 8] = [
             &[0x90],
             &[0x66, 0x90],

@@ -99,7 +99,7 @@ pub(super) struct Shape {
 }
 
 impl Builder<'_> {
-    pub fn shape(&self, e: ExprId) -> Option<Shape> {
+    pub(super) fn shape(&self, e: ExprId) -> Option<Shape> {
         let ty = self.kernel.arena.ty(e);
         let elem = Elem::of(ty.dtype)?;
         if ty.lanes == 1 {
@@ -113,7 +113,7 @@ impl Builder<'_> {
     }
 
     /// Loads the i-th piece of what is at a place.
-    pub fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
+    pub(super) fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
         if self.guard.is_some() {
@@ -131,15 +131,15 @@ impl Builder<'_> {
         Some(dst)
     }
 
-    pub fn fresh(&mut self) -> VReg {
+    pub(super) fn fresh(&mut self) -> VReg {
         self.code.fresh(Class::Vector)
     }
 
-    pub fn fresh_mask(&mut self) -> VReg {
+    pub(super) fn fresh_mask(&mut self) -> VReg {
         self.code.fresh(if self.features.masks { Class::Mask } else { Class::Vector })
     }
 
-    pub fn push(&mut self, inst: Inst) {
+    pub(super) fn push(&mut self, inst: Inst) {
         self.code.insts.push(inst);
     }
 
@@ -334,7 +334,7 @@ impl Builder<'_> {
     }
 
     /// `a * b + c`.
-    pub fn mul_add(&mut self, a: ExprId, b: ExprId, c: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn mul_add(&mut self, a: ExprId, b: ExprId, c: ExprId, shape: &Shape) -> Option<Pieces> {
         let (elem, width) = (shape.elem, shape.width);
         let sums = self.expr(c)?;
         if width != Width::Half && (self.is_single_load(a) || self.is_single_load(b)) {
@@ -398,7 +398,7 @@ impl Builder<'_> {
 
     // ---- addresses -----------------------------------------------------------------------------------------
 
-    pub fn slot(&mut self, key: (Option<BufferId>, ExprId), arg: RegionArg) -> u32 {
+    pub(super) fn slot(&mut self, key: (Option<BufferId>, ExprId), arg: RegionArg) -> u32 {
         let Builder { arg_table, args, .. } = self;
         *arg_table.entry(key).or_insert_with(|| {
             args.push(arg);
@@ -406,7 +406,7 @@ impl Builder<'_> {
         })
     }
 
-    pub fn address(&mut self, buffer: BufferId, index: ExprId) -> Option<Mem> {
+    pub(super) fn address(&mut self, buffer: BufferId, index: ExprId) -> Option<Mem> {
         let bytes = self.kernel.buffer(buffer).dtype.bytes() as i64;
         let sum = Affine::of(&self.kernel.arena, index);
         let mut outer = Affine::default();
@@ -436,7 +436,7 @@ impl Builder<'_> {
     }
 
     /// The register that is advanced so.
-    pub fn stream(&mut self, stream: Stream) -> Option<StreamId> {
+    pub(super) fn stream(&mut self, stream: Stream) -> Option<StreamId> {
         if stream.steps.iter().any(|&(_, step)| i32::try_from(step).is_err()) {
             return None;
         }
@@ -448,35 +448,35 @@ impl Builder<'_> {
     }
 
     /// How often a loop of the region runs.
-    pub fn extent(&self, l: LoopId) -> i64 {
+    pub(super) fn extent(&self, l: LoopId) -> i64 {
         self.extents[l.0 as usize]
     }
 
     /// The loop of the region that an atom counts.
-    pub fn loop_of(&self, atom: ExprId) -> Option<LoopId> {
+    pub(super) fn loop_of(&self, atom: ExprId) -> Option<LoopId> {
         let var = self.kernel.arena.as_var(atom)?;
         self.loops.iter().find(|l| l.0 == var).map(|l| l.1)
     }
 
     /// Is a variable bound in the region?
-    pub fn is_inside(&self, v: VarId) -> bool {
+    pub(super) fn is_inside(&self, v: VarId) -> bool {
         self.loops.iter().any(|l| l.0 == v) || self.vars.contains_key(&v)
     }
 
     /// What state a value depends on.
-    pub fn reads_of(&mut self, e: ExprId) -> Reads {
+    pub(super) fn reads_of(&mut self, e: ExprId) -> Reads {
         self.reads.get(&self.kernel.arena, e)
     }
 
     /// The i-th register's worth of a place.
-    pub fn piece(&self, at: Mem, i: usize) -> Option<Mem> {
+    pub(super) fn piece(&self, at: Mem, i: usize) -> Option<Mem> {
         let disp = at.disp.checked_add(i32::try_from(i * self.vector_bytes).ok()?)?;
         Some(Mem { disp, ..at })
     }
 
     // ---- expressions ---------------------------------------------------------------------------------------
 
-    pub fn expr(&mut self, e: ExprId) -> Option<Pieces> {
+    pub(super) fn expr(&mut self, e: ExprId) -> Option<Pieces> {
         if let Some(known) = self.memo.get(&e) {
             return Some(known.clone());
         }
@@ -500,7 +500,7 @@ impl Builder<'_> {
     }
 
     /// Keeps a value for other uses.
-    pub fn remember(&mut self, e: ExprId, pieces: Pieces) {
+    pub(super) fn remember(&mut self, e: ExprId, pieces: Pieces) {
         self.memo.insert(e, pieces);
         self.order.push(e);
     }
@@ -594,23 +594,23 @@ impl Builder<'_> {
     }
 
     /// The pieces of a value that is not kept for other uses.
-    pub fn unshared(&mut self, e: ExprId) -> Option<Pieces> {
+    pub(super) fn unshared(&mut self, e: ExprId) -> Option<Pieces> {
         let shape = self.shape(e)?;
         self.node(e, &shape)
     }
 
     /// What vectors of the present body read that are put together.
-    pub fn shared_spans(&self) -> &[Span] {
+    pub(super) fn shared_spans(&self) -> &[Span] {
         if self.features.shares && self.guard.is_none() { &self.spans } else { &[] }
     }
 
     /// A value that is kept already.
-    pub fn known(&self, e: ExprId) -> Option<Pieces> {
+    pub(super) fn known(&self, e: ExprId) -> Option<Pieces> {
         self.memo.get(&e).cloned()
     }
 
     /// The pieces of a value; none of what is computed for it is kept.
-    pub fn unkept(&mut self, e: ExprId) -> Option<Pieces> {
+    pub(super) fn unkept(&mut self, e: ExprId) -> Option<Pieces> {
         let scope = self.order.len();
         let pieces = self.expr(e)?;
         for e in self.order.drain(scope..) {
@@ -632,12 +632,12 @@ impl Builder<'_> {
         (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
     }
 
-    pub fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
+    pub(super) fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
         let bits = self.constant_bits(e, elem)?;
         Some(self.constant(bits, elem))
     }
 
-    pub fn binary(&mut self, op: Op2, a: &[VReg], b: &[VReg], elem: Elem, width: Width) -> Pieces {
+    pub(super) fn binary(&mut self, op: Op2, a: &[VReg], b: &[VReg], elem: Elem, width: Width) -> Pieces {
         let mut out = Pieces::new();
         for (&a, &b) in a.iter().zip(b) {
             let dst = self.fresh();
@@ -647,7 +647,7 @@ impl Builder<'_> {
         out
     }
 
-    pub fn unary(&mut self, op: Op1, a: &[VReg], elem: Elem, width: Width) -> Pieces {
+    pub(super) fn unary(&mut self, op: Op1, a: &[VReg], elem: Elem, width: Width) -> Pieces {
         let mut out = Pieces::new();
         for &a in a {
             let dst = self.fresh();

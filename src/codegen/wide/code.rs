@@ -27,7 +27,7 @@ pub(super) enum Elem {
 
 impl Elem {
     /// The lane type that values of a data type are computed in; `None` if region code does not know it.
-    pub fn of(dtype: DType) -> Option<Elem> {
+    pub(super) fn of(dtype: DType) -> Option<Elem> {
         match dtype {
             DType::Float32 | DType::Float16 | DType::BFloat16 => Some(Elem::F32),
             DType::Float64 => Some(Elem::F64),
@@ -38,7 +38,7 @@ impl Elem {
     }
 
     /// Size of a lane.
-    pub fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         match self {
             Elem::F32 | Elem::I32 => 4,
             Elem::F64 => 8,
@@ -59,7 +59,7 @@ pub(super) enum Memory {
 
 impl Memory {
     /// That of a data type; `None` if it is as wide in registers.
-    pub fn of(dtype: DType) -> Option<Memory> {
+    pub(super) fn of(dtype: DType) -> Option<Memory> {
         match dtype {
             DType::UInt8 => Some(Memory::U8),
             DType::Int8 => Some(Memory::I8),
@@ -82,7 +82,7 @@ impl Memory {
     }
 
     /// Size of an element.
-    pub fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         match self {
             Memory::U8 | Memory::I8 => 1,
             Memory::U16 | Memory::I16 | Memory::F16 | Memory::BF16 => 2,
@@ -107,7 +107,7 @@ pub(super) enum Width {
 
 impl Width {
     /// The width of so many bytes in lanes.
-    pub fn of_bytes(bytes: usize) -> Option<Width> {
+    pub(super) fn of_bytes(bytes: usize) -> Option<Width> {
         match bytes {
             8 => Some(Width::Half),
             16 => Some(Width::X),
@@ -118,7 +118,7 @@ impl Width {
     }
 
     /// Bytes of a register of this width; `None` of a single lane.
-    pub fn bytes(self) -> Option<usize> {
+    pub(super) fn bytes(self) -> Option<usize> {
         match self {
             Width::Scalar => None,
             Width::Half => Some(8),
@@ -129,7 +129,7 @@ impl Width {
     }
 
     /// The next narrower width of several lanes.
-    pub fn half(self) -> Width {
+    pub(super) fn half(self) -> Width {
         match self {
             Width::Z => Width::Y,
             Width::Y => Width::X,
@@ -198,7 +198,7 @@ pub(super) enum Shift16 {
 
 impl Op2 {
     /// The operation of the loop IR on lanes, if there is an instruction for it.
-    pub fn of(op: BinOp, elem: Elem) -> Option<Op2> {
+    pub(super) fn of(op: BinOp, elem: Elem) -> Option<Op2> {
         match op {
             BinOp::Add => Some(Op2::Add),
             BinOp::Sub => Some(Op2::Sub),
@@ -478,7 +478,7 @@ pub(super) enum Inst {
 
 impl Inst {
     /// The registers it reads.
-    pub fn uses(&self) -> SmallVec<[VReg; 3]> {
+    pub(super) fn uses(&self) -> SmallVec<[VReg; 3]> {
         match *self {
             Inst::Begin { .. }
             | Inst::End { .. }
@@ -517,7 +517,7 @@ impl Inst {
     }
 
     /// The register it sets.
-    pub fn sets(&self) -> Option<VReg> {
+    pub(super) fn sets(&self) -> Option<VReg> {
         match *self {
             Inst::Begin { .. }
             | Inst::End { .. }
@@ -557,7 +557,7 @@ impl Inst {
     }
 
     /// A load, of memory or a constant, to another register; other instructions as they are.
-    pub fn loading_to(mut self, to: VReg) -> Inst {
+    pub(super) fn loading_to(mut self, to: VReg) -> Inst {
         if let Inst::Load { dst, .. }
         | Inst::LoadNarrow { dst, .. }
         | Inst::LoadMasked { dst, .. }
@@ -572,7 +572,7 @@ impl Inst {
     }
 
     /// Replaces a register that it reads and does not set.
-    pub fn replace_use(&mut self, old: VReg, new: VReg) {
+    pub(super) fn replace_use(&mut self, old: VReg, new: VReg) {
         let replace = |v: &mut VReg| {
             if *v == old {
                 *v = new;
@@ -635,7 +635,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// The buffer that it leads through, of a region with these arguments; none if it counts.
-    pub fn buffer(&self, args: &[RegionArg]) -> Option<BufferId> {
+    pub(super) fn buffer(&self, args: &[RegionArg]) -> Option<BufferId> {
         match args[self.slot as usize] {
             RegionArg::Address { buffer, .. } => Some(buffer),
             RegionArg::Value(_) => None,
@@ -658,7 +658,7 @@ pub(super) struct Code {
 
 impl Code {
     /// A new virtual register.
-    pub fn fresh(&mut self, class: Class) -> VReg {
+    pub(super) fn fresh(&mut self, class: Class) -> VReg {
         self.classes.push(class);
         VReg(self.classes.len() as u32 - 1)
     }

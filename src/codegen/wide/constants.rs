@@ -24,29 +24,29 @@ pub(super) enum Constant {
 
 impl Builder<'_> {
     /// A register of a constant in each lane.
-    pub fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
+    pub(super) fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
         let constant = Constant::Splat(bits, elem);
         self.filled(constant, Self::fresh, |_, dst| Inst::Const { dst, bits, elem })
     }
 
     /// The mask of the lanes of a last piece.
-    pub fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
+    pub(super) fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
         self.lane_mask((1 << lanes) - 1, elem)
     }
 
     /// The mask of some lanes.
-    pub fn lane_mask(&mut self, bits: u16, elem: Elem) -> VReg {
+    pub(super) fn lane_mask(&mut self, bits: u16, elem: Elem) -> VReg {
         let constant = Constant::Lanes(bits, elem.bytes());
         self.filled(constant, Self::fresh_mask, |_, dst| Inst::Lanes { dst, bits, elem })
     }
 
     /// A register of lane numbers, a byte for each.
-    pub fn index_register(&mut self, lanes: u128) -> VReg {
+    pub(super) fn index_register(&mut self, lanes: u128) -> VReg {
         self.filled(Constant::Indices(lanes), Self::fresh, |_, dst| Inst::Indices { dst, lanes })
     }
 
     /// A register of these lanes.
-    pub fn table(&mut self, lanes: SmallVec<[u32; 16]>) -> VReg {
+    pub(super) fn table(&mut self, lanes: SmallVec<[u32; 16]>) -> VReg {
         self.filled(Constant::Table(lanes.clone()), Self::fresh, |builder, dst| {
             let table = builder.code.tables.len() as u32;
             builder.code.tables.push(lanes);

@@ -106,7 +106,7 @@ struct Chunk {
 
 impl Builder<'_> {
     /// What the vectors of some statements read, those that overlap as one. All of them run, or none.
-    pub fn spans_of(&mut self, stmts: &[StmtId]) -> Vec<Span> {
+    pub(super) fn spans_of(&mut self, stmts: &[StmtId]) -> Vec<Span> {
         let mut packs: Vec<ExprId> = Vec::new();
         for &s in stmts {
             crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
@@ -134,7 +134,7 @@ impl Builder<'_> {
     }
 
     /// Puts together a vector of elements that lie apart.
-    pub fn gather(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn gather(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let gather = Gather::of(&mut self.kernel.arena, e)?;
         let own = gather.span();
         let holds =

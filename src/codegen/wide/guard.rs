@@ -51,7 +51,7 @@ pub(super) fn negative_where(arena: &Arena, op: CmpOp, a: ExprId, b: ExprId) -> 
 
 impl Builder<'_> {
     /// The value of a choice that all lanes share.
-    pub fn guarded(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn guarded(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
         if self.kernel.arena.lanes(c) > 1 {
             return self.windowed(e, shape);
@@ -83,7 +83,7 @@ impl Builder<'_> {
     }
 
     /// A mask of all lanes where the condition holds, and of none where it does not.
-    pub fn mask_of(&mut self, c: ExprId) -> Option<VReg> {
+    pub(super) fn mask_of(&mut self, c: ExprId) -> Option<VReg> {
         if let Some(known) = self.known(c) {
             return known.first().copied();
         }
@@ -103,7 +103,7 @@ impl Builder<'_> {
     }
 
     /// Where both masks are set.
-    pub fn both(&mut self, a: VReg, b: VReg) -> VReg {
+    pub(super) fn both(&mut self, a: VReg, b: VReg) -> VReg {
         let dst = self.fresh_mask();
         if self.features.masks {
             self.push(Inst::MaskBinary { op: Op2::And, dst, a, b });
@@ -114,7 +114,7 @@ impl Builder<'_> {
     }
 
     /// A mask of all lanes where a sum is negative.
-    pub fn is_negative(&mut self, sum: &Affine) -> Option<VReg> {
+    pub(super) fn is_negative(&mut self, sum: &Affine) -> Option<VReg> {
         let (stream, plus) = self.counter(sum, None)?;
         let dst = self.fresh_mask();
         self.push(Inst::Sign { dst, stream, plus });
@@ -123,7 +123,7 @@ impl Builder<'_> {
 
     /// The register that counts a sum, and a constant that is to be added. With a limit, what the loops around have is cut
     /// off there, and what the region adds to it is much less: then the sum fits 32 bits, and is beyond the lanes where it was.
-    pub fn counter(&mut self, sum: &Affine, limit: Option<i64>) -> Option<(StreamId, i32)> {
+    pub(super) fn counter(&mut self, sum: &Affine, limit: Option<i64>) -> Option<(StreamId, i32)> {
         let mut outer = Affine::default();
         let mut steps: SmallVec<[(LoopId, i64); 4]> = SmallVec::new();
         for &(atom, c) in &sum.terms {
@@ -157,7 +157,7 @@ impl Builder<'_> {
     }
 
     /// The mask for a load of so many lanes of a register, and how wide it is.
-    pub fn guard_of_lanes(&mut self, shape: &Shape, lanes: Option<u8>) -> Option<(VReg, Width)> {
+    pub(super) fn guard_of_lanes(&mut self, shape: &Shape, lanes: Option<u8>) -> Option<(VReg, Width)> {
         let guard = self.guard?;
         let elem = shape.elem;
         let (lanes, width) = match shape.width {

@@ -62,7 +62,7 @@ pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
 
 impl Builder<'_> {
     /// A function of values.
-    pub fn call(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn call(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Shape { elem, width, .. } = *shape;
         let arena = &self.kernel.arena;
         let Expr::Call(f, list) = arena.expr(e) else { return None };
@@ -122,7 +122,7 @@ impl Builder<'_> {
     }
 
     /// What the low bits of an index number.
-    pub fn lookup(&mut self, index: ExprId, table: ExprList) -> Option<Pieces> {
+    pub(super) fn lookup(&mut self, index: ExprId, table: ExprList) -> Option<Pieces> {
         let constants: SmallVec<[ExprId; 16]> = self.kernel.arena.list(table).into();
         let whole = Width::of_bytes(self.vector_bytes)?;
         let elem = Elem::of(self.kernel.arena.dtype(constants[0]))?;
@@ -141,7 +141,7 @@ impl Builder<'_> {
     }
 
     /// `acc` with dot products of four bytes.
-    pub fn dot4(&mut self, acc: ExprId, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn dot4(&mut self, acc: ExprId, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
         let (elem, width) = (shape.elem, shape.width);
         let (acc, a, b) = (self.expr(acc)?, self.expr(a)?, self.expr(b)?);
         if self.features.dots {
@@ -170,7 +170,7 @@ impl Builder<'_> {
     }
 
     /// Adds dot products to sums in place.
-    pub fn add_dots(&mut self, accs: &[VReg], a: &[VReg], b: &[VReg], width: Width) {
+    pub(super) fn add_dots(&mut self, accs: &[VReg], a: &[VReg], b: &[VReg], width: Width) {
         for ((&acc, &a), &b) in accs.iter().zip(a).zip(b) {
             self.push(Inst::Dot4 { acc, a, b, width });
         }
@@ -183,7 +183,7 @@ impl Builder<'_> {
     }
 
     /// All lanes combined, half of them at a time.
-    pub fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
+    pub(super) fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
         let Shape { elem, mut width, n, last } = self.shape(a)?;
         let dtype = self.kernel.arena.dtype(a);
         let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
@@ -225,13 +225,13 @@ impl Builder<'_> {
         self.constant(1 << (elem.bytes() * 8 - 1), elem)
     }
 
-    pub fn with_all(&mut self, op: Op2, pieces: &[VReg], all: VReg, shape: &Shape) -> Pieces {
+    pub(super) fn with_all(&mut self, op: Op2, pieces: &[VReg], all: VReg, shape: &Shape) -> Pieces {
         let all = Pieces::from_elem(all, pieces.len());
         self.binary(op, pieces, &all, shape.elem, shape.width)
     }
 
     /// Lanes of one value or the other.
-    pub fn select(&mut self, c: ExprId, t: ExprId, o: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn select(&mut self, c: ExprId, t: ExprId, o: ExprId, shape: &Shape) -> Option<Pieces> {
         let Shape { elem, width, n, .. } = *shape;
         let source = compared(&self.kernel.arena, c)?;
         let from = self.shape(source)?;
@@ -249,7 +249,7 @@ impl Builder<'_> {
     }
 
     /// A condition as masks.
-    pub fn condition(&mut self, e: ExprId) -> Option<Pieces> {
+    pub(super) fn condition(&mut self, e: ExprId) -> Option<Pieces> {
         let source = compared(&self.kernel.arena, e)?;
         let shape = self.shape(source)?;
         match self.kernel.arena.expr(e) {

@@ -67,7 +67,7 @@ pub(super) struct Region {
 
 impl Region {
     /// The buffers that it reads or writes.
-    pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
+    pub(super) fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
         self.args.iter().filter_map(|arg| match arg {
             RegionArg::Address { buffer, .. } => Some(*buffer),
             RegionArg::Value(_) => None,
@@ -83,12 +83,12 @@ pub(super) struct Regions {
 
 impl Regions {
     /// The region that begins with a statement.
-    pub fn at(&self, s: StmtId) -> Option<&Region> {
+    pub(super) fn at(&self, s: StmtId) -> Option<&Region> {
         self.regions.get(&s)
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.regions.len()
     }
 }

@@ -22,7 +22,13 @@ pub(super) fn is_conversion(from: DType, to: DType) -> bool {
 
 impl Builder<'_> {
     /// Loads elements that are narrower in memory.
-    pub fn load_narrow(&mut self, buffer: BufferId, index: ExprId, memory: Memory, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn load_narrow(
+        &mut self,
+        buffer: BufferId,
+        index: ExprId,
+        memory: Memory,
+        shape: &Shape,
+    ) -> Option<Pieces> {
         self.has(memory, shape)?;
         let at = self.address(buffer, index)?;
         let mut out = Pieces::new();
@@ -46,7 +52,7 @@ impl Builder<'_> {
     }
 
     /// Stores lanes of 32 bits to narrower elements.
-    pub fn store_narrow(&mut self, at: Mem, pieces: &[VReg], memory: Memory, shape: &Shape) -> Option<()> {
+    pub(super) fn store_narrow(&mut self, at: Mem, pieces: &[VReg], memory: Memory, shape: &Shape) -> Option<()> {
         self.has(memory, shape)?;
         let width = shape.width;
         for (i, &src) in pieces.iter().enumerate() {
@@ -121,7 +127,7 @@ impl Builder<'_> {
     }
 
     /// The value with lanes of another type.
-    pub fn convert(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn convert(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
         let from = self.kernel.arena.dtype(a);
         if !is_conversion(from, to) {
             return None;
@@ -153,7 +159,7 @@ impl Builder<'_> {
     }
 
     /// Integers of one type, computed as `int32`, wrapped around to another.
-    pub fn wrapped(&mut self, value: Pieces, from: DType, to: DType, width: Width) -> Pieces {
+    pub(super) fn wrapped(&mut self, value: Pieces, from: DType, to: DType, width: Width) -> Pieces {
         let fits = from.min_value() >= to.min_value() && from.max_value() <= to.max_value();
         if fits || to == DType::Int32 {
             return value;
@@ -217,7 +223,7 @@ impl Builder<'_> {
     }
 
     /// What is stored to elements of a type: the wrapped value is not needed where only the low bits are kept.
-    pub fn low_bits(&self, value: ExprId) -> ExprId {
+    pub(super) fn low_bits(&self, value: ExprId) -> ExprId {
         let arena = &self.kernel.arena;
         match arena.expr(value) {
             Expr::Cast(a) if arena.dtype(value).is_integer() && arena.dtype(a) == DType::Int32 => a,
@@ -226,7 +232,7 @@ impl Builder<'_> {
     }
 
     /// The bits of a scalar constant in a lane.
-    pub fn constant_bits(&self, e: ExprId, elem: Elem) -> Option<u64> {
+    pub(super) fn constant_bits(&self, e: ExprId, elem: Elem) -> Option<u64> {
         match (self.kernel.arena.as_const(e)?, elem) {
             (Const::Float(v), Elem::F32) => Some(u64::from((v as f32).to_bits())),
             (Const::Float(v), Elem::F64) => Some(v.to_bits()),

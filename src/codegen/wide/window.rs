@@ -64,7 +64,7 @@ const FAR: i64 = 1 << 30;
 
 impl Builder<'_> {
     /// What is loaded in some lanes, and something else in the others.
-    pub fn windowed(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn windowed(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
         let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return None };
         if !is_windowed(&self.kernel.arena, e) || self.guard.is_some() {

@@ -20,7 +20,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout that a buffer's shape, strides and offset describe; an offset without a value is 0.
-    pub fn of<E: Env>(arena: &Arena, env: &mut E, b: BufferId) -> Result<Layout, E::Stop> {
+    pub(super) fn of<E: Env>(arena: &Arena, env: &mut E, b: BufferId) -> Result<Layout, E::Stop> {
         let buffer = arena.buffer(b);
         let shape = eval_indices(arena, env, Precision::Exact, arena.list(buffer.shape))?;
         let mut strides = Indices::from_elem(1, shape.len());
@@ -44,14 +44,14 @@ impl Layout {
 
     /// Binds the extents of a parameter that are symbols. All parameters have their turn before the first layout is made,
     /// since one may have the extent `n` and another one before it `n + 1`.
-    pub fn bind_extents<E: Env>(arena: &Arena, env: &mut E, b: BufferId, t: TensorRef<'_>) {
+    pub(super) fn bind_extents<E: Env>(arena: &Arena, env: &mut E, b: BufferId, t: TensorRef<'_>) {
         for (&e, &n) in arena.list(arena.buffer(b).shape).iter().zip(t.shape) {
             bind_symbol(arena, env, e, n);
         }
     }
 
     /// The layout of a buffer parameter, whose symbolic extents are bound to those of the argument.
-    pub fn of_param<E: Env>(
+    pub(super) fn of_param<E: Env>(
         arena: &Arena,
         env: &mut E,
         param: usize,
@@ -89,12 +89,12 @@ impl Layout {
     }
 
     /// The layout of a name for memory that exists.
-    pub fn unbounded(self) -> Layout {
+    pub(super) fn unbounded(self) -> Layout {
         Layout { is_unbounded: true, ..self }
     }
 
     /// The number of elements from the start of the memory to the last element; `None` if that is no size.
-    pub fn n_elements(&self) -> Option<usize> {
+    pub(super) fn n_elements(&self) -> Option<usize> {
         // An extent that is computed may come out negative, for instances that access nothing: then there is nothing.
         if self.shape.iter().any(|&n| n <= 0) {
             return Some(0);
@@ -107,7 +107,7 @@ impl Layout {
     }
 
     /// The position of an element in memory; `None` if it is outside the shape.
-    pub fn position(&self, indices: &[i64]) -> Option<usize> {
+    pub(super) fn position(&self, indices: &[i64]) -> Option<usize> {
         let inside = indices.iter().zip(&self.shape).all(|(i, n)| 0 <= *i && i < n);
         if (!inside && !self.is_unbounded) || indices.len() != self.shape.len() {
             return None;

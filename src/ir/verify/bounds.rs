@@ -11,7 +11,7 @@ use crate::ir::operators::floor_div;
 
 /// The values `lo`, `lo + step`, …, `hi`, all reached; with `step` 0 only the two ends are known to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Range {
+pub(super) struct Range {
     pub lo: i64,
     pub hi: i64,
     step: i64,
@@ -19,18 +19,18 @@ pub struct Range {
 
 impl Range {
     /// All integers from `lo` to `hi`.
-    pub fn dense(lo: i64, hi: i64) -> Range {
+    pub(super) fn dense(lo: i64, hi: i64) -> Range {
         Range { lo, hi, step: 1 }
     }
 
     /// `n` integers from `lo` on, each `step` behind the one before; `None` beyond 64 bits.
-    pub fn stepped(lo: i64, n: i64, step: i64) -> Option<Range> {
+    pub(super) fn stepped(lo: i64, n: i64, step: i64) -> Option<Range> {
         let hi = (n - 1).checked_mul(step)?.checked_add(lo)?;
         Some(Range { lo, hi, step: if n > 1 { step } else { 1 } })
     }
 
     /// The values from `lo` to `hi`; `None` if there are none, or the ends are not known.
-    pub fn intersect(self, lo: i64, hi: i64) -> Option<Range> {
+    pub(super) fn intersect(self, lo: i64, hi: i64) -> Option<Range> {
         if lo <= self.lo && self.hi <= hi {
             return Some(self);
         }
@@ -72,7 +72,7 @@ fn combined_step(coarse: Range, fine: Range) -> Option<i64> {
 
 /// What is known of the variables at a place of the program.
 #[derive(Clone, Default)]
-pub struct Ranges {
+pub(super) struct Ranges {
     /// The range of each variable; absent or `None` if unknown.
     vars: Vec<Option<Range>>,
     /// Does something that is not understood decide whether the place is reached?
@@ -81,12 +81,12 @@ pub struct Ranges {
 
 impl Ranges {
     /// The range of a variable.
-    pub fn var(&self, v: VarId) -> Option<Range> {
+    pub(super) fn var(&self, v: VarId) -> Option<Range> {
         self.vars.get(v.index()).copied().flatten()
     }
 
     /// Sets what is known of a variable; gives back what was.
-    pub fn set(&mut self, v: VarId, range: Option<Range>) -> Option<Range> {
+    pub(super) fn set(&mut self, v: VarId, range: Option<Range>) -> Option<Range> {
         if self.vars.len() <= v.index() {
             self.vars.resize(v.index() + 1, None);
         }
@@ -94,7 +94,7 @@ impl Ranges {
     }
 
     /// The range of an expression over variables that are each mentioned once.
-    pub fn of(&self, arena: &Arena, e: ExprId) -> Option<Range> {
+    pub(super) fn of(&self, arena: &Arena, e: ExprId) -> Option<Range> {
         let mut mentioned = Vec::new();
         self.range(arena, e, &mut mentioned)
     }
@@ -174,7 +174,7 @@ impl Ranges {
     }
 
     /// Narrows the ranges by a condition that holds (or, with `holds` false, does not).
-    pub fn assume(&mut self, arena: &Arena, condition: ExprId, holds: bool) {
+    pub(super) fn assume(&mut self, arena: &Arena, condition: ExprId, holds: bool) {
         match arena.expr(condition) {
             Expr::Int(v) if (v != 0) == holds => {}
             Expr::Not(a) => self.assume(arena, a, !holds),

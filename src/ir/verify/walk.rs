@@ -54,7 +54,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(func: &'a Func, checks: Checks) -> Self {
+    pub(super) fn new(func: &'a Func, checks: Checks) -> Self {
         Walk {
             func,
             checks,
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub fn run(mut self) -> Vec<Violation> {
+    pub(super) fn run(mut self) -> Vec<Violation> {
         let func = self.func;
         for p in &func.params {
             self.bind_var(p.var, VarState::Bound);

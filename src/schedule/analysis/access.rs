@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 /// What a block accesses.
 #[derive(Clone, Debug, Default)]
-pub struct Accesses {
+pub(crate) struct Accesses {
     /// What it reads, in order of appearance.
     pub reads: Vec<BufferRegion>,
     /// What it writes, in order of appearance.
@@ -23,7 +23,7 @@ pub struct Accesses {
 }
 
 /// What the block accesses by its body (TVM's `GetSBlockReadWriteRegion`). Buffers that it allocates are included.
-pub fn accesses_of(func: &mut Func, b: BlockId) -> Accesses {
+pub(crate) fn accesses_of(func: &mut Func, b: BlockId) -> Accesses {
     let mut found = accesses_below(func, b, Part::Both);
     if func.block(b).init.is_some() {
         found.reads.retain(|r| found.writes.iter().all(|w| w.buffer != r.buffer));
@@ -33,7 +33,7 @@ pub fn accesses_of(func: &mut Func, b: BlockId) -> Accesses {
 
 /// The statements of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub(crate) enum Part {
     /// Those of its init.
     Init,
     /// Those of its body.
@@ -43,7 +43,7 @@ pub enum Part {
 }
 
 /// What a part of the block loads and stores, own outputs included.
-pub fn accesses_below(func: &mut Func, b: BlockId, part: Part) -> Accesses {
+pub(crate) fn accesses_below(func: &mut Func, b: BlockId, part: Part) -> Accesses {
     let Func { arena, stmts, .. } = func;
     let block = stmts.block(b);
     let mut finder = Finder {

@@ -13,14 +13,14 @@ use crate::ir::{Arena, BinOp, BlockId, Expr, ExprId, Func, LoopId, Stmt, StmtId,
 use smallvec::SmallVec;
 
 /// The values of a loop's variable.
-pub fn domain(func: &Func, l: LoopId) -> VarRange {
+pub(crate) fn domain(func: &Func, l: LoopId) -> VarRange {
     let node = func.loop_(l);
     VarRange { var: node.var, min: node.min, extent: node.extent }
 }
 
 /// Do the bindings of a block, over these loops, reach every combination of their values through independent affine
 /// maps (TVM's `IsAffineBinding`)?
-pub fn is_affine_binding(func: &mut Func, b: BlockId, loops: &[LoopId]) -> bool {
+pub(crate) fn is_affine_binding(func: &mut Func, b: BlockId, loops: &[LoopId]) -> bool {
     if loops.is_empty() {
         return true;
     }
@@ -32,7 +32,7 @@ pub fn is_affine_binding(func: &mut Func, b: BlockId, loops: &[LoopId]) -> bool 
 }
 
 /// Are the values independent affine maps of the loops that reach all their combinations, where the predicate holds?
-pub fn are_affine(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
+pub(crate) fn are_affine(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
     if domains.is_empty() || mixed_radix(arena, values, domains, predicate, true).is_some() {
         return true;
     }
@@ -45,7 +45,7 @@ pub fn are_affine(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], pr
 }
 
 /// Do several iterations of these loops give the same values? False where that is not known.
-pub fn repeat(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
+pub(crate) fn repeat(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
     let is = |arena: &mut Arena, level: IterMapLevel| {
         detect_iter_map(arena, values, domains, predicate, level, &mut Analyzer::new(), false).is_ok()
     };
@@ -54,7 +54,7 @@ pub fn repeat(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predic
 
 /// # Errors
 /// If the bindings of a block are affine neither in all loops around it nor in those below `high`.
-pub fn require_partial_affine_binding(
+pub(crate) fn require_partial_affine_binding(
     state: &mut State,
     b: BlockId,
     high: Option<StmtId>,
@@ -71,15 +71,9 @@ pub fn require_partial_affine_binding(
     Err(state.error(ErrorKind::NotAffineBinding, b))
 }
 
-/// # Errors
-/// If the bindings of a block are not known to be affine in the loops around it.
-pub fn require_affine_binding(state: &State, b: BlockId) -> Result<(), ScheduleError> {
-    if state.info(b).affine_binding { Ok(()) } else { Err(state.error(ErrorKind::NotAffineBinding, b)) }
-}
-
 /// Brings the bindings of the blocks in a subtree into the canonical form of iterator maps. Blocks without bindings
 /// are looked into, others not: what is inside does not see the loops.
-pub fn simplify_bindings(func: &mut Func, s: StmtId, preserve_unit_iters: bool) {
+pub(crate) fn simplify_bindings(func: &mut Func, s: StmtId, preserve_unit_iters: bool) {
     let mut domains: SmallVec<[VarRange; 12]> = func.loops_above(s).into_iter().map(|l| domain(func, l)).collect();
     simplify_below(func, s, &mut domains, preserve_unit_iters);
 }

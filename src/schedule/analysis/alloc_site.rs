@@ -8,7 +8,7 @@ use crate::ir::{BlockId, BufferId, Func, Stmt, StmtId, Symbol};
 ///
 /// # Errors
 /// If the buffer is a parameter or a view.
-pub fn require_alloc_site(state: &State, from: BlockId, buffer: BufferId) -> Result<BlockId, ScheduleError> {
+pub(crate) fn require_alloc_site(state: &State, from: BlockId, buffer: BufferId) -> Result<BlockId, ScheduleError> {
     let func = &state.func;
     std::iter::once(from.stmt())
         .chain(func.ancestors(from.stmt()))
@@ -21,7 +21,7 @@ pub fn require_alloc_site(state: &State, from: BlockId, buffer: BufferId) -> Res
 }
 
 /// The views (`T.match_buffer`) of a buffer below a statement, and views of those.
-pub fn views_below(func: &Func, s: StmtId, buffer: BufferId) -> Vec<BufferId> {
+pub(crate) fn views_below(func: &Func, s: StmtId, buffer: BufferId) -> Vec<BufferId> {
     let mut shown = vec![buffer];
     for s in func.subtree(s) {
         if let Stmt::Block(b) = func.get(s) {
@@ -38,7 +38,7 @@ pub fn views_below(func: &Func, s: StmtId, buffer: BufferId) -> Vec<BufferId> {
 
 /// # Errors
 /// If there is no storage scope of that name (TVM's `StorageScope::Create`).
-pub fn require_storage_scope(scope: Symbol) -> Result<(), ScheduleError> {
+pub(crate) fn require_storage_scope(scope: Symbol) -> Result<(), ScheduleError> {
     const PREFIXES: [&str; 4] = ["global", "shared", "warp", "local"];
     const OTHERS: [&str; 9] = [
         "",

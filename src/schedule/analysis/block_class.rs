@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 /// Why a block is not complete: the first condition that does not hold, in TVM's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NotComplete {
+pub(crate) enum NotComplete {
     /// An iteration variable is not spatial.
     NotSpatial,
     /// Another block writes one of its outputs.
@@ -25,7 +25,7 @@ pub enum NotComplete {
 
 impl NotComplete {
     /// In words.
-    pub fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             NotComplete::NotSpatial => "an iteration variable is not spatial",
             NotComplete::NotDominant => "another block writes its output too",
@@ -36,7 +36,7 @@ impl NotComplete {
 
 /// Why a block is no reduction block: the first condition that does not hold, in TVM's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NotReduction {
+pub(crate) enum NotReduction {
     /// It has no init.
     NoInit,
     /// The bindings are not affine.
@@ -51,7 +51,7 @@ pub enum NotReduction {
 
 impl NotReduction {
     /// In words.
-    pub fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             NotReduction::NoInit => "it has no init",
             NotReduction::NotAffine => "its bindings are not affine in the loops",
@@ -96,7 +96,7 @@ fn is_dominant(state: &State, b: BlockId, root: StmtId) -> bool {
 ///
 /// # Errors
 /// The first condition that does not hold.
-pub fn check_complete(state: &State, b: BlockId, root: StmtId) -> Result<(), NotComplete> {
+pub(crate) fn check_complete(state: &State, b: BlockId, root: StmtId) -> Result<(), NotComplete> {
     let block = state.func.block(b);
     if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
         return Err(NotComplete::NotSpatial);
@@ -114,7 +114,7 @@ pub fn check_complete(state: &State, b: BlockId, root: StmtId) -> Result<(), Not
 ///
 /// # Errors
 /// The first condition that does not hold.
-pub fn check_reduction(state: &State, b: BlockId, root: StmtId) -> Result<(), NotReduction> {
+pub(crate) fn check_reduction(state: &State, b: BlockId, root: StmtId) -> Result<(), NotReduction> {
     let func = &state.func;
     let block = func.block(b);
     if block.init.is_none() {
@@ -167,18 +167,13 @@ fn stores_elsewhere_than_reduction(func: &Func, b: BlockId) -> bool {
 }
 
 /// Is the block a reduction block of its scope?
-pub fn is_reduction_block(state: &State, b: BlockId, scope: BlockId) -> bool {
+pub(crate) fn is_reduction_block(state: &State, b: BlockId, scope: BlockId) -> bool {
     check_reduction(state, b, scope.stmt()).is_ok()
-}
-
-/// Is the block complete in its scope?
-pub fn is_complete_block(state: &State, b: BlockId, scope: BlockId) -> bool {
-    check_complete(state, b, scope.stmt()).is_ok()
 }
 
 /// # Errors
 /// If the block is not complete in its scope.
-pub fn require_complete(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+pub(crate) fn require_complete(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     check_complete(state, b, scope.stmt()).map_err(|why| {
         let block = state.func.block(b).name;
         state.error(ErrorKind::IncompleteBlock { block, why: why.reason() }, b)
@@ -187,7 +182,7 @@ pub fn require_complete(state: &State, b: BlockId, scope: BlockId) -> Result<(),
 
 /// # Errors
 /// If the block is no reduction block of its scope.
-pub fn require_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+pub(crate) fn require_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     check_reduction(state, b, scope.stmt()).map_err(|why| {
         let block = state.func.block(b).name;
         state.error(ErrorKind::NotReductionBlock { block, why: why.reason() }, b)
@@ -196,7 +191,7 @@ pub fn require_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<()
 
 /// # Errors
 /// If the block is neither a complete nor a reduction block of its scope.
-pub fn require_complete_or_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+pub(crate) fn require_complete_or_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     let Err(complete) = check_complete(state, b, scope.stmt()) else { return Ok(()) };
     let Err(reduction) = check_reduction(state, b, scope.stmt()) else { return Ok(()) };
     let kind = ErrorKind::NotCompleteOrReductionBlock {
@@ -212,7 +207,7 @@ pub fn require_complete_or_reduction(state: &State, b: BlockId, scope: BlockId) 
 ///
 /// # Errors
 /// At the first block that is neither.
-pub fn require_compact_data_flow(state: &State, root: impl Into<StmtId>) -> Result<(), ScheduleError> {
+pub(crate) fn require_compact_data_flow(state: &State, root: impl Into<StmtId>) -> Result<(), ScheduleError> {
     let root = root.into();
     for b in state.func.child_blocks(root) {
         if check_complete(state, b, root).is_err() && check_reduction(state, b, root).is_err() {
@@ -223,13 +218,13 @@ pub fn require_compact_data_flow(state: &State, root: impl Into<StmtId>) -> Resu
 }
 
 /// Does the block write a buffer that its scope does not allocate?
-pub fn is_output_block(func: &Func, b: BlockId, scope: BlockId) -> bool {
+pub(crate) fn is_output_block(func: &Func, b: BlockId, scope: BlockId) -> bool {
     func.block(b).writes.iter().any(|w| !func.block(scope).allocs.contains(&w.buffer))
 }
 
 /// # Errors
 /// If the block writes a buffer that its scope does not allocate.
-pub fn require_not_output(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
+pub(crate) fn require_not_output(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     if is_output_block(&state.func, b, scope) {
         return Err(state.error(ErrorKind::OutputBlock { block: state.func.block(b).name }, b));
     }
@@ -240,20 +235,7 @@ pub fn require_not_output(state: &State, b: BlockId, scope: BlockId) -> Result<(
 ///
 /// # Errors
 /// For the root block.
-pub fn scope_dependences(state: &State, b: BlockId) -> Result<(BlockId, Scope), ScheduleError> {
+pub(crate) fn scope_dependences(state: &State, b: BlockId) -> Result<(BlockId, Scope), ScheduleError> {
     let scope = tree::require_scope(state, b, false)?;
     Ok((scope, Scope::of(&state.func, scope)))
-}
-
-/// Are all iteration variables of the block spatial?
-pub fn is_spatial(func: &Func, b: BlockId) -> bool {
-    func.block(b).iters.iter().all(|i| i.kind == IterKind::Spatial)
-}
-
-/// Is each iteration variable bound to one of the loops around, in their order, with none left over?
-pub fn is_trivial_binding(func: &Func, b: BlockId) -> bool {
-    let loops = func.loops_above(b.stmt());
-    let iters = &func.block(b).iters;
-    loops.len() == iters.len()
-        && loops.iter().zip(iters).all(|(&l, iter)| func.arena.as_var(iter.value) == Some(func.loop_(l).var))
 }

@@ -16,7 +16,7 @@ type Buffers = SmallVec<[BufferId; 4]>;
 
 /// Which buffers the statements directly under the root use and do not declare, and which of them are declared there.
 #[derive(Clone, Debug, Default)]
-pub struct Uses {
+pub(crate) struct Uses {
     /// By statement.
     nests: HashMap<StmtId, Buffers, FxBuild>,
     /// By buffer: the nests that it is in.
@@ -29,7 +29,7 @@ pub struct Uses {
 
 impl Uses {
     /// Those of a function. From now on it notes what is touched.
-    pub fn of(func: &mut Func) -> Uses {
+    pub(crate) fn of(func: &mut Func) -> Uses {
         let mut uses = Uses::default();
         func.take_touched();
         uses.declare(func);
@@ -40,7 +40,7 @@ impl Uses {
     }
 
     /// A use of a buffer that nothing around it declares, in what was touched since the last time.
-    pub fn update(&mut self, func: &mut Func) -> Option<BufferId> {
+    pub(crate) fn update(&mut self, func: &mut Func) -> Option<BufferId> {
         let mut touched = func.take_touched();
         touched.sort_unstable();
         touched.dedup();
@@ -50,7 +50,7 @@ impl Uses {
     }
 
     /// The nests that use a buffer, if nothing was touched since the last look.
-    pub fn nests_using(&self, func: &Func, buffer: BufferId) -> Option<Vec<StmtId>> {
+    pub(crate) fn nests_using(&self, func: &Func, buffer: BufferId) -> Option<Vec<StmtId>> {
         let is_known = !self.is_sequential && !func.is_touched();
         is_known.then(|| self.users.get(buffer.index()).map_or(Vec::new(), |nests| nests.to_vec()))
     }

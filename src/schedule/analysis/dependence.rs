@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Why the later of two blocks must stay behind the earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum DepKind {
+pub(crate) enum DepKind {
     /// It reads what the earlier one wrote.
     Raw,
     /// It overwrites what the earlier one wrote.
@@ -25,7 +25,7 @@ pub enum DepKind {
 
 /// A dependence between two blocks of one scope.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Dependence {
+pub(crate) struct Dependence {
     /// The earlier block.
     pub src: BlockId,
     /// The later block.
@@ -36,22 +36,22 @@ pub struct Dependence {
 
 /// The blocks directly in a scope, with an index of the buffers that they access.
 #[derive(Clone, Debug)]
-pub struct Scope(Arc<Siblings>);
+pub(crate) struct Scope(Arc<Siblings>);
 
 impl Scope {
     /// The scope of a block: the blocks inside it that are in no other.
-    pub fn of(func: &Func, scope: BlockId) -> Scope {
+    pub(crate) fn of(func: &Func, scope: BlockId) -> Scope {
         let kept = func.outline().scope(scope).cloned();
         Scope(kept.unwrap_or_else(|| Arc::new(Siblings::new(func, func.child_blocks(scope.stmt())))))
     }
 
     /// The blocks, in text order.
-    pub fn blocks(&self) -> &[BlockId] {
+    pub(crate) fn blocks(&self) -> &[BlockId] {
         &self.0.blocks
     }
 
     /// Why `dst` must stay behind earlier blocks: by its reads, then its writes.
-    pub fn dependences_on_earlier(&self, func: &Func, dst: BlockId) -> Vec<Dependence> {
+    pub(crate) fn dependences_on_earlier(&self, func: &Func, dst: BlockId) -> Vec<Dependence> {
         let Some(at) = self.position(dst) else { return Vec::new() };
         let node = func.block(dst);
         let mut found = Vec::new();
@@ -69,7 +69,7 @@ impl Scope {
     }
 
     /// Why later blocks must stay behind `src`: by later block in text order.
-    pub fn dependences_of_later(&self, func: &Func, src: BlockId) -> Vec<Dependence> {
+    pub(crate) fn dependences_of_later(&self, func: &Func, src: BlockId) -> Vec<Dependence> {
         let Some(at) = self.position(src) else { return Vec::new() };
         let node = func.block(src);
         let mut found: Vec<(usize, DepKind)> = Vec::new();
@@ -87,13 +87,13 @@ impl Scope {
     }
 
     /// The earlier blocks that write what `b` reads or writes, each once.
-    pub fn producers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
+    pub(crate) fn producers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let deps = self.dependences_on_earlier(func, b);
         unique(deps.iter().filter(|d| d.kind != DepKind::War).map(|d| d.src).collect())
     }
 
     /// The earlier blocks that write what `b` reads, each once.
-    pub fn earlier_writers_of_reads(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
+    pub(crate) fn earlier_writers_of_reads(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let Some(at) = self.position(b) else { return Vec::new() };
         let buffers = distinct(&func.block(b).reads);
         let earlier = buffers.iter().flat_map(|&buffer| self.0.writers(buffer).take_while(|&n| n < at));
@@ -101,13 +101,13 @@ impl Scope {
     }
 
     /// The later blocks that read or write what `b` writes, each once, in text order.
-    pub fn consumers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
+    pub(crate) fn consumers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let deps = self.dependences_of_later(func, b);
         unique(deps.iter().filter(|d| d.kind != DepKind::War).map(|d| d.dst).collect())
     }
 
     /// The first and the last of the later blocks that read or write what `b` writes.
-    pub fn outer_consumers(&self, func: &Func, b: BlockId) -> Option<[BlockId; 2]> {
+    pub(crate) fn outer_consumers(&self, func: &Func, b: BlockId) -> Option<[BlockId; 2]> {
         let at = self.position(b)?;
         let ends = func.block(b).writes.iter().filter_map(|w| self.0.ends_behind(w.buffer, at));
         let (first, last) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
@@ -115,31 +115,31 @@ impl Scope {
     }
 
     /// Is there a later block that reads or writes what `b` writes?
-    pub fn has_consumer(&self, func: &Func, b: BlockId) -> bool {
+    pub(crate) fn has_consumer(&self, func: &Func, b: BlockId) -> bool {
         self.outer_consumers(func, b).is_some()
     }
 
     /// The later block that reads or writes what `b` writes, if there is one alone.
-    pub fn only_consumer(&self, func: &Func, b: BlockId) -> Option<BlockId> {
+    pub(crate) fn only_consumer(&self, func: &Func, b: BlockId) -> Option<BlockId> {
         let [first, last] = self.outer_consumers(func, b)?;
         (first == last).then_some(first)
     }
 
     /// The later blocks that read what `b` writes, each once, in text order.
-    pub fn later_readers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
+    pub(crate) fn later_readers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let deps = self.dependences_of_later(func, b);
         unique(deps.iter().filter(|d| d.kind == DepKind::Raw).map(|d| d.dst).collect())
     }
 
     /// Does `b` overwrite what an earlier block reads?
-    pub fn overwrites_earlier_reads(&self, func: &Func, b: BlockId) -> bool {
+    pub(crate) fn overwrites_earlier_reads(&self, func: &Func, b: BlockId) -> bool {
         let Some(at) = self.position(b) else { return false };
         let is_read_before = |buffer| self.0.readers(buffer).next().is_some_and(|n| n < at);
         func.block(b).writes.iter().any(|w| is_read_before(w.buffer))
     }
 
     /// The blocks of the scope that write a buffer, in text order.
-    pub fn writers(&self, buffer: BufferId) -> impl Iterator<Item = BlockId> + '_ {
+    pub(crate) fn writers(&self, buffer: BufferId) -> impl Iterator<Item = BlockId> + '_ {
         self.0.writers(buffer).map(|n| self.0.blocks[n])
     }
 
@@ -150,7 +150,7 @@ impl Scope {
 
 /// Is there a later block in the scope that reads or writes what `b` writes? Where few nests use that, only these are
 /// looked at.
-pub fn has_consumer(state: &State, scope: BlockId, b: BlockId) -> bool {
+pub(crate) fn has_consumer(state: &State, scope: BlockId, b: BlockId) -> bool {
     let func = &state.func;
     let accesses = |other: BlockId, buffer: BufferId| {
         let other = func.block(other);
@@ -169,7 +169,7 @@ pub fn has_consumer(state: &State, scope: BlockId, b: BlockId) -> bool {
 }
 
 /// The blocks directly in a scope among which are all that access a buffer, if it is known that they are few.
-pub fn few_users(state: &State, scope: BlockId, buffer: BufferId) -> Option<Vec<BlockId>> {
+pub(crate) fn few_users(state: &State, scope: BlockId, buffer: BufferId) -> Option<Vec<BlockId>> {
     /// More than these are looked up in an index of all.
     const FEW: usize = 8;
     let func = &state.func;

@@ -11,7 +11,7 @@ use crate::ir::{Arena, BinOp, DType, Expr, ExprId, VarId};
 use smallvec::SmallVec;
 
 /// The box that the ranges fill over an unguarded domain; `None` if that is not as simple as the module says.
-pub fn digit_bound(
+pub(crate) fn digit_bound(
     a: &mut Arena,
     ranges: &[(ExprId, ExprId)],
     domain: &[VarRange],

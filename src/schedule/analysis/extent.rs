@@ -10,7 +10,7 @@ use crate::ir::DType;
 ///
 /// # Errors
 /// If the type cannot hold it.
-pub fn product(dtype: DType, extents: impl IntoIterator<Item = i64>) -> Result<i64, ErrorKind> {
+pub(crate) fn product(dtype: DType, extents: impl IntoIterator<Item = i64>) -> Result<i64, ErrorKind> {
     let product = extents.into_iter().fold(1i128, |p, e| p.saturating_mul(e.into()));
     let limit = dtype.max_value().unwrap_or(i64::MAX);
     match i64::try_from(product) {
@@ -21,7 +21,7 @@ pub fn product(dtype: DType, extents: impl IntoIterator<Item = i64>) -> Result<i
 }
 
 /// The error of an extent that no type holds.
-pub fn overflow(dtype: DType) -> ErrorKind {
+pub(crate) fn overflow(dtype: DType) -> ErrorKind {
     ErrorKind::ExtentOverflow { extent: "more than 2**63 - 1".to_string(), dtype }
 }
 

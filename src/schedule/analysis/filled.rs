@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 /// Does each instance of the block store each element of its stated region of the buffer? One store, or one block
 /// inside, must do so by itself and without condition. False where that is not plain to see.
-pub fn fills_its_region(func: &mut Func, b: BlockId, buffer: BufferId) -> bool {
+pub(crate) fn fills_its_region(func: &mut Func, b: BlockId, buffer: BufferId) -> bool {
     let block = func.block(b);
     let Some(region) = block.writes.iter().find(|r| r.buffer == buffer).copied() else { return false };
     let body = block.body.clone();

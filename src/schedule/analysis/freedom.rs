@@ -18,7 +18,7 @@ use crate::ir::{BlockIter, Buffer, Func, Stmt, StmtId};
 
 /// What may be done with a function, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Freedom {
+pub(crate) enum Freedom {
     /// Only what changes no order: queries and annotations.
     Annotations,
     /// Also what changes loops where they stand.
@@ -29,7 +29,7 @@ pub enum Freedom {
 
 /// What limits a function.
 #[derive(Clone, Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// What may be done with it.
     pub freedom: Freedom,
     /// The statement that limits it.
@@ -39,7 +39,7 @@ pub struct Limit {
 }
 
 /// What limits a function, if anything does.
-pub fn limit(func: &Func) -> Option<Limit> {
+pub(crate) fn limit(func: &Func) -> Option<Limit> {
     let mut least: Option<Limit> = None;
     for at in func.subtree(func.root.stmt()) {
         if let Some((freedom, error)) = limit_at(func, at)
@@ -117,7 +117,7 @@ fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
 }
 
 /// How free a function must be for a primitive.
-pub fn needed(kind: &str) -> Freedom {
+pub(crate) fn needed(kind: &str) -> Freedom {
     match kind {
         "GetSBlock"
         | "GetChildBlocks"

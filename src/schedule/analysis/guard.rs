@@ -13,7 +13,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// An analyzer that knows the loops around a block, and the iteration variables of the blocks around it.
-pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
+pub(crate) fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
     match func.parent(block.stmt()) {
         Some(parent) => bound_around(func, parent),
         None => Analyzer::new(),
@@ -21,7 +21,7 @@ pub fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
 }
 
 /// An analyzer that knows the ranges of the loops and iteration variables around a statement, itself included.
-pub fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
+pub(crate) fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
     let mut analyzer = Analyzer::new();
     let around: SmallVec<[StmtId; 16]> = std::iter::once(s).chain(func.ancestors(s)).collect();
     for s in around.into_iter().rev() {
@@ -39,7 +39,7 @@ pub fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
 }
 
 /// Says that the bindings lie in their domains.
-pub fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = &'a BlockIter>) -> ExprId {
+pub(crate) fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = &'a BlockIter>) -> ExprId {
     let mut inside = a.bool(true);
     for i in iters {
         let end = a.add(i.min, i.extent);
@@ -53,7 +53,7 @@ pub fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = &'a Blo
 /// Does the predicate say nothing new? What it says must hold wherever all iteration variables are inside their domains,
 /// or be about loops that drive none of them, and hold in their first iterations: then it only keeps instances from
 /// running again.
-pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
+pub(crate) fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
     let node = func.block(block);
     let (predicate, iters) = (node.predicate, node.iters.clone());
     if func.arena.is_int(predicate, 1) {
@@ -78,7 +78,7 @@ pub fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
 
 /// The conjuncts of the block's predicate, in order, that need not hold wherever the bindings of `iters` (some of the
 /// block's) lie inside their domains.
-pub fn beyond_domains(func: &mut Func, b: BlockId, iters: &[BlockIter]) -> Vec<ExprId> {
+pub(crate) fn beyond_domains(func: &mut Func, b: BlockId, iters: &[BlockIter]) -> Vec<ExprId> {
     let predicate = func.block(b).predicate;
     let mut analyzer = knowing_loops(func, b);
     let a = &mut func.arena;
@@ -116,7 +116,7 @@ fn stays_inside(func: &Func, block: BlockId, iter: &BlockIter, loops: &[LoopId])
 
 /// When the block runs: its predicate and, as far as they do not follow from that and the loops around, the domains of its
 /// iteration variables.
-pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
+pub(crate) fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
     let node = func.block(b);
     let (mut condition, iters) = (node.predicate, node.iters.clone());
     let loops = func.loops_above(b.stmt());
@@ -146,7 +146,7 @@ pub fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
 
 /// Do the bindings run through the whole domains of these iterations, where the predicate holds? True also where that is
 /// not known: predicates may cut domains in many ways.
-pub fn may_cover_domains(func: &mut Func, block: BlockId, iters: &[BlockIter]) -> bool {
+pub(crate) fn may_cover_domains(func: &mut Func, block: BlockId, iters: &[BlockIter]) -> bool {
     let domains: Vec<VarRange> = func.loops_above(block.stmt()).into_iter().map(|l| domain(func, l)).collect();
     let predicate = func.block(block).predicate;
     let a = &mut func.arena;
@@ -164,7 +164,7 @@ pub fn may_cover_domains(func: &mut Func, block: BlockId, iters: &[BlockIter]) -
 }
 
 /// Is the region in the buffer, wherever the variables are in their sets?
-pub fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)]) -> bool {
+pub(crate) fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)]) -> bool {
     let ranges: Vec<(ExprId, ExprId)> = region.ranges(a).collect();
     let touched = int_set::eval_region(a, &ranges, sets);
     let shape = a.list(a.buffer(region.buffer).shape).to_vec();
@@ -192,7 +192,7 @@ fn at_first_reduction(func: &Func, block: BlockId) -> Substitution {
 
 /// Do all reductions of the block begin, at the first iterations of the loops that drive them, where their domains do? Else
 /// an init never runs, or late.
-pub fn reductions_begin(func: &mut Func, block: BlockId) -> bool {
+pub(crate) fn reductions_begin(func: &mut Func, block: BlockId) -> bool {
     let mut first = at_first_reduction(func, block);
     let iters = func.block(block).iters.clone();
     let mut analyzer = knowing_loops(func, block);
@@ -206,7 +206,7 @@ pub fn reductions_begin(func: &mut Func, block: BlockId) -> bool {
 
 /// Does the block's init run before the block first touches an element? Reductions must begin where their domains do, and
 /// the predicate must not leave these iterations out.
-pub fn init_comes_first(func: &mut Func, block: BlockId) -> bool {
+pub(crate) fn init_comes_first(func: &mut Func, block: BlockId) -> bool {
     let mut first = at_first_reduction(func, block);
     let mut analyzer = knowing_loops(func, block);
     let predicate = func.block(block).predicate;
@@ -220,7 +220,7 @@ pub fn init_comes_first(func: &mut Func, block: BlockId) -> bool {
 
 /// Could the block do without its predicate? Instances that it left out must then be in their domains and harmless: no
 /// steps of a reduction, no accesses beyond a buffer.
-pub fn can_lose_predicate(func: &mut Func, block: BlockId) -> bool {
+pub(crate) fn can_lose_predicate(func: &mut Func, block: BlockId) -> bool {
     if predicate_follows(func, block) {
         return true;
     }

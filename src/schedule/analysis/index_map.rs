@@ -17,11 +17,11 @@ use crate::ir::{Arena, DType, ExprId, Substitution, VarId};
 use smallvec::SmallVec;
 
 /// A list of indices or extents.
-pub type Indices = SmallVec<[ExprId; 4]>;
+pub(crate) type Indices = SmallVec<[ExprId; 4]>;
 
 /// A function of indices.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IndexMap {
+pub(crate) struct IndexMap {
     /// Its parameters.
     pub params: SmallVec<[VarId; 4]>,
     /// Its results, over the parameters.
@@ -32,7 +32,7 @@ pub struct IndexMap {
 
 /// The way back of an [`IndexMap`] over a domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Inverse {
+pub(crate) struct Inverse {
     /// From new indices to old ones; its parameters are called `axis0` and so on.
     pub map: IndexMap,
     /// Over its parameters: holds where no old element is.
@@ -44,7 +44,7 @@ impl IndexMap {
     ///
     /// # Errors
     /// If it takes another number of parameters, or a result is no integer.
-    pub fn of(a: &mut Arena, lambda: &Lambda, types: &[DType]) -> Result<IndexMap, ErrorKind> {
+    pub(crate) fn of(a: &mut Arena, lambda: &Lambda, types: &[DType]) -> Result<IndexMap, ErrorKind> {
         if lambda.params.len() != types.len() {
             return Err(ErrorKind::LambdaParams { found: lambda.params.len(), expected: types.len() });
         }
@@ -72,7 +72,7 @@ impl IndexMap {
     }
 
     /// The new indices of the element at `indices`, simplified.
-    pub fn apply(&self, a: &mut Arena, analyzer: &mut Analyzer, indices: &[ExprId]) -> Indices {
+    pub(crate) fn apply(&self, a: &mut Arena, analyzer: &mut Analyzer, indices: &[ExprId]) -> Indices {
         let mut by: Substitution = self.substitution(a, indices);
         self.results
             .iter()
@@ -101,7 +101,7 @@ impl IndexMap {
 
     /// # Errors
     /// If a place of what has the given shape now, or a step on the way to it, would be beyond the type of the indices.
-    pub fn check_fits(&self, a: &mut Arena, shape: &[ExprId]) -> Result<(), ErrorKind> {
+    pub(crate) fn check_fits(&self, a: &mut Arena, shape: &[ExprId]) -> Result<(), ErrorKind> {
         let mut analyzer = Analyzer::new();
         for r in self.domain(a, shape) {
             analyzer.bind(a, r.var, r.min, r.extent);
@@ -128,7 +128,7 @@ impl IndexMap {
     }
 
     /// The shape of what has the given shape now. `None` if some place would be before the first.
-    pub fn map_shape(&self, a: &mut Arena, shape: &[ExprId]) -> Option<Indices> {
+    pub(crate) fn map_shape(&self, a: &mut Arena, shape: &[ExprId]) -> Option<Indices> {
         let domain = self.domain(a, shape);
         let dtype = widest(&shape.iter().map(|&e| a.dtype(e)).collect::<Vec<_>>());
         let mut analyzer = Analyzer::new();
@@ -165,7 +165,7 @@ impl IndexMap {
 
     /// The way back for elements of this shape; at the level [`IterMapLevel::Bijective`], without padding. `None` if the
     /// map is not made of splits and fusions of its parameters.
-    pub fn inverse(&self, a: &mut Arena, shape: &[ExprId], level: IterMapLevel) -> Option<Inverse> {
+    pub(crate) fn inverse(&self, a: &mut Arena, shape: &[ExprId], level: IterMapLevel) -> Option<Inverse> {
         let domain = self.domain(a, shape);
         let mut analyzer = Analyzer::new();
         let always = a.bool(true);
@@ -201,7 +201,7 @@ impl IndexMap {
 
     /// Do different elements of this shape always go to different places? Proved by the iterator map, else by looking
     /// at all elements, if there are not too many.
-    pub fn is_injective(&self, a: &mut Arena, shape: &[ExprId]) -> bool {
+    pub(crate) fn is_injective(&self, a: &mut Arena, shape: &[ExprId]) -> bool {
         /// More than this are not looked at.
         const LIMIT: i64 = 1 << 16;
         if let Some(inverse) = self.inverse(a, shape, IterMapLevel::NoCheck) {
@@ -254,7 +254,12 @@ fn widest(types: &[DType]) -> DType {
 ///
 /// # Errors
 /// If the types do not fit, or a constant is of a type that does not exist.
-pub fn lambda_expr(a: &mut Arena, e: &LambdaExpr, params: &[ExprId], int_type: DType) -> Result<ExprId, ErrorKind> {
+pub(crate) fn lambda_expr(
+    a: &mut Arena,
+    e: &LambdaExpr,
+    params: &[ExprId],
+    int_type: DType,
+) -> Result<ExprId, ErrorKind> {
     let wrong = |message: &str| ErrorKind::Argument { message: message.to_string() };
     Ok(match e {
         LambdaExpr::Param(i) => params[*i],
@@ -333,7 +338,7 @@ fn same_type(
 
 /// Index expressions as simply as the iterator map over a domain allows. A variable that can have one value only stays
 /// (TVM's `IterMapSimplifyWithContext`).
-pub fn simplify_indices(
+pub(crate) fn simplify_indices(
     a: &mut Arena,
     analyzer: &mut Analyzer,
     indices: &[ExprId],

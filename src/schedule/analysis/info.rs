@@ -11,7 +11,7 @@ use super::region_cover::is_covered;
 use crate::ir::BlockId;
 
 /// Says that nothing is known of a new block.
-pub fn set_unknown_info(state: &mut State, b: BlockId) {
+pub(crate) fn set_unknown_info(state: &mut State, b: BlockId) {
     state.set_info(b, BlockInfo { affine_binding: false, region_cover: false, stage_pipeline: false });
 }
 
@@ -19,7 +19,7 @@ pub fn set_unknown_info(state: &mut State, b: BlockId) {
 ///
 /// The scope is taken by itself: its bindings count as affine if it has no iteration variables, and its reads as
 /// covered. A caller that knows better sets that again afterwards.
-pub fn update_scope_info(state: &mut State, scope: BlockId) {
+pub(crate) fn update_scope_info(state: &mut State, scope: BlockId) {
     let affine_binding = state.func.block(scope).iters.is_empty();
     update_block(state, scope, affine_binding);
 }

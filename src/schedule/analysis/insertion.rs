@@ -7,7 +7,7 @@ use crate::ir::{BlockId, LoopId, StmtId};
 /// Which of the blocks that a moved block depends on, or that depend on it, lie in which statement of a list (TVM's
 /// `ProducerConsumerSplit`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProducerConsumerSplit {
+pub(crate) struct ProducerConsumerSplit {
     /// The first position behind all producers.
     pub first: usize,
     /// The position of the first statement with a consumer, or the number of statements.
@@ -23,7 +23,7 @@ impl ProducerConsumerSplit {
     ///
     /// # Errors
     /// If a statement with a consumer comes before or holds a producer.
-    pub fn find(
+    pub(crate) fn find(
         state: &State,
         at: StmtId,
         list: &[StmtId],
@@ -58,7 +58,7 @@ impl ProducerConsumerSplit {
     ///
     /// # Errors
     /// If it is not possible.
-    pub fn position(self, state: &State, at: LoopId, index: i64) -> Result<usize, ScheduleError> {
+    pub(crate) fn position(self, state: &State, at: LoopId, index: i64) -> Result<usize, ScheduleError> {
         match (index, usize::try_from(index)) {
             (-1, _) => Ok(self.last),
             (-2, _) => Ok(self.first),

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 /// What a block touches of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Access {
+pub(crate) struct Access {
     /// The buffer.
     pub buffer: BufferId,
     /// Is it written?
@@ -25,7 +25,7 @@ pub struct Access {
 }
 
 /// All accesses of a statement; `None` if it does something that no block declares.
-pub fn accesses(func: &mut Func, s: StmtId) -> Option<Vec<Access>> {
+pub(crate) fn accesses(func: &mut Func, s: StmtId) -> Option<Vec<Access>> {
     let mut found = Vec::new();
     collect(func, s, &mut SmallVec::new(), &mut found).then_some(found)
 }
@@ -79,13 +79,13 @@ fn may_interfere(x: &Access, y: &Access) -> bool {
 }
 
 /// Can statements with these accesses not be exchanged?
-pub fn conflict_across(x: &[Access], y: &[Access]) -> bool {
+pub(crate) fn conflict_across(x: &[Access], y: &[Access]) -> bool {
     x.iter().any(|a| y.iter().any(|b| may_interfere(a, b)))
 }
 
 /// Two nests over the same `extents`, the first before the second: does the first in a later iteration (by its
 /// variables, outermost first) interfere with the second in an earlier one? Then they cannot become one nest.
-pub fn conflict_between(
+pub(crate) fn conflict_between(
     func: &mut Func,
     extents: &[ExprId],
     first: (&[Access], &[VarId]),
@@ -103,7 +103,7 @@ pub fn conflict_between(
 
 /// A buffer of which a block under the loop may read what another block writes in another iteration, rather than in its
 /// own.
-pub fn carried_buffer(func: &mut Func, l: LoopId) -> Option<BufferId> {
+pub(crate) fn carried_buffer(func: &mut Func, l: LoopId) -> Option<BufferId> {
     let Loop { var, extent, ref body, .. } = *func.loop_(l);
     let mut all: Vec<Access> = Vec::new();
     for s in body.clone() {

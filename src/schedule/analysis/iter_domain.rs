@@ -12,14 +12,14 @@ use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
 use crate::ir::{Arena, BinOp, BlockIter, BufferId, Expr, ExprId, VarId};
 
 /// A set for each dimension of a buffer.
-pub type NdSet = Vec<IntSet>;
+pub(crate) type NdSet = Vec<IntSet>;
 
 /// What is provided, or required, of each buffer: the union of the sets.
-pub type Regions = Vec<(BufferId, Vec<NdSet>)>;
+pub(crate) type Regions = Vec<(BufferId, Vec<NdSet>)>;
 
 /// No domain was found: the index of a buffer that no rule solves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unsolved {
+pub(crate) struct Unsolved {
     /// The buffer.
     pub buffer: Option<BufferId>,
 }
@@ -28,7 +28,7 @@ pub struct Unsolved {
 ///
 /// The intersection is not formed: what `dom` exceeds `bound` by becomes a predicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IterDomain {
+pub(crate) struct IterDomain {
     /// What is to be run through.
     pub dom: IntSet,
     /// What must hold beside; [`IntSet::NOTHING`] if nothing must.
@@ -107,7 +107,7 @@ fn simplify_set(a: &mut Arena, analyzer: &mut Analyzer, set: IntSet) -> IntSet {
 ///
 /// # Errors
 /// If an index of what is provided is of no form that can be solved.
-pub fn iter_domains(
+pub(crate) fn iter_domains(
     a: &mut Arena,
     analyzer: &mut Analyzer,
     iters: &[BlockIter],
@@ -140,7 +140,7 @@ pub fn iter_domains(
 }
 
 /// The union of regions, dimension by dimension.
-pub fn union_regions(a: &mut Arena, regions: &[NdSet]) -> NdSet {
+pub(crate) fn union_regions(a: &mut Arena, regions: &[NdSet]) -> NdSet {
     let rank = regions.first().map_or(0, Vec::len);
     (0..rank)
         .map(|d| {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 /// A sum of variables with constant factors.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Linear {
+pub(crate) struct Linear {
     /// Each variable once, in order of appearance.
     pub terms: SmallVec<[(VarId, i64); 8]>,
     /// What is added.
@@ -14,19 +14,19 @@ pub struct Linear {
 
 impl Linear {
     /// The expression as a sum; `None` if it is none, or where a number gets too large.
-    pub fn of(arena: &Arena, e: ExprId) -> Option<Linear> {
+    pub(crate) fn of(arena: &Arena, e: ExprId) -> Option<Linear> {
         let mut linear = Linear { terms: SmallVec::new(), constant: 0 };
         linear.add(arena, e, 1)?;
         Some(linear)
     }
 
     /// The factor of a variable.
-    pub fn coeff(&self, var: VarId) -> i64 {
+    pub(crate) fn coeff(&self, var: VarId) -> i64 {
         self.terms.iter().find(|(v, _)| *v == var).map_or(0, |(_, c)| *c)
     }
 
     /// Is it the same sum, in whatever order?
-    pub fn is_same(&self, other: &Linear) -> bool {
+    pub(crate) fn is_same(&self, other: &Linear) -> bool {
         let agrees = |linear: &Linear, &(var, coeff): &(VarId, i64)| linear.coeff(var) == coeff;
         self.constant == other.constant
             && self.terms.iter().all(|t| agrees(other, t))
@@ -35,7 +35,7 @@ impl Linear {
 
     /// The least and the greatest value, with the variables anywhere in their `ranges` (both ends included); `None` if a
     /// variable has none, or where a number gets too large.
-    pub fn bounds(&self, ranges: impl Fn(VarId) -> Option<(i64, i64)>) -> Option<(i128, i128)> {
+    pub(crate) fn bounds(&self, ranges: impl Fn(VarId) -> Option<(i64, i64)>) -> Option<(i128, i128)> {
         let mut bounds = (self.constant as i128, self.constant as i128);
         for &(var, coeff) in &self.terms {
             let (min, max) = ranges(var)?;

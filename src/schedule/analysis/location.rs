@@ -11,7 +11,7 @@ use crate::ir::{BlockId, IterKind, LoopId};
 
 /// A place for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Location {
+pub(crate) enum Location {
     /// Inside its consumers; -2 as a decision.
     Inlined,
     /// Directly under the root; -1 as a decision.
@@ -22,7 +22,7 @@ pub enum Location {
 
 impl Location {
     /// The number that stands for it.
-    pub fn decision(self) -> i64 {
+    pub(crate) fn decision(self) -> i64 {
         match self {
             Location::Inlined => -2,
             Location::AtRoot => -1,
@@ -72,7 +72,7 @@ fn loops_worth_trying(state: &State, block: BlockId) -> Result<Vec<(usize, LoopI
 ///
 /// # Errors
 /// For the root block.
-pub fn compute_locations(state: &mut State, block: BlockId) -> Result<Vec<Location>, ScheduleError> {
+pub(crate) fn compute_locations(state: &mut State, block: BlockId) -> Result<Vec<Location>, ScheduleError> {
     let loops = loops_worth_trying(state, block)?;
     let mut found = Vec::with_capacity(loops.len() + 2);
     if can_inline(state, block) {
@@ -91,7 +91,7 @@ pub fn compute_locations(state: &mut State, block: BlockId) -> Result<Vec<Locati
 ///
 /// # Errors
 /// For the root block.
-pub fn compute_location(state: &mut State, block: BlockId, decision: i64) -> Result<Location, ScheduleError> {
+pub(crate) fn compute_location(state: &mut State, block: BlockId, decision: i64) -> Result<Location, ScheduleError> {
     let loops = loops_worth_trying(state, block)?;
     if decision <= -2 {
         return Ok(if decision == -2 && can_inline(state, block) { Location::Inlined } else { Location::AtRoot });

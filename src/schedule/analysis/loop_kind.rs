@@ -5,7 +5,7 @@ use crate::ir::{Func, IterKind, LoopId};
 
 /// The kind of a loop by the outermost blocks below it: spatial or reduction if all iteration variables whose binding
 /// mentions its variable are of that kind (spatial if there are none), else opaque.
-pub fn loop_kind(func: &Func, l: LoopId) -> IterKind {
+pub(crate) fn loop_kind(func: &Func, l: LoopId) -> IterKind {
     let var = func.loop_(l).var;
     let (mut spatial, mut reduce) = (false, false);
     for b in func.child_blocks(l.stmt()) {

@@ -27,31 +27,31 @@
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
 //! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
 
-pub mod access;
-pub mod affine;
-pub mod alloc_site;
-pub mod block_class;
-pub mod declared;
-pub mod dependence;
-pub mod digit_bound;
-pub mod extent;
-pub mod filled;
-pub mod freedom;
-pub mod guard;
-pub mod index_map;
-pub mod info;
-pub mod insertion;
-pub mod interference;
-pub mod iter_domain;
-pub mod linear;
-pub mod location;
-pub mod loop_kind;
-pub mod moved_consumer;
-pub mod reducer;
-pub mod region_bound;
-pub mod region_cover;
-pub mod relayout;
-pub mod shared_computations;
-pub mod tree;
+pub(crate) mod access;
+pub(crate) mod affine;
+pub(crate) mod alloc_site;
+pub(crate) mod block_class;
+pub(crate) mod declared;
+pub(crate) mod dependence;
+pub(crate) mod digit_bound;
+pub(crate) mod extent;
+pub(crate) mod filled;
+pub(crate) mod freedom;
+pub(crate) mod guard;
+pub(crate) mod index_map;
+pub(crate) mod info;
+pub(crate) mod insertion;
+pub(crate) mod interference;
+pub(crate) mod iter_domain;
+pub(crate) mod linear;
+pub(crate) mod location;
+pub(crate) mod loop_kind;
+pub(crate) mod moved_consumer;
+pub(crate) mod reducer;
+pub(crate) mod region_bound;
+pub(crate) mod region_cover;
+pub(crate) mod relayout;
+pub(crate) mod shared_computations;
+pub(crate) mod tree;
 
-pub use info::{set_unknown_info, update_scope_info};
+pub(crate) use info::{set_unknown_info, update_scope_info};

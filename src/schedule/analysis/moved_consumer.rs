@@ -26,7 +26,7 @@ use crate::ir::{
 };
 
 /// A block and how it will stand under a loop.
-pub struct MovedConsumer<'a> {
+pub(crate) struct MovedConsumer<'a> {
     /// The block.
     pub block: BlockId,
     /// The loop.
@@ -79,7 +79,7 @@ impl MovedConsumer<'_> {
 
     /// # Errors
     /// If the block would do other work than before.
-    pub fn check(&self, state: &mut State, scope: BlockId) -> Result<(), ScheduleError> {
+    pub(crate) fn check(&self, state: &mut State, scope: BlockId) -> Result<(), ScheduleError> {
         let block = state.func.block(self.block).name;
         if !self.keeps_all_instances(&mut state.func) {
             return Err(state.error(ErrorKind::LostInstances { block }, self.block));

@@ -13,11 +13,11 @@ use crate::ir::{Arena, BinOp, Block, BufferId, CmpOp, DType, Expr, ExprId, ExprL
 use smallvec::{SmallVec, smallvec};
 
 /// The values of a tuple, mostly of one.
-pub type Tuple = SmallVec<[ExprId; 2]>;
+pub(crate) type Tuple = SmallVec<[ExprId; 2]>;
 
 /// An associative and commutative operation on values or pairs of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reducer {
+pub(crate) enum Reducer {
     /// `x + y`.
     Sum,
     /// `x * y`.
@@ -34,7 +34,7 @@ pub enum Reducer {
 
 /// Which of two pairs of index and value wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Best {
+pub(crate) struct Best {
     /// How the winning value compares with the other.
     value: CmpOp,
     /// How the winning index compares with the other where the values are equal; `None`: the left pair wins where the
@@ -59,7 +59,7 @@ impl Reducer {
     ];
 
     /// The number of values in a tuple.
-    pub fn arity(self) -> usize {
+    pub(crate) fn arity(self) -> usize {
         match self {
             Reducer::Sum | Reducer::Product | Reducer::Min | Reducer::Max => 1,
             Reducer::SumPair | Reducer::Best(_) => 2,
@@ -67,7 +67,7 @@ impl Reducer {
     }
 
     /// The operation on two tuples of [`Reducer::arity`] values each.
-    pub fn combine(self, arena: &mut Arena, x: &[ExprId], y: &[ExprId]) -> Tuple {
+    pub(crate) fn combine(self, arena: &mut Arena, x: &[ExprId], y: &[ExprId]) -> Tuple {
         match self {
             Reducer::Sum => smallvec![arena.add(x[0], y[0])],
             Reducer::Product => smallvec![arena.mul(x[0], y[0])],
@@ -91,7 +91,7 @@ impl Reducer {
     }
 
     /// The tuple that changes no other when combined with it.
-    pub fn identity(self, arena: &mut Arena, types: &[DType]) -> Tuple {
+    pub(crate) fn identity(self, arena: &mut Arena, types: &[DType]) -> Tuple {
         let limit = |arena: &mut Arena, value: Result<i64, f64>, dtype: DType| match value {
             Ok(v) => arena.int(v, dtype),
             Err(v) => arena.float(v, dtype),
@@ -134,7 +134,7 @@ impl Reducer {
 
 /// A store of a reduction's update, with the value that a `let` may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Update {
+pub(crate) struct Update {
     /// The buffer.
     pub buffer: BufferId,
     /// At which element.
@@ -145,7 +145,7 @@ pub struct Update {
 
 /// A recognised reduction block.
 #[derive(Clone, Debug)]
-pub struct Reduction {
+pub(crate) struct Reduction {
     /// The operation.
     pub reducer: Reducer,
     /// The stores of the update, in the order of the tuple.
@@ -158,7 +158,7 @@ pub struct Reduction {
 
 /// Why a block is not recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NotRecognised {
+pub(crate) enum NotRecognised {
     /// Init or body have another form.
     Form(&'static str),
     /// The form is right, but the operation is unknown.
@@ -169,7 +169,7 @@ pub enum NotRecognised {
 ///
 /// # Errors
 /// The first requirement that does not hold.
-pub fn recognise(func: &mut Func, block: &Block) -> Result<Reduction, NotRecognised> {
+pub(crate) fn recognise(func: &mut Func, block: &Block) -> Result<Reduction, NotRecognised> {
     use NotRecognised::Form;
     let inits = init_stores(func, block)?;
     let updates = update_stores(func, block, inits.len())?;

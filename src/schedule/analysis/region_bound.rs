@@ -15,10 +15,10 @@ use crate::ir::{Arena, BinOp, BlockId, BufferRegion, CmpOp, Expr, ExprId, Func, 
 use smallvec::SmallVec;
 
 /// First element and number of elements in each dimension.
-pub type Ranges = SmallVec<[(ExprId, ExprId); 4]>;
+pub(crate) type Ranges = SmallVec<[(ExprId, ExprId); 4]>;
 
 /// The box that the ranges fill, taken over a domain where `predicate` holds; `None` if they need not fill one.
-pub fn strict_bound(
+pub(crate) fn strict_bound(
     a: &mut Arena,
     ranges: &[(ExprId, ExprId)],
     domain: &[VarRange],
@@ -81,7 +81,7 @@ fn without_parts_of_loops(a: &mut Arena, domain: &[VarRange], predicate: ExprId)
 }
 
 /// A box that holds the ranges, taken over a domain where `predicate` holds, and whether they fill it.
-pub fn upper_bound(
+pub(crate) fn upper_bound(
     a: &mut Arena,
     ranges: &[(ExprId, ExprId)],
     domain: &[VarRange],
@@ -100,7 +100,7 @@ pub fn upper_bound(
 
 /// A region of a block, stated over its iteration variables, over all its instances below `high`: a box over the
 /// variables further out, and whether the instances fill it (TVM's `RelaxBufferRegion`).
-pub fn relax_region(func: &mut Func, b: BlockId, region: &BufferRegion, high: StmtId) -> (Ranges, bool) {
+pub(crate) fn relax_region(func: &mut Func, b: BlockId, region: &BufferRegion, high: StmtId) -> (Ranges, bool) {
     let storage = func.arena.buffer(region.buffer).scope;
     let domains: SmallVec<[VarRange; 8]> = match tree::parent(func, b) {
         Some(low) => {

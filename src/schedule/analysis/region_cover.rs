@@ -18,7 +18,7 @@ use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, Stm
 use smallvec::SmallVec;
 
 /// Is everything that a block of the scope reads covered by what its producers in the scope write?
-pub fn is_covered(state: &mut State, scope: &Scope, consumer: BlockId) -> bool {
+pub(crate) fn is_covered(state: &mut State, scope: &Scope, consumer: BlockId) -> bool {
     let func = &mut state.func;
     let producers = scope.earlier_writers_of_reads(func, consumer);
     // By the place where each producer meets the consumer.
@@ -102,7 +102,13 @@ fn upper_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion
 
 /// What a block touches of a region while `place` runs once: exactly (`None` where that is no box without gaps), or all of
 /// it and maybe more.
-pub fn region_under(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion, exact: bool) -> Option<NdSet> {
+pub(crate) fn region_under(
+    func: &mut Func,
+    b: BlockId,
+    place: StmtId,
+    region: &BufferRegion,
+    exact: bool,
+) -> Option<NdSet> {
     let block = func.stmts.block(b);
     let mut bindings = Substitution::of_vars(block.iters.iter().map(|i| (i.var, i.value)));
     let region = bindings.apply_region(&mut func.arena, region);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 /// What becomes of accesses.
 #[derive(Clone, Copy)]
-pub enum Change<'a> {
+pub(crate) enum Change<'a> {
     /// Those of the first buffer become accesses of the second, at mapped indices.
     Layout(BufferId, BufferId, &'a IndexMap),
     /// The indices of all are simplified.
@@ -18,7 +18,7 @@ pub enum Change<'a> {
 
 /// Rewrites accesses in a subtree. The statement's own loops and blocks, and those inside, are known to the
 /// simplification; what is around is not.
-pub fn rewrite_accesses(func: &mut Func, s: StmtId, change: Change<'_>) {
+pub(crate) fn rewrite_accesses(func: &mut Func, s: StmtId, change: Change<'_>) {
     let always = func.arena.bool(true);
     let mut walk = Walk { change, analyzer: Analyzer::new(), domain: SmallVec::new(), condition: always };
     walk.stmt(func, s);
@@ -198,7 +198,7 @@ impl Walk<'_> {
 }
 
 /// Puts what blocks access of the new buffer in the place of their regions of the old one, inner blocks first.
-pub fn restate_regions(func: &mut Func, s: StmtId, old: BufferId, new: BufferId) {
+pub(crate) fn restate_regions(func: &mut Func, s: StmtId, old: BufferId, new: BufferId) {
     for s in func.subtree(s).into_iter().rev() {
         let Some(b) = func.as_block(s) else { continue };
         for alloc in func.block_mut(b).allocs.iter_mut().filter(|b| **b == old) {

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 /// A computation, as it is first written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Computation {
+pub(crate) struct Computation {
     /// The expression.
     pub value: ExprId,
     /// What it simplifies to, by which computations are told apart.
@@ -27,7 +27,7 @@ struct Candidate {
 }
 
 /// The computations that come up at least `threshold` times in `root`: larger ones first, equal ones as they come.
-pub fn shared_computations(a: &mut Arena, root: ExprId, threshold: usize) -> Vec<Computation> {
+pub(crate) fn shared_computations(a: &mut Arena, root: ExprId, threshold: usize) -> Vec<Computation> {
     let mut order = HashMap::new();
     number(a, root, &mut order);
     let mut open: Vec<Candidate> = Vec::new();
@@ -54,12 +54,12 @@ pub fn shared_computations(a: &mut Arena, root: ExprId, threshold: usize) -> Vec
 }
 
 /// What the expression simplifies to, whatever the values of its variables.
-pub fn key_of(a: &mut Arena, e: ExprId) -> ExprId {
+pub(crate) fn key_of(a: &mut Arena, e: ExprId) -> ExprId {
     Analyzer::new().simplify(a, e)
 }
 
 /// Can the expression be computed elsewhere and before, whether or not its value is needed?
-pub fn is_computation(a: &Arena, e: ExprId) -> bool {
+pub(crate) fn is_computation(a: &Arena, e: ExprId) -> bool {
     let is_leaf = matches!(a.expr(e), Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_));
     !is_leaf && uses_var(a, e, &mut |_| true) && is_harmless(a, e)
 }

@@ -10,10 +10,10 @@ use crate::script::MAX_INDENT;
 
 /// How deep instructions may nest statements: every level may take one of indentation where it is printed, and a few
 /// are for the class, the function and what stands in a block.
-pub const MAX_DEPTH: usize = MAX_INDENT - 10;
+pub(crate) const MAX_DEPTH: usize = MAX_INDENT - 10;
 
 /// How deep the statements of a function are nested; the root block is level 0.
-pub fn depth(func: &Func) -> usize {
+pub(crate) fn depth(func: &Func) -> usize {
     let mut deepest = 0;
     let mut open = vec![(func.root.stmt(), 0)];
     while let Some((s, depth)) = open.pop() {
@@ -29,7 +29,11 @@ pub fn depth(func: &Func) -> usize {
 ///
 /// # Errors
 /// For the root block; and if `stage_pipeline` asks for it, where the scope is no stage pipeline.
-pub fn require_scope(state: &State, s: impl Into<StmtId>, stage_pipeline: bool) -> Result<BlockId, ScheduleError> {
+pub(crate) fn require_scope(
+    state: &State,
+    s: impl Into<StmtId>,
+    stage_pipeline: bool,
+) -> Result<BlockId, ScheduleError> {
     let s = s.into();
     let scope = state.func.block_above(s).ok_or_else(|| state.error(ErrorKind::RootBlock, s))?;
     if stage_pipeline && !state.info(scope).stage_pipeline {
@@ -39,12 +43,12 @@ pub fn require_scope(state: &State, s: impl Into<StmtId>, stage_pipeline: bool) 
 }
 
 /// The loop or block around a statement.
-pub fn parent(func: &Func, s: impl Into<StmtId>) -> Option<StmtId> {
+pub(crate) fn parent(func: &Func, s: impl Into<StmtId>) -> Option<StmtId> {
     func.ancestors(s.into()).find(|&p| matches!(func.get(p), Stmt::Loop(_) | Stmt::Block(_)))
 }
 
 /// The innermost loop directly around a statement, with no block in between.
-pub fn loop_above(func: &Func, s: impl Into<StmtId>) -> Option<LoopId> {
+pub(crate) fn loop_above(func: &Func, s: impl Into<StmtId>) -> Option<LoopId> {
     parent(func, s).and_then(|p| func.as_loop(p))
 }
 
@@ -52,7 +56,7 @@ pub fn loop_above(func: &Func, s: impl Into<StmtId>) -> Option<LoopId> {
 /// which is left out; innermost first. None if `low` is no loop (TVM's `LoopDomainOfSRefTreePath`).
 ///
 /// A buffer's `storage` scope may add the loops further out that are bound to threads which share it.
-pub fn loop_path(func: &Func, low: StmtId, high: Option<StmtId>, storage: Option<Symbol>) -> Vec<LoopId> {
+pub(crate) fn loop_path(func: &Func, low: StmtId, high: Option<StmtId>, storage: Option<Symbol>) -> Vec<LoopId> {
     let mut loops = Vec::new();
     let mut at = Some(low);
     while let Some(l) = at.filter(|&p| Some(p) != high).and_then(|p| func.as_loop(p)) {
@@ -75,7 +79,7 @@ pub fn loop_path(func: &Func, low: StmtId, high: Option<StmtId>, storage: Option
 }
 
 /// The innermost loop or block around all of the statements, or the one that is all of them.
-pub fn common_ancestor(func: &Func, all: &[StmtId]) -> Option<StmtId> {
+pub(crate) fn common_ancestor(func: &Func, all: &[StmtId]) -> Option<StmtId> {
     let (&first, rest) = all.split_first()?;
     std::iter::once(first)
         .chain(func.ancestors(first))
@@ -84,7 +88,7 @@ pub fn common_ancestor(func: &Func, all: &[StmtId]) -> Option<StmtId> {
 }
 
 /// Does the first statement come before the second in the text? Neither lies around the other.
-pub fn comes_before(func: &Func, x: StmtId, y: StmtId) -> bool {
+pub(crate) fn comes_before(func: &Func, x: StmtId, y: StmtId) -> bool {
     let path = |s: StmtId| {
         let mut path: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
         path.reverse();
@@ -99,21 +103,21 @@ pub fn comes_before(func: &Func, x: StmtId, y: StmtId) -> bool {
 }
 
 /// Is the statement the only one in the list it stands in, directly inside `outer`?
-pub fn is_only_child(func: &Func, outer: LoopId, inner: StmtId) -> bool {
+pub(crate) fn is_only_child(func: &Func, outer: LoopId, inner: StmtId) -> bool {
     func.loop_(outer).body[..] == [inner]
 }
 
 /// How far threads share memory of a storage scope; the numbers are TVM's `StorageRank`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StorageRank(u8);
+pub(crate) struct StorageRank(u8);
 
 impl StorageRank {
     /// Memory of the whole device.
-    pub const GLOBAL: StorageRank = StorageRank(0);
+    pub(crate) const GLOBAL: StorageRank = StorageRank(0);
     const WARP: StorageRank = StorageRank(2);
 
     /// The rank of a storage scope, by the prefix of its name.
-    pub fn of(scope: Symbol) -> StorageRank {
+    pub(crate) fn of(scope: Symbol) -> StorageRank {
         let prefixes = [("global", 0), ("shared", 1), ("warp", 2), ("local", 3)];
         let name = scope.as_str();
         // Scopes of accelerators (matrix fragments and the like) belong to one thread or less.
@@ -132,7 +136,7 @@ impl StorageRank {
 
 /// What a loop may be bound to, with the number of the dimension: 0 for `x`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ThreadAxis {
+pub(crate) enum ThreadAxis {
     /// `blockIdx.x`, `.y`, `.z`.
     Block(i32),
     /// `threadIdx.x`, `.y`, `.z`.
@@ -143,7 +147,7 @@ pub enum ThreadAxis {
 
 impl ThreadAxis {
     /// The axis of that name, if there is one. As in TVM, any letter is a dimension.
-    pub fn parse(name: Symbol) -> Option<ThreadAxis> {
+    pub(crate) fn parse(name: Symbol) -> Option<ThreadAxis> {
         let name = name.as_str();
         let dim = |suffix: &str| suffix.bytes().next().map(|c| c as i32 - b'x' as i32);
         if let Some(suffix) = name.strip_prefix("blockIdx.") {

@@ -34,7 +34,7 @@ pub(super) enum Builtin {
 
 impl Builtin {
     /// The functions by name.
-    pub const ALL: [(&'static str, Builtin); 18] = [
+    pub(super) const ALL: [(&'static str, Builtin); 18] = [
         ("len", Builtin::Len),
         ("range", Builtin::Range),
         ("enumerate", Builtin::Enumerate),
@@ -56,17 +56,17 @@ impl Builtin {
     ];
 
     /// The function called `name`.
-    pub fn by_name(name: &str) -> Option<Builtin> {
+    pub(super) fn by_name(name: &str) -> Option<Builtin> {
         Builtin::ALL.iter().find(|(n, _)| *n == name).map(|(_, b)| *b)
     }
 
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         Builtin::ALL.iter().find(|(_, b)| *b == self).map_or("", |(n, _)| n)
     }
 
     /// The keywords that it takes.
-    pub fn keywords(self) -> &'static [&'static str] {
+    pub(super) fn keywords(self) -> &'static [&'static str] {
         match self {
             Builtin::Enumerate => &["start"],
             Builtin::Sorted => &["reverse"],
@@ -90,7 +90,7 @@ impl Builtin {
     }
 
     /// How many positional arguments it takes.
-    pub fn arity(self) -> std::ops::RangeInclusive<usize> {
+    pub(super) fn arity(self) -> std::ops::RangeInclusive<usize> {
         match self {
             Builtin::Len
             | Builtin::Reversed

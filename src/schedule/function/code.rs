@@ -227,7 +227,7 @@ pub(super) enum Change {
 
 impl Change {
     /// The changes by name.
-    pub const ALL: [(&'static str, Change); 5] = [
+    pub(super) const ALL: [(&'static str, Change); 5] = [
         ("append", Change::Append),
         ("extend", Change::Extend),
         ("insert", Change::Insert),
@@ -236,7 +236,7 @@ impl Change {
     ];
 
     /// How many arguments there may be.
-    pub fn arity(self) -> std::ops::RangeInclusive<usize> {
+    pub(super) fn arity(self) -> std::ops::RangeInclusive<usize> {
         match self {
             Change::Append | Change::Extend => 1..=1,
             Change::Insert => 2..=2,

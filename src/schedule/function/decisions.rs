@@ -31,7 +31,7 @@ impl Decisions {
     ///
     /// # Errors
     /// A line that is no list of decisions, and a second line.
-    pub fn read(text: &str) -> Result<Option<Decisions>, Diagnostic> {
+    pub(super) fn read(text: &str) -> Result<Option<Decisions>, Diagnostic> {
         let mut found: Option<Decisions> = None;
         let mut start = 0;
         for line in text.split_inclusive('\n') {
@@ -59,7 +59,7 @@ impl Decisions {
     ///
     /// # Errors
     /// If all have been taken.
-    pub fn take(&mut self, call: Span) -> Result<Decision, FunctionError> {
+    pub(super) fn take(&mut self, call: Span) -> Result<Decision, FunctionError> {
         let n = self.items.len();
         let Some((decision, _)) = self.items.get(self.taken) else {
             let message = format!("expected a decision for every sampling instruction, found {n}");
@@ -76,7 +76,7 @@ impl Decisions {
     ///
     /// # Errors
     /// If it had to be changed, as tile sizes that do not multiply to the extent are.
-    pub fn check_used(&self, used: Option<&Decision>, call: Span) -> Result<(), FunctionError> {
+    pub(super) fn check_used(&self, used: Option<&Decision>, call: Span) -> Result<(), FunctionError> {
         let Some((given, span)) = self.taken.checked_sub(1).and_then(|i| self.items.get(i)) else { return Ok(()) };
         let Some(used) = used.filter(|used| *used != given) else { return Ok(()) };
         let (message, help) = match (given, used) {
@@ -99,7 +99,7 @@ impl Decisions {
     }
 
     /// Lets an error of the instruction at `call` point to the decision that was taken last.
-    pub fn blame(&self, mut error: FunctionError, call: Span) -> FunctionError {
+    pub(super) fn blame(&self, mut error: FunctionError, call: Span) -> FunctionError {
         if let Some((_, span)) = self.taken.checked_sub(1).and_then(|i| self.items.get(i)) {
             let labels = &mut error.diagnostic.labels;
             labels.clear();
@@ -115,7 +115,7 @@ impl Decisions {
     ///
     /// # Errors
     /// If some are left.
-    pub fn check_all_taken(&self) -> Result<(), FunctionError> {
+    pub(super) fn check_all_taken(&self) -> Result<(), FunctionError> {
         let Some((_, span)) = self.items.get(self.taken) else { return Ok(()) };
         let (n, found) = (self.taken, self.items.len());
         let s = if n == 1 { "" } else { "s" };

@@ -22,7 +22,7 @@ pub(super) fn index_error(span: Span, message: String) -> FunctionError {
 
 impl<'a> Run<'a> {
     /// The value of an expression.
-    pub fn eval(&mut self, e: &'a Expr) -> Result<Value> {
+    pub(super) fn eval(&mut self, e: &'a Expr) -> Result<Value> {
         self.step(1, e.span)?;
         self.enter(e.span)?;
         let value = self.eval_kind(e)?;
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
     }
 
     /// The values of items, starred ones spread.
-    pub fn items(&mut self, items: &'a [Item]) -> Result<Vec<Value>> {
+    pub(super) fn items(&mut self, items: &'a [Item]) -> Result<Vec<Value>> {
         let mut values = Vec::with_capacity(items.len());
         for item in items {
             let value = self.eval(&item.value)?;
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
     }
 
     /// `value[at]`
-    pub fn item(&mut self, value: &Value, at: &Value, at_span: Span, of: Span) -> Result<Value> {
+    pub(super) fn item(&mut self, value: &Value, at: &Value, at_span: Span, of: Span) -> Result<Value> {
         if let (Value::Dict(items), Value::Str(key)) = (value, at) {
             let found = items.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
             return found.ok_or_else(|| index_error(at_span, format!("the dictionary has no key `{key}`")));
@@ -393,7 +393,7 @@ impl<'a> Run<'a> {
     }
 
     /// `a op b`
-    pub fn binary(&mut self, op: BinaryOp, a: Value, b: Value, a_span: Span, b_span: Span) -> Result<Value> {
+    pub(super) fn binary(&mut self, op: BinaryOp, a: Value, b: Value, a_span: Span, b_span: Span) -> Result<Value> {
         let span = a_span.to(b_span);
         match (op, &a, &b) {
             (BinaryOp::Add, Value::Sequence(x), Value::Sequence(y)) if x.tuple == y.tuple => {

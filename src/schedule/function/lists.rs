@@ -79,7 +79,14 @@ impl<'a> Run<'a> {
     }
 
     /// `variable[at] = value`
-    pub fn assign_item(&mut self, variable: usize, at: &Value, at_span: Span, value: Value, span: Span) -> Result<()> {
+    pub(super) fn assign_item(
+        &mut self,
+        variable: usize,
+        at: &Value,
+        at_span: Span,
+        value: Value,
+        span: Span,
+    ) -> Result<()> {
         let n = self.changeable(variable, span)?.items.len();
         let i = self.position(at, n, at_span, span)?;
         let depth = value.depth() + 1;

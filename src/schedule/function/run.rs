@@ -58,7 +58,7 @@ enum Flow {
 
 impl<'a> Run<'a> {
     /// A run of `function` without variables.
-    pub fn new(
+    pub(super) fn new(
         schedule: &'a mut Schedule,
         functions: &'a [Function],
         function: &'a Function,
@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
     }
 
     /// Counts steps.
-    pub fn step(&mut self, n: usize, span: Span) -> Result<()> {
+    pub(super) fn step(&mut self, n: usize, span: Span) -> Result<()> {
         if self.schedule.stop().is_raised() {
             return Err(refused(span, ErrorKind::Stopped.into()));
         }
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the body of the function; gives what it returns.
-    pub fn body(&mut self) -> Result<Value> {
+    pub(super) fn body(&mut self) -> Result<Value> {
         let function = self.function;
         match self.block(&function.body)? {
             Flow::Return(value) => Ok(value),
@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
     }
 
     /// Calls another function of the text with these variables.
-    pub fn call(&mut self, function: &'a Function, locals: Vec<Option<Value>>, span: Span) -> Result<Value> {
+    pub(super) fn call(&mut self, function: &'a Function, locals: Vec<Option<Value>>, span: Span) -> Result<Value> {
         if self.depth == MAX_CALLS {
             let message = format!("functions call each other more than {MAX_CALLS} levels deep");
             return Err(Diagnostic::error_at("limit", span, message).into());
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
     }
 
     /// Opens an expression or body; [`Run::leave`] closes it.
-    pub fn enter(&mut self, span: Span) -> Result<()> {
+    pub(super) fn enter(&mut self, span: Span) -> Result<()> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             return Err(Diagnostic::error_at("limit", span, "expressions and calls are nested too deep").into());
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
     }
 
     /// Closes what [`Run::enter`] opened.
-    pub fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.nesting -= 1;
     }
 
@@ -220,7 +220,7 @@ impl<'a> Run<'a> {
     }
 
     /// The value of a variable of the function.
-    pub fn local(&self, index: usize, span: Span) -> Result<Value> {
+    pub(super) fn local(&self, index: usize, span: Span) -> Result<Value> {
         self.locals[index].clone().ok_or_else(|| {
             let message = format!("variable `{}` has no value yet", self.function.locals[index]);
             Diagnostic::error_at("unbound-variable", span, message).into()
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
     }
 
     /// Assigns a value; `from` is where it comes from.
-    pub fn assign(&mut self, target: &'a Target, value: Value, from: Span) -> Result<()> {
+    pub(super) fn assign(&mut self, target: &'a Target, value: Value, from: Span) -> Result<()> {
         match &target.kind {
             TargetKind::Variable(v) => {
                 self.locals[*v] = Some(value);
@@ -290,7 +290,7 @@ impl<'a> Run<'a> {
     }
 
     /// The items of a value that can be looped over.
-    pub fn iterate(&mut self, value: Value, span: Span) -> Result<Vec<Value>> {
+    pub(super) fn iterate(&mut self, value: Value, span: Span) -> Result<Vec<Value>> {
         match value {
             Value::Sequence(s) => {
                 self.step(s.items.len(), span)?;
@@ -320,7 +320,7 @@ impl<'a> Run<'a> {
     }
 
     /// A list or tuple of these items.
-    pub fn list(&mut self, items: Vec<Value>, tuple: bool, span: Span) -> Result<Value> {
+    pub(super) fn list(&mut self, items: Vec<Value>, tuple: bool, span: Span) -> Result<Value> {
         self.step(items.len(), span)?;
         Value::sequence(items, tuple)
             .ok_or_else(|| Diagnostic::error_at("limit", span, "lists are nested too deep").into())

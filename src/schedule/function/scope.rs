@@ -49,7 +49,7 @@ pub(super) struct Scope<'a, 'o> {
 
 impl<'a, 'o> Scope<'a, 'o> {
     /// The scope of a function with these parameters and this body.
-    pub fn new(outside: &'o Outside<'a>, params: &[&'a str], body: &[Stmt<'a>]) -> Scope<'a, 'o> {
+    pub(super) fn new(outside: &'o Outside<'a>, params: &[&'a str], body: &[Stmt<'a>]) -> Scope<'a, 'o> {
         let mut scope = Scope { outside, names: HashMap::new(), locals: Vec::new(), inner: Vec::new(), lambda: None };
         for p in params {
             scope.declare(p);
@@ -102,7 +102,7 @@ impl<'a, 'o> Scope<'a, 'o> {
     }
 
     /// Opens a comprehension's variables.
-    pub fn enter(&mut self, target: &Expr<'a>) {
+    pub(super) fn enter(&mut self, target: &Expr<'a>) {
         match &target.kind {
             ExprKind::Name(name) => {
                 self.inner.push((name, self.locals.len()));
@@ -115,23 +115,23 @@ impl<'a, 'o> Scope<'a, 'o> {
     }
 
     /// The number of open comprehension variables, for [`Scope::leave`].
-    pub fn mark(&self) -> usize {
+    pub(super) fn mark(&self) -> usize {
         self.inner.len()
     }
 
     /// Closes the comprehension variables opened since `mark`.
-    pub fn leave(&mut self, mark: usize) {
+    pub(super) fn leave(&mut self, mark: usize) {
         self.inner.truncate(mark);
     }
 
     /// The variable of the function called `name`, as a target of an assignment.
-    pub fn target(&self, name: &str) -> Option<usize> {
+    pub(super) fn target(&self, name: &str) -> Option<usize> {
         let inner = self.inner.iter().rev().find(|(n, _)| *n == name).map(|(_, i)| *i);
         inner.or_else(|| self.names.get(name).copied())
     }
 
     /// What a name means.
-    pub fn find(&self, name: &str) -> Option<Meaning> {
+    pub(super) fn find(&self, name: &str) -> Option<Meaning> {
         if let Some(i) = self.lambda.as_ref().and_then(|params| params.iter().position(|p| *p == name)) {
             return Some(Meaning::Param(i));
         }
@@ -147,7 +147,7 @@ impl<'a, 'o> Scope<'a, 'o> {
     }
 
     /// All names that mean something, for suggestions.
-    pub fn known(&self) -> Vec<&str> {
+    pub(super) fn known(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.lambda.iter().flatten().copied().collect();
         names.extend(self.inner.iter().map(|(n, _)| *n));
         names.extend(self.locals.iter().map(|n| &**n));

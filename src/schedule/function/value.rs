@@ -56,19 +56,19 @@ pub(super) struct Sequence {
 
 impl Value {
     /// A list, or a tuple; `None` if it were nested too deep.
-    pub fn sequence(items: Vec<Value>, tuple: bool) -> Option<Value> {
+    pub(super) fn sequence(items: Vec<Value>, tuple: bool) -> Option<Value> {
         let depth = 1 + items.iter().map(Value::depth).max().unwrap_or(0);
         (depth <= MAX_DEPTH).then(|| Value::Sequence(Rc::new(Sequence { items, tuple, depth })))
     }
 
     /// A list of random variables.
-    pub fn rvs(rvs: &[Rv]) -> Value {
+    pub(super) fn rvs(rvs: &[Rv]) -> Value {
         let items = rvs.iter().map(|&rv| Value::Rv(rv)).collect();
         Value::Sequence(Rc::new(Sequence { items, tuple: false, depth: 1 }))
     }
 
     /// How deep the nesting is.
-    pub fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         match self {
             Value::Sequence(s) => s.depth,
             Value::Dict(items) => 1 + items.iter().map(|(_, v)| v.depth()).max().unwrap_or(0),
@@ -88,7 +88,7 @@ impl Value {
     }
 
     /// The random variable or arithmetic as an expression, and an integer as a constant.
-    pub fn as_rv_expr(&self, schedule: &Schedule) -> Option<RvExpr> {
+    pub(super) fn as_rv_expr(&self, schedule: &Schedule) -> Option<RvExpr> {
         match self {
             Value::Rv(rv) => schedule.int_value(*rv).map(|_| RvExpr::Rv(*rv)),
             Value::Expr(e) => Some((**e).clone()),
@@ -108,7 +108,7 @@ impl Value {
     }
 
     /// The integer that the value is or now stands for.
-    pub fn int(&self, schedule: &Schedule) -> Option<i64> {
+    pub(super) fn int(&self, schedule: &Schedule) -> Option<i64> {
         match self {
             Value::Int(v) => Some(*v),
             Value::Bool(v) => Some(*v as i64),
@@ -128,7 +128,7 @@ impl Value {
     }
 
     /// The number that the value is or now stands for.
-    pub fn number(&self, schedule: &Schedule) -> Option<f64> {
+    pub(super) fn number(&self, schedule: &Schedule) -> Option<f64> {
         match self {
             Value::Float(v) => Some(*v),
             _ => self.int(schedule).map(|v| v as f64),
@@ -136,7 +136,7 @@ impl Value {
     }
 
     /// Does the value count as true?
-    pub fn truth(&self, schedule: &Schedule) -> bool {
+    pub(super) fn truth(&self, schedule: &Schedule) -> bool {
         match self {
             Value::None => false,
             Value::Float(v) => *v != 0.0,
@@ -150,7 +150,7 @@ impl Value {
     }
 
     /// What the value is, in words with an article.
-    pub fn describe(&self, schedule: &Schedule) -> &'static str {
+    pub(super) fn describe(&self, schedule: &Schedule) -> &'static str {
         match self {
             Value::None => "`None`",
             Value::Bool(_) => "a truth value",
@@ -175,7 +175,7 @@ impl Value {
     }
 
     /// The value as an argument of an instruction, whatever is expected; `None` for what no instruction takes.
-    pub fn to_arg(&self) -> Option<Arg> {
+    pub(super) fn to_arg(&self) -> Option<Arg> {
         Some(match self {
             Value::None => Arg::None,
             Value::Bool(v) => Arg::Bool(*v),

@@ -13,7 +13,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use crate::ir::{Body, DType};
 
 /// `add_unit_loop(block_or_loop)`.
-pub static ADD_UNIT_LOOP: Kind = Kind {
+pub(crate) static ADD_UNIT_LOOP: Kind = Kind {
     name: "AddUnitLoop",
     method: "add_unit_loop",
     classic: None,

@@ -11,7 +11,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use crate::ir::{Annotations, AttrValue};
 
 /// `annotate(block_or_loop, ann_key, ann_val)`.
-pub static ANNOTATE: Kind = Kind {
+pub(crate) static ANNOTATE: Kind = Kind {
     name: "Annotate",
     method: "annotate",
     classic: None,
@@ -27,7 +27,7 @@ pub static ANNOTATE: Kind = Kind {
 };
 
 /// `unannotate(block_or_loop, ann_key)`.
-pub static UNANNOTATE: Kind = Kind {
+pub(crate) static UNANNOTATE: Kind = Kind {
     name: "Unannotate",
     method: "unannotate",
     classic: None,

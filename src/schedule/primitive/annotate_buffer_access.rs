@@ -26,7 +26,7 @@ use crate::ir::{Arena, AttrValue, BlockId, BlockIter, BufferRegion, CmpOp, DType
 use smallvec::SmallVec;
 
 /// `annotate_buffer_access(block, buffer_index, buf_type, gen_new_ranges)`.
-pub static ANNOTATE_BUFFER_ACCESS: Kind = Kind {
+pub(crate) static ANNOTATE_BUFFER_ACCESS: Kind = Kind {
     name: "AnnotateBufferAccess",
     method: "annotate_buffer_access",
     classic: None,

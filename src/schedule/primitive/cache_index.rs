@@ -48,7 +48,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 /// `cache_index(block, storage_scope, cse_thresh=0)`.
-pub static CACHE_INDEX: Kind = Kind {
+pub(crate) static CACHE_INDEX: Kind = Kind {
     name: "CacheIndex",
     method: "cache_index",
     classic: None,

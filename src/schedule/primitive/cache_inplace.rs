@@ -37,7 +37,7 @@ use crate::ir::{BlockId, BufferRegion, ExprId, Substitution, Symbol};
 use smallvec::SmallVec;
 
 /// `cache_inplace(block, read_buffer_index, storage_scope)`.
-pub static CACHE_INPLACE: Kind = Kind {
+pub(crate) static CACHE_INPLACE: Kind = Kind {
     name: "CacheInplace",
     method: "cache_inplace",
     classic: None,

@@ -39,7 +39,7 @@ use super::cache::stage::{self, Stage, Way, require_only_writer};
 use crate::ir::{BlockId, BufferId, BufferRegion, Func, StmtId, Symbol};
 
 /// `cache_read(block, read_buffer_index, storage_scope, consumer_blocks=None)`.
-pub static CACHE_READ: Kind = Kind {
+pub(crate) static CACHE_READ: Kind = Kind {
     name: "CacheRead",
     method: "cache_read",
     classic: None,

@@ -48,7 +48,7 @@ use super::cache::stage::{self, Stage, Way};
 use crate::ir::{BlockId, CmpOp, Symbol};
 
 /// `cache_write(block, write_buffer_index, storage_scope, consumer_blocks=None)`.
-pub static CACHE_WRITE: Kind = Kind {
+pub(crate) static CACHE_WRITE: Kind = Kind {
     name: "CacheWrite",
     method: "cache_write",
     classic: None,

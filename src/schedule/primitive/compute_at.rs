@@ -54,7 +54,7 @@ pub(super) const PARAMS: &[Param] = &[
 ];
 
 /// `compute_at(block, loop, preserve_unit_loops=False, index=-1)`.
-pub static COMPUTE_AT: Kind = Kind {
+pub(crate) static COMPUTE_AT: Kind = Kind {
     name: "ComputeAt",
     method: "compute_at",
     classic: None,
@@ -89,13 +89,8 @@ pub(super) fn run(call: &mut Call<'_>, direction: Direction) -> Result<Outcome, 
 }
 
 /// Can the block be computed at the loop?
-pub fn can_compute_at(state: &mut State, block: BlockId, target: LoopId, preserve_unit_loops: bool) -> bool {
+pub(crate) fn can_compute_at(state: &mut State, block: BlockId, target: LoopId, preserve_unit_loops: bool) -> bool {
     check(state, block, target, Direction::ToConsumers, preserve_unit_loops, -1).is_ok()
-}
-
-/// Can the block be moved to its producers under the loop?
-pub fn can_reverse_compute_at(state: &mut State, block: BlockId, target: LoopId, preserve_unit_loops: bool) -> bool {
-    check(state, block, target, Direction::ToProducers, preserve_unit_loops, -1).is_ok()
 }
 
 /// How the block will stand under the loop.

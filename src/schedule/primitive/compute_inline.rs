@@ -31,7 +31,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 /// `compute_inline(block)`.
-pub static COMPUTE_INLINE: Kind = Kind {
+pub(crate) static COMPUTE_INLINE: Kind = Kind {
     name: "ComputeInline",
     method: "compute_inline",
     classic: None,
@@ -63,14 +63,14 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 ///
 /// # Errors
 /// If it cannot be inlined.
-pub fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleError> {
+pub(crate) fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleError> {
     let plan = check(state, block)?;
     apply(state, plan);
     Ok(())
 }
 
 /// Can the block be inlined into its readers?
-pub fn can_inline(state: &mut State, block: BlockId) -> bool {
+pub(crate) fn can_inline(state: &mut State, block: BlockId) -> bool {
     check(state, block).is_ok()
 }
 
@@ -140,7 +140,7 @@ fn body_over_indices(func: &mut Func, block: BlockId) -> Option<(SmallVec<[VarId
 ///
 /// # Errors
 /// If that is all that its scope holds.
-pub fn require_removable(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
+pub(crate) fn require_removable(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
     let func = &state.func;
     let mut removed = block.stmt();
     for p in func.ancestors(block.stmt()) {
@@ -158,7 +158,7 @@ pub fn require_removable(state: &State, block: BlockId) -> Result<StmtId, Schedu
 
 /// # Errors
 /// If a block below `scope` views a region of the buffer.
-pub fn require_no_view(state: &State, scope: BlockId, buffer: BufferId) -> Result<(), ScheduleError> {
+pub(crate) fn require_no_view(state: &State, scope: BlockId, buffer: BufferId) -> Result<(), ScheduleError> {
     let func = &state.func;
     let is_view = |&&(source, s): &&(BufferId, StmtId)| source == buffer && func.contains(scope.stmt(), s);
     if let Some(nests) = state.nests_using(buffer) {
@@ -200,7 +200,7 @@ fn apply(state: &mut State, plan: Plan) {
 }
 
 /// States reads and writes of the blocks anew that mention a buffer which has gone, inner blocks first.
-pub fn restate_accesses(func: &mut Func, below: &[StmtId], buffer: BufferId) {
+pub(crate) fn restate_accesses(func: &mut Func, below: &[StmtId], buffer: BufferId) {
     for &s in below.iter().rev() {
         let Some(b) = func.as_block(s) else { continue };
         let node = func.block(b);

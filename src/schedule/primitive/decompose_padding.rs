@@ -35,7 +35,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `decompose_padding(block, loop)`.
-pub static DECOMPOSE_PADDING: Kind = Kind {
+pub(crate) static DECOMPOSE_PADDING: Kind = Kind {
     name: "DecomposePadding",
     method: "decompose_padding",
     classic: None,

@@ -39,7 +39,7 @@ use crate::ir::{
 };
 
 /// `decompose_reduction(block, loop)`.
-pub static DECOMPOSE_REDUCTION: Kind = Kind {
+pub(crate) static DECOMPOSE_REDUCTION: Kind = Kind {
     name: "DecomposeReduction",
     method: "decompose_reduction",
     classic: None,

@@ -31,16 +31,16 @@ const fn kind(
 }
 
 /// `parallel(loop)`.
-pub static PARALLEL: Kind = kind("Parallel", "parallel", |call| set_kind(call, LoopKind::Parallel));
+pub(crate) static PARALLEL: Kind = kind("Parallel", "parallel", |call| set_kind(call, LoopKind::Parallel));
 
 /// `vectorize(loop)`.
-pub static VECTORIZE: Kind = kind("Vectorize", "vectorize", |call| set_kind(call, LoopKind::Vectorized));
+pub(crate) static VECTORIZE: Kind = kind("Vectorize", "vectorize", |call| set_kind(call, LoopKind::Vectorized));
 
 /// `unroll(loop)`.
-pub static UNROLL: Kind = kind("Unroll", "unroll", |call| set_kind(call, LoopKind::Unrolled));
+pub(crate) static UNROLL: Kind = kind("Unroll", "unroll", |call| set_kind(call, LoopKind::Unrolled));
 
 /// `bind(loop, thread_axis)`.
-pub static BIND: Kind = Kind {
+pub(crate) static BIND: Kind = Kind {
     params: &[Param::input("loop", Ty::Loop), Param::attr("thread_axis", Ty::Str)],
     ..kind("Bind", "bind", |call| {
         let axis = call.str(1)?;

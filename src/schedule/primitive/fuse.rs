@@ -25,7 +25,7 @@ use crate::ir::visit::uses_var;
 use crate::ir::{Body, DType, Func, LoopId, LoopKind, Substitution};
 
 /// `fuse(*loops, preserve_unit_iters=True)`.
-pub static FUSE: Kind = Kind {
+pub(crate) static FUSE: Kind = Kind {
     name: "Fuse",
     method: "fuse",
     classic: None,

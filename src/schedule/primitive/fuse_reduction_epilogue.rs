@@ -40,7 +40,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `fuse_reduction_epilogue(reduction_block, epilogue_block)`.
-pub static FUSE_REDUCTION_EPILOGUE: Kind = Kind {
+pub(crate) static FUSE_REDUCTION_EPILOGUE: Kind = Kind {
     name: "FuseReductionEpilogue",
     method: "fuse_reduction_epilogue",
     classic: None,

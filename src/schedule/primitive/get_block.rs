@@ -9,7 +9,7 @@ use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
 use crate::ir::{BlockId, Func, Symbol};
 
 /// `get_sblock(name, func_name)`, formerly `get_block`.
-pub static GET_BLOCK: Kind = Kind {
+pub(crate) static GET_BLOCK: Kind = Kind {
     name: "GetSBlock",
     method: "get_sblock",
     classic: Some(("GetBlock", "get_block")),
@@ -21,7 +21,7 @@ pub static GET_BLOCK: Kind = Kind {
 };
 
 /// `get_child_blocks(block_or_loop)`: the blocks directly below, in text order.
-pub static GET_CHILD_BLOCKS: Kind = Kind {
+pub(crate) static GET_CHILD_BLOCKS: Kind = Kind {
     name: "GetChildBlocks",
     method: "get_child_blocks",
     classic: None,
@@ -33,7 +33,7 @@ pub static GET_CHILD_BLOCKS: Kind = Kind {
 };
 
 /// `get_producers(block)`: the earlier blocks of the same scope that write what it reads or writes.
-pub static GET_PRODUCERS: Kind = Kind {
+pub(crate) static GET_PRODUCERS: Kind = Kind {
     name: "GetProducers",
     method: "get_producers",
     classic: None,
@@ -45,7 +45,7 @@ pub static GET_PRODUCERS: Kind = Kind {
 };
 
 /// `get_consumers(block)`: the later blocks of the same scope that read or write what it writes.
-pub static GET_CONSUMERS: Kind = Kind {
+pub(crate) static GET_CONSUMERS: Kind = Kind {
     name: "GetConsumers",
     method: "get_consumers",
     classic: None,
@@ -58,7 +58,7 @@ pub static GET_CONSUMERS: Kind = Kind {
 
 /// `get_output_blocks(block)`: the blocks below, at any depth, that write what their scope does not allocate; in text
 /// order, a block before those inside it.
-pub static GET_OUTPUT_BLOCKS: Kind = Kind {
+pub(crate) static GET_OUTPUT_BLOCKS: Kind = Kind {
     name: "GetOutputBlocks",
     method: "get_output_blocks",
     classic: None,

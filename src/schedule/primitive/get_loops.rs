@@ -6,7 +6,7 @@ use super::super::error::ScheduleError;
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 
 /// `get_loops(block)`.
-pub static GET_LOOPS: Kind = Kind {
+pub(crate) static GET_LOOPS: Kind = Kind {
     name: "GetLoops",
     method: "get_loops",
     classic: None,

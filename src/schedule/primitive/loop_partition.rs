@@ -35,7 +35,7 @@ use crate::ir::{
 };
 
 /// `loop_partition(loop, factors, preserve_unit_iters=True)`. The last has no effect, here as in TVM.
-pub static LOOP_PARTITION: Kind = Kind {
+pub(crate) static LOOP_PARTITION: Kind = Kind {
     name: "LoopPartition",
     method: "loop_partition",
     classic: None,

@@ -29,7 +29,7 @@ use crate::arith::Analyzer;
 use crate::ir::{Body, DType, ExprId, Func, LoopId, Substitution, Symbol, VarId};
 
 /// `merge(*loops)`.
-pub static MERGE: Kind = Kind {
+pub(crate) static MERGE: Kind = Kind {
     name: "Merge",
     method: "merge",
     classic: None,

@@ -15,7 +15,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use std::sync::Arc;
 
 /// `normalize_loop(loop)`.
-pub static NORMALIZE_LOOP: Kind = Kind {
+pub(crate) static NORMALIZE_LOOP: Kind = Kind {
     name: "NormalizeLoop",
     method: "normalize_loop",
     classic: None,

@@ -41,7 +41,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `pad_einsum(block, padding)`.
-pub static PAD_EINSUM: Kind = Kind {
+pub(crate) static PAD_EINSUM: Kind = Kind {
     name: "PadEinsum",
     method: "pad_einsum",
     classic: None,

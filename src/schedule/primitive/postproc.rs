@@ -3,7 +3,7 @@
 use super::super::kind::{Kind, Outcome, Outputs};
 
 /// `enter_postproc()`.
-pub static ENTER_POSTPROC: Kind = Kind {
+pub(crate) static ENTER_POSTPROC: Kind = Kind {
     name: "EnterPostproc",
     method: "enter_postproc",
     classic: None,

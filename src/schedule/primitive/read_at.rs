@@ -45,7 +45,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `read_at(loop, block, read_buffer_index, storage_scope)`.
-pub static READ_AT: Kind = Kind {
+pub(crate) static READ_AT: Kind = Kind {
     name: "ReadAt",
     method: "read_at",
     classic: None,

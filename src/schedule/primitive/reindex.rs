@@ -54,7 +54,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `reindex(block, buffer)`.
-pub static REINDEX: Kind = Kind {
+pub(crate) static REINDEX: Kind = Kind {
     name: "ReIndex",
     method: "reindex",
     classic: None,

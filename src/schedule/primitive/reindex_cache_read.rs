@@ -36,7 +36,7 @@ use super::cache::stage::{Way, require_only_writer};
 use crate::ir::{BlockId, Symbol};
 
 /// `reindex_cache_read(block, read_buffer_index, storage_scope, index_map)`.
-pub static REINDEX_CACHE_READ: Kind = Kind {
+pub(crate) static REINDEX_CACHE_READ: Kind = Kind {
     name: "ReindexCacheRead",
     method: "reindex_cache_read",
     classic: None,

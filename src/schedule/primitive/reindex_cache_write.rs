@@ -37,7 +37,7 @@ use super::cache::stage::{Way, require_only_writer};
 use crate::ir::{BlockId, Symbol};
 
 /// `reindex_cache_write(block, write_buffer_index, storage_scope, index_map)`.
-pub static REINDEX_CACHE_WRITE: Kind = Kind {
+pub(crate) static REINDEX_CACHE_WRITE: Kind = Kind {
     name: "ReindexCacheWrite",
     method: "reindex_cache_write",
     classic: None,

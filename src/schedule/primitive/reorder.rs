@@ -22,7 +22,7 @@ use crate::ir::{Func, IterKind, LoopId, StmtId, VarId};
 use smallvec::{SmallVec, smallvec};
 
 /// `reorder(*ordered_loops)`.
-pub static REORDER: Kind = Kind {
+pub(crate) static REORDER: Kind = Kind {
     name: "Reorder",
     method: "reorder",
     classic: None,

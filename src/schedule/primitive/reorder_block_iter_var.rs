@@ -12,7 +12,7 @@ use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 
 /// `reorder_block_iter_var(block, new_order)`.
-pub static REORDER_BLOCK_ITER_VAR: Kind = Kind {
+pub(crate) static REORDER_BLOCK_ITER_VAR: Kind = Kind {
     name: "ReorderBlockIterVar",
     method: "reorder_block_iter_var",
     classic: None,

@@ -18,7 +18,7 @@ use super::super::kind::{Kind, Outputs};
 use super::compute_at::{Direction, PARAMS, run};
 
 /// `reverse_compute_at(block, loop, preserve_unit_loops=False, index=-1)`.
-pub static REVERSE_COMPUTE_AT: Kind = Kind {
+pub(crate) static REVERSE_COMPUTE_AT: Kind = Kind {
     name: "ReverseComputeAt",
     method: "reverse_compute_at",
     classic: None,

@@ -56,7 +56,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `reverse_compute_inline(block)`.
-pub static REVERSE_COMPUTE_INLINE: Kind = Kind {
+pub(crate) static REVERSE_COMPUTE_INLINE: Kind = Kind {
     name: "ReverseComputeInline",
     method: "reverse_compute_inline",
     classic: None,
@@ -77,7 +77,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 ///
 /// # Errors
 /// If it cannot be inlined.
-pub fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleError> {
+pub(crate) fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleError> {
     let plan = check(state, block)?;
     apply(state, plan);
     Ok(())

@@ -41,7 +41,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `rfactor(loop, factor_axis)`.
-pub static RFACTOR: Kind = Kind {
+pub(crate) static RFACTOR: Kind = Kind {
     name: "RFactor",
     method: "rfactor",
     classic: None,

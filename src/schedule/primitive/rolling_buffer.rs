@@ -44,7 +44,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// `rolling_buffer(block, write_buffer_index)`.
-pub static ROLLING_BUFFER: Kind = Kind {
+pub(crate) static ROLLING_BUFFER: Kind = Kind {
     name: "RollingBuffer",
     method: "rolling_buffer",
     classic: None,

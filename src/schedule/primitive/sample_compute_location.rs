@@ -18,7 +18,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use super::sampling::below;
 
 /// `sample_compute_location(block)`.
-pub static SAMPLE_COMPUTE_LOCATION: Kind = Kind {
+pub(crate) static SAMPLE_COMPUTE_LOCATION: Kind = Kind {
     name: "SampleComputeLocation",
     method: "sample_compute_location",
     classic: None,

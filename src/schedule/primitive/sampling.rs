@@ -14,7 +14,7 @@ use super::nearest_tile::nearest_tile;
 use rand_chacha::rand_core::Rng;
 
 /// `sample_categorical(candidates, probs)`: one of the candidates; the decision is its index.
-pub static SAMPLE_CATEGORICAL: Kind = Kind {
+pub(crate) static SAMPLE_CATEGORICAL: Kind = Kind {
     name: "SampleCategorical",
     method: "sample_categorical",
     classic: None,
@@ -26,7 +26,7 @@ pub static SAMPLE_CATEGORICAL: Kind = Kind {
 };
 
 /// `sample_perfect_tile(loop, n, max_innermost_factor=16)`: n factors whose product is the loop's extent.
-pub static SAMPLE_PERFECT_TILE: Kind = Kind {
+pub(crate) static SAMPLE_PERFECT_TILE: Kind = Kind {
     name: "SamplePerfectTile",
     method: "sample_perfect_tile",
     classic: None,
@@ -43,7 +43,7 @@ pub static SAMPLE_PERFECT_TILE: Kind = Kind {
 
 /// `sample_partitioned_tile(loop, n, partition_pos=0, innerpart_factor=1)`: n factors whose product is the loop's
 /// extent, those from `partition_pos` on with a product that is a multiple of `innerpart_factor`.
-pub static SAMPLE_PARTITIONED_TILE: Kind = Kind {
+pub(crate) static SAMPLE_PARTITIONED_TILE: Kind = Kind {
     name: "SamplePartitionedTile",
     method: "sample_partitioned_tile",
     classic: None,

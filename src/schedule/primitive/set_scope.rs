@@ -16,7 +16,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use crate::ir::BufferId;
 
 /// `set_scope(block, buffer_index, storage_scope)`.
-pub static SET_SCOPE: Kind = Kind {
+pub(crate) static SET_SCOPE: Kind = Kind {
     name: "SetScope",
     method: "set_scope",
     classic: None,

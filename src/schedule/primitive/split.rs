@@ -29,7 +29,7 @@ use crate::ir::{Body, CmpOp, ExprId, Func, LoopId, Substitution, VarId};
 use smallvec::SmallVec;
 
 /// `split(loop, factors, preserve_unit_iters=True, disable_predication=False)`.
-pub static SPLIT: Kind = Kind {
+pub(crate) static SPLIT: Kind = Kind {
     name: "Split",
     method: "split",
     classic: None,

@@ -18,7 +18,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use crate::ir::alignment::{DIM_ALIGN, DimAlign};
 
 /// `storage_align(block, buffer_index, axis, factor, offset)`.
-pub static STORAGE_ALIGN: Kind = Kind {
+pub(crate) static STORAGE_ALIGN: Kind = Kind {
     name: "StorageAlign",
     method: "storage_align",
     classic: None,

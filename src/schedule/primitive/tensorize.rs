@@ -31,7 +31,7 @@ use crate::ir::{
 use hashbrown::HashMap;
 
 /// `tensorize(block_or_loop, tensor_intrin, preserve_unit_iters=True)`.
-pub static TENSORIZE: Kind = Kind {
+pub(crate) static TENSORIZE: Kind = Kind {
     name: "Tensorize",
     method: "tensorize",
     classic: None,

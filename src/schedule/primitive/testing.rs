@@ -11,25 +11,25 @@ use crate::ir::verify::Checks;
 use crate::script::{Dialect, ParseOptions, parse, print_module};
 
 /// A schedule with short names for what tests do.
-pub struct Test {
+pub(crate) struct Test {
     /// The schedule.
     pub sch: Schedule,
 }
 
 impl Test {
     /// The block of that name in `main`.
-    pub fn block(&mut self, name: &str) -> Rv {
+    pub(crate) fn block(&mut self, name: &str) -> Rv {
         self.sch.get_block(name, "main").expect("the program has the block")
     }
 
     /// The loops around the block of that name.
-    pub fn loops(&mut self, name: &str) -> Vec<Rv> {
+    pub(crate) fn loops(&mut self, name: &str) -> Vec<Rv> {
         let block = self.block(name);
         self.sch.get_loops(block).expect("a block has loops")
     }
 
     /// Carries out the instruction of that Python method. Arguments that are left out take their defaults.
-    pub fn run(&mut self, method: &str, args: Vec<Arg>) -> Result<Vec<Rv>, ScheduleError> {
+    pub(crate) fn run(&mut self, method: &str, args: Vec<Arg>) -> Result<Vec<Rv>, ScheduleError> {
         let kind: &'static Kind = primitive::by_method(method).expect("a primitive of that name");
         let defaults = kind.params.iter().skip(args.len());
         let defaults = defaults.map(|p| super::super::kind::default_arg(p).expect("all required arguments"));
@@ -38,7 +38,7 @@ impl Test {
     }
 
     /// Carries out Python statements; the schedule is called `sch`.
-    pub fn python(&mut self, statements: &str) -> Result<(), ScheduleError> {
+    pub(crate) fn python(&mut self, statements: &str) -> Result<(), ScheduleError> {
         let lines: Vec<String> = statements.trim().lines().map(|l| format!("    {}\n", l.trim())).collect();
         let text = format!("def steps(sch):\n{}", lines.concat());
         let function = ScheduleFunction::parse(&text, "steps.py").expect("the steps are Python");
@@ -47,7 +47,7 @@ impl Test {
 }
 
 /// The module of a text, which is one function without its header lines.
-pub fn module(text: &str) -> Module {
+pub(crate) fn module(text: &str) -> Module {
     let text = format!("@T.prim_func\n{}", text.trim_start_matches('\n'));
     // Some primitives break what the verifier asks of signatures and bounds, on purpose.
     let options = ParseOptions { checks: Some(Checks::FORM), ..ParseOptions::default() };
@@ -58,7 +58,7 @@ pub fn module(text: &str) -> Module {
 }
 
 /// Carries out `steps` on the program and compares what comes out with `expected`, block names included.
-pub fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, expected: &str) {
+pub(crate) fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, expected: &str) {
     let mut test = Test { sch: Schedule::new(&module(program), 0) };
     steps(&mut test).expect("no instruction is refused");
     let found = test.sch.module();
@@ -69,7 +69,7 @@ pub fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), Schedule
 
 /// Carries out `steps` on the program: the last one must be refused, with an error of that class, and must change
 /// nothing.
-pub fn refuse(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, class: &str) {
+pub(crate) fn refuse(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, class: &str) {
     let mut test = Test { sch: Schedule::new(&module(program), 0) };
     let error = steps(&mut test).expect_err("the instruction is refused");
     assert_eq!(error.kind.class(), class, "{error}");

@@ -25,7 +25,7 @@ use crate::ir::{BlockId, BlockIter, Body, ExprId, Func, IterKind, StmtId, Substi
 use smallvec::SmallVec;
 
 /// `transform_block_layout(block, index_map)`.
-pub static TRANSFORM_BLOCK_LAYOUT: Kind = Kind {
+pub(crate) static TRANSFORM_BLOCK_LAYOUT: Kind = Kind {
     name: "TransformBlockLayout",
     method: "transform_block_layout",
     classic: None,

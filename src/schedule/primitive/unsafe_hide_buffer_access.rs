@@ -16,7 +16,7 @@ use super::super::kind::{Kind, Outcome, Outputs, Param, Ty};
 use crate::ir::BufferRegion;
 
 /// `unsafe_hide_buffer_access(block, buf_type, buf_index_array)`.
-pub static UNSAFE_HIDE_BUFFER_ACCESS: Kind = Kind {
+pub(crate) static UNSAFE_HIDE_BUFFER_ACCESS: Kind = Kind {
     name: "UnsafeHideBufferAccess",
     method: "unsafe_hide_buffer_access",
     classic: None,

@@ -21,7 +21,7 @@ use crate::ir::{Arena, Buffer, BufferId, DType, Expr, ExprId, Rewriter, Stmt};
 use hashbrown::HashMap;
 
 /// `unsafe_set_dtype(block, buffer_index, dtype)`.
-pub static UNSAFE_SET_DTYPE: Kind = Kind {
+pub(crate) static UNSAFE_SET_DTYPE: Kind = Kind {
     name: "UnsafeSetDType",
     method: "unsafe_set_dtype",
     classic: None,

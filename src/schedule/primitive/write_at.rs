@@ -22,7 +22,7 @@ use super::super::kind::{Kind, Outputs, Param, Ty};
 use super::read_at::run;
 
 /// `write_at(loop, block, write_buffer_index, storage_scope)`.
-pub static WRITE_AT: Kind = Kind {
+pub(crate) static WRITE_AT: Kind = Kind {
     name: "WriteAt",
     method: "write_at",
     classic: None,

@@ -14,7 +14,7 @@ mod stmt;
 
 use super::{Dialect, Spans};
 use crate::diagnostic::Span;
-use crate::ir::{ExprId, Func, Module, StmtId, Symbol};
+use crate::ir::{Func, Module, StmtId, Symbol};
 use names::Names;
 
 /// The name of a module that has none.
@@ -44,11 +44,6 @@ pub fn print_func(func: &Func, dialect: Dialect) -> String {
     print_func_text(func, dialect, false).text
 }
 
-/// A function as text, without header and class, with the places of its statements.
-pub fn print_func_mapped(func: &Func, dialect: Dialect) -> Printed {
-    print_func_text(func, dialect, true)
-}
-
 fn print_func_text(func: &Func, dialect: Dialect, mapped: bool) -> Printed {
     let mut p = Printer::new(func, dialect, 0, mapped);
     p.out = type_vars([func], dialect);
@@ -68,14 +63,6 @@ fn type_vars<'f>(funcs: impl IntoIterator<Item = &'f Func>, dialect: Dialect) ->
         }
     }
     names.iter().map(|n| format!("{n} = TypeVar(\"{n}\")\n")).collect()
-}
-
-/// An expression as text. Variables and buffers have the names they ask for.
-pub fn print_expr(func: &Func, e: ExprId) -> String {
-    let mut p = Printer::new(func, Dialect::Current, 0, false);
-    p.names.trust_hints();
-    p.expr(e);
-    p.out
 }
 
 fn module_text(module: &Module, dialect: Dialect, mapped: bool) -> Printed {

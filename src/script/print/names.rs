@@ -13,8 +13,6 @@ pub(super) struct Names {
     buffers: Vec<Option<Symbol>>,
     /// What was defined, in order, for taking it back.
     log: Vec<Defined>,
-    /// Are names that were never defined taken as asked for?
-    trusting: bool,
 }
 
 enum Defined {
@@ -38,13 +36,7 @@ impl Names {
             vars: vec![None; func.arena.n_vars()],
             buffers: vec![None; func.arena.n_buffers()],
             log: Vec::new(),
-            trusting: false,
         }
-    }
-
-    /// From now on what was not defined has the name it asks for.
-    pub(super) fn trust_hints(&mut self) {
-        self.trusting = true;
     }
 
     /// A mark for [`Names::leave`].
@@ -108,7 +100,7 @@ impl Names {
     }
 
     pub(super) fn has_var(&self, v: VarId) -> bool {
-        self.trusting || self.vars[v.index()].is_some()
+        self.vars[v.index()].is_some()
     }
 
     pub(super) fn var(&self, func: &Func, v: VarId) -> Symbol {

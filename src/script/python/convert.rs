@@ -33,7 +33,7 @@ impl<'a> Convert<'a> {
         Box::new(self.expr(e))
     }
 
-    pub fn expr(&self, e: &ast::Expr) -> Expr<'a> {
+    pub(super) fn expr(&self, e: &ast::Expr) -> Expr<'a> {
         let kind = match e {
             ast::Expr::Name(n) => ExprKind::Name(self.slice(n.range)),
             ast::Expr::NumberLiteral(n) => match &n.value {
@@ -172,7 +172,7 @@ impl<'a> Convert<'a> {
         list.iter().map(|d| self.expr(&d.expression)).collect()
     }
 
-    pub fn stmt(&self, s: &ast::Stmt) -> Stmt<'a> {
+    pub(super) fn stmt(&self, s: &ast::Stmt) -> Stmt<'a> {
         let kind = match s {
             ast::Stmt::FunctionDef(f) if !f.is_async => StmtKind::Function(Box::new(self.function(f))),
             ast::Stmt::FunctionDef(_) => StmtKind::Other("an `async` function"),

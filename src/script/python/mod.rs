@@ -19,17 +19,17 @@ use ruff_python_ast::token::TokenKind;
 use ruff_text_size::{Ranged, TextRange};
 
 /// The deepest nesting of one expression that is read: brackets, operators and attribute accesses around an operand.
-pub const MAX_NESTING: usize = 400;
+pub(crate) const MAX_NESTING: usize = 400;
 
 /// The deepest indentation that is read, in levels.
 pub const MAX_INDENT: usize = 100;
 
 /// The longest text that is read, in bytes.
-pub const MAX_BYTES: usize = 64 << 20;
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Expr<'a> {
+pub(crate) struct Expr<'a> {
     /// What it is.
     pub kind: ExprKind<'a>,
     /// Where it stands.
@@ -38,7 +38,7 @@ pub struct Expr<'a> {
 
 /// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ExprKind<'a> {
+pub(crate) enum ExprKind<'a> {
     /// `name`
     Name(&'a str),
     /// An integer literal; `None` if it does not fit 64 bits.
@@ -89,7 +89,7 @@ pub enum ExprKind<'a> {
 
 /// A name with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ident<'a> {
+pub(crate) struct Ident<'a> {
     /// The name.
     pub name: &'a str,
     /// Where it stands.
@@ -98,7 +98,7 @@ pub struct Ident<'a> {
 
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     /// What is called.
     pub callee: Expr<'a>,
     /// Positional arguments.
@@ -111,8 +111,7 @@ pub struct Call<'a> {
 
 /// A slice.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the parts of `lower:upper:step`")]
-pub struct Slice<'a> {
+pub(crate) struct Slice<'a> {
     pub lower: Option<Expr<'a>>,
     pub upper: Option<Expr<'a>>,
     pub step: Option<Expr<'a>>,
@@ -120,7 +119,7 @@ pub struct Slice<'a> {
 
 /// A list made by loops.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comprehension<'a> {
+pub(crate) struct Comprehension<'a> {
     /// What each turn adds.
     pub element: Expr<'a>,
     /// The loops, outermost first.
@@ -129,7 +128,7 @@ pub struct Comprehension<'a> {
 
 /// A loop of a comprehension.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Clause<'a> {
+pub(crate) struct Clause<'a> {
     /// The variables.
     pub target: Expr<'a>,
     /// What they run over.
@@ -140,8 +139,7 @@ pub struct Clause<'a> {
 
 /// A conditional expression.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the parts of `then if test else otherwise`")]
-pub struct Conditional<'a> {
+pub(crate) struct Conditional<'a> {
     pub test: Expr<'a>,
     pub then: Expr<'a>,
     pub otherwise: Expr<'a>,
@@ -149,8 +147,7 @@ pub struct Conditional<'a> {
 
 /// `-a`, `+a`, `~a`, `not a`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is the operator it names")]
-pub enum UnaryOp {
+pub(crate) enum UnaryOp {
     Neg,
     Pos,
     Invert,
@@ -161,12 +158,11 @@ macro_rules! operators {
     ($(#[$doc:meta])* $name:ident { $($variant:ident $token:literal)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "each variant is the operator it names")]
-        pub enum $name { $($variant,)* }
+        pub(crate) enum $name { $($variant,)* }
 
         impl $name {
             /// The operator's token.
-            pub fn token(self) -> &'static str {
+            pub(crate) fn token(self) -> &'static str {
                 match self { $($name::$variant => $token,)* }
             }
         }
@@ -180,9 +176,11 @@ operators! {
     }
 }
 
-operators! {
-    /// `and` or `or`.
-    LogicalOp { And "and" Or "or" }
+/// `and` or `or`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogicalOp {
+    And,
+    Or,
 }
 
 operators! {
@@ -192,7 +190,7 @@ operators! {
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stmt<'a> {
+pub(crate) struct Stmt<'a> {
     /// What it is.
     pub kind: StmtKind<'a>,
     /// Where it stands, with everything inside.
@@ -201,7 +199,7 @@ pub struct Stmt<'a> {
 
 /// The kinds of statements.
 #[derive(Clone, Debug, PartialEq)]
-pub enum StmtKind<'a> {
+pub(crate) enum StmtKind<'a> {
     /// `def name(params): body`
     Function(Box<Function<'a>>),
     /// `class name: body`
@@ -242,7 +240,7 @@ pub enum StmtKind<'a> {
 
 /// A function definition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Function<'a> {
+pub(crate) struct Function<'a> {
     /// Its name.
     pub name: Ident<'a>,
     /// Decorators, without the `@`.
@@ -259,7 +257,7 @@ pub struct Function<'a> {
 
 /// A parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Param<'a> {
+pub(crate) struct Param<'a> {
     /// Its name.
     pub name: Ident<'a>,
     /// Name and annotation.
@@ -272,7 +270,7 @@ pub struct Param<'a> {
 
 /// A class definition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Class<'a> {
+pub(crate) struct Class<'a> {
     /// Its name.
     pub name: Ident<'a>,
     /// Decorators, without the `@`.
@@ -283,7 +281,7 @@ pub struct Class<'a> {
 
 /// A loop.
 #[derive(Clone, Debug, PartialEq)]
-pub struct For<'a> {
+pub(crate) struct For<'a> {
     /// The variables.
     pub target: Expr<'a>,
     /// What they run over.
@@ -296,7 +294,7 @@ pub struct For<'a> {
 
 /// A loop without a range.
 #[derive(Clone, Debug, PartialEq)]
-pub struct While<'a> {
+pub(crate) struct While<'a> {
     /// What is tested before each iteration.
     pub test: Expr<'a>,
     /// What is repeated.
@@ -307,7 +305,7 @@ pub struct While<'a> {
 
 /// A branch of an `if`: the last one may have no condition (`else`), no other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Branch<'a> {
+pub(crate) struct Branch<'a> {
     /// The condition.
     pub test: Option<Expr<'a>>,
     /// What runs.
@@ -317,7 +315,7 @@ pub struct Branch<'a> {
 }
 
 /// Parses a file. Syntax errors come with the spans of the text, in its order.
-pub fn parse_module(text: &str) -> Result<Vec<Stmt<'_>>, Vec<Diagnostic>> {
+pub(crate) fn parse_module(text: &str) -> Result<Vec<Stmt<'_>>, Vec<Diagnostic>> {
     let unclosed = check_text(text)?;
     let parsed = ruff_python_parser::parse_unchecked_source(text, PySourceType::Python);
     let mut errors = syntax_errors(text, parsed.errors());
@@ -335,14 +333,14 @@ pub fn parse_module(text: &str) -> Result<Vec<Stmt<'_>>, Vec<Diagnostic>> {
 }
 
 /// The comments of a text, in its order, each with its `#`.
-pub fn comments(text: &str) -> Vec<Span> {
+pub(crate) fn comments(text: &str) -> Vec<Span> {
     let parsed = ruff_python_parser::parse_unchecked_source(text, PySourceType::Python);
     let tokens = parsed.tokens().iter().filter(|t| t.kind() == TokenKind::Comment);
     tokens.map(|t| span_of(t.range())).collect()
 }
 
 /// Parses the expression in `span` of a text; spans are those of the whole text.
-pub fn parse_expression(text: &str, span: Span) -> Result<Expr<'_>, Vec<Diagnostic>> {
+pub(crate) fn parse_expression(text: &str, span: Span) -> Result<Expr<'_>, Vec<Diagnostic>> {
     check_text(text.get(span.range()).unwrap_or_default()).map_err(|mut errors| {
         for label in errors.iter_mut().flat_map(|d| &mut d.labels) {
             label.span = Span { start: label.span.start + span.start, end: label.span.end + span.start };

@@ -16,7 +16,7 @@ use crate::ir::stmt::LoopKind;
 
 /// How a store is carried out.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Kernel {
+pub(crate) struct Kernel {
     /// How lanes are filled.
     pub lanes_by: LanesBy,
     /// Lanes of a vector register for its type.
@@ -47,7 +47,7 @@ pub struct Kernel {
 
 /// What becomes lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LanesBy {
+pub(crate) enum LanesBy {
     /// Nothing: one element after the other.
     #[default]
     Scalar,
@@ -76,7 +76,7 @@ const PARTIAL: f64 = 4.0;
 
 impl Kernel {
     /// What is to be expected for a store, and the order that its loops run in.
-    pub fn of(leaf: &Leaf, machine: &Machine) -> (Kernel, Vec<Piece>) {
+    pub(crate) fn of(leaf: &Leaf, machine: &Machine) -> (Kernel, Vec<Piece>) {
         let bytes = leaf.accesses.iter().map(|a| a.bytes).fold(0.0, f64::max);
         let lanes = machine.lanes(bytes);
         let reduces = leaf.updates && leaf.accesses[0].strides.contains(&0);
@@ -93,7 +93,7 @@ impl Kernel {
     }
 
     /// Sums in registers.
-    pub fn sums(&self) -> f64 {
+    pub(crate) fn sums(&self) -> f64 {
         self.rows * self.vectors
     }
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 /// A loop of more than one iteration.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Level {
+pub(crate) struct Level {
     /// Which one; loops with the same id are one loop around several stores.
     pub id: LoopId,
     /// Iterations.
@@ -22,7 +22,7 @@ pub struct Level {
 
 /// An access of a store: the store itself or a load of its value.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Access {
+pub(crate) struct Access {
     /// The buffer.
     pub buffer: BufferId,
     /// Bytes of an element.
@@ -41,7 +41,7 @@ pub struct Access {
 
 /// A store, with all that is computed for it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Leaf {
+pub(crate) struct Leaf {
     /// The loops around, outermost first.
     pub levels: Vec<Level>,
     /// The store, then the loads, each once.
@@ -62,7 +62,7 @@ pub struct Leaf {
 
 /// A loop of a nest as it is carried out: a level, or the outer or inner part of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// Position of the level.
     pub level: usize,
     /// Iterations.
@@ -73,14 +73,14 @@ pub struct Piece {
 
 impl Piece {
     /// All of a level.
-    pub fn whole(level: usize, levels: &[Level]) -> Piece {
+    pub(crate) fn whole(level: usize, levels: &[Level]) -> Piece {
         Piece { level, extent: levels[level].extent as f64, share: 1.0 }
     }
 }
 
 impl Access {
     /// Cache lines of `line` bytes that these loops touch together.
-    pub fn lines(&self, loops: &[Piece], line: f64) -> f64 {
+    pub(crate) fn lines(&self, loops: &[Piece], line: f64) -> f64 {
         // The box of indices, and the elements next to each other in it.
         let (mut outside, mut run, mut is_contiguous) = (1.0, 1.0, true);
         for (spans, &extent) in self.spans.iter().zip(&self.shape).rev() {
@@ -99,7 +99,7 @@ impl Access {
     }
 
     /// Does it touch something else in another iteration of this level?
-    pub fn moves_with(&self, level: usize) -> bool {
+    pub(crate) fn moves_with(&self, level: usize) -> bool {
         self.strides[level] != 0 || self.spans.iter().any(|s| s[level] != 0)
     }
 }
@@ -122,13 +122,13 @@ impl Leaf {
     }
 
     /// The loops as they are written.
-    pub fn pieces(&self) -> Vec<Piece> {
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
         (0..self.levels.len()).map(|i| Piece::whole(i, &self.levels)).collect()
     }
 }
 
 /// All stores of a function with constant loops, in text order.
-pub fn leaves(func: &Func) -> Vec<Leaf> {
+pub(crate) fn leaves(func: &Func) -> Vec<Leaf> {
     let mut walk = Walk { func, path: Vec::new(), unroll: 0, leaves: Vec::new() };
     walk.stmt(func.root.stmt());
     walk.leaves

@@ -6,12 +6,12 @@
 //! memory ([`traffic`]). The estimate is the larger of computing and moving, with a part of the smaller. It need not be
 //! right: a model learns by which factor it is wrong, from what the features have in common.
 
-pub mod kernel;
-pub mod leaf;
+pub(crate) mod kernel;
+pub(crate) mod leaf;
 mod machine;
 mod ops;
 mod points;
-pub mod traffic;
+pub(crate) mod traffic;
 
 pub use machine::Machine;
 

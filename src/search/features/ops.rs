@@ -6,7 +6,7 @@ use crate::ir::op::{BinOp, Intrinsic};
 
 /// Operations of one execution.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Ops {
+pub(crate) struct Ops {
     /// Additions, multiplications, comparisons and the like on floats.
     pub float: f64,
     /// Those additions whose operand is a product: one instruction with the multiplication.

@@ -24,7 +24,7 @@ pub(super) struct Points {
 
 impl Points {
     /// The points of loops `(variable, first value, iterations)`, outermost first; at most [`MAX_LOOPS`].
-    pub fn new(loops: &[(VarId, i64, i64)]) -> Points {
+    pub(super) fn new(loops: &[(VarId, i64, i64)]) -> Points {
         let n_loops = loops.len().min(MAX_LOOPS);
         let mut points = Points { n_loops, vars: Vec::with_capacity(2 * n_loops) };
         for (i, &(var, min, extent)) in loops.iter().take(n_loops).enumerate() {
@@ -37,28 +37,28 @@ impl Points {
     }
 
     /// Gives a variable the value of an expression.
-    pub fn bind(&mut self, arena: &Arena, var: VarId, value: ExprId) {
+    pub(super) fn bind(&mut self, arena: &Arena, var: VarId, value: ExprId) {
         let row = self.eval(arena, value);
         self.vars.push((var, row));
     }
 
     /// Gives a variable one value.
-    pub fn fix(&mut self, var: VarId, value: i64) {
+    pub(super) fn fix(&mut self, var: VarId, value: i64) {
         self.vars.push((var, [value; MAX_POINTS]));
     }
 
     /// How far an expression moves in one step of loop `i`.
-    pub fn step(&self, row: &Row, i: usize) -> i64 {
+    pub(super) fn step(&self, row: &Row, i: usize) -> i64 {
         row[1 + i].wrapping_sub(row[0])
     }
 
     /// How far an expression moves from the start of loop `i` to its end.
-    pub fn span(&self, row: &Row, i: usize) -> i64 {
+    pub(super) fn span(&self, row: &Row, i: usize) -> i64 {
         row[1 + self.n_loops + i].wrapping_sub(row[0])
     }
 
     /// The values of an integer expression; of what memory holds, and of variables that are not known, 0.
-    pub fn eval(&self, arena: &Arena, e: ExprId) -> Row {
+    pub(super) fn eval(&self, arena: &Arena, e: ExprId) -> Row {
         match arena.expr(e) {
             Expr::Int(v) => [v; MAX_POINTS],
             Expr::Var(v) => {

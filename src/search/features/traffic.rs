@@ -9,7 +9,7 @@ use super::machine::Machine;
 
 /// Traffic of a store.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Bytes that come into each cache from behind it, and go back.
     pub bytes: [f64; 3],
     /// Bytes that one iteration of the loop touches which fits each cache.
@@ -23,7 +23,7 @@ pub struct Traffic {
 impl Traffic {
     /// The traffic of a store whose loops run in this order, in a program that touches `all` bytes. Kernels run over and over, so what fits a cache as a
     /// whole is there already.
-    pub fn of(leaf: &Leaf, loops: &[Piece], machine: &Machine, all: f64) -> Traffic {
+    pub(crate) fn of(leaf: &Leaf, loops: &[Piece], machine: &Machine, all: f64) -> Traffic {
         let depth = loops.len();
         // Bytes of each access from each level on.
         let touched: Vec<Vec<f64>> = leaf
@@ -84,7 +84,7 @@ fn conflicts(access: &Access, loops: &[Piece], machine: &Machine) -> f64 {
 }
 
 /// Bytes that a program touches in all: of each buffer the most that one access touches.
-pub fn touched(leaves: &[Leaf], machine: &Machine) -> f64 {
+pub(crate) fn touched(leaves: &[Leaf], machine: &Machine) -> f64 {
     let mut buffers: Vec<(crate::ir::buffer::BufferId, f64)> = Vec::new();
     for leaf in leaves {
         let loops = leaf.pieces();

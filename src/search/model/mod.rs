@@ -8,14 +8,14 @@
 mod quality;
 mod trees;
 
-pub use quality::{ranked_right, recall};
-pub use trees::{Example, Trees};
+pub(crate) use quality::{ranked_right, recall};
+pub(crate) use trees::{Example, Trees};
 
 use super::features::Features;
 
 /// Learns from measurements, and foretells.
 #[derive(Default)]
-pub struct CostModel {
+pub(crate) struct CostModel {
     lessons: Vec<Lesson>,
     trees: Option<Trees>,
     /// Lessons when the trees were made.
@@ -59,12 +59,12 @@ const FAITH: (f64, f64) = (8.0, 0.5);
 
 impl CostModel {
     /// Takes in a measurement of this program.
-    pub fn learn(&mut self, program: u64, features: Features, secs: f64) {
+    pub(crate) fn learn(&mut self, program: u64, features: Features, secs: f64) {
         self.lessons.push(Lesson::new(features, secs, 0, Some(program)));
     }
 
     /// Takes back what a program taught that turned out to be wrong.
-    pub fn forget(&mut self, program: u64) {
+    pub(crate) fn forget(&mut self, program: u64) {
         let before = self.lessons.len();
         self.lessons.retain(|l| l.program != Some(program));
         if self.lessons.len() < before {
@@ -74,19 +74,14 @@ impl CostModel {
     }
 
     /// Takes in measurements of another program. Only how they differ among themselves is believed.
-    pub fn learn_from_other(&mut self, measured: Vec<(Features, f64)>) {
+    pub(crate) fn learn_from_other(&mut self, measured: Vec<(Features, f64)>) {
         self.n_others += 1;
         self.lessons
             .extend(measured.into_iter().map(|(features, secs)| Lesson::new(features, secs, self.n_others, None)));
     }
 
-    /// Measurements of this program.
-    pub fn n_own(&self) -> usize {
-        self.lessons.iter().filter(|l| l.is_own()).count()
-    }
-
     /// Makes the trees anew, if enough is new. Says how well they would have ranked what they are about to learn.
-    pub fn retrain(&mut self, seed: u64) {
+    pub(crate) fn retrain(&mut self, seed: u64) {
         let n = self.lessons.len();
         let is_due = if n <= FEW { n > self.learnt } else { n >= self.learnt + self.learnt / 10 };
         if n < LEAST_LESSONS || !is_due {
@@ -129,7 +124,7 @@ impl CostModel {
     }
 
     /// The logarithm of the seconds to be expected.
-    pub fn predict(&self, features: &Features) -> f64 {
+    pub(crate) fn predict(&self, features: &Features) -> f64 {
         let estimate = estimate(features);
         match &self.trees {
             Some(trees) => {
@@ -142,7 +137,7 @@ impl CostModel {
 
     /// The least ratio of a measured time of this program to what was said to be needed at least; `None` while too few
     /// are known to rely on it.
-    pub fn least_ratio(&self) -> Option<f64> {
+    pub(crate) fn least_ratio(&self) -> Option<f64> {
         const ENOUGH: usize = 16;
         let ratios = self.lessons.iter().filter(|l| l.is_own() && l.features.least > 0.0);
         let ratios: Vec<f64> = ratios.map(|l| l.secs.exp() / l.features.least).collect();

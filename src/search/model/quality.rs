@@ -1,7 +1,7 @@
 //! How well predictions rank.
 
 /// The share of pairs that are in the right order, of those that differ; `None` where all are equal.
-pub fn ranked_right(predicted: &[f64], measured: &[f64]) -> Option<f64> {
+pub(crate) fn ranked_right(predicted: &[f64], measured: &[f64]) -> Option<f64> {
     let (mut right, mut pairs) = (0.0, 0.0);
     for i in 0..measured.len() {
         for j in 0..i {
@@ -20,7 +20,7 @@ pub fn ranked_right(predicted: &[f64], measured: &[f64]) -> Option<f64> {
 }
 
 /// The share of the `k` fastest that are among the `k` predicted to be the fastest.
-pub fn recall(predicted: &[f64], measured: &[f64], k: usize) -> Option<f64> {
+pub(crate) fn recall(predicted: &[f64], measured: &[f64], k: usize) -> Option<f64> {
     if measured.len() <= k {
         return None;
     }

@@ -9,14 +9,14 @@ use crate::space::sample::stream;
 
 /// Trees that correct each other.
 #[derive(Clone, Debug, Default)]
-pub struct Trees {
+pub(crate) struct Trees {
     base: f64,
     trees: Vec<Vec<Node>>,
 }
 
 /// What the rows are to teach.
 #[derive(Clone, Copy, Debug)]
-pub struct Example<'a> {
+pub(crate) struct Example<'a> {
     /// The features, as many for every example.
     pub values: &'a [f64],
     /// What is to be foretold.
@@ -52,7 +52,7 @@ const COLUMN_SHARE: f64 = 0.7;
 
 impl Trees {
     /// Learns from examples.
-    pub fn fit(examples: &[Example<'_>], seed: u64) -> Trees {
+    pub(crate) fn fit(examples: &[Example<'_>], seed: u64) -> Trees {
         let all = examples.iter().map(|e| e.weight).sum::<f64>();
         if examples.is_empty() || all <= 0.0 {
             return Trees::default();
@@ -84,7 +84,7 @@ impl Trees {
     }
 
     /// What is to be expected of a row.
-    pub fn predict(&self, values: &[f64]) -> f64 {
+    pub(crate) fn predict(&self, values: &[f64]) -> f64 {
         self.base + self.trees.iter().map(|t| value(t, values)).sum::<f64>()
     }
 }

@@ -8,16 +8,12 @@ use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
 /// The mutator.
-pub struct Categorical;
+pub(super) struct Categorical;
 
 /// How often a step goes to a neighbour.
 const NEAR: f64 = 0.6;
 
 impl Mutator for Categorical {
-    fn name(&self) -> &'static str {
-        "categorical"
-    }
-
     fn weight(&self) -> f64 {
         1.0
     }

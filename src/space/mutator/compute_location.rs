@@ -10,7 +10,7 @@ use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
 /// The mutator.
-pub struct ComputeLocation;
+pub(super) struct ComputeLocation;
 
 /// How often a step goes to a neighbour.
 const NEAR: f64 = 0.6;
@@ -20,10 +20,6 @@ const INLINED: i64 = -2;
 const DEPTH: i64 = 12;
 
 impl Mutator for ComputeLocation {
-    fn name(&self) -> &'static str {
-        "compute_location"
-    }
-
     fn weight(&self) -> f64 {
         0.5
     }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// Takes each decision of the first trace or the one that the second has at its place. Both are of one sketch; where
 /// their instructions differ, the first one's stay.
-pub fn crossover(first: &Trace, second: &Trace, rng: &mut ChaCha8Rng) -> Trace {
+pub(crate) fn crossover(first: &Trace, second: &Trace, rng: &mut ChaCha8Rng) -> Trace {
     let mut child = first.clone();
     for (inst, other) in child.insts.iter_mut().zip(&second.insts) {
         if inst.decision.is_some() && inst.kind == other.kind && other.decision.is_some() && unit(rng) < 0.5 {

@@ -13,7 +13,7 @@ mod parallel;
 mod tile_size;
 mod unroll;
 
-pub use crossover::crossover;
+pub(crate) use crossover::crossover;
 
 use crate::schedule::arg::Decision;
 use crate::schedule::primitive::sampling::below;
@@ -22,10 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
 /// Changes decisions of one kind.
-pub trait Mutator: Send + Sync {
-    /// The name.
-    fn name(&self) -> &'static str;
-
+pub(crate) trait Mutator: Send + Sync {
     /// How often an instruction is chosen that this mutator is for, compared to others.
     fn weight(&self) -> f64;
 
@@ -53,14 +50,14 @@ static ALL: [&dyn Mutator; 5] = [
 ];
 
 /// The mutator for an instruction that has a decision.
-pub fn of(trace: &Trace, inst: &Instruction) -> Option<&'static dyn Mutator> {
+pub(crate) fn of(trace: &Trace, inst: &Instruction) -> Option<&'static dyn Mutator> {
     inst.decision.as_ref()?;
     ALL.into_iter().find(|m| m.is_for(trace, inst))
 }
 
 /// Instruction `index` of a trace with another decision.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Change {
+pub(crate) struct Change {
     /// Position of the instruction.
     pub index: usize,
     /// Its new decision.
@@ -68,7 +65,7 @@ pub struct Change {
 }
 
 /// A change at random; `None` where there is nothing to change.
-pub fn mutate(trace: &Trace, rng: &mut ChaCha8Rng) -> Option<Change> {
+pub(crate) fn mutate(trace: &Trace, rng: &mut ChaCha8Rng) -> Option<Change> {
     let mut open: Vec<(usize, &'static dyn Mutator)> = Vec::new();
     for (index, inst) in trace.insts[..trace.space_len()].iter().enumerate() {
         open.extend(of(trace, inst).map(|m| (index, m)));
@@ -84,7 +81,7 @@ pub fn mutate(trace: &Trace, rng: &mut ChaCha8Rng) -> Option<Change> {
 }
 
 /// All changes of one decision by one small step, in the order of the instructions.
-pub fn neighbours(trace: &Trace) -> Vec<Change> {
+pub(crate) fn neighbours(trace: &Trace) -> Vec<Change> {
     let mut found = Vec::new();
     for (index, inst) in trace.insts[..trace.space_len()].iter().enumerate() {
         let Some(mutator) = of(trace, inst) else { continue };
@@ -95,7 +92,7 @@ pub fn neighbours(trace: &Trace) -> Vec<Change> {
 
 impl Change {
     /// Makes the change.
-    pub fn apply(self, trace: &mut Trace) {
+    pub(crate) fn apply(self, trace: &mut Trace) {
         if let Some(inst) = trace.insts.get_mut(self.index) {
             inst.decision = Some(self.decision);
         }

@@ -7,13 +7,9 @@ use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
 /// The mutator.
-pub struct Parallel;
+pub(super) struct Parallel;
 
 impl Mutator for Parallel {
-    fn name(&self) -> &'static str {
-        "parallel"
-    }
-
     fn weight(&self) -> f64 {
         0.4
     }

@@ -11,16 +11,12 @@ use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
 /// The mutator.
-pub struct TileSize;
+pub(super) struct TileSize;
 
 /// How often two sizes are swapped: a step that moving single factors takes long for.
 const SWAP: f64 = 0.2;
 
 impl Mutator for TileSize {
-    fn name(&self) -> &'static str {
-        "tile_size"
-    }
-
     fn weight(&self) -> f64 {
         1.0
     }

@@ -8,16 +8,12 @@ use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
 /// The mutator.
-pub struct Unroll;
+pub(super) struct Unroll;
 
 const KEYS: [&str; 3] =
     ["meta_schedule.unroll_explicit", "meta_schedule.unroll_implicit", "pragma_auto_unroll_max_step"];
 
 impl Mutator for Unroll {
-    fn name(&self) -> &'static str {
-        "unroll"
-    }
-
     fn weight(&self) -> f64 {
         0.2
     }

@@ -5,7 +5,7 @@ use crate::ir::Stmt;
 use crate::schedule::Schedule;
 
 /// The postprocessor.
-pub struct DisallowDynamicLoop;
+pub(crate) struct DisallowDynamicLoop;
 
 impl Postproc for DisallowDynamicLoop {
     fn name(&self) -> &'static str {

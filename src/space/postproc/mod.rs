@@ -2,10 +2,10 @@
 
 use crate::schedule::Schedule;
 
-pub mod disallow_dynamic_loop;
-pub mod rewrite_layout;
-pub mod rewrite_parallel_vectorize_unroll;
-pub mod rewrite_reduction_block;
+pub(crate) mod disallow_dynamic_loop;
+pub(crate) mod rewrite_layout;
+pub(crate) mod rewrite_parallel_vectorize_unroll;
+pub(crate) mod rewrite_reduction_block;
 
 /// A postprocessor changes a schedule by instructions, or refuses the candidate.
 pub trait Postproc: Send + Sync {

@@ -16,7 +16,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The postprocessor.
-pub struct RewriteLayout;
+pub(crate) struct RewriteLayout;
 
 impl Postproc for RewriteLayout {
     fn name(&self) -> &'static str {

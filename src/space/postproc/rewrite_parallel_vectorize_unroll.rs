@@ -17,7 +17,7 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The postprocessor.
-pub struct RewriteParallelVectorizeUnroll;
+pub(crate) struct RewriteParallelVectorizeUnroll;
 
 const PARALLEL: &str = "meta_schedule.parallel";
 const VECTORIZE: &str = "meta_schedule.vectorize";

@@ -11,7 +11,7 @@ use crate::ir::{BlockId, IterKind};
 use crate::schedule::Schedule;
 
 /// The postprocessor.
-pub struct RewriteReductionBlock;
+pub(crate) struct RewriteReductionBlock;
 
 impl Postproc for RewriteReductionBlock {
     fn name(&self) -> &'static str {

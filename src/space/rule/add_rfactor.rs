@@ -24,7 +24,7 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct AddRFactor {
+pub(crate) struct AddRFactor {
     /// With more spatial work than this there is nothing to gain from factoring a reduction that tiling serves.
     pub max_parallel_extent: i64,
     /// The same for reductions that it does not serve.
@@ -36,11 +36,11 @@ pub struct AddRFactor {
 }
 
 /// The annotation of a block whose producer is to be given a random place.
-pub const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
+pub(crate) const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
 
 impl AddRFactor {
     /// TVM's default CPU parameters for a machine with so many cores.
-    pub fn tvm(cores: usize) -> Self {
+    pub(crate) fn tvm(cores: usize) -> Self {
         AddRFactor {
             max_parallel_extent: 16 * cores as i64,
             max_untiled_extent: i64::MAX,
@@ -50,7 +50,7 @@ impl AddRFactor {
     }
 
     /// Only where there are fewer results than threads, or than a vector has elements: otherwise rows are reduced side by side.
-    pub fn for_machine(machine: &Machine) -> Self {
+    pub(crate) fn for_machine(machine: &Machine) -> Self {
         AddRFactor {
             max_parallel_extent: 0,
             max_untiled_extent: (machine.threads * 4).max(8),

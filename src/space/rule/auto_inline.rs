@@ -18,7 +18,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct AutoInline {
+pub(crate) struct AutoInline {
     /// Functions too costly to compute again.
     pub disallowed: Vec<Intrinsic>,
 }

@@ -21,7 +21,7 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct DotTiles {
+pub(crate) struct DotTiles {
     /// Whose vectors partial results fill.
     pub machine: Machine,
     /// Which of the most promising decisions to make, 0 being the first.

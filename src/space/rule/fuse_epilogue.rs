@@ -19,7 +19,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct FuseEpilogue;
+pub(crate) struct FuseEpilogue;
 
 impl Rule for FuseEpilogue {
     fn name(&self) -> &'static str {

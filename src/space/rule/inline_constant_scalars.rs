@@ -14,7 +14,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct InlineConstantScalars;
+pub(crate) struct InlineConstantScalars;
 
 impl Rule for InlineConstantScalars {
     fn name(&self) -> &'static str {

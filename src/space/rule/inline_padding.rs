@@ -19,7 +19,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct InlinePadding;
+pub(crate) struct InlinePadding;
 
 impl Rule for InlinePadding {
     fn name(&self) -> &'static str {

@@ -5,20 +5,20 @@ use super::machine::Machine;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-pub mod add_rfactor;
-pub mod auto_inline;
-pub mod dot_tiles;
-pub mod fuse_epilogue;
-pub mod inline_constant_scalars;
-pub mod inline_padding;
-pub mod multi_level_tiling;
-pub mod near_consumer;
-pub mod pack_operands;
-pub mod parallelize_vectorize_unroll;
-pub mod random_compute_location;
-pub mod register_tiles;
-pub mod row_blocks;
-pub mod transpose_tiles;
+pub(crate) mod add_rfactor;
+pub(crate) mod auto_inline;
+pub(crate) mod dot_tiles;
+pub(crate) mod fuse_epilogue;
+pub(crate) mod inline_constant_scalars;
+pub(crate) mod inline_padding;
+pub(crate) mod multi_level_tiling;
+pub(crate) mod near_consumer;
+pub(crate) mod pack_operands;
+pub(crate) mod parallelize_vectorize_unroll;
+pub(crate) mod random_compute_location;
+pub(crate) mod register_tiles;
+pub(crate) mod row_blocks;
+pub(crate) mod transpose_tiles;
 
 /// A rule maps a schedule and a block to schedules: the same one where it does not fire, one or several changed ones
 /// where it does.
@@ -41,7 +41,7 @@ pub trait Rule: Send + Sync {
 
 /// The default rules, in order; `variant` says which of the most promising decisions they make. Adding one is a file and
 /// a line here.
-pub fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
+pub(crate) fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::default()),
@@ -59,7 +59,7 @@ pub fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
 }
 
 /// TVM's default rules for a CPU with so many cores, in its order.
-pub fn tvm(cores: usize) -> Vec<Box<dyn Rule>> {
+pub(crate) fn tvm(cores: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::default()),

@@ -21,7 +21,7 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct MultiLevelTiling {
+pub(crate) struct MultiLevelTiling {
     /// Order of the tiles: a letter a level, `S` or `R`.
     pub structure: &'static str,
     /// The largest innermost tile, in iterations.
@@ -33,11 +33,11 @@ pub struct MultiLevelTiling {
 }
 
 /// The annotation that marks a block as tiled.
-pub const TILED: &str = "meta_schedule.tiling_structure";
+pub(crate) const TILED: &str = "meta_schedule.tiling_structure";
 
 impl MultiLevelTiling {
     /// TVM's default CPU parameters.
-    pub fn tvm() -> Self {
+    pub(crate) fn tvm() -> Self {
         MultiLevelTiling {
             structure: "SSRSRS",
             max_innermost_factor: 64,
@@ -141,7 +141,7 @@ impl MultiLevelTiling {
 }
 
 /// Does some buffer that the block reads serve several of its outputs (TVM's `NeedsMultiLevelTiling`)?
-pub fn needs_tiling(func: &Func, block: BlockId) -> bool {
+pub(crate) fn needs_tiling(func: &Func, block: BlockId) -> bool {
     let node = func.block(block);
     let tiled = matches!(node.annotations.get(TILED), Some(AttrValue::Str(_)));
     let [write] = &node.writes[..] else { return false };

@@ -26,7 +26,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct NearConsumer {
+pub(crate) struct NearConsumer {
     /// Whose vectors the block should fill.
     pub machine: Machine,
     /// Which of the most promising places to take, 0 being the first.

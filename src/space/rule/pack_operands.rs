@@ -16,7 +16,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct PackOperands;
+pub(crate) struct PackOperands;
 
 impl Rule for PackOperands {
     fn name(&self) -> &'static str {

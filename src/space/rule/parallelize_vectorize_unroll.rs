@@ -14,7 +14,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct ParallelizeVectorizeUnroll {
+pub(crate) struct ParallelizeVectorizeUnroll {
     /// Numbers of parallel chunks to aim at, of which one is sampled; none: no parallel loops.
     pub parallel_extents: Vec<i64>,
     /// The longest vector loop, in elements; `None`: no mark.
@@ -32,7 +32,7 @@ const FIRST_CHUNKS: usize = 1;
 
 impl ParallelizeVectorizeUnroll {
     /// TVM's default CPU parameters for a machine with so many cores.
-    pub fn tvm(cores: usize) -> Self {
+    pub(crate) fn tvm(cores: usize) -> Self {
         ParallelizeVectorizeUnroll {
             parallel_extents: vec![JOBS_PER_CORE * cores as i64],
             max_vectorize_extent: Some(64),
@@ -41,7 +41,7 @@ impl ParallelizeVectorizeUnroll {
     }
 
     /// Parallel loops alone, where there are threads for them: the code generator finds what to vectorise and unroll.
-    pub fn parallel(threads: i64) -> Self {
+    pub(crate) fn parallel(threads: i64) -> Self {
         ParallelizeVectorizeUnroll {
             parallel_extents: if threads > 1 { CHUNKS.map(|n| n * threads).to_vec() } else { Vec::new() },
             max_vectorize_extent: None,

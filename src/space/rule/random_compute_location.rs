@@ -17,7 +17,7 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct RandomComputeLocation;
+pub(crate) struct RandomComputeLocation;
 
 impl Rule for RandomComputeLocation {
     fn name(&self) -> &'static str {
@@ -56,7 +56,7 @@ fn place(sch: &mut Schedule, block: Rv) -> Result<(), ScheduleError> {
 }
 
 /// Is the block alone in a nest directly under the root, with a consumer?
-pub fn fits(sch: &Schedule, rv: Rv) -> bool {
+pub(crate) fn fits(sch: &Schedule, rv: Rv) -> bool {
     let Some((index, block)) = live_block(sch, rv) else { return false };
     let func = sch.func(index);
     let loops = func.loops_above(block.stmt());

@@ -28,7 +28,7 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct RowBlocks {
+pub(crate) struct RowBlocks {
     /// Whose vectors columns are counted in.
     pub machine: Machine,
     /// Which of the most promising decisions to make, 0 being the first.

@@ -17,7 +17,7 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
-pub struct TransposeTiles {
+pub(crate) struct TransposeTiles {
     /// Which of the most promising decisions to make, 0 being the first.
     pub variant: usize,
 }

@@ -35,7 +35,7 @@ use ops::Ops;
 use smallvec::SmallVec;
 
 /// Expands the functions of the kernel.
-pub fn functions(kernel: &mut Kernel, machine: &Machine) {
+pub(super) fn functions(kernel: &mut Kernel, machine: &Machine) {
     let body = kernel.body;
     kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
         let mut expander = Expander { machine, memo: HashMap::default(), named: Vec::new() };

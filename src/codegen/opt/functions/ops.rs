@@ -20,14 +20,19 @@ pub(super) struct Ops<'a> {
 
 impl<'a> Ops<'a> {
     /// Operations on so many lanes.
-    pub fn new(arena: &'a mut Arena, lanes: u16, machine: &Machine, names: Option<&'a mut Vec<Stmt>>) -> Ops<'a> {
+    pub(super) fn new(
+        arena: &'a mut Arena,
+        lanes: u16,
+        machine: &Machine,
+        names: Option<&'a mut Vec<Stmt>>,
+    ) -> Ops<'a> {
         // Floats that may be reassociated are not strict.
         let Machine { has_fma, looks_up, reassociates, .. } = *machine;
         Ops { arena, lanes, has_fma, looks_up, keeps_subnormals: !reassociates, names }
     }
 
     /// A value under a name, so that it stays one value however often it is used.
-    pub fn named(&mut self, name: &str, value: ExprId) -> ExprId {
+    pub(super) fn named(&mut self, name: &str, value: ExprId) -> ExprId {
         let Some(names) = &mut self.names else { return value };
         if matches!(self.arena.expr(value), Expr::Var(_)) || self.arena.as_const(value).is_some() {
             return value;
@@ -40,29 +45,29 @@ impl<'a> Ops<'a> {
     // ---- floats --------------------------------------------------------------------------------------------
 
     /// A constant.
-    pub fn c(&mut self, value: f32) -> ExprId {
+    pub(super) fn c(&mut self, value: f32) -> ExprId {
         let c = self.arena.float(f64::from(value), DType::Float32);
         self.arena.broadcast(c, self.lanes)
     }
 
-    pub fn add(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn add(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.add(a, b)
     }
 
-    pub fn sub(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn sub(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.sub(a, b)
     }
 
-    pub fn mul(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn mul(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.mul(a, b)
     }
 
-    pub fn div(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn div(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.binary(BinOp::Div, a, b)
     }
 
     /// `a * b + c`, rounded once or twice: nothing may depend on which.
-    pub fn fma(&mut self, a: ExprId, b: ExprId, c: ExprId) -> ExprId {
+    pub(super) fn fma(&mut self, a: ExprId, b: ExprId, c: ExprId) -> ExprId {
         if self.has_fma {
             self.arena.call(Intrinsic::Fma, &[a, b, c])
         } else {
@@ -72,132 +77,132 @@ impl<'a> Ops<'a> {
     }
 
     /// `a * b + c` with a constant.
-    pub fn fma_c(&mut self, a: ExprId, b: ExprId, c: f32) -> ExprId {
+    pub(super) fn fma_c(&mut self, a: ExprId, b: ExprId, c: f32) -> ExprId {
         let c = self.c(c);
         self.fma(a, b, c)
     }
 
     /// `start`, then `sum * x + c` for each coefficient, the highest power first.
-    pub fn horner(&mut self, x: ExprId, coefficients: &[f32]) -> ExprId {
+    pub(super) fn horner(&mut self, x: ExprId, coefficients: &[f32]) -> ExprId {
         let (&first, rest) = coefficients.split_first().expect("a polynomial has coefficients");
         let first = self.c(first);
         rest.iter().fold(first, |sum, &c| self.fma_c(sum, x, c))
     }
 
     /// The smaller of two integers.
-    pub fn min(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn min(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.binary(BinOp::Min, a, b)
     }
 
     /// The smaller; NaN if `x` is.
-    pub fn at_most(&mut self, limit: f32, x: ExprId) -> ExprId {
+    pub(super) fn at_most(&mut self, limit: f32, x: ExprId) -> ExprId {
         let limit = self.c(limit);
         self.arena.binary(BinOp::Min, limit, x)
     }
 
     /// The larger; NaN if `x` is.
-    pub fn at_least(&mut self, limit: f32, x: ExprId) -> ExprId {
+    pub(super) fn at_least(&mut self, limit: f32, x: ExprId) -> ExprId {
         let limit = self.c(limit);
         self.arena.binary(BinOp::Max, limit, x)
     }
 
-    pub fn neg(&mut self, x: ExprId) -> ExprId {
+    pub(super) fn neg(&mut self, x: ExprId) -> ExprId {
         let zero = self.c(-0.0);
         self.arena.sub(zero, x)
     }
 
-    pub fn floor(&mut self, x: ExprId) -> ExprId {
+    pub(super) fn floor(&mut self, x: ExprId) -> ExprId {
         self.arena.call(Intrinsic::Floor, &[x])
     }
 
-    pub fn abs(&mut self, x: ExprId) -> ExprId {
+    pub(super) fn abs(&mut self, x: ExprId) -> ExprId {
         self.arena.call(Intrinsic::Abs, &[x])
     }
 
-    pub fn sqrt(&mut self, x: ExprId) -> ExprId {
+    pub(super) fn sqrt(&mut self, x: ExprId) -> ExprId {
         self.arena.call(Intrinsic::Sqrt, &[x])
     }
 
     // ---- choices -------------------------------------------------------------------------------------------
 
-    pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
         self.arena.compare(op, a, b)
     }
 
-    pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
+    pub(super) fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         self.arena.select(condition, then, otherwise)
     }
 
     // ---- bits ----------------------------------------------------------------------------------------------
 
     /// An `int32` constant.
-    pub fn i(&mut self, value: i32) -> ExprId {
+    pub(super) fn i(&mut self, value: i32) -> ExprId {
         self.arena.constant(i64::from(value), Ty::vector(DType::Int32, self.lanes))
     }
 
     /// The bits of a float.
-    pub fn bits(&mut self, x: ExprId) -> ExprId {
+    pub(super) fn bits(&mut self, x: ExprId) -> ExprId {
         self.arena.reinterpret(DType::Int32, x)
     }
 
     /// The float of bits.
-    pub fn float(&mut self, bits: ExprId) -> ExprId {
+    pub(super) fn float(&mut self, bits: ExprId) -> ExprId {
         self.arena.reinterpret(DType::Float32, bits)
     }
 
     /// The number that an integer is.
-    pub fn convert(&mut self, x: ExprId) -> ExprId {
+    pub(super) fn convert(&mut self, x: ExprId) -> ExprId {
         self.arena.cast(DType::Float32, x)
     }
 
     /// The integer towards zero, of what is not NaN and small enough.
-    pub fn truncate(&mut self, x: ExprId) -> ExprId {
+    pub(super) fn truncate(&mut self, x: ExprId) -> ExprId {
         self.arena.cast(DType::Int32, x)
     }
 
     /// Zeros come in.
-    pub fn shift_right_zeros(&mut self, x: ExprId, by: i32) -> ExprId {
+    pub(super) fn shift_right_zeros(&mut self, x: ExprId, by: i32) -> ExprId {
         let shifted = self.shift_right(x, by);
         let mask = self.i((u32::MAX >> by) as i32);
         self.and(shifted, mask)
     }
 
-    pub fn shift_left(&mut self, x: ExprId, by: i32) -> ExprId {
+    pub(super) fn shift_left(&mut self, x: ExprId, by: i32) -> ExprId {
         let by = self.i(by);
         self.arena.call(Intrinsic::ShiftLeft, &[x, by])
     }
 
     /// Copies of the sign come in.
-    pub fn shift_right(&mut self, x: ExprId, by: i32) -> ExprId {
+    pub(super) fn shift_right(&mut self, x: ExprId, by: i32) -> ExprId {
         let by = self.i(by);
         self.arena.call(Intrinsic::ShiftRight, &[x, by])
     }
 
     /// The sum of integers, which wraps around.
-    pub fn plus(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn plus(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.add(a, b)
     }
 
     /// Those of the integers that low bits number.
-    pub fn lookup(&mut self, table: &[i32], index: ExprId) -> ExprId {
+    pub(super) fn lookup(&mut self, table: &[i32], index: ExprId) -> ExprId {
         let table: Vec<ExprId> = table.iter().map(|&v| self.arena.int(i64::from(v), DType::Int32)).collect();
         self.arena.lookup(&table, index)
     }
 
-    pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.call(Intrinsic::BitAnd, &[a, b])
     }
 
-    pub fn xor(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn xor(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.call(Intrinsic::BitXor, &[a, b])
     }
 
-    pub fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
+    pub(super) fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.call(Intrinsic::BitOr, &[a, b])
     }
 
     /// A value that is not negative, with the sign of `sign`.
-    pub fn with_sign(&mut self, value: ExprId, sign: ExprId) -> ExprId {
+    pub(super) fn with_sign(&mut self, value: ExprId, sign: ExprId) -> ExprId {
         let (value, sign, mask) = (self.bits(value), self.bits(sign), self.i(i32::MIN));
         let sign = self.and(sign, mask);
         let both = self.or(value, sign);

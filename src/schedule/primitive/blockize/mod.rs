@@ -41,7 +41,7 @@ use list::{apply_blocks, check_blocks};
 use smallvec::SmallVec;
 
 /// `blockize(target, preserve_unit_iters=True)`.
-pub static BLOCKIZE: Kind = Kind {
+pub(crate) static BLOCKIZE: Kind = Kind {
     name: "Blockize",
     method: "blockize",
     classic: None,

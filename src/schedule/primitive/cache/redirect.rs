@@ -18,12 +18,12 @@ pub(in super::super) struct Redirect {
 
 impl Redirect {
     /// To a buffer of the same shape; to one that begins at `offsets`, if given.
-    pub fn new(from: BufferId, to: BufferId, offsets: Option<SmallVec<[ExprId; 4]>>) -> Redirect {
+    pub(crate) fn new(from: BufferId, to: BufferId, offsets: Option<SmallVec<[ExprId; 4]>>) -> Redirect {
         Redirect { from, to, offsets, analyzer: Analyzer::new(), done: HashMap::new() }
     }
 
     /// Rewrites a statement and all inside it.
-    pub fn subtree(&mut self, func: &mut Func, s: StmtId) {
+    pub(crate) fn subtree(&mut self, func: &mut Func, s: StmtId) {
         for s in func.subtree(s) {
             self.stmt(func, s);
         }

@@ -43,7 +43,7 @@ impl Layout {
     /// # Errors
     /// If the block does not access the buffer at one element, if the map uses other iteration variables than the
     /// buffer's indices do or sends two elements to one place, or if the loops cannot be copied.
-    pub fn check(
+    pub(crate) fn check(
         state: &mut State,
         block: BlockId,
         region: &BufferRegion,
@@ -102,7 +102,7 @@ impl Layout {
     ///
     /// # Errors
     /// If that depends on loops which the copy does not have.
-    pub fn keep_predicate(&mut self, state: &mut State, site: Site) -> Result<(), ScheduleError> {
+    pub(crate) fn keep_predicate(&mut self, state: &mut State, site: Site) -> Result<(), ScheduleError> {
         let left = beyond_domains(&mut state.func, self.block, &self.iters);
         let func = &state.func;
         let inner: Vec<LoopId> = func
@@ -133,7 +133,7 @@ impl Layout {
     ///
     /// # Errors
     /// If several places of the cache would hold one element.
-    pub fn require_filled(&mut self, state: &mut State) -> Result<(), ScheduleError> {
+    pub(crate) fn require_filled(&mut self, state: &mut State) -> Result<(), ScheduleError> {
         if !are_apart(&mut state.func.arena, &self.iters, &self.old) {
             let buffer = state.func.arena.buffer(self.buffer).name;
             return Err(state.error(ErrorKind::CachedBufferIsRead { buffer }, self.block));
@@ -143,7 +143,7 @@ impl Layout {
     }
 
     /// Makes cache and copy; returns the copy block.
-    pub fn apply(self, state: &mut State, scope: BlockId, site: Site, storage: Symbol, way: Way) -> BlockId {
+    pub(crate) fn apply(self, state: &mut State, scope: BlockId, site: Site, storage: Symbol, way: Way) -> BlockId {
         let Layout { block, buffer, old, new, iters, mut loops, shape, predicate, filled } = self;
         let func = &mut state.func;
         // Loops around the site are around the copy as they are.

@@ -18,26 +18,26 @@ pub(in super::super) struct Site {
 
 impl Site {
     /// In front of all that the scope holds.
-    pub fn first(scope: BlockId) -> Site {
+    pub(crate) fn first(scope: BlockId) -> Site {
         Site { parent: scope.stmt(), position: 0 }
     }
 
     /// In front of all that the scope holds, but behind what stores to the buffer without saying so, as `loop_partition`
     /// leaves it.
-    pub fn first_behind_stores(func: &Func, scope: BlockId, buffer: BufferId) -> Site {
+    pub(crate) fn first_behind_stores(func: &Func, scope: BlockId, buffer: BufferId) -> Site {
         let stores = |&s: &StmtId| touches(func, s, buffer).iter().any(|t| t.stores);
         let position = body(func, scope.stmt()).iter().rposition(stores).map_or(0, |last| last + 1);
         Site { position, ..Site::first(scope) }
     }
 
     /// Behind all that the scope holds.
-    pub fn last(func: &Func, scope: BlockId) -> Site {
+    pub(crate) fn last(func: &Func, scope: BlockId) -> Site {
         Site { parent: scope.stmt(), position: func.block(scope).body.len() }
     }
 
     /// In the innermost loop or block around the writer that holds one of the related blocks behind it: right in front
     /// of the first such block's statement. `None` if there is no related block behind the writer.
-    pub fn between(func: &Func, scope: BlockId, writer: BlockId, related: &[BlockId]) -> Option<Site> {
+    pub(crate) fn between(func: &Func, scope: BlockId, writer: BlockId, related: &[BlockId]) -> Option<Site> {
         let mut inside = writer.stmt();
         while inside != scope.stmt() {
             let parent = tree::parent(func, inside)?;
@@ -58,7 +58,7 @@ impl Site {
     ///
     /// # Errors
     /// If no consumer is behind the writer.
-    pub fn behind(
+    pub(crate) fn behind(
         state: &State,
         scope: BlockId,
         writer: BlockId,
@@ -78,14 +78,14 @@ impl Site {
     }
 
     /// In the same list, in front of the statement that holds `s`.
-    pub fn in_front_of(self, func: &Func, s: StmtId) -> Site {
+    pub(crate) fn in_front_of(self, func: &Func, s: StmtId) -> Site {
         let list = body(func, self.parent);
         let position = list.iter().position(|&child| func.contains(child, s)).expect("the list holds the statement");
         Site { position, ..self }
     }
 
     /// Inserts a statement here.
-    pub fn insert(self, func: &mut Func, s: StmtId) {
+    pub(crate) fn insert(self, func: &mut Func, s: StmtId) {
         let list = body_index(func, self.parent);
         func.insert(self.parent, list, self.position, &[s]);
     }

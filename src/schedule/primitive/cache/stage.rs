@@ -51,7 +51,7 @@ impl Stage {
     ///
     /// # Errors
     /// If it is not known what lies inside.
-    pub fn keep_in_bounds(&mut self, state: &mut State) -> Result<(), ScheduleError> {
+    pub(crate) fn keep_in_bounds(&mut self, state: &mut State) -> Result<(), ScheduleError> {
         if state.func.as_loop(self.site.parent).is_some() {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Stage {
     }
 
     /// Makes cache and copy; returns the copy block.
-    pub fn apply(self, state: &mut State) -> BlockId {
+    pub(crate) fn apply(self, state: &mut State) -> BlockId {
         let Stage { scope, site, buffer, ranges, storage, way, redirected, filled } = self;
         let func = &mut state.func;
         // Directly under the scope the cache need hold no more than the box.

@@ -36,7 +36,7 @@ use padding::{PadValue, Padding};
 use smallvec::SmallVec;
 
 /// `transform_layout(block, buffer, index_map, pad_value=None, assume_injective_transform=False)`.
-pub static TRANSFORM_LAYOUT: Kind = Kind {
+pub(crate) static TRANSFORM_LAYOUT: Kind = Kind {
     name: "TransformLayout",
     method: "transform_layout",
     classic: None,

@@ -25,7 +25,7 @@ use crate::ir::{
 use smallvec::SmallVec;
 
 /// A value over the new indices.
-pub struct PadValue {
+pub(super) struct PadValue {
     /// Stand for the indices; none where the value is constant.
     pub params: SmallVec<[VarId; 4]>,
     /// The value.
@@ -40,7 +40,7 @@ impl PadValue {
 }
 
 /// How the padding is made.
-pub struct Padding {
+pub(super) struct Padding {
     inverse: Inverse,
     shape: Indices,
     value: PadValue,
@@ -74,7 +74,7 @@ struct Write {
 
 impl Padding {
     /// Decides how the padding is made.
-    pub fn plan(
+    pub(super) fn plan(
         func: &mut Func,
         scope: BlockId,
         buffer: BufferId,
@@ -110,7 +110,7 @@ impl Padding {
     }
 
     /// Makes it; says whether there are new blocks.
-    pub fn apply(self, func: &mut Func, scope: BlockId, old: BufferId, new: BufferId) -> bool {
+    pub(super) fn apply(self, func: &mut Func, scope: BlockId, old: BufferId, new: BufferId) -> bool {
         match &self.place {
             Place::InFront => {
                 let nest = self.new_nest(func, new, true);

@@ -34,7 +34,7 @@ use crate::schedule::error::ScheduleError;
 use view::{QUAD, RELAYOUT_REUSE, View, pieces, views};
 
 /// The rule.
-pub struct RegisterTiles {
+pub(crate) struct RegisterTiles {
     /// What tiles are to fit.
     pub machine: Machine,
     /// Which of the most promising decisions to make, 0 being the first.

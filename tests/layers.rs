@@ -1,0 +1,106 @@
+//! The order of the modules: an earlier one never knows a later one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The modules of the crate, in the order of the data flow.
+const ORDER: &[&str] = &[
+    "stop",
+    "diagnostic",
+    "ir",
+    "target",
+    "arith",
+    "script",
+    "lint",
+    "schedule",
+    "space",
+    "search",
+    "loopir",
+    "lower",
+    "codegen",
+    "measure",
+    "database",
+    "tune",
+    "cli",
+];
+
+/// Modules that need none of the crate but those listed.
+const ALONE: &[(&str, &[&str])] = &[
+    ("stop", &[]),
+    ("diagnostic", &[]),
+    ("ir", &[]),
+    ("arith", &["ir"]),
+    ("loopir", &["ir"]),
+    ("lower", &["ir", "loopir", "stop"]),
+    ("schedule", &["ir", "arith", "script", "diagnostic", "stop"]),
+];
+
+#[test]
+fn an_earlier_module_never_knows_a_later_one() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let listed = modules_of(&fs::read_to_string(src.join("lib.rs")).expect("lib.rs"));
+    let mut missing: Vec<&String> = listed.iter().filter(|m| !ORDER.contains(&m.as_str())).collect();
+    missing.dedup();
+    assert!(missing.is_empty() && listed.len() == ORDER.len(), "ORDER is not the list of modules: {listed:?}");
+
+    let mut mistakes = Vec::new();
+    let mut seen = BTreeMap::<&str, usize>::new();
+    for (at, module) in ORDER.iter().enumerate() {
+        for file in files_of(&src, module) {
+            let text = fs::read_to_string(&file).expect("a source file");
+            let code = without_tests(&text);
+            for (line, used) in uses(code) {
+                *seen.entry(module).or_default() += 1;
+                let Some(of) = ORDER.iter().position(|m| *m == used) else { continue };
+                let allowed = ALONE.iter().find(|(m, _)| m == module).map(|(_, list)| *list);
+                if of > at || of < at && allowed.is_some_and(|list| !list.contains(&used)) {
+                    mistakes.push(format!("{}:{line}: `{module}` uses `{used}`", file.display()));
+                }
+            }
+        }
+    }
+    assert!(seen.len() > ORDER.len() / 2, "hardly any use was found: {seen:?}");
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+}
+
+/// The names of the modules that a file declares, those for tests left out.
+fn modules_of(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let name = |line: &str| {
+        let line = line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub ")).unwrap_or(line);
+        line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_owned)
+    };
+    let is_test = |i: usize| i > 0 && lines[i - 1].starts_with("#[cfg(") && lines[i - 1].contains("test");
+    (0..lines.len()).filter(|&i| !is_test(i)).filter_map(|i| name(lines[i])).collect()
+}
+
+/// The files of a module and of those inside it.
+fn files_of(dir: &Path, module: &str) -> Vec<PathBuf> {
+    let inner = dir.join(module);
+    let head = [inner.join("mod.rs"), dir.join(format!("{module}.rs"))].into_iter().find(|p| p.exists());
+    let Some(head) = head else { panic!("no file for module {module} in {}", dir.display()) };
+    let text = fs::read_to_string(&head).expect("a source file");
+    let mut files = vec![head];
+    for m in modules_of(without_tests(&text)) {
+        files.extend(files_of(&inner, &m));
+    }
+    files
+}
+
+/// A file without its module of tests, which stands last.
+fn without_tests(text: &str) -> &str {
+    match text.find("#[cfg(test)]\nmod tests {") {
+        Some(end) => &text[..end],
+        None => text,
+    }
+}
+
+/// The modules that follow `crate::`, with the numbers of their lines.
+fn uses(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    code.lines().enumerate().flat_map(|(i, line)| {
+        let is_comment = line.trim_start().starts_with("//");
+        let parts = line.split("crate::").skip(1).filter(move |_| !is_comment);
+        parts.map(move |rest| (i + 1, rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("")))
+    })
+}
