@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use tvmr::codegen::{CodegenOptions, CompiledKernel, RunContext, compile, compile_with_listing};
 use tvmr::loopir::Kernel;
 use tvmr::loopir::parse::parse;
+use tvmr::machine::Isa;
 use tvmr::measure::{Peak, PeakLoop, PeakWork};
-use tvmr::target::Isa;
 
 /// Pairs of kernel and peak loop.
 const PAIRS: usize = 31;

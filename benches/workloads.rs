@@ -10,11 +10,11 @@
 use std::path::{Path, PathBuf};
 use tvmr::ir::hash::program_hash;
 use tvmr::ir::{Func, Module};
+use tvmr::machine::{Isa, Target};
 use tvmr::measure::{Bandwidth, Peak, PeakLoop, PeakWork, Summary};
 use tvmr::schedule::Schedule;
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::script::{Dialect, ParseOptions, parse};
-use tvmr::target::{Isa, Target};
 use tvmr::tune::Interrupt;
 use tvmr::tune::backend::{Backend, Seconds};
 use tvmr::tune::bench::{BenchReport, bench};

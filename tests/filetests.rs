@@ -48,7 +48,7 @@ struct Options {
     program: Option<String>,
     seed: u64,
     pass: Option<String>,
-    isa: Option<tvmr::target::Isa>,
+    isa: Option<tvmr::machine::Isa>,
     no_dots: bool,
     threads: i64,
 }

@@ -9,7 +9,7 @@ const ORDER: &[&str] = &[
     "stop",
     "diagnostic",
     "ir",
-    "target",
+    "machine",
     "arith",
     "script",
     "lint",

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use tvmr::ir::Module;
 use tvmr::ir::equal::Equality;
 use tvmr::ir::verify::{Checks, verify};
+use tvmr::machine::Target;
 use tvmr::schedule::{Schedule, Trace};
 use tvmr::script::{self, ParseOptions};
 use tvmr::space::Machine;
 use tvmr::space::generate::{Rules, generate};
 use tvmr::space::sample::{Sketch, stream};
-use tvmr::target::Target;
 
 fn parse(text: &str, name: &str) -> Module {
     let symbols: &[&str] = if name.starts_with("symbolic") { &["n", "m", "k"] } else { &[] };

@@ -22,7 +22,7 @@ pub(super) struct Global {
     /// Instruction set to generate code for; the best of this CPU if left out
     #[arg(long, global = true, value_name = "ISA", value_parser = isa)]
     #[arg(help_heading = "Code generation")]
-    pub isa: Option<crate::target::Isa>,
+    pub isa: Option<crate::machine::Isa>,
     /// Keep floating-point operations as written: no contraction, no reassociation, no reciprocals
     #[arg(long, global = true)]
     #[arg(help_heading = "Code generation")]
@@ -174,9 +174,9 @@ fn binding(text: &str) -> Result<(String, i64), String> {
     Ok((name.to_string(), value))
 }
 
-fn isa(text: &str) -> Result<crate::target::Isa, String> {
+fn isa(text: &str) -> Result<crate::machine::Isa, String> {
     // The value itself stands before the message already.
-    let known: Vec<&str> = crate::target::Isa::ALL.iter().map(|i| i.name()).collect();
+    let known: Vec<&str> = crate::machine::Isa::ALL.iter().map(|i| i.name()).collect();
     text.parse().map_err(|_| format!("expected one of `{}`", known.join("`, `")))
 }
 

@@ -152,7 +152,7 @@ fn versions(
         setting.threads = context.threads.max(1);
         setting.strict_fp |= context.strict_fp;
         if global.isa.is_none()
-            && let Ok(isa) = context.isa.parse::<crate::target::Isa>()
+            && let Ok(isa) = context.isa.parse::<crate::machine::Isa>()
             && isa.is_available(&setting.target)
         {
             setting.isa = isa;

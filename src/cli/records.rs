@@ -4,7 +4,7 @@ use super::args::{Global, Machine};
 use super::console::Console;
 use super::exit::Failure;
 use crate::database::{Database, DatabaseError, Filter, RECORD_FILE, WORKLOAD_FILE};
-use crate::target::Target;
+use crate::machine::Target;
 use crate::tune::best::{self, Best};
 use crate::tune::workload::Workload;
 use std::path::Path;

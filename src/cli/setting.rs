@@ -5,7 +5,7 @@ use super::console::Console;
 use super::exit::Failure;
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{DType, Func, Symbol, VarId};
-use crate::target::{Isa, Target};
+use crate::machine::{Isa, Target};
 use crate::tune::config::Setting;
 
 /// The setting of this machine: what is measured here is recorded as of here, whatever machine the space is made for.

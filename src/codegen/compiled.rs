@@ -11,7 +11,7 @@ use super::runtime::{RunContext, RuntimeFailure, functions, workers};
 use super::scratch::ScratchLayout;
 use super::wide;
 use crate::loopir::{Buffer, Kernel};
-use crate::target::Isa;
+use crate::machine::Isa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::time::{Duration, Instant};
 

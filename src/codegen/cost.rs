@@ -5,7 +5,7 @@ use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{for_each_operand, for_each_value};
 use crate::loopir::{Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId};
-use crate::target::Isa;
+use crate::machine::Isa;
 use hashbrown::{HashMap, HashSet};
 
 /// Nanoseconds that a kernel may run without looking at the stop flag, as guessed.

@@ -1,6 +1,6 @@
 //! Options and errors of code generation.
 
-use crate::target::Isa;
+use crate::machine::Isa;
 
 /// How to generate code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

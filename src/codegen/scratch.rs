@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn what_a_region_computes_once_more_is_kept() {
         use crate::codegen::{CodegenOptions, wide};
-        use crate::target::Isa;
+        use crate::machine::Isa;
         let text = "kernel @f(A: in int32[64], C: out int32[256]) {
   scratch X: int32[256]
   scratch B: int32[256]

@@ -5,7 +5,7 @@ use super::scan::{Entry, Setting};
 use super::timestamp::Timestamp;
 use super::{Database, DatabaseError, LineProblem, WorkloadId};
 use crate::ir::expr::FxBuild;
-use crate::target::{CpuKey, Target};
+use crate::machine::{CpuKey, Target};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Which records count.

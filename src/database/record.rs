@@ -8,7 +8,7 @@ use super::split::{self, split};
 use super::timestamp::Timestamp;
 use super::{RECORD_FORMAT, Reason, WorkloadId};
 use crate::ir::Func;
-use crate::target::{CpuKey, NotACpuTarget, threads_of};
+use crate::machine::{CpuKey, NotACpuTarget, threads_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;

@@ -10,7 +10,7 @@ use super::record::{FpMode, Role, Status, mean_secs};
 use super::split::{self, Parts, split};
 use super::timestamp::Timestamp;
 use super::{RECORD_FORMAT, WorkloadId};
-use crate::target::{CpuKey, threads_of};
+use crate::machine::{CpuKey, threads_of};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;

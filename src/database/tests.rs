@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ir::Func;
-use crate::target::tests::cascadelake;
+use crate::machine::tests::cascadelake;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -148,7 +148,7 @@ fn documented_lines_are_read() {
     }
     assert_eq!((workloads.lines().count(), records.lines().count()), (1, 2));
     let target: Value = serde_json::from_str(&documented("target")).unwrap();
-    assert_eq!(crate::target::Target::from_json(&target).map(|t| t.to_json()), Ok(target));
+    assert_eq!(crate::machine::Target::from_json(&target).map(|t| t.to_json()), Ok(target));
 }
 
 #[test]

@@ -160,8 +160,8 @@ mod tests {
     use crate::ir::preparation::separate;
     use crate::ir::{DType, Func};
     use crate::lower::lower;
+    use crate::machine::Isa;
     use crate::script::{ParseOptions, parse};
-    use crate::target::Isa;
 
     const PROGRAM: &str = "@T.prim_func
 def main(W: T.Buffer((64,), \"float32\"), Y: T.Buffer((64,), \"float32\")):

@@ -16,7 +16,7 @@ use super::stats::median;
 use super::timer::Timer;
 use crate::ir::DType;
 use crate::loopir::Access;
-use crate::target::{Isa, Target};
+use crate::machine::{Isa, Target};
 use std::hint::black_box;
 
 /// A loop of nothing but independent operations.
@@ -232,7 +232,7 @@ fn rate(bytes: usize, timer: &dyn Timer, mut pass: impl FnMut()) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::tests::cascadelake;
+    use crate::machine::tests::cascadelake;
     use std::time::{Duration, Instant};
 
     /// Any flag will do: nothing is stopped.

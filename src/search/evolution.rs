@@ -378,12 +378,12 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection
 mod tests {
     use super::*;
     use crate::ir::Module;
+    use crate::machine::Isa;
+    use crate::machine::tests::cascadelake;
     use crate::schedule::Schedule;
     use crate::script::{ParseOptions, parse};
     use crate::search::{Proposer, Strategy};
     use crate::space::{Machine as Described, Rules, generate};
-    use crate::target::Isa;
-    use crate::target::tests::cascadelake;
 
     const MATMUL: &str = include_str!("../../workloads/matmul.tir");
 

@@ -1,7 +1,7 @@
 //! What rules want to know of a machine.
 
 use crate::ir::DType;
-use crate::target::{Isa, Target};
+use crate::machine::{Isa, Target};
 
 /// Vectors, registers and caches of one core, and how many cores run a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +21,7 @@ pub struct Machine {
 impl Machine {
     /// What `target` is to code for `isa` on so many threads.
     pub fn new(target: &Target, isa: Isa, threads: usize) -> Machine {
-        let bytes = |c: crate::target::Cache| i64::try_from(c.bytes_per_core()).unwrap_or(i64::MAX);
+        let bytes = |c: crate::machine::Cache| i64::try_from(c.bytes_per_core()).unwrap_or(i64::MAX);
         Machine {
             vector_bytes: i64::from(isa.vector_bits() / 8),
             registers: i64::from(isa.vector_registers(target.arch)),

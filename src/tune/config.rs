@@ -1,10 +1,10 @@
 //! What a run is asked to do.
 
 use crate::database::{Database, Filter, Threads};
+use crate::machine::{Isa, Target};
 use crate::schedule::intrin::Intrinsics;
 use crate::space::Machine;
 use crate::space::sample::ScheduleSource;
-use crate::target::{Isa, Target};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -15,13 +15,13 @@ use crate::database::{Failure, FailureKind, Timestamp};
 use crate::ir::preparation::separate;
 use crate::ir::{DType, Func};
 use crate::lower;
+use crate::machine::Target;
 use crate::measure::{
     Arguments, ArgumentsError, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer,
     Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
 };
 use crate::search::isolated;
 use crate::stop::StopFlag;
-use crate::target::Target;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};

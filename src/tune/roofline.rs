@@ -171,7 +171,7 @@ def main(A: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Target;
+    use crate::machine::Target;
     use crate::tune::config::Setting;
     use crate::tune::{Interrupt, flops};
 

@@ -9,6 +9,8 @@ use super::{Interrupt, TuneError, tune, untuned};
 use crate::database::{Database, Failure, FailureKind, Filter, Role, Timestamp};
 use crate::ir::hash::program_hash;
 use crate::ir::{Func, Module};
+use crate::machine::Isa;
+use crate::machine::tests::cascadelake;
 use crate::measure::timing::Bench;
 use crate::measure::{
     Advice, Measurement, Outcome, Peak, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Timer, Verdict,
@@ -18,8 +20,6 @@ use crate::schedule::function::ScheduleFunction;
 use crate::script::{ParseOptions, parse};
 use crate::space::sample::{ScheduleSource, SourceError};
 use crate::stop::StopFlag;
-use crate::target::Isa;
-use crate::target::tests::cascadelake;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@ use crate::codegen::cost::{Costs, UNPOLLED};
 use crate::codegen::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::loopir::{For, Kernel};
-use crate::target::Isa;
+use crate::machine::Isa;
 
 /// The machine, and what may be done to floats on it.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::codegen::cost::{Costs, LoopCost};
 use crate::ir::BinOp;
 use crate::loopir::rewrite::Substitution;
 use crate::loopir::{ExprId, For, Kernel, Stmt, StmtId};
-use crate::target::Isa;
+use crate::machine::Isa;
 
 /// Nanoseconds that a piece should take, as guessed.
 const PIECE: f64 = 10_000.0;

@@ -8,7 +8,7 @@ use super::{CodegenOptions, CompiledKernel, RunContext, RuntimeFailure};
 use crate::ir::{Const, DType};
 use crate::loopir::eval::{self, Memory, Stopped};
 use crate::loopir::{Failure, Kernel};
-use crate::target::{Isa, Target};
+use crate::machine::{Isa, Target};
 use memory::{Flush, GuardedBuffer};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -5,7 +5,7 @@ use super::code::{Elem, Inst, Op1, Op2, Rounding, Shift16, VReg, Width};
 use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, Expr, ExprId, ExprList};
-use crate::target::Isa;
+use crate::machine::Isa;
 use smallvec::SmallVec;
 
 /// Is a call something that region code computes, given operands that it knows?

@@ -34,7 +34,7 @@ use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
-use crate::target::{Isa, streams_wait};
+use crate::machine::{Isa, streams_wait};
 use assign::Registers;
 use build::Features;
 use code::Elem;

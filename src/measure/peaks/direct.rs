@@ -127,7 +127,7 @@ fn windows(peak_loop: &PeakLoop, threads: usize, cores: &[usize]) -> Vec<f64> {
 mod tests {
     use super::super::PeakWork;
     use super::*;
-    use crate::target::Isa;
+    use crate::machine::Isa;
 
     fn portable() -> PeakLoop {
         PeakLoop::new(Isa::Portable, PeakWork::Float32).expect("every machine that is supported multiplies and adds")

@@ -1,6 +1,6 @@
 //! The loops that [`super`] times.
 
-use crate::target::Isa;
+use crate::machine::Isa;
 
 /// Independent chains: two multiply-adds a cycle, each of which takes four or five, need ten.
 pub(super) const ACCUMULATORS: usize = 12;
@@ -14,7 +14,7 @@ const AHEAD: usize = 8192;
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{ACCUMULATORS, AHEAD, FAR};
-    use crate::target::streams_wait;
+    use crate::machine::streams_wait;
     use std::arch::x86_64::*;
     use std::hint::black_box;
 

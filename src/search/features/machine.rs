@@ -3,7 +3,7 @@
 //! Rates are per cycle, and nominal: an estimate ranks candidates, and what all of them have in common does not matter.
 //! Nothing here is measured, so that equal descriptions give equal candidates.
 
-use crate::target::{Isa, Target};
+use crate::machine::{Isa, Target};
 
 /// A machine, as seen by one of its cores.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -267,11 +267,11 @@ fn scratch_bytes(func: &Func) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Isa;
+    use crate::machine::tests::cascadelake;
     use crate::schedule::Schedule;
     use crate::schedule::function::ScheduleFunction;
     use crate::script::{ParseOptions, parse};
-    use crate::target::Isa;
-    use crate::target::tests::cascadelake;
 
     fn machine(threads: u32) -> Machine {
         Machine::of(&cascadelake(), Isa::Avx512, false, threads)

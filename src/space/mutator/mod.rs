@@ -130,13 +130,13 @@ fn choose<T>(rng: &mut ChaCha8Rng, mut items: Vec<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Isa;
+    use crate::machine::tests::cascadelake;
     use crate::schedule::Schedule;
     use crate::script::{ParseOptions, parse};
     use crate::space::Machine;
     use crate::space::sample::stream;
     use crate::space::{Rules, Space, generate};
-    use crate::target::Isa;
-    use crate::target::tests::cascadelake;
 
     const PROGRAMS: [(&str, &str); 3] = [
         ("matmul", include_str!("../../../workloads/matmul.tir")),

@@ -14,12 +14,12 @@
 //! `TVMR_JUDGE_SEED` on.
 
 use super::*;
+use crate::machine::Target;
 use crate::measure::distance;
 use crate::schedule::Schedule;
 use crate::script::{ParseOptions, parse};
 use crate::space::Machine;
 use crate::space::sample::stream;
-use crate::target::Target;
 use crate::tune::config::SpaceChoice;
 use crate::tune::{make_space, params};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 use super::*;
 use crate::ir::Module;
+use crate::machine::Target;
 use crate::schedule::Schedule;
 use crate::schedule::function::ScheduleFunction;
 use crate::script::{ParseOptions, parse};
-use crate::target::Target;
 
 const SUM: &str = r#"
 @T.prim_func

@@ -7,8 +7,8 @@ use crate::ir::interp::{self, Arg, Options, Tensor, Value};
 use crate::ir::{Const, DType, Equality, Func};
 use crate::loopir::eval::{self, Memory, memory_of};
 use crate::lower::{lower, lower_reference};
+use crate::machine::Isa;
 use crate::script::{Dialect, ParseOptions, parse, print_func};
-use crate::target::Isa;
 
 /// The body of a function of these parameters, and what it stores to `B` and `D`, which hold -1 before; nothing where
 /// it stores nothing.

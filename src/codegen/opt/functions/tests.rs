@@ -6,7 +6,7 @@ use crate::codegen::{CodegenOptions, RunContext, compile};
 use crate::ir::Const;
 use crate::loopir::eval::Memory;
 use crate::loopir::parse::parse;
-use crate::target::Isa;
+use crate::machine::Isa;
 use rand_chacha::rand_core::Rng;
 
 /// A function in double precision.
