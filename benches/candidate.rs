@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tvmr::ir::hash::program_hash;
+use tvmr::machine::Core;
 use tvmr::machine::Target;
 use tvmr::measure::{Summary, pin_here};
 use tvmr::schedule::Schedule;
@@ -18,7 +19,7 @@ use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::undeclared_use;
 use tvmr::script::{ParseOptions, parse};
 use tvmr::search::{Lesson, Options, Proposer, Strategy, features};
-use tvmr::space::{Machine, Rules, generate};
+use tvmr::space::{Rules, generate};
 use tvmr::stop::StopFlag;
 use tvmr::tune::Interrupt;
 use tvmr::tune::backend::Backend;
@@ -108,7 +109,7 @@ fn main() {
 
 fn candidates(workload: &Workload, setting: &Setting) -> Vec<Schedule> {
     let space =
-        generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)), &StopFlag::new())
+        generate(&workload.module, 0, Rules::auto(Core::new(&setting.target, setting.isa, 1)), &StopFlag::new())
             .unwrap_or_else(|e| panic!("{e}"));
     let mut proposer = Proposer::new(Schedule::new(&workload.module, 0), 0, space, Strategy::Random, 0);
     let mut schedules = Vec::new();
@@ -146,9 +147,9 @@ fn replay(name: &str, what: &str, workload: &Workload, schedules: &[Schedule]) {
 
 /// Rounds of an evolutionary search, by candidate that was made and scored.
 fn propose(name: &str, workload: &Workload, setting: &Setting) {
-    let machine = features::Machine::of(&setting.target, setting.isa, false, 1);
+    let machine = features::CodeModel::new(&setting.target, setting.isa, false, 1);
     let space =
-        generate(&workload.module, 0, Rules::auto(Machine::new(&setting.target, setting.isa, 1)), &StopFlag::new())
+        generate(&workload.module, 0, Rules::auto(Core::new(&setting.target, setting.isa, 1)), &StopFlag::new())
             .unwrap_or_else(|e| panic!("{e}"));
     let strategy = Strategy::Evolutionary(Options { machine, seeds: true, cost_model: true });
     let mut proposer = Proposer::new(Schedule::new(&workload.module, 0), 0, space, strategy, 0);

@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 use std::time::{Duration, Instant};
-use tvmr::codegen::{CodegenOptions, CompiledKernel, RunContext, compile, compile_with_listing};
+use tvmr::codegen::{CodegenOptions, CompiledKernel, RunContext, compile};
 use tvmr::loopir::Kernel;
 use tvmr::loopir::parse::parse;
 use tvmr::machine::Isa;
@@ -41,7 +41,7 @@ fn report(case: &Case, show: bool) {
     let options = CodegenOptions::default();
     if show {
         println!("{}", tvmr::loopir::print::print(&tvmr::codegen::opt::optimize(kernel.clone(), &options)));
-        println!("{}", compile_with_listing(&kernel, &options).expect("compiles").1);
+        println!("{}", tvmr::codegen::inspect::listing(&kernel, &options).expect("compiles").assembly);
     }
     let times: Vec<_> = (0..9).map(|_| compile(&kernel, &options).expect("compiles").times()).collect();
     let compiled = compile(&kernel, &options).expect("compiles");

@@ -1,4 +1,5 @@
-//! Data-driven tests: every file below `tests/filetests` is a case.
+//! Data-driven tests: every file below `tests/filetests` is a case, and a test with a name of its own: `opt::dot_bytes` is
+//! `tests/filetests/opt/dot_bytes.lir`.
 //!
 //! The first line says what is tested: `# test: KIND [options]`. Options are `bind n=4` for `--bind`,
 //! `dialect classic|current` for what is printed, and what [`schedules`] says.
@@ -11,7 +12,8 @@
 //! * Expected output follows a line `# expect:`, each of its lines behind `#|`. A case of a kind that only has
 //!   rejections may leave it out.
 //!
-//! `TVMR_BLESS=1 cargo test --test filetests` rewrites expected output; read the diff.
+//! `cargo test --test filetests NAME` runs the cases whose names contain `NAME`; with `TVMR_BLESS=1` it rewrites expected
+//! output: read the diff. The harness is libtest-mimic: a `#[test]` in here would never run.
 
 #[path = "filetests/passes.rs"]
 mod passes;
@@ -23,8 +25,8 @@ mod schedules;
 #[path = "filetests/spaces.rs"]
 mod spaces;
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tvmr::diagnostic::Diagnostics;
 use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_module};
@@ -76,68 +78,38 @@ const KINDS: &[(&str, Run)] = &[
     ("regions", regions),
 ];
 
-#[test]
-fn parse_cases() {
-    run("parse");
-}
-
-#[test]
-fn verify_error_cases() {
-    run("verify-errors");
-}
-
-#[test]
-fn lint_cases() {
-    run("lint");
-}
-
-#[test]
-fn print_cases() {
-    run("print");
-}
-
-#[test]
-fn schedule_cases() {
-    run("schedule");
-}
-
-#[test]
-fn space_cases() {
-    run("space");
-}
-
-#[test]
-fn space_function_cases() {
-    run("space-function");
-}
-
-#[test]
-fn trace_cases() {
-    run("trace");
-}
-
-#[test]
-fn opt_cases() {
-    run("opt");
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::from_args();
+    let mut trials = vec![Trial::test("every_directory_is_a_kind", every_directory_is_a_kind)];
+    for &(kind, run) in KINDS {
+        if kind == "regions" && !HAS_REGIONS {
+            continue;
+        }
+        let cases = cases(kind);
+        let n = cases.len();
+        trials.push(Trial::test(format!("{kind}::has_cases"), move || {
+            if n == 0 { Err(format!("no cases of kind {kind}").into()) } else { Ok(()) }
+        }));
+        trials.extend(cases.into_iter().map(|path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Trial::test(format!("{kind}::{name}"), move || check(kind, run, &path))
+        }));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// Regions are for these machines only.
-#[cfg(all(target_arch = "x86_64", unix))]
-#[test]
-fn region_cases() {
-    run("regions");
-}
+const HAS_REGIONS: bool = cfg!(all(target_arch = "x86_64", unix));
 
-#[test]
-fn every_directory_is_a_kind() {
-    for entry in std::fs::read_dir(root()).expect("the directory of the cases") {
-        let path = entry.expect("an entry").path();
-        if !path.is_dir() {
-            continue;
-        }
+fn every_directory_is_a_kind() -> Result<(), Failed> {
+    for entry in std::fs::read_dir(root())? {
+        let path = entry?.path();
         let name = path.file_name().unwrap_or_default();
-        assert!(KINDS.iter().any(|k| Path::new(k.0) == Path::new(&name)), "no kind {}", name.display());
+        if path.is_dir() && !KINDS.iter().any(|k| Path::new(k.0) == Path::new(&name)) {
+            return Err(format!("no kind {}", name.display()).into());
+        }
     }
+    Ok(())
 }
 
 fn root() -> PathBuf {
@@ -209,42 +181,38 @@ fn rejected(errors: Diagnostics) -> Outcome {
 
 // ---- the runner --------------------------------------------------------------------------------------------
 
-fn run(kind: &str) {
-    let (_, make) = KINDS.iter().find(|k| k.0 == kind).expect("a known kind");
-    let bless = std::env::var_os("TVMR_BLESS").is_some_and(|v| v == "1");
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(root().join(kind))
-        .expect("the directory of the cases")
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "tir" || e == "lir"))
-        .collect();
+/// The files of a kind, in order.
+fn cases(kind: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(kind)).into_iter().flatten().flatten();
+    let is_case = |p: &PathBuf| p.extension().is_some_and(|e| e == "tir" || e == "lir");
+    let mut paths: Vec<PathBuf> = entries.map(|e| e.path()).filter(is_case).collect();
     paths.sort();
-    assert!(!paths.is_empty(), "no cases of kind {kind}");
-    let mut failures = String::new();
-    for path in &paths {
-        let text = std::fs::read_to_string(path).expect("a readable case");
-        let case = case(path, kind, &text);
-        let outcome = make(&case);
-        let name = path.display();
-        let (mut expected, mut found) = (case.rejections.clone(), outcome.rejections.clone());
-        expected.sort();
-        found.sort();
-        if expected != found {
-            let _ = writeln!(failures, "{name}: expected {expected:?}, found {found:?}\n{}", outcome.output);
-        }
-        match &case.expected {
-            Some(expected) if *expected != outcome.output && bless => {
-                std::fs::write(path, blessed(&text, &outcome.output)).expect("a writable case");
-            }
-            Some(expected) if *expected != outcome.output => {
-                let _ = writeln!(failures, "{name}:\n{}", difference(expected, &outcome.output));
-            }
-            None if expected.is_empty() => {
-                let _ = writeln!(failures, "{name}: expects neither rejections nor output");
-            }
-            _ => {}
-        }
+    paths
+}
+
+/// Compares what a kind makes of a case with what the case says.
+fn check(kind: &str, run: Run, path: &Path) -> Result<(), Failed> {
+    let bless = std::env::var_os("TVMR_BLESS").is_some_and(|v| v == "1");
+    let text = std::fs::read_to_string(path)?;
+    let case = case(path, kind, &text);
+    let outcome = run(&case);
+    let name = path.display();
+    let (mut expected, mut found) = (case.rejections.clone(), outcome.rejections.clone());
+    expected.sort();
+    found.sort();
+    if expected != found {
+        return Err(format!("{name}: expected {expected:?}, found {found:?}\n{}", outcome.output).into());
     }
-    assert!(failures.is_empty(), "{failures}");
+    match &case.expected {
+        Some(expected) if *expected != outcome.output && bless => {
+            Ok(std::fs::write(path, blessed(&text, &outcome.output))?)
+        }
+        Some(expected) if *expected != outcome.output => {
+            Err(format!("{name}:\n{}", difference(expected, &outcome.output)).into())
+        }
+        None if expected.is_empty() => Err(format!("{name}: expects neither rejections nor output").into()),
+        _ => Ok(()),
+    }
 }
 
 fn case(path: &Path, kind: &str, text: &str) -> Case {

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tvmr::ir::Module;
 use tvmr::ir::equal::Equality;
 use tvmr::ir::verify::{Checks, verify};
+use tvmr::machine::Core;
 use tvmr::machine::Target;
 use tvmr::schedule::{Schedule, Trace};
 use tvmr::script::{self, ParseOptions};
-use tvmr::space::Machine;
 use tvmr::space::generate::{Rules, generate};
 use tvmr::space::sample::{Sketch, stream};
 
@@ -39,7 +39,7 @@ fn every_workload_can_be_sampled() {
         let module = parse(&text, &name);
         for func in 0..module.funcs.len() {
             for (kind, rules) in
-                [("auto", Rules::auto(Machine::new(&target, target.best_isa(), threads))), ("tvm", Rules::tvm(threads))]
+                [("auto", Rules::auto(Core::new(&target, target.best_isa(), threads))), ("tvm", Rules::tvm(threads))]
             {
                 let space = match generate(&module, func, rules, &tvmr::stop::StopFlag::new()) {
                     Ok(space) => space,

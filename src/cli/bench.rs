@@ -3,19 +3,16 @@
 use super::args::{Format, Global, Input, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
-use super::load::{self, Program};
-use super::scheduled::Request;
-use super::{Done, records, setting};
-use crate::ir::Func;
+use super::load::Program;
+use super::versions::{Version, Wanted};
+use super::{Done, setting};
 use crate::ir::hash::program_hash;
 use crate::measure::Advice;
 use crate::tune::Interrupt;
 use crate::tune::backend::Seconds;
 use crate::tune::bench::{self, BenchError, BenchReport};
-use crate::tune::config::Setting;
 use crate::tune::native::{Native, reference_dir};
 use crate::tune::roofline::{FunctionRate, Roofline};
-use crate::tune::workload::Workload;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -68,7 +65,16 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if args.no_check {
         console.warn("results are NOT compared with the reference");
     }
-    let versions = versions(args, global, &program, &functions, &setting, console)?;
+    let wanted = Wanted {
+        best: args.best,
+        trace: args.trace.as_deref(),
+        func: args.func.as_deref(),
+        seed: args.seed,
+        intrin: &args.intrin,
+        machine: &args.machine,
+        work_dir: &args.work_dir,
+    };
+    let versions = wanted.versions(global, &program, &functions, &setting, console)?;
     let interrupt = Interrupt::new();
     let mut reports = Vec::new();
     for Version { workload, func, setting } in &versions {
@@ -91,75 +97,6 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         (Format::Json, [one]) => console.result(&format!("{:#}\n", json!(one))),
         (Format::Json, all) => console.result(&format!("{:#}\n", json!({"tasks": all}))),
     }
-}
-
-/// A program to run.
-struct Version {
-    workload: Workload,
-    func: Func,
-    setting: Setting,
-}
-
-fn versions(
-    args: &Args,
-    global: &Global,
-    program: &Program,
-    functions: &[usize],
-    setting: &Setting,
-    console: Console,
-) -> Result<Vec<Version>, Failure> {
-    let intrinsics = load::intrinsics(&args.intrin)?;
-    let workload = |&i: &usize| (i, Workload::of(program.module(), i).with_intrinsics(intrinsics.clone()));
-    let workloads = functions.iter().map(workload);
-    if let Some(trace) = &args.trace {
-        let request = Request {
-            program,
-            trace,
-            func: args.func.as_deref(),
-            seed: args.seed,
-            intrinsics: intrinsics.clone(),
-            dialect: program.dialect(None),
-        };
-        let schedule = request.scheduled(console)?;
-        let version = |(i, workload): (usize, Workload)| {
-            let mut func = schedule.funcs[i].clone();
-            func.name = workload.func().name;
-            Version { workload, func, setting: setting.clone() }
-        };
-        return Ok(workloads.map(version).collect());
-    }
-    if !args.best {
-        let version = |(_, workload): (usize, Workload)| Version {
-            func: workload.func().clone(),
-            workload,
-            setting: setting.clone(),
-        };
-        return Ok(workloads.map(version).collect());
-    }
-    let target = load::target(&args.machine)?;
-    let db = records::open(&args.work_dir.work_dir, console)?;
-    let filter = records::filter(&target, &args.machine, global, false);
-    let mut versions = Vec::new();
-    for (_, workload) in workloads {
-        let Some(best) = records::best(&workload, db.as_ref(), &filter, 1, console)? else {
-            let why = records::why_none(&workload, db.as_ref(), &args.work_dir.work_dir, &filter);
-            return Err(Failure::Negative(format!("no record for `{}` on this target: {why}", workload.name)));
-        };
-        records::say_origin(&workload, &best, &args.machine, console);
-        // As it was measured, unless the user wants otherwise.
-        let mut setting = setting.clone();
-        let context = &best.record.context;
-        setting.threads = context.threads.max(1);
-        setting.strict_fp |= context.strict_fp;
-        if global.isa.is_none()
-            && let Ok(isa) = context.isa.parse::<crate::machine::Isa>()
-            && isa.is_available(&setting.target)
-        {
-            setting.isa = isa;
-        }
-        versions.push(Version { func: best.schedule.func(0).clone(), workload, setting });
-    }
-    Ok(versions)
 }
 
 fn human(r: &BenchReport) -> String {

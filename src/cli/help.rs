@@ -34,6 +34,7 @@ Use them:
   print-trace  Print the best known schedule of a function
   bench        Check and time a program
   apply        Apply a schedule to a program
+  emit         Print a program at a stage of the code generator
 
 Look after files:
   check        Check that programs are well formed and make sense
@@ -85,6 +86,14 @@ pub(super) const BENCH: &str = with_exit_codes!(
     "  tvmr bench matmul.tir
   tvmr bench matmul.tir --best --format json
   tvmr bench matmul.tir --trace schedule.py --threads 2
+"
+);
+
+pub(super) const EMIT: &str = with_exit_codes!(
+    "  tvmr emit matmul.tir --stage loopir
+  tvmr emit matmul.tir --best --stage passes
+  tvmr emit matmul.tir --trace schedule.py --stage after:vectorize
+  tvmr emit matmul.tir --best --stage asm --isa avx2
 "
 );
 

@@ -11,6 +11,7 @@ mod check;
 mod choose_space;
 mod console;
 mod db;
+mod emit;
 mod exit;
 mod fmt;
 mod help;
@@ -29,6 +30,7 @@ mod table;
 mod task_table;
 mod time_limit;
 mod tune;
+mod versions;
 
 use clap::{Parser, Subcommand};
 use console::Console;
@@ -54,6 +56,7 @@ enum Command {
     Apply(apply::Args),
     Bench(bench::Args),
     Space(space::Args),
+    Emit(emit::Args),
     Check(check::Args),
     Fmt(fmt::Args),
     Db(db::Args),
@@ -86,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::PrintTrace(a) => print_trace::run(a, &cli.global, console),
         Command::Apply(a) => apply::run(a, &cli.global, console),
         Command::Space(a) => space::run(a, &cli.global, console),
+        Command::Emit(a) => emit::run(a, &cli.global, console),
         Command::Check(a) => check::run(a, &cli.global, console),
         Command::Fmt(a) => fmt::run(a, &cli.global, console),
         Command::Db(a) => db::run(a, &cli.global, console),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "stages are timed")]
 
-use super::clif;
+use super::clif::{self, FunctionText};
 use super::isa;
 use super::opt;
 use super::options::{CodegenError, CodegenOptions};
@@ -77,35 +77,12 @@ pub fn compile_plain(kernel: &Kernel) -> Result<CompiledKernel, CodegenError> {
     Ok(assemble(&mut kernel, &options, false)?.0)
 }
 
-/// Compiles a kernel as [`compile`] does, and returns the listing of its machine code too.
-///
-/// # Errors
-/// As [`compile`].
-pub fn compile_with_listing(
-    kernel: &Kernel,
-    options: &CodegenOptions,
-) -> Result<(CompiledKernel, String), CodegenError> {
-    let mut optimized = opt::optimize(kernel.clone(), options);
-    assemble(&mut optimized, options, true)
-}
-
-/// Machine code of the regions of a kernel, in the order of the program, for a machine that has what the options ask for,
-/// whatever this one has. None where there is no wide-vector back end.
-pub fn region_code(kernel: &Kernel, options: &CodegenOptions) -> Vec<Vec<u8>> {
-    let mut optimized = opt::optimize(kernel.clone(), options);
-    let all = wide::Host { dots: true, halves: true, streams_wait: true };
-    let regions = wide::plan_for(&mut optimized, options, all);
-    let mut code = Vec::new();
-    optimized.for_each_stmt(optimized.body, &mut |s, _| code.extend(regions.at(s).map(|r| r.bytes.clone())));
-    code
-}
-
 /// Emits a kernel as it is.
 pub(super) fn assemble(
     kernel: &mut Kernel,
     options: &CodegenOptions,
-    want_listing: bool,
-) -> Result<(CompiledKernel, String), CodegenError> {
+    want_text: bool,
+) -> Result<(CompiledKernel, FunctionText), CodegenError> {
     tracing::trace!("optimised loops:\n{}", crate::loopir::print::print(kernel));
     let regions = wide::plan(kernel, options);
     tracing::trace!("{regions}");
@@ -114,7 +91,7 @@ pub(super) fn assemble(
     builder.symbol_lookup_fn(Box::new(functions::address_of));
     let mut module = JITModule::new(builder);
     let scratch = ScratchLayout::new(kernel, &regions);
-    let result = clif::emit(&mut module, kernel, regions, options, &scratch, want_listing).and_then(|emitted| {
+    let result = clif::emit(&mut module, kernel, regions, options, &scratch, want_text).and_then(|emitted| {
         let started = Instant::now();
         module.finalize_definitions()?;
         Ok((emitted, started.elapsed()))
@@ -141,7 +118,7 @@ pub(super) fn assemble(
         regions: n_regions,
         times,
     };
-    Ok((compiled, emitted.listing.unwrap_or_default()))
+    Ok((compiled, emitted.text.unwrap_or_default()))
 }
 
 impl CompiledKernel {

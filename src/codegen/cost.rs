@@ -5,7 +5,7 @@ use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{for_each_operand, for_each_value};
 use crate::loopir::{Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId};
-use crate::machine::Isa;
+use crate::machine::{Isa, VectorUnit};
 use hashbrown::{HashMap, HashSet};
 
 /// Nanoseconds that a kernel may run without looking at the stop flag, as guessed.
@@ -61,7 +61,7 @@ impl Costs {
     }
 
     fn empty(isa: Isa) -> Costs {
-        Costs { register: isa.vector_bits() as f64 / 8.0, loops: HashMap::default(), order: Vec::new() }
+        Costs { register: VectorUnit::here(isa).bytes as f64, loops: HashMap::default(), order: Vec::new() }
     }
 
     /// Nanoseconds that all iterations of a loop take.

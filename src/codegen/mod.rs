@@ -10,7 +10,9 @@
 mod clif;
 mod compiled;
 mod cost;
+mod disassemble;
 pub(crate) mod facts;
+pub mod inspect;
 mod isa;
 pub mod opt;
 mod options;
@@ -18,7 +20,8 @@ pub(crate) mod runtime;
 mod scratch;
 mod wide;
 
-pub use compiled::{CompileTimes, CompiledKernel, compile, compile_plain, compile_with_listing, region_code};
+pub use compiled::{CompileTimes, CompiledKernel, compile, compile_plain};
+pub use disassemble::disassemble;
 pub use options::{CodegenError, CodegenOptions};
 pub use runtime::{Pinning, RunContext, RuntimeFailure, Workers};
 

@@ -2,7 +2,7 @@
 
 use super::expr::{Arena, Expr, ExprId, LocalId, VarId};
 use super::kernel::{Access, BufferId, Kernel, Placement, Storage};
-use super::stmt::{Body, Failure, For, Hints, Iterations, LoopKind, Stmt};
+use super::stmt::{Body, Failure, For, Hints, Iterations, LoopKind, Stmt, StmtId};
 use crate::ir::{BinOp, DType, Symbol};
 use hashbrown::HashSet;
 use std::fmt::{self, Write};
@@ -11,6 +11,16 @@ use std::fmt::{self, Write};
 pub fn print(kernel: &Kernel) -> String {
     let mut printer = Printer { kernel, names: Names::new(kernel), out: String::new(), indent: 1 };
     printer.kernel().expect("writing to a string does not fail");
+    printer.out
+}
+
+/// The text of some statements of a kernel, with the names that the kernel's text has.
+pub(crate) fn print_stmts(kernel: &Kernel, stmts: &[StmtId]) -> String {
+    let mut printer = Printer { kernel, names: Names::new(kernel), out: String::new(), indent: 0 };
+    for &s in stmts {
+        printer.stmt(kernel.stmts.get(s)).expect("writing to a string does not fail");
+        printer.out.push('\n');
+    }
     printer.out
 }
 

@@ -8,13 +8,16 @@
 //! Nothing here reads the clock or the environment, and detection cannot fail: what the system does not tell is assumed
 //! and noted in [`Detected::notes`].
 
+mod core;
 mod detect;
 mod feature;
 mod file;
 mod isa;
 mod key;
 mod mcpu;
+pub(crate) mod register_tile;
 
+pub use core::{Core, VectorUnit};
 pub use detect::{Detected, streams_wait};
 pub use feature::{Feature, FeatureSet};
 pub use file::{TargetError, TargetErrorKind};
@@ -32,6 +35,9 @@ pub enum Arch {
 }
 
 impl Arch {
+    /// The architecture that this process runs on; x86-64 stands for those that are not listed.
+    pub const HERE: Arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
+
     /// Both architectures.
     pub const ALL: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
 

@@ -10,7 +10,7 @@
 
 use super::archive::{Archive, Measured};
 use super::choose::{Choice, choose};
-use super::features::Machine;
+use super::features::CodeModel;
 use super::individual::{Individual, Kitchen, Parent, Recipe};
 use super::model::CostModel;
 use super::proposer::{Candidate, Drawn};
@@ -26,7 +26,7 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// The machine.
-    pub machine: Machine,
+    pub machine: CodeModel,
     /// Begin with the candidates that the space recommends?
     pub seeds: bool,
     /// Rank candidates by estimate and model? If not, mutants of the best are taken as they come.
@@ -172,7 +172,7 @@ impl Evolution {
     }
 
     /// The machine that candidates are judged for.
-    pub(super) fn machine(&self) -> Machine {
+    pub(super) fn machine(&self) -> CodeModel {
         self.options.machine
     }
 
@@ -378,12 +378,13 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection
 mod tests {
     use super::*;
     use crate::ir::Module;
+    use crate::machine::Core;
     use crate::machine::Isa;
     use crate::machine::tests::cascadelake;
     use crate::schedule::Schedule;
     use crate::script::{ParseOptions, parse};
     use crate::search::{Proposer, Strategy};
-    use crate::space::{Machine as Described, Rules, generate};
+    use crate::space::{Rules, generate};
 
     const MATMUL: &str = include_str!("../../workloads/matmul.tir");
 
@@ -400,7 +401,7 @@ mod tests {
     }
 
     fn evolutionary(cost_model: bool) -> Strategy {
-        let machine = Machine::of(&cascadelake(), Isa::Avx512, false, 1);
+        let machine = CodeModel::new(&cascadelake(), Isa::Avx512, false, 1);
         Strategy::Evolutionary(Options { machine, seeds: true, cost_model })
     }
 
@@ -455,7 +456,7 @@ mod tests {
     #[test]
     fn seeds_come_first() {
         let module = module();
-        let described = Described::new(&cascadelake(), Isa::Avx512, 1);
+        let described = Core::new(&cascadelake(), Isa::Avx512, 1);
         let space = generate(&module, 0, Rules::auto(described), &crate::stop::StopFlag::new())
             .unwrap_or_else(|e| panic!("{e}"));
         let n = space.seeds().len();

@@ -1,6 +1,6 @@
 //! A candidate as the evolution sees it, and the ways to come by one.
 
-use super::features::{Features, Machine};
+use super::features::{CodeModel, Features};
 use crate::ir::hash::program_hash;
 use crate::schedule::arg::Decision;
 use crate::schedule::{Schedule, Trace};
@@ -62,7 +62,7 @@ pub(super) struct Kitchen<'a> {
     /// The seed of the search.
     pub seed: u64,
     /// The machine.
-    pub machine: &'a Machine,
+    pub machine: &'a CodeModel,
 }
 
 impl Kitchen<'_> {

@@ -1,11 +1,11 @@
 //! Applying rules to the blocks of a program (TVM's `PostOrderApply`).
 
 use super::draft::Draft;
-use super::machine::Machine;
 use super::postproc::{self, Postproc};
 use super::rule::{self, Rule};
 use super::sample::{Seed, Sketch, Space};
 use crate::ir::{ExprId, Func, LoopId, Module};
+use crate::machine::Core;
 use crate::schedule::arg::{Rv, RvValue};
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::{Schedule, Trace};
@@ -27,7 +27,7 @@ const VARIANTS: usize = 6;
 
 impl Rules {
     /// The default rules for a machine.
-    pub fn auto(machine: Machine) -> Rules {
+    pub fn auto(machine: Core) -> Rules {
         Rules {
             rules: rule::auto(machine, 0),
             seeding: Some((1..VARIANTS).map(|variant| rule::auto(machine, variant)).collect()),

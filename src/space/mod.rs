@@ -14,7 +14,6 @@ pub(crate) mod analysis;
 pub(crate) mod contraction;
 pub(crate) mod draft;
 pub mod generate;
-pub(crate) mod machine;
 pub(crate) mod mutator;
 pub mod postproc;
 pub(crate) mod rule;
@@ -23,5 +22,4 @@ pub(crate) mod suggest_layout;
 pub(crate) mod tile_sizes;
 
 pub use generate::{Rules, generate};
-pub use machine::Machine;
 pub use sample::{Rejection, Seed, Sketch, Space, Stage};

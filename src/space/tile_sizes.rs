@@ -3,7 +3,7 @@
 //! A register tile is a block of results that stays in vector registers while a reduction runs: some rows, each of some
 //! vectors. A step of the reduction loads the vectors once and one value for each row.
 
-use super::machine::Machine;
+use crate::machine::Core;
 
 /// How the loops of a block see its register tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,10 +25,6 @@ pub(crate) struct TileShape {
 const ROWS: [i64; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 28];
 /// Vectors a row has at most where there are several rows, and where there is one.
 const VECTORS: [i64; 2] = [4, 8];
-/// Cycles until the result of a multiply-add can be used, and how many a cycle can begin, of those and of loads
-/// (x86-64 cores since Haswell).
-const LATENCY: f64 = 4.0;
-const PER_CYCLE: f64 = 2.0;
 /// What a tile costs beside its reduction: zeroing, storing, the loop's head.
 const TILE_CYCLES: f64 = 20.0;
 /// How much slower a tile is that does not fit the registers.
@@ -63,7 +59,7 @@ impl TileShape {
     }
 
     /// Cycles that all tiles take together if each has so many rows and columns and its operands are near.
-    pub(crate) fn cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
+    pub(crate) fn cycles(&self, machine: &Core, rows: i64, columns: i64) -> f64 {
         let parts = |extent: i64, size: i64| [(extent / size, size), (1, extent % size)];
         let mut cycles = 0.0;
         for (n_rows, rows) in parts(self.rows, rows) {
@@ -77,7 +73,7 @@ impl TileShape {
         cycles * uneven(self.rows, rows) * uneven(self.columns, columns)
     }
 
-    fn tile_cycles(&self, machine: &Machine, rows: i64, columns: i64) -> f64 {
+    fn tile_cycles(&self, machine: &Core, rows: i64, columns: i64) -> f64 {
         let vectors = (columns + self.lanes - 1) / self.lanes;
         let cost = if columns * 2 <= self.lanes { HALF } else { vectors as f64 };
         let window = self.window.filter(|&window| self.is_written_out(machine, rows, vectors, window));
@@ -86,23 +82,23 @@ impl TileShape {
             (None, Some(_)) => rows as f64 * cost * UNALIGNED + 1.0,
             (None, None) => rows as f64 + cost,
         };
-        let work = loads.max(rows as f64 * cost) / PER_CYCLE;
-        let fits = rows * vectors + vectors < machine.registers;
+        let work = loads.max(rows as f64 * cost) / Core::VECTOR_PORTS;
+        let fits = machine.vectors.holds_tile(rows, vectors);
         // Short tiles that are written out begin before the one before them has ended.
-        let wait = if window.is_some() { 0.0 } else { LATENCY };
+        let wait = if window.is_some() { 0.0 } else { Core::LATENCY };
         let step = work.max(wait) * if fits { 1.0 } else { SPILL };
         step * self.reduction as f64 + TILE_CYCLES
     }
 
     /// Where a window slides over the rows: do rows that are loaded serve several steps of the reduction? They do if all of
     /// the window is written out and the rows fit the registers beside the results.
-    fn is_written_out(&self, machine: &Machine, rows: i64, vectors: i64, window: i64) -> bool {
+    fn is_written_out(&self, machine: &Core, rows: i64, vectors: i64, window: i64) -> bool {
         let loaded = (rows + window - 1) * vectors;
-        rows * self.reduction <= WRITTEN_OUT && rows * vectors + loaded + 2 <= machine.registers
+        rows * self.reduction <= WRITTEN_OUT && rows * vectors + loaded + 2 <= machine.vectors.registers as i64
     }
 
     /// Pairs of positions in the two lists of choices, the most promising first.
-    pub(crate) fn ranked(&self, machine: &Machine) -> Vec<(usize, usize)> {
+    pub(crate) fn ranked(&self, machine: &Core) -> Vec<(usize, usize)> {
         let (rows, columns) = (self.row_choices(), self.column_choices());
         let mut all: Vec<(f64, usize, usize)> = Vec::with_capacity(rows.len() * columns.len());
         for (r, &n_rows) in rows.iter().enumerate() {
@@ -128,11 +124,11 @@ const LONGEST_REDUCTION: i64 = 2048;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const AVX512: Machine = Machine { vector_bytes: 64, registers: 32, l1: 48 << 10, l2: 1 << 20, threads: 1 };
+    use crate::machine::Isa;
+    use crate::machine::tests::cascadelake;
 
     fn best(shape: TileShape) -> (i64, i64) {
-        let (r, c) = shape.ranked(&AVX512)[0];
+        let (r, c) = shape.ranked(&Core::new(&cascadelake(), Isa::Avx512, 1))[0];
         (shape.row_choices()[r], shape.column_choices()[c])
     }
 

@@ -1,9 +1,10 @@
 //! What a run is asked to do.
 
+use crate::codegen::CodegenOptions;
 use crate::database::{Database, Filter, Threads};
+use crate::machine::Core;
 use crate::machine::{Isa, Target};
 use crate::schedule::intrin::Intrinsics;
-use crate::space::Machine;
 use crate::space::sample::ScheduleSource;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// How code for this setting is generated.
+    pub fn codegen(&self) -> CodegenOptions {
+        CodegenOptions { isa: self.isa, strict_fp: self.strict_fp, dot_products: true, threads: self.threads }
+    }
+
     /// The records that were measured in this setting.
     pub fn filter(&self) -> Filter {
         Filter {
@@ -119,10 +125,10 @@ pub struct Config {
 
 impl Config {
     /// The machine as rules see it; another one than that of the setting with its own instruction set.
-    pub fn machine_of_space(&self) -> Machine {
+    pub fn machine_of_space(&self) -> Core {
         let setting = &self.setting;
         let isa = if self.machine == setting.target { setting.isa } else { self.machine.best_isa() };
-        Machine::new(&self.machine, isa, setting.threads as usize)
+        Core::new(&self.machine, isa, setting.threads as usize)
     }
 }
 

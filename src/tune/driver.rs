@@ -17,9 +17,10 @@ use super::task::Task;
 use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Outcome, Role};
 use crate::ir::Module;
+use crate::machine::Core;
 use crate::measure::{Peak, Timer};
 use crate::search::{self, Options, Proposer, Strategy, isolated};
-use crate::space::{Machine, Rules, Space, generate};
+use crate::space::{Rules, Space, generate};
 use crate::stop::StopFlag;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -289,7 +290,7 @@ impl<B: Backend> Driver<'_, B> {
         let strategy = match self.config.strategy {
             StrategyChoice::Evolutionary { seeds, cost_model } => {
                 let Setting { isa, strict_fp, threads, .. } = self.config.setting;
-                let machine = search::features::Machine::of(&self.config.machine, isa, strict_fp, threads);
+                let machine = search::features::CodeModel::new(&self.config.machine, isa, strict_fp, threads);
                 Strategy::Evolutionary(Options { machine, seeds, cost_model })
             }
             StrategyChoice::Random => Strategy::Random,
@@ -401,12 +402,7 @@ impl<B: Backend> Driver<'_, B> {
 ///
 /// # Errors
 /// If a rule fails, or `stop` is raised; the text says how.
-pub fn make_space(
-    workload: &Workload,
-    choice: &SpaceChoice,
-    machine: &Machine,
-    stop: &StopFlag,
-) -> Result<Space, String> {
+pub fn make_space(workload: &Workload, choice: &SpaceChoice, machine: &Core, stop: &StopFlag) -> Result<Space, String> {
     match choice {
         SpaceChoice::Function { function, .. } => Ok(Space::of_function(function.clone())),
         SpaceChoice::Auto => of_rules(workload, Rules::auto(*machine), stop),

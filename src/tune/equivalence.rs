@@ -104,12 +104,7 @@ impl Checker {
         let workers = Workers::new(setting.threads.max(1) as usize, &Pinning::None).map_err(|e| machine(&e))?;
         let mut context = RunContext::new(Arc::new(workers));
         context.poison_scratch(0xff);
-        let options = CodegenOptions {
-            isa: setting.isa,
-            strict_fp: setting.strict_fp,
-            dot_products: true,
-            threads: setting.threads,
-        };
+        let options = setting.codegen();
         Ok(Checker { specs, args, reference, options, context: Arc::new(Mutex::new(context)) })
     }
 

@@ -81,12 +81,7 @@ impl Native {
         interrupt.also_stop(Arc::new(stop.clone()));
         let clock = RealTimer::new(Arc::new(StopFlag::new()))?;
         Ok(Native {
-            options: CodegenOptions {
-                isa: setting.isa,
-                strict_fp: setting.strict_fp,
-                dot_products: true,
-                threads: setting.threads,
-            },
+            options: setting.codegen(),
             runner: RunnerOptions::default(),
             setting: setting.clone(),
             context: Arc::new(Mutex::new(context)),

@@ -4,17 +4,19 @@
 
 use super::{Case, Outcome};
 use std::fmt::Write;
+use tvmr::machine::{Arch, Core, Isa, VectorUnit};
 use tvmr::schedule::Schedule;
 use tvmr::schedule::arg::Decision;
 use tvmr::script::{Dialect, ParseOptions, parse, print_module};
 use tvmr::space::sample::stream;
-use tvmr::space::{Machine, Rules, generate};
+use tvmr::space::{Rules, generate};
 
 pub(crate) fn space(case: &Case) -> Outcome {
     let name = case.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let module = parse(&case.input, &name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
     let threads = case.options.threads.max(1);
-    let machine = Machine { vector_bytes: 64, registers: 32, l1: 48 << 10, l2: 1 << 20, threads };
+    let vectors = VectorUnit::new(Isa::Avx512, Arch::X86_64);
+    let machine = Core { vectors, l1: 48 << 10, l2: 1 << 20, last_level: 1 << 20, line: 64, threads };
     let space = generate(&module, 0, Rules::auto(machine), &tvmr::stop::StopFlag::new())
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     let base = Schedule::new(&module, 0);

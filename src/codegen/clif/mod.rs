@@ -76,14 +76,23 @@ struct Captured {
     offset: i32,
 }
 
+/// All functions of a kernel as text.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct FunctionText {
+    /// In Cranelift's IR.
+    pub clif: String,
+    /// As Cranelift's machine instructions.
+    pub assembly: String,
+}
+
 /// What came of emission.
 pub(super) struct Emitted {
     /// The kernel.
     pub entry: FuncId,
     /// Bytes of machine code.
     pub code_size: usize,
-    /// Cranelift's listing of all functions, if asked for.
-    pub listing: Option<String>,
+    /// The text of all functions, if asked for.
+    pub text: Option<FunctionText>,
     /// Time spent building Cranelift's IR.
     pub build: Duration,
     /// Time spent compiling it.
@@ -103,7 +112,7 @@ pub(super) fn emit(
     regions: Regions,
     options: &CodegenOptions,
     scratch: &ScratchLayout,
-    want_listing: bool,
+    want_text: bool,
 ) -> Result<Emitted, CodegenError> {
     let call_conv = module.target_config().default_call_conv;
     let costs = Costs::new(kernel, options.isa);
@@ -129,7 +138,7 @@ pub(super) fn emit(
     let mut emitted = Emitted {
         entry,
         code_size: 0,
-        listing: want_listing.then(String::new),
+        text: want_text.then(FunctionText::default),
         build: Duration::ZERO,
         compile: Duration::ZERO,
     };
@@ -168,16 +177,19 @@ fn define(
     module.clear_context(context);
     context.func.signature = signature;
     context.func.name = cranelift_codegen::ir::UserFuncName::user(0, id.as_u32());
-    context.set_disasm(emitted.listing.is_some());
+    context.set_disasm(emitted.text.is_some());
     build(FunctionBuilder::new(&mut context.func, builder), module);
     let built = Instant::now();
+    if let Some(text) = &mut emitted.text {
+        text.clif.push_str(&format!("{}\n", context.func.display()));
+    }
     module.define_function(id, context)?;
     emitted.compile += built.elapsed();
     emitted.build += built - started;
     if let Some(code) = context.compiled_code() {
         emitted.code_size += code.buffer.data().len();
-        if let (Some(listing), Some(text)) = (&mut emitted.listing, &code.vcode) {
-            listing.push_str(text);
+        if let (Some(text), Some(vcode)) = (&mut emitted.text, &code.vcode) {
+            text.assembly.push_str(&format!("function u0:{}:\n{vcode}\n", id.as_u32()));
         }
     }
     Ok(())

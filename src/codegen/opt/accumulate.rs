@@ -17,11 +17,11 @@
 //! Later passes turn the tile into vectors, write it out and put it into registers.
 
 use super::machine::Machine;
-use super::nest::{Fill, Init, Level, Nest, Role};
-use super::vectorize::MOST_APART;
+use super::nest::{Fill, Init, Nest, Role};
 use super::walk::replace_loops;
 use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
+use crate::machine::register_tile::{self, Accumulation, NestLevel, TilePlan};
 
 /// Arranges all nests of the kernel.
 pub(super) fn accumulate(kernel: &mut Kernel, machine: &Machine) {
@@ -42,9 +42,11 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
 }
 
 fn arrange(kernel: &mut Kernel, mut nest: Nest, machine: &Machine, out: &mut Vec<StmtId>) {
-    let plan = Plan::new(kernel, &nest, machine);
+    let plan = plan(kernel, &nest, machine);
+    // All reduction loops are right around the tile.
+    let reduces_inside = plan.reductions.len() == nest.n_reductions();
     if nest.init.is_none()
-        && plan.reduces_inside(&nest)
+        && reduces_inside
         && let Some(&before) = out.last()
         && let Some(fill) = Fill::of(kernel, before)
         && fill.covers(kernel, &nest)
@@ -53,7 +55,7 @@ fn arrange(kernel: &mut Kernel, mut nest: Nest, machine: &Machine, out: &mut Vec
         nest.init = Some(Init { value: fill.value, guards: Vec::new() });
     }
     let mut builder = Builder {
-        fused: plan.reduces_inside(&nest),
+        fused: reduces_inside,
         kernel,
         nest: &nest,
         plan: &plan,
@@ -63,129 +65,68 @@ fn arrange(kernel: &mut Kernel, mut nest: Nest, machine: &Machine, out: &mut Vec
     builder.outer(0, out);
 }
 
-/// A loop of the tile, or the inner part of one.
-#[derive(Clone, Copy, Debug)]
-struct TileLevel {
-    level: usize,
-    size: i64,
+/// How the nest will be arranged.
+fn plan(kernel: &Kernel, nest: &Nest, machine: &Machine) -> TilePlan {
+    let levels: Vec<NestLevel> = nest.levels.iter().map(|l| NestLevel { extent: l.extent, stride: l.stride }).collect();
+    let accesses = accesses(kernel, nest);
+    let operands: Vec<register_tile::Operand<'_>> = accesses
+        .iter()
+        .map(|o| register_tile::Operand { strides: &o.strides, bytes: o.bytes, is_affine: o.is_affine })
+        .collect();
+    let dtype = kernel.arena.dtype(nest.value);
+    let accumulation = Accumulation {
+        levels: &levels,
+        operands: &operands,
+        lanes: machine.vectors.lanes(dtype),
+        reassociates: machine.reassociates || !dtype.is_float(),
+    };
+    TilePlan::new(&accumulation, &machine.vectors)
 }
 
-/// How a nest will look.
-#[derive(Debug)]
-struct Plan {
-    /// The loops around the tile's reduction, and the parts of loops whose inner part is in the tile.
-    outer: Vec<usize>,
-    /// The reduction loops right around the tile.
-    reductions: Vec<usize>,
-    /// The tile: rows first, the contiguous loop last.
-    tile: Vec<TileLevel>,
-    /// Is the last loop of the tile contiguous?
-    is_vector: bool,
+/// The tile of a nest that accumulates, for comparison with what the search foresees.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct RegisterTile {
+    /// Whether the loop of results becomes lanes.
+    pub is_vector: bool,
+    /// Rows of the tile.
+    pub rows: i64,
+    /// Vectors of a row.
+    pub vectors: i64,
+    /// Iterations of the reduction around the tile.
+    pub trips: i64,
+    /// Updates of single elements by the nest in all.
+    pub updates: f64,
 }
 
-/// Iterations of the reduction that pay for loading and storing the tile around it: with 4, a third of the time went
-/// there on an AVX-512 machine, with 16 nothing could be seen.
-const LONG_REDUCTION: i64 = 16;
-
-/// Bytes of operands that stay in any first-level cache: a reduction over no more loses nothing by moving inward.
-const CACHED_BYTES: i64 = 24 << 10;
-
-/// Sums in flight that hide the latency of multiply-add.
-const BUSY: i64 = 8;
-
-/// Registers that are needed beside a tile where its operands are picked from others.
-const PICKING: usize = 6;
-
-impl Plan {
-    fn new(kernel: &Kernel, nest: &Nest, machine: &Machine) -> Plan {
-        let levels = &nest.levels;
-        let last = levels.iter().rposition(|l| l.role == Role::Reduction).expect("a nest that reduces");
-        let first_of_group = |end: usize| {
-            let mut first = end;
-            while first > 0 && levels[first - 1].role == Role::Reduction {
-                first -= 1;
-            }
-            first
-        };
-        let lanes = machine.lanes(kernel.arena.dtype(nest.value));
-        let accesses = accesses(kernel, nest);
-        let vector = vector_level(kernel, nest, last, &accesses, machine);
-        // Vectors that are put together from others need registers for those.
-        let picks = vector.is_some_and(|v| accesses.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v])));
-        let machine = &Machine { registers: machine.registers - if picks { PICKING } else { 0 }, ..*machine };
-
-        // What is inside a reduction already: the rows.
-        let group = first_of_group(last);
-        let inside = levels[..group].iter().rposition(|l| l.role == Role::Reduction).unwrap_or(last);
-        let is_row = |i: usize| levels[i].role == Role::Space && Some(i) != vector;
-        let rows: Vec<usize> = (inside + 1..levels.len()).filter(|&i| is_row(i)).collect();
-        let parts = vector.and_then(|v| levels[v].extent).map_or(1, |n| (n as u64).div_ceil(lanes as u64) as i64);
-        let (mut n_rows, n_parts) = best_tile(levels, &rows, parts, machine);
-        let mut tile: Vec<TileLevel> = Vec::new();
-        let mut left = n_rows;
-        let mut whole = true;
-        for &i in rows.iter().rev() {
-            let n = levels[i].extent.unwrap_or(i64::MAX);
-            let size = if left >= n { n } else { left };
-            whole &= size == n;
-            if size > 1 {
-                tile.push(TileLevel { level: i, size });
-                left /= size;
-            }
-        }
-        tile.reverse();
-        whole &= n_parts == parts;
-        // More of what is around, as a whole, while there are too few sums to keep the machine busy.
-        for i in (0..group).rev().take_while(|&i| levels[i].role == Role::Space) {
-            match levels[i].extent {
-                _ if Some(i) == vector => {}
-                _ if inside != last => break,
-                Some(n)
-                    if whole
-                        && n_rows * n_parts < BUSY
-                        && machine.holds_tile(n_rows.saturating_mul(n), n_parts)
-                        && last + 1 < levels.len() =>
-                {
-                    tile.insert(0, TileLevel { level: i, size: n });
-                    n_rows *= n;
+/// The tiles of the nests of a kernel, in text order.
+#[cfg(test)]
+pub(super) fn register_tiles(kernel: &mut Kernel, machine: &Machine) -> Vec<RegisterTile> {
+    fn visit(kernel: &mut Kernel, old: Body, around: f64, machine: &Machine, tiles: &mut Vec<RegisterTile>) -> Body {
+        replace_loops(kernel, old, &mut |kernel, s, l, out| {
+            let extent = kernel.arena.as_int(l.extent).unwrap_or(1);
+            match Nest::of(kernel, l).filter(|n| n.n_reductions() > 0) {
+                Some(nest) => {
+                    let plan = plan(kernel, &nest, machine);
+                    let iterations = |i: usize| nest.levels[i].extent.unwrap_or(1);
+                    tiles.push(RegisterTile {
+                        is_vector: plan.vector.is_some(),
+                        rows: plan.n_rows,
+                        vectors: plan.n_vectors,
+                        trips: plan.reductions.iter().map(|&i| iterations(i)).product(),
+                        updates: around * (0..nest.levels.len()).map(|i| iterations(i) as f64).product::<f64>(),
+                    });
                 }
-                _ => break,
+                None => {
+                    visit(kernel, l.body, around * extent as f64, machine, tiles);
+                }
             }
-        }
-        if let Some(v) = vector {
-            let n = levels[v].extent.unwrap_or(0);
-            tile.push(TileLevel { level: v, size: if n_parts == parts { n } else { n_parts * lanes } });
-        }
-
-        // Which reduction loops go inside.
-        let mut from = group;
-        loop {
-            let trips = levels[from..]
-                .iter()
-                .filter(|l| l.role == Role::Reduction)
-                .map(|l| l.extent.unwrap_or(LONG_REDUCTION))
-                .fold(1, i64::saturating_mul);
-            let Some(end) = levels[..from].iter().rposition(|l| l.role == Role::Reduction) else { break };
-            let next = first_of_group(end);
-            if trips >= LONG_REDUCTION && footprint(&levels[next..], &accesses) > CACHED_BYTES {
-                break;
-            }
-            from = next;
-        }
-        let is_whole = |i: usize| tile.iter().any(|t| t.level == i && levels[i].extent == Some(t.size));
-        let sinks = |i: usize| i >= from && levels[i].role == Role::Reduction;
-        Plan {
-            outer: (0..levels.len()).filter(|&i| !is_whole(i) && !sinks(i)).collect(),
-            reductions: (0..levels.len()).filter(|&i| sinks(i)).collect(),
-            is_vector: vector.is_some(),
-            tile,
-        }
+            out.push(s);
+        })
     }
-
-    /// Are all reduction loops right around the tile?
-    fn reduces_inside(&self, nest: &Nest) -> bool {
-        self.reductions.len() == nest.n_reductions()
-    }
+    let mut tiles = Vec::new();
+    visit(kernel, kernel.body, 1.0, machine, &mut tiles);
+    tiles
 }
 
 /// The operands read, without the accumulated element: strides along the levels, and bytes of an element.
@@ -220,75 +161,11 @@ fn accesses(kernel: &Kernel, nest: &Nest) -> Vec<Operand> {
     operands
 }
 
-/// Bytes that a nest of loops reads.
-fn footprint(levels: &[Level], operands: &[Operand]) -> i64 {
-    let skipped = |o: &Operand| o.strides.len() - levels.len();
-    operands
-        .iter()
-        .map(|o| {
-            let moving = levels.iter().zip(&o.strides[skipped(o)..]).filter(|(_, s)| **s != 0);
-            moving.map(|(l, _)| l.extent.unwrap_or(1 << 20)).fold(o.bytes, i64::saturating_mul)
-        })
-        .fold(0, i64::saturating_add)
-}
-
-/// The loop to run as vector lanes: the innermost one along which the results are contiguous. None where the operands
-/// are contiguous along the innermost reduction instead, and sums may be computed in another order.
-fn vector_level(kernel: &Kernel, nest: &Nest, last: usize, operands: &[Operand], machine: &Machine) -> Option<usize> {
-    let levels = &nest.levels;
-    let v = levels.iter().rposition(|l| l.role == Role::Space && l.stride == 1 && l.extent.is_some_and(|n| n > 1))?;
-    let serves = |i: usize| operands.iter().all(|o| o.is_affine && matches!(o.strides[i], 0 | 1));
-    let is_float = kernel.arena.dtype(nest.value).is_float();
-    let inner_reduction = last + 1 == levels.len() && (machine.reassociates || !is_float);
-    // Region code picks elements that lie apart, which is better than a reduction that fills no vectors.
-    let is_near = |o: &Operand| o.is_affine && (0..=MOST_APART).contains(&o.strides[v]);
-    let is_short = levels[last].extent.is_some_and(|n| n < 2 * machine.lanes(kernel.arena.dtype(nest.value)));
-    if machine.has_regions && is_short && operands.iter().all(is_near) {
-        return Some(v);
-    }
-    if !serves(v) && (inner_reduction && serves(last) || v < last) {
-        return None;
-    }
-    Some(v)
-}
-
-/// How many rows and vectors of the tile's loops to keep in registers: the pair that keeps the machine busiest. A row
-/// count is a product of whole inner loops and a divisor of the next.
-fn best_tile(levels: &[Level], rows: &[usize], parts: i64, machine: &Machine) -> (i64, i64) {
-    let fits = machine.registers as i64;
-    let mut counts = vec![1];
-    let mut inner = 1;
-    for &i in rows.iter().rev() {
-        let Some(n) = levels[i].extent else { break };
-        counts.extend((2..=fits / inner).filter(|d| n % d == 0).map(|d| d * inner));
-        inner = inner.saturating_mul(n);
-        if inner > fits {
-            break;
-        }
-    }
-    let mut best = (1, 1);
-    let mut best_score = (0.0, 0.0);
-    for &mr in &counts {
-        for nv in (1..=parts).take_while(|&nv| machine.holds_tile(mr, nv)) {
-            let n = (mr * nv) as f64;
-            // Two multiply-adds and two loads in a cycle, and a chain of sums takes four.
-            let cycles = (n / 2.0).max((mr + nv) as f64 / 2.0).max(4.0);
-            let rounds = (parts as u64).div_ceil(nv as u64) as i64;
-            let filled = parts as f64 / (rounds * nv) as f64;
-            let score = (n / 2.0 / cycles * filled * machine.ease_of_tile(mr, nv), n / (mr + nv) as f64);
-            if score > best_score {
-                (best, best_score) = ((mr, nv), score);
-            }
-        }
-    }
-    best
-}
-
 /// Builds the nest that a plan describes.
 struct Builder<'a> {
     kernel: &'a mut Kernel,
     nest: &'a Nest,
-    plan: &'a Plan,
+    plan: &'a TilePlan,
     /// Does the initialisation go right before the reduction?
     fused: bool,
     /// What the variables of the loops around stand for; of a loop in the tile, where its part begins.
@@ -428,13 +305,14 @@ impl Builder<'_> {
         for (n, &(i, var, size)) in made.iter().enumerate().rev() {
             let l = nest.levels[i].l;
             let extent = if size < 0 { l.extent } else { self.kernel.arena.index(size) };
-            let kind = if n + 1 == made.len() && nest.levels[i].stride == 1 && (self.plan.is_vector || !in_tile(i)) {
-                LoopKind::Vector
-            } else if in_tile(i) {
-                LoopKind::Unroll
-            } else {
-                LoopKind::Serial
-            };
+            let kind =
+                if n + 1 == made.len() && nest.levels[i].stride == 1 && (self.plan.vector.is_some() || !in_tile(i)) {
+                    LoopKind::Vector
+                } else if in_tile(i) {
+                    LoopKind::Unroll
+                } else {
+                    LoopKind::Serial
+                };
             let body = self.kernel.stmts.body(&[s]);
             s = self.kernel.stmts.push(Stmt::For(For {
                 var,

@@ -220,7 +220,7 @@ fn share(kernel: &Kernel, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) ->
 
 /// Do the registers that the statements set leave half of the machine's for what is computed?
 pub(super) fn fit(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> bool {
-    registers_set(kernel, stmts, machine) <= machine.registers / 2
+    registers_set(kernel, stmts, machine) <= machine.vectors.registers / 2
 }
 
 /// How many of the machine's registers the statements set.
@@ -230,6 +230,6 @@ pub(super) fn registers_set(kernel: &Kernel, stmts: &[StmtId], machine: &Machine
         Stmt::Set { local, .. } => Some(local),
         _ => None,
     }));
-    let registers = |l: &LocalId| kernel.arena.local(*l).ty.bytes().div_ceil(machine.vector_bytes);
+    let registers = |l: &LocalId| kernel.arena.local(*l).ty.bytes().div_ceil(machine.vectors.bytes);
     set.iter().map(registers).sum()
 }

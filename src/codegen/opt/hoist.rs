@@ -20,7 +20,7 @@ use hashbrown::{HashMap, HashSet};
 
 /// Hoists out of all loops of the kernel.
 pub(super) fn hoist(kernel: &mut Kernel, machine: &Machine) {
-    kernel.body = body(kernel, kernel.body, machine, machine.registers / 3);
+    kernel.body = body(kernel, kernel.body, machine, machine.vectors.registers / 3);
 }
 
 /// `free` is the number of vector registers that what is hoisted may take.
@@ -31,7 +31,7 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body 
 fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usize, out: &mut Vec<StmtId>) {
     let mut l = l;
     let (sums, is_innermost) = inside(kernel, l.body, machine);
-    let mut left = free.min(machine.registers.saturating_sub(sums + KEPT));
+    let mut left = free.min(machine.vectors.registers.saturating_sub(sums + KEPT));
     if l.kind != LoopKind::Parallel {
         let mut names = ExprMap::default();
         for e in invariants(kernel, &l) {
@@ -40,7 +40,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
                 continue;
             }
             let ty = kernel.arena.ty(e);
-            let registers = (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize);
+            let registers = machine.vectors.registers_of(ty.dtype, ty.lanes as usize);
             // Equal parts share a register.
             let registers = if matches!(kernel.arena.expr(e), Expr::Broadcast(_)) { 1 } else { registers };
             if registers > left {
@@ -74,7 +74,7 @@ fn inside(kernel: &Kernel, body: Body, machine: &Machine) -> (usize, bool) {
         Stmt::For(_) => is_innermost = false,
         Stmt::Set { local, .. } if locals.insert(local) => {
             let ty = kernel.arena.local(local).ty;
-            registers += (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize);
+            registers += machine.vectors.registers_of(ty.dtype, ty.lanes as usize);
         }
         Stmt::If { .. }
         | Stmt::Store { .. }

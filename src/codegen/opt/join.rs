@@ -26,7 +26,7 @@ const SHORT: i64 = 8;
 
 /// Joins all pairs of loops of the kernel. Returns whether there were any.
 pub(super) fn join(kernel: &mut Kernel, machine: &Machine) -> bool {
-    if !machine.has_regions {
+    if !machine.vectors.has_regions() {
         return false;
     }
     let mut changed = false;

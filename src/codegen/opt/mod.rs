@@ -45,7 +45,7 @@ use partition::Cuts;
 pub fn optimize(mut kernel: Kernel, options: &CodegenOptions) -> Kernel {
     let machine = Machine::new(options);
     if kernel.is_irregular() {
-        cut_long_loops(&mut kernel, machine.isa);
+        cut_long_loops(&mut kernel, machine.vectors.isa);
         return kernel;
     }
     for pass in PIPELINE {
@@ -69,6 +69,9 @@ enum Run {
 }
 
 use Run::{Plain, Simplified};
+
+/// The only pass over kernels with loops that are not counted, or with jumps.
+const CUT: &str = "cut_long_loops";
 
 const PIPELINE: &[Pass] = &[
     // What the program is: affine accesses, loops without conditions.
@@ -101,7 +104,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "contract", run: Plain(contract::contract) },
     Pass { name: "stagger", run: Simplified(stagger::stagger) },
     Pass { name: "functions", run: Plain(functions::functions) },
-    Pass { name: "cut_long_loops", run: Plain(|k, m| cut_long_loops(k, m.isa)) },
+    Pass { name: CUT, run: Plain(|k, m| cut_long_loops(k, m.vectors.isa)) },
 ];
 
 impl Pass {
@@ -121,9 +124,33 @@ impl Pass {
     }
 }
 
-/// Runs one pass by its name, for tests; nothing if there is none.
+/// The names of the passes that run over a kernel, in their order; of all if none is given.
+pub fn passes(kernel: Option<&Kernel>) -> impl Iterator<Item = &'static str> + use<> {
+    let is_irregular = kernel.is_some_and(Kernel::is_irregular);
+    PIPELINE.iter().map(|p| p.name).filter(move |&name| !is_irregular || name == CUT)
+}
+
+/// Whether there is a pass of this name.
+pub fn is_pass(name: &str) -> bool {
+    PIPELINE.iter().any(|p| p.name == name)
+}
+
+/// Runs one pass by its name; `None` if there is none.
 pub fn run_pass(name: &str, mut kernel: Kernel, options: &CodegenOptions) -> Option<Kernel> {
     let pass = PIPELINE.iter().find(|p| p.name == name)?;
     pass.run(&mut kernel, &Machine::new(options));
     Some(kernel)
+}
+
+/// The register tiles that the code generator will make of a kernel.
+#[cfg(test)]
+pub(crate) fn register_tiles(mut kernel: Kernel, options: &CodegenOptions) -> Vec<accumulate::RegisterTile> {
+    let machine = Machine::new(options);
+    if kernel.is_irregular() {
+        return Vec::new();
+    }
+    for pass in PIPELINE.iter().take_while(|p| p.name != "accumulate") {
+        pass.run(&mut kernel, &machine);
+    }
+    accumulate::register_tiles(&mut kernel, &machine)
 }

@@ -33,8 +33,13 @@ pub(super) enum Cuts {
 
 /// Splits the loops of the kernel. Returns whether there is anything to simplify now.
 pub(super) fn partition(kernel: &mut Kernel, machine: &Machine, cuts: Cuts) -> bool {
-    let mut p =
-        Partition { ranges: Ranges::default(), cuts, masks: machine.has_regions, is_reduced: false, changed: false };
+    let mut p = Partition {
+        ranges: Ranges::default(),
+        cuts,
+        masks: machine.vectors.has_regions(),
+        is_reduced: false,
+        changed: false,
+    };
     let mut compares = false;
     let body = kernel.body;
     kernel.for_each_stmt(body, &mut |_, stmt| {

@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 
 /// Promotes elements in all loops of the kernel.
 pub(super) fn promote(kernel: &mut Kernel, machine: &Machine) {
-    kernel.body = body(kernel, kernel.body, machine, machine.registers - 2);
+    kernel.body = body(kernel, kernel.body, machine, machine.vectors.registers - 2);
 }
 
 /// `free` is the number of vector registers that loops around left.
@@ -182,7 +182,7 @@ fn elements(kernel: &Kernel, body: Body, counters: &[VarId], machine: &Machine, 
 }
 
 fn registers(machine: &Machine, ty: Ty) -> usize {
-    (ty.lanes as usize).div_ceil(machine.lanes(ty.dtype) as usize)
+    machine.vectors.registers_of(ty.dtype, ty.lanes as usize)
 }
 
 /// Are all elements either the same or without a lane in common?

@@ -43,7 +43,7 @@ const LEAST_REGISTERS: usize = 32;
 
 /// Staggers loops of the kernel, and says whether there were any.
 pub(super) fn stagger(kernel: &mut Kernel, machine: &Machine) -> bool {
-    if !machine.has_regions || machine.registers < LEAST_REGISTERS {
+    if !machine.vectors.has_regions() || machine.vectors.registers < LEAST_REGISTERS {
         return false;
     }
     let old = kernel.body;
@@ -364,11 +364,12 @@ impl Row {
     /// Do the sums of several rows fit the registers together with what all rows are scaled by, three operands at a time?
     fn fits_jammed(&self, kernel: &Kernel, both: &[StmtId], machine: &Machine) -> bool {
         let stored = both.iter().filter_map(|&s| match kernel.stmts.get(s) {
-            Stmt::Store { value, .. } => Some(kernel.arena.ty(value).bytes().div_ceil(machine.vector_bytes)),
+            Stmt::Store { value, .. } => Some(kernel.arena.ty(value).bytes().div_ceil(machine.vectors.bytes)),
             _ => None,
         });
         let widest = stored.max().unwrap_or(0);
-        fuse::registers_set(kernel, both, machine) + self.last.before.len() + 3 * widest + SPARE <= machine.registers
+        fuse::registers_set(kernel, both, machine) + self.last.before.len() + 3 * widest + SPARE
+            <= machine.vectors.registers
     }
 
     /// The first nest, which is a row ahead already, and the last one as one nest.

@@ -28,7 +28,7 @@ const NARROW: usize = 16;
 
 /// Turns tiles into squares.
 pub(super) fn transpose(kernel: &mut Kernel, machine: &Machine) {
-    if machine.vector_bytes > NARROW {
+    if machine.vectors.bytes > NARROW {
         kernel.body = body(kernel, kernel.body, machine);
     }
 }
@@ -76,7 +76,7 @@ impl Tile {
         };
         // Squares as large as both loops have whole ones of.
         let common = 1 << (trips(outer)? | trips(&inner)?).trailing_zeros();
-        let lanes = machine.lanes(dtype).min(common);
+        let lanes = machine.vectors.lanes(dtype).min(common);
         if lanes as usize * dtype.bytes() <= NARROW {
             return None;
         }

@@ -161,7 +161,7 @@ fn reads_tile(kernel: &Kernel, l: &For, machine: &Machine) -> bool {
             if let Expr::Load(buffer, index) = arena.expr(e)
                 && let buffer = kernel.buffer(buffer)
                 && matches!(buffer.storage, Storage::Scratch(_))
-                && buffer.bytes() <= machine.registers * machine.vector_bytes
+                && buffer.bytes() <= machine.vectors.registers * machine.vectors.bytes
             {
                 reads |= mentions_var(arena, index, &mut |v| v == l.var);
             }
@@ -188,11 +188,11 @@ fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size, machine: &Machine) -> 
     kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
         Stmt::Store { value, .. } | Stmt::Set { value, .. } => {
             let ty = kernel.arena.ty(value);
-            registers += i64::from(ty.lanes) / machine.lanes(ty.dtype);
+            registers += i64::from(ty.lanes) / machine.vectors.lanes(ty.dtype);
         }
         _ => innermost = false,
     });
-    if machine.has_regions && registers >= BUSY {
+    if machine.vectors.has_regions() && registers >= BUSY {
         return None;
     }
     let wanted = l.iterations == Iterations::Reduction && l.kind == LoopKind::Serial && innermost;

@@ -20,7 +20,7 @@
 //!     C[i] = C[i] + reduce(add, s)
 
 use super::functions::pressure;
-use super::machine::{Machine, ROW};
+use super::machine::Machine;
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
 use crate::codegen::facts::{loads, neutral};
@@ -29,6 +29,7 @@ use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
+use crate::machine::register_tile::{MOST_APART, ROW};
 
 /// Vectorises all loops that can and should be.
 pub(super) fn vectorize(kernel: &mut Kernel, machine: &Machine) {
@@ -117,10 +118,10 @@ impl Shape {
                                 Some(0) => {}
                                 Some(n) if n == own => shape.pressure += usize::from(!is_sum(stmt)),
                                 // Region code reads all that is between, and picks.
-                                Some(n @ 2..=MOST_APART) if own == 1 && machine.has_regions => {
+                                Some(n @ 2..=MOST_APART) if own == 1 && machine.vectors.has_regions() => {
                                     shape.pressure += n as usize;
                                 }
-                                None if own == 1 && machine.has_regions => match period(arena, index, l.var) {
+                                None if own == 1 && machine.vectors.has_regions() => match period(arena, index, l.var) {
                                     Some(period) => {
                                         shape.period = shape.period / gcd_of(shape.period, period) * period;
                                         shape.pressure += 1;
@@ -167,7 +168,7 @@ impl Shape {
     /// The largest number of lanes up to `most` that can be loaded and stored: under a mask any, otherwise each access is
     /// of whole registers, or of what a scalar register holds.
     fn width(&self, most: i64, machine: &Machine) -> i64 {
-        if machine.has_regions && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
+        if machine.vectors.has_regions() && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
             return most;
         }
         let bytes = most * self.narrowest as i64;
@@ -258,29 +259,29 @@ fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
 /// Bytes of Cranelift's vectors: what wider ones consist of.
 const MEMORY_BYTES: i64 = 16;
 
-/// The largest distance of elements at which picking them from contiguous vectors is faster than loading each.
-pub(super) const MOST_APART: i64 = 4;
-
 /// Pieces of this many and fewer are written out.
 const FEW_PIECES: i64 = 4;
 
 /// Pieces of the loop; `None` if its body can't be widened.
 fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Option<Vec<StmtId>> {
-    let lanes = machine.lanes(shape.dtype);
-    let parts = ((machine.registers / 2) / shape.pressure.max(1)).clamp(1, ROW as usize) as i64;
+    let lanes = machine.vectors.lanes(shape.dtype);
+    let parts = ((machine.vectors.registers / 2) / shape.pressure.max(1)).clamp(1, ROW as usize) as i64;
     let extent = kernel.arena.as_int(l.extent);
     let mut made = Vec::new();
     let n = extent?;
     let mut done = 0;
     while done < n && shape.period > 1 && shape.pays {
         // Whole registers and whole periods, as long as there are any; the rest one by one.
-        let lanes = (machine.vector_bytes / 4) as i64;
+        let lanes = (machine.vectors.bytes / 4) as i64;
         let width = lanes / gcd_of(lanes, shape.period) * shape.period;
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
         let pieces = (n - done) / width;
         let (extent, body) = if pieces > 0 {
             let at = kernel.arena.mul_const(e, width);
-            (pieces, Widener::new(l.var, at, width as u16).with_masks(machine.has_regions).body(kernel, l.body)?)
+            (
+                pieces,
+                Widener::new(l.var, at, width as u16).with_masks(machine.vectors.has_regions()).body(kernel, l.body)?,
+            )
         } else {
             let at = kernel.arena.add_const(e, done);
             (n - done, Substitution::of(l.var, at).copy(kernel, l.body))
@@ -302,13 +303,17 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
                 made.extend_from_slice(kernel.stmts.list(body));
             }
         } else if pieces == 1 {
-            let body = Widener::new(l.var, start, width as u16).with_masks(machine.has_regions).body(kernel, l.body)?;
+            let body = Widener::new(l.var, start, width as u16)
+                .with_masks(machine.vectors.has_regions())
+                .body(kernel, l.body)?;
             made.extend_from_slice(kernel.stmts.list(body));
         } else {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
             let scaled = kernel.arena.mul_const(e, width);
             let base = kernel.arena.add(scaled, start);
-            let body = Widener::new(l.var, base, width as u16).with_masks(machine.has_regions).body(kernel, l.body)?;
+            let body = Widener::new(l.var, base, width as u16)
+                .with_masks(machine.vectors.has_regions())
+                .body(kernel, l.body)?;
             let kind = if pieces <= FEW_PIECES { LoopKind::Unroll } else { LoopKind::Serial };
             let extent = kernel.arena.index(pieces);
             made.push(kernel.stmts.push(Stmt::For(For { var, extent, kind, body, ..*l })));
@@ -346,7 +351,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let mut fits = !loads(arena, index, buffer);
     let mut is_busy = false;
     // Can what is left at the end be read under a mask?
-    let mut has_short = machine.has_regions && is_masked(dtype);
+    let mut has_short = machine.vectors.has_regions() && is_masked(dtype);
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
         Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
         Expr::Load(b, _) if b == buffer => fits = false,
@@ -361,7 +366,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         Expr::Local(_) => fits = false,
         _ => {}
     });
-    let lanes = machine.lanes(dtype);
+    let lanes = machine.vectors.lanes(dtype);
     if !fits || contiguous == 0 || n < 2 * lanes {
         return false;
     }

@@ -117,14 +117,20 @@ pub(super) struct Host {
     pub streams_wait: bool,
 }
 
+impl Host {
+    /// This machine, for code of an instruction set.
+    pub(super) fn here(isa: Isa) -> Host {
+        Host {
+            dots: isa::has_dot_products(has_evex(isa)),
+            halves: isa::has_half_conversion(),
+            streams_wait: streams_wait(),
+        }
+    }
+}
+
 /// Picks the regions of a kernel whose loops have been optimised for the instruction set, for this machine.
 pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
-    let host = Host {
-        dots: isa::has_dot_products(has_evex(options.isa)),
-        halves: isa::has_half_conversion(),
-        streams_wait: streams_wait(),
-    };
-    plan_for(kernel, options, host)
+    plan_for(kernel, options, Host::here(options.isa))
 }
 
 fn has_evex(isa: Isa) -> bool {

@@ -7,12 +7,16 @@
 //!     for i1 in rows: for j1 in vector # the tile: rows x vectors sums in registers
 //! ```
 //!
-//! Follows `codegen/opt/accumulate.rs` and `vectorize.rs`; where those change, estimates become worse, never wrong.
+//! Reductions are arranged by the plan that the code generator asks too ([`TilePlan`]); other loops follow
+//! `codegen/opt/vectorize.rs`. A wrong guess makes an estimate worse, never a result wrong.
 
+use super::CodeModel;
 use super::leaf::{Leaf, Piece};
-use super::machine::Machine;
 use super::ops::Ops;
 use crate::ir::stmt::LoopKind;
+use crate::machine::Core;
+use crate::machine::register_tile::{Accumulation, NestLevel, Operand, TilePlan};
+use smallvec::SmallVec;
 
 /// How a store is carried out.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -57,38 +61,29 @@ pub(crate) enum LanesBy {
     Reduction,
 }
 
-/// Instructions on vectors that start in a cycle.
-pub(super) const PORTS: f64 = 2.0;
-/// The same, on scalars.
-const SCALAR_PORTS: f64 = 3.0;
-pub(super) const LOAD_PORTS: f64 = 2.0;
-const STORE_PORTS: f64 = 1.0;
-/// Cycles until a sum can be added to again.
-const LATENCY: f64 = 4.0;
 /// Cycles to count and branch.
 const LOOP: f64 = 1.0;
 /// Cycles to begin with a tile: addresses, loops around, calling a region.
 const TILE: f64 = 6.0;
-/// Iterations of a reduction that the code generator does not cut further.
-const LONG_REDUCTION: f64 = 16.0;
 /// Partial sums of a reduction that fills lanes.
 const PARTIAL: f64 = 4.0;
 
 impl Kernel {
     /// What is to be expected for a store, and the order that its loops run in.
-    pub(crate) fn of(leaf: &Leaf, machine: &Machine) -> (Kernel, Vec<Piece>) {
-        let bytes = leaf.accesses.iter().map(|a| a.bytes).fold(0.0, f64::max);
-        let lanes = machine.lanes(bytes);
+    pub(crate) fn of(leaf: &Leaf, machine: &CodeModel) -> (Kernel, Vec<Piece>) {
+        let widest = leaf.accesses.iter().max_by_key(|a| machine.core.vectors.lane_bytes(a.dtype));
+        let lanes = widest.map_or(1, |a| machine.core.lanes(a.dtype)) as f64;
         let reduces = leaf.updates && leaf.accesses[0].strides.contains(&0);
         let mut loops = leaf.pieces();
         let mut kernel = match reduces {
-            true => reduction(leaf, machine, lanes, &mut loops),
+            true => reduction(leaf, machine, &mut loops),
             false if leaf.accesses.len() == 1 && leaf.ops == Ops::default() => fill(leaf, lanes),
             false => spatial(leaf, lanes),
         };
         kernel.lanes = lanes;
-        let slow = leaf.ops.slow_cycles * PORTS;
-        kernel.least_cycles = leaf.executed * leaf.useful * (leaf.ops.instructions() + slow) / lanes / PORTS;
+        let slow = leaf.ops.slow_cycles * Core::VECTOR_PORTS;
+        kernel.least_cycles =
+            leaf.executed * leaf.useful * (leaf.ops.instructions() + slow) / lanes / Core::VECTOR_PORTS;
         (kernel, loops)
     }
 
@@ -114,7 +109,7 @@ fn fill(leaf: &Leaf, lanes: f64) -> Kernel {
         tiles: n,
         stores: n,
         iterations: n,
-        cycles: n / STORE_PORTS,
+        cycles: n / Core::STORE_PORTS,
         ..Kernel::default()
     }
 }
@@ -135,8 +130,10 @@ fn spatial(leaf: &Leaf, lanes: f64) -> Kernel {
     let n = leaf.executed;
     let Some(v) = vector else {
         let computing = n * (ops.instructions() + ops.slow);
-        let cycles =
-            n * ((ops.instructions() / SCALAR_PORTS).max(loads / LOAD_PORTS).max(1.0) + ops.slow_cycles + LOOP);
+        let cycles = n
+            * ((ops.instructions() / Core::SCALAR_PORTS).max(loads / Core::LOAD_PORTS).max(1.0)
+                + ops.slow_cycles
+                + LOOP);
         let (loads, stores) = (n * loads, n);
         let one = Kernel { filled: 1.0 / lanes, rows: 1.0, vectors: 1.0, trips: 1.0, ..Kernel::default() };
         return Kernel { tiles: n, computing, loads, stores, iterations: n, cycles, ..one };
@@ -148,7 +145,9 @@ fn spatial(leaf: &Leaf, lanes: f64) -> Kernel {
     // A load that does not follow the lanes is made of single elements.
     let gathers = leaf.accesses.iter().filter(|a| !matches!(a.strides[v], 0 | 1)).count() as f64;
     let loads = loads + gathers * lanes;
-    let per = ((ops.instructions() + gathers * lanes) / PORTS).max(loads / LOAD_PORTS).max(1.0 / STORE_PORTS);
+    let per = ((ops.instructions() + gathers * lanes) / Core::VECTOR_PORTS)
+        .max(loads / Core::LOAD_PORTS)
+        .max(1.0 / Core::STORE_PORTS);
     let rows = vectors.min(4.0);
     let cycles = n * (per + ops.slow_cycles + LOOP / rows) + n / vectors * LOOP;
     Kernel {
@@ -167,50 +166,41 @@ fn spatial(leaf: &Leaf, lanes: f64) -> Kernel {
     }
 }
 
-/// A step of a reduction: which of its results stay in registers. Its loops are arranged as the code generator will.
-fn reduction(leaf: &Leaf, machine: &Machine, lanes: f64, loops: &mut Vec<Piece>) -> Kernel {
+/// A step of a reduction: the part of its results that stays in registers. Its loops are arranged as the code generator
+/// arranges them.
+fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel {
     let levels = &leaf.levels;
     let store = &leaf.accesses[0];
-    let is_reduction = |i: usize| store.strides[i] == 0;
     let operands = &leaf.accesses[1..];
+    // The code generator arranges what is inside a parallel loop.
+    let outside = levels.iter().rposition(|l| l.kind == LoopKind::Parallel).map_or(0, |i| i + 1);
+    let is_reduction = |i: usize| store.strides[i] == 0;
+    let lanes = machine.core.lanes(store.dtype);
     let last = (0..levels.len()).rev().find(|&i| is_reduction(i)).unwrap_or(0);
-    let serves = |i: usize| operands.iter().all(|a| matches!(a.strides[i], 0 | 1));
-    let horizontal = last + 1 == levels.len() && machine.reassociates && serves(last);
-    let vector = (0..levels.len()).rev().find(|&i| store.strides[i] == 1);
-    let vector = vector.filter(|&v| serves(v) || !(horizontal || v < last));
-    if vector.is_none() && horizontal && levels[last].extent as f64 >= 2.0 * lanes {
-        return partial_sums(leaf, last, lanes);
+    let nest: SmallVec<[NestLevel; 16]> = (outside..levels.len())
+        .map(|i| NestLevel { extent: Some(levels[i].extent), stride: store.strides[i] })
+        .collect();
+    let sources: SmallVec<[Operand<'_>; 4]> = operands
+        .iter()
+        .map(|a| Operand { strides: &a.strides[outside..], bytes: a.bytes as i64, is_affine: true })
+        .collect();
+    let reassociates = machine.reassociates || !store.dtype.is_float();
+    let accumulation = Accumulation { levels: &nest, operands: &sources, lanes, reassociates };
+    if last < outside {
+        return spatial(leaf, lanes as f64);
     }
-    // The loops inside the innermost group of reductions become the tile, as far as it fits.
-    let group = (0..=last).rev().find(|&i| i == 0 || !is_reduction(i - 1)).unwrap_or(0);
-    let inside = (0..group).rev().find(|&i| is_reduction(i)).unwrap_or(last);
+    let plan = TilePlan::new(&accumulation, &machine.core.vectors);
+    let vector = plan.vector.map(|v| v + outside);
+    if vector.is_none() && accumulation.sums_along(last - outside) && levels[last].extent >= 2 * lanes {
+        return partial_sums(leaf, last, lanes as f64);
+    }
+    *loops = arranged(leaf, &plan, outside);
+    let lanes = lanes as f64;
     let parts = vector.map_or(1.0, |v| (levels[v].extent as f64 / lanes).ceil());
-    let mut rows: Vec<usize> = (inside + 1..levels.len()).filter(|&i| !is_reduction(i) && Some(i) != vector).collect();
-    let counts = row_counts(leaf, &rows, machine);
-    let (mut n_rows, vectors) = best_tile(&counts, parts as i64, machine);
-    // One row is extended by the loops around.
-    if inside == last && last + 1 < levels.len() && vectors == parts as i64 {
-        for i in (0..group).rev().take_while(|&i| !is_reduction(i) && Some(i) != vector) {
-            let n = levels[i].extent;
-            if n_rows * vectors >= 8 || !machine.holds_tile(n_rows.saturating_mul(n), vectors) {
-                break;
-            }
-            n_rows *= n;
-            rows.push(i);
-        }
-    }
-    // Reductions further out join where those inside are short.
-    let mut trips: f64 = (group..=last).filter(|&i| is_reduction(i)).map(|i| levels[i].extent as f64).product();
-    let mut around: Vec<usize> = (0..group).filter(|&i| is_reduction(i)).collect();
-    let mut sunk: Vec<usize> = (group..=last).filter(|&i| is_reduction(i)).collect();
-    while trips < LONG_REDUCTION
-        && let Some(i) = around.pop()
-    {
-        trips *= levels[i].extent as f64;
-        sunk.insert(0, i);
-    }
-    *loops = arranged(leaf, &sunk, &rows, n_rows, vector.map(|v| (v, vectors as f64 * lanes)));
-    let (n_rows, n_vectors) = (n_rows as f64, vectors as f64);
+    let trips: f64 = plan.reductions.iter().map(|&i| levels[i + outside].extent as f64).product();
+    let rows: SmallVec<[usize; 8]> =
+        plan.tile.iter().map(|t| t.level + outside).filter(|&i| Some(i) != vector).collect();
+    let (n_rows, n_vectors) = (plan.n_rows as f64, plan.n_vectors as f64);
     let width = vector.map_or(1.0, |v| (levels[v].extent as f64).min(lanes));
     let extent = vector.map_or(1.0, |v| levels[v].extent as f64);
     let filled = if vector.is_some() { extent / (parts * lanes) } else { 1.0 / lanes };
@@ -218,7 +208,7 @@ fn reduction(leaf: &Leaf, machine: &Machine, lanes: f64, loops: &mut Vec<Piece>)
     let sums = leaf.executed / extent * parts;
     let tiles = sums / (n_rows * n_vectors * trips);
     let ops = leaf.ops;
-    let ports = if vector.is_some() { PORTS } else { SCALAR_PORTS };
+    let ports = if vector.is_some() { Core::VECTOR_PORTS } else { Core::SCALAR_PORTS };
     let per_sum = ops.instructions() / ports + ops.slow_cycles;
     let loads: f64 = operands
         .iter()
@@ -234,9 +224,9 @@ fn reduction(leaf: &Leaf, machine: &Machine, lanes: f64, loops: &mut Vec<Piece>)
         })
         .sum();
     let n = n_rows * n_vectors;
-    let per_trip = (n * per_sum).max(loads / LOAD_PORTS).max(LATENCY);
+    let per_trip = (n * per_sum).max(loads / Core::LOAD_PORTS).max(Core::LATENCY);
     // The tile is loaded and stored around its reduction.
-    let ends = TILE + n * (1.0 / LOAD_PORTS + 1.0 / STORE_PORTS);
+    let ends = TILE + n * (1.0 / Core::LOAD_PORTS + 1.0 / Core::STORE_PORTS);
     let cycles = tiles * (trips * (per_trip + LOOP / 2.0) + ends);
     Kernel {
         lanes_by: if vector.is_some() { LanesBy::Space } else { LanesBy::Scalar },
@@ -254,33 +244,21 @@ fn reduction(leaf: &Leaf, machine: &Machine, lanes: f64, loops: &mut Vec<Piece>)
     }
 }
 
-/// The loops around, the reductions right around the tile, and the tile: its rows, as far as they are in it, and its
-/// vectors.
-fn arranged(leaf: &Leaf, sunk: &[usize], rows: &[usize], n_rows: i64, vector: Option<(usize, f64)>) -> Vec<Piece> {
+/// The loops around, the reductions right around the tile, and the tile.
+fn arranged(leaf: &Leaf, plan: &TilePlan, outside: usize) -> Vec<Piece> {
     let levels = &leaf.levels;
-    let mut inner: Vec<Piece> = Vec::new();
-    let mut left = n_rows;
-    for &i in rows.iter().rev() {
-        let size = levels[i].extent.min(left);
-        if size > 1 {
-            inner.push(part(i, size as f64, leaf));
-            left /= size;
-        }
-    }
-    inner.reverse();
-    if let Some((v, lanes)) = vector {
-        inner.push(part(v, lanes.min(levels[v].extent as f64), leaf));
-    }
-    let mut loops = Vec::with_capacity(levels.len() + inner.len());
-    for i in (0..levels.len()).filter(|i| !sunk.contains(i)) {
-        let share = inner.iter().find(|p| p.level == i);
-        let extent = (levels[i].extent as f64 / share.map_or(1.0, |p| p.extent)).ceil();
+    let tile = plan.tile.iter().map(|t| part(t.level + outside, t.size as f64, leaf));
+    let mut loops: Vec<Piece> = (0..outside).map(|i| Piece::whole(i, levels)).collect();
+    for i in plan.outer.iter().map(|i| i + outside) {
+        let inner = plan.tile.iter().find(|t| t.level + outside == i);
+        let (size, share) = inner.map_or((1.0, 0.0), |t| (t.size as f64, part(i, t.size as f64, leaf).share));
+        let extent = (levels[i].extent as f64 / size).ceil();
         if extent > 1.0 {
-            loops.push(Piece { level: i, extent, share: 1.0 - share.map_or(0.0, |p| p.share) });
+            loops.push(Piece { level: i, extent, share: 1.0 - share });
         }
     }
-    loops.extend(sunk.iter().map(|&i| Piece::whole(i, levels)));
-    loops.extend(inner);
+    loops.extend(plan.reductions.iter().map(|i| Piece::whole(i + outside, levels)));
+    loops.extend(tile);
     loops
 }
 
@@ -297,7 +275,7 @@ fn partial_sums(leaf: &Leaf, last: usize, lanes: f64) -> Kernel {
     let steps = (extent / lanes).ceil();
     let tiles = leaf.executed / extent;
     let loads = leaf.accesses.len() as f64 - 1.0;
-    let per = (leaf.ops.instructions() / PORTS).max(loads / LOAD_PORTS).max(LATENCY / vectors);
+    let per = (leaf.ops.instructions() / Core::VECTOR_PORTS).max(loads / Core::LOAD_PORTS).max(Core::LATENCY / vectors);
     let around = TILE + 3.0 * (1.0 + lanes.log2() + vectors.log2());
     Kernel {
         lanes_by: LanesBy::Reduction,
@@ -313,38 +291,4 @@ fn partial_sums(leaf: &Leaf, last: usize, lanes: f64) -> Kernel {
         cycles: tiles * (steps * (per + leaf.ops.slow_cycles + LOOP / vectors) + around),
         ..Kernel::default()
     }
-}
-
-/// The numbers of rows that a tile may have: whole inner loops, and divisors of the next.
-fn row_counts(leaf: &Leaf, rows: &[usize], machine: &Machine) -> Vec<i64> {
-    let mut counts = vec![1];
-    let mut inner = 1i64;
-    for &i in rows.iter().rev() {
-        let n = leaf.levels[i].extent;
-        counts.extend((2..=machine.registers / inner).filter(|d| n % d == 0).map(|d| d * inner));
-        inner = inner.saturating_mul(n);
-        if inner > machine.registers {
-            break;
-        }
-    }
-    counts
-}
-
-/// The rows and vectors that keep the machine busiest.
-fn best_tile(counts: &[i64], parts: i64, machine: &Machine) -> (i64, i64) {
-    let mut best = (1, 1);
-    let mut best_score = (0.0, 0.0);
-    for &rows in counts {
-        for vectors in (1..=parts).take_while(|&v| machine.holds_tile(rows, v)) {
-            let n = (rows * vectors) as f64;
-            let cycles = (n / PORTS).max((rows + vectors) as f64 / LOAD_PORTS).max(LATENCY);
-            let rounds = (parts as f64 / vectors as f64).ceil();
-            let filled = parts as f64 / (rounds * vectors as f64);
-            let score = (n / PORTS / cycles * filled, n / (rows + vectors) as f64);
-            if score > best_score {
-                (best, best_score) = ((rows, vectors), score);
-            }
-        }
-    }
-    best
 }

@@ -6,7 +6,7 @@ use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Expr, ExprId, ExprList, VarId};
 use crate::ir::stmt::{LoopId, LoopKind, Stmt, StmtId};
 use crate::ir::visit::for_each_subexpr;
-use crate::ir::{AttrValue, Func};
+use crate::ir::{AttrValue, DType, Func};
 use smallvec::SmallVec;
 
 /// A loop of more than one iteration.
@@ -25,6 +25,8 @@ pub(crate) struct Level {
 pub(crate) struct Access {
     /// The buffer.
     pub buffer: BufferId,
+    /// Type of an element.
+    pub dtype: DType,
     /// Bytes of an element.
     pub bytes: f64,
     /// Is it the store?
@@ -288,6 +290,6 @@ impl Access {
         }
         spans.reverse();
         let is_param = func.param_of(buffer).is_some();
-        Access { buffer, bytes: b.dtype.bytes() as f64, is_store, is_param, strides, spans, shape }
+        Access { buffer, dtype: b.dtype, bytes: b.dtype.bytes() as f64, is_store, is_param, strides, spans, shape }
     }
 }

@@ -6,21 +6,42 @@
 //! memory ([`traffic`]). The estimate is the larger of computing and moving, with a part of the smaller. It need not be
 //! right: a model learns by which factor it is wrong, from what the features have in common.
 
+#[cfg(test)]
+mod agreement;
 pub(crate) mod kernel;
 pub(crate) mod leaf;
-mod machine;
 mod ops;
 mod points;
 pub(crate) mod traffic;
 
-pub use machine::Machine;
-
 use crate::ir::preparation::separate;
 use crate::ir::stmt::LoopKind;
 use crate::ir::{Func, LoopId, StmtId};
+use crate::machine::{Core, Isa, Target};
 use kernel::{Kernel, LanesBy};
 use leaf::Leaf;
 use traffic::Traffic;
+
+/// The code that estimates are about: the cores that run it, and the rewrites of floats that it may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeModel {
+    /// The cores.
+    pub core: Core,
+    /// Whether sums of floats may be computed in another order.
+    pub reassociates: bool,
+}
+
+impl CodeModel {
+    /// Code for an instruction set, on `threads` cores of a machine.
+    pub fn new(target: &Target, isa: Isa, strict_fp: bool, threads: u32) -> CodeModel {
+        CodeModel { core: Core::new(target, isa, threads as usize), reassociates: !strict_fp }
+    }
+
+    /// Bytes of a cache line.
+    fn line(&self) -> f64 {
+        self.core.line as f64
+    }
+}
 
 /// Numbers about a candidate.
 #[derive(Clone, PartialEq, Debug)]
@@ -54,7 +75,7 @@ struct Part<'a> {
 
 impl Features {
     /// The features of a scheduled program, postprocessing included.
-    pub fn of(func: &Func, machine: &Machine) -> Features {
+    pub fn of(func: &Func, machine: &CodeModel) -> Features {
         // What is done only once takes no time of a call.
         let separated = separate(func);
         let func = separated.as_ref().map_or(func, |parts| &parts.call);
@@ -101,7 +122,7 @@ impl Features {
             values.extend(parts.get(i).map_or_else(|| nothing.clone(), |p| p.values(cycles)));
         }
         debug_assert_eq!(values.len(), names().len());
-        Features { values, estimate: cycles / machine.hertz, least: least / machine.hertz }
+        Features { values, estimate: cycles / Core::HERTZ, least: least / Core::HERTZ }
     }
 }
 
@@ -166,15 +187,15 @@ fn log(x: f64) -> f64 {
 }
 
 impl<'a> Part<'a> {
-    fn new(leaf: &'a Leaf, machine: &Machine, touched: f64) -> Part<'a> {
+    fn new(leaf: &'a Leaf, machine: &CodeModel, touched: f64) -> Part<'a> {
         let (kernel, loops) = Kernel::of(leaf, machine);
         let traffic = Traffic::of(leaf, &loops, machine, touched);
         // Levels move at the same time.
-        let moving = traffic.bytes.iter().zip(machine.bandwidth).map(|(bytes, rate)| bytes / rate).fold(0.0, f64::max);
+        let moving = traffic.bytes.iter().zip(Core::BANDWIDTH).map(|(bytes, rate)| bytes / rate).fold(0.0, f64::max);
         let parallel = Parallel::of(leaf, machine);
         let (more, less) = (kernel.cycles.max(moving), kernel.cycles.min(moving));
         let cycles = (more + EXPOSED * less) / parallel.speedup;
-        let least = (kernel.computing / kernel::PORTS).max(kernel.loads / kernel::LOAD_PORTS).max(kernel.stores);
+        let least = (kernel.computing / Core::VECTOR_PORTS).max(kernel.loads / Core::LOAD_PORTS).max(kernel.stores);
         let least = least.max(moving / 2.0) / parallel.speedup;
         Part { leaf, kernel, traffic, moving, parallel, cycles, least }
     }
@@ -239,15 +260,15 @@ struct Parallel {
 }
 
 impl Parallel {
-    fn of(leaf: &Leaf, machine: &Machine) -> Parallel {
+    fn of(leaf: &Leaf, machine: &CodeModel) -> Parallel {
         let alone = Parallel { speedup: 1.0, chunks: 1.0, forks: 0.0, at: None };
-        if machine.threads <= 1.0 {
+        if machine.core.threads <= 1 {
             return alone;
         }
         let Some(i) = leaf.levels.iter().position(|l| l.kind == LoopKind::Parallel) else { return alone };
         let chunks = leaf.levels[i].extent as f64;
         // The last ones work while others have nothing left.
-        let speedup = chunks / (chunks / machine.threads).ceil();
+        let speedup = chunks / (chunks / machine.core.threads as f64).ceil();
         let forks = leaf.levels[..i].iter().map(|l| l.extent as f64).product();
         Parallel { speedup, chunks, forks, at: Some(leaf.levels[i].id) }
     }
@@ -267,14 +288,13 @@ fn scratch_bytes(func: &Func) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Isa;
     use crate::machine::tests::cascadelake;
     use crate::schedule::Schedule;
     use crate::schedule::function::ScheduleFunction;
     use crate::script::{ParseOptions, parse};
 
-    fn machine(threads: u32) -> Machine {
-        Machine::of(&cascadelake(), Isa::Avx512, false, threads)
+    fn machine(threads: u32) -> CodeModel {
+        CodeModel::new(&cascadelake(), Isa::Avx512, false, threads)
     }
 
     fn scheduled(program: &str, function: &str) -> Func {
@@ -352,12 +372,10 @@ mod tests {
         let parallel = TILED.replace("    sch.vectorize(j1)", "    sch.parallel(i0)\n    sch.vectorize(j1)");
         let func = scheduled(MATMUL, &parallel);
         let of = |threads| Features::of(&func, &machine(threads)).estimate;
-        let ratio = of(1) / (of(3) - FORK / HERTZ_OF_TESTS);
+        let ratio = of(1) / (of(3) - FORK / Core::HERTZ);
         // 32 iterations by 3 threads: 11 each at most.
         assert!((2.5..3.0).contains(&ratio), "{ratio}");
     }
-
-    const HERTZ_OF_TESTS: f64 = 3.5e9;
 
     #[test]
     fn reductions_of_rows_fill_lanes() {

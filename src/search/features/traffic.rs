@@ -4,8 +4,9 @@
 //! fetched once for it; an operand that the loop does not move stays for the next iteration as well. So the traffic of an
 //! access is what the loop touches in all, times the iterations of the loops around.
 
+use super::CodeModel;
 use super::leaf::{Access, Leaf, Piece};
-use super::machine::Machine;
+use crate::machine::Core;
 
 /// Traffic of a store.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -23,19 +24,19 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// The traffic of a store whose loops run in this order, in a program that touches `all` bytes. Kernels run over and over, so what fits a cache as a
     /// whole is there already.
-    pub(crate) fn of(leaf: &Leaf, loops: &[Piece], machine: &Machine, all: f64) -> Traffic {
+    pub(crate) fn of(leaf: &Leaf, loops: &[Piece], machine: &CodeModel, all: f64) -> Traffic {
         let depth = loops.len();
         // Bytes of each access from each level on.
         let touched: Vec<Vec<f64>> = leaf
             .accesses
             .iter()
-            .map(|a| (0..=depth).map(|d| a.lines(&loops[d..], machine.line) * machine.line).collect())
+            .map(|a| (0..=depth).map(|d| a.lines(&loops[d..], machine.line()) * machine.line()).collect())
             .collect();
         let conflicts: Vec<f64> = leaf.accesses.iter().map(|a| conflicts(a, loops, machine)).collect();
         let mut traffic = Traffic { conflicts: conflicts.iter().copied().fold(1.0, f64::max), ..Traffic::default() };
-        for (level, &size) in machine.caches.iter().enumerate() {
+        for (level, &size) in machine.core.caches().iter().enumerate() {
             // A cache is shared with what else is touched, and does not know what will be needed.
-            let room = size * USABLE;
+            let room = size as f64 * USABLE;
             let total = |d: usize| -> f64 {
                 let each = touched.iter().zip(&conflicts);
                 each.map(|(t, c)| if level == 0 { t[d] * c } else { t[d] }).sum()
@@ -62,15 +63,15 @@ impl Traffic {
 const USABLE: f64 = 0.75;
 
 /// By how much an access takes more room than its lines, because a stride lets them meet in few sets.
-fn conflicts(access: &Access, loops: &[Piece], machine: &Machine) -> f64 {
+fn conflicts(access: &Access, loops: &[Piece], machine: &CodeModel) -> f64 {
     if !access.is_param {
         return 1.0;
     }
     // The innermost stride of more than a line.
     let stride = |p: &Piece| (access.strides[p.level].unsigned_abs() as f64) * access.bytes;
-    let Some(i) = loops.iter().rposition(|p| stride(p) > machine.line) else { return 1.0 };
+    let Some(i) = loops.iter().rposition(|p| stride(p) > machine.line()) else { return 1.0 };
     let distance = stride(&loops[i]) as u64;
-    let (line, way) = (machine.line as u64, machine.way as u64);
+    let (line, way) = (machine.core.line as u64, Core::WAY as u64);
     if !distance.is_multiple_of(line) {
         return 1.0;
     }
@@ -79,17 +80,17 @@ fn conflicts(access: &Access, loops: &[Piece], machine: &Machine) -> f64 {
     while b > 0 {
         (a, b) = (b, a % b);
     }
-    let run = access.lines(&loops[i + 1..], machine.line) * machine.line;
-    (a as f64 / run.max(machine.line)).max(1.0)
+    let run = access.lines(&loops[i + 1..], machine.line()) * machine.line();
+    (a as f64 / run.max(machine.line())).max(1.0)
 }
 
 /// Bytes that a program touches in all: of each buffer the most that one access touches.
-pub(crate) fn touched(leaves: &[Leaf], machine: &Machine) -> f64 {
+pub(crate) fn touched(leaves: &[Leaf], machine: &CodeModel) -> f64 {
     let mut buffers: Vec<(crate::ir::buffer::BufferId, f64)> = Vec::new();
     for leaf in leaves {
         let loops = leaf.pieces();
         for a in &leaf.accesses {
-            let bytes = a.lines(&loops, machine.line) * machine.line;
+            let bytes = a.lines(&loops, machine.line()) * machine.line();
             match buffers.iter_mut().find(|(b, _)| *b == a.buffer) {
                 Some((_, most)) => *most = most.max(bytes),
                 None => buffers.push((a.buffer, bytes)),

@@ -130,11 +130,11 @@ fn choose<T>(rng: &mut ChaCha8Rng, mut items: Vec<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Core;
     use crate::machine::Isa;
     use crate::machine::tests::cascadelake;
     use crate::schedule::Schedule;
     use crate::script::{ParseOptions, parse};
-    use crate::space::Machine;
     use crate::space::sample::stream;
     use crate::space::{Rules, Space, generate};
 
@@ -146,7 +146,7 @@ mod tests {
 
     fn spaces(text: &str, name: &str) -> (Schedule, Vec<Space>) {
         let module = parse(text, name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
-        let rules = [Rules::tvm(4), Rules::auto(Machine::new(&cascadelake(), Isa::Avx512, 1))];
+        let rules = [Rules::tvm(4), Rules::auto(Core::new(&cascadelake(), Isa::Avx512, 1))];
         let spaces =
             rules.map(|r| generate(&module, 0, r, &crate::stop::StopFlag::new()).unwrap_or_else(|e| panic!("{e}")));
         (Schedule::new(&module, 0), spaces.into())

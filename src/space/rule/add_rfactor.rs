@@ -14,10 +14,10 @@
 
 use super::super::analysis::{const_extent, is_trivial_binding, live_block, loop_iter_kind};
 use super::super::draft::Draft;
-use super::super::machine::Machine;
 use super::Rule;
 use super::multi_level_tiling::{TILED, needs_tiling};
 use crate::ir::{BlockId, IterKind, LoopId};
+use crate::machine::Core;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::block_class::is_reduction_block;
 use crate::schedule::arg::{Arg, Rv};
@@ -50,7 +50,7 @@ impl AddRFactor {
     }
 
     /// Only where there are fewer results than threads, or than a vector has elements: otherwise rows are reduced side by side.
-    pub(crate) fn for_machine(machine: &Machine) -> Self {
+    pub(crate) fn for_machine(machine: &Core) -> Self {
         AddRFactor {
             max_parallel_extent: 0,
             max_untiled_extent: (machine.threads * 4).max(8),

@@ -14,16 +14,16 @@
 use super::super::analysis::live_block;
 use super::super::contraction::Contraction;
 use super::super::draft::{Draft, Tiled};
-use super::super::machine::Machine;
 use super::Rule;
 use crate::ir::IterKind;
+use crate::machine::Core;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 /// The rule.
 pub(crate) struct DotTiles {
     /// Whose vectors partial results fill.
-    pub machine: Machine,
+    pub machine: Core,
     /// Which of the most promising decisions to make, 0 being the first.
     pub variant: usize,
 }

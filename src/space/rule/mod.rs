@@ -1,7 +1,7 @@
 //! Rules: what may be done with a block.
 
 use super::draft::Draft;
-use super::machine::Machine;
+use crate::machine::Core;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
@@ -41,7 +41,7 @@ pub trait Rule: Send + Sync {
 
 /// The default rules, in order; `variant` says which of the most promising decisions they make. Adding one is a file and
 /// a line here.
-pub(crate) fn auto(machine: Machine, variant: usize) -> Vec<Box<dyn Rule>> {
+pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::default()),

@@ -16,10 +16,10 @@
 
 use super::super::analysis::{const_extent, is_spatial, live_block};
 use super::super::draft::Draft;
-use super::super::machine::Machine;
 use super::Rule;
 use super::random_compute_location;
 use crate::ir::{BlockId, Func, IterKind};
+use crate::machine::Core;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::location::{Location, compute_locations};
 use crate::schedule::arg::Rv;
@@ -28,7 +28,7 @@ use crate::schedule::error::ScheduleError;
 /// The rule.
 pub(crate) struct NearConsumer {
     /// Whose vectors the block should fill.
-    pub machine: Machine,
+    pub machine: Core,
     /// Which of the most promising places to take, 0 being the first.
     pub variant: usize,
 }

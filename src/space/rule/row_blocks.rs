@@ -20,9 +20,9 @@
 use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
 use super::super::draft::Draft;
-use super::super::machine::Machine;
 use super::Rule;
 use crate::ir::{BlockId, Func};
+use crate::machine::Core;
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
@@ -30,7 +30,7 @@ use crate::schedule::error::ScheduleError;
 /// The rule.
 pub(crate) struct RowBlocks {
     /// Whose vectors columns are counted in.
-    pub machine: Machine,
+    pub machine: Core,
     /// Which of the most promising decisions to make, 0 being the first.
     pub variant: usize,
 }

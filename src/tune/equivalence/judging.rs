@@ -14,11 +14,11 @@
 //! `TVMR_JUDGE_SEED` on.
 
 use super::*;
+use crate::machine::Core;
 use crate::machine::Target;
 use crate::measure::distance;
 use crate::schedule::Schedule;
 use crate::script::{ParseOptions, parse};
-use crate::space::Machine;
 use crate::space::sample::stream;
 use crate::tune::config::SpaceChoice;
 use crate::tune::{make_space, params};
@@ -359,7 +359,7 @@ fn judge(seed: u64, setting: &Setting, tally: &mut Tally) {
         }
     };
     judge(&written, "the program as written");
-    let machine = Machine::new(&setting.target, setting.isa, setting.threads as usize);
+    let machine = Core::new(&setting.target, setting.isa, setting.threads as usize);
     let space = make_space(&workload, &SpaceChoice::Auto, &machine, &crate::stop::StopFlag::new())
         .unwrap_or_else(|e| panic!("{e}\n{text}"));
     let base = Schedule::new(&workload.module, 0);

@@ -27,8 +27,8 @@ impl<'a> Ops<'a> {
         names: Option<&'a mut Vec<Stmt>>,
     ) -> Ops<'a> {
         // Floats that may be reassociated are not strict.
-        let Machine { has_fma, looks_up, reassociates, .. } = *machine;
-        Ops { arena, lanes, has_fma, looks_up, keeps_subnormals: !reassociates, names }
+        let Machine { has_fma, reassociates, .. } = *machine;
+        Ops { arena, lanes, has_fma, looks_up: machine.vectors.lookup_lanes(), keeps_subnormals: !reassociates, names }
     }
 
     /// A value under a name, so that it stays one value however often it is used.

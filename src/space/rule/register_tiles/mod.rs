@@ -23,10 +23,10 @@ mod view;
 use super::super::analysis::{is_spatial, live_block};
 use super::super::contraction::{Contraction, Input};
 use super::super::draft::{Draft, Tiled};
-use super::super::machine::Machine;
 use super::super::tile_sizes::TileShape;
 use super::Rule;
 use crate::ir::IterKind;
+use crate::machine::Core;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
@@ -36,7 +36,7 @@ use view::{QUAD, RELAYOUT_REUSE, View, pieces, views};
 /// The rule.
 pub(crate) struct RegisterTiles {
     /// What tiles are to fit.
-    pub machine: Machine,
+    pub machine: Core,
     /// Which of the most promising decisions to make, 0 being the first.
     pub variant: usize,
 }

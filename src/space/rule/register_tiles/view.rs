@@ -1,9 +1,9 @@
 //! How the axes of a contraction become rows and columns of tiles.
 
 use super::super::super::contraction::{Contraction, Input};
-use super::super::super::machine::Machine;
 use super::super::super::tile_sizes::reduction_choices;
 use crate::ir::IterKind;
+use crate::machine::Core;
 use std::cmp::Reverse;
 
 /// An operand whose elements serve fewer results than this is not worth laying out anew.
@@ -41,7 +41,7 @@ pub(super) fn pieces(c: &Contraction) -> (usize, Vec<i64>) {
 
 /// The ways to tile: along the axis that is contiguous in the result, and along another one where that leaves vectors
 /// half empty.
-pub(super) fn views(c: &Contraction, machine: &Machine) -> Vec<View> {
+pub(super) fn views(c: &Contraction, machine: &Core) -> Vec<View> {
     let lanes = machine.lanes(c.dtype);
     let candidates = c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1);
     let possible: Vec<View> = candidates.filter_map(|a| view(c, a)).collect();

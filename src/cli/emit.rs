@@ -1,0 +1,257 @@
+//! `tvmr emit`: a program at a stage of the code generator.
+//!
+//! ```text
+//! $ tvmr emit matmul.tir --best --stage passes
+//! main: 28 passes, 212 us; 9 changed the kernel
+//!   simplify                    14.1 us  changed
+//!   …
+//! ```
+//!
+//! The text of `loopir` and `after:PASS` is what `tests/filetests/opt` reads.
+
+use super::Done;
+use super::args::{DialectArg, Format, Global, Input, Intrin, Machine, WorkDir};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::Program;
+use super::versions::{Version, Wanted};
+use super::{output, setting};
+use crate::codegen::inspect::{self, PassRun};
+use crate::codegen::{CodegenOptions, opt};
+use crate::diagnostic::nearest;
+use crate::ir::Func;
+use crate::ir::preparation::separate;
+use crate::loopir::Kernel;
+use crate::loopir::print::print;
+use crate::lower;
+use crate::script::print_module;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Print a program at a stage of the code generator
+#[derive(clap::Args, Debug)]
+#[command(after_help = super::help::EMIT)]
+pub(super) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Stage: `tir`, `loopir`, `after:PASS`, `passes` (their times, and which changed anything), `clif` or `asm`
+    #[arg(long, value_name = "STAGE", value_parser = stage)]
+    stage: Stage,
+    /// As written, which is the default
+    #[arg(long, conflicts_with_all = ["best", "trace"])]
+    as_written: bool,
+    /// With the best known schedule of each function
+    #[arg(long, conflicts_with = "trace")]
+    best: bool,
+    #[command(flatten)]
+    intrin: Intrin,
+    /// With a trace (Python or JSON) or schedule function
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Seed for decisions that the trace leaves open
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
+    #[arg(allow_negative_numbers = true)]
+    seed: u64,
+    /// Only this function
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    work_dir: WorkDir,
+    /// Write to a file instead of standard output (`-`)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Spelling of `--stage tir`; that of the file if left out
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    dialect: Option<DialectArg>,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+}
+
+/// A stage of the code generator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The scheduled program.
+    Tir,
+    /// The loop IR that it is lowered to.
+    LoopIr,
+    /// The loop IR after a pass.
+    After(String),
+    /// The passes.
+    Passes,
+    /// Cranelift's IR, with calls of regions.
+    Clif,
+    /// Machine instructions: regions, each with its loops, and what Cranelift compiles.
+    Asm,
+}
+
+/// Reads the name of a stage.
+fn stage(text: &str) -> Result<Stage, String> {
+    Ok(match text {
+        "tir" => Stage::Tir,
+        "loopir" => Stage::LoopIr,
+        "passes" => Stage::Passes,
+        "clif" => Stage::Clif,
+        "asm" => Stage::Asm,
+        _ => match text.strip_prefix("after:") {
+            Some(pass) if opt::is_pass(pass) => Stage::After(pass.to_owned()),
+            Some(pass) => {
+                let names: Vec<&str> = opt::passes(None).collect();
+                return Err(match nearest(pass, names.iter().copied()) {
+                    Some(near) => format!("there is no pass `{pass}`; did you mean `{near}`?"),
+                    None => format!("there is no pass `{pass}`; the passes are {}", names.join(", ")),
+                });
+            }
+            None => return Err("expected `tir`, `loopir`, `after:PASS`, `passes`, `clif` or `asm`".to_owned()),
+        },
+    })
+}
+
+pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
+    let stdin = |p: &PathBuf| p.as_os_str() == "-";
+    if stdin(&args.input.file) && args.trace.as_ref().is_some_and(stdin) {
+        let message = "the program and the trace cannot both come from standard input".to_string();
+        return Err(Failure::Usage(message, String::new()));
+    }
+    let program = Program::read(&args.input, console)?;
+    let functions = program.functions(args.func.as_deref())?;
+    if args.stage != Stage::Tir {
+        for &index in &functions {
+            setting::check_concrete(&program.module().funcs[index])?;
+        }
+    }
+    let setting = setting::here(&args.machine, global, true, console)?;
+    let wanted = Wanted {
+        best: args.best,
+        trace: args.trace.as_deref(),
+        func: args.func.as_deref(),
+        seed: args.seed,
+        intrin: &args.intrin,
+        machine: &args.machine,
+        work_dir: &args.work_dir,
+    };
+    let versions = wanted.versions(global, &program, &functions, &setting, console)?;
+    let mut kernels = Vec::new();
+    if args.stage == Stage::Tir {
+        let mut module = program.module().clone();
+        for (version, &index) in versions.into_iter().zip(&functions) {
+            module.funcs[index] = version.workload.renamed(version.func);
+        }
+        let text = print_module(&module, program.dialect(args.dialect));
+        kernels.push(Emitted { title: String::new(), text, passes: Vec::new() });
+    } else {
+        for version in &versions {
+            emit(version, &args.stage, &mut kernels)?;
+        }
+    }
+    let text = match args.format {
+        Format::Json => format!("{:#}\n", json!({"kernels": kernels.iter().map(Emitted::json).collect::<Vec<_>>()})),
+        Format::Human => kernels.iter().map(|k| k.text.as_str()).collect::<Vec<_>>().join("\n"),
+    };
+    output::write(args.output.as_deref(), &text, console)
+}
+
+/// A kernel at the stage.
+struct Emitted {
+    /// The function, and which part of it; empty for a whole module.
+    title: String,
+    text: String,
+    /// The passes that ran.
+    passes: Vec<PassRun>,
+}
+
+impl Emitted {
+    fn json(&self) -> Value {
+        let pass = |p: &PassRun| json!({"name": p.name, "us": p.time.as_secs_f64() * 1e6, "changed": p.changed});
+        if self.passes.is_empty() {
+            json!({"kernel": self.title, "text": self.text})
+        } else {
+            json!({"kernel": self.title, "passes": self.passes.iter().map(pass).collect::<Vec<_>>()})
+        }
+    }
+}
+
+/// The kernels of a function at a stage: one, or the preparation of its constant parameters and the call.
+fn emit(version: &Version, stage: &Stage, kernels: &mut Vec<Emitted>) -> Done {
+    let name = version.workload.func().name;
+    match separate(&version.func) {
+        None => kernels.push(kernel(version, &version.func, name.to_string(), stage)?),
+        Some(parts) => {
+            kernels.push(kernel(version, &parts.preparation, format!("{name}, preparation"), stage)?);
+            kernels.push(kernel(version, &parts.call, format!("{name}, call"), stage)?);
+        }
+    }
+    Ok(())
+}
+
+fn kernel(version: &Version, func: &Func, title: String, stage: &Stage) -> Result<Emitted, Failure> {
+    let options = version.setting.codegen();
+    let failed = |e: &dyn std::fmt::Display| Failure::Negative(format!("`{title}` cannot be compiled: {e}"));
+    let kernel = lower::lower(func).map_err(|e| failed(&e))?;
+    let mut passes = Vec::new();
+    let text = match stage {
+        Stage::Tir | Stage::LoopIr => print(&kernel),
+        Stage::After(pass) => {
+            if !opt::passes(Some(&kernel)).any(|name| name == pass) {
+                let why = "it has loops that are not counted, or jumps, which only `cut_long_loops` takes";
+                return Err(Failure::Negative(format!("the pass `{pass}` does not run over `{title}`: {why}")));
+            }
+            print(&inspect::run_passes(kernel, &options, Some(pass)).0)
+        }
+        Stage::Passes => {
+            passes = inspect::run_passes(kernel, &options, None).1;
+            pass_table(&title, &passes)
+        }
+        Stage::Clif => inspect::listing(&kernel, &options).map_err(|e| failed(&e))?.clif,
+        Stage::Asm => assembly(&title, &kernel, &options).map_err(|e| failed(&e))?,
+    };
+    Ok(Emitted { title, text, passes })
+}
+
+fn pass_table(title: &str, passes: &[PassRun]) -> String {
+    let us = |p: &PassRun| p.time.as_secs_f64() * 1e6;
+    let total: f64 = passes.iter().map(us).sum();
+    let changed = passes.iter().filter(|p| p.changed).count();
+    let n = passes.len();
+    let mut text = format!("{title}: {n} passes, {total:.0} us; {changed} changed the kernel\n");
+    let width = passes.iter().map(|p| p.name.len()).max().unwrap_or(0);
+    for p in passes {
+        let change = if p.changed { "  changed" } else { "" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:width$} {:9.1} us{change}", p.name, us(p));
+    }
+    text
+}
+
+fn assembly(title: &str, kernel: &Kernel, options: &CodegenOptions) -> Result<String, crate::codegen::CodegenError> {
+    let listing = inspect::listing(kernel, options)?;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    for (i, region) in listing.regions.iter().enumerate() {
+        let _ = writeln!(text, "; {title}: region {i}, {} bytes", region.bytes.len());
+        for line in region.loops.lines() {
+            let _ = writeln!(text, "; {line}");
+        }
+        let _ = writeln!(text, "{}", region.assembly());
+    }
+    let _ = writeln!(text, "; {title}: the rest, by Cranelift");
+    text.push_str(&listing.assembly);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_have_names() {
+        assert_eq!(stage("loopir"), Ok(Stage::LoopIr));
+        assert_eq!(stage("after:vectorize"), Ok(Stage::After("vectorize".to_owned())));
+        assert_eq!(stage("after:vectorise"), Err("there is no pass `vectorise`; did you mean `vectorize`?".to_owned()));
+        assert!(stage("after:").is_err_and(|e| e.contains("simplify, in_place")));
+        assert!(stage("llvm").is_err());
+    }
+}

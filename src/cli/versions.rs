@@ -1,0 +1,109 @@
+//! The version of each function that a command is about: as written, with its best record, or under a given schedule.
+
+use super::args::{Global, Intrin, Machine, WorkDir};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program};
+use super::records;
+use super::scheduled::Request;
+use crate::ir::Func;
+use crate::machine::Isa;
+use crate::tune::config::Setting;
+use crate::tune::workload::Workload;
+use std::path::Path;
+
+/// The versions that a command line asks for; as written unless it says otherwise.
+pub(super) struct Wanted<'a> {
+    /// With the best known schedule.
+    pub best: bool,
+    /// Under the schedule of this file.
+    pub trace: Option<&'a Path>,
+    /// The one function that is wanted.
+    pub func: Option<&'a str>,
+    /// Seed for decisions that the schedule leaves open.
+    pub seed: u64,
+    /// Files of tensor intrinsics.
+    pub intrin: &'a Intrin,
+    /// The machine whose records count.
+    pub machine: &'a Machine,
+    /// The directory of the database.
+    pub work_dir: &'a WorkDir,
+}
+
+/// A function to compile.
+pub(super) struct Version {
+    /// The function as written, as the database knows it.
+    pub workload: Workload,
+    /// The version of it.
+    pub func: Func,
+    /// How it is compiled and run.
+    pub setting: Setting,
+}
+
+impl Wanted<'_> {
+    /// The versions of these functions of a program.
+    ///
+    /// # Errors
+    /// If the schedule cannot be read or applied, or a function has no record.
+    pub(super) fn versions(
+        &self,
+        global: &Global,
+        program: &Program,
+        functions: &[usize],
+        setting: &Setting,
+        console: Console,
+    ) -> Result<Vec<Version>, Failure> {
+        let intrinsics = load::intrinsics(self.intrin)?;
+        let workload = |&i: &usize| (i, Workload::of(program.module(), i).with_intrinsics(intrinsics.clone()));
+        let workloads = functions.iter().map(workload);
+        if let Some(trace) = self.trace {
+            let request = Request {
+                program,
+                trace,
+                func: self.func,
+                seed: self.seed,
+                intrinsics: intrinsics.clone(),
+                dialect: program.dialect(None),
+            };
+            let schedule = request.scheduled(console)?;
+            let version = |(i, workload): (usize, Workload)| {
+                let mut func = schedule.funcs[i].clone();
+                func.name = workload.func().name;
+                Version { workload, func, setting: setting.clone() }
+            };
+            return Ok(workloads.map(version).collect());
+        }
+        if !self.best {
+            let version = |(_, workload): (usize, Workload)| Version {
+                func: workload.func().clone(),
+                workload,
+                setting: setting.clone(),
+            };
+            return Ok(workloads.map(version).collect());
+        }
+        let target = load::target(self.machine)?;
+        let db = records::open(&self.work_dir.work_dir, console)?;
+        let filter = records::filter(&target, self.machine, global, false);
+        let mut versions = Vec::new();
+        for (_, workload) in workloads {
+            let Some(best) = records::best(&workload, db.as_ref(), &filter, 1, console)? else {
+                let why = records::why_none(&workload, db.as_ref(), &self.work_dir.work_dir, &filter);
+                return Err(Failure::Negative(format!("no record for `{}` on this target: {why}", workload.name)));
+            };
+            records::say_origin(&workload, &best, self.machine, console);
+            // As it was measured, unless the user wants otherwise.
+            let mut setting = setting.clone();
+            let context = &best.record.context;
+            setting.threads = context.threads.max(1);
+            setting.strict_fp |= context.strict_fp;
+            if global.isa.is_none()
+                && let Ok(isa) = context.isa.parse::<Isa>()
+                && isa.is_available(&setting.target)
+            {
+                setting.isa = isa;
+            }
+            versions.push(Version { func: best.schedule.func(0).clone(), workload, setting });
+        }
+        Ok(versions)
+    }
+}

@@ -1,0 +1,106 @@
+//! A kernel at the stages of code generation, for people: after a pass, as Cranelift's IR, as machine code.
+
+#![expect(clippy::disallowed_methods, reason = "passes are timed")]
+
+use super::compiled::assemble;
+use super::disassemble::disassemble;
+use super::{CodegenError, CodegenOptions, opt, wide};
+use crate::loopir::Kernel;
+use crate::loopir::print::{print, print_stmts};
+use std::time::{Duration, Instant};
+
+/// A pass over a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PassRun {
+    /// Its name.
+    pub name: &'static str,
+    /// How long it took.
+    pub time: Duration,
+    /// Whether the kernel looks different after it.
+    pub changed: bool,
+}
+
+/// Runs the passes over a kernel one by one, up to the one named `last` if there is one; gives the kernel after them.
+pub fn run_passes(mut kernel: Kernel, options: &CodegenOptions, last: Option<&str>) -> (Kernel, Vec<PassRun>) {
+    let names: Vec<&'static str> = opt::passes(Some(&kernel)).collect();
+    let mut runs = Vec::with_capacity(names.len());
+    let mut text = print(&kernel);
+    for name in names {
+        let before = kernel.clone();
+        let started = Instant::now();
+        kernel = opt::run_pass(name, kernel, options).unwrap_or(before);
+        let time = started.elapsed();
+        let after = print(&kernel);
+        runs.push(PassRun { name, time, changed: after != text });
+        text = after;
+        if last == Some(name) {
+            break;
+        }
+    }
+    (kernel, runs)
+}
+
+/// An inner nest that the wide-vector back end compiles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegionListing {
+    /// The statements that it stands for, as loop IR.
+    pub loops: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl RegionListing {
+    /// Its machine code, an instruction per line.
+    pub fn assembly(&self) -> String {
+        disassemble(&self.bytes)
+    }
+}
+
+/// The code of a kernel as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listing {
+    /// Everything outside of regions, in Cranelift's IR.
+    pub clif: String,
+    /// Everything outside of regions, as Cranelift's machine instructions.
+    pub assembly: String,
+    /// The regions, in the order of the program.
+    pub regions: Vec<RegionListing>,
+}
+
+/// Compiles a kernel as [`super::compile`] does, and lists the code.
+///
+/// # Errors
+/// As [`super::compile`].
+pub fn listing(kernel: &Kernel, options: &CodegenOptions) -> Result<Listing, CodegenError> {
+    let mut optimized = opt::optimize(kernel.clone(), options);
+    let regions = list_regions(&mut optimized, options, wide::Host::here(options.isa));
+    let (_, text) = assemble(&mut optimized, options, true)?;
+    Ok(Listing { clif: text.clif, assembly: text.assembly, regions })
+}
+
+/// The regions of a kernel, in the order of the program, for a machine that has all that the options ask for, whatever this
+/// one has. None where there is no wide-vector back end.
+pub fn regions(kernel: &Kernel, options: &CodegenOptions) -> Vec<RegionListing> {
+    let mut optimized = opt::optimize(kernel.clone(), options);
+    let all = wide::Host { dots: true, halves: true, streams_wait: true };
+    list_regions(&mut optimized, options, all)
+}
+
+fn list_regions(kernel: &mut Kernel, options: &CodegenOptions, host: wide::Host) -> Vec<RegionListing> {
+    let regions = wide::plan_for(kernel, options, host);
+    let mut bodies = vec![kernel.body];
+    kernel.for_each_stmt(kernel.body, &mut |_, stmt| bodies.extend(stmt.bodies()));
+    let mut found = std::collections::BTreeMap::new();
+    for body in bodies {
+        let list = kernel.stmts.list(body);
+        for (i, &s) in list.iter().enumerate() {
+            if let Some(region) = regions.at(s) {
+                let stmts = &list[i..(i + region.len).min(list.len())];
+                found.insert(s, RegionListing { loops: print_stmts(kernel, stmts), bytes: region.bytes.clone() });
+            }
+        }
+    }
+    let mut ordered = Vec::with_capacity(found.len());
+    kernel.for_each_stmt(kernel.body, &mut |s, _| ordered.extend(found.remove(&s)));
+    ordered
+}
