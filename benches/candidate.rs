@@ -23,9 +23,9 @@ use tvmr::space::{Rules, generate};
 use tvmr::stop::StopFlag;
 use tvmr::tune::Interrupt;
 use tvmr::tune::backend::Backend;
-use tvmr::tune::config::Setting;
 use tvmr::tune::native::Native;
-use tvmr::tune::workload::Workload;
+use tvmr::workload::Setting;
+use tvmr::workload::Workload;
 
 const PROGRAMS: [(&str, &str); 3] = [
     ("matmul", include_str!("../workloads/matmul.tir")),

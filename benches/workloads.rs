@@ -18,9 +18,9 @@ use tvmr::script::{Dialect, ParseOptions, parse};
 use tvmr::tune::Interrupt;
 use tvmr::tune::backend::{Backend, Seconds};
 use tvmr::tune::bench::{BenchReport, bench};
-use tvmr::tune::config::Setting;
 use tvmr::tune::native::Native;
-use tvmr::tune::workload::Workload;
+use tvmr::workload::Setting;
+use tvmr::workload::Workload;
 
 /// How often a program is compiled.
 const COMPILATIONS: usize = 7;

@@ -9,6 +9,7 @@
 //! `tune` drives the loop, `cli` presents it. docs/architecture.md is the map.
 
 pub mod arith;
+mod check;
 pub mod cli;
 pub mod codegen;
 pub mod database;
@@ -19,9 +20,11 @@ pub mod loopir;
 pub mod lower;
 pub mod machine;
 pub mod measure;
+pub mod perf;
 pub mod schedule;
 pub mod script;
 pub mod search;
 pub mod space;
 pub mod stop;
 pub mod tune;
+pub mod workload;

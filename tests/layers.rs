@@ -21,6 +21,9 @@ const ORDER: &[&str] = &[
     "codegen",
     "measure",
     "database",
+    "workload",
+    "perf",
+    "check",
     "tune",
     "cli",
 ];

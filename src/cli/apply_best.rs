@@ -8,7 +8,7 @@ use super::load::{self, Program};
 use super::{output, records};
 use crate::ir::Module;
 use crate::script::print_module;
-use crate::tune::workload::Workload;
+use crate::workload::Workload;
 use std::path::PathBuf;
 
 /// Print a program with each function replaced by its best known version

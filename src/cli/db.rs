@@ -11,7 +11,7 @@ use super::{load, records};
 use crate::database::{Filter, WorkloadEntry};
 use crate::script::{self, ParseOptions};
 use crate::tune::best;
-use crate::tune::workload::Workload;
+use crate::workload::Workload;
 use serde_json::json;
 use std::fmt::Write;
 

@@ -7,7 +7,7 @@ use super::exit::Failure;
 use super::load::{self, Program};
 use super::records;
 use crate::schedule::trace::TraceForm;
-use crate::tune::workload::Workload;
+use crate::workload::Workload;
 
 /// Print the schedule of the best, or K-th best, known version of a function
 #[derive(clap::Args, Debug)]

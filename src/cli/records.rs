@@ -6,7 +6,7 @@ use super::exit::Failure;
 use crate::database::{Database, DatabaseError, Filter, RECORD_FILE, WORKLOAD_FILE};
 use crate::machine::Target;
 use crate::tune::best::{self, Best};
-use crate::tune::workload::Workload;
+use crate::workload::Workload;
 use std::path::Path;
 
 /// Opens a database for reading; `None` if there is none yet. Damaged lines are told and skipped.

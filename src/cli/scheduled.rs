@@ -9,7 +9,7 @@ use crate::schedule::Schedule;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::intrin::Intrinsics;
 use crate::script::Dialect;
-use crate::tune::workload::Workload;
+use crate::workload::Workload;
 use std::path::Path;
 use std::sync::Arc;
 

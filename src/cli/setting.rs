@@ -6,7 +6,7 @@ use super::exit::Failure;
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{DType, Func, Symbol, VarId};
 use crate::machine::{Isa, Target};
-use crate::tune::config::Setting;
+use crate::workload::Setting;
 
 /// The setting of this machine: what is measured here is recorded as of here, whatever machine the space is made for.
 pub(super) fn here(machine: &Machine, global: &Global, check: bool, console: Console) -> Result<Setting, Failure> {

@@ -25,7 +25,7 @@ use crate::search::survey::{Size, Survey, survey};
 use crate::space::Space;
 use crate::stop::StopFlag;
 use crate::tune::make_space;
-use crate::tune::workload::Workload;
+use crate::workload::Workload;
 use serde_json::{Value, json};
 use std::fmt::Write;
 

@@ -19,14 +19,14 @@ use super::console::Console;
 use super::exit::Failure;
 use super::scheduled::Attempt;
 use super::setting;
+use crate::check::equivalence::{Agreement, CheckError, Checker};
+use crate::check::relayout::Layouts;
 use crate::ir::equal::Equality;
 use crate::schedule::Schedule;
 use crate::schedule::trace::Replay;
 use crate::script::{Dialect, print_module};
-use crate::tune::config::Setting;
-use crate::tune::equivalence::{Agreement, CheckError, Checker};
-use crate::tune::relayout::Layouts;
-use crate::tune::workload::Workload;
+use crate::workload::Setting;
+use crate::workload::Workload;
 use std::fmt::Write;
 
 /// What a walk gave.

@@ -8,8 +8,8 @@ use super::records;
 use super::scheduled::Request;
 use crate::ir::Func;
 use crate::machine::Isa;
-use crate::tune::config::Setting;
-use crate::tune::workload::Workload;
+use crate::workload::Setting;
+use crate::workload::Workload;
 use std::path::Path;
 
 /// The versions that a command line asks for; as written unless it says otherwise.

@@ -1,6 +1,5 @@
 //! What the driver asks of code generation and measurement, so that it can be tested without either.
 
-use super::workload::Workload;
 use crate::database::{Failure, FailureKind, Timestamp};
 use crate::ir::Func;
 use crate::measure::timing::Bench;
@@ -8,6 +7,7 @@ use crate::measure::{
     Advice, Arguments, Candidate, InProcess, LoadWatch, Outcome, Peak, PeakLoop, Pinned, RunFailure, Runner, Timer,
 };
 use crate::stop::StopFlag;
+use crate::workload::Workload;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,14 +1,15 @@
 //! Checking and timing one program.
 
 use super::backend::{Backend, Compiled, Lab, LabError, failure_of};
-use super::flops::{self, Work};
+use super::function_rates::measured_roofline;
 use super::native::Native;
-use super::params;
-use super::roofline::Roofline;
-use super::workload::Workload;
+use crate::check::params;
 use crate::database::{Failure, FailureKind};
 use crate::ir::Func;
 use crate::measure::{RunFailure, Verdict};
+use crate::perf::flops::{self, Work};
+use crate::perf::roofline::Roofline;
+use crate::workload::Workload;
 use serde::Serialize;
 
 /// What a benchmark reports. Field names are interface (docs/tuning.md).
@@ -86,7 +87,7 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
     let secs = bench.summary.median;
     let peak = if flops > 0.0 { lab.peak().map(|p| p.flops()) } else { None };
     let threads = native.setting().threads;
-    let roofline = Roofline::measure(native, workload.func(), bytes, peak);
+    let roofline = measured_roofline(native, workload.func(), bytes, peak);
     Ok(BenchReport {
         func: workload.name.as_str().to_owned(),
         us: secs * 1e6,

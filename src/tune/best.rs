@@ -1,9 +1,9 @@
 //! The best known version of a function, from the database.
 
-use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Filter, LineProblem, TuningRecord};
 use crate::schedule::trace::ReplayError;
 use crate::schedule::{Schedule, Trace};
+use crate::workload::Workload;
 
 /// A record with the schedule that it stands for.
 pub struct Best {

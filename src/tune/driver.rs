@@ -7,14 +7,13 @@
 
 use super::backend::{Backend, LabError};
 use super::budget::Budget;
-use super::config::{Config, Setting, SpaceChoice, StopReason, StrategyChoice};
+use super::config::{Config, SpaceChoice, StopReason, StrategyChoice};
 use super::events::{Event, Observer};
 use super::finals::PEAK;
 use super::interrupt::Interrupt;
 use super::share;
 use super::summary::{Summary, TaskSummary};
 use super::task::Task;
-use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Outcome, Role};
 use crate::ir::Module;
 use crate::machine::Core;
@@ -22,6 +21,8 @@ use crate::measure::{Peak, Timer};
 use crate::search::{self, Options, Proposer, Strategy, isolated};
 use crate::space::{Rules, Space, generate};
 use crate::stop::StopFlag;
+use crate::workload::Setting;
+use crate::workload::Workload;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;

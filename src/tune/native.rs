@@ -3,13 +3,10 @@
 #![expect(clippy::disallowed_methods, reason = "the clock behind the `Backend` trait")]
 
 use super::backend::{Backend, Compiled, InProcessLab, LabError, PeakSetting};
-use super::config::Setting;
-use super::flops::{self, Arithmetic, Work};
+use super::function_rates::estimated_roofline;
 use super::interrupt::Interrupt;
-use super::params;
-use super::reference::{self, Job};
-use super::roofline::Roofline;
-use super::workload::Workload;
+use crate::check::params;
+use crate::check::reference::{self, Job};
 use crate::codegen::{self, CodegenOptions, Pinning, RunContext, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
 use crate::ir::preparation::separate;
@@ -20,8 +17,11 @@ use crate::measure::{
     Arguments, ArgumentsError, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer,
     Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
 };
+use crate::perf::flops::{self, Arithmetic, Work};
 use crate::search::isolated;
 use crate::stop::StopFlag;
+use crate::workload::Setting;
+use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -229,7 +229,7 @@ impl Backend for Native {
         let _pinned = self.pin();
         let func = workload.func();
         let bytes = flops::work(func).bytes;
-        let roofline = isolated(|| Roofline::estimate(self, func, bytes, peak)).ok()?;
+        let roofline = isolated(|| estimated_roofline(self, func, bytes, peak)).ok()?;
         Some(roofline.bound_us * 1e-6).filter(|b| b.is_finite() && *b > 0.0)
     }
 

@@ -2,19 +2,20 @@
 
 use super::backend::Backend;
 use super::budget;
-use super::config::{Config, Setting, StopReason};
+use super::config::{Config, StopReason};
 use super::events::TaskState;
 use super::failures::Fates;
-use super::flops::{self, Work};
 use super::share::Standing;
 use super::summary::Breakdown;
-use super::workload::Workload;
 use crate::database::{ArgInfo, Context, Database, Outcome, Role, Timestamp, TuningRecord, WorkloadId};
 use crate::ir::Symbol;
 use crate::ir::hash::program_hash;
 use crate::measure::Ticket;
+use crate::perf::flops::{self, Work};
 use crate::schedule::Trace;
 use crate::search::{Lesson, Proposer};
+use crate::workload::Setting;
+use crate::workload::Workload;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 

@@ -1,10 +1,9 @@
 //! Tests of the driver: no clock, no code, no lowering.
 
 use super::backend::{Backend, Compiled, Lab, LabError};
-use super::config::{Config, Setting, SpaceChoice, StrategyChoice};
+use super::config::{Config, SpaceChoice, StrategyChoice};
 use super::events::{Event, Observer, Silent};
 use super::summary::{Summary, TaskSummary};
-use super::workload::Workload;
 use super::{Interrupt, TuneError, tune, untuned};
 use crate::database::{Database, Failure, FailureKind, Filter, Role, Timestamp};
 use crate::ir::hash::program_hash;
@@ -20,6 +19,8 @@ use crate::schedule::function::ScheduleFunction;
 use crate::script::{ParseOptions, parse};
 use crate::space::sample::{ScheduleSource, SourceError};
 use crate::stop::StopFlag;
+use crate::workload::Setting;
+use crate::workload::Workload;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

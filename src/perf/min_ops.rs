@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 
 /// Operations, and the calls of functions of scalars among them.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Needed {
+pub(crate) struct MinOps {
     /// All of them.
     pub ops: f64,
     /// Calls, by function and the type that it is computed in.
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
 }
 
-impl Needed {
+impl MinOps {
     /// The operations that a function needs; none in loops of symbolic extent.
-    pub(crate) fn of(func: &Func) -> Needed {
+    pub(crate) fn of(func: &Func) -> MinOps {
         Count::new(func).stmt(func.root.stmt())
     }
 
-    fn and(mut self, other: Needed) -> Needed {
+    fn and(mut self, other: MinOps) -> MinOps {
         self.ops += other.ops;
         for (key, n) in other.calls {
             *self.calls.entry(key).or_default() += n;
@@ -34,7 +34,7 @@ impl Needed {
         self
     }
 
-    fn or(self, other: Needed) -> Needed {
+    fn or(self, other: MinOps) -> MinOps {
         if other.ops > self.ops { other } else { self }
     }
 }
@@ -54,11 +54,11 @@ impl<'a> Count<'a> {
         Count { func, loops: Vec::new(), meaning: BTreeMap::new(), gathered: BTreeMap::new() }
     }
 
-    fn all(&mut self, body: &[StmtId]) -> Needed {
-        body.iter().fold(Needed::default(), |sum, &s| sum.and(self.stmt(s)))
+    fn all(&mut self, body: &[StmtId]) -> MinOps {
+        body.iter().fold(MinOps::default(), |sum, &s| sum.and(self.stmt(s)))
     }
 
-    fn stmt(&mut self, s: StmtId) -> Needed {
+    fn stmt(&mut self, s: StmtId) -> MinOps {
         let func = self.func;
         match func.get(s) {
             Stmt::Loop(l) => {
@@ -99,14 +99,14 @@ impl<'a> Count<'a> {
             Stmt::While { condition, body } => {
                 self.accesses(*condition);
                 self.all(body);
-                Needed::default()
+                MinOps::default()
             }
             Stmt::Return(value) => {
                 self.accesses(*value);
                 self.expr(*value, &mut Vec::new())
             }
             Stmt::Alloc { .. } | Stmt::Declare { .. } | Stmt::Break | Stmt::Continue | Stmt::Assert(_) => {
-                Needed::default()
+                MinOps::default()
             }
         }
     }
@@ -150,8 +150,8 @@ impl<'a> Count<'a> {
         self.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product()
     }
 
-    fn expr(&self, e: ExprId, seen: &mut Vec<ExprId>) -> Needed {
-        let mut needed = Needed::default();
+    fn expr(&self, e: ExprId, seen: &mut Vec<ExprId>) -> MinOps {
+        let mut needed = MinOps::default();
         if seen.contains(&e) {
             return needed;
         }
@@ -211,7 +211,7 @@ mod tests {
         let path = format!("{}/workloads/{workload}.tir", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
         let module = parse(&text, workload, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
-        let Needed { ops, calls } = Needed::of(&module.funcs[0]);
+        let MinOps { ops, calls } = MinOps::of(&module.funcs[0]);
         (ops, calls.iter().map(|((f, _), n)| (f.name(), *n)).collect())
     }
 

@@ -7,7 +7,6 @@
 #![expect(clippy::disallowed_methods, reason = "the reference has a time limit")]
 
 use super::sampling::{Sampling, with_elements};
-use super::workload::Workload;
 use crate::codegen::{self, RunContext};
 use crate::ir::interp::{Options, Precision};
 use crate::ir::stmt::IterKind;
@@ -22,6 +21,7 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::{Rv, RvValue};
 use crate::search::isolated;
 use crate::stop::StopFlag;
+use crate::workload::Workload;
 use std::sync::{Arc, Mutex};
 
 /// Elements that the interpreter computes again.
@@ -36,7 +36,7 @@ const SPOT_STEPS: u64 = 20_000_000;
 /// interpreter, which confirms results, knows nothing of that.
 ///
 /// Once `stop` is raised, no further block is looked at: nobody will use what comes of it.
-pub(super) fn plain(workload: &Workload, stop: StopFlag) -> Result<Plain, LowerError> {
+pub(crate) fn plain(workload: &Workload, stop: StopFlag) -> Result<Plain, LowerError> {
     let mut schedule = Schedule::new(&workload.module, 0).until(stop);
     let func = workload.func();
     let names: Vec<Symbol> = func.blocks().iter().filter(|&&b| b != func.root).map(|&b| func.block(b).name).collect();
@@ -49,13 +49,13 @@ pub(super) fn plain(workload: &Workload, stop: StopFlag) -> Result<Plain, LowerE
 }
 
 /// The program that reference values are computed by.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     pub kernel: Kernel,
     func: Func,
 }
 
 fn move_spatial_inside(schedule: &mut Schedule, name: &str) -> Option<()> {
-    let block = schedule.get_block(name, super::workload::NAME).ok()?;
+    let block = schedule.get_block(name, crate::workload::NAME).ok()?;
     let Ok(RvValue::Block(f, id)) = schedule.value(block) else { return None };
     let func = schedule.func(f);
     let loops = func.loops_above(id.stmt());
@@ -75,7 +75,7 @@ fn move_spatial_inside(schedule: &mut Schedule, name: &str) -> Option<()> {
 }
 
 /// What a reference is computed from.
-pub(super) struct Job {
+pub(crate) struct Job {
     pub func: Func,
     pub plain: Plain,
     pub specs: Vec<ParamSpec>,
@@ -90,7 +90,7 @@ pub(super) struct Job {
 
 impl Job {
     /// The reference that was kept.
-    pub(super) fn kept(&self) -> Option<Reference> {
+    pub(crate) fn kept(&self) -> Option<Reference> {
         let (cache, key) = self.cache.as_ref()?;
         let kept = cache.load(*key, &self.specs, &vec![Tolerance::EXACT; self.specs.len()])?;
         Some(self.judging(kept))
@@ -142,7 +142,7 @@ impl Job {
     }
 
     /// Computes the reference, and keeps it if `worth` says so.
-    pub(super) fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
+    pub(crate) fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
         let args = Arguments::until(&self.specs, self.seed, &self.stop)?;
         let compiled = isolated(|| codegen::compile_plain(&self.plain.kernel).map_err(|e| e.to_string()));
         let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;
@@ -171,7 +171,7 @@ impl Job {
 /// [`Tolerance::of`] speaks of sums of terms of magnitude 1, which come to about `sqrt(n) / 3`; the results at hand may be
 /// smaller (a softmax) or larger (a product of products), and what is allowed follows their root mean square. Each block
 /// of a chain adds errors of its own.
-pub(super) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec]) -> Reference {
+pub(crate) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec]) -> Reference {
     let (longest, stages) = reductions(func);
     let tolerances = specs
         .iter()

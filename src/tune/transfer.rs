@@ -6,9 +6,9 @@
 use super::backend::Backend;
 use super::driver::{Driver, TuneError};
 use super::events::Event;
-use super::workload::Workload;
 use crate::database::{Database, DatabaseError, Filter, TuningRecord};
 use crate::schedule::Trace;
+use crate::workload::Workload;
 use std::collections::HashSet;
 
 /// Traces of other databases that a search begins with, for each function. A first round has as many candidates.

@@ -14,6 +14,7 @@
 //! `TVMR_JUDGE_SEED` on.
 
 use super::*;
+use crate::check::params;
 use crate::machine::Core;
 use crate::machine::Target;
 use crate::measure::distance;
@@ -21,7 +22,7 @@ use crate::schedule::Schedule;
 use crate::script::{ParseOptions, parse};
 use crate::space::sample::stream;
 use crate::tune::config::SpaceChoice;
-use crate::tune::{make_space, params};
+use crate::tune::make_space;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

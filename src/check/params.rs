@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// A parameter is a scalar, or its extents are not known.
-pub(super) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
+pub(crate) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
     let callable = func.callable();
     let func = &*callable.with_param_layouts();
     let mut limits = Limits::default();
@@ -55,7 +55,7 @@ pub(super) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, Stri
 ///
 /// # Errors
 /// The schedule has changed a layout, in place of which another buffer stands for the parameter.
-pub(super) fn passed_as_written(written: &Func, scheduled: &Func) -> Result<(), Failure> {
+pub(crate) fn passed_as_written(written: &Func, scheduled: &Func) -> Result<(), Failure> {
     let changed = written.params.iter().zip(&scheduled.params).find(|(w, s)| w.buffer != s.buffer);
     let Some((param, _)) = changed else { return Ok(()) };
     let name = param.buffer.map_or(written.arena.var(param.var).name, |b| written.arena.buffer(b).name);

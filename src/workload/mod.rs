@@ -1,4 +1,8 @@
-//! Workloads: single functions in the form the database keeps.
+//! Workloads: single functions in the form the database keeps, and the setting in which they are run.
+
+mod setting;
+
+pub use setting::Setting;
 
 use crate::database::{Database, DatabaseError, Timestamp, WorkloadEntry, WorkloadId};
 use crate::ir::equal::Equality;

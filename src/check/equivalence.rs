@@ -4,9 +4,7 @@
 //! program as written does not compile, from the interpreter alone. The scheduled program is compiled and run as it is
 //! when it is tuned, on poisoned outputs; where it does not compile, the interpreter runs it, if it is small.
 
-use super::config::Setting;
 use super::relayout::Layouts;
-use super::workload::Workload;
 use super::{params, reference};
 use crate::codegen::{self, CodegenOptions, CompiledKernel, Pinning, RunContext, Workers};
 use crate::ir::interp::{self, Fault, Options, Precision, Tensor};
@@ -16,6 +14,7 @@ use crate::lower;
 use crate::measure::{Arguments, Executable, Loaded, ParamSpec, Poison, Reference, ReferenceError, Tolerance};
 use crate::search::isolated;
 use crate::stop::StopFlag;
+use crate::workload::{Setting, Workload};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 

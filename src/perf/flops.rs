@@ -14,7 +14,7 @@
 //! each once: the least that must move. Of a parameter that is accessed at computed places only, such as the table of an
 //! embedding, only what is accessed counts.
 
-use super::needed::gathered;
+use super::min_ops::gathered;
 use crate::ir::expr::{Expr, ExprId};
 use crate::ir::op::BinOp;
 use crate::ir::stmt::{IterKind, Stmt, StmtId};

@@ -1,0 +1,131 @@
+//! The roofline: the least time that a function can take on this machine.
+//!
+//! Two bounds, of which the higher one counts:
+//!
+//! * *operations*: what the results [need](super::min_ops), functions of scalars (`exp`, `tanh`, …) at the rate at which compiled code computes each alone, over data in
+//!   the nearest cache; all other operations at the peak of multiply-adds;
+//! * *traffic*: every parameter that is touched moves once, at the rate at which this machine copies what is written, and
+//!   reads the rest, over and over in as many bytes. Temporaries are free: a good schedule keeps them near.
+
+use super::flops::moved_of;
+use super::min_ops::{MinOps, gathered};
+use crate::ir::op::{Domain, Intrinsic};
+use crate::ir::stmt::{Stmt, StmtId};
+use crate::ir::visit::{Visitor, walk_stmt};
+use crate::ir::{BufferId, DType, Func};
+use crate::machine::Target;
+use crate::measure::{Level, Timer, traffic};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// The bounds of a function. Field names are interface (docs/tuning.md).
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Roofline {
+    /// The least microseconds: the larger of the two bounds.
+    pub bound_us: f64,
+    /// What that is: `operations`, or the level of memory.
+    pub bound_by: &'static str,
+    /// Microseconds that the operations take at least; `None` where there is no peak.
+    pub operations_us: Option<f64>,
+    /// The functions of scalars among them.
+    pub functions: Vec<FunctionRate>,
+    /// Bytes of the parameters that are touched.
+    pub bytes: u64,
+    /// The level of memory that they fit.
+    pub level: &'static str,
+    /// 10^9 bytes a second that the machine moves there.
+    pub level_gbs: f64,
+    /// Microseconds that moving them takes at least.
+    pub traffic_us: f64,
+}
+
+/// How often a function of scalars is called, and how fast it is.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FunctionRate {
+    /// Its name.
+    pub name: &'static str,
+    /// Calls.
+    pub calls: f64,
+    /// 10^9 calls a second, alone.
+    pub gcalls: f64,
+}
+
+/// The rates of a machine that the bounds are made of.
+pub(crate) struct Rates<'a> {
+    /// The machine.
+    pub target: &'a Target,
+    /// Threads of the kernel.
+    pub threads: u32,
+    /// Operations per second at the peak of multiply-adds, if known.
+    pub peak: Option<f64>,
+    /// The clock.
+    pub clock: &'a dyn Timer,
+    /// Calls of a function of scalars per second on one thread; `None` if that cannot be measured.
+    pub function: &'a mut dyn FnMut(Intrinsic, DType) -> Option<f64>,
+}
+
+impl Roofline {
+    /// The bounds of a program that touches `bytes` bytes, on a machine with these rates.
+    pub(crate) fn new(func: &Func, bytes: u64, rates: &mut Rates<'_>) -> Roofline {
+        let threads = f64::from(rates.threads.max(1));
+        let mut functions = Vec::new();
+        let MinOps { ops: mut rest, calls } = MinOps::of(func);
+        for ((function, dtype), calls) in calls {
+            if let Some(rate) = is_slow(function).then(|| (rates.function)(function, dtype)).flatten() {
+                rest -= calls;
+                functions.push(FunctionRate { name: function.name(), calls, gcalls: rate * threads / 1e9 });
+            }
+        }
+        let in_functions: f64 = functions.iter().map(|f| f.calls / f.gcalls / 1e9).sum();
+        let operations = rates.peak.map(|peak| rest.max(0.0) / peak + in_functions);
+        let level = Level::of(bytes, rates.target);
+        // Bandwidth of caches grows with the threads, that of memory does not.
+        let cores = if level == Level::Memory { 1.0 } else { threads };
+        let written = written(func).min(bytes);
+        let traffic = traffic(bytes - written, written, rates.target, rates.clock) / cores;
+        let (bound, bound_by) = match operations {
+            Some(secs) if secs > traffic => (secs, "operations"),
+            _ => (traffic, level.name()),
+        };
+        Roofline {
+            bound_us: bound * 1e6,
+            bound_by,
+            operations_us: operations.map(|s| s * 1e6),
+            functions,
+            bytes,
+            level: level.name(),
+            level_gbs: if traffic > 0.0 { bytes as f64 / traffic / 1e9 } else { 0.0 },
+            traffic_us: traffic * 1e6,
+        }
+    }
+}
+
+/// Bytes of the parameters that a function stores to.
+fn written(func: &Func) -> u64 {
+    struct Stored(BTreeSet<BufferId>);
+
+    impl Visitor for Stored {
+        fn visit_stmt(&mut self, func: &Func, s: StmtId) {
+            if let Stmt::Store { buffer, .. } = func.get(s) {
+                self.0.insert(*buffer);
+            }
+            walk_stmt(self, func, s);
+        }
+    }
+
+    let gathered = gathered(func);
+    let mut stored = Stored(BTreeSet::new());
+    stored.visit_stmt(func, func.root.stmt());
+    let params = func.params.iter().filter_map(|p| p.buffer.filter(|b| stored.0.contains(b)));
+    params.map(|b| moved_of(func, b, &gathered)).sum()
+}
+
+/// Is it more than an instruction or two?
+fn is_slow(function: Intrinsic) -> bool {
+    use Intrinsic::{Abs, Ceil, CopySign, Floor, Fma, IsFinite, IsInf, IsNan, NearbyInt, Round, Trunc};
+    function.domain() == Domain::Float
+        && !matches!(
+            function,
+            Abs | Ceil | CopySign | Floor | Fma | IsFinite | IsInf | IsNan | NearbyInt | Round | Trunc
+        )
+}

@@ -1,0 +1,107 @@
+//! Rates of functions of scalars, and the roofline that they bound.
+
+use super::backend::{Backend, Lab};
+use super::native::Native;
+use crate::ir::hash::program_hash;
+use crate::ir::op::Intrinsic;
+use crate::ir::{DType, Func};
+use crate::measure::{Candidate, Outcome, Runner};
+use crate::perf::roofline::{Rates, Roofline};
+use crate::script::{ParseOptions, parse};
+use crate::workload::Workload;
+
+/// Elements of the program that times a function: input and output fit the nearest cache of every machine.
+const SAMPLE: u32 = 2048;
+
+/// The roofline of a program that touches `bytes` bytes; `peak` is that of multiply-adds, in operations per second.
+pub(super) fn measured_roofline(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
+    roofline(native, func, bytes, peak, |lab, code| Some(lab.bench(code).ok()?.summary.median))
+}
+
+/// The roofline at a glance: functions of scalars are timed for some milliseconds only.
+pub(super) fn estimated_roofline(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
+    roofline(native, func, bytes, peak, |lab, code| match lab.measure(code) {
+        Outcome::Measured(m) => Some(m.secs),
+        _ => None,
+    })
+}
+
+fn roofline(
+    native: &Native,
+    func: &Func,
+    bytes: u64,
+    peak: Option<f64>,
+    time: impl Fn(&mut <Native as Backend>::Lab, &Candidate) -> Option<f64>,
+) -> Roofline {
+    let mut rates = Rates {
+        target: native.machine(),
+        threads: native.setting().threads,
+        peak,
+        clock: native.clock(),
+        function: &mut |function, dtype| rate(native, function, dtype, &time),
+    };
+    Roofline::new(func, bytes, &mut rates)
+}
+
+/// Calls of a function per second on one thread, as compiled code for the same instruction set does them; `None` if that
+/// cannot be measured.
+fn rate(
+    native: &Native,
+    function: Intrinsic,
+    dtype: DType,
+    time: impl Fn(&mut <Native as Backend>::Lab, &Candidate) -> Option<f64>,
+) -> Option<f64> {
+    let (name, n) = (function.name(), SAMPLE);
+    let args = vec!["A[vi]"; function.arity()].join(", ");
+    let text = format!(
+        "@T.prim_func
+def main(A: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
+    for i in range({n}):
+        with T.block(\"B\"):
+            vi = T.axis.spatial({n}, i)
+            B[vi] = T.{name}({args})
+"
+    );
+    let module = parse(&text, "function.tir", &ParseOptions::default()).ok()?.module;
+    let workload = Workload::of(&module, 0);
+    let code = native.compile(program_hash(workload.func()), workload.func()).ok()?.code;
+    let secs = time(&mut native.open(&workload).ok()?, &code)?;
+    (secs > 0.0).then(|| f64::from(n) / secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Target;
+    use crate::perf::flops;
+    use crate::tune::Interrupt;
+    use crate::workload::Setting;
+
+    fn measured(name: &str, peak: f64) -> Roofline {
+        let path = format!("{}/workloads/{name}.tir", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let module = parse(&text, name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+        let target = Target::native().target;
+        let setting = Setting { isa: target.best_isa(), target, threads: 1, strict_fp: false, check: false };
+        let native = Native::new(&setting, None, &Interrupt::new()).expect("threads");
+        let func = &module.funcs[0];
+        measured_roofline(&native, func, flops::work(func).bytes, Some(peak))
+    }
+
+    #[test]
+    fn functions_have_rates_of_their_own() {
+        let r = measured("softmax", 1e15);
+        let [exp] = &r.functions[..] else { panic!("one function: {:?}", r.functions) };
+        assert_eq!((exp.name, exp.calls), ("exp", 256.0 * 1024.0));
+        let us = r.operations_us.expect("a peak");
+        assert!((us * 1e-6 * exp.gcalls * 1e9 / exp.calls - 1.0).abs() < 0.01, "nearly all of it is exp: {r:?}");
+        assert_eq!(r.bound_us, r.traffic_us.max(us));
+    }
+
+    #[test]
+    fn the_higher_bound_counts() {
+        assert_eq!(measured("matmul", 1e6).bound_by, "operations");
+        let r = measured("matmul", 1e15);
+        assert_eq!((r.bound_by, r.bound_us, r.bytes), (r.level, r.traffic_us, 3 * 128 * 128 * 4));
+    }
+}
