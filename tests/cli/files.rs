@@ -45,7 +45,7 @@ fn nothing_is_lost_in_place() {
     assert_eq!(fs::read_to_string(file).expect("the file"), COMMENTED);
     succeeds(&["fmt", "--write", "--force", file]);
     assert_eq!(fs::read_to_string(file).expect("the file"), r.out);
-    // In its usual form, there is nothing to lose.
+    // In canonical form, there is nothing to lose.
     let again = succeeds(&["fmt", "--write", file]);
     assert_eq!(again.err, "");
     succeeds(&["fmt", "--check", file]);
@@ -66,7 +66,7 @@ fn several_files_are_checked_and_reprinted() {
     let r = fails(&["check", &wrong, &a, "nowhere.tir", &b], 2, "cannot read `nowhere.tir`");
     assert!(r.err.matches("well formed").count() == 2 && r.err.contains("no-function"), "{}", r.err);
     fails(&["fmt", &a, &b], 2, "one behind the other");
-    fails(&["fmt", "--check", &a, &b], 1, "b.tir` is not in its usual form");
+    fails(&["fmt", "--check", &a, &b], 1, "b.tir` is not in canonical form");
     fails(&["fmt", "--write", &a, &wrong, &b], 2, "no-function");
     succeeds(&["fmt", "--check", &a, &b]);
 }
