@@ -626,7 +626,7 @@ fn the_program_as_written_may_be_the_best() {
     let dir = dir();
     let db = dir.path().join("db");
     let space = dir.path().join("slow.py");
-    // Scalar code with single steps has no chance against vectors.
+    // A schedule function that changes nothing.
     fs::write(&space, "def slow(sch):\n    i, = sch.get_loops(sch.get_block(\"relu\"))\n").expect("a file");
     let program = dir.path().join("copy.tir");
     fs::write(
