@@ -324,7 +324,7 @@ fn an_interrupted_run_keeps_what_it_measured() {
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().expect("kill").success());
         let r = ran(child.wait_with_output().expect("an end"));
         assert_eq!(r.code, code, "{}", r.err);
-        assert!(r.err.contains("interrupted after ") && r.err.contains("goes on from there"), "{}", r.err);
+        assert!(r.err.contains("interrupted after ") && r.err.contains("resumes from there"), "{}", r.err);
         assert!(r.out.contains(" trials: "), "{}", r.out);
         let after: usize = fs::read_to_string(&table).expect("the table").lines().count();
         assert!(after > 5);

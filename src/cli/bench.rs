@@ -114,7 +114,7 @@ fn human(r: &BenchReport) -> String {
     }
     if let Some(us) = r.prepare_us {
         let once = Seconds(us * 1e-6);
-        let _ = writeln!(text, "  layout-free parameters prepared once, in {once} that no call includes");
+        let _ = writeln!(text, "  preparation of layout-free parameters: {once}, once and not included in the call");
     }
     let checked = if r.checked { "result checked" } else { "result NOT checked" };
     let s = if r.threads == 1 { "" } else { "s" };

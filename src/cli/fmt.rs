@@ -37,7 +37,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
     if args.inputs.files.len() > 1 && !args.write && !args.check {
         let help = "replace them with `--write`, or compare them with `--check`".to_string();
-        return Err(Failure::Usage("several programs cannot be printed one behind the other".to_string(), help));
+        return Err(Failure::Usage("several programs cannot be printed to standard output".to_string(), help));
     }
     load::each(&args.inputs.files, console, |file| one(args, file, console))
 }
@@ -63,7 +63,7 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
         return Ok(());
     }
     if !lost.is_empty() && !args.force {
-        let help = "print to standard output and copy what you need, or give them up with `--force`".to_string();
+        let help = "print to standard output and copy what you need, or discard them with `--force`".to_string();
         return Err(Failure::Usage(format!("reformatting `{name}` would lose {}", in_words(&lost)), help));
     }
     output::write_file(file, &formatted)?;

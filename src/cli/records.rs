@@ -85,7 +85,7 @@ pub(super) fn best(
         console.warn(&format!("{problem}; the record is skipped"));
     }
     for why in &found.unusable {
-        console.warn(&format!("a record of `{}` is passed over: {why}", workload.name));
+        console.warn(&format!("a record of `{}` is skipped: {why}", workload.name));
     }
     Ok(found.best)
 }
@@ -101,14 +101,14 @@ pub(super) fn why_none(workload: &Workload, db: Option<&Database>, dir: &Path, f
     let tune = "run `tvmr tune` first";
     let Some(db) = db else { return format!("there is no database in `{}`; {tune}", dir.display()) };
     let Some(id) = workload.find(db) else {
-        return format!("the database in `{}` does not know this program; {tune}", dir.display());
+        return format!("the database in `{}` has no record of this program; {tune}", dir.display());
     };
     let stats = db.stats();
     let known = stats.settings.iter().filter(|s| s.workload == id && s.counts.valid > 0);
     let known: Vec<String> =
         known.map(|s| setting(s.cpu.as_ref().map(|c| c.mcpu()), s.threads, &s.isa, s.strict_fp)).collect();
     if known.is_empty() {
-        return format!("the database in `{}` has no valid result of it", dir.display());
+        return format!("the database in `{}` has no valid result for this program", dir.display());
     }
     let wanted = wanted(filter);
     format!("there are records for {}; wanted: {wanted}", known.join(", and for "))

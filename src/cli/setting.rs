@@ -23,7 +23,7 @@ pub(super) fn here(machine: &Machine, global: &Global, check: bool, console: Con
     let threads = machine.threads.map_or(1, |t| t.on(target.cores as usize)) as u32;
     if threads > target.cores {
         let (cores, s) = (target.cores, if target.cores == 1 { "" } else { "s" });
-        console.warn(&format!("{threads} threads share {cores} core{s}: times will be those of waiting"));
+        console.warn(&format!("{threads} threads share {cores} core{s}: times will include waiting"));
     }
     Ok(Setting { target, threads, isa, strict_fp: global.strict_fp, check })
 }

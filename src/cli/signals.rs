@@ -41,7 +41,7 @@ pub(super) fn watch(interrupt: &Interrupt, console: Console) {
                     }
                     Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                         if !interrupt.is_ending() {
-                            console.note("interrupted; the same command goes on from what was recorded");
+                            console.note("interrupted; the same command resumes from the recorded trials");
                             std::process::exit(128 + signal);
                         }
                     }

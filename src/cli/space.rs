@@ -168,7 +168,7 @@ fn human(task: &Surveyed, seeds: bool, dialect: Dialect) -> String {
             let _ = writeln!(text, "#   most often `{}` said: {message}", reason.by);
         }
         if !sketch.is_uniform {
-            text += "#   what it does depends on its decisions: this is one of its samples\n";
+            text += "#   its instructions depend on its decisions: this is one sample\n";
         }
         text += &annotated(sketch, dialect);
         parts.push(text);

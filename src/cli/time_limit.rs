@@ -30,9 +30,9 @@ pub(super) fn watch(limit: Duration, interrupt: &Interrupt, wants_json: bool, co
         if interrupt.is_finishing() {
             return;
         }
-        let what = "the time was up before the program was read, and everything prepared that measuring it takes; \
-                    whatever was measured before is kept"
-            .to_string();
+        let what =
+            "the time was up before the program was read and measuring could start; earlier measurements are kept"
+                .to_string();
         let failure = Failure::Negative(what);
         console.failure(&failure);
         if wants_json && !Console::has_result() {

@@ -255,7 +255,7 @@ fn report(
     if let Some(signal) = interrupt.signal() {
         let done = summary.total.trials;
         let message = format!(
-            "interrupted after {done} of {} trials; all of them are kept in `{}`, and the same command goes on from there",
+            "interrupted after {done} of {} trials; all of them are kept in `{}`, and the same command resumes from there",
             args.trials,
             args.work_dir.work_dir.display()
         );
@@ -360,7 +360,7 @@ fn tell(task: &TaskSummary, console: Console) {
             if task.trials == 1 { "the one trial was".to_owned() } else { format!("all {} trials were", task.trials) };
         let why = "`--trials` is a total, whatever the space";
         let more = task.trials.saturating_add(MORE_TRIALS);
-        let go_on = format!("go on with `--trials {more}`, or begin anew in another `--work-dir`");
+        let go_on = format!("continue with `--trials {more}`, or start again in another `--work-dir`");
         console.note(&format!("{}: {all} in the database already: {why}; {go_on}", task.func));
     }
     if !task.failures.is_empty() {
@@ -416,7 +416,7 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
         let _ = write!(text, "; {more} refused by the space");
     }
     if task.pruned > 0 {
-        let _ = write!(text, "; {} were passed over as too slow by any measure", task.pruned);
+        let _ = write!(text, "; {} skipped as hopelessly slow", task.pruned);
     }
     let elapsed = if summary.tasks.len() == 1 { summary.total.elapsed_s } else { task.elapsed_s };
     let _ = writeln!(text, "; {elapsed:.2} s");

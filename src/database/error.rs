@@ -133,7 +133,7 @@ pub enum Reason {
     #[error("the line is torn: it breaks off after {0} bytes")]
     Torn(u64),
     /// Longer than the limit for lines.
-    #[error("the line has {0} bytes, which no record has")]
+    #[error("the line has {0} bytes, more than any record")]
     TooLong(u64),
     /// Not JSON, or JSON of another shape.
     #[error("{0}")]

@@ -135,7 +135,7 @@ pub enum Damage {
         param: String,
     },
     /// Unknown: the stop flag was raised before everything was inspected.
-    #[error("stopped before the memory was looked at")]
+    #[error("stopped before the memory was checked")]
     Stopped,
 }
 

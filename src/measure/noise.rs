@@ -53,7 +53,7 @@ impl fmt::Display for Advice {
             ),
             Advice::Busy { cores } => write!(
                 f,
-                "the machine is busy: other processes take {cores:.1} cores; times vary, and the peak may be stated too low"
+                "the machine is busy: other processes use {cores:.1} cores; times vary, and the reported peak may be too low"
             ),
             Advice::Drifting { ratio } => write!(
                 f,

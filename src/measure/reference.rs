@@ -38,7 +38,7 @@ pub enum ReferenceError {
     #[error("the reference run failed: {0}")]
     Run(String),
     /// The interpreter found an error in the program.
-    #[error("the program is in error: {0}")]
+    #[error("the program has an error: {0}")]
     Interpreter(String),
     /// Reference and interpreter disagree: a bug in the code generator.
     #[error("the reference is wrong: `{param}` at {:?} is {}, the interpreter says {}", at.index, at.found, at.expected)]

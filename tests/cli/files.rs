@@ -65,7 +65,7 @@ fn several_files_are_checked_and_reprinted() {
     // An invalid file does not stop the others.
     let r = fails(&["check", &wrong, &a, "nowhere.tir", &b], 2, "cannot read `nowhere.tir`");
     assert!(r.err.matches("well formed").count() == 2 && r.err.contains("no-function"), "{}", r.err);
-    fails(&["fmt", &a, &b], 2, "one behind the other");
+    fails(&["fmt", &a, &b], 2, "several programs cannot be printed");
     fails(&["fmt", "--check", &a, &b], 1, "b.tir` is not in canonical form");
     fails(&["fmt", "--write", &a, &wrong, &b], 2, "no-function");
     succeeds(&["fmt", "--check", &a, &b]);

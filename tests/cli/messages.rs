@@ -128,12 +128,12 @@ fn why_there_is_no_record() {
     assert!(!succeeds(&[&args[..], &["--quiet"]].concat()).err.contains("next:"));
     assert!(!succeeds(&[&args[..], &["--format", "json"]].concat()).err.contains("next:"));
     let r = succeeds(&args);
-    assert!(r.err.contains("go on with `--trials 68`"), "{}", r.err);
+    assert!(r.err.contains("continue with `--trials 68`"), "{}", r.err);
 
     let no_database = format!("there is no database in `{}`", text(&none));
     fails(&["bench", MATMUL, "--best", "--work-dir", text(&none)], 1, &no_database);
     fails(&["print-trace", MATMUL, "--work-dir", text(&none)], 1, &no_database);
-    fails(&["bench", "workloads/gemv.tir", "--best", "--work-dir", text(&db)], 1, "does not know this program");
+    fails(&["bench", "workloads/gemv.tir", "--best", "--work-dir", text(&db)], 1, "has no record of this program");
     let r = run(&["bench", MATMUL, "--best", "--threads", "7", "--strict-fp", "--work-dir", text(&db)]);
     assert!(r.err.contains("there are records for ") && r.err.contains(", 1 thread, "), "{}", r.err);
     assert!(r.err.contains("fast floats; wanted: ") && r.err.contains("7 threads, strict floats"), "{}", r.err);
