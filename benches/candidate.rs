@@ -19,7 +19,7 @@ use tvmr::schedule::Schedule;
 use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::undeclared_use;
 use tvmr::script::{ParseOptions, parse};
-use tvmr::search::{Lesson, Options, Proposer, Strategy, features};
+use tvmr::search::{Feedback, Options, Proposer, Strategy, features};
 use tvmr::space::{Rules, generate};
 use tvmr::stop::StopFlag;
 use tvmr::tune::Interrupt;
@@ -166,7 +166,7 @@ fn propose(name: &str, workload: &Workload, setting: &Setting) {
         each.push(time / u32::try_from(n).unwrap_or(u32::MAX));
         // Slow enough for many candidates to be scored.
         for (i, c) in (0u32..).zip(&round.candidates) {
-            proposer.learn(c.program, Lesson::Took(3e-3 + 1e-4 * f64::from(i)));
+            proposer.learn(c.program, Feedback::Took(3e-3 + 1e-4 * f64::from(i)));
         }
     }
     let for_512: Vec<Duration> = each.iter().map(|t| *t * 512).collect();
@@ -201,7 +201,7 @@ fn report(name: &str, what: &str, times: Vec<Duration>) {
 
 /// Times a kernel in short windows, alternating between an idle machine and another thread that compiles.
 fn disturbance(native: &Native, workload: &Workload, schedules: &[Schedule]) {
-    let mut lab = native.open(workload).unwrap_or_else(|e| panic!("{e}"));
+    let mut session = native.open(workload).unwrap_or_else(|e| panic!("{e}"));
     let kernel = native.compile(0, schedules[0].func(0)).unwrap_or_else(|e| panic!("{}", e.message)).code;
     let busy = Arc::new(AtomicBool::new(false));
     let done = AtomicBool::new(false);
@@ -230,7 +230,7 @@ fn disturbance(native: &Native, workload: &Workload, schedules: &[Schedule]) {
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(25) {
                 let call = Instant::now();
-                if kernel.code.run(lab.arguments()).is_err() {
+                if kernel.code.run(session.arguments()).is_err() {
                     break;
                 }
                 let secs = call.elapsed().as_secs_f64();

@@ -412,16 +412,16 @@ fn primitive_of(case: &Value) -> String {
 }
 
 /// The cases to check and to show.
-struct Wishes {
+struct Selection {
     show: usize,
     case: Option<String>,
     only: Option<String>,
 }
 
-impl Wishes {
-    fn of_environment() -> Wishes {
+impl Selection {
+    fn of_environment() -> Selection {
         let var = |name: &str| std::env::var(name).ok();
-        Wishes {
+        Selection {
             show: var("TVMR_CONFORMANCE_SHOW").and_then(|n| n.parse().ok()).unwrap_or(0),
             case: var("TVMR_CONFORMANCE_CASE"),
             only: var("TVMR_CONFORMANCE_ONLY"),
@@ -439,7 +439,7 @@ impl Wishes {
 }
 
 /// Checks a file: returns the number of cases, the total, and the total of each primitive.
-fn judge_file(path: &Path, wishes: &Wishes) -> (usize, Tally, BTreeMap<String, Tally>) {
+fn judge_file(path: &Path, selection: &Selection) -> (usize, Tally, BTreeMap<String, Tally>) {
     let content = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let lines: Vec<&str> = content.lines().filter(|l| !l.trim().is_empty()).collect();
     let programs = Programs::default();
@@ -452,10 +452,10 @@ fn judge_file(path: &Path, wishes: &Wishes) -> (usize, Tally, BTreeMap<String, T
         } {
             let case: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("line {}: {e}", i + 1));
             let (id, primitive) = (text(&case, "id").to_string(), primitive_of(&case));
-            if !wishes.include(&id, &primitive) {
+            if !selection.include(&id, &primitive) {
                 continue;
             }
-            if wishes.case.is_some() {
+            if selection.case.is_some() {
                 show_case(&case);
             }
             let j = catch_unwind(AssertUnwindSafe(|| judge(&case, &programs)))
@@ -477,7 +477,7 @@ fn judge_file(path: &Path, wishes: &Wishes) -> (usize, Tally, BTreeMap<String, T
         total.add(j);
         by_primitive.entry(primitive.clone()).or_default().add(j);
         for (measure, why) in j.notes.iter().filter(|(_, why)| !why.is_empty()) {
-            if shown[*measure] < wishes.show {
+            if shown[*measure] < selection.show {
                 shown[*measure] += 1;
                 // The first line of several diagnostics is sufficient.
                 println!("  {} {id} ({primitive}): {}", MEASURES[*measure], why.lines().next().unwrap_or_default());
@@ -506,7 +506,7 @@ fn data_dir() -> PathBuf {
 #[test]
 fn schedules_agree_with_tvm() {
     let dir = std::env::var_os("TVMR_CONFORMANCE").map_or_else(data_dir, PathBuf::from);
-    let wishes = Wishes::of_environment();
+    let selection = Selection::of_environment();
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)
         .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
         .filter_map(|entry| entry.ok().map(|e| e.path()))
@@ -525,7 +525,7 @@ fn schedules_agree_with_tvm() {
     let (mut panics, mut judged) = (0, 0);
     for path in &files {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let (cases, tally, primitives) = judge_file(path, &wishes);
+        let (cases, tally, primitives) = judge_file(path, &selection);
         println!("conformance: {name}: {}", tally.line());
         judged += cases;
         panics += tally.panics;
@@ -553,7 +553,7 @@ fn schedules_agree_with_tvm() {
     }
     assert!(judged > 0, "no case was judged");
     assert_eq!(panics, 0, "cases panicked");
-    if wishes.partial() {
+    if selection.partial() {
         return;
     }
     if std::env::var_os("TVMR_BLESS").is_some() {

@@ -19,7 +19,7 @@ pub struct Call<'a> {
     /// The decision to use, of a sampling instruction; `None`: draw one.
     pub decision: Option<&'a Decision>,
     /// May the decision become another one that fits?
-    pub is_wish: bool,
+    pub is_preferred: bool,
 }
 
 /// A block or a loop.

@@ -54,7 +54,7 @@ pub struct Schedule {
     /// What `tensorize` knows; `None`: the built-in table, which is only read when it is asked for.
     intrinsics: Option<Arc<Intrinsics>>,
     /// Decisions that the next sampling instructions are to take, the first one last.
-    wishes: Vec<Decision>,
+    preferred: Vec<Decision>,
     /// Once raised, every instruction is refused.
     stop: StopFlag,
 }
@@ -74,7 +74,7 @@ impl Schedule {
             rng: ChaCha8Rng::seed_from_u64(seed),
             work_func: None,
             intrinsics: None,
-            wishes: Vec::new(),
+            preferred: Vec::new(),
             stop: StopFlag::new(),
         }
     }
@@ -87,8 +87,8 @@ impl Schedule {
     /// Lets the next sampling instructions take these decisions, one after the other, where no other is given. One that
     /// does not fit becomes the nearest that does, or is drawn where there is none: after a change of an earlier
     /// decision, the later ones stay as they were as far as they can.
-    pub fn wish(&mut self, decisions: impl DoubleEndedIterator<Item = Decision>) {
-        self.wishes = decisions.rev().collect();
+    pub fn prefer_decisions(&mut self, decisions: impl DoubleEndedIterator<Item = Decision>) {
+        self.preferred = decisions.rev().collect();
     }
 
     /// Refuses every instruction once the flag is raised, so that whatever goes on with this schedule or a clone of it
@@ -196,13 +196,13 @@ impl Schedule {
         if self.stop.is_raised() {
             return Err(ErrorKind::Stopped.into());
         }
-        let wish = if kind.samples { self.wishes.pop() } else { None };
-        let is_wish = decision.is_none() && wish.is_some();
-        let decision = decision.or(wish);
+        let preferred = if kind.samples { self.preferred.pop() } else { None };
+        let is_preferred = decision.is_none() && preferred.is_some();
+        let decision = decision.or(preferred);
         self.check_freedom(kind, &args)?;
         self.check_vectors(kind, &args)?;
         let nest = self.deep_nest(kind, &args);
-        let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref(), is_wish };
+        let mut call = Call { sch: self, kind, args: &args, decision: decision.as_ref(), is_preferred };
         let outcome = (kind.run)(&mut call);
         let outcome = match nest {
             Some(before) => outcome.and_then(|outcome| self.check_depth(before).map(|()| outcome)),
@@ -332,7 +332,7 @@ impl Schedule {
         again.states = self.origin.to_vec();
         again.rvs.clear();
         again.trace = Trace::default();
-        again.wishes.clear();
+        again.preferred.clear();
         // A flag that is raised now must not leave half of the instructions behind.
         again.stop = StopFlag::new();
         self.trace.replay(&mut again).expect("the instructions of a trace were carried out once");

@@ -11,7 +11,7 @@
 use super::archive::{Archive, Measured};
 use super::choose::{Choice, choose};
 use super::features::CodeModel;
-use super::individual::{Individual, Kitchen, Parent, Recipe};
+use super::individual::{CandidateBuilder, Individual, Parent, Recipe};
 use super::model::CostModel;
 use super::proposer::{Candidate, Drawn};
 use super::{in_order, isolated};
@@ -35,7 +35,7 @@ pub struct Options {
 
 /// The outcome of a candidate, as reported to the search.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Lesson {
+pub enum Feedback {
     /// It took this many seconds per call.
     Took(f64),
     /// It was stopped after this many seconds or more.
@@ -128,31 +128,31 @@ impl Evolution {
     }
 
     /// Reports the outcome of a candidate. A later report replaces an earlier one.
-    pub(super) fn learn(&mut self, program: u64, lesson: Lesson) {
-        match (self.proposed.remove(&program), lesson) {
-            (Some(one), Lesson::Took(secs)) => {
+    pub(super) fn learn(&mut self, program: u64, feedback: Feedback) {
+        match (self.proposed.remove(&program), feedback) {
+            (Some(one), Feedback::Took(secs)) => {
                 self.model.learn(program, one.features, secs);
                 self.archive.add(Measured { program, genes: one.genes, secs });
             }
-            (Some(one), Lesson::TooSlow(secs)) => self.model.learn(program, one.features, secs),
-            (_, Lesson::Failed) => {
+            (Some(one), Feedback::TooSlow(secs)) => self.model.learn(program, one.features, secs),
+            (_, Feedback::Failed) => {
                 self.archive.remove(program);
                 self.model.forget(program);
             }
-            (None, Lesson::Took(_) | Lesson::TooSlow(_)) => {}
+            (None, Feedback::Took(_) | Feedback::TooSlow(_)) => {}
         }
     }
 
     /// Adds a measurement of an earlier run.
     pub(super) fn remember(
         &mut self,
-        kitchen: &Kitchen<'_>,
+        builder: &CandidateBuilder<'_>,
         program: u64,
         trace: &Trace,
         secs: f64,
         is_of_space: bool,
     ) {
-        let Ok(Some((features, genes))) = isolated(|| kitchen.recall(trace)) else { return };
+        let Ok(Some((features, genes))) = isolated(|| builder.of_record(trace)) else { return };
         self.model.learn(program, features, secs);
         if let Some(genes) = genes.filter(|_| is_of_space) {
             self.archive.note_try(genes.sketch);
@@ -177,7 +177,13 @@ impl Evolution {
     }
 
     /// Proposes up to `want` new candidates, none of them in `seen`.
-    pub(super) fn round(&mut self, cook: &Kitchen<'_>, want: usize, jobs: usize, seen: &HashSet<u64>) -> Drawn {
+    pub(super) fn round(
+        &mut self,
+        cook: &CandidateBuilder<'_>,
+        want: usize,
+        jobs: usize,
+        seen: &HashSet<u64>,
+    ) -> Drawn {
         if self.options.cost_model {
             self.model.retrain(cook.seed);
         }
@@ -307,7 +313,7 @@ impl Evolution {
     }
 
     /// Makes candidates, and scores the new ones.
-    fn extend(&mut self, pool: &mut Pool<'_>, cook: &Kitchen<'_>, recipes: &[Recipe]) {
+    fn extend(&mut self, pool: &mut Pool<'_>, cook: &CandidateBuilder<'_>, recipes: &[Recipe]) {
         let first = self.next;
         self.next += recipes.len() as u64;
         let Pool { seen, known, .. } = pool;
@@ -428,7 +434,7 @@ mod tests {
                 best = best.min(secs);
                 assert!(!tried.contains(&c.program), "nothing is tried twice");
                 tried.push(c.program);
-                p.learn(c.program, Lesson::Took(secs));
+                p.learn(c.program, Feedback::Took(secs));
             }
         }
         (best, tried)
@@ -477,8 +483,8 @@ mod tests {
         let mut p = proposer(evolutionary(true), 0);
         let round = p.round(16, 1);
         for c in &round.candidates {
-            p.learn(c.program, Lesson::Took(1e-3));
-            p.learn(c.program, Lesson::Failed);
+            p.learn(c.program, Feedback::Took(1e-3));
+            p.learn(c.program, Feedback::Failed);
         }
         assert!(!p.round(16, 1).candidates.is_empty());
     }

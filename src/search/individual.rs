@@ -52,7 +52,7 @@ pub(super) enum Recipe {
 
 /// The context in which candidates are built.
 #[derive(Clone, Copy)]
-pub(super) struct Kitchen<'a> {
+pub(super) struct CandidateBuilder<'a> {
     /// The program as written.
     pub base: &'a Schedule,
     /// Position of the function to schedule.
@@ -65,7 +65,7 @@ pub(super) struct Kitchen<'a> {
     pub machine: &'a CodeModel,
 }
 
-impl Kitchen<'_> {
+impl CandidateBuilder<'_> {
     /// Position of the sketch that a recipe is for.
     pub(super) fn sketch_of(&self, recipe: &Recipe) -> usize {
         match recipe {
@@ -142,7 +142,7 @@ impl Kitchen<'_> {
 
     /// Replays a program of the database. Returns its features, and its decisions if it belongs to a sketch of the
     /// space.
-    pub(super) fn recall(&self, trace: &Trace) -> Option<(Features, Option<Parent>)> {
+    pub(super) fn of_record(&self, trace: &Trace) -> Option<(Features, Option<Parent>)> {
         let mut schedule = self.base.clone();
         trace.replay(&mut schedule).ok()?;
         let mut features = Features::of(schedule.func(self.func), self.machine);

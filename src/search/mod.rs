@@ -16,7 +16,7 @@ mod parallel;
 mod proposer;
 pub(crate) mod survey;
 
-pub use evolution::{Lesson, Options};
+pub use evolution::{Feedback, Options};
 pub use isolate::isolated;
 pub use parallel::in_order;
 pub use proposer::{Candidate, Proposer, Round, Strategy};

@@ -1,8 +1,8 @@
 //! Proposes rounds of distinct candidates.
 
-use super::evolution::{Evolution, Lesson, Options};
+use super::evolution::{Evolution, Feedback, Options};
 use super::features::Features;
-use super::individual::{Kitchen, as_numbers};
+use super::individual::{CandidateBuilder, as_numbers};
 use super::{in_order, isolated};
 use crate::ir::hash::program_hash;
 use crate::schedule::{Schedule, Trace};
@@ -118,17 +118,17 @@ impl Proposer {
     }
 
     /// Reports the outcome of a candidate. A later report replaces an earlier one.
-    pub fn learn(&mut self, program: u64, lesson: Lesson) {
+    pub fn learn(&mut self, program: u64, feedback: Feedback) {
         let tried_first = self.tried_first.iter().find(|(p, _)| *p == program).map(|(_, trace)| trace.clone());
-        match (tried_first, lesson) {
-            (Some(trace), Lesson::Took(secs)) => {
+        match (tried_first, feedback) {
+            (Some(trace), Feedback::Took(secs)) => {
                 let is_of_space = self.space.sketch_of(&trace).is_some();
                 self.remember(program, &trace, secs, is_of_space);
             }
-            (Some(_), Lesson::TooSlow(_)) => {}
-            (Some(_), Lesson::Failed) | (None, _) => {
+            (Some(_), Feedback::TooSlow(_)) => {}
+            (Some(_), Feedback::Failed) | (None, _) => {
                 if let Some(evolution) = &mut self.evolution {
-                    evolution.learn(program, lesson);
+                    evolution.learn(program, feedback);
                 }
             }
         }
@@ -145,8 +145,8 @@ impl Proposer {
         let Proposer { base, func, space, seed, evolution, .. } = self;
         if let Some(evolution) = evolution {
             let machine = evolution.machine();
-            let kitchen = Kitchen { base, func: *func, space, seed: *seed, machine: &machine };
-            evolution.remember(&kitchen, program, trace, secs, is_of_space);
+            let builder = CandidateBuilder { base, func: *func, space, seed: *seed, machine: &machine };
+            evolution.remember(&builder, program, trace, secs, is_of_space);
         }
     }
 
@@ -251,8 +251,8 @@ impl Proposer {
         let Proposer { base, func, space, seed, seen, met, evolution, .. } = self;
         let (Some(evolution), false) = (evolution, self.fruitless >= FRUITLESS_ROUNDS) else { return Round::default() };
         let machine = evolution.machine();
-        let kitchen = Kitchen { base, func: *func, space, seed: *seed, machine: &machine };
-        let drawn = evolution.round(&kitchen, want, jobs, seen);
+        let builder = CandidateBuilder { base, func: *func, space, seed: *seed, machine: &machine };
+        let drawn = evolution.round(&builder, want, jobs, seen);
         let met_before = met.len();
         met.extend(&drawn.met);
         let is_fruitless = met.len() == met_before && drawn.candidates.is_empty();

@@ -141,7 +141,7 @@ impl Space {
     }
 
     /// A candidate of one sketch, postprocessed. Sampling instructions take these decisions where they are valid
-    /// ([`Schedule::wish`]); other decisions are drawn from `rng`.
+    /// ([`Schedule::prefer_decisions`]); other decisions are drawn from `rng`.
     ///
     /// # Errors
     /// If the candidate is rejected.
@@ -155,7 +155,7 @@ impl Space {
         let Some(sketch) = self.sketches.get(sketch) else { return Err(no_sketch()) };
         let mut sch = base.clone();
         sch.set_rng(rng);
-        sch.wish(decisions.iter().cloned());
+        sch.prefer_decisions(decisions.iter().cloned());
         self.sample_sketch(sketch, &mut sch)?;
         Ok(sch)
     }

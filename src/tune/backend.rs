@@ -16,7 +16,7 @@ pub trait Backend: Sync {
     /// A compiled program.
     type Code: Clone + Send;
     /// Where programs of one workload are measured.
-    type Lab: Lab<Self::Code>;
+    type MeasureSession: MeasureSession<Self::Code>;
 
     /// Compiles a program; called on several threads at once. `program` is its hash.
     ///
@@ -27,8 +27,8 @@ pub trait Backend: Sync {
     /// Allocates the arguments of a workload, and starts on its reference.
     ///
     /// # Errors
-    /// See [`LabError`].
-    fn open(&self, workload: &Workload) -> Result<Self::Lab, LabError>;
+    /// See [`SessionError`].
+    fn open(&self, workload: &Workload) -> Result<Self::MeasureSession, SessionError>;
 
     /// Keeps the calling thread on a core while it measures.
     fn pin(&self) -> Option<Pinned>;
@@ -60,7 +60,7 @@ pub struct Compiled<C> {
 }
 
 /// Where programs of one workload are measured.
-pub trait Lab<C>: Runner<C> {
+pub trait MeasureSession<C>: Runner<C> {
     /// Benchmarks a program as `tvmr bench` does.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ pub trait Lab<C>: Runner<C> {
 
 /// A workload that cannot be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum LabError {
+pub enum SessionError {
     /// The program as written cannot be compiled.
     #[error("{0}")]
     Program(String),
@@ -102,7 +102,7 @@ pub enum LabError {
 }
 
 /// A place in this process, with the loop that its kernels are compared with.
-pub struct InProcessLab<T> {
+pub struct InProcessSession<T> {
     pub(super) runner: InProcess<T>,
     pub(super) peak: Option<PeakSetting>,
     pub(super) load: LoadWatch,
@@ -126,7 +126,7 @@ impl PeakSetting {
     }
 }
 
-impl<T: Timer> InProcessLab<T> {
+impl<T: Timer> InProcessSession<T> {
     /// What it runs programs with.
     pub fn runner(&mut self) -> &mut InProcess<T> {
         &mut self.runner
@@ -138,7 +138,7 @@ impl<T: Timer> InProcessLab<T> {
     }
 }
 
-impl<T: Timer> Runner<Candidate> for InProcessLab<T> {
+impl<T: Timer> Runner<Candidate> for InProcessSession<T> {
     fn measure(&mut self, candidate: &Candidate) -> Outcome {
         self.runner.measure(candidate)
     }
@@ -152,7 +152,7 @@ impl<T: Timer> Runner<Candidate> for InProcessLab<T> {
     }
 }
 
-impl<T: Timer> Lab<Candidate> for InProcessLab<T> {
+impl<T: Timer> MeasureSession<Candidate> for InProcessSession<T> {
     fn bench(&mut self, code: &Candidate) -> Result<Bench, RunFailure> {
         self.runner.bench(code)
     }

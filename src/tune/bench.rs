@@ -1,6 +1,6 @@
 //! Checking and timing one program.
 
-use super::backend::{Backend, Compiled, Lab, LabError, failure_of};
+use super::backend::{Backend, Compiled, MeasureSession, SessionError, failure_of};
 use super::function_rates::measured_roofline;
 use super::native::Native;
 use crate::check::params;
@@ -68,24 +68,24 @@ pub enum BenchError {
 pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) -> Result<BenchReport, BenchError> {
     params::passed_as_written(workload.func(), func).map_err(BenchError::Program)?;
     let Compiled { code, secs: compile_secs } = native.compile(program, func).map_err(BenchError::Program)?;
-    let mut lab = native.open(workload).map_err(|e| match e {
-        LabError::Program(message) => BenchError::Program(failure(FailureKind::Compile, "reference", message)),
-        LabError::Machine(why) => BenchError::Machine(why),
-        LabError::Stopped => BenchError::Machine("stopped".to_owned()),
+    let mut session = native.open(workload).map_err(|e| match e {
+        SessionError::Program(message) => BenchError::Program(failure(FailureKind::Compile, "reference", message)),
+        SessionError::Machine(why) => BenchError::Machine(why),
+        SessionError::Stopped => BenchError::Machine("stopped".to_owned()),
     })?;
     let _pinned = native.pin();
-    let verdict = lab.runner().check_only(&code).map_err(|outcome| {
-        let broken = lab.broken().map(|why| failure(FailureKind::Runtime, "reference", why));
+    let verdict = session.runner().check_only(&code).map_err(|outcome| {
+        let broken = session.broken().map(|why| failure(FailureKind::Runtime, "reference", why));
         BenchError::Program(broken.unwrap_or_else(|| match failure_of(outcome, None) {
             Err(failure) => failure,
             Ok(_) => failure(FailureKind::Other("unknown".into()), "check", "no verdict".into()),
         }))
     })?;
-    let bench = lab.bench(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
-    let preparation = lab.runner().preparation(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
+    let bench = session.bench(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
+    let preparation = session.runner().preparation(&code).map_err(|e| BenchError::Program(failed_run(&e)))?;
     let Work { flops, bytes } = flops::work(workload.func());
     let secs = bench.summary.median;
-    let peak = if flops > 0.0 { lab.peak().map(|p| p.flops()) } else { None };
+    let peak = if flops > 0.0 { session.peak().map(|p| p.flops()) } else { None };
     let threads = native.setting().threads;
     let roofline = measured_roofline(native, workload.func(), bytes, peak);
     Ok(BenchReport {

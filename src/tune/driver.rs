@@ -5,7 +5,7 @@
 //!                                                                   └─► finish each task: settle, final, benchmark
 //! ```
 
-use super::backend::{Backend, LabError};
+use super::backend::{Backend, SessionError};
 use super::budget::Budget;
 use super::config::{Config, SpaceChoice, StopReason, StrategyChoice};
 use super::events::{Event, Observer};
@@ -321,7 +321,7 @@ impl<B: Backend> Driver<'_, B> {
         if task.problem.is_some() {
             task.stop(StopReason::SpaceExhausted);
         }
-        let (known, secs) = self.timed(|d| d.recall(index, &mut proposer));
+        let (known, secs) = self.timed(|d| d.warm_start(index, &mut proposer));
         self.tasks[index].breakdown.search += secs;
         self.tasks[index].proposer = Some(proposer);
         known
@@ -330,18 +330,18 @@ impl<B: Backend> Driver<'_, B> {
     /// Opens the place where a task is measured, and measures there what the others are compared with: the program as
     /// written, the first time, and the best one of earlier runs.
     pub(super) fn open_lab(&mut self, index: usize) -> Result<(), TuneError> {
-        if self.tasks[index].lab.is_some() || self.tasks[index].stop.is_some() {
+        if self.tasks[index].session.is_some() || self.tasks[index].stop.is_some() {
             return Ok(());
         }
-        let (lab, secs) = self.timed(|d| d.backend.open(&d.tasks[index].workload));
+        let (session, secs) = self.timed(|d| d.backend.open(&d.tasks[index].workload));
         self.tasks[index].breakdown.check += secs;
-        match lab {
-            Ok(lab) => self.tasks[index].lab = Some(lab),
+        match session {
+            Ok(session) => self.tasks[index].session = Some(session),
             // The run says why it ended.
-            Err(LabError::Stopped) => return Ok(()),
-            Err(LabError::Machine(why)) if self.tasks.len() == 1 => return Err(TuneError::Machine(why)),
+            Err(SessionError::Stopped) => return Ok(()),
+            Err(SessionError::Machine(why)) if self.tasks.len() == 1 => return Err(TuneError::Machine(why)),
             // The others may be smaller.
-            Err(LabError::Machine(why) | LabError::Program(why)) => {
+            Err(SessionError::Machine(why) | SessionError::Program(why)) => {
                 self.tasks[index].problem = Some(why);
                 self.tasks[index].stop(StopReason::NotMeasurable);
                 return Ok(());
@@ -373,7 +373,7 @@ impl<B: Backend> Driver<'_, B> {
             if self.interrupt.is_raised() {
                 self.tasks[index].stop = Some(StopReason::Interrupted);
             }
-            self.tasks[index].lab = None;
+            self.tasks[index].session = None;
         }
         self.interrupt.note_ending();
         let measured = self.tasks.iter().any(|t| t.measured > 0);

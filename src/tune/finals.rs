@@ -5,7 +5,7 @@
 //! reported is its benchmark, which `tvmr bench` repeats; the other finalists keep their ratio to it. The records are
 //! written with the winner last, which is how later look-ups know it.
 
-use super::backend::{Backend, Compiled, Lab, failure_of};
+use super::backend::{Backend, Compiled, MeasureSession, failure_of};
 use super::config::StopReason;
 use super::driver::{Driver, TuneError};
 use super::events::Event;
@@ -45,7 +45,7 @@ const CALLS: f64 = 5.0;
 impl<B: Backend> Driver<'_, B> {
     /// Finds the best program of a task, among all that the database has, and records it.
     pub(super) fn finals(&mut self, index: usize) -> Result<(), TuneError> {
-        if self.tasks[index].lab.is_none() {
+        if self.tasks[index].session.is_none() {
             return Ok(());
         }
         // What other processes have found runs too.
@@ -112,9 +112,9 @@ impl<B: Backend> Driver<'_, B> {
         self.observer.event(&Event::Finals { task: index, finalists: finalists.len() });
         let _pinned = self.backend.pin();
         let start = self.backend.now();
-        if let Some(lab) = self.tasks[index].lab.as_mut() {
+        if let Some(session) = self.tasks[index].session.as_mut() {
             // Whether there is time for it has been asked; what was left for the last trial says nothing.
-            lab.set_ceiling(None);
+            session.set_ceiling(None);
         }
         let (mut standing, mut failed) = self.compare(index, finalists);
         // The winner is reported by its benchmark; should it fail there, the next one is.
@@ -132,7 +132,7 @@ impl<B: Backend> Driver<'_, B> {
             // What was stopped together with the run has not failed.
             return Ok(true);
         }
-        if let Some(why) = self.tasks[index].lab.as_ref().and_then(Lab::broken) {
+        if let Some(why) = self.tasks[index].session.as_ref().and_then(MeasureSession::broken) {
             self.tasks[index].problem = Some(why);
             self.tasks[index].stop = Some(StopReason::NotMeasurable);
             return Ok(true);
@@ -183,7 +183,7 @@ impl<B: Backend> Driver<'_, B> {
             return Ok(());
         };
         let limit = Duration::from_secs_f64(baseline * 2.0).max(Duration::from_millis(20));
-        let Some(secs) = self.tasks[index].lab.as_mut().and_then(|lab| lab.least_secs(&code, limit)) else {
+        let Some(secs) = self.tasks[index].session.as_mut().and_then(|session| session.least_secs(&code, limit)) else {
             return Ok(());
         };
         if secs >= baseline {
@@ -213,10 +213,10 @@ impl<B: Backend> Driver<'_, B> {
         finalists: &[Finalist<B::Code>],
     ) -> (Vec<(usize, Measurement)>, Vec<(usize, Failure)>) {
         let codes: Vec<B::Code> = finalists.iter().map(|f| f.built.code.clone()).collect();
-        let Some(lab) = self.tasks[index].lab.as_mut() else { return Default::default() };
-        let outcomes = lab.finals(&codes);
+        let Some(session) = self.tasks[index].session.as_mut() else { return Default::default() };
+        let outcomes = session.finals(&codes);
         // A reference that is late is waited for here: nothing is reported that nobody looked at.
-        let settled = lab.settle(true);
+        let settled = session.settle(true);
         let verdict = |m: &Measurement| match m.verdict {
             Verdict::Waiting(ticket) => {
                 settled.iter().find(|s| s.ticket == ticket).and_then(|s| s.result.clone().err())
@@ -252,11 +252,11 @@ impl<B: Backend> Driver<'_, B> {
     fn benchmark(&mut self, index: usize, code: &B::Code) -> Result<(Times, Option<Peak>), Failure> {
         let task = &mut self.tasks[index];
         let flops = task.work.flops;
-        let Some(lab) = task.lab.as_mut() else { return Ok((Times::of(f64::MAX), None)) };
-        let bench = lab.bench(code).map_err(|failure| super::bench::failed_run(&failure))?;
+        let Some(session) = task.session.as_mut() else { return Ok((Times::of(f64::MAX), None)) };
+        let bench = session.bench(code).map_err(|failure| super::bench::failed_run(&failure))?;
         let secs = bench.summary.median;
-        let peak = if flops > 0.0 { lab.peak() } else { None };
-        let advice = lab.advice();
+        let peak = if flops > 0.0 { session.peak() } else { None };
+        let advice = session.advice();
         if let Some(advice) = advice {
             self.observer.event(&Event::Warning(&advice.to_string()));
         }

@@ -1,6 +1,6 @@
 //! Rates of functions of scalars, and the roofline that they bound.
 
-use super::backend::{Backend, Lab};
+use super::backend::{Backend, MeasureSession};
 use super::native::Native;
 use crate::ir::hash::program_hash;
 use crate::ir::op::Intrinsic;
@@ -15,12 +15,12 @@ const SAMPLE: u32 = 2048;
 
 /// The roofline of a program that touches `bytes` bytes; `peak` is that of multiply-adds, in operations per second.
 pub(super) fn measured_roofline(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
-    roofline(native, func, bytes, peak, |lab, code| Some(lab.bench(code).ok()?.summary.median))
+    roofline(native, func, bytes, peak, |session, code| Some(session.bench(code).ok()?.summary.median))
 }
 
 /// The roofline at a glance: functions of scalars are timed for some milliseconds only.
 pub(super) fn estimated_roofline(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
-    roofline(native, func, bytes, peak, |lab, code| match lab.measure(code) {
+    roofline(native, func, bytes, peak, |session, code| match session.measure(code) {
         Outcome::Measured(m) => Some(m.secs),
         _ => None,
     })
@@ -31,7 +31,7 @@ fn roofline(
     func: &Func,
     bytes: u64,
     peak: Option<f64>,
-    time: impl Fn(&mut <Native as Backend>::Lab, &Candidate) -> Option<f64>,
+    time: impl Fn(&mut <Native as Backend>::MeasureSession, &Candidate) -> Option<f64>,
 ) -> Roofline {
     let mut rates = Rates {
         target: native.machine(),
@@ -49,7 +49,7 @@ fn rate(
     native: &Native,
     function: Intrinsic,
     dtype: DType,
-    time: impl Fn(&mut <Native as Backend>::Lab, &Candidate) -> Option<f64>,
+    time: impl Fn(&mut <Native as Backend>::MeasureSession, &Candidate) -> Option<f64>,
 ) -> Option<f64> {
     let (name, n) = (function.name(), SAMPLE);
     let args = vec!["A[vi]"; function.arity()].join(", ");

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the clock behind the `Backend` trait")]
 
-use super::backend::{Backend, Compiled, InProcessLab, LabError, PeakSetting};
+use super::backend::{Backend, Compiled, InProcessSession, PeakSetting, SessionError};
 use super::function_rates::estimated_roofline;
 use super::interrupt::Interrupt;
 use crate::check::params;
@@ -158,7 +158,7 @@ impl Native {
 
 impl Backend for Native {
     type Code = Candidate;
-    type Lab = InProcessLab<RealTimer>;
+    type MeasureSession = InProcessSession<RealTimer>;
 
     fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Candidate>, Failure> {
         let start = self.now();
@@ -182,17 +182,17 @@ impl Backend for Native {
         Ok(Compiled { code: Candidate { program, code }, secs })
     }
 
-    fn open(&self, workload: &Workload) -> Result<Self::Lab, LabError> {
+    fn open(&self, workload: &Workload) -> Result<Self::MeasureSession, SessionError> {
         let func = workload.func();
         let stop = self.interrupt.flag();
         let (own, until) = (workload.clone(), stop.clone());
         let plain =
             abandonable(stop, move || staged("lower", || reference::plain(&own, until).map_err(|e| e.to_string())));
-        let plain = plain.ok_or(LabError::Stopped)?.map_err(|failure| LabError::Program(failure.message))?;
-        let specs = params::specs(func, &plain.kernel).map_err(LabError::Program)?;
+        let plain = plain.ok_or(SessionError::Stopped)?.map_err(|failure| SessionError::Program(failure.message))?;
+        let specs = params::specs(func, &plain.kernel).map_err(SessionError::Program)?;
         let args = Arguments::until(&specs, DATA_SEED, stop).map_err(|e| match e {
-            ArgumentsError::Memory(_) => LabError::Machine(e.to_string()),
-            ArgumentsError::Stopped => LabError::Stopped,
+            ArgumentsError::Memory(_) => SessionError::Machine(e.to_string()),
+            ArgumentsError::Stopped => SessionError::Stopped,
         })?;
         let reference = self.setting.check.then(|| {
             let key = ReferenceKey { workload: workload.hash, seed: DATA_SEED };
@@ -203,13 +203,13 @@ impl Backend for Native {
             let stop = stop.clone();
             self.reference(Job { func: func.clone(), plain, specs, seed: DATA_SEED, cache, context, stop })
         });
-        let timer = RealTimer::new(Arc::new(self.stop.clone())).map_err(|e| LabError::Machine(e.to_string()))?;
+        let timer = RealTimer::new(Arc::new(self.stop.clone())).map_err(|e| SessionError::Machine(e.to_string()))?;
         // Whatever scratch holds, a kernel must not depend on it.
         self.context.lock().unwrap_or_else(PoisonError::into_inner).poison_scratch(0xff);
         let Work { flops, bytes } = flops::work(func);
         let first_limit = FIRST_LIMIT.mul_f64(((flops + bytes as f64) / 1e9).clamp(1.0, 1e6));
         let options = RunnerOptions { first_limit, ..self.runner };
-        Ok(InProcessLab {
+        Ok(InProcessSession {
             runner: InProcess::new(args, timer, reference, options),
             peak: self.peak_setting(workload),
             load: self.load.clone(),

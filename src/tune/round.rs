@@ -2,7 +2,7 @@
 //!
 //! Nothing is compiled while something is timed: see docs/tuning.md, which has the measurements.
 
-use super::backend::{Backend, Compiled, Lab, failure_of};
+use super::backend::{Backend, Compiled, MeasureSession, failure_of};
 use super::config::StopReason;
 use super::driver::{Driver, TuneError};
 use super::events::{Event, Trial};
@@ -11,7 +11,7 @@ use crate::check::params;
 use crate::database::{self, Failure, FailureKind, Role, Times, TuningRecord};
 use crate::measure::{Measurement, Runner, Ticket, Verdict};
 use crate::schedule::{Schedule, Trace};
-use crate::search::{Candidate, Lesson, in_order};
+use crate::search::{Candidate, Feedback, in_order};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl<B: Backend> Driver<'_, B> {
     pub(super) fn round(&mut self, index: usize, want: usize) -> Result<(), TuneError> {
         let jobs = self.config.jobs;
         let Some(mut proposer) = self.tasks[index].proposer.take() else { return Ok(()) };
-        self.tasks[index].lessons.drain(..).for_each(|(program, lesson)| proposer.learn(program, lesson));
+        self.tasks[index].feedback.drain(..).for_each(|(program, feedback)| proposer.learn(program, feedback));
         proposer.set_progress(self.trials() as f64 / self.config.trials.max(1) as f64);
         let (round, secs) = self.timed(|_| proposer.round(want, jobs));
         let task = &mut self.tasks[index];
@@ -110,8 +110,8 @@ impl<B: Backend> Driver<'_, B> {
             Err(failure) => (None, Err(failure)),
         };
         self.n_trials += 1;
-        let lesson = lesson(&result, self.tasks[index].best);
-        self.tasks[index].lessons.push((candidate.program, lesson));
+        let feedback = feedback(&result, self.tasks[index].best);
+        self.tasks[index].feedback.push((candidate.program, feedback));
         let trace = candidate.schedule.trace();
         self.tasks[index].fates.note_trial(candidate.sketch);
         let what = What { program: candidate.program, trace, sketch: candidate.sketch };
@@ -125,12 +125,12 @@ impl<B: Backend> Driver<'_, B> {
         let best = self.tasks[index].best;
         let start = self.backend.now();
         let left = self.budget.left(start);
-        let lab = self.tasks[index].lab.as_mut()?;
-        lab.set_ceiling(left);
-        let before = lab.checking_time();
-        let outcome = lab.measure(code);
-        let checking = lab.checking_time().saturating_sub(before).as_secs_f64();
-        let broken = lab.broken();
+        let session = self.tasks[index].session.as_mut()?;
+        session.set_ceiling(left);
+        let before = session.checking_time();
+        let outcome = session.measure(code);
+        let checking = session.checking_time().saturating_sub(before).as_secs_f64();
+        let broken = session.broken();
         let secs = self.backend.now().saturating_sub(start).as_secs_f64();
         let is_over = self.is_over();
         let task = &mut self.tasks[index];
@@ -276,9 +276,9 @@ impl<B: Backend> Driver<'_, B> {
         // All functions together wait no longer than one would.
         let since = self.ending.unwrap_or(start);
         while !self.tasks[index].waiting.is_empty() {
-            let Some(lab) = self.tasks[index].lab.as_mut() else { break };
-            let settled = lab.settle(false);
-            if let Some(why) = lab.broken() {
+            let Some(session) = self.tasks[index].session.as_mut() else { break };
+            let settled = session.settle(false);
+            if let Some(why) = session.broken() {
                 // Nothing is known of what waited.
                 self.forget_waiting(index);
                 // A reference that was stopped together with the run says nothing.
@@ -324,7 +324,7 @@ impl<B: Backend> Driver<'_, B> {
                 Role::Rerun => {}
             }
             record.outcome = database::Outcome::Failed(failure);
-            task.lessons.extend(record.context.program.map(|program| (program, Lesson::Failed)));
+            task.feedback.extend(record.context.program.map(|program| (program, Feedback::Failed)));
             task.unwritten.push(record);
             task.find_best();
             return;
@@ -367,13 +367,15 @@ const STOPPED: f64 = 10.0;
 
 /// What a search should learn from a result. Seconds come from a comparison with the best of that moment; if something
 /// else disturbed that one, they are less than the candidate ever took.
-fn lesson(result: &Result<Measurement, Failure>, best: Option<f64>) -> Lesson {
+fn feedback(result: &Result<Measurement, Failure>, best: Option<f64>) -> Feedback {
     match result {
         Ok(m) => {
             let fastest = m.batch_secs.iter().copied().fold(f64::INFINITY, f64::min);
-            Lesson::Took(if fastest.is_finite() { m.secs.max(fastest) } else { m.secs })
+            Feedback::Took(if fastest.is_finite() { m.secs.max(fastest) } else { m.secs })
         }
-        Err(f) if f.kind == FailureKind::Timeout => best.map_or(Lesson::Failed, |secs| Lesson::TooSlow(STOPPED * secs)),
-        Err(_) => Lesson::Failed,
+        Err(f) if f.kind == FailureKind::Timeout => {
+            best.map_or(Feedback::Failed, |secs| Feedback::TooSlow(STOPPED * secs))
+        }
+        Err(_) => Feedback::Failed,
     }
 }

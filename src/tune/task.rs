@@ -13,7 +13,7 @@ use crate::ir::hash::program_hash;
 use crate::measure::Ticket;
 use crate::perf::flops::{self, Work};
 use crate::schedule::Trace;
-use crate::search::{Lesson, Proposer};
+use crate::search::{Feedback, Proposer};
 use crate::workload::Setting;
 use crate::workload::Workload;
 use serde_json::{Map, Value};
@@ -41,7 +41,7 @@ pub(super) struct Task<B: Backend> {
     pub rejected: u64,
     pub fates: Fates,
     /// What became of candidates, by program, for the proposer.
-    pub lessons: Vec<(u64, Lesson)>,
+    pub feedback: Vec<(u64, Feedback)>,
     /// Was the program as written measured, whatever came of it?
     pub has_baseline: bool,
     pub baseline: Option<f64>,
@@ -60,7 +60,7 @@ pub(super) struct Task<B: Backend> {
     pub problem: Option<String>,
     pub breakdown: Breakdown,
     pub proposer: Option<Proposer>,
-    pub lab: Option<B::Lab>,
+    pub session: Option<B::MeasureSession>,
     /// Records whose verdict is still to come, with the sketches that they are of.
     pub waiting: Vec<(Ticket, TuningRecord, Option<usize>)>,
     /// Records that are not in the database yet.
@@ -84,7 +84,7 @@ impl<B: Backend> Task<B> {
             measured: 0,
             rejected: 0,
             fates: Fates::default(),
-            lessons: Vec::new(),
+            feedback: Vec::new(),
             has_baseline: false,
             baseline: None,
             best: None,
@@ -96,7 +96,7 @@ impl<B: Backend> Task<B> {
             problem: None,
             breakdown: Breakdown::default(),
             proposer: None,
-            lab: None,
+            session: None,
             waiting: Vec::new(),
             unwritten: Vec::new(),
             workload,

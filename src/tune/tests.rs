@@ -1,6 +1,6 @@
 //! Tests of the driver: no clock, no code, no lowering.
 
-use super::backend::{Backend, Compiled, Lab, LabError};
+use super::backend::{Backend, Compiled, MeasureSession, SessionError};
 use super::config::{Config, SpaceChoice, StrategyChoice};
 use super::events::{Event, Observer, Silent};
 use super::summary::{Summary, TaskSummary};
@@ -118,7 +118,7 @@ struct Mock {
 
 type InFinal = dyn Fn(u64) -> Outcome + Send + Sync;
 
-struct MockLab {
+struct MockSession {
     mock: Mock,
     waiting: Vec<(Ticket, u64)>,
     asked: u64,
@@ -162,7 +162,7 @@ fn failure(kind: FailureKind, stage: &str, message: &str) -> Failure {
 
 impl Backend for Mock {
     type Code = u64;
-    type Lab = MockLab;
+    type MeasureSession = MockSession;
 
     fn compile(&self, program: u64, func: &Func) -> Result<Compiled<u64>, Failure> {
         assert_eq!(program_hash(func), program, "records are of the program that they name");
@@ -173,8 +173,8 @@ impl Backend for Mock {
         }
     }
 
-    fn open(&self, _: &Workload) -> Result<MockLab, LabError> {
-        Ok(MockLab { mock: self.clone(), waiting: Vec::new(), asked: 0, ceiling: None })
+    fn open(&self, _: &Workload) -> Result<MockSession, SessionError> {
+        Ok(MockSession { mock: self.clone(), waiting: Vec::new(), asked: 0, ceiling: None })
     }
 
     fn pin(&self) -> Option<Pinned> {
@@ -202,7 +202,7 @@ impl Backend for Mock {
     }
 }
 
-impl MockLab {
+impl MockSession {
     fn outcome(&self, program: u64) -> Outcome {
         match (self.mock.fate)(program) {
             Ok(secs) => Outcome::Measured(Measurement::right(secs)),
@@ -215,7 +215,7 @@ impl MockLab {
     }
 }
 
-impl Runner<u64> for MockLab {
+impl Runner<u64> for MockSession {
     fn measure(&mut self, &program: &u64) -> Outcome {
         self.mock.millis.fetch_add(10, SeqCst);
         let n = {
@@ -259,7 +259,7 @@ impl Runner<u64> for MockLab {
     }
 }
 
-impl Lab<u64> for MockLab {
+impl MeasureSession<u64> for MockSession {
     fn bench(&mut self, program: &u64) -> Result<Bench, RunFailure> {
         self.mock.millis.fetch_add(100, SeqCst);
         let secs = (self.mock.fate)(*program).map_err(|f| RunFailure::Failed(f.message))? * 1.25;

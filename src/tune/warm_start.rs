@@ -19,7 +19,7 @@ impl<B: Backend> Driver<'_, B> {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub(super) fn recall(&mut self, index: usize, proposer: &mut Proposer) -> Result<(), TuneError> {
+    pub(super) fn warm_start(&mut self, index: usize, proposer: &mut Proposer) -> Result<(), TuneError> {
         if !proposer.learns() {
             return Ok(());
         }
@@ -34,11 +34,11 @@ impl<B: Backend> Driver<'_, B> {
                 proposer.remember(program, &trace, secs, is_of_space);
             }
         }
-        self.recall_others(id, proposer)
+        self.warm_start_from_others(id, proposer)
     }
 
     /// Tells a proposer what was measured of other programs in this setting.
-    fn recall_others(&self, id: WorkloadId, proposer: &mut Proposer) -> Result<(), TuneError> {
+    fn warm_start_from_others(&self, id: WorkloadId, proposer: &mut Proposer) -> Result<(), TuneError> {
         let mut others: Vec<(WorkloadId, &str)> = self.db.workloads().map(|(id, w)| (id, w.tir.as_str())).collect();
         others.reverse();
         let mut left = OTHERS;

@@ -4,19 +4,19 @@
 //! tile sizes of that loop may not fit any more; but what was good about them, above all the innermost sizes, should
 //! stay.
 
-/// The factors of `extent` that are nearest to the wish: from the innermost outwards, each becomes the divisor of what is
+/// The factors of `extent` that are nearest to the preferred ones: from the innermost outwards, each becomes the divisor of what is
 /// left that is nearest to it by ratio, the smaller of two; the outermost takes the rest. The innermost one stays within
-/// `limit` unless that is -1. A wish that multiplies to the extent is granted as it stands.
-pub(super) fn nearest_tile(extent: i64, wish: &[i64], limit: i64) -> Vec<i64> {
-    let product = wish.iter().try_fold(1i64, |p, &w| if w > 0 { p.checked_mul(w) } else { None });
+/// `limit` unless that is -1. Preferred factors that multiplies to the extent stay as they are.
+pub(super) fn nearest_tile(extent: i64, preferred: &[i64], limit: i64) -> Vec<i64> {
+    let product = preferred.iter().try_fold(1i64, |p, &w| if w > 0 { p.checked_mul(w) } else { None });
     if product == Some(extent) {
-        return wish.to_vec();
+        return preferred.to_vec();
     }
-    let mut tile = wish.to_vec();
+    let mut tile = preferred.to_vec();
     let mut rest = extent;
     for i in (1..tile.len()).rev() {
         let most = if i + 1 == tile.len() && limit > 0 { limit } else { i64::MAX };
-        tile[i] = nearest_divisor(rest, wish[i].max(1), most);
+        tile[i] = nearest_divisor(rest, preferred[i].max(1), most);
         rest /= tile[i];
     }
     if let Some(outermost) = tile.first_mut() {
@@ -25,10 +25,10 @@ pub(super) fn nearest_tile(extent: i64, wish: &[i64], limit: i64) -> Vec<i64> {
     tile
 }
 
-/// The divisor of `n` up to `most` that is nearest to `wish` by ratio.
-fn nearest_divisor(n: i64, wish: i64, most: i64) -> i64 {
+/// The divisor of `n` up to `most` that is nearest to `preferred` by ratio.
+fn nearest_divisor(n: i64, preferred: i64, most: i64) -> i64 {
     // As a fraction above 1, so that 6 is as far from 3 as from 12.
-    let distance = |d: i64| if d > wish { d as f64 / wish as f64 } else { wish as f64 / d as f64 };
+    let distance = |d: i64| if d > preferred { d as f64 / preferred as f64 } else { preferred as f64 / d as f64 };
     let mut best = 1;
     let mut look = |d: i64| {
         let (new, old) = (distance(d), distance(best));
@@ -70,9 +70,9 @@ mod tests {
 
     #[test]
     fn nonsense_becomes_something_that_fits() {
-        for wish in [&[0, 0, 0][..], &[-1, 1], &[i64::MAX, i64::MAX, 7]] {
-            let tile = nearest_tile(360, wish, -1);
-            assert_eq!(tile.iter().product::<i64>(), 360, "{wish:?} became {tile:?}");
+        for preferred in [&[0, 0, 0][..], &[-1, 1], &[i64::MAX, i64::MAX, 7]] {
+            let tile = nearest_tile(360, preferred, -1);
+            assert_eq!(tile.iter().product::<i64>(), 360, "{preferred:?} became {tile:?}");
         }
     }
 }

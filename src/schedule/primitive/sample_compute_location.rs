@@ -31,8 +31,8 @@ pub(crate) static SAMPLE_COMPUTE_LOCATION: Kind = Kind {
 
 fn sample_compute_location(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let (func, block) = call.block(0)?;
-    // A wish of another form is as good as none.
-    let decision = call.decision.filter(|d| !call.is_wish || matches!(d, Decision::Int(_)));
+    // A preference of another form counts as none.
+    let decision = call.decision.filter(|d| !call.is_preferred || matches!(d, Decision::Int(_)));
     let location = match decision {
         Some(Decision::Int(decision)) => {
             let decision = *decision;

@@ -3,7 +3,7 @@
 //!     v0, v1 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16)
 //!
 //! A decision that is given is used (and repaired where it does not fit, as TVM does); otherwise one is drawn from
-//! the schedule's stream. One that is only wished for ([`Schedule::wish`](crate::schedule::Schedule::wish)) becomes the
+//! the schedule's stream. One that is only preferred ([`Schedule::prefer_decisions`](crate::schedule::Schedule::prefer_decisions)) becomes the
 //! nearest that fits. Nothing changes but the trace. The rules are those of `src/s_tir/schedule/primitive/sampling.cc`.
 
 use super::super::arg::{Decision, RvValue};
@@ -82,8 +82,8 @@ fn sample_categorical(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let n = candidates.len();
     let index = match call.decision {
         Some(Decision::Int(i)) if (0..n as i64).contains(i) => *i as usize,
-        Some(Decision::Int(i)) if call.is_wish => (*i).clamp(0, n as i64 - 1) as usize,
-        Some(Decision::Ints(_)) if call.is_wish => weighted(call, &probs),
+        Some(Decision::Int(i)) if call.is_preferred => (*i).clamp(0, n as i64 - 1) as usize,
+        Some(Decision::Ints(_)) if call.is_preferred => weighted(call, &probs),
         Some(Decision::Int(i)) => return Err(ErrorKind::WrongDecision { decision: *i, n }.into()),
         Some(Decision::Ints(_)) => return Err(argument("expected one number as the decision, found a list".into())),
         None => weighted(call, &probs),
@@ -211,8 +211,8 @@ fn tile(
     nearest: impl Fn(&[i64]) -> Vec<i64>,
 ) -> Result<Vec<i64>, ScheduleError> {
     let is_tile = |d: &Decision| matches!(d, Decision::Ints(sizes) if sizes.len() == n);
-    match call.decision.filter(|d| !call.is_wish || is_tile(d)) {
-        Some(Decision::Ints(wish)) if call.is_wish => Ok(nearest(wish)),
+    match call.decision.filter(|d| !call.is_preferred || is_tile(d)) {
+        Some(Decision::Ints(preferred)) if call.is_preferred => Ok(nearest(preferred)),
         Some(Decision::Int(_)) => {
             Err(argument("expected a list of tile sizes as the decision, found one number".into()))
         }
@@ -241,7 +241,7 @@ fn sample_perfect_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let Some(extent) = constant_extent(call)? else { return Ok(sizes(untiled(n))) };
     let mend = |given: &[i64]| repaired(extent, given, n);
     let fits = |t: &[i64]| limit == -1 || t[t.len() - 1] <= limit;
-    tile(call, extent, n, mend, fits, |wish| nearest_tile(extent, wish, limit)).map(sizes)
+    tile(call, extent, n, mend, fits, |preferred| nearest_tile(extent, preferred, limit)).map(sizes)
 }
 
 fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
@@ -270,13 +270,13 @@ fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError
         }
         repaired(extent, given, n)
     };
-    let nearest = |wish: &[i64]| {
-        let whole = nearest_tile(extent, wish, -1);
+    let nearest = |preferred: &[i64]| {
+        let whole = nearest_tile(extent, preferred, -1);
         if fits(&whole) {
             return whole;
         }
         // The factor is set aside, and then part of the inner part again.
-        let mut rest = wish.to_vec();
+        let mut rest = preferred.to_vec();
         rest[position] = (rest[position] / factor).max(1);
         let mut tile = nearest_tile(extent / factor, &rest, -1);
         tile[position] *= factor;

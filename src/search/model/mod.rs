@@ -15,7 +15,7 @@ use super::features::Features;
 /// Learns from measurements, and predicts times.
 #[derive(Default)]
 pub(crate) struct CostModel {
-    lessons: Vec<Lesson>,
+    feedback: Vec<Feedback>,
     trees: Option<Trees>,
     /// Number of measurements when the trees were trained.
     learnt: usize,
@@ -26,7 +26,7 @@ pub(crate) struct CostModel {
     n_others: usize,
 }
 
-struct Lesson {
+struct Feedback {
     features: Features,
     /// Logarithms of the estimate and of the measured seconds.
     estimate: f64,
@@ -37,9 +37,9 @@ struct Lesson {
     program: Option<u64>,
 }
 
-impl Lesson {
-    fn new(features: Features, secs: f64, workload: usize, program: Option<u64>) -> Lesson {
-        Lesson { estimate: estimate(&features), features, secs: secs.ln(), workload, program }
+impl Feedback {
+    fn new(features: Features, secs: f64, workload: usize, program: Option<u64>) -> Feedback {
+        Feedback { estimate: estimate(&features), features, secs: secs.ln(), workload, program }
     }
 
     fn is_own(&self) -> bool {
@@ -60,14 +60,14 @@ const FAITH: (f64, f64) = (8.0, 0.5);
 impl CostModel {
     /// Adds a measurement of this program.
     pub(crate) fn learn(&mut self, program: u64, features: Features, secs: f64) {
-        self.lessons.push(Lesson::new(features, secs, 0, Some(program)));
+        self.feedback.push(Feedback::new(features, secs, 0, Some(program)));
     }
 
     /// Removes the measurements of a program whose result turned out to be wrong.
     pub(crate) fn forget(&mut self, program: u64) {
-        let before = self.lessons.len();
-        self.lessons.retain(|l| l.program != Some(program));
-        if self.lessons.len() < before {
+        let before = self.feedback.len();
+        self.feedback.retain(|l| l.program != Some(program));
+        if self.feedback.len() < before {
             // Force retraining, since the trees have learnt it.
             self.learnt = 0;
         }
@@ -76,29 +76,29 @@ impl CostModel {
     /// Adds measurements of another program. Only their differences from each other are used.
     pub(crate) fn learn_from_other(&mut self, measured: Vec<(Features, f64)>) {
         self.n_others += 1;
-        self.lessons
-            .extend(measured.into_iter().map(|(features, secs)| Lesson::new(features, secs, self.n_others, None)));
+        self.feedback
+            .extend(measured.into_iter().map(|(features, secs)| Feedback::new(features, secs, self.n_others, None)));
     }
 
     /// Retrains the trees if there are enough new measurements, and logs how well the old ones would have ranked those.
     pub(crate) fn retrain(&mut self, seed: u64) {
-        let n = self.lessons.len();
+        let n = self.feedback.len();
         let is_due = if n <= FEW { n > self.learnt } else { n >= self.learnt + self.learnt / 10 };
         if n < LEAST_LESSONS || !is_due {
             return;
         }
         self.report();
         let trust = self.measured_trust();
-        let residual = |l: &Lesson| l.secs - trust * l.estimate;
+        let residual = |l: &Feedback| l.secs - trust * l.estimate;
         let mean = |workload: usize| {
-            let of = || self.lessons.iter().filter(|l| l.workload == workload);
+            let of = || self.feedback.iter().filter(|l| l.workload == workload);
             of().map(residual).sum::<f64>() / (of().count() as f64).max(1.0)
         };
         let means: Vec<f64> = (0..=self.n_others).map(mean).collect();
-        let own = || self.lessons.iter().filter(|l| l.is_own());
+        let own = || self.feedback.iter().filter(|l| l.is_own());
         let best = own().map(|l| l.secs).fold(f64::INFINITY, f64::min);
         let mut examples: Vec<Example<'_>> = Vec::with_capacity(n);
-        for l in &self.lessons {
+        for l in &self.feedback {
             // Candidates near the best must be told apart; for others it is enough to know that they are slow.
             let weight = if l.is_own() { 0.1 + ((best - l.secs) / 2.0).exp() } else { OTHERS };
             let target = residual(l) - means[l.workload] + means[0];
@@ -113,7 +113,7 @@ impl CostModel {
 
     /// The regression slope of measured over estimated logarithms, between 0 and 1.
     fn measured_trust(&self) -> f64 {
-        let own = || self.lessons.iter().filter(|l| l.is_own());
+        let own = || self.feedback.iter().filter(|l| l.is_own());
         let n = (own().count() as f64).max(1.0);
         let (x, y) = own().fold((0.0, 0.0), |(x, y), l| (x + l.estimate / n, y + l.secs / n));
         let faith = FAITH.0 * FAITH.1;
@@ -139,7 +139,7 @@ impl CostModel {
     /// rely on it.
     pub(crate) fn least_ratio(&self) -> Option<f64> {
         const ENOUGH: usize = 16;
-        let ratios = self.lessons.iter().filter(|l| l.is_own() && l.features.least > 0.0);
+        let ratios = self.feedback.iter().filter(|l| l.is_own() && l.features.least > 0.0);
         let ratios: Vec<f64> = ratios.map(|l| l.secs.exp() / l.features.least).collect();
         (ratios.len() >= ENOUGH).then(|| ratios.into_iter().fold(f64::INFINITY, f64::min))
     }
@@ -149,7 +149,7 @@ impl CostModel {
         if self.trees.is_none() || !tracing::enabled!(tracing::Level::INFO) {
             return;
         }
-        let new = || self.lessons[self.learnt..].iter().filter(|l| l.is_own());
+        let new = || self.feedback[self.learnt..].iter().filter(|l| l.is_own());
         let predicted: Vec<f64> = new().map(|l| self.predict(&l.features)).collect();
         let measured: Vec<f64> = new().map(|l| l.secs).collect();
         let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.2}"));

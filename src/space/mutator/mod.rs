@@ -2,7 +2,7 @@
 //!
 //! A mutator gives one sampling instruction another decision; it never sees a program. The trace is then replayed, and
 //! later decisions that have become invalid are replaced by the nearest valid ones
-//! ([`Schedule::wish`](crate::schedule::Schedule::wish)).
+//! ([`Schedule::prefer_decisions`](crate::schedule::Schedule::prefer_decisions)).
 //!
 //! TVM: `src/s_tir/meta_schedule/mutator`.
 
@@ -169,8 +169,8 @@ mod tests {
                         assert_ne!(trace.insts[change.index].decision.as_ref(), Some(&change.decision), "{name}");
                         change.apply(&mut trace);
                         n += 1;
-                        let wishes: Vec<_> = trace.decisions().map(|(_, d)| d.clone()).collect();
-                        let mutant = match space.build(&base, sketch, &wishes, stream(3, seed)) {
+                        let preferred: Vec<_> = trace.decisions().map(|(_, d)| d.clone()).collect();
+                        let mutant = match space.build(&base, sketch, &preferred, stream(3, seed)) {
                             Ok(mutant) => mutant,
                             // Rules may refuse a combination, but no decision may be invalid on its own.
                             Err(r) => panic!("{name}: {} refuses: {}", r.by, r.message),
@@ -193,8 +193,9 @@ mod tests {
                 for seed in 0..20 {
                     let sketch = seed as usize % space.sketches().len();
                     let Ok(one) = space.build(&base, sketch, &[], stream(2, seed)) else { continue };
-                    let wishes: Vec<_> = one.trace().decisions().map(|(_, d)| d.clone()).collect();
-                    let again = space.build(&base, sketch, &wishes, stream(9, seed)).expect("it was possible before");
+                    let preferred: Vec<_> = one.trace().decisions().map(|(_, d)| d.clone()).collect();
+                    let again =
+                        space.build(&base, sketch, &preferred, stream(9, seed)).expect("it was possible before");
                     assert_eq!(one.trace(), again.trace(), "{name}");
                     n += 1;
                 }
