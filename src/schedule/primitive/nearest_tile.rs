@@ -6,7 +6,7 @@
 
 /// The factors of `extent` that are nearest to the preferred ones: from the innermost outwards, each becomes the divisor of what is
 /// left that is nearest to it by ratio, the smaller of two; the outermost takes the rest. The innermost one stays within
-/// `limit` unless that is -1. Preferred factors that multiplies to the extent stay as they are.
+/// `limit` unless that is -1. Preferred factors that multiply to the extent stay as they are.
 pub(super) fn nearest_tile(extent: i64, preferred: &[i64], limit: i64) -> Vec<i64> {
     let product = preferred.iter().try_fold(1i64, |p, &w| if w > 0 { p.checked_mul(w) } else { None });
     if product == Some(extent) {
