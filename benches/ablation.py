@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What each part of the search is worth: best time found against trials and seconds.
+"""Ablation of the search: best time found, by number of trials and by seconds, with parts of the search turned off.
 
     cargo build --release
     python3 benches/ablation.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 5] [--trials 64]
 
-Runs `tvmr tune` for workloads x settings x seeds, each in a database of its own, and reads the trials in their order, and
-when each was announced. Times are relative to the best that any run of the workload found, as medians over seeds: 1.00
-is as fast as that, 1.50 half as long again. Runs of the settings alternate, so that a machine that is busy for a while
-is so for all of them. Seconds count from the start of the process.
+Runs `tvmr tune` for workloads x settings x seeds, each in a database of its own, and reads the trials in order with the
+time at which each was reported. Times are relative to the best of all runs of the workload, as medians over seeds: 1.00
+is as fast as that, 1.50 takes half as long again. Runs of the settings alternate, so that a busy period of the machine
+affects all of them. Seconds count from the start of the process.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SETTINGS = {
     "neither": ["--strategy", "evolutionary", "--no-seeds", "--no-cost-model"],
     "random": ["--strategy", "random"],
 }
-# After which the best is shown, beside numbers of trials.
+# Seconds after which the best time is shown.
 SECONDS = [0.15, 0.25, 0.5, 1]
 WORKLOADS = [
     "matmul", "matmul_512", "matmul_odd", "batch_matmul", "conv2d_nchw", "depthwise_conv2d", "gemv", "softmax",
@@ -41,7 +41,7 @@ ANNOUNCED = re.compile(r"trial (\d+) of ")
 
 
 def tune(binary, workload, work_dir, *options):
-    """The document of `tvmr tune`, and by trial the seconds after which it was announced."""
+    """The JSON document of `tvmr tune`, and the seconds after which each trial was reported."""
     command = [binary, "tune", runs.program(workload), "--work-dir", work_dir, "--format", "json", "-v", *options]
     start, announced = time.monotonic(), {}
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -55,19 +55,19 @@ def tune(binary, workload, work_dir, *options):
 
 
 def run(binary, workload, setting, seed, trials, extra):
-    """Of each trial in order its seconds (none for failures) and when it was announced; and what the run says of itself."""
+    """Each trial in order: its seconds (none for failures) and when it was reported; and the summary of the run."""
     with tempfile.TemporaryDirectory() as work_dir:
         options = ["--trials", trials, "--seed", seed, *SETTINGS[setting], *extra]
         document, announced = tune(binary, workload, work_dir, *options)
         times, latest = [], {}
         for _, run_secs, context in runs.records(work_dir):
-            # Times are by comparison with the best of their moment. Should that have been disturbed, they are too good
-            # to be true: nothing is faster than its fastest batch.
+            # Times are relative to the incumbent. If the incumbent was disturbed, they are too short; the fastest batch
+            # is a lower bound.
             secs = max(run_secs[0], min(context["batch_secs"])) if run_secs else None
             latest[context["program"]] = secs
             if context.get("role", "trial") == "trial":
                 times.append((context["trial"], context["program"]))
-        # Who came to the final was timed beside its rivals there; a first trial runs beside the reference, which disturbs it.
+        # Finalists were timed against each other; the first trials are disturbed by the reference.
         times = [(trial, latest[program]) for trial, program in times]
     # Lines are in the order in which results were checked.
     return [(secs, announced.get(trial, math.inf)) for trial, secs in sorted(times, key=lambda t: t[0])], document
@@ -79,12 +79,12 @@ def best_after(times, n):
 
 
 def best_at(times, seconds):
-    """The best of the trials that were announced by then."""
+    """The best of the trials that were reported by then."""
     return min((t for t, when in times if t is not None and when <= seconds), default=math.inf)
 
 
 def first_within(times, limit):
-    """The number of trials until one is as fast as the limit."""
+    """The number of trials until one reaches the limit."""
     return next((i + 1 for i, (t, _) in enumerate(times) if t is not None and t <= limit), math.inf)
 
 

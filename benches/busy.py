@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Is the machine's peak stated right while others keep a core busy?
+"""Checks that the reported peak of the machine is right while another process keeps a core busy.
 
     cargo build --release && benches/busy.py [target/release/tvmr]
 
-On a machine that is quiet otherwise. For one and for two threads: the peak is measured directly twenty times, then ten
-times with a busy loop running on one core. What is stated must never be above 1.03 times the highest of the twenty, and
-each time a warning must say that the machine is busy. Exit code 1 if not.
+Run it on an otherwise idle machine. For one and for two threads, the peak is measured twenty times, then ten times with
+a busy loop on one core. The reported peak must never exceed 1.03 times the highest of the twenty, and each of the ten
+runs must warn that the machine is busy. Otherwise the exit code is 1.
 """
 
 import json
@@ -25,7 +25,7 @@ def spin(core):
 
 
 def stated(tvmr, threads):
-    """The peak that a benchmark states, and whether it warns."""
+    """The peak that a benchmark reports, and whether it warns."""
     run = subprocess.run(
         [tvmr, "bench", PROGRAM, "--threads", str(threads), "--format", "json"], capture_output=True, text=True
     )

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How near does tuning come to the schedules that were written by hand?
+"""Compares tuned schedules with those written by hand.
 
     cargo build --release
     python3 benches/by_hand.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--trials 64] [--options ...]
 
 Tunes each workload that has a schedule in workloads/schedules, in a database of its own, then runs the winner and the
-schedule by hand in turns. Printed are the medians of the fastest batches of each turn and their ratio: above 1, tuning has
+schedule by hand alternately. Prints the medians of the fastest batches of each turn and their ratio: above 1, tuning
 found a faster program. `--options` are further options of tune, such as `--no-seeds --seed 3`.
 """
 

@@ -1,8 +1,9 @@
-//! What a candidate costs before it runs, and whether making others disturbs its timing: `cargo bench --bench candidate`.
+//! The cost of a candidate before it runs, and whether making others disturbs its timing: `cargo bench --bench
+//! candidate`.
 //!
-//! The targets: replaying the trace of a tiled matmul takes at most 60 µs, one of 40 instructions of a convolution at most
-//! 150 µs; lowering and compiling at most 2 ms; proposing from 512 candidates (replay, postprocessors, features, prediction)
-//! at most 150 ms on one core.
+//! Targets: replaying the trace of a tiled matmul takes at most 60 µs, one of 40 instructions of a convolution at most
+//! 150 µs; lowering and compiling at most 2 ms; proposing from 512 candidates (replay, postprocessors, features,
+//! prediction) at most 150 ms on one core.
 
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
@@ -33,7 +34,7 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("layer_norm", include_str!("../workloads/layer_norm.tir")),
 ];
 
-/// Traces by hand, so that figures stay comparable when the rules of the space change: program and schedule function.
+/// Traces written by hand, so that results stay comparable when the rules change: program and schedule function.
 const TRACES: [(&str, &str); 2] = [
     (
         "matmul",
@@ -84,7 +85,7 @@ def tiled(sch):
     ),
 ];
 
-/// Candidates of each program.
+/// Number of candidates of each program.
 const CANDIDATES: usize = 64;
 
 fn main() {
@@ -136,7 +137,7 @@ fn replay(name: &str, what: &str, workload: &Workload, schedules: &[Schedule]) {
     let instructions = schedules.iter().map(|s| s.trace().insts.len()).sum::<usize>() / schedules.len().max(1);
     let what = format!("{what} {instructions} instructions, and hash");
     report(name, &what, schedules.iter().map(|s| least(|| replay(s))).collect());
-    // What the replay spends on asking after each instruction whether all buffers in use are declared.
+    // Time that the replay spends checking, after each instruction, whether all buffers in use are declared.
     let checks = |schedule: &Schedule| {
         for _ in schedule.trace().insts.iter().filter(|i| i.kind.may_change_program()) {
             std::hint::black_box(undeclared_use(schedule.func(0)));
@@ -145,7 +146,7 @@ fn replay(name: &str, what: &str, workload: &Workload, schedules: &[Schedule]) {
     report(name, "of that, checks of buffers", schedules.iter().map(|s| least(|| checks(s))).collect());
 }
 
-/// Rounds of an evolutionary search, by candidate that was made and scored.
+/// Rounds of an evolutionary search; times per candidate made and scored.
 fn propose(name: &str, workload: &Workload, setting: &Setting) {
     let machine = features::CodeModel::new(&setting.target, setting.isa, false, 1);
     let space =
@@ -163,7 +164,7 @@ fn propose(name: &str, workload: &Workload, setting: &Setting) {
         }
         of_round.push(time);
         each.push(time / u32::try_from(n).unwrap_or(u32::MAX));
-        // Long enough that many are scored.
+        // Slow enough for many candidates to be scored.
         for (i, c) in (0u32..).zip(&round.candidates) {
             proposer.learn(c.program, Lesson::Took(3e-3 + 1e-4 * f64::from(i)));
         }
@@ -178,7 +179,7 @@ fn compile(name: &str, native: &Native, schedules: &[Schedule]) {
     report(name, "lowering and compiling", schedules.iter().map(|s| least(|| compile(s))).collect());
 }
 
-/// The least time of a few repetitions: that of a core of its own, whoever else is on the machine.
+/// The minimum time of several repetitions, to exclude disturbances by others.
 fn least(work: impl Fn()) -> Duration {
     let once = || {
         let start = Instant::now();
@@ -198,7 +199,7 @@ fn report(name: &str, what: &str, times: Vec<Duration>) {
     );
 }
 
-/// Times a kernel in short windows, alternately with nothing else and while another thread compiles.
+/// Times a kernel in short windows, alternating between an idle machine and another thread that compiles.
 fn disturbance(native: &Native, workload: &Workload, schedules: &[Schedule]) {
     let mut lab = native.open(workload).unwrap_or_else(|e| panic!("{e}"));
     let kernel = native.compile(0, schedules[0].func(0)).unwrap_or_else(|e| panic!("{}", e.message)).code;

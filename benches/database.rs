@@ -1,6 +1,6 @@
-//! Loads a database of 100,000 records, as tuning a convolution writes them, for a query: `cargo bench --bench database`.
+//! Time to load a database of 100,000 records, such as tuning a convolution writes: `cargo bench --bench database`.
 //!
-//! The target is well under a second and under 300 MB (DESIGN: "load in well under a second and 300 MB").
+//! The target is well under a second and under 300 MB.
 
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// Lines like the golden ones, with a convolution's trace and twenty batches.
+/// Writes lines like the golden ones, with a convolution's trace and twenty batches.
 fn write_records(path: &Path) {
     let golden: Vec<Value> = GOLDEN.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
     let (valid, failed) = (&golden[1], &golden[2]);
@@ -63,7 +63,7 @@ fn write_records(path: &Path) {
     }
 }
 
-/// Hundredths of a second that this process has run, on all threads.
+/// CPU time of this process in hundredths of a second, over all threads.
 fn cpu_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);

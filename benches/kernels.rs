@@ -1,7 +1,7 @@
 //! Speed of kernels through the Cranelift back end: `cargo bench --bench kernels [-- FILTER]`.
 //!
-//! Each kernel is as lowering writes it. Printed are GFLOP/s (or GB/s), the share of the peak of 128-bit multiply-add
-//! measured alternately with the kernel, and how long compiling took.
+//! Each kernel is as lowering makes it. The output is GFLOP/s (or GB/s), the share of the peak of 128-bit
+//! multiply-adds, measured alternately with the kernel, and the compile time.
 
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
@@ -13,7 +13,7 @@ use tvmr::loopir::parse::parse;
 use tvmr::machine::Isa;
 use tvmr::measure::{Peak, PeakLoop, PeakWork};
 
-/// Pairs of kernel and peak loop.
+/// Number of pairs of kernel and peak loop.
 const PAIRS: usize = 31;
 
 fn main() {
@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-/// A kernel, and what it computes.
+/// A kernel, with its operation count.
 struct Case {
     name: String,
     text: String,
@@ -112,7 +112,7 @@ impl Run {
             .collect();
         let start = Instant::now();
         for _ in 0..calls {
-            // SAFETY: one aligned buffer of its own for each parameter.
+            // SAFETY: each parameter has an aligned buffer of its own.
             unsafe { self.compiled.call(&args, &mut self.context) }.expect("the kernel runs");
         }
         start.elapsed().as_secs_f64() / calls as f64

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What races and the final are worth: the program that they pick, against the one that looked fastest when it was timed.
+"""The value of races and the final: compares the program that they pick with the one that was fastest by its own batches.
 
     cargo build --release
     python3 benches/races.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 3] [--trials 64]
 
-Of each run of `tvmr tune`, the trial with the least median of its own batches is what a tuner would pick that times each
-candidate by itself. Both are benchmarked in turns; a ratio above 1 means that the race and the final picked the faster one.
+A tuner that times each candidate alone would pick the trial with the smallest median of its own batches. For each run
+of `tvmr tune`, both programs are benchmarked alternately; a ratio above 1 means that race and final picked the faster one.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def looked_fastest(work_dir):
 
 
 def compare(binary, workload, seed, trials, rounds):
-    """The seconds of tuning, and how much longer the program takes that looked fastest."""
+    """The seconds of tuning, and the ratio of the time of the seemingly fastest program to that of the winner."""
     with tempfile.TemporaryDirectory() as work_dir:
         options = ["--trials", trials, "--seed", seed, "--threads", 1]
         elapsed = runs.tvmr_tune(binary, workload, work_dir, *options)["elapsed_s"]

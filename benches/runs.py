@@ -1,4 +1,4 @@
-"""What the scripts share that run tvmr: where workloads are, its commands, and timing in turns."""
+"""Shared code of the scripts that run tvmr: paths of workloads, commands, and alternating timing."""
 import json
 import math
 import pathlib
@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BINARY = ROOT / "target" / "release" / "tvmr"
-# What tuning is compared on, with TVM and between strategies.
+# The workloads for comparisons of tuning, with TVM and between strategies.
 TUNED = [
     "matmul", "matmul_512", "matmul_1024", "matmul_relu", "linear0", "batch_matmul", "conv2d_nchw", "depthwise_conv2d",
     "softmax", "layer_norm", "row_sum", "matmul_odd", "gemv",
@@ -33,18 +33,18 @@ def tvmr(binary, *arguments):
 
 
 def tvmr_tune(binary, name, work_dir, *options):
-    """The document of `tvmr tune`."""
+    """The JSON document of `tvmr tune`."""
     return json.loads(tvmr(binary, "tune", program(name), "--work-dir", work_dir, "--format", "json", "--quiet", *options))
 
 
 def tvmr_bench(binary, path, *arguments, check=True):
-    """The document of `tvmr bench`."""
+    """The JSON document of `tvmr bench`."""
     unchecked = [] if check else ["--no-check", "--quiet"]
     return json.loads(tvmr(binary, "bench", path, "--format", "json", *arguments, *unchecked))
 
 
 def records(work_dir):
-    """The trace, the seconds (none of failures) and the context of each record that a database has, as they were checked."""
+    """The trace, the seconds (none for failures) and the context of each record of a database, in the order of checking."""
     with open(pathlib.Path(work_dir) / "database_tuning_record.json", encoding="utf-8") as lines:
         for line in lines:
             _, (trace, run_secs, _, _), context = json.loads(line)
@@ -57,7 +57,7 @@ def trials(work_dir):
 
 
 def in_turns(sides, rounds):
-    """Calls each side once a round; a list of results for each.
+    """Calls each side once per round; returns a list of results for each.
 
     Whoever comes second finds the clock where the other left it, so the order alternates.
     """
@@ -70,7 +70,7 @@ def in_turns(sides, rounds):
 
 
 def bench_in_turns(binary, name, sides, rounds, field="us"):
-    """Benchmarks a workload with the arguments of each side, in turns; a list of times for each."""
+    """Benchmarks a workload with the arguments of each side alternately; returns a list of times for each."""
     turn = lambda side: lambda: tvmr_bench(binary, program(name), *side, check=False)[field]
     return in_turns([turn(side) for side in sides], rounds)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Does evolutionary search find better programs than random search does in as many trials?
+"""Compares evolutionary search with random search at equal numbers of trials.
 
     cargo build --release
     python3 benches/strategies.py [--tvmr target/release/tvmr] [--workloads matmul,softmax] [--seeds 5] [--trials 4,8,16,32]
                                    [--options="--space tvm"]
 
-Tunes with both, on one thread, each time anew with each number of trials, and benchmarks what they found in turns. Printed is
-for each number of trials the ratio of the medians over the seeds, and of these the geometric mean: above 1, evolutionary
-search is ahead. Where both find equal programs for every seed, there is nothing to compare.
+Tunes with both on one thread, from scratch for each number of trials, and benchmarks the winners alternately. Prints for
+each number of trials the ratio of the medians over the seeds, and the geometric mean of these ratios: above 1,
+evolutionary search is ahead. If both find equal programs for every seed, there is nothing to compare.
 """
 
 import argparse
@@ -17,12 +17,12 @@ import tempfile
 import runs
 
 STRATEGIES = ["evolutionary", "random"]
-# What less than this much apart is within what benchmarks repeat.
+# Smaller relative differences are within the noise of benchmarks.
 TIE = 0.005
 
 
 def compare(binary, workload, seed, trials, rounds, further):
-    """Microseconds of what each strategy found, and whether those are the same program."""
+    """Microseconds of the winner of each strategy, and whether they are the same program."""
     with tempfile.TemporaryDirectory() as work:
         options = ["--trials", trials, "--seed", seed, "--threads", 1, *further]
         sides, programs = [], []

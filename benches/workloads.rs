@@ -1,9 +1,9 @@
 //! Workloads with their schedules, and as written: `cargo bench --bench workloads [-- FILTER]`.
 //!
-//! Every program of `workloads/` with a schedule of the same name in `workloads/schedules/` is checked and timed as
-//! `tvmr bench` does, one thread. Shares are of what this machine reaches in the same run: the peak of multiply-adds, measured
-//! alternately with the program, and the roofline, which takes the higher one of what operations and bytes need.
-//! Compile times are medians of a few.
+//! Every program of `workloads/` with a schedule of the same name in `workloads/schedules/` is checked and timed like
+//! `tvmr bench`, on one thread. Shares refer to this machine in the same run: the peak of multiply-adds, measured
+//! alternately with the program, and the roofline bound, which is the longer of the times that operations and bytes
+//! need. Compile times are medians.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
@@ -22,7 +22,7 @@ use tvmr::tune::native::Native;
 use tvmr::workload::Setting;
 use tvmr::workload::Workload;
 
-/// How often a program is compiled.
+/// Number of compilations of each program.
 const COMPILATIONS: usize = 7;
 
 fn main() {
@@ -54,7 +54,7 @@ fn main() {
     }
 }
 
-/// What the machine can do.
+/// Peak performance of the machine.
 fn machine(native: &Native) {
     let target = native.machine();
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available(target)) {
@@ -89,10 +89,10 @@ fn module(path: &Path) -> Module {
     parsed.unwrap_or_else(|e| panic!("{e}")).module
 }
 
-/// The functions of a program under a schedule with the decisions that it records.
+/// The functions of a program under a schedule with its recorded decisions.
 fn apply(module: &Module, path: &Path) -> Vec<Func> {
     let function = ScheduleFunction::parse(&text(path), &path.to_string_lossy()).unwrap_or_else(|e| panic!("{e}"));
-    // A function alone may be called `main`, as in the database.
+    // A single function may be called `main`, as in the database.
     let mut schedule = match &module.funcs[..] {
         [_] => Workload::of(module, 0).schedule(0),
         _ => Schedule::new(module, 0),

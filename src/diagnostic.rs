@@ -1,7 +1,7 @@
-//! Diagnostics: what is wrong in a text, where, and what to do about it.
+//! Diagnostics: mistakes in a text, with their place and a suggestion.
 //!
-//! The parser collects them for a user's file; `schedule` makes them for a function it has printed, pointing into the
-//! printed text. A [`Diagnostic`] is plain data with byte ranges; only rendering needs the text. Whether the result
+//! The parser collects them for a user's file; `schedule` makes them for a function that it has printed, with places in
+//! the printed text. A [`Diagnostic`] is plain data with byte ranges; only rendering needs the text. Whether the output
 //! is coloured is an argument, never global state.
 //!
 //! House style of the texts: lower case, no final period, code in backticks, expected before found; `help` is an
@@ -17,23 +17,23 @@ use std::sync::Arc;
 pub struct Span {
     /// First byte.
     pub start: u32,
-    /// Behind the last byte.
+    /// The byte after the last one.
     pub end: u32,
 }
 
 impl Span {
     /// The bytes from `start` up to, not including, `end`.
     pub fn new(start: usize, end: usize) -> Span {
-        // Texts over 4 GiB are refused when they are read, so nothing is cut off here.
+        // Larger texts are refused when they are read, so nothing is lost here.
         Span { start: start.min(u32::MAX as usize) as u32, end: end.min(u32::MAX as usize) as u32 }
     }
 
-    /// From the start of this span to the end of `other`.
+    /// The span from the start of this one to the end of `other`.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }
 
-    /// As a range of indices.
+    /// The span as a range of indices.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -45,16 +45,16 @@ impl From<Range<usize>> for Span {
     }
 }
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
-    /// The text can't be used.
+    /// The text cannot be used.
     Error,
-    /// The text can be used, but probably does not say what is meant.
+    /// The text can be used, but probably does not express the intention.
     Warning,
 }
 
-/// A marked place with what is to be said there.
+/// A place in the text with a remark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// The place.
@@ -63,20 +63,20 @@ pub struct Label {
     pub text: String,
 }
 
-/// One mistake.
+/// A mistake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
     /// Short stable name of the kind of mistake, such as `unknown-name`.
     pub code: &'static str,
-    /// What is wrong, in one line.
+    /// One-line description.
     pub message: String,
-    /// Places: the first is where the mistake is, others give context. Without any, the whole text is meant.
+    /// Places: the first is that of the mistake, others give context. If empty, the whole text is meant.
     pub labels: Vec<Label>,
-    /// What to do about it.
+    /// Suggested action.
     pub help: Option<String>,
-    /// Further facts, one line each.
+    /// Additional facts, one line each.
     pub notes: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the help if there is any.
+    /// Sets the help, if there is one.
     pub fn maybe_help(mut self, text: Option<String>) -> Diagnostic {
         self.help = text.or(self.help);
         self
@@ -130,12 +130,12 @@ impl Diagnostic {
         self
     }
 
-    /// The diagnostic as text with the lines of the source that it points to, without a final line break.
+    /// Renders the diagnostic with the source lines that it points to, without a final newline.
     pub fn render(&self, source: Source<'_>, color: bool) -> String {
         self.render_in(source, &Lines::of(source.text), &[], color)
     }
 
-    /// The same, also showing places in other texts.
+    /// Renders the diagnostic, also showing places in other texts.
     pub fn render_with(&self, source: Source<'_>, also: &[(Source<'_>, &Label)], color: bool) -> String {
         self.render_in(source, &Lines::of(source.text), also, color)
     }
@@ -149,13 +149,13 @@ impl Diagnostic {
         let text = source.text;
         let mut group = Group::with_title(level.primary_title(self.message.as_str()).id(self.code));
         if self.labels.is_empty() {
-            // Without a snippet nothing would name the file.
+            // Without a snippet, the file must be named explicitly.
             group = group.element(annotate_snippets::Origin::path(source.name));
         } else {
             let spans: Vec<Range<usize>> = self.labels.iter().map(|label| clamp(text, label.span)).collect();
             let all: Vec<(usize, &Label, Range<usize>)> =
                 self.labels.iter().zip(spans).enumerate().map(|(i, (label, span))| (i, label, span)).collect();
-            // Places far apart are shown one by one, so that what lies between them is not looked at.
+            // Distant places are shown as separate snippets, so that the text between them is not processed.
             let is_far = all.iter().any(|(.., span)| lines.are_far(all[0].2.start, span.end));
             for shown in all.chunks(if is_far { 1 } else { all.len() }) {
                 let (first_line, part) = lines.around(text, shown.iter().map(|(.., span)| span));
@@ -179,33 +179,33 @@ impl Diagnostic {
     }
 }
 
-/// The range inside the text and on character boundaries: a wrong span must not turn an error message into a panic.
+/// Limits the range to the text and to character boundaries, so that a wrong span cannot cause a panic.
 fn clamp(text: &str, span: Span) -> Range<usize> {
     let floor = |i: usize| (0..=i.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
     let start = floor(span.start as usize);
     start..floor(span.end as usize).max(start)
 }
 
-/// A text with the name to show for it.
+/// A text with a name for display.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// The path, or a made-up name such as `<printed>`.
+    /// Path, or an artificial name such as `<printed>`.
     pub name: &'a str,
     /// The text that spans point into.
     pub text: &'a str,
 }
 
 impl Source<'_> {
-    /// Line and column (in characters) of a byte, both from 1. For many places see [`Lines`].
+    /// Line and column (in characters) of a byte, both from 1. For many places, use [`Lines`].
     pub fn line_column(&self, byte: usize) -> (usize, usize) {
         Lines::of(self.text).line_column(self.text, byte)
     }
 }
 
-/// Where the lines of a text begin, so that many places are found in time that does not grow with the text.
+/// Line starts of a text, for fast lookup of many places.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// The first byte of each line, ascending; there is always one line.
+    /// Offset of the first byte of each line, ascending; there is at least one line.
     starts: Vec<usize>,
 }
 
@@ -216,27 +216,27 @@ impl Lines {
         Lines { starts: std::iter::once(0).chain(breaks).collect() }
     }
 
-    /// The line that a byte is in, from 1.
+    /// The line of a byte, from 1.
     pub fn line(&self, byte: usize) -> usize {
         self.starts.partition_point(|&start| start <= byte)
     }
 
-    /// Line and column (in characters) of a byte of the text, both from 1.
+    /// Line and column (in characters) of a byte, both from 1.
     pub fn line_column(&self, text: &str, byte: usize) -> (usize, usize) {
         let byte = clamp(text, Span::new(byte, byte)).start;
         let line = self.line(byte);
         (line, text[self.starts[line - 1]..byte].chars().count() + 1)
     }
 
-    /// Are two bytes so many lines apart that nobody sees both at a time?
+    /// Whether two bytes are too many lines apart to be shown in one snippet.
     fn are_far(&self, a: usize, b: usize) -> bool {
         const FAR: usize = 500;
         self.line(a).abs_diff(self.line(b)) > FAR
     }
 
-    /// The part of the text that holds some places and the lines next to them, with the number of its first line.
+    /// The part of the text around some places, with the number of its first line.
     fn around<'a>(&self, text: &str, places: impl Iterator<Item = &'a Range<usize>> + Clone) -> (usize, Range<usize>) {
-        /// Lines before and behind the places, so that what is shown at the edges is as in the whole text.
+        /// Number of lines before and after the places, so that the rendering is the same as with the whole text.
         const MARGIN: usize = 2;
         let first = places.clone().map(|p| self.line(p.start)).min().unwrap_or(1).saturating_sub(MARGIN).max(1);
         let last = places.map(|p| self.line(p.end)).max().unwrap_or(1).saturating_add(MARGIN);
@@ -245,19 +245,19 @@ impl Lines {
     }
 }
 
-/// All mistakes of one text, with the text.
+/// All mistakes of a text, with the text.
 #[derive(Clone, Debug)]
 pub struct Diagnostics {
-    /// The path, or a made-up name.
+    /// Path, or an artificial name.
     pub name: Arc<str>,
     /// The text that spans point into.
     pub text: Arc<str>,
-    /// The mistakes, in the order of their places.
+    /// The mistakes, sorted by place.
     pub items: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// The mistakes of a text, sorted by place; those without one come first.
+    /// The mistakes of a text, sorted by place; those without a place come first.
     pub fn new(source: Source<'_>, mut items: Vec<Diagnostic>) -> Diagnostics {
         items.sort_by_key(|d| d.labels.first().map_or(0, |l| l.span.start));
         Diagnostics { name: source.name.into(), text: source.text.into(), items }
@@ -273,7 +273,7 @@ impl Diagnostics {
         Lines::of(&self.text)
     }
 
-    /// All of them as text, one blank line between two.
+    /// Renders all diagnostics, separated by blank lines.
     pub fn render(&self, color: bool) -> String {
         let lines = self.lines();
         let all: Vec<String> = self.items.iter().map(|d| d.render_in(self.source(), &lines, &[], color)).collect();
@@ -289,8 +289,8 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// The candidate nearest to a misspelt name: at most a third of its letters (but one, at least) changed, added, left
-/// out or exchanged with a neighbour, and some letter kept; the first of equally near ones.
+/// The candidate nearest to a misspelt name: at most a third of its letters (but one, at least) changed, added, omitted
+/// or swapped with a neighbour, and some letter kept; the first one if there is a tie.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
     let mut best: Option<(usize, &str)> = None;
@@ -375,7 +375,7 @@ error[split-extent]: factors cover 96 of the 128 iterations of loop `i`
                 .mark("here")
                 .label(Span::new(at(second) + 5, at(second) + 7), "there");
             let source = Source { name: "f", text: &text };
-            // The whole text is what a place in the first and one in the last line make the part.
+            // A place in the first line and one in the last make this part the whole text.
             let whole = Lines { starts: vec![0] };
             let (_, part) = whole.around(&text, std::iter::once(&(at(first)..at(first))));
             assert_eq!(part, 0..text.len());
@@ -386,7 +386,7 @@ error[split-extent]: factors cover 96 of the 128 iterations of loop `i`
         assert_eq!(rendered, 9);
         let umlaut = text.find('ö').expect("it is in every line");
         assert_eq!(lines.line_column(&text, umlaut), (1, 10));
-        // Behind the last line break.
+        // After the last newline.
         let end = Diagnostic::error_at("x", Span::new(text.len(), text.len()), "y");
         let source = Source { name: "f", text: &text };
         assert_eq!(end.render(source, false), end.render_in(source, &Lines { starts: vec![0] }, &[], false));

@@ -1,4 +1,4 @@
-//! The command line, end to end: exit codes, what goes to which stream, damaged and missing files, interruption.
+//! End-to-end tests of the command line: exit codes, output streams, damaged and missing files, interruption.
 
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 
@@ -41,7 +41,7 @@ fn tvmr(args: &[&str]) -> Command {
     command
 }
 
-/// What a command did.
+/// The result of a command.
 struct Ran {
     code: i32,
     out: String,
@@ -67,7 +67,7 @@ fn succeeds(args: &[&str]) -> Ran {
     r
 }
 
-/// The command fails with this code, says this on standard error, and nothing on standard output.
+/// Checks that the command fails with this code and message on standard error, and prints nothing to standard output.
 #[track_caller]
 fn fails(args: &[&str], code: i32, expected: &str) -> Ran {
     let r = run(args);
@@ -86,7 +86,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
 
-/// A database in which the five programs of the small space were measured, with the summary of that run.
+/// A database with measurements of the five programs of the small space, and the summary of that run.
 fn tuned() -> (TempDir, PathBuf, Value) {
     let dir = dir();
     let db = dir.path().join("db");
@@ -149,7 +149,7 @@ fn five_programs_are_measured_once() {
     assert!((number("gflops") - 2.0 * 128f64.powi(3) / number("best_us") / 1e3).abs() < 1e-6 * number("gflops"));
     assert!((number("speedup") - number("baseline_us") / number("best_us")).abs() < 1e-9 * number("speedup"));
 
-    // Again, and with a larger total: nothing is measured.
+    // The same command again, and with a larger total, measures nothing.
     let before = fs::read(db.join("database_tuning_record.json")).expect("the table");
     for trials in ["64", "5"] {
         let args = ["tune", MATMUL, "--space", FIVE, "--work-dir", text(&db), "--trials", trials];
@@ -170,14 +170,14 @@ fn the_budget_is_a_total_and_streams_are_apart() {
         succeeds(&[&args[..], more].concat())
     };
     let quiet = tune("6", &["--quiet"]);
-    // Other tests run beside this one, and warnings are not silenced.
+    // Other tests run at the same time, and warnings are not silenced.
     assert!(quiet.err.lines().all(|l| l.starts_with("warning: the machine is ")), "{}", quiet.err);
     assert!(quiet.out.starts_with("main: ") && quiet.out.contains("6 trials"), "{}", quiet.out);
     let verbose = tune("8", &["-v", "--jobs", "1"]);
     assert!(verbose.err.contains("6 of 8 trials are in the database"), "{}", verbose.err);
     let attempts = verbose.err.matches("sch.decompose_reduction").count();
     assert_eq!(attempts, 2, "every attempt is told with its trace:\n{}", verbose.err);
-    // A file is no terminal: no bar, no colours.
+    // Output to a file has no bar and no colours.
     assert!(!verbose.err.contains('\x1b') && !verbose.out.contains('\x1b'));
     let limited = succeeds(&[
         "tune",
@@ -217,14 +217,14 @@ fn several_functions_are_listed_with_totals() {
     let sum: u64 = json["tasks"].as_array().expect("tasks").iter().filter_map(|t| t["trials"].as_u64()).sum();
     assert_eq!(json["trials"].as_u64(), Some(sum));
     assert_eq!(json["stop_reason"], "space exhausted");
-    // A program that is there twice counts twice, and is measured once.
+    // A function that occurs twice counts twice, and is measured once.
     let of = |i: usize, field: &str| json["tasks"][i][field].as_f64().unwrap_or_else(|| panic!("{field}: {json:#}"));
     assert_eq!((&json["tasks"][0]["same_as"][0], of(0, "weight"), of(1, "weight")), (&"again".into(), 2.0, 1.0));
     let weighted = of(0, "weighted_us") + of(1, "weighted_us");
     assert!((weighted - 2.0 * of(0, "best_us") - of(1, "best_us")).abs() < 1e-9, "{json:#}");
     assert!((weighted - json["weighted_us"].as_f64().expect("a number")).abs() < 1e-9, "{json:#}");
     assert!(of(0, "bound_us") > 0.0 && of(1, "bound_fraction") > 0.0);
-    // The table, and its totals.
+    // The table and its totals.
     let head = "ID  name  FLOP  weight  GFLOP/s  of peak  of bound  latency µs  weighted µs  trials  done";
     assert!(r.err.contains(head) && r.err.contains(" trials, weighted latency "), "{}", r.err);
     assert!(!r.err.contains('\x1b'), "{}", r.err);
@@ -243,10 +243,10 @@ fn a_search_can_begin_with_another_database() {
     let r = succeeds(&args);
     assert!(r.err.contains("` has 5 schedules of `main`") || r.err.contains("` has 4 schedules"), "{}", r.err);
     let table = fs::read_to_string(other.join("database_tuning_record.json")).expect("the table");
-    // The other space has been tuned with `decompose_reduction` of the loop `k`, with no tiles of `i`.
+    // The records of the other space have no tiles of `i`.
     let of_five = table.lines().filter(|l| l.matches("SamplePerfectTile").count() == 1).count();
     assert!(of_five >= 4, "{table}");
-    // As an origin for a replay, without a search.
+    // Replay from another database, without search.
     let third = dir.path().join("third");
     let args = ["tune", MATMUL, "--strategy", "replay", "--seed-from", text(&db), "--work-dir", text(&third)];
     assert!(succeeds(&args).err.contains("space exhausted"));
@@ -324,7 +324,7 @@ fn an_interrupted_run_keeps_what_it_measured() {
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().expect("kill").success());
         let r = ran(child.wait_with_output().expect("an end"));
         assert_eq!(r.code, code, "{}", r.err);
-        assert!(r.err.contains("interrupted after ") && r.err.contains("goes on from there"), "{}", r.err);
+        assert!(r.err.contains("interrupted after ") && r.err.contains("resumes from there"), "{}", r.err);
         assert!(r.out.contains(" trials: "), "{}", r.out);
         let after: usize = fs::read_to_string(&table).expect("the table").lines().count();
         assert!(after > 5);
@@ -357,7 +357,7 @@ fn candidates_do_not_depend_on_jobs() {
         let table = fs::read_to_string(db.join("database_tuning_record.json")).expect("the table");
         let extra = |line: &str| serde_json::from_str::<Value>(line).expect("a record")[2].take();
         let mut trials: Vec<Value> = table.lines().map(extra).filter(|e| e["role"] == "trial").collect();
-        // A result that waits for its verdict is written later than those after it.
+        // A result that waited for its verdict is recorded later than its successors.
         trials.sort_by_key(|e| e["trial"].as_u64());
         trials.iter().map(|e| e["program"].as_str().expect("a hash").to_owned()).collect::<Vec<_>>()
     };
@@ -375,11 +375,11 @@ fn a_short_time_is_kept_to_with_several_functions() {
     let start = Instant::now();
     let args = ["tune", BLOCK, "--max-seconds", "0.2", "--work-dir", text(&db), "--format", "json"];
     let r = succeeds(&args);
-    // The finals of four functions come on top; the machine may be busy.
+    // The finals of four functions add to the time; the machine may be busy.
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     let json: Value = serde_json::from_str(&r.out).expect("JSON");
     assert_eq!(json["stop_reason"], "time is up", "{json:#}");
-    // Too few trials for all functions are no error either.
+    // Too few trials for all functions are not an error.
     let r = succeeds(&["tune", BLOCK, "--trials", "1", "--work-dir", text(&dir.path().join("one"))]);
     assert!(r.out.contains("not measured") && r.out.contains("  1 trial: 1 valid"), "{}", r.out);
 }
@@ -423,7 +423,7 @@ fn two_tuners_share_a_database() {
     succeeds(&["db", "verify", "--work-dir", text(&db)]);
     let list = succeeds(&["db", "list", "--work-dir", text(&db), "--format", "json"]);
     let list: Value = serde_json::from_str(&list.out).expect("JSON");
-    // Each sees what the other has written after its own rounds: the last ones may come on top of the total.
+    // Each process sees the other's records after its own rounds, so the last ones may exceed the total.
     let trials = list["workloads"][0]["trials"].as_u64().expect("a number");
     assert!((60..60 + 32).contains(&trials), "{list:#}");
 }
@@ -432,7 +432,7 @@ fn two_tuners_share_a_database() {
 
 #[test]
 fn a_space_is_printed_as_what_may_be_decided() {
-    // Seven tiles of 128 in two, of which the inner ones go up to 16.
+    // Seven splits of 128 in two, with inner factors up to 16.
     let r = succeeds(&["space", MATMUL, "--space", FIVE]);
     assert!(
         r.out.starts_with("# main: sketch 1 of 1: 5 combinations of decisions; 0 of 64 samples refused\n"),
@@ -443,7 +443,7 @@ fn a_space_is_printed_as_what_may_be_decided() {
     assert!(tile.ends_with("  # 5 choices") && !tile.contains("decision"), "{tile}");
     assert!(r.err.contains("main: 1 sketch, 5 combinations of decisions, 0 seeds"), "{}", r.err);
 
-    // What is printed is a space itself.
+    // The output is itself a valid space.
     let dir = dir();
     let file = dir.path().join("space.py");
     fs::write(&file, &r.out).expect("a file");
@@ -473,14 +473,14 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
     let dir = dir();
     let db = dir.path().join("db");
     let db = text(&db);
-    // Tiles in registers beat the program as written, whatever is drawn.
+    // Any register tile is faster than the program as written.
     let r = succeeds(&["tune", MATMUL, "--trials", "16", "--work-dir", db, "--format", "json"]);
     let json: Value = serde_json::from_str(&r.out).expect("JSON");
     let best = succeeds(&["apply-best", MATMUL, "--work-dir", db]);
     assert!(!best.out.contains("T.grid(128, 128, 128)") && best.err.contains("µs"), "{}{}", best.out, best.err);
     let trace = succeeds(&["print-trace", MATMUL, "--work-dir", db]);
     assert!(trace.out.contains("sch.split("), "{}", trace.out);
-    // The trace gives the same program, as text, as JSON, and as a space.
+    // The trace gives the same program as text, as JSON, and as a space.
     let file = dir.path().join("trace.py");
     fs::write(&file, &trace.out).expect("a file");
     assert_eq!(succeeds(&["apply", MATMUL, "--trace", text(&file)]).out, best.out);
@@ -583,10 +583,10 @@ fn what_tvm_does_not_take_of_a_trace_is_marked() {
     let [line] = marked[..] else { panic!("{}", python.out) };
     assert!(python.out.lines().nth(line - 1).is_some_and(|l| l.contains("annotate")), "{}", python.out);
     assert!(python.err.contains(&format!("line {line} does not replay in TVM 0.27")), "{}", python.err);
-    // So it is in JSON; the index map has a form of TVM's.
+    // In JSON it is marked as well; the index map has TVM's form.
     let json = with(&["print-trace", "--rank", &rank, "--format", "json"]);
     assert_eq!(json.err.matches("does not replay in TVM 0.27").count(), 1, "{}", json.err);
-    // A comment changes nothing.
+    // A comment has no effect.
     let file = dir.path().join("trace.py");
     fs::write(&file, &python.out).expect("a file");
     succeeds(&["apply", program, "--trace", text(&file)]);
@@ -607,7 +607,7 @@ fn the_database_is_shown_and_verified() {
     fails(&["db", "top", "17", "--work-dir", text(&db)], 2, "the database has no workload `17`");
     succeeds(&["db", "verify", "--work-dir", text(&db)]);
 
-    // A damaged line is told and skipped, and stops nothing.
+    // A damaged line is reported and skipped, and causes no error.
     let path = db.join("database_tuning_record.json");
     let mut file = fs::OpenOptions::new().append(true).open(&path).expect("the table");
     file.write_all(b"[0, [\"torn").expect("a torn line");
@@ -626,7 +626,7 @@ fn the_program_as_written_may_be_the_best() {
     let dir = dir();
     let db = dir.path().join("db");
     let space = dir.path().join("slow.py");
-    // Splitting a loop of 128 into single steps of scalar columns gains nothing over a vector.
+    // A schedule function that changes nothing.
     fs::write(&space, "def slow(sch):\n    i, = sch.get_loops(sch.get_block(\"relu\"))\n").expect("a file");
     let program = dir.path().join("copy.tir");
     fs::write(
@@ -726,7 +726,7 @@ fn wrong_files_are_told() {
     fails(&["apply", MATMUL, "--trace", &trace], 2, "error");
     let target = write("target.json", b"{\"format\": 1}");
     fails(&["tune", MATMUL, "--target", &target, "--work-dir", &db], 2, "error");
-    // The work directory is a file, or cannot be made.
+    // The work directory is a file, or cannot be created.
     let file = write("file", b"");
     fails(&["tune", MATMUL, "--work-dir", &file], 3, "it is not a directory");
     fails(&["tune", MATMUL, "--work-dir", "/proc/nowhere/db"], 3, "error");
@@ -754,7 +754,7 @@ fn missing_databases_are_told() {
 fn a_closed_pipe_is_no_error() {
     for args in [&["fmt", MATMUL][..], &["--help"], &["apply", MATMUL, "--trace", FIVE], &["space", MATMUL]] {
         let mut child = tvmr(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
-        // The reader leaves before anything is written.
+        // The reader closes the pipe before anything is written.
         drop(child.stdout.take());
         let r = ran(child.wait_with_output().expect("an end"));
         assert_eq!(r.code, 0, "{args:?}: {}", r.err);

@@ -1,8 +1,8 @@
-//! Conformance: schedules applied to programs, judged against what Apache TVM said to each of them.
+//! Conformance: compares schedules applied to programs with what Apache TVM did.
 //!
-//! Reads every `*.jsonl` of the directory named by `TVMR_CONFORMANCE` (default: tests/conformance), one case a line:
-//! a program, a schedule for it, and the program after it or the error. For each file and each primitive a line says
-//! how many cases agree:
+//! Reads every `*.jsonl` of the directory named by `TVMR_CONFORMANCE` (default: tests/conformance), one case per line:
+//! a program, a schedule for it, and the resulting program or the error. For each file and each primitive, a line of
+//! output says how many cases agree:
 //!
 //! * `verdicts`: accepted or refused;
 //! * `programs`: the program after it, compared as trees (variables up to renaming, constants folded, block names);
@@ -10,11 +10,10 @@
 //! * `simplified`: the programs again, with expressions simplified first;
 //! * `traces`: the trace that the schedule recorded, as Python text and as JSON, and both read and written again.
 //!
-//! Cases that show a defect of TVM are counted apart, and so are those whose index maps TVM printed neither as a `lambda`
-//! nor in any other form that can be read. What agreed once must go on agreeing: the numbers in
-//! tests/conformance/floors.json only rise. `TVMR_BLESS=1` raises them; `TVMR_CONFORMANCE_SHOW=N` lists N cases of each
-//! sort that differ, `TVMR_CONFORMANCE_ONLY=PRIMITIVE` judges those of one primitive, `TVMR_CONFORMANCE_CASE=ID` shows
-//! one case.
+//! Cases that show a defect of TVM are counted separately, and so are those whose index maps TVM printed in no readable
+//! form. The agreement must never decrease: the numbers in tests/conformance/floors.json only rise. `TVMR_BLESS=1`
+//! raises them; `TVMR_CONFORMANCE_SHOW=N` lists N differing cases of each kind, `TVMR_CONFORMANCE_ONLY=PRIMITIVE`
+//! checks the cases of one primitive, `TVMR_CONFORMANCE_CASE=ID` shows one case.
 
 #![expect(clippy::print_stdout, reason = "shows figures with `--nocapture`")]
 
@@ -34,7 +33,7 @@ use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::{Schedule, Trace, primitive};
 use tvmr::script::{self, Dialect, ParseOptions};
 
-/// What is counted, in the order of the line.
+/// The measures, in the order of the output.
 const MEASURES: [&str; 5] = ["verdicts", "programs", "classes", "simplified", "traces"];
 const VERDICT: usize = 0;
 const PROGRAM: usize = 1;
@@ -42,7 +41,7 @@ const CLASS: usize = 2;
 const SIMPLIFIED: usize = 3;
 const TRACE: usize = 4;
 
-/// How many cases count for a measure, and how many of them agree.
+/// Number of cases that count for a measure, and number of those that agree.
 #[derive(Clone, Copy, Default)]
 struct Score {
     agree: usize,
@@ -57,7 +56,7 @@ struct Tally {
     defects: Defects,
 }
 
-/// What became of the cases that show a defect of TVM.
+/// Outcomes of the cases that show a defect of TVM.
 #[derive(Clone, Copy, Default)]
 struct Defects {
     refused: usize,
@@ -65,15 +64,15 @@ struct Defects {
     other: usize,
 }
 
-/// How one case went.
+/// The outcome of one case.
 #[derive(Default)]
 struct Judgement {
-    /// For each measure, whether the case agrees; `None` where it does not count.
+    /// For each measure, whether the case agrees; `None` if it does not count.
     agrees: [Option<bool>; MEASURES.len()],
     panicked: bool,
     unreadable: bool,
     defect: Option<fn(&mut Defects)>,
-    /// What differs, with the measure.
+    /// The differences, with the measure.
     notes: Vec<(usize, String)>,
 }
 
@@ -83,7 +82,7 @@ impl Judgement {
         self.notes.extend(result.err().map(|why| (measure, why)));
     }
 
-    /// A case of which nothing agrees.
+    /// A case in which nothing agrees.
     fn nothing(case: &Value, why: String) -> Judgement {
         let mut j = Judgement::default();
         if is_defect(case) {
@@ -146,7 +145,7 @@ impl Tally {
     }
 }
 
-/// Programs by their text: the same ones come again and again.
+/// Parsed programs by their text, since many cases share them.
 #[derive(Default)]
 struct Programs {
     parsed: Mutex<HashMap<String, Result<Arc<Module>, String>>>,
@@ -164,7 +163,8 @@ impl Programs {
 }
 
 fn parse(text: &str) -> Result<Module, String> {
-    // Some schedules leave signatures or bounds wrong on purpose (`disable_predication`, `unsafe_hide_buffer_access`).
+    // Some schedules deliberately leave wrong signatures or bounds (`disable_predication`,
+    // `unsafe_hide_buffer_access`).
     let options = ParseOptions { checks: Some(Checks::FORM), ..ParseOptions::default() };
     script::parse(text, "case.tir", &options).map(|p| p.module).map_err(|d| d.to_string())
 }
@@ -173,13 +173,13 @@ fn text<'a>(case: &'a Value, field: &str) -> &'a str {
     case[field].as_str().unwrap_or_default()
 }
 
-/// The schedule of a case, from its Python text; from its JSON where TVM failed to print it.
+/// The schedule of a case: its Python text, or its JSON if TVM failed to print it.
 enum Steps {
     Function(ScheduleFunction),
     Trace(Trace),
 }
 
-/// Why a schedule stopped, with the class of the error.
+/// Why a schedule failed, with the class of the error.
 struct Stop {
     class: &'static str,
     message: String,
@@ -207,14 +207,14 @@ impl Steps {
     }
 }
 
-/// Is the case one of those in which TVM made a wrong program?
+/// Whether TVM produced a wrong program in this case.
 fn is_defect(case: &Value) -> bool {
     let numeric = text(case, "numeric");
     let bad = ["mismatch", "crash", "uncompilable"].iter().any(|b| numeric.starts_with(b));
     case["ok"] == json!(true) && (text(case, "reparse") == "fails" || bad)
 }
 
-/// Is a layout given only as TVM's graph of objects? Where TVM's printer fails, nothing else is left of it.
+/// Whether a layout is given only as TVM's object graph: if TVM's printer fails, nothing else is left.
 fn lacks_its_index_maps(case: &Value) -> bool {
     let has_map = |inst: &Value| {
         ["TransformLayout", "TransformBlockLayout", "ReindexCacheRead", "ReindexCacheWrite"]
@@ -286,8 +286,8 @@ fn judge(case: &Value, programs: &Programs) -> Judgement {
 
 const EQUALITY: Equality = Equality { block_names: true, fold: true };
 
-/// Is the program the expected one? What TVM's text does not show does not count, so the program may be printed and
-/// read again first.
+/// Whether the program is the expected one. Details that TVM's text does not show are ignored, so the program may be
+/// printed and parsed first.
 fn same_program(ours: &Module, expected: &str, programs: &Programs) -> Result<(), String> {
     let expected = programs.get(expected)?;
     let Err(difference) = EQUALITY.modules(ours, &expected) else { return Ok(()) };
@@ -296,7 +296,7 @@ fn same_program(ours: &Module, expected: &str, programs: &Programs) -> Result<()
     EQUALITY.modules(&again, &expected).map_err(|_| difference.to_string())
 }
 
-/// Is the program the expected one once expressions are simplified?
+/// Whether the program is the expected one after simplification.
 fn same_simplified(ours: &Module, expected: &str, programs: &Programs) -> Result<(), String> {
     let expected = programs.get(expected)?;
     EQUALITY.modules(&simplified(ours), &simplified(&expected)).map_err(|d| d.to_string())
@@ -339,9 +339,9 @@ impl Rewriter for Simplifier {
     }
 }
 
-/// Is the recorded trace what TVM printed and stored, and do both texts read back? Index maps are left out of the
-/// comparison of JSON, where TVM has object graphs, and locations that were asked for and are none: we record the one
-/// that was taken instead.
+/// Whether the recorded trace is what TVM printed and stored, and both texts parse. The comparison of JSON ignores
+/// index maps, for which TVM has object graphs, and requested compute locations that are invalid: we record the
+/// location used instead.
 fn same_trace(ours: &Trace, case: &Value) -> Result<(), String> {
     let json = ours.to_json();
     let without_locations = |trace: &Value| {
@@ -379,7 +379,7 @@ fn same_trace(ours: &Trace, case: &Value) -> Result<(), String> {
     }
 }
 
-/// A statement up to its index map, which TVM may have folded otherwise, to a dictionary, in which TVM forgets the
+/// A statement up to its index map, which TVM may have folded differently, to a dictionary, in which TVM loses the
 /// quotes, or to a location.
 fn without_maps(line: &str) -> &str {
     let location = line.contains("sample_compute_location").then(|| line.find("decision=")).flatten();
@@ -398,7 +398,7 @@ fn same_json(ours: &Value, theirs: &Value, place: &str) -> Result<(), String> {
     }
 }
 
-/// What a case is about: its field, else the method of its last instruction.
+/// The primitive of a case: its field, or the method of its last instruction.
 fn primitive_of(case: &Value) -> String {
     if let Some(name) = case["primitive"].as_str() {
         return name.to_string();
@@ -411,7 +411,7 @@ fn primitive_of(case: &Value) -> String {
     }
 }
 
-/// What to judge and what to show.
+/// The cases to check and to show.
 struct Wishes {
     show: usize,
     case: Option<String>,
@@ -428,7 +428,7 @@ impl Wishes {
         }
     }
 
-    /// Is only a part judged?
+    /// Whether only some cases are checked.
     fn partial(&self) -> bool {
         self.case.is_some() || self.only.is_some()
     }
@@ -438,7 +438,7 @@ impl Wishes {
     }
 }
 
-/// Judges a file: the number of its cases, the sum, and the sum for each primitive.
+/// Checks a file: returns the number of cases, the total, and the total of each primitive.
 fn judge_file(path: &Path, wishes: &Wishes) -> (usize, Tally, BTreeMap<String, Tally>) {
     let content = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let lines: Vec<&str> = content.lines().filter(|l| !l.trim().is_empty()).collect();
@@ -479,7 +479,7 @@ fn judge_file(path: &Path, wishes: &Wishes) -> (usize, Tally, BTreeMap<String, T
         for (measure, why) in j.notes.iter().filter(|(_, why)| !why.is_empty()) {
             if shown[*measure] < wishes.show {
                 shown[*measure] += 1;
-                // Of several diagnostics the first line says enough.
+                // The first line of several diagnostics is sufficient.
                 println!("  {} {id} ({primitive}): {}", MEASURES[*measure], why.lines().next().unwrap_or_default());
             }
         }
@@ -487,7 +487,7 @@ fn judge_file(path: &Path, wishes: &Wishes) -> (usize, Tally, BTreeMap<String, T
     (lines.len(), total, by_primitive)
 }
 
-/// Prints input, schedule, expected and own output of a case.
+/// Prints the input, schedule, expected output and actual output of a case.
 fn show_case(case: &Value) {
     println!("{}\n\n{}\n\nexpected:\n{}", text(case, "input"), text(case, "trace_py"), text(case, "output"));
     println!("{}", text(case, "error_message"));
@@ -532,11 +532,11 @@ fn schedules_agree_with_tvm() {
         for (primitive, more) in primitives {
             by_primitive.entry(primitive).or_default().join(&more);
         }
-        // A file of the same name may hold a part of another; the floors are those of this many cases.
+        // A file of the same name may hold other cases; the floors apply to this number of cases.
         let key = format!("{name}, {cases} cases");
         for (measure, score) in MEASURES.iter().zip(tally.scores) {
             let floor = floors[&key][*measure].as_u64();
-            // Cases of the repository that no floor holds would pass whatever became of them.
+            // Cases of the repository without a floor would pass whatever their result.
             let is_own = path.parent() == Some(&data_dir());
             if is_own && floor.is_none() && std::env::var_os("TVMR_BLESS").is_none() {
                 fallen.push(format!("{name}: no floor of `{measure}` for {cases} cases; `TVMR_BLESS=1` records it"));

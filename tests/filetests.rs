@@ -1,16 +1,17 @@
 //! Data-driven tests: every file below `tests/filetests` is a case, and a test with a name of its own: `opt::dot_bytes` is
 //! `tests/filetests/opt/dot_bytes.lir`.
 //!
-//! The first line says what is tested: `# test: KIND [options]`. Options are `bind n=4` for `--bind`,
-//! `dialect classic|current` for what is printed, and what [`schedules`] says.
+//! The first line gives the kind: `# test: KIND [options]`. Options are `bind n=4` for `--bind`, `dialect
+//! classic|current` for the output, and those of [`schedules`].
 //!
-//! Files that end in `.lir` hold a kernel of the loop IR; see [`passes`] and [`regions`]. Search spaces are in [`spaces`].
+//! Files ending in `.lir` hold a kernel of the loop IR; see [`passes`] and [`regions`]. Search spaces are in
+//! [`spaces`].
 //!
-//! * Rejections stand on the offending line: `#~ error[code]`; `#~^ error[code]` means the line above, `#~v error[code]`
-//!   the line below, and `#~file error[code]` a mistake without a place. All mistakes of a text must be listed; a warning is
-//!   `#~ warning[code]`.
-//! * Expected output follows a line `# expect:`, each of its lines behind `#|`. A case of a kind that only has
-//!   rejections may leave it out.
+//! * Expected errors are on the offending line: `#~ error[code]`; `#~^ error[code]` means the line above, `#~v
+//!   error[code]` the line below, and `#~file error[code]` an error without a place. All errors of a text must be
+//!   listed; a warning is `#~ warning[code]`.
+//! * Expected output follows a line `# expect:`, each line of it prefixed with `#|`. A case of a kind that has only
+//!   errors may omit it.
 //!
 //! `cargo test --test filetests NAME` runs the cases whose names contain `NAME`; with `TVMR_BLESS=1` it rewrites expected
 //! output: read the diff. The harness is libtest-mimic: a `#[test]` in here would never run.
@@ -31,13 +32,13 @@ use std::path::{Path, PathBuf};
 use tvmr::diagnostic::Diagnostics;
 use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_module};
 
-/// What a case says.
+/// A parsed test case.
 struct Case {
     path: PathBuf,
     options: Options,
-    /// The text of the program, annotations included: they are comments.
+    /// The program text, including annotations, which are comments.
     input: String,
-    /// `(line, code)` of the rejections, line 0 for those without a place.
+    /// `(line, code)` of the expected errors; line 0 for those without a place.
     rejections: Vec<(usize, String)>,
     /// Expected output, if the file has any.
     expected: Option<String>,
@@ -55,16 +56,16 @@ struct Options {
     threads: i64,
 }
 
-/// What a kind makes of a case: its output, and the mistakes it found.
+/// The outcome of a case: its output, and its errors.
 struct Outcome {
     output: String,
     rejections: Vec<(usize, String)>,
 }
 
-/// Carries out a case.
+/// Runs a case.
 type Run = fn(&Case) -> Outcome;
 
-/// The kinds, by the name of their directory.
+/// The kinds, by directory name.
 const KINDS: &[(&str, Run)] = &[
     ("parse", reject),
     ("verify-errors", reject),
@@ -116,7 +117,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests")
 }
 
-/// Only where there are regions.
+/// Only on machines with regions.
 #[cfg(all(target_arch = "x86_64", unix))]
 use regions::regions;
 #[cfg(not(all(target_arch = "x86_64", unix)))]
@@ -126,7 +127,7 @@ fn regions(case: &Case) -> Outcome {
 
 // ---- kinds -------------------------------------------------------------------------------------------------
 
-/// Texts that are refused: the output is the rendered diagnostics.
+/// Invalid texts: the output is the rendered diagnostics.
 fn reject(case: &Case) -> Outcome {
     match read(case) {
         Ok(parsed) if parsed.warnings.is_empty() => Outcome { output: "accepted\n".into(), rejections: Vec::new() },
@@ -139,7 +140,7 @@ fn reject(case: &Case) -> Outcome {
     }
 }
 
-/// Well-formed programs that are broken or suspicious: the output is the rendered diagnostics.
+/// Well-formed but wrong or suspicious programs: the output is the rendered diagnostics.
 fn lint(case: &Case) -> Outcome {
     match read(case) {
         Ok(parsed) => {
@@ -154,7 +155,7 @@ fn lint(case: &Case) -> Outcome {
     }
 }
 
-/// Programs as printed, which must be a fixed point.
+/// Programs as printed; the output must be a fixed point.
 fn print(case: &Case) -> Outcome {
     let parsed = match read(case) {
         Ok(parsed) => parsed,
@@ -248,7 +249,7 @@ fn case(path: &Path, kind: &str, text: &str) -> Case {
     Case { path: path.to_path_buf(), options, input, rejections, expected }
 }
 
-/// The codes behind `#~`, with the lines they mean.
+/// The codes after `#~`, with the lines that they refer to.
 fn rejections(input: &str) -> Vec<(usize, String)> {
     let mut all = Vec::new();
     for (i, line) in input.lines().enumerate() {
@@ -273,7 +274,7 @@ fn blessed(text: &str, output: &str) -> String {
     format!("{input}\n# expect:\n{}", lines.collect::<String>())
 }
 
-/// The first lines that differ.
+/// The first differing lines.
 fn difference(expected: &str, found: &str) -> String {
     let (mut e, mut f) = (expected.lines(), found.lines());
     let mut line = 0;

@@ -1,7 +1,7 @@
-//! The table of what becomes of handles in docs/primitives.md, against what primitives do.
+//! Checks the table of handles in docs/primitives.md against the primitives.
 //!
-//! Each case fetches every block and loop of a program, then carries out one primitive. Where the table says that
-//! nothing dies, nothing must have died; where it says that something does, something must have.
+//! Each case looks up every block and loop of a program, and then applies one primitive. If the table says that handles
+//! become invalid, some must; if it says that none do, none may.
 
 use tvmr::schedule::Schedule;
 use tvmr::schedule::arg::{Rv, RvValue};
@@ -9,7 +9,7 @@ use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::primitive;
 use tvmr::script::{ParseOptions, parse};
 
-/// A producer, a reduction and what follows it.
+/// A producer, a reduction and a consumer.
 const PROGRAM: &str = r#"
 @T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16,), "float32")):
@@ -124,7 +124,7 @@ def main(A: T.Buffer((15, 15), "float32"), B: T.Buffer((15, 15), "float32"), C: 
             C[vi, vj] = C[vi, vj] + A_1[vi, vk] * B[vk, vj]
 "#;
 
-/// A program, what prepares it, and the primitive. Blocks are called `b`, `c`, `d` after their names, their loops
+/// A program, its preparation, and the primitive. Blocks are called `b`, `c`, `d` after their names, their loops
 /// `b_loops` and so on.
 const CASES: &[(&str, &str, &str)] = &[
     (PROGRAM, "", "sch.add_unit_loop(c_loops[1])"),
@@ -182,7 +182,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (PROGRAM, "", "sch.write_at(b_loops[0], b, 0, 'local')"),
 ];
 
-/// Primitives of which nothing dies but in cases that the table names, and that are not the one at hand.
+/// Primitives that invalidate handles only in cases that the table names, which the test does not cover.
 const ONLY_SOMETIMES: [&str; 1] = ["transform_layout"];
 
 /// The column `dies` of the table.
@@ -218,7 +218,7 @@ fn every_primitive_has_a_case() {
     }
 }
 
-/// How many of the handles that were alive before the last instruction are dead after it.
+/// Number of handles that are valid before the last instruction and invalid after it.
 fn n_dead(program: &str, before: &str, call: &str) -> Result<usize, String> {
     let module = parse(program, "program.tir", &ParseOptions::default()).map_err(|e| e.to_string())?.module;
     let mut text = String::from("def f(sch):\n");

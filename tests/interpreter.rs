@@ -1,4 +1,4 @@
-//! The interpreter against NumPy, on every workload (tests/data/workload_points.py wrote the expected values).
+//! Compares the interpreter with NumPy on every workload (tests/data/workload_points.py wrote the expected values).
 
 use std::path::Path;
 use tvmr::ir::interp::{Arg, ArgRef, Options, Points, Precision, Tensor, Value, run};
@@ -42,7 +42,7 @@ fn arguments(f: &Func) -> Vec<Arg> {
         .collect()
 }
 
-/// How many block instances run, if no loop bound depends on another.
+/// Number of block instances, if no loop bound depends on another loop.
 fn n_instances(f: &Func) -> i64 {
     let leaves = f.blocks().into_iter().filter(|&b| b != f.root);
     leaves

@@ -1,4 +1,4 @@
-//! The order of the modules: an earlier one never knows a later one.
+//! Checks the order of the modules: an earlier one never uses a later one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ const ORDER: &[&str] = &[
     "cli",
 ];
 
-/// Modules that need none of the crate but those listed.
+/// Modules that may use only those listed.
 const ALONE: &[(&str, &[&str])] = &[
     ("stop", &[]),
     ("diagnostic", &[]),
@@ -67,7 +67,7 @@ fn an_earlier_module_never_knows_a_later_one() {
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
-/// The names of the modules that a file declares, those for tests left out.
+/// The modules that a file declares, except test modules.
 fn modules_of(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let name = |line: &str| {
@@ -78,7 +78,7 @@ fn modules_of(text: &str) -> Vec<String> {
     (0..lines.len()).filter(|&i| !is_test(i)).filter_map(|i| name(lines[i])).collect()
 }
 
-/// The files of a module and of those inside it.
+/// The files of a module and its submodules.
 fn files_of(dir: &Path, module: &str) -> Vec<PathBuf> {
     let inner = dir.join(module);
     let head = [inner.join("mod.rs"), dir.join(format!("{module}.rs"))].into_iter().find(|p| p.exists());
@@ -91,7 +91,7 @@ fn files_of(dir: &Path, module: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A file without its module of tests, which stands last.
+/// A file without its test module, which comes last.
 fn without_tests(text: &str) -> &str {
     match text.find("#[cfg(test)]\nmod tests {") {
         Some(end) => &text[..end],
@@ -99,7 +99,7 @@ fn without_tests(text: &str) -> &str {
     }
 }
 
-/// The modules that follow `crate::`, with the numbers of their lines.
+/// The modules that follow `crate::`, with line numbers.
 fn uses(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code.lines().enumerate().flat_map(|(i, line)| {
         let is_comment = line.trim_start().starts_with("//");

@@ -1,14 +1,14 @@
-//! Random walks of primitives over small programs: what the checks accept never changes results.
+//! Random walks of primitives over small programs: no accepted primitive may change results.
 //!
-//! Each walk applies a handful of random instructions to a program; most are refused, which is fine. The program that
-//! comes out is executed by the interpreter, once as it is and once with every parallel and vectorized loop running
-//! backwards, and compared with the program before: integers exactly, floats with a tolerance, since reductions may run
-//! in another order. On a mismatch the shortest failing prefix of the trace is printed.
+//! Each walk applies a few random instructions to a program; most are refused. The resulting program runs in the
+//! interpreter, once as it is and once with every parallel and vectorized loop running backwards, and is compared with
+//! the original: integers exactly, floats with a tolerance, since reductions may be reordered. On a mismatch the
+//! shortest failing prefix of the trace is printed.
 //!
-//! Left out are the primitives that say less than the truth on purpose: `loop_partition`, whose blocks, as in TVM, do not
-//! state what they access, and those called `unsafe_…`.
+//! Primitives that deliberately understate accesses are excluded: `loop_partition`, whose blocks, as in TVM, do not
+//! declare their accesses, and those called `unsafe_…`.
 //!
-//! `TVMR_WALKS=20000` walks more, `TVMR_WALK_SEED=N` begins at another seed.
+//! `TVMR_WALKS=20000` runs more walks, `TVMR_WALK_SEED=N` starts at another seed.
 
 use std::fmt::Write as _;
 use tvmr::ir::interp::{Arg as Value, Options, Tensor, Value as Number, run};
@@ -201,7 +201,8 @@ def main(A: T.Buffer((6, 8), "int32"), B: T.Buffer((6, 8), "int32"), C: T.Buffer
 "#,
     ),
     (
-        // Inits without reductions, a block that lists its own output among its reads, and a reduction that begins late.
+        // Inits without reductions, a block that lists its own output among its reads, and a reduction that starts
+        // late.
         "inits",
         r#"
 def main(A: T.Buffer((6, 8), "int32"), C: T.Buffer((6, 8), "int32"), D: T.Buffer((8, 6), "int32"), S: T.Buffer((6,), "int32")):
@@ -267,7 +268,7 @@ def main(A: T.Buffer((6, 8), "int32"), D: T.Buffer((8, 5), "int32")):
 "#,
     ),
     (
-        // Blocks of blocks, whose inner loops belong to a scope of their own.
+        // Nested blocks, whose inner loops belong to a scope of their own.
         "nested",
         r#"
 def main(A: T.Buffer((24,), "int32"), C: T.Buffer((24,), "int32"), S: T.Buffer((6,), "int32")):
@@ -347,7 +348,7 @@ def main(A: T.Buffer((T.int64(10), T.int64(8)), "int32"), C: T.Buffer((8, 6), "i
 "#,
     ),
     (
-        // Bindings of other types than what they are bound to.
+        // Bindings whose type differs from that of the iteration variable.
         "mixed_bindings",
         r#"
 def main(A: T.Buffer((12, 10), "int32"), C: T.Buffer((12, 8), "int32"), E: T.Buffer((12,), "int32")):
@@ -373,7 +374,7 @@ def main(A: T.Buffer((12, 10), "int32"), C: T.Buffer((12, 8), "int32"), E: T.Buf
 "#,
     ),
     (
-        // Loops that count from elsewhere, and otherwise than by 1.
+        // Loops with other starts and steps.
         "starts_and_steps",
         r#"
 def main(A: T.Buffer((12, 8), "int32"), C: T.Buffer((12,), "int32")):
@@ -420,7 +421,7 @@ def main(A: T.Buffer((48,), "int32"), C: T.Buffer((40,), "int32"), D: T.Buffer((
 "#,
     ),
     (
-        // Windows that overlap, one behind the other.
+        // Consecutive overlapping windows.
         "pools",
         r#"
 def main(A: T.Buffer((24,), "int32"), C: T.Buffer((8,), "int32")):
@@ -448,7 +449,7 @@ def main(A: T.Buffer((24,), "int32"), C: T.Buffer((8,), "int32")):
     ),
 ];
 
-/// A small generator, so that a seed means the same walk everywhere.
+/// A small random generator, the same on every machine.
 struct Random(u64);
 
 impl Random {
@@ -480,14 +481,14 @@ fn module(text: &str) -> Module {
     }
 }
 
-/// One walk: a schedule, and what random choices are made of.
+/// A walk: a schedule, and the source of random choices.
 struct Walk {
     sch: Schedule,
     random: Random,
 }
 
 impl Walk {
-    /// Carries out an instruction if it exists and is accepted.
+    /// Applies an instruction if it exists and is accepted.
     fn run(&mut self, method: &str, args: Vec<Arg>) -> Option<Vec<Rv>> {
         let kind = primitive::by_method(method)?;
         let rest = kind.params.iter().skip(args.len()).filter_map(tvmr::schedule::kind::default_arg);
@@ -516,7 +517,7 @@ impl Walk {
         self.random.pick(&loops).copied()
     }
 
-    /// A random map of `n` indices: a permutation, one of them split or two of them fused.
+    /// A random map of `n` indices: a permutation, possibly with one index split or two fused.
     fn index_map(&mut self, n: usize) -> Arg {
         let params: Vec<_> = (0..n).map(|i| format!("i{i}").as_str().into()).collect();
         let mut order: Vec<usize> = (0..n).collect();
@@ -684,7 +685,7 @@ impl Walk {
         Some(())
     }
 
-    /// A map of the block's iterations to those that are not reduced, in some order.
+    /// A map of the block's spatial iterations in some order.
     fn iter_map(&mut self, block: Rv) -> Arg {
         let Ok(tvmr::schedule::arg::RvValue::Block(f, b)) = self.sch.value(block) else { return Arg::None };
         let kinds: Vec<IterKind> = self.sch.func(f).block(b).iters.iter().map(|i| i.kind).collect();
@@ -704,7 +705,7 @@ impl Walk {
         }
     }
 
-    /// Of buffers that are allocated: a parameter in another layout is another interface.
+    /// Only for allocated buffers: another layout of a parameter changes the interface.
     fn transform_layout(&mut self) -> Option<()> {
         let block = self.block()?;
         let Ok(tvmr::schedule::arg::RvValue::Block(f, b)) = self.sch.value(block) else { return None };
@@ -746,7 +747,7 @@ fn arguments(f: &Func) -> Vec<Value> {
     f.params.iter().filter_map(|p| p.buffer).map(argument).collect()
 }
 
-/// What all parameters hold afterwards, or why the program cannot run.
+/// The final contents of all parameters, or the reason why the program cannot run.
 fn results(f: &Func) -> Result<Vec<Vec<f64>>, String> {
     let violations = verify(f, Checks::FORM);
     if let Some(v) = violations.first() {
@@ -757,7 +758,7 @@ fn results(f: &Func) -> Result<Vec<Vec<f64>>, String> {
     Ok(args.iter().filter_map(Value::tensor).map(Tensor::to_f64s).collect())
 }
 
-/// The function with loops whose iterations may run in any order running backwards.
+/// The function with all loops reversed whose iterations may run in any order.
 fn backwards(f: &Func) -> Func {
     let mut f = f.clone();
     for s in f.subtree(f.root.stmt()) {
@@ -791,7 +792,7 @@ fn differs(expected: &[Vec<f64>], found: &[Vec<f64>]) -> Option<String> {
     None
 }
 
-/// What is wrong with a scheduled function, if anything.
+/// The error of a scheduled function, if there is one.
 fn wrong(f: &Func, expected: &[Vec<f64>]) -> Option<String> {
     let check = |f: &Func, how: &str| match results(f) {
         Err(why) => Some(format!("{how}: {why}")),
@@ -801,7 +802,7 @@ fn wrong(f: &Func, expected: &[Vec<f64>]) -> Option<String> {
 }
 
 fn report(name: &str, seed: u64, module: &Module, sch: &Schedule, expected: &[Vec<f64>], why: &str) -> String {
-    // The shortest prefix that is already wrong.
+    // The shortest failing prefix.
     let mut prefix = sch.trace().clone();
     let all = prefix.insts.clone();
     for n in 1..=all.len() {

@@ -1,4 +1,4 @@
-//! Reading and printing programs at large: the repository's workloads, TVM's own texts, and texts that went wrong.
+//! Parsing and printing of many programs: the repository's workloads, TVM's own texts, and damaged texts.
 //!
 //! TVM's texts are those of the conformance cases, in the directory named by `TVMR_CONFORMANCE` (default:
 //! `tests/conformance`).
@@ -12,7 +12,7 @@ fn read(text: &str) -> Parsed {
     parse(text, "<text>", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Takes whatever can be represented: TVM's oddities include programs that make no sense.
+/// Accepts everything that can be represented: TVM's texts include meaningless programs.
 fn lax() -> ParseOptions {
     ParseOptions { checks: None, ..Default::default() }
 }
@@ -30,7 +30,8 @@ fn workloads() -> Vec<(String, String)> {
     all
 }
 
-/// Printing, reading and printing again gives the same text in both dialects, and reading gives an equal module.
+/// Checks that printing, parsing and printing again gives the same text in both dialects, and that parsing gives an
+/// equal module.
 fn check_round_trip(name: &str, parsed: &Parsed, options: &ParseOptions) {
     let options = &ParseOptions { bind: BTreeMap::new(), ..options.clone() };
     for dialect in [Dialect::Classic, Dialect::Current] {
@@ -67,15 +68,14 @@ fn symbols_become_constants() {
     check_round_trip(&name, &parsed, &options);
 }
 
-/// The program texts of the corpus, each once. Those that TVM itself cannot read, or reads as another program, are left
-/// out.
+/// The distinct program texts of the corpus, except those that TVM itself cannot read, or reads as another program.
 fn corpus() -> BTreeSet<String> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
     let dir = std::env::var_os("TVMR_CONFORMANCE").map_or(own, PathBuf::from);
     let mut texts = BTreeSet::new();
     for entry in std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())) {
         let path = entry.expect("an entry").path();
-        // Our own cases are about oddities, of which TVM prints some as texts that it does not read itself.
+        // Our own cases test oddities, some of which TVM prints as texts that it cannot read.
         if path.extension().is_none_or(|e| e != "jsonl") || path.ends_with("own.jsonl") {
             continue;
         }
@@ -105,7 +105,7 @@ fn the_corpus_prints_as_tvm_prints_it() {
             differ.push(text);
         }
     }
-    // What remains carries an `elem_offset=0` of another type than the shape, which is not kept.
+    // The remaining ones have an `elem_offset=0` with a type other than the shape's, which is not kept.
     if let Some(text) = differ.iter().find(|t| !t.contains("elem_offset=0")) {
         panic!("printed in another way:\n{text}");
     }
@@ -117,7 +117,7 @@ fn the_corpus_prints_as_tvm_prints_it() {
 #[test]
 fn the_corpus_survives_printing() {
     let texts = corpus();
-    // Every eighth text, beginning anywhere: all of them take seconds and show no more.
+    // Every eighth text, from a varying start: all of them take seconds and find nothing more.
     for text in texts.iter().step_by(8) {
         let parsed = parse(text, "<corpus>", &lax()).unwrap_or_else(|e| panic!("{e}"));
         check_round_trip(text, &parsed, &lax());
@@ -154,7 +154,7 @@ fn printed_places_are_those_of_the_statements() {
 
 // ---- texts that went wrong (`TVMR_SEED`, `TVMR_ROUNDS` for more of them) ---------------------------------------------------------------------------------
 
-/// Marsaglia's xorshift: a few lines, and the same everywhere.
+/// Marsaglia's xorshift: short, and the same on every machine.
 struct Random(u64);
 
 impl Random {
@@ -170,7 +170,7 @@ impl Random {
     }
 }
 
-/// Words that bring a text into corners.
+/// Words that lead to corner cases.
 const WORDS: &[&str] = &[
     "T.grid",
     "T.block",
@@ -255,7 +255,7 @@ const WORDS: &[&str] = &[
     "#",
 ];
 
-/// The text with one thing wrong.
+/// The text with one random error.
 fn damaged(text: &str, random: &mut Random) -> String {
     let mut bytes = text.as_bytes().to_vec();
     if bytes.is_empty() {
@@ -263,7 +263,7 @@ fn damaged(text: &str, random: &mut Random) -> String {
     }
     let at = random.below(bytes.len());
     let word = |random: &mut Random| WORDS[random.below(WORDS.len())].as_bytes().to_vec();
-    // The run of letters around a place: a token, more or less.
+    // The word around a position.
     let token = |bytes: &[u8], at: usize| {
         let is_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
         let start = bytes[..at].iter().rev().take_while(|b| is_word(b)).count();
@@ -344,7 +344,7 @@ fn the_programs_of_the_reference_read_and_print() {
     }
 }
 
-/// Whatever TVM's namespace has is read, or refused by what it is for: none of it is an unknown name.
+/// Every name of TVM's namespace is either supported or refused with a specific error; none is unknown.
 #[test]
 fn every_name_of_tvm_is_known() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tvm_members.txt");
@@ -353,7 +353,7 @@ fn every_name_of_tvm_is_known() {
     assert!(names.len() > 300, "{} names", names.len());
     let uses =
         |name: &str| [format!("T.{name}()"), format!("T.evaluate(T.{name}())"), format!("with T.{name}(): pass")];
-    // The one namespace of functions of the program.
+    // The only namespace among the functions.
     for name in names.into_iter().filter(|&n| n != "axis") {
         let known = uses(name).iter().any(|line| {
             let text = format!("@T.prim_func\ndef main(A: T.Buffer((16,), \"float32\")):\n    {line}\n");

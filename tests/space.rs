@@ -1,7 +1,7 @@
-//! Spaces: the rules on every workload, and TVM's own spaces.
+//! Search spaces: the rules on every workload, and TVM's own spaces.
 //!
-//! The sketches of TVM's rules are compared with its own, and what our postprocessors make of its candidates with what its
-//! own made. The cases are those of `space.jsonl` in the directory that `TVMR_CONFORMANCE` names (default:
+//! The sketches of TVM's rules are compared with TVM's, and so are the results of our postprocessors on TVM's
+//! candidates. The cases are those of `space.jsonl` in the directory that `TVMR_CONFORMANCE` names (default:
 //! `tests/conformance`).
 
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn parse(text: &str, name: &str) -> Module {
     }
 }
 
-/// Every workload has a space, most of whose candidates are accepted and well-formed; the others say why not.
+/// Every workload has a space; most candidates are accepted and well formed, and the others give a reason.
 #[test]
 fn every_workload_can_be_sampled() {
     let target = Target::native().target;
@@ -79,7 +79,7 @@ fn every_workload_can_be_sampled() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The cases of a stage; there are some.
+/// The cases of a stage, of which there is at least one.
 fn cases(stage: &str) -> Vec<Value> {
     let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
     let dir = std::env::var_os("TVMR_CONFORMANCE").map_or(own, std::path::PathBuf::from);
@@ -95,7 +95,7 @@ fn text<'a>(case: &'a Value, field: &str) -> &'a str {
     case[field].as_str().unwrap_or_default()
 }
 
-/// Our postprocessors make of TVM's candidates what its own make.
+/// Our postprocessors give the same programs as TVM's on TVM's candidates.
 #[test]
 fn postprocessors_agree_with_tvm() {
     let space = tvmr::space::sample::Space::new(Vec::new(), tvmr::space::postproc::tvm());
@@ -120,7 +120,7 @@ fn postprocessors_agree_with_tvm() {
     assert_eq!(agree, all);
 }
 
-/// TVM's rules make TVM's sketches, each once, in an order of their own.
+/// TVM's rules give TVM's sketches, each once, in a different order.
 #[test]
 fn sketches_agree_with_tvm() {
     let mut groups: BTreeMap<(String, String), Vec<Value>> = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! Statements besides loops, blocks and stores: names and variables, memory in its place, jumps, assertions.
+//! Statements besides loops, blocks and stores: let bindings and variables, views, jumps, assertions.
 //!
-//! Each program runs in the interpreter, as the loop IR that lowering makes of it, and as machine code; all must give the
-//! results written here, which are those of TVM 0.27 for the same text (or follow from its documentation where it does
-//! not compile the text). What is printed, in both dialects, must give them too, and print the same again.
+//! Each program runs in the interpreter, as loop IR after lowering, and as machine code; all must give the results
+//! listed here, which are those of TVM 0.27 for the same text (or follow from its documentation where it does not
+//! compile the text). The printed programs in both dialects must give the same results, and print the same again.
 
 #[path = "statements/calls.rs"]
 mod calls;
@@ -396,7 +396,7 @@ for i in range(8):
     ),
 ];
 
-/// The same in the classic dialect: an assigned name is a value.
+/// Bodies of the classic dialect, where an assigned name is a value.
 const CLASSIC: &[(&str, &str, [f64; 8])] = &[
     (
         "plain",
@@ -515,23 +515,23 @@ fn names_and_statements_of_the_classic_dialect() {
     }
 }
 
-/// A text that no other word places in a dialect.
+/// A text without words specific to a dialect.
 fn unmarked(body: &str) -> String {
     program(Dialect::Classic, body).replace("from tvm.script import tir as T\n", "")
 }
 
 #[test]
 fn a_text_that_may_mean_two_things_is_refused() {
-    // A value that is never assigned again is the same in both.
+    // A value that is never assigned again is the same in both dialects.
     check("once", &unmarked("for i in range(8):\n    x = A[i]\n    B[i] = x"), A);
     let again = "x: T.float32 = T.float32(0)\nfor i in range(8):\n    x = x + A[i]\n    B[i] = x";
     refused(&unmarked(again), "ambiguous-assignment");
     refused(&unmarked(&again.replace("x = x + A[i]", "x += A[i]")), "ambiguous-assignment");
-    // Words of both dialects say no more than none.
+    // Words of both dialects together decide nothing.
     let mixed = format!("{}\n    T.func_attr({{\"tir.noalias\": True, \"tirx.x\": 1}})\n", "");
     let text = program(Dialect::Current, again).replacen("\n    x:", &format!("{mixed}    x:"), 1);
     refused(&text, "ambiguous-assignment");
-    // A variable without a value is current, whatever else is missing.
+    // A variable without an initial value means the current dialect.
     let uninitialised = "for i in range(8):\n    x: T.float32\n    x = A[i]\n    B[i] = x";
     check("without a value", &unmarked(uninitialised), A);
 }
@@ -564,7 +564,7 @@ fn an_assertion_that_fails_is_an_error_with_its_message() {
 
 #[test]
 fn names_for_memory_are_checked_against_it() {
-    // Beyond the shape of the name, but in the memory.
+    // Outside the shape of the name, but inside the memory.
     let text = program(
         Dialect::Current,
         "V = T.decl_buffer((1,), \"float32\", data=A.data)\nfor i in range(8):\n    B[i] = V[i]",

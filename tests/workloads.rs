@@ -1,12 +1,13 @@
-//! Every workload through the built binary: tuned, checked against the reference, printed, and run again.
+//! Runs every workload through the built binary: tunes it, checks it against the reference, prints it, and runs it
+//! again.
 //!
-//! Large ones are left out here: their references take seconds without helping to find errors.
+//! Large ones are excluded: their references take seconds and find no further errors.
 
 use assert_cmd::Command;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// What takes long.
+/// Workloads that take long.
 const LARGE: &[&str] = &["matmul_1024", "matmul_add", "matmul_u8s8", "ewise_large", "conv2d_nchw", "conv2d_nhwc"];
 
 fn workloads() -> Vec<PathBuf> {
@@ -53,7 +54,7 @@ fn every_workload_tunes_without_a_wrong_result() {
         };
         for task in tasks {
             let errors = task["errors"].as_object().cloned().unwrap_or_default();
-            // A slow candidate may time out on a busy machine; nothing else may happen to any.
+            // A slow candidate may time out on a busy machine; no other failure is allowed.
             let bad: Vec<&String> =
                 errors.iter().filter(|(k, n)| *k != "timeout" && **n != 0).map(|(k, _)| k).collect();
             assert!(bad.is_empty(), "{file}: {errors:?}: {}", task["failures"]);

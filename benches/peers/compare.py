@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""How fast is tvmr beside others?
+"""Compares the speed of tvmr with other libraries and compilers.
 
 usage: compare.py TVMR [FILTER ...] [--rounds N] [--venv DIR] [--json]
 
 Times each workload with its schedule (workloads/schedules/NAME.py, if there is one) by `tvmr bench`, and the same
-computation by a peer, on one thread each unless said, in turns: a round is one run of tvmr and one of the peer, in
-alternating order. Printed are the medians over the rounds, and the median of the rounds' ratios; above 1, tvmr is faster.
+computation by a peer, on one thread each unless stated otherwise, alternately: a round is one run of tvmr and one of the
+peer, in alternating order. Prints the medians over the rounds, and the median of their ratios; above 1, tvmr is faster.
 
 * numpy (OpenBLAS) for products of matrices and vectors, on two threads as well, and for softmax;
 * onnxruntime for convolutions, softmax and layer normalisation;
-* TVM: what MetaSchedule finds in 64 trials (kept, see metaschedule.py), and its LLVM on the program that our schedule
-  gives: the kernel's time, and what compiling takes.
+* TVM: the best schedule that MetaSchedule finds in 64 trials (cached, see metaschedule.py), and its LLVM back end on the
+  program with our schedule: kernel time and compile time.
 
 FILTER is part of the name of a workload or of a peer.
 
@@ -28,11 +28,11 @@ from harness import (
     tvmr, tvmr_bench,
 )  # fmt: skip
 
-# Calls that take more seconds are as long as what the system gives a process at a time.
+# Calls longer than this exceed a time slice of the system.
 LONG = 0.002
 
 # ---- peers -----------------------------------------------------------------------------------------------------
-# Each gives a function that computes once.
+# Each returns a function that computes once.
 
 
 def random(*shape):
@@ -115,7 +115,7 @@ def layer_norm():
 
 
 def onnx(operator, inputs, output, opset=17, **attributes):
-    """A model of one operator; inputs but the first are constants, as weights are."""
+    """A model of one operator; all inputs but the first are constants, like weights."""
 
     def make():
         import numpy
@@ -160,9 +160,9 @@ PEERS = [
     ("conv2d_nchw", "onnxruntime", conv2d(64), 1),
     ("depthwise_conv2d", "onnxruntime", conv2d(1, group=64), 1),
 ]
-# Workloads whose best version by MetaSchedule is a peer.
+# Workloads to compare with the best schedule of MetaSchedule.
 TUNED = ["layer_norm", "matmul_int8"]
-# Workloads whose scheduled program TVM compiles, too.
+# Workloads whose scheduled program TVM compiles as well.
 COMPILED = ["matmul", "matmul_512", "matmul_int8", "conv2d_nchw", "softmax", "layer_norm", "depthwise_conv2d"]
 
 
@@ -170,11 +170,11 @@ COMPILED = ["matmul", "matmul_512", "matmul_int8", "conv2d_nchw", "softmax", "la
 
 
 def beside_python(binary, name, make, threads, rounds):
-    """tvmr beside a function; with several threads also beside tvmr on one."""
+    """Compares tvmr with a function; with several threads, also with tvmr on one."""
     openblas_threads(threads)
     run = make()
     n = calls(run)
-    # Whatever else runs takes a turn within a long call, and a core from several threads, so the least counts for these.
+    # Long or multi-threaded calls share cores with other processes, so the minimum is used for these.
     least = threads > 1 or batch(run, n, time.perf_counter) > LONG
     field, peer_us = ("min_us", least_python_us) if least else ("us", python_us)
     bench = lambda t: tvmr_bench(binary, program(name), *schedule(name), "--threads", t, check=False)[field]
@@ -187,7 +187,7 @@ def beside_python(binary, name, make, threads, rounds):
 
 
 def beside_tuned(binary, name, rounds):
-    """tvmr's schedule beside what MetaSchedule finds."""
+    """Compares tvmr's schedule with the best of MetaSchedule."""
     import tvm_kernels
 
     module = tvm_kernels.tvm.ir.load_json(tvm_kernels.tuned(binary, name)["module"])
@@ -196,10 +196,10 @@ def beside_tuned(binary, name, rounds):
 
 
 def beside_compiled(binary, name, rounds):
-    """The scheduled program, compiled by both: times of kernels and of compiling."""
+    """Compiles the scheduled program with both: kernel times and compile times."""
     import tvm_kernels
 
-    # What is applied to no schedule is the program as it is.
+    # Without a schedule, the program is taken as written.
     apply = ["apply", program(name), *schedule(name)] if schedule(name) else ["fmt", program(name)]
     module = tvm_kernels.parse(tvmr(binary, *apply, "--dialect", "current"))
     kernel, _ = tvm_kernels.build(module)
@@ -254,7 +254,7 @@ def main():
             continue
         r = {"workload": name, "peer": peer}
         try:
-            # What is timed is right: checked once, before.
+            # Check the results once before timing.
             tvmr_bench(args.tvmr, program(name), *schedule(name))
             r.update(compare(args.tvmr, rounds=args.rounds), rounds=args.rounds)
         except ImportError as missing:

@@ -1,4 +1,4 @@
-"""What the scripts share: their environment, running tvmr, and timing in turns."""
+"""Shared code of the scripts: their environment, running tvmr, and alternating timing."""
 import json
 import os
 import pathlib
@@ -12,23 +12,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from runs import ROOT, TUNED, geometric_mean, in_turns, program, schedule, tvmr, tvmr_bench, tvmr_tune  # noqa: E402, F401
 
 CACHE = pathlib.Path.home() / ".cache" / "tvmr-peers"
-# Each list is one run of pip; those after the second may fail, which costs the peers that need them.
+# Each list is one run of pip; if one after the second fails, the peers that need it are skipped.
 PACKAGES = [
     ["numpy", "apache-tvm==0.27.0.post1", "threadpoolctl"],
     ["--no-deps", "apache-tvm-ffi==0.1.14.post1"],
     ["onnxruntime", "onnx"],
-    # What tuning by TVM imports.
+    # Imports of TVM's tuner.
     ["cloudpickle", "psutil", "tornado", "xgboost-cpu"],
 ]
-# A batch of calls takes at least so many seconds: long against the clock, short against what else may run.
+# Minimum seconds of a batch: long compared to the clock's resolution, short compared to disturbances.
 BATCH = 0.0005
 BATCHES = 101
-# So long calls are made before any is timed.
+# Seconds of warm-up.
 WARM_UP = 0.05
 
 
 def environment(directory):
-    """Goes on in the environment of its own, made if it is not there; sets what must be set before libraries start."""
+    """Restarts the script in its own environment, created if needed, with the variables that libraries read at start."""
     python = directory / "bin" / "python"
     done = directory / "packages-installed"
     wanted = json.dumps(PACKAGES)
@@ -40,7 +40,7 @@ def environment(directory):
             if run.returncode != 0 and packages in PACKAGES[:2]:
                 sys.exit(f"cannot install {' '.join(packages)}")
         done.write_text(wanted)
-    # OpenBLAS starts a thread per core and is told how many to use, see `openblas_threads`.
+    # OpenBLAS starts a thread per core; `openblas_threads` sets how many it uses.
     variables = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": str(os.cpu_count())}
     if pathlib.Path(sys.prefix) != directory or any(os.environ.get(k) != v for k, v in variables.items()):
         os.environ.update(variables)
@@ -48,7 +48,7 @@ def environment(directory):
 
 
 def openblas_threads(n):
-    """From here on NumPy's products use so many threads."""
+    """Sets the number of threads of NumPy's products."""
     import numpy  # The library must be loaded to be found.
     import threadpoolctl
 
@@ -68,7 +68,7 @@ def batch(run, n, clock):
 
 
 def calls(run):
-    """How many calls make a batch."""
+    """Number of calls in a batch."""
     n = 1
     while batch(run, n, time.perf_counter) * n < BATCH:
         n *= 2
@@ -85,7 +85,7 @@ def python_us(run, n):
 
 
 def least_python_us(run, n):
-    """The fastest batch by the clock, as tvmr reports its fastest: for calls that no busy machine leaves alone."""
+    """The fastest batch by wall-clock time, as tvmr reports it: for calls that cannot avoid disturbances."""
     batch(run, 2 * n, time.perf_counter)
     return 1e6 * min(batch(run, n, time.perf_counter) for _ in range(BATCHES))
 

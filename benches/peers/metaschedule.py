@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Is tuning by tvmr better than by TVM's MetaSchedule?
+"""Compares tuning by tvmr with TVM's MetaSchedule.
 
 usage: metaschedule.py TVMR [WORKLOAD ...] [--runs N] [--trials N] [--seed S] [--rounds N] [--reuse] [--json]
 
-Tunes each workload with both, with as many trials, on one core; then times both winners, in turns. A run has a seed of its
-own; of N runs the medians are printed: seconds of tuning and of the whole command, microseconds of the kernels, and the
-ratio of the kernels, above 1 where tvmr's is faster. At the end, the geometric means.
+Tunes each workload with both, with the same number of trials, on one core; then times both winners alternately. Each run
+has a seed of its own. Prints the medians of N runs: seconds of tuning and of the whole command, microseconds of the
+kernels, and the ratio of the kernels, above 1 if tvmr's is faster. At the end, the geometric means.
 
-What TVM found is kept in ~/.cache/tvmr-peers/tuned; with --reuse it is not tuned again where that has an answer.
+TVM's results are cached in ~/.cache/tvmr-peers/tuned; with --reuse, cached workloads are not tuned again.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ import time
 
 import harness
 
-# A call of this takes as long as a call.
+# Measures the overhead of a call.
 ONE_NUMBER = """
 @tvm.script.ir_module
 class Module:
@@ -33,7 +33,7 @@ class Module:
 
 
 def tune_tvmr(binary, name, trials, seed, work):
-    """Seconds that tuning takes, and the whole command."""
+    """Seconds of tuning, and of the whole command."""
     start = time.perf_counter()
     options = ["--trials", trials, "--threads", 1, "--jobs", 1, "--seed", seed]
     tuned = harness.tvmr_tune(binary, name, work, *options)
@@ -63,7 +63,7 @@ def compare(binary, name, seed, args):
 
 
 def call_overhead(binary):
-    """What a call of a kernel of one number takes by tvmr's clock and by TVM's, in microseconds."""
+    """Microseconds of a call of a kernel with one number, as measured by tvmr and by TVM."""
     import tvm_kernels
 
     with tempfile.TemporaryDirectory() as work:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does TVM read and replay what tvmr recorded?
+"""Checks that TVM reads and replays the records of tvmr.
 
 usage: records.py TVMR FILE.tir [FILE.tir ...] [--trials N] [--bind NAME=N ...]
 
@@ -9,8 +9,8 @@ Tunes each workload with tvmr into a fresh directory, then, for every record wit
 * `Trace.apply_json_to_schedule` replays its trace on a schedule of the same program, and the program is structurally
   equal to the one that `tvmr apply --trace` makes of it.
 
-The program that `tvmr apply-best` prints must be one of these. A workload without a record counts as wrong. Symbolic
-extents that `--bind` does not name are 96.
+The program that `tvmr apply-best` prints must be one of these. A workload without a record is an error. Symbolic
+extents without a `--bind` are 96.
 
 Runs in an environment with apache-tvm==0.27.0.post1 and apache-tvm-ffi==0.1.14.post1 (benches/peers/README.md).
 """
@@ -56,7 +56,7 @@ def bindings(path, given):
 
 
 def run(*command):
-    """What the command printed; an exception if it failed."""
+    """The output of the command; raises an exception if it failed."""
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"tvmr {command[1]}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
@@ -64,7 +64,7 @@ def run(*command):
 
 
 def check(tvmr, path, trials, given):
-    """How many records there are, and None if all is well with them, else what is not."""
+    """The number of records, and None if all are right, else the problem."""
     bind = bindings(path, given)
     with tempfile.TemporaryDirectory() as directory:
         work = pathlib.Path(directory)

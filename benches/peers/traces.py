@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Does TVM run what `tvmr print-trace` prints?
+"""Checks that TVM runs the output of `tvmr print-trace`.
 
 usage: traces.py TVMR FILE.tir [FILE.tir ...] [--trials N] [--ranks N] [--space SPACE]
 
 Tunes each workload of one function with tvmr into a fresh directory. Then, for the best records, the trace is run in TVM
 on the same program, both as Python text and as JSON, and the program must be structurally equal to what `tvmr apply`
-makes of the text. Where print-trace says of an instruction that TVM does not take it, TVM must not give that program: a
-mark where none is needed is counted as wrong too.
+makes of the text. If print-trace marks an instruction as unsupported by TVM, TVM must not give that program: an
+unnecessary mark is an error, too.
 
 Runs in an environment with apache-tvm==0.27.0.post1 and apache-tvm-ffi==0.1.14.post1 (benches/peers/README.md).
 """
@@ -42,7 +42,7 @@ def body(module):
 
 
 def replay(program, expected, apply):
-    """None if TVM makes the expected program, else what it does."""
+    """None if TVM makes the expected program, else the difference."""
     schedule = Schedule(parse(program))
     try:
         apply(schedule)
@@ -53,7 +53,7 @@ def replay(program, expected, apply):
 
 
 def traces(tvmr, path, work, ranks):
-    """For each rank and form: a name, is it marked, and what TVM does of it."""
+    """For each rank and form: a name, whether it is marked, and the result of TVM."""
     program = run(tvmr, "fmt", "--dialect", "current", path).stdout
     for rank in range(1, ranks + 1):
         args = ["print-trace", path, "--work-dir", work, "--rank", rank, "--dialect", "current"]
@@ -72,7 +72,7 @@ def traces(tvmr, path, work, ranks):
 
 
 def check(options, path):
-    """What is wrong, and how many traces TVM runs, and how many are marked."""
+    """The problems, the number of traces that TVM runs, and the number of marked ones."""
     wrong, runs, marked = [], 0, 0
     with tempfile.TemporaryDirectory() as work:
         tune = ["tune", path, "--trials", options.trials, "--space", options.space, "--work-dir", work, "--quiet"]

@@ -1,9 +1,9 @@
-"""Kernels of TVM: workloads read, tuned by MetaSchedule, compiled by its LLVM, and timed.
+"""TVM's side: reads workloads, tunes them with MetaSchedule, compiles them with LLVM, and times them.
 
 usage: tvm_kernels.py TEXT.tir OUT.json [--trials N] [--seed S]
 
-As a script it tunes one program (in TVM's current dialect) and writes what it found; `tuned` runs it in a process of its
-own and keeps the result, because tuning takes minutes. Importing this module imports TVM.
+As a script it tunes one program (in TVM's current dialect) and writes the result; `tuned` runs it in a process of its
+own and caches the result, because tuning takes minutes. Importing this module imports TVM.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ from tvm.script import tirx as T
 
 import harness
 
-# The kernels of a process: one thread, and no other target than this machine.
+# All kernels run on one thread, for this machine.
 TARGET = {"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu(), "num-cores": 1}
 
 
@@ -31,10 +31,10 @@ def parse(text):
 
 
 def build(module):
-    """The kernel, and the seconds that TVM took to lower and compile it to something that can be called."""
+    """The compiled kernel, and the seconds that TVM took to lower and compile it."""
     start = time.perf_counter()
     kernel = tvm.compile(module, tvm.target.Target(TARGET)).jit()
-    kernel["main"]  # LLVM emits machine code when a function is asked for.
+    kernel["main"]  # LLVM emits machine code on demand.
     return kernel, time.perf_counter() - start
 
 
@@ -73,7 +73,7 @@ def current(binary, path):
 
 
 def tuned(binary, name, trials=64, seed=0, reuse=True, store=harness.CACHE / "tuned"):
-    """What MetaSchedule found for a workload, from the store if it is there."""
+    """The result of MetaSchedule for a workload, from the cache if it is there."""
     store.mkdir(parents=True, exist_ok=True)
     kept = store / f"{name}-trials{trials}-seed{seed}-tvm{tvm.__version__}.json"
     text = current(binary, harness.program(name))
@@ -101,7 +101,7 @@ def tune(text, work, trials, seed):
     from tvm.s_tir import meta_schedule as ms
 
     module, target = parse(text), tvm.target.Target(TARGET)
-    # Both start processes that import TVM, which is no part of tuning.
+    # Both start processes that import TVM, which does not count as tuning.
     builder, runner = ms.builder.LocalBuilder(max_workers=1), ms.runner.LocalRunner()
     start = time.perf_counter()
     database = ms.tune_tir(

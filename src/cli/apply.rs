@@ -1,4 +1,4 @@
-//! `tvmr apply`: a program after a given trace or schedule function.
+//! `tvmr apply`: applies a trace or schedule function to a program.
 
 use super::Done;
 use super::args::{DialectArg, Global, Input, Intrin, Machine, Threads};
@@ -32,13 +32,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
     #[arg(allow_negative_numbers = true)]
     seed: u64,
-    /// Function that look-ups without a function name are about
+    /// Function to look up blocks in where the schedule names none
     #[arg(long, value_name = "NAME")]
     func: Option<String>,
     /// Write to a file instead of standard output (`-`)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Spelling to print in; that of the file if left out
+    /// Dialect to print in; that of the file if left out
     #[arg(long, value_enum, value_name = "DIALECT")]
     dialect: Option<DialectArg>,
 }
@@ -59,13 +59,13 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         dialect,
     };
     let attempt = request.attempt(console)?;
-    // Results are the same on any number of threads, and a race shows on several only.
+    // All threads: results do not depend on their number, and a race shows on several only.
     let all = Machine { threads: Some(Threads::All), target: "native".to_string() };
     let check = if args.check { Some(setting::here(&all, global, true, console)?) } else { None };
     if args.steps {
         let Steps { text, failure } = Walk::new(&attempt, dialect, check.as_ref(), console).every_step();
         let written = output::write(args.output.as_deref(), &text, console);
-        // What came first is told; a reader that left early does not turn it into a success.
+        // The first failure is reported; a reader that closed the pipe early does not turn it into a success.
         return failure.or(attempt.failure).map_or(written, Err);
     }
     if let Some(failure) = attempt.failure {

@@ -1,4 +1,4 @@
-//! `tvmr apply-best`: the module with each function replaced by its best known version.
+//! `tvmr apply-best`: prints the module with each function replaced by its best known version.
 
 use super::Done;
 use super::args::{DialectArg, Global, Input, Intrin, Machine, WorkDir};
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Write to a file instead of standard output (`-`)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Spelling to print in; that of the file if left out
+    /// Dialect to print in; that of the file if left out
     #[arg(long, value_enum, value_name = "DIALECT")]
     dialect: Option<DialectArg>,
     /// Fail unless every function has a record for this target
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     }
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|(n, _)| format!("`{n}`")).collect();
-        // Mostly it is the same for all.
+        // The reason is mostly the same for all functions.
         let why = &missing[0].1;
         let message = format!("no record for {} on this target: {why}", names.join(", "));
         if args.frozen {

@@ -11,7 +11,7 @@ pub(super) struct Global {
     #[arg(short, long, global = true)]
     #[arg(help_heading = "General options")]
     pub quiet: bool,
-    /// Say more: every attempt (-v), every step (-vv); RUST_LOG is obeyed as well
+    /// Log more: every attempt (-v), every step (-vv); the variable RUST_LOG works as well
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     #[arg(help_heading = "General options")]
     pub verbose: u8,
@@ -43,7 +43,7 @@ impl Global {
             return;
         }
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(wanted));
-        // A second subscriber cannot be there: this runs once, first thing.
+        // Fails only if there is a subscriber already, and this is the only call.
         let _ = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
@@ -54,7 +54,7 @@ impl Global {
     }
 }
 
-/// The program, and what makes it concrete.
+/// A program, and the values of its symbolic extents.
 #[derive(clap::Args, Debug)]
 pub(super) struct Input {
     /// Program in TVMScript; `-` reads standard input
@@ -64,7 +64,7 @@ pub(super) struct Input {
     pub bind: Vec<(String, i64)>,
 }
 
-/// Programs, and what makes them concrete.
+/// Programs, and the values of their symbolic extents.
 #[derive(clap::Args, Debug)]
 pub(super) struct Inputs {
     /// Programs in TVMScript; `-` reads standard input
@@ -84,7 +84,7 @@ pub(super) struct WorkDir {
     pub work_dir: PathBuf,
 }
 
-/// Tensor intrinsics beside the built-in ones.
+/// Tensor intrinsics besides the built-in ones.
 #[derive(clap::Args, Debug)]
 pub(super) struct Intrin {
     /// File of tensor intrinsics for `tensorize`: functions `NAME_desc` and `NAME_impl`; may be repeated
@@ -93,7 +93,7 @@ pub(super) struct Intrin {
     pub intrin: Vec<PathBuf>,
 }
 
-/// Which of the records are for this machine.
+/// The machine that kernels are made for.
 #[derive(clap::Args, Debug)]
 pub(super) struct Machine {
     /// Threads that a kernel's parallel loops use, or `all`
@@ -107,7 +107,7 @@ pub(super) struct Machine {
     pub target: String,
 }
 
-/// Spelling of the program that is printed.
+/// Dialect of printed programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum DialectArg {
     /// `T.block`, `T.alloc_buffer`
@@ -125,7 +125,7 @@ impl From<DialectArg> for Dialect {
     }
 }
 
-/// Form of the output.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub(super) enum Format {
     /// For people
@@ -135,17 +135,17 @@ pub(super) enum Format {
     Json,
 }
 
-/// A number of threads.
+/// Number of threads, as given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Threads {
-    /// As many as there are cores.
+    /// One thread per core.
     All,
     /// This many.
     Count(usize),
 }
 
 impl Threads {
-    /// The number on a machine with `cores` cores.
+    /// The number of threads on a machine with `cores` cores.
     pub(super) fn on(self, cores: usize) -> usize {
         match self {
             Threads::All => cores.max(1),
@@ -175,17 +175,17 @@ fn binding(text: &str) -> Result<(String, i64), String> {
 }
 
 fn isa(text: &str) -> Result<crate::machine::Isa, String> {
-    // The value itself stands before the message already.
+    // clap's message quotes the value, so this one does not.
     let known: Vec<&str> = crate::machine::Isa::ALL.iter().map(|i| i.name()).collect();
     text.parse().map_err(|_| format!("expected one of `{}`", known.join("`, `")))
 }
 
-/// The seed of a stream of random numbers.
+/// Parses the seed of a random stream.
 pub(super) fn seed(text: &str) -> Result<u64, String> {
     text.parse::<u64>().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
-/// A whole number of at least one.
+/// Parses an integer from 1 to 1,000,000,000.
 pub(super) fn positive(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(n @ 1..=1_000_000_000) => Ok(n),

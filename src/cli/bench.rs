@@ -17,18 +17,18 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Check and time a program as written, with its best known schedule, or with a given one
+/// Check and time a program: as written, with its best known schedule, or with a given one
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::BENCH)]
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// With the best known schedule of each function
+    /// Apply the best known schedule of each function
     #[arg(long, conflicts_with = "trace")]
     best: bool,
     #[command(flatten)]
     intrin: Intrin,
-    /// With a trace (Python or JSON) or schedule function
+    /// Apply this trace (Python or JSON) or schedule function
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Seed for decisions that the trace leaves open
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let interrupt = Interrupt::new();
     let mut reports = Vec::new();
     for Version { workload, func, setting } in &versions {
-        // Only a work directory that is there keeps references.
+        // References are kept only in a work directory that exists.
         let dir = &args.work_dir.work_dir;
         let references = dir.is_dir().then(|| reference_dir(dir));
         let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
@@ -114,7 +114,7 @@ fn human(r: &BenchReport) -> String {
     }
     if let Some(us) = r.prepare_us {
         let once = Seconds(us * 1e-6);
-        let _ = writeln!(text, "  layout-free parameters prepared once, in {once} that no call includes");
+        let _ = writeln!(text, "  preparation of layout-free parameters: {once}, once and not included in the call");
     }
     let checked = if r.checked { "result checked" } else { "result NOT checked" };
     let s = if r.threads == 1 { "" } else { "s" };
@@ -123,7 +123,7 @@ fn human(r: &BenchReport) -> String {
     text
 }
 
-/// The bound that counts, and the other one.
+/// The binding roofline bound (memory or compute), and the other one.
 fn bounds(r: &Roofline) -> String {
     let us = |us: f64| Seconds(us * 1e-6);
     let traffic = format!("{} from {} at {:.1} GB/s", Bytes(r.bytes), r.level, r.level_gbs);
@@ -139,7 +139,7 @@ fn bounds(r: &Roofline) -> String {
     }
 }
 
-/// A number of bytes in the unit that suits it.
+/// A number of bytes, displayed in a suitable unit.
 struct Bytes(u64);
 
 impl std::fmt::Display for Bytes {

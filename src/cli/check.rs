@@ -1,4 +1,4 @@
-//! `tvmr check`: verifies files, and looks for what is broken or almost surely a slip.
+//! `tvmr check`: verifies files and lints them.
 
 use super::Done;
 use super::args::{Format, Global, Inputs};
@@ -21,7 +21,7 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// A file without errors.
+/// The result for a file without errors.
 struct Checked {
     name: String,
     functions: usize,
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 }
 
 /// # Errors
-/// If there is an error in the file; its warnings are told along.
+/// If the file has an error; its warnings are reported with it.
 fn check(args: &Args, file: &Path) -> Result<Checked, Failure> {
     let program = Program::parse_untold(file, &args.inputs.bind, load::text(file)?)?;
     let mut found = program.parsed.warnings.clone();

@@ -1,4 +1,4 @@
-//! The search space that a command line names: rules, or a file with a schedule function.
+//! Selects the search space that the command line names: rules, or a file with a schedule function.
 
 use super::console::Console;
 use super::exit::Failure;
@@ -16,15 +16,14 @@ use crate::tune::config::SpaceChoice;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How a schedule function is refused with the first decisions, for each tuned function that it is refused for: the
-/// function's position, and the refusal in words.
+/// Schedule functions that fail with the first decisions: the position of the tuned function, and the error message.
 pub(super) type Refusals = Vec<(usize, String)>;
 
-/// The space called `name`, and how its function is refused with the first decisions. What takes long ends when `stop` is
-/// raised.
+/// Returns the space called `name`, and how its schedule function fails with the first decisions. Long work ends when
+/// `stop` is raised.
 ///
 /// # Errors
-/// There is no such space, or its function cannot be carried out on any of the tuned functions whatever is decided.
+/// There is no such space, or its function fails on every tuned function whatever the decisions are.
 pub(super) fn choose(
     name: &str,
     tuned: &[Module],
@@ -63,29 +62,29 @@ pub(super) fn choose(
     }
     match hopeless {
         Some(failure) if !can_be_tried => return Err(failure),
-        // What is wrong for one function may be made for another.
+        // A look-up that fails in one function may be meant for another.
         Some(_) | None => {}
     }
     let name = path.file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
     Ok((SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) }, refusals))
 }
 
-/// What came of a schedule function with the first decisions.
+/// Outcome of applying a schedule function with the first decisions.
 enum TriedOut {
-    /// It could be carried out, as far as there was time to see.
+    /// It applies, or time was up before that was known.
     Fits,
-    /// It was refused, in words. Other decisions may do.
+    /// It fails with this message; other decisions may succeed.
     Refused(String),
-    /// A mistake that no decision can mend: in words, and where it is.
+    /// It fails whatever the decisions are: the message, and its place in the file.
     Hopeless(String, Box<Diagnostics>),
 }
 
-/// Applies a function once, so that a mistake that no decision can mend is shown where it is and not counted a
-/// thousand times.
+/// Applies a function once, so that an error that no decision can avoid is reported with its place, instead of failing
+/// every candidate.
 fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect, console: Console) -> TriedOut {
     let Err(mut error) = function.apply(&mut schedule) else { return TriedOut::Fits };
     if schedule.stop().is_raised() {
-        // Whether it can be carried out is not known, and the command says that the time was up.
+        // Whether it applies is unknown; the command reports that time was up.
         return TriedOut::Fits;
     }
     if let Some(refused) = &error.refused {
@@ -101,7 +100,7 @@ fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect
     TriedOut::Hopeless(function.render_error(&error, &schedule, dialect, console.color), Box::new(found))
 }
 
-/// Does what is named not exist at all?
+/// Whether the error names something that does not exist, which no decision can change.
 fn is_hopeless(kind: &ErrorKind) -> bool {
     matches!(
         kind,

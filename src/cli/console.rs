@@ -1,19 +1,19 @@
-//! What a command writes: results to standard output, everything else to standard error.
+//! Output of commands: results to standard output, everything else to standard error.
 
 use super::exit::Failure;
 use crate::diagnostic::Diagnostics;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Was something written to standard output, of which there is one?
+/// Whether a result has been written to standard output.
 static HAS_RESULT: AtomicBool = AtomicBool::new(false);
 
-/// The two streams, with what the user wants on them.
+/// The two output streams, with the user's settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Console {
-    /// Errors only.
+    /// Whether to print errors and results only.
     pub quiet: bool,
-    /// Colours on standard error.
+    /// Whether to use colours on standard error.
     pub color: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Color {
 }
 
 impl Console {
-    /// The console for these wishes.
+    /// The console for these settings.
     pub(super) fn new(quiet: bool, color: Color) -> Console {
         let terminal = io::stderr().is_terminal();
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
@@ -47,7 +47,7 @@ impl Console {
     /// Writes a result.
     ///
     /// # Errors
-    /// If standard output cannot be written; a closed pipe ends the command without ado.
+    /// If standard output cannot be written. A closed pipe is `Failure::ClosedPipe`, which is no error to the user.
     pub(super) fn result(&self, text: &str) -> Result<(), Failure> {
         HAS_RESULT.store(true, Relaxed);
         let mut out = io::stdout().lock();
@@ -57,24 +57,24 @@ impl Console {
         })
     }
 
-    /// Has the command written a result?
+    /// Whether the command has written a result.
     pub(super) fn has_result() -> bool {
         HAS_RESULT.load(Relaxed)
     }
 
-    /// A remark, unless the user wants quiet.
+    /// Prints a note, unless `--quiet` was given.
     pub(super) fn note(&self, text: &str) {
         if !self.quiet {
             self.line("", text);
         }
     }
 
-    /// A warning; quiet does not silence it.
+    /// Prints a warning, even with `--quiet`.
     pub(super) fn warn(&self, text: &str) {
         self.line(&self.paint("1;33", "warning: "), text);
     }
 
-    /// How the command failed.
+    /// Prints the failure of a command.
     pub(super) fn failure(&self, failure: &Failure) {
         let label = self.paint("1;31", "error: ");
         match failure {
@@ -92,18 +92,18 @@ impl Console {
         }
     }
 
-    /// Shows mistakes in a text.
+    /// Prints the diagnostics of a text.
     pub(super) fn diagnostics(&self, diagnostics: &Diagnostics) {
         self.line("", diagnostics.render(self.color).trim_end());
     }
 
-    /// `text` in a style, where colours are on.
+    /// `text` in a style, if colours are on.
     pub(super) fn paint(&self, style: &str, text: &str) -> String {
         if self.color { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_string() }
     }
 
     fn line(&self, label: &str, text: &str) {
-        // Nothing can be done about a standard error that is gone.
+        // There is no way to report that standard error is gone.
         let _ = writeln!(io::stderr().lock(), "{label}{text}");
     }
 }

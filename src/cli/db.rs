@@ -1,4 +1,4 @@
-//! `tvmr db`: looking after databases.
+//! `tvmr db`: maintains databases.
 
 mod merge;
 mod prune;
@@ -15,7 +15,7 @@ use crate::workload::Workload;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Look after the database
+/// Maintain the database
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::DB)]
 pub(super) struct Args {
@@ -25,9 +25,9 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// List the workloads, with how often and how well each was tuned
+    /// List the workloads, with the number of trials and the best time of each
     List(List),
-    /// Show the fastest records of a workload
+    /// Show the fastest records of each workload
     Top(Top),
     /// Check every line, and replay every trace
     Verify(Verify),
@@ -46,9 +46,9 @@ struct List {
 
 #[derive(clap::Args, Debug)]
 struct Top {
-    /// Number or hash of the workload, as `db list` shows it; all workloads if left out
+    /// Number or hash of the workload, as shown by `db list`; all workloads if left out
     workload: Option<String>,
-    /// How many records
+    /// Number of records to show
     #[arg(short, value_name = "K", default_value = "10", value_parser = super::args::positive)]
     #[arg(allow_negative_numbers = true)]
     k: u64,
@@ -65,7 +65,7 @@ struct Verify {
     work_dir: WorkDir,
     #[command(flatten)]
     intrin: Intrin,
-    /// Check the lines only, and replay nothing
+    /// Check the lines only; replay no trace
     #[arg(long)]
     lines_only: bool,
 }
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 
 /// The columns of `db list`.
 const HEAD: [&str; 10] = ["#", "hash", "name", "threads", "isa", "floats", "trials", "errors", "best", "target"];
-/// Which of them are text.
+/// Which columns hold text.
 const IS_TEXT: [bool; 10] = [false, true, true, false, true, true, false, false, false, true];
 
 fn list(args: &List, console: Console) -> Done {
@@ -186,7 +186,7 @@ fn verify(args: &Verify, console: Console) -> Done {
     let intrinsics = load::intrinsics(&args.intrin)?;
     let dir = &args.work_dir.work_dir;
     let mut db = records::require(dir)?;
-    // The workload whose records are being replayed; records of one mostly stand together.
+    // The workload of the last record; records of one workload are mostly adjacent.
     let mut current: Option<(String, Option<Workload>)> = None;
     let mut replayed = 0;
     let report = db.verify(
@@ -205,7 +205,7 @@ fn verify(args: &Verify, console: Console) -> Done {
                 let workload = read(entry).ok().map(|w| w.with_intrinsics(intrinsics.clone()));
                 current = Some((entry.tir.clone(), workload));
             }
-            // What is wrong with the workload has been told.
+            // A damaged workload has been reported already.
             let Some((_, Some(workload))) = &current else { return Ok(()) };
             replayed += 1;
             best::replay(workload, record).map(drop).map_err(|why| why.to_string())
@@ -228,7 +228,7 @@ fn verify(args: &Verify, console: Console) -> Done {
     }
 }
 
-/// The function that a line is about.
+/// Parses the function of a workload line.
 fn read(entry: &WorkloadEntry) -> Result<Workload, String> {
     match script::parse(&entry.tir, "database", &ParseOptions::default()) {
         Ok(parsed) if parsed.module.funcs.len() == 1 => Ok(Workload::of(&parsed.module, 0)),

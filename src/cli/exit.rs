@@ -1,27 +1,27 @@
-//! How a command ends.
+//! Exit codes of commands.
 
 use crate::diagnostic::Diagnostics;
 
-/// Why a command did not succeed. The exit codes are interface (DESIGN §8): 0 done; 1 nothing valid was found, a
-/// check or a gate failed; 2 bad usage or bad input; 3 the machine failed us; 129, 130 and 143 ended by a signal.
+/// Why a command failed. The exit codes are interface: 0 success; 1 nothing valid was found, or a check failed; 2 bad
+/// usage or bad input; 3 the system failed; 129, 130 and 143 ended by a signal.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// Nothing valid was found, or a check failed.
     Negative(String),
-    /// The arguments make no sense together. The second text says what would.
+    /// The arguments contradict each other. The second text is the help.
     Usage(String, String),
-    /// A file is wrong: what and where.
+    /// A file has errors.
     Input(Box<Diagnostics>),
-    /// A schedule does not apply: an error that has been put into words already, since it shows a program that is
-    /// gone by the time it is read; and what it says of the schedule's own text.
+    /// A schedule does not apply: the rendered error, since it shows a program that no longer exists when it is
+    /// printed; and the diagnostics of the schedule's own text.
     Shown(String, Box<Diagnostics>),
-    /// The machine failed us: disk, lock, permission.
+    /// The system failed: disk, lock, permission. The second text is the help.
     Machine(String, String),
-    /// Some of several files failed, which has been told for each; the worst of their exit codes.
+    /// Some of several files failed, each reported already; holds the highest exit code.
     Told(u8),
-    /// A signal of this number ended it; what is kept, and how to go on.
+    /// A signal of this number ended the command; the text says what is kept and how to go on.
     Interrupted(i32, String),
-    /// The reader of our output has gone; nobody is left to tell.
+    /// The reader of standard output has closed the pipe.
     ClosedPipe,
 }
 

@@ -1,8 +1,8 @@
-//! `tvmr fmt`: reprints files.
+//! `tvmr fmt`: reprints files in canonical form.
 //!
-//! The program is read and printed, so that what is no part of it is lost: comments (but for those that the file begins
-//! with), docstrings, and statements outside functions. A file is not replaced by one that has less in it, unless the
-//! user insists.
+//! The program is parsed and printed, which loses everything that is not part of it: comments (except those at the top
+//! of the file), docstrings, and statements outside functions. A file that would lose something is only replaced with
+//! `--force`.
 
 use super::Done;
 use super::args::{DialectArg, Global, Inputs};
@@ -14,13 +14,13 @@ use crate::script::print_module;
 use crate::script::python::{self, Expr, ExprKind, Stmt, StmtKind};
 use std::path::Path;
 
-/// Reprint programs in their usual form
+/// Reprint programs in canonical form
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::FMT)]
 pub(super) struct Args {
     #[command(flatten)]
     inputs: Inputs,
-    /// Spelling to print in; that of the file if left out
+    /// Dialect to print in; that of the file if left out
     #[arg(long, value_enum, value_name = "DIALECT")]
     dialect: Option<DialectArg>,
     /// Replace the files instead of printing to standard output
@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// With --write: replace files even if comments, docstrings or statements outside functions are lost
     #[arg(long, requires = "write")]
     force: bool,
-    /// Print nothing; fail if a file is not in its usual form
+    /// Print nothing; fail if a file is not in canonical form
     #[arg(long)]
     check: bool,
 }
@@ -37,7 +37,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
     if args.inputs.files.len() > 1 && !args.write && !args.check {
         let help = "replace them with `--write`, or compare them with `--check`".to_string();
-        return Err(Failure::Usage("several programs cannot be printed one behind the other".to_string(), help));
+        return Err(Failure::Usage("several programs cannot be printed to standard output".to_string(), help));
     }
     load::each(&args.inputs.files, console, |file| one(args, file, console))
 }
@@ -49,7 +49,7 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
     if args.check {
         return match *source == formatted {
             true => Ok(()),
-            false => Err(Failure::Negative(format!("`{name}` is not in its usual form"))),
+            false => Err(Failure::Negative(format!("`{name}` is not in canonical form"))),
         };
     }
     let lost = lost(source);
@@ -63,7 +63,7 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
         return Ok(());
     }
     if !lost.is_empty() && !args.force {
-        let help = "print to standard output and copy what you need, or give them up with `--force`".to_string();
+        let help = "print to standard output and copy what you need, or discard them with `--force`".to_string();
         return Err(Failure::Usage(format!("reformatting `{name}` would lose {}", in_words(&lost)), help));
     }
     output::write_file(file, &formatted)?;
@@ -71,7 +71,7 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
     Ok(())
 }
 
-/// The program with the comments that its file begins with. Its imports stay comments, or statements, as they are.
+/// The printed program under the leading comments of its file. Imports stay comments or statements, as they are.
 fn reprinted(program: &Program, dialect: Option<DialectArg>) -> String {
     let comments: String = leading_comments(&program.text).filter(|l| !is_printed(l)).collect();
     let printed = print_module(program.module(), program.dialect(dialect));
@@ -90,18 +90,18 @@ fn reprinted(program: &Program, dialect: Option<DialectArg>) -> String {
     text
 }
 
-/// The comment lines that a file begins with.
+/// The comment lines at the top of a file.
 fn leading_comments(source: &str) -> impl Iterator<Item = &str> {
     source.split_inclusive('\n').take_while(|l| l.trim_start().starts_with('#'))
 }
 
-/// Does printing write this comment by itself?
+/// Whether the printer writes this comment by itself.
 fn is_printed(comment: &str) -> bool {
     let heads = ["# from tvm", "# import tvm", "# from typing", "# with T."];
     heads.iter().any(|head| comment.trim_start().starts_with(head))
 }
 
-/// An import of what printed programs use.
+/// Whether a statement imports something that printed programs use.
 fn is_import(stmt: &Stmt<'_>) -> bool {
     let is_ours = |module: &str| matches!(module.split('.').next(), Some("tvm" | "typing"));
     match &stmt.kind {
@@ -111,12 +111,12 @@ fn is_import(stmt: &Stmt<'_>) -> bool {
     }
 }
 
-/// What reprinting loses.
+/// A kind of text that reprinting loses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Part {
     Comment,
     Docstring,
-    /// Outside functions.
+    /// A statement outside functions.
     Statement,
 }
 
@@ -133,7 +133,7 @@ impl Part {
     }
 }
 
-/// What reprinting a text loses, by line from 1.
+/// Everything that reprinting a text loses, by line number from 1.
 fn lost(source: &str) -> Vec<(Part, usize)> {
     let breaks: Vec<usize> = source.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i).collect();
     let line = |at: usize| breaks.partition_point(|&i| i < at) + 1;
@@ -141,7 +141,7 @@ fn lost(source: &str) -> Vec<(Part, usize)> {
     let comments = python::comments(source).into_iter().filter(|c| c.range().start >= head);
     let comments = comments.filter(|c| !is_printed(&source[c.range()]));
     let mut lost: Vec<(Part, usize)> = comments.map(|c| (Part::Comment, line(c.range().start))).collect();
-    // The text has been read already, so there are no mistakes in it.
+    // The text has been parsed already, so this cannot fail.
     let stmts = python::parse_module(source).unwrap_or_default();
     add_lost(&stmts, false, &mut |part, stmt| lost.push((part, line(stmt.span.range().start))));
     lost
@@ -161,13 +161,13 @@ fn add_lost<'s, 'a>(body: &'s [Stmt<'a>], in_function: bool, add: &mut impl FnMu
     }
 }
 
-/// `n = TypeVar("n")`, which printing writes for extents of `int64`.
+/// Whether a statement is `n = TypeVar("n")`, which the printer writes for extents of `int64`.
 fn is_type_variable(stmt: &Stmt<'_>) -> bool {
     let StmtKind::Assign(_, Expr { kind: ExprKind::Call(call), .. }) = &stmt.kind else { return false };
     matches!(call.callee.kind, ExprKind::Name("TypeVar"))
 }
 
-/// `I.module_attrs({…})`, `I.module_global_infos({…})`
+/// Whether a statement is `I.module_attrs({…})` or `I.module_global_infos({…})`.
 fn is_module_attribute(stmt: &Stmt<'_>) -> bool {
     let StmtKind::Expr(Expr { kind: ExprKind::Call(call), .. }) = &stmt.kind else { return false };
     match &call.callee.kind {

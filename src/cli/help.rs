@@ -1,8 +1,8 @@
-//! What `--help` says beyond the options: examples, and what the exit codes mean.
+//! Examples and exit codes, shown at the end of `--help`.
 //!
-//! The examples are tested: every line must be a command line that the definition of the arguments accepts.
+//! The examples are tested: each must be a command line that the argument parser accepts.
 
-/// The end of each help text. Exit codes are listed in docs/tuning.md, too.
+/// The end of each help text. docs/tuning.md lists the exit codes as well.
 macro_rules! with_exit_codes {
     ($examples:literal) => {
         concat!(
@@ -13,13 +13,13 @@ Exit codes:
   0  done
   1  nothing valid was found, a check failed, or there is no record
   2  bad usage or bad input
-  3  the machine failed us: disk, lock, memory, permission
+  3  the system failed: disk, lock, memory, permission
   129, 130, 143  ended by a signal: hangup, Ctrl-C, termination"
         )
     };
 }
 
-/// All commands by what they are for; a test compares it with the definition.
+/// The commands grouped by purpose; a test compares the list with the definition of the arguments.
 pub(super) const TEMPLATE: &str = "\
 {about}
 
@@ -36,10 +36,10 @@ Use them:
   apply        Apply a schedule to a program
   emit         Print a program at a stage of the code generator
 
-Look after files:
+Maintain files and the database:
   check        Check that programs are well formed and make sense
-  fmt          Reprint programs in their usual form
-  db           Look after the database
+  fmt          Reprint programs in canonical form
+  db           Maintain the database
   help         Print this, or the help of a command
 
 {options}
@@ -48,7 +48,7 @@ Look after files:
 
 pub(super) const TVMR: &str = with_exit_codes!(
     "  tvmr tune matmul.tir                     find a fast schedule
-  tvmr apply-best matmul.tir               print the program with it
+  tvmr apply-best matmul.tir               print the program with it applied
   tvmr bench matmul.tir --best             check it and time it again
 "
 );

@@ -1,22 +1,22 @@
-//! Errors as JSON, for `--format json`: field names are interface, listed in docs/tuning.md.
+//! Errors as JSON, for `--format json`. Field names are interface, listed in docs/tuning.md.
 
 use super::exit::Failure;
 use crate::diagnostic::{Diagnostic, Diagnostics, Lines, Severity, Source, Span};
 use serde_json::{Value, json};
 
-/// Do the arguments ask for JSON? Looked at before they are parsed, since they may be wrong themselves.
+/// Whether the arguments ask for JSON. Read before parsing, which may itself fail.
 pub(super) fn is_wanted(args: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
     let args: Vec<String> = args.into_iter().map(|a| a.to_string_lossy().into_owned()).collect();
     let options = args.iter().position(|a| a == "--").map_or(&args[..], |end| &args[..end]);
     options.iter().any(|a| a == "--format=json") || options.windows(2).any(|w| w[0] == "--format" && w[1] == "json")
 }
 
-/// The document of a command that failed before it had a result.
+/// The document of a command that failed before it wrote a result.
 pub(super) fn document(failure: &Failure) -> Value {
     json!({"exit_code": failure.code(), "diagnostics": of_failure(failure)})
 }
 
-/// What a failure says, one object for each mistake.
+/// The diagnostics of a failure, one object for each.
 pub(super) fn of_failure(failure: &Failure) -> Vec<Value> {
     match failure {
         Failure::Input(found) => of_diagnostics(found),
@@ -29,7 +29,7 @@ pub(super) fn of_failure(failure: &Failure) -> Vec<Value> {
     }
 }
 
-/// A mistake of the command line.
+/// The diagnostic of a usage error.
 pub(super) fn of_usage(message: &str) -> Value {
     json!({"exit_code": 2, "diagnostics": [without_place("usage", message, "")]})
 }
@@ -41,7 +41,7 @@ fn without_place(code: &str, message: &str, help: &str) -> Value {
     })
 }
 
-/// Diagnostics of a text.
+/// The diagnostics of a text.
 pub(super) fn of_diagnostics(found: &Diagnostics) -> Vec<Value> {
     let lines = found.lines();
     found.items.iter().map(|d| of_diagnostic(d, found.source(), &lines)).collect()
@@ -70,7 +70,7 @@ fn of_diagnostic(d: &Diagnostic, source: Source<'_>, lines: &Lines) -> Value {
     })
 }
 
-/// Line and column of the first byte, and of the one behind the last.
+/// Line and column of a span's first byte and of the byte after its last.
 fn places(source: Source<'_>, lines: &Lines, span: Span) -> ((usize, usize), (usize, usize)) {
     let place = |byte: u32| lines.line_column(source.text, byte as usize);
     (place(span.start), place(span.end))

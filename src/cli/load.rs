@@ -1,4 +1,4 @@
-//! Reading programs, schedules and machine descriptions, with errors for people.
+//! Reads programs, schedules and machine descriptions, and reports errors for people.
 
 use super::Done;
 use super::args::{Input, Intrin, Machine};
@@ -47,7 +47,7 @@ fn cannot_read(path: &Path, e: &io::Error) -> Failure {
     }
 }
 
-/// The file in the same directory whose name is nearest to one that is not there.
+/// The file in the same directory whose name is most similar to one that does not exist.
 fn neighbour(path: &Path) -> Option<String> {
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = std::fs::read_dir(directory) else {
@@ -60,13 +60,13 @@ fn neighbour(path: &Path) -> Option<String> {
     Some(format!("there is `{}`", directory.join(near).display()))
 }
 
-/// A program, read and verified.
+/// A parsed and verified program.
 pub(super) struct Program {
-    /// The file as given.
+    /// The file name as given.
     pub name: String,
-    /// Its text.
+    /// The source text.
     pub text: String,
-    /// What it says.
+    /// The parsed module.
     pub parsed: Parsed,
 }
 
@@ -90,7 +90,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Reads the text of a program, and leaves it to the caller to tell the warnings.
+    /// Reads the text of a program; the caller reports its warnings.
     pub(super) fn parse_untold(file: &Path, bind: &[(String, i64)], text: String) -> Result<Program, Failure> {
         let name = file.to_string_lossy().into_owned();
         let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
@@ -98,17 +98,18 @@ impl Program {
         Ok(Program { name, text, parsed })
     }
 
-    /// The text with its name, as diagnostics point into it.
+    /// The text with its file name, for diagnostics.
     pub(super) fn source(&self) -> Source<'_> {
         Source { name: &self.name, text: &self.text }
     }
 
-    /// What is broken or suspicious about the program, though it is well formed.
+    /// Lints of the well-formed program.
     pub(super) fn lints(&self) -> Vec<Diagnostic> {
         crate::lint::lint(&self.parsed)
     }
 
-    /// The functions that are run by themselves: all, but for those that others call and that want numbers to run.
+    /// Positions of the functions that run by themselves: all, except those that others call and that lack symbolic
+    /// values.
     fn kernels(&self) -> Vec<usize> {
         let funcs = &self.module().funcs;
         let called: Vec<crate::ir::Symbol> = funcs.iter().flat_map(crate::ir::link::calls).collect();
@@ -117,17 +118,17 @@ impl Program {
         if kernels.is_empty() { (0..funcs.len()).collect() } else { kernels }
     }
 
-    /// The module.
+    /// The parsed module.
     pub(super) fn module(&self) -> &Module {
         &self.parsed.module
     }
 
-    /// The spelling to print in.
+    /// The dialect to print in.
     pub(super) fn dialect(&self, wanted: Option<super::args::DialectArg>) -> Dialect {
         wanted.map_or(self.parsed.dialect, Dialect::from)
     }
 
-    /// The positions of the functions that a command is about.
+    /// Positions of the functions that a command works on.
     pub(super) fn functions(&self, name: Option<&str>) -> Result<Vec<usize>, Failure> {
         let funcs = &self.module().funcs;
         match name {
@@ -148,7 +149,7 @@ impl Program {
     }
 }
 
-/// Does the same with each of several files. What is wrong with one keeps none of the others from its turn.
+/// Runs `one` on each of several files; an error in one file does not stop the others.
 pub(super) fn each(files: &[PathBuf], console: Console, mut one: impl FnMut(&Path) -> Done) -> Done {
     let mut worst = 0;
     for file in files {
@@ -202,7 +203,7 @@ pub(super) fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
     Ok(ScheduleText::Function(ScheduleFunction::parse(&source, &name)?))
 }
 
-/// The intrinsics of the files that a command names, beside the built-in ones; `None` if it names none.
+/// The built-in intrinsics and those of the given files; `None` if no file is given.
 pub(super) fn intrinsics(files: &Intrin) -> Result<Option<Arc<Intrinsics>>, Failure> {
     if files.intrin.is_empty() {
         return Ok(None);
@@ -218,7 +219,7 @@ pub(super) fn intrinsics(files: &Intrin) -> Result<Option<Arc<Intrinsics>>, Fail
     Ok(Some(Arc::new(table)))
 }
 
-/// The machine that a command is about, with the threads of a kernel.
+/// The machine of a command, with the number of threads of a kernel.
 pub(super) fn target(machine: &Machine) -> Result<Target, Failure> {
     if machine.target == "native" {
         return Ok(Target::native().target);

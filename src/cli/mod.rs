@@ -1,4 +1,4 @@
-//! The command line: one file per command, nothing but arguments and presentation.
+//! The command line: one file per command, which holds its arguments and its presentation.
 //!
 //! Results go to standard output, everything else to standard error. Exit codes and the field names of JSON output are
 //! interface; they are listed in [`exit::Failure`] and in docs/tuning.md.
@@ -37,7 +37,7 @@ use console::Console;
 use exit::Failure;
 use std::process::ExitCode;
 
-/// Finds the fastest schedule for a tensor program, and checks every one it tries
+/// Finds the fastest schedule for a tensor program, and checks the results of every candidate
 #[derive(Parser, Debug)]
 #[command(name = "tvmr", version, about, max_term_width = 110, arg_required_else_help = true)]
 #[command(help_template = help::TEMPLATE, after_help = help::TVMR)]
@@ -62,13 +62,13 @@ enum Command {
     Db(db::Args),
 }
 
-/// Everything the binary does.
+/// Parses the command line, runs the command and returns the exit code.
 pub fn main() -> ExitCode {
     let wants_json = json::is_wanted(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
-            // Help and version are results, and a reader that left early is not an error.
+            // Help and version are results; a closed pipe is not an error.
             let code = if e.use_stderr() { 2 } else { 0 };
             let _ = e.print();
             if e.use_stderr() && wants_json {
@@ -99,7 +99,7 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             console.failure(&failure);
             if wants_json && !Console::has_result() {
-                // Whoever reads results as JSON finds the reason there as well; if that cannot be written, the code says it.
+                // JSON output states the failure as well; if it cannot be written, the exit code remains.
                 let _ = console.result(&format!("{:#}\n", json::document(&failure)));
             }
             ExitCode::from(failure.code())
@@ -107,7 +107,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What commands return.
+/// Result of a command.
 type Done = Result<(), Failure>;
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
             let examples: Vec<&str> = help.lines().filter(|l| l.starts_with("  tvmr ")).collect();
             assert!(!examples.is_empty() && help.contains("Exit codes:"), "`{name}` has examples and exit codes");
             for example in examples {
-                // Behind two blanks there may be a remark.
+                // A remark may follow after two spaces.
                 let line = example.trim().split("  ").next().unwrap_or_default();
                 Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{line}: {e}"));
             }

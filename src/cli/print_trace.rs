@@ -1,4 +1,4 @@
-//! `tvmr print-trace`: the best known schedule of a function.
+//! `tvmr print-trace`: prints the best known schedule of a function.
 
 use super::Done;
 use super::args::{DialectArg, Global, Input, Intrin, Machine, WorkDir};
@@ -21,7 +21,7 @@ pub(super) struct Args {
     work_dir: WorkDir,
     #[command(flatten)]
     machine: Machine,
-    /// The function, where the program has several
+    /// Function to print; needed if the program has several
     #[arg(long, value_name = "NAME")]
     func: Option<String>,
     /// Print the K-th best instead of the best
@@ -32,20 +32,20 @@ pub(super) struct Args {
     #[arg(long)]
     #[arg(help_heading = "Machine")]
     any_target: bool,
-    /// Form of the trace
+    /// Output format of the trace
     #[arg(long, value_enum, default_value = "python", value_name = "FORMAT")]
     format: TraceFormat,
-    /// Spelling to print in; that of the file if left out
+    /// Dialect to print in; that of the file if left out
     #[arg(long, value_enum, value_name = "DIALECT")]
     dialect: Option<DialectArg>,
 }
 
-/// Form of a trace.
+/// Output format of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum TraceFormat {
     /// A schedule function, which is a valid `--space` file
     Python,
-    /// The form of TVM's tuning records
+    /// JSON, as in TVM's tuning records
     Json,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             let beyond = trace.beyond_tvm(TraceForm::Python);
             let mark = |i: usize| beyond.iter().any(|(at, _)| *at == i).then(|| "not in TVM".to_string());
             let text = trace.to_python_with(program.dialect(args.dialect), mark);
-            // The instructions are the last lines, one each; lines count from 1.
+            // The instructions are the last lines, one each; line numbers start at 1.
             let head = text.lines().count().saturating_sub(trace.insts.len());
             tell_beyond("line", beyond.iter().map(|(i, why)| (head + i + 1, why.as_str())), console);
             text + "\n"
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     console.result(&text)
 }
 
-/// Says what TVM 0.27 does not take of a trace, if there is such.
+/// Reports the instructions of a trace that TVM 0.27 does not support.
 fn tell_beyond<'a>(what: &str, beyond: impl Iterator<Item = (usize, &'a str)>, console: Console) {
     for (at, why) in beyond {
         console.note(&format!("{what} {at} does not replay in TVM 0.27: {why}"));

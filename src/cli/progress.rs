@@ -1,5 +1,5 @@
-//! Shows how a run gets on: a bar on a terminal, lines now and then elsewhere, every attempt with `-v`. Where several
-//! functions share the trials, a table of them is kept up to date below the bar, and shown at the end.
+//! Shows the progress of a run: a bar on a terminal, occasional lines elsewhere, every attempt with `-v`. If several
+//! functions share the trials, a table of them is redrawn below the bar and printed at the end.
 
 use super::console::Console;
 use super::task_table;
@@ -10,17 +10,17 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// An observer for people.
+/// Shows progress on standard error.
 pub(super) struct Progress {
     console: Console,
     screen: MultiProgress,
     bar: ProgressBar,
-    /// The lines below the bar, where there are several functions; each is cut at the edge of the terminal.
+    /// The table's lines below the bar, if there are several functions; each is cut at the terminal's width.
     table: Vec<ProgressBar>,
-    /// The table as it was told last, whole.
+    /// The complete table as last printed.
     last_table: String,
     verbose: bool,
-    /// Lines instead of a bar?
+    /// Whether to print lines instead of a bar.
     lines: bool,
     last_line: Duration,
     names: Vec<String>,
@@ -32,14 +32,13 @@ pub(super) struct Progress {
     dialect: Dialect,
 }
 
-/// More functions than this do not fit a small terminal.
+/// Maximum rows of the table, so that it fits a small terminal.
 const TABLE_ROWS: usize = 16;
-/// Lines are no more frequent than this.
+/// Minimum time between two lines.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Progress {
-    /// Shows on standard error, in the way that suits it. With `verbose` there are lines about every attempt, which a
-    /// bar would break.
+    /// Shows a bar on a terminal and lines elsewhere. With `verbose`, each attempt is a line, which would break a bar.
     pub(super) fn new(console: Console, verbose: bool, max_time: Option<Duration>, dialect: Dialect) -> Progress {
         let terminal = std::io::stderr().is_terminal() && !verbose;
         let target =
@@ -70,11 +69,11 @@ impl Progress {
         }
     }
 
-    /// Takes away what is redrawn. The table is shown a last time.
+    /// Removes the bar, and prints the table for the last time.
     pub(super) fn clear(&self) {
         self.table.iter().for_each(ProgressBar::finish_and_clear);
         self.bar.finish_and_clear();
-        // Where every round shows it, the last one has.
+        // With `verbose`, the last round has printed the table already.
         if !self.last_table.is_empty() && !self.verbose {
             self.console.note(&self.last_table);
         }
@@ -164,7 +163,7 @@ impl Progress {
     }
 }
 
-/// About how long a run will go on that has made some trials in so much time and has others to make.
+/// Estimated remaining time of a run that made `made` trials in `elapsed` and has `open` trials left.
 fn time_left(elapsed: Duration, made: u64, open: u64, max_time: Option<Duration>) -> Option<Duration> {
     let left = Duration::try_from_secs_f64(elapsed.as_secs_f64() / made as f64 * open as f64).ok()?;
     Some(max_time.map_or(left, |max| left.min(max.saturating_sub(elapsed))))

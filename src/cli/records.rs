@@ -1,4 +1,4 @@
-//! Reading the database for commands: opening, filtering, telling what is odd about it.
+//! Reads the database for commands: opening, filtering, reporting problems.
 
 use super::args::{Global, Machine};
 use super::console::Console;
@@ -9,17 +9,17 @@ use crate::tune::best::{self, Best};
 use crate::workload::Workload;
 use std::path::Path;
 
-/// Opens a database for reading; `None` if there is none yet. Damaged lines are told and skipped.
+/// Opens a database for reading; `None` if there is none. Damaged lines are reported and skipped.
 pub(super) fn open(dir: &Path, console: Console) -> Result<Option<Database>, Failure> {
     let db = find(dir)?;
     db.iter().for_each(|db| tell_problems(db, console));
     Ok(db)
 }
 
-/// Opens the database that a command is about; its damaged lines are the command's business.
+/// Opens a database that must exist; the caller reports its damaged lines.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no database.
 pub(super) fn require(dir: &Path) -> Result<Database, Failure> {
     find(dir)?.ok_or_else(|| {
         let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
@@ -27,7 +27,7 @@ pub(super) fn require(dir: &Path) -> Result<Database, Failure> {
     })
 }
 
-/// A directory is a database as soon as one of the tables is there.
+/// Opens the directory if it holds at least one of the tables.
 fn find(dir: &Path) -> Result<Option<Database>, Failure> {
     match Database::open(dir) {
         Ok(db) => Ok([WORKLOAD_FILE, RECORD_FILE].iter().any(|table| dir.join(table).exists()).then_some(db)),
@@ -36,10 +36,10 @@ fn find(dir: &Path) -> Result<Option<Database>, Failure> {
     }
 }
 
-/// More damaged lines than this are only counted.
+/// Maximum number of damaged lines to list; the others are counted.
 const SHOWN_PROBLEMS: usize = 5;
 
-/// Tells which lines of the database are of no use.
+/// Reports the damaged lines of the database.
 pub(super) fn tell_problems(db: &Database, console: Console) {
     let problems = db.problems();
     for problem in problems.iter().take(SHOWN_PROBLEMS) {
@@ -50,13 +50,13 @@ pub(super) fn tell_problems(db: &Database, console: Console) {
     }
 }
 
-/// The database failed us.
+/// Turns a database error into a failure of the command.
 pub(super) fn failed(e: DatabaseError) -> Failure {
     let help = e.help().to_string();
     Failure::Machine(e.to_string(), help)
 }
 
-/// The records that count for a command.
+/// The filter for the records that a command uses.
 pub(super) fn filter(target: &Target, machine: &Machine, global: &Global, any_target: bool) -> Filter {
     let threads = machine.threads.map(|t| t.on(target.cores as usize) as u32);
     let mut filter = Filter::on(target, threads);
@@ -71,7 +71,7 @@ pub(super) fn filter(target: &Target, machine: &Machine, global: &Global, any_ta
     filter
 }
 
-/// The `rank`-th best record of a workload that can be used; better ones that cannot are told.
+/// The `rank`-th best usable record of a workload; better ones that are not usable are reported.
 pub(super) fn best(
     workload: &Workload,
     db: Option<&Database>,
@@ -85,30 +85,30 @@ pub(super) fn best(
         console.warn(&format!("{problem}; the record is skipped"));
     }
     for why in &found.unusable {
-        console.warn(&format!("a record of `{}` is passed over: {why}", workload.name));
+        console.warn(&format!("a record of `{}` is skipped: {why}", workload.name));
     }
     Ok(found.best)
 }
 
-/// A floating-point mode, for people.
+/// Display name of a floating-point mode.
 pub(super) fn fp_mode(strict: bool) -> &'static str {
     if strict { "strict" } else { "fast" }
 }
 
-/// Why there is no record of a function that a command could use: no database, no record of the program, or records of
-/// other settings only.
+/// Why no record of a function is usable: there is no database, no record of the program, or only records of other
+/// settings.
 pub(super) fn why_none(workload: &Workload, db: Option<&Database>, dir: &Path, filter: &Filter) -> String {
     let tune = "run `tvmr tune` first";
     let Some(db) = db else { return format!("there is no database in `{}`; {tune}", dir.display()) };
     let Some(id) = workload.find(db) else {
-        return format!("the database in `{}` does not know this program; {tune}", dir.display());
+        return format!("the database in `{}` has no record of this program; {tune}", dir.display());
     };
     let stats = db.stats();
     let known = stats.settings.iter().filter(|s| s.workload == id && s.counts.valid > 0);
     let known: Vec<String> =
         known.map(|s| setting(s.cpu.as_ref().map(|c| c.mcpu()), s.threads, &s.isa, s.strict_fp)).collect();
     if known.is_empty() {
-        return format!("the database in `{}` has no valid result of it", dir.display());
+        return format!("the database in `{}` has no valid result for this program", dir.display());
     }
     let wanted = wanted(filter);
     format!("there are records for {}; wanted: {wanted}", known.join(", and for "))
@@ -120,7 +120,7 @@ fn setting(mcpu: Option<&str>, threads: u32, isa: &str, strict_fp: bool) -> Stri
     format!("{}, {threads} thread{s}, {isa}, {} floats", mcpu.unwrap_or("an unknown CPU"), fp_mode(strict_fp))
 }
 
-/// What a filter asks for, as far as it does.
+/// The settings that a filter asks for.
 fn wanted(filter: &Filter) -> String {
     let mut parts = vec![filter.cpu.as_ref().map_or("any CPU".to_string(), |c| c.mcpu().to_string())];
     let count = |n: u32| format!("{n} thread{}", if n == 1 { "" } else { "s" });
@@ -134,7 +134,7 @@ fn wanted(filter: &Filter) -> String {
     parts.join(", ")
 }
 
-/// Says on standard error which record serves, where that is not plain from the command line.
+/// Reports on standard error which record is used, unless the command line determines it.
 pub(super) fn say_origin(workload: &Workload, best: &Best, machine: &Machine, console: Console) {
     let record = &best.record;
     let us = record.secs().map_or(0.0, |s| s * 1e6);

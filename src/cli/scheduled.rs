@@ -1,4 +1,4 @@
-//! A program with a trace or schedule function applied to it: what `apply` prints and `bench --trace` times.
+//! Applies a trace or schedule function to a program: what `apply` prints and `bench --trace` times.
 
 use super::console::Console;
 use super::exit::Failure;
@@ -13,44 +13,44 @@ use crate::workload::Workload;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is to be applied to what.
+/// A schedule, and the program to apply it to.
 pub(super) struct Request<'a> {
     /// The program.
     pub program: &'a Program,
     /// The file of the trace or schedule function.
     pub trace: &'a Path,
-    /// The function that look-ups without a function name are about.
+    /// The function to look up blocks in where the schedule names none.
     pub func: Option<&'a str>,
-    /// Seed of decisions that are left open.
+    /// Seed for decisions that the trace leaves open.
     pub seed: u64,
-    /// What `tensorize` knows beside the built-in intrinsics.
+    /// Tensor intrinsics besides the built-in ones.
     pub intrinsics: Option<Arc<Intrinsics>>,
-    /// The spelling that programs are shown in.
+    /// Dialect of printed programs.
     pub dialect: Dialect,
 }
 
-/// What came of it.
+/// Result of applying a schedule.
 pub(super) struct Attempt {
-    /// What the schedule began with.
+    /// The initial state of the schedule.
     pub start: Start,
-    /// The schedule, as far as it came.
+    /// The schedule after the last instruction that succeeded.
     pub schedule: Schedule,
-    /// Why it came no further.
+    /// The error at the next instruction, if any.
     pub failure: Option<Failure>,
 }
 
-/// What a schedule begins with: the program, or one of its functions under the name that the database gives it.
+/// Initial state of a schedule: the program, or one of its functions under the name that the database gives it.
 pub(super) struct Start {
     module: Module,
     intrinsics: Option<Arc<Intrinsics>>,
-    /// The function that look-ups are about.
+    /// The function to look up blocks in.
     work_on: Option<usize>,
-    /// The one function, with its position in the program.
+    /// The single function, with its position in the program.
     alone: Option<(usize, Workload)>,
 }
 
 impl Start {
-    /// A schedule that has done nothing yet.
+    /// A new schedule without instructions.
     pub(super) fn schedule(&self, seed: u64) -> Schedule {
         match &self.alone {
             Some((_, workload)) => workload.schedule(seed),
@@ -62,7 +62,7 @@ impl Start {
         }
     }
 
-    /// The whole program under a schedule.
+    /// The whole program with the functions of a schedule.
     pub(super) fn program(&self, schedule: &Schedule) -> Module {
         match &self.alone {
             Some((index, workload)) => {
@@ -74,7 +74,7 @@ impl Start {
         }
     }
 
-    /// Where function `index` of a schedule stands in the program.
+    /// Position in the program of function `index` of a schedule.
     pub(super) fn position(&self, index: usize) -> usize {
         self.alone.as_ref().map_or(index, |(position, _)| *position)
     }
@@ -86,7 +86,7 @@ impl Start {
 }
 
 impl Request<'_> {
-    /// The program after the schedule.
+    /// The program after the complete schedule.
     pub(super) fn scheduled(&self, console: Console) -> Result<Module, Failure> {
         let attempt = self.attempt(console)?;
         match attempt.failure {
@@ -95,8 +95,8 @@ impl Request<'_> {
         }
     }
 
-    /// Applies the schedule as far as it goes. Where it speaks of a function `main` that there is not, the one function
-    /// that the command is about is meant: so are functions called in the database.
+    /// Applies the schedule up to its first error. If it names a function `main` that does not exist, this means the
+    /// single function that the command works on, as the database names all functions `main`.
     ///
     /// # Errors
     /// If the schedule cannot be read.
@@ -115,11 +115,11 @@ impl Request<'_> {
         let workload = Workload::of(module, *only).with_intrinsics(self.intrinsics.clone());
         let alone = Start { alone: Some((*only, workload)), ..attempt.start };
         let (renamed, still) = self.begin(alone, &text, console);
-        // Neither name is known: the first message speaks of the program that the user sees.
+        // Neither name exists: report the first message, which shows the user's program.
         Ok(if still { Attempt { failure: attempt.failure, ..renamed } } else { renamed })
     }
 
-    /// Applies the schedule; also says whether it failed for a function that there is not.
+    /// Applies the schedule; also returns whether it failed because a function does not exist.
     fn begin(&self, start: Start, text: &ScheduleText, console: Console) -> (Attempt, bool) {
         let mut schedule = start.schedule(self.seed);
         let (dialect, color) = (self.dialect, console.color);
@@ -127,7 +127,7 @@ impl Request<'_> {
             ScheduleText::Trace(t) => match t.replay(&mut schedule) {
                 Ok(()) => (None, false),
                 Err(e) => {
-                    // A line of JSON holds the whole trace, and says little.
+                    // A JSON trace is one long line, so errors point into its Python form.
                     let name = format!("{}, as Python", self.trace.display());
                     let (code, help) = (e.error.kind.class(), e.error.kind.help());
                     let found = Diagnostic::error(code, e.error.to_string());

@@ -1,4 +1,4 @@
-//! Under which circumstances a command compiles and measures.
+//! The setting in which a command compiles and measures.
 
 use super::args::{Global, Machine};
 use super::console::Console;
@@ -8,7 +8,7 @@ use crate::ir::{DType, Func, Symbol, VarId};
 use crate::machine::{Isa, Target};
 use crate::workload::Setting;
 
-/// The setting of this machine: what is measured here is recorded as of here, whatever machine the space is made for.
+/// The setting of this machine. Measurements are recorded for it, whatever machine the space is made for.
 pub(super) fn here(machine: &Machine, global: &Global, check: bool, console: Console) -> Result<Setting, Failure> {
     let target = Target::native().target;
     let isa = match global.isa {
@@ -23,17 +23,17 @@ pub(super) fn here(machine: &Machine, global: &Global, check: bool, console: Con
     let threads = machine.threads.map_or(1, |t| t.on(target.cores as usize)) as u32;
     if threads > target.cores {
         let (cores, s) = (target.cores, if target.cores == 1 { "" } else { "s" });
-        console.warn(&format!("{threads} threads share {cores} core{s}: times will be those of waiting"));
+        console.warn(&format!("{threads} threads share {cores} core{s}: times will include waiting"));
     }
     Ok(Setting { target, threads, isa, strict_fp: global.strict_fp, check })
 }
 
-/// Refuses a function that cannot be run, for want of numbers.
+/// Rejects a function that cannot run because symbolic values are missing.
 pub(super) fn check_concrete(func: &Func) -> Result<(), Failure> {
     symbolic(func).map_or(Ok(()), |(what, help)| Err(Failure::Usage(what, help)))
 }
 
-/// What a function wants before it can be run, if it does, and what to do about it.
+/// The missing symbolic values of a function, if any, and the help for the message.
 pub(super) fn symbolic(func: &Func) -> Option<(String, String)> {
     let func = &*func.callable();
     let is_handle = |p: &&crate::ir::Param| p.buffer.is_none() && func.arena.var(p.var).dtype == DType::Handle;

@@ -1,29 +1,28 @@
-//! Ctrl-C and its like: the first one ends a run in good order, a second one at once.
+//! Handles Ctrl-C and similar signals: the first one stops a run in an orderly way, a second one at once.
 //!
-//! Only `tune` has something to bring to a good end; every other command ends as the system ends processes.
+//! Only `tune` needs this; other commands keep the system's default action.
 
 #![expect(clippy::disallowed_methods, reason = "a second signal ends the process at once")]
 
 use super::console::Console;
 use crate::tune::Interrupt;
 
-/// A run that has not noticed a signal by then is ended all the same: what it is busy with cannot be stopped, and all
-/// records but those of the last moment are on disk.
+/// A run that has not reacted to a signal by then is ended: its current work cannot be stopped, and all records but the
+/// latest are on disk.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(300);
 
-/// Raises `interrupt` when the process is told to end.
+/// Raises `interrupt` at the first signal.
 #[cfg(unix)]
 pub(super) fn watch(interrupt: &Interrupt, console: Console) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use std::io::{ErrorKind, Read};
     use std::os::unix::net::UnixStream;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Whoever starts a process with a signal ignored (`nohup`) wants it to go on.
+        // A process started with the signal ignored (`nohup`) keeps running.
         if is_ignored(signal) {
             continue;
         }
-        // Where the system refuses a pipe or a thread, the signal ends the process as it always did; what was measured
-        // is in the database but for the last moment's.
+        // If the system refuses a pipe or a thread, the default action remains; all records but the latest are on disk.
         let Ok((mut read, write)) = UnixStream::pair() else { continue };
         let interrupt = interrupt.clone();
         let wait = move || {
@@ -31,18 +30,18 @@ pub(super) fn watch(interrupt: &Interrupt, console: Console) {
             if read.read_exact(&mut byte).is_ok() {
                 interrupt.raise(signal);
             }
-            // Without a time limit, a second signal is waited for, as long as it takes.
+            // If the timeout cannot be set, only a second signal ends the process.
             let _ = read.set_read_timeout(Some(PATIENCE));
             loop {
                 match read.read_exact(&mut byte) {
                     Ok(()) => {
-                        // It returns only if the signal does not end the process, which these do.
+                        // Returns only if the signal does not end the process, which these do.
                         let _ = signal_hook::low_level::emulate_default_handler(signal);
                         return;
                     }
                     Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                         if !interrupt.is_ending() {
-                            console.note("interrupted; the same command goes on from what was recorded");
+                            console.note("interrupted; the same command resumes from the recorded trials");
                             std::process::exit(128 + signal);
                         }
                     }
@@ -56,7 +55,7 @@ pub(super) fn watch(interrupt: &Interrupt, console: Console) {
     }
 }
 
-/// Was the process started with this signal ignored? As far as the system tells.
+/// Whether the process was started with this signal ignored, as far as the system tells.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
@@ -65,15 +64,14 @@ fn is_ignored(signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-/// Makes a write beyond the largest size that files may have (`ulimit -f`) an error, like one on a full disk, instead of
-/// the end of the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) an error, like a full disk, instead of ending the process.
 #[cfg(unix)]
 pub(super) fn survive_file_size_limit() {
-    // A handler that does nothing but set a flag nobody looks at; without one the signal would kill, as it always did.
+    // Any handler replaces the default action, which would end the process; nobody reads the flag.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
 }
 
-/// Raises `interrupt` when the process is told to end: not on this system.
+/// Signals are not handled on this system.
 #[cfg(not(unix))]
 pub fn watch(_interrupt: &Interrupt, _console: Console) {}
 

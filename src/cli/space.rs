@@ -1,4 +1,4 @@
-//! `tvmr space`: what a search would choose from.
+//! `tvmr space`: prints the search space.
 //!
 //!     # main: sketch 1 of 3: 146,692 combinations of decisions; 2 of 64 samples refused
 //!     # from tvm import s_tir
@@ -49,14 +49,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", value_parser = samples)]
     #[arg(allow_negative_numbers = true)]
     samples: Option<usize>,
-    /// Seed of what is drawn
+    /// Seed of the samples
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
     #[arg(allow_negative_numbers = true)]
     seed: u64,
     /// Print the candidates that a search tries first, with their decisions
     #[arg(long)]
     seeds: bool,
-    /// Spelling to print in; that of the file if left out
+    /// Dialect to print in; that of the file if left out
     #[arg(long, value_enum, value_name = "DIALECT")]
     dialect: Option<DialectArg>,
     /// Form of the output
@@ -64,7 +64,7 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// A function with its space, and what samples of it told.
+/// A function with its space and the surveys of its sketches.
 struct Surveyed {
     name: String,
     same_as: Vec<String>,
@@ -72,11 +72,11 @@ struct Surveyed {
     sketches: Vec<Survey>,
 }
 
-/// Candidates drawn from a sketch, unless the user wants another number.
+/// Default number of samples of a sketch.
 const SAMPLES: usize = 64;
-/// Of a space with many sketches not more than so many are drawn in all: programs of many blocks take milliseconds each.
+/// At most this many samples over all sketches: a program of many blocks takes milliseconds to draw.
 const ALL_SAMPLES: usize = 1024;
-/// From every sketch at least so many.
+/// At least this many samples of each sketch.
 const LEAST_SAMPLES: usize = 8;
 
 fn samples(text: &str) -> Result<usize, String> {
@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let program = Program::read(&args.input, console)?;
     let functions = program.functions(args.func.as_deref())?;
     for &index in &functions {
-        // As the search: how much a loop of unknown extent can be tiled is not known either.
+        // As in `tune`: a loop of unknown extent has no known tilings.
         setting::check_concrete(&program.module().funcs[index])?;
     }
     let dialect = program.dialect(args.dialect);
@@ -168,7 +168,7 @@ fn human(task: &Surveyed, seeds: bool, dialect: Dialect) -> String {
             let _ = writeln!(text, "#   most often `{}` said: {message}", reason.by);
         }
         if !sketch.is_uniform {
-            text += "#   what it does depends on its decisions: this is one of its samples\n";
+            text += "#   its instructions depend on its decisions: this is one sample\n";
         }
         text += &annotated(sketch, dialect);
         parts.push(text);
@@ -182,7 +182,7 @@ fn human(task: &Surveyed, seeds: bool, dialect: Dialect) -> String {
     parts.join("\n")
 }
 
-/// The trace of a sketch without its decisions, and behind each sampling instruction how much it can choose from.
+/// The trace of a sketch without decisions, with the number of choices after each sampling instruction.
 fn annotated(sketch: &Survey, dialect: Dialect) -> String {
     let choices = |i: usize| {
         Some(match sketch.choices.get(i).copied().flatten()? {
@@ -221,7 +221,7 @@ fn combinations(size: Size) -> String {
     match size {
         Size::Exactly(1) => "1 combination of decisions".to_owned(),
         Size::Exactly(n) => format!("{} combinations of decisions", grouped(n)),
-        // More than two digits are not known.
+        // An estimate has two significant digits.
         Size::About(n) if (100.0..1e6).contains(&n) => {
             let unit = 10f64.powf(n.log10().floor() - 1.0);
             format!("about {} combinations of decisions", grouped(((n / unit).round() * unit) as u128))
@@ -231,7 +231,7 @@ fn combinations(size: Size) -> String {
     }
 }
 
-/// A number with a comma between each three digits.
+/// A number with a comma between groups of three digits.
 fn grouped(n: u128) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -291,7 +291,7 @@ fn sketch_value(i: usize, s: &Survey, dialect: Dialect) -> Value {
     })
 }
 
-/// Whole where JSON readers keep it whole.
+/// An integer if JSON readers can represent it exactly.
 fn number(size: Size) -> Value {
     match size {
         Size::Exactly(n) => u64::try_from(n).map_or_else(|_| json!(n as f64), |n| json!(n)),

@@ -1,5 +1,5 @@
-//! The steps of a schedule: the program after every instruction that changed it, and whether it still gives the same
-//! results.
+//! Shows the steps of a schedule: the program after every instruction that changed it, and whether its results are
+//! unchanged.
 //!
 //!     # as written
 //!     @T.prim_func
@@ -11,8 +11,8 @@
 //!     @T.prim_func
 //!     …
 //!
-//! Instructions have the numbers that decisions have in a trace's JSON. The walk replays the trace that the schedule has
-//! recorded, decisions and all, so its programs are those of the schedule.
+//! Instructions are numbered as decisions are in a trace's JSON. The walk replays the recorded trace with its
+//! decisions, so its programs are those of the schedule.
 
 use super::Done;
 use super::console::Console;
@@ -29,39 +29,39 @@ use crate::workload::Setting;
 use crate::workload::Workload;
 use std::fmt::Write;
 
-/// What a walk gave.
+/// Result of a walk.
 pub(super) struct Steps {
-    /// The programs, each behind its instruction.
+    /// The program after each instruction, under the text of the instruction.
     pub text: String,
     /// The first check that failed.
     pub failure: Option<Failure>,
 }
 
-/// Goes through what a schedule has done.
+/// Replays a schedule instruction by instruction.
 pub(super) struct Walk<'a> {
     attempt: &'a Attempt,
     dialect: Dialect,
     console: Console,
-    /// Under which circumstances results are compared, if at all.
+    /// The setting to compare results in; `None` skips the comparison.
     check: Option<&'a Setting>,
     statements: Vec<String>,
     schedule: Schedule,
     replay: Replay,
-    /// How callers must pass the parameters of each function.
+    /// The layouts in which callers must pass the parameters of each function.
     layouts: Vec<Layouts>,
     /// The checkers of the functions that have changed so far.
     checkers: Vec<Option<Checker>>,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that begins with the program as written.
+    /// A walk that starts at the program as written.
     pub(super) fn new(
         attempt: &'a Attempt,
         dialect: Dialect,
         check: Option<&'a Setting>,
         console: Console,
     ) -> Walk<'a> {
-        // Nothing is drawn: the trace has all decisions.
+        // The seed is irrelevant: the trace has all decisions.
         let schedule = attempt.start.schedule(0);
         let n = schedule.n_funcs();
         Walk {
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// All programs. Ends at the first check that fails.
+    /// Prints every program; stops at the first check that fails.
     pub(super) fn every_step(mut self) -> Steps {
         let mut program = self.program();
         // Writing to a string cannot fail.
@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
         Steps { text: tidy(text), failure: None }
     }
 
-    /// Compares the program as written with the last one.
+    /// Compares the program as written with the final one.
     pub(super) fn only_the_last(mut self) -> Done {
         for index in 0..self.statements.len() {
             self.step(index)?;
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
     fn step(&mut self, index: usize) -> Done {
         let inst = &self.attempt.schedule.trace().insts[index];
         self.replay.step(&mut self.schedule, inst, inst.decision.clone()).map_err(|e| {
-            // Refused at the second time what was accepted at the first: a bug of ours, but no reason to panic.
+            // Replay refused what was accepted before: a bug, but no reason to panic.
             Failure::Usage(format!("instruction {index} does not replay: {e}"), e.kind.help())
         })?;
         for (f, layouts) in self.layouts.iter_mut().enumerate() {
@@ -137,8 +137,7 @@ impl<'a> Walk<'a> {
         print_module(&self.attempt.start.program(&self.schedule), self.dialect)
     }
 
-    /// Compares the functions that are not as written any more with those that are. The largest error, if any was
-    /// compared.
+    /// Compares each changed function with the original one. Returns the largest error, if any was compared.
     fn compare(&mut self) -> Result<Option<Agreement>, CheckError> {
         let Some(setting) = self.check else { return Ok(None) };
         let mut all: Option<Agreement> = None;
@@ -181,7 +180,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// One blank line at most at the end of the text, as of a program alone.
+/// Leaves at most one newline at the end of the text, as for a single program.
 fn tidy(mut text: String) -> String {
     while text.ends_with("\n\n") {
         text.pop();

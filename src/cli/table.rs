@@ -1,7 +1,6 @@
 //! Aligned columns.
 
-/// Lines of cells as text, each column as wide as its widest cell; columns of text are flush left, those of numbers flush
-/// right.
+/// Joins cells into lines, each column as wide as its widest cell; text columns are aligned left, numbers right.
 pub(super) fn aligned(lines: &[Vec<String>], is_text: &[bool]) -> String {
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..is_text.len()).map(width).collect();

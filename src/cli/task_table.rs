@@ -7,16 +7,16 @@
 //! 64 trials, weighted latency 3771.0 µs
 //! ```
 //!
-//! The columns are those that TVM shows, and the shares of the machine's peak and of what the function could reach on it.
+//! The columns are TVM's, and the fractions of the machine's peak and of the function's roofline bound.
 
 use crate::tune::events::TaskState;
 
 const HEAD: [&str; 11] =
     ["ID", "name", "FLOP", "weight", "GFLOP/s", "of peak", "of bound", "latency µs", "weighted µs", "trials", "done"];
-/// Columns of text are flush left, those of numbers flush right.
+/// Whether a column holds text (aligned left) or numbers (aligned right).
 const IS_TEXT: [bool; 11] = [false, true, false, false, false, false, false, false, false, false, true];
 
-/// The table, of at most `rows` functions, without a final line break.
+/// The table, with at most `rows` functions, without a final newline.
 pub(super) fn render(tasks: &[TaskState<'_>], rows: usize) -> String {
     let mut lines: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     lines.extend(tasks.iter().take(rows).enumerate().map(|(i, t)| row(i, t)));
@@ -61,7 +61,7 @@ fn micros(secs: f64) -> String {
     format!("{:.1$}", secs * 1e6, if secs < 10e-6 { 2 } else { 1 })
 }
 
-/// A number of operations: two digits and the exponent.
+/// A number with two significant digits and an exponent.
 fn exponent(n: f64) -> String {
     if n < 1000.0 {
         return format!("{n:.0}");

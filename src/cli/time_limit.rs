@@ -1,9 +1,9 @@
-//! The end of `--max-seconds` where nothing else ends a run.
+//! Enforces `--max-seconds` from outside when a run cannot end itself.
 //!
-//! A run looks at the time wherever it works for long, ends its search early enough for the finals, and says what it found.
-//! Some steps cannot be looked into: reading, checking and storing a program of a hundred thousand lines. A run that has
-//! not come to its end shortly after its time, because it is in one of those, is ended from outside. Every record is on
-//! disk by then, since nothing is measured during these steps.
+//! A run checks the time during all long work, ends its search early enough for the finals, and reports the result.
+//! Some steps cannot be interrupted: reading, checking and storing a program of a hundred thousand lines. If the run is
+//! in one of them when its time is up, a watcher ends the process. No record is lost, since these steps measure
+//! nothing.
 
 #![expect(clippy::disallowed_methods, reason = "what cannot look at the flag is ended with the process")]
 
@@ -13,13 +13,13 @@ use super::json;
 use crate::tune::Interrupt;
 use std::time::Duration;
 
-/// A run that has not begun to search so long after its time is ended: there is nothing that it could still say. What is
-/// left of a second is for the process to give its memory back, which may be a gigabyte.
+/// Delay after the limit, before a run that has not started to search is ended: it has nothing to report. The rest of a
+/// second is for the process to free its memory, which may be a gigabyte.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// So much longer a run that searches may take to notice that the time is up: the shortest final is over by then.
+/// Additional time for a run that searches to notice the limit: the shortest final ends within it.
 const NOTICE: Duration = Duration::from_millis(330);
 
-/// Ends the process soon after `limit`, counted from now, unless the run is coming to its end by itself.
+/// Ends the process soon after `limit`, counted from now, unless the run is finishing by itself.
 pub(super) fn watch(limit: Duration, interrupt: &Interrupt, wants_json: bool, console: Console) {
     let interrupt = interrupt.clone();
     let wait = move || {
@@ -30,17 +30,17 @@ pub(super) fn watch(limit: Duration, interrupt: &Interrupt, wants_json: bool, co
         if interrupt.is_finishing() {
             return;
         }
-        let what = "the time was up before the program was read, and everything prepared that measuring it takes; \
-                    whatever was measured before is kept"
-            .to_string();
+        let what =
+            "the time was up before the program was read and measuring could start; earlier measurements are kept"
+                .to_string();
         let failure = Failure::Negative(what);
         console.failure(&failure);
         if wants_json && !Console::has_result() {
-            // The code says it as well.
+            // The exit code tells this as well.
             let _ = console.result(&format!("{:#}\n", json::document(&failure)));
         }
         std::process::exit(i32::from(failure.code()));
     };
-    // Where the system refuses a thread, the run ends later than it should.
+    // If the system refuses a thread, the run ends late.
     let _ = std::thread::Builder::new().name("tvmr-limit".into()).spawn(wait);
 }

@@ -37,32 +37,32 @@ pub(super) struct Args {
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
-    /// Distinct programs to try, over all functions; what the database has counts
+    /// Number of distinct programs to try, over all functions; trials in the database count
     #[arg(long, help_heading = "Budget", value_name = "N", default_value = "64")]
     #[arg(value_parser = super::args::positive, allow_negative_numbers = true)]
     trials: u64,
-    /// Stop after so many seconds
+    /// Stop after this many seconds
     #[arg(long, help_heading = "Budget", value_name = "S", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
     max_seconds: Option<f64>,
-    /// Stop when four rounds together improved the best time by less than this share, such as 0.01
+    /// Stop when four rounds together improve the best time by less than this share, such as 0.01
     #[arg(long, help_heading = "Budget", value_name = "P", value_parser = share)]
     #[arg(allow_negative_numbers = true)]
     patience: Option<f64>,
     /// Search space: `auto`, `tvm`, or a file with a schedule function
     #[arg(long, help_heading = "Search", value_name = "SPACE", default_value = "auto")]
     space: String,
-    /// How decisions are made
+    /// Search strategy
     #[arg(long, help_heading = "Search", value_enum, default_value = "evolutionary", value_name = "STRATEGY")]
     strategy: StrategyArg,
     /// Seed of the search
     #[arg(long, help_heading = "Search", value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
     #[arg(allow_negative_numbers = true)]
     seed: u64,
-    /// Database whose schedules are tried first, or replayed, the fastest of each in turn; may be repeated
+    /// Database of schedules to try first (or to replay), taking the fastest of each in turn; may be repeated
     #[arg(long, help_heading = "Search", value_name = "DIR")]
     seed_from: Vec<PathBuf>,
-    /// Evolutionary search: do not begin with the candidates that the space recommends
+    /// Evolutionary search: do not start with the candidates that the space recommends
     #[arg(long, help_heading = "Search")]
     no_seeds: bool,
     /// Evolutionary search: do not rank candidates by estimate and cost model
@@ -77,23 +77,23 @@ pub(super) struct Args {
     frozen: bool,
     #[command(flatten)]
     machine: Machine,
-    /// Threads for proposing and compiling, which change no result; all cores if left out
+    /// Threads for proposing and compiling, which do not affect results; all cores if left out
     #[arg(long, help_heading = "Machine", value_name = "N", value_parser = super::args::positive)]
     #[arg(allow_negative_numbers = true)]
     jobs: Option<u64>,
-    /// Do not compare results with the reference: wrong ones then go unnoticed
+    /// Do not compare results with the reference; wrong results then go unnoticed
     #[arg(long, help_heading = "Machine")]
     no_check: bool,
 }
 
-/// How decisions are made.
+/// Search strategy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum StrategyArg {
-    /// From the decisions of good candidates, ranked by a cost model
+    /// Mutate the decisions of good candidates, ranked by a cost model
     Evolutionary,
-    /// Drawn at random
+    /// Draw decisions at random
     Random,
-    /// Those of the traces that the database, or the one of `--seed-from`, has for other targets, the fastest first
+    /// Replay schedules recorded for other targets, or those of `--seed-from`, fastest first
     Replay,
 }
 
@@ -114,7 +114,7 @@ fn share(text: &str) -> Result<f64, String> {
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
     let max_time = args.max_seconds.map(Duration::from_secs_f64);
-    // The time that the user gives is that of the command, not of the search alone.
+    // The limit covers the whole command, not the search alone.
     let time_is_up = StopFlag::new();
     let clock = RealTimer::new(Arc::new(time_is_up.clone())).map_err(machine)?;
     let interrupt = Interrupt::new();
@@ -185,7 +185,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     report(args, &program, &refusals.collect::<Vec<_>>(), summary, &interrupt, console)
 }
 
-/// The databases that a search begins with.
+/// Opens the databases of `--seed-from`.
 fn seed_from(dirs: &[PathBuf], console: Console) -> Result<Vec<Arc<Database>>, Failure> {
     let open = |dir: &PathBuf| {
         if dir.exists() && !dir.is_dir() {
@@ -199,7 +199,7 @@ fn seed_from(dirs: &[PathBuf], console: Console) -> Result<Vec<Arc<Database>>, F
     dirs.iter().map(open).collect()
 }
 
-/// Says what there is, and measures nothing.
+/// Reports which functions have a record, and measures nothing.
 fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, console: Console) -> Done {
     let db = records::open(&args.work_dir.work_dir, console)?;
     let missing = tune::untuned(program.module(), functions, config, db.as_ref()).map_err(records::failed)?;
@@ -212,7 +212,7 @@ fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, 
     match missing.is_empty() {
         true => Ok(()),
         false => {
-            // Mostly it is the same for all.
+            // The reason is mostly the same for all functions.
             let is_missing = |&&i: &&usize| program.module().funcs[i].name == missing[0].as_str();
             let why = functions.iter().find(is_missing).map(|&i| {
                 let workload = Workload::of(program.module(), i);
@@ -255,7 +255,7 @@ fn report(
     if let Some(signal) = interrupt.signal() {
         let done = summary.total.trials;
         let message = format!(
-            "interrupted after {done} of {} trials; all of them are kept in `{}`, and the same command goes on from there",
+            "interrupted after {done} of {} trials; all of them are kept in `{}`, and the same command resumes from there",
             args.trials,
             args.work_dir.work_dir.display()
         );
@@ -263,7 +263,7 @@ fn report(
     }
     let failed: Vec<String> = summary.tasks.iter().filter_map(no_schedule).collect();
     if !failed.is_empty() {
-        // Where every candidate of a function was refused, the first refusal shows what is wrong, and where.
+        // If every candidate of a function was refused, the first refusal shows what is wrong, and where.
         let without = summary.tasks.iter().filter(|t| no_schedule(t).is_some());
         let names: HashSet<&str> =
             without.flat_map(|t| [&t.func].into_iter().chain(&t.same_as)).map(|n| &n[..]).collect();
@@ -279,7 +279,7 @@ fn report(
     Ok(())
 }
 
-/// What to do with the result; nothing, where the program cannot be named again.
+/// Suggests the next command; none if the program came from standard input.
 fn next_step(args: &Args) -> Option<String> {
     if args.input.file.as_os_str() == "-" {
         return None;
@@ -299,7 +299,7 @@ fn next_step(args: &Args) -> Option<String> {
     ))
 }
 
-/// A word that a shell takes as it is.
+/// Quotes a word for a shell, if needed.
 fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./=+:@%,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -308,10 +308,10 @@ fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Why a function has no valid schedule, if it has none.
+/// Why a function has no valid schedule; `None` if it has one.
 fn no_schedule(task: &TaskSummary) -> Option<String> {
-    // Where the rules found nothing that can be tried, the program as written is a result like any other. A schedule that
-    // fails is a mistake of its author.
+    // If the rules found nothing to try, the program as written is a valid result. A schedule function that fails is
+    // the user's mistake.
     let unfit = task.failures.iter().all(|f| f.stage == "postproc");
     let as_written_alone = task.trials == 0 && task.best_us.is_some() && task.problem.is_none() && unfit;
     if task.valid > 0 || as_written_alone {
@@ -322,7 +322,7 @@ fn no_schedule(task: &TaskSummary) -> Option<String> {
         Some(problem) => problem.clone(),
         None if task.trials > 0 => format!("all {} candidates failed; {}", task.trials, reason()),
         None if task.rejected > 0 => format!("the space refused all {} candidates; {}", task.rejected, reason()),
-        // The space holds nothing but the program as written, or there was no time for more.
+        // The space holds only the program as written, or time was up.
         None => format!("the program as written: {}", task.as_written_failed.as_ref()?),
     };
     let mut text = format!("no valid schedule for `{}`: {why}", task.func);
@@ -338,20 +338,20 @@ fn most_often(reason: &FailureCount) -> String {
     format!("most often `{}` said: {}", reason.by, reason.message)
 }
 
-/// What became of the candidates of a sketch, in a line.
+/// One line with the outcome of a sketch's candidates.
 fn of_sketch(count: &SketchCount) -> String {
     let name = count.sketch.map_or("replayed traces".to_owned(), |n| format!("sketch {n}"));
     let reason = count.reason.as_ref().map_or(String::new(), |r| format!("; {}", most_often(r)));
     format!("{name}: {} tried, {} failed, {} refused{reason}", count.tried, count.failed, count.refused)
 }
 
-/// How many more trials to recommend to those who have had all that they asked for.
+/// Number of additional trials to recommend when all requested ones are in the database.
 const MORE_TRIALS: u64 = 64;
 
-/// More reasons than this are summed up.
+/// Maximum number of reasons to list; the others are counted.
 const SHOWN_REASONS: usize = 8;
 
-/// Remarks about a function: why it ended, what failed.
+/// Prints notes about a function: why its search ended, and which candidates failed.
 fn tell(task: &TaskSummary, console: Console) {
     let distinct = task.distinct_programs.map_or(String::new(), |n| format!(": {n} of {n} distinct programs"));
     console.note(&format!("{}: {}{distinct}", task.func, task.stop_reason));
@@ -360,7 +360,7 @@ fn tell(task: &TaskSummary, console: Console) {
             if task.trials == 1 { "the one trial was".to_owned() } else { format!("all {} trials were", task.trials) };
         let why = "`--trials` is a total, whatever the space";
         let more = task.trials.saturating_add(MORE_TRIALS);
-        let go_on = format!("go on with `--trials {more}`, or begin anew in another `--work-dir`");
+        let go_on = format!("continue with `--trials {more}`, or start again in another `--work-dir`");
         console.note(&format!("{}: {all} in the database already: {why}; {go_on}", task.func));
     }
     if !task.failures.is_empty() {
@@ -416,7 +416,7 @@ fn human(task: &TaskSummary, summary: &Summary) -> String {
         let _ = write!(text, "; {more} refused by the space");
     }
     if task.pruned > 0 {
-        let _ = write!(text, "; {} were passed over as too slow by any measure", task.pruned);
+        let _ = write!(text, "; {} skipped as hopelessly slow", task.pruned);
     }
     let elapsed = if summary.tasks.len() == 1 { summary.total.elapsed_s } else { task.elapsed_s };
     let _ = writeln!(text, "; {elapsed:.2} s");
@@ -430,7 +430,7 @@ fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// A line for several functions.
+/// The summary line over several functions; empty for one.
 fn all_together(summary: &Summary) -> String {
     let total = &summary.total;
     if summary.tasks.len() == 1 {
@@ -451,7 +451,7 @@ fn all_together(summary: &Summary) -> String {
     text
 }
 
-/// The JSON document: the one function, or all of them in a list beside the totals.
+/// The JSON document: the single function, or the totals with a list of functions.
 fn document(summary: &Summary) -> Value {
     let value = |t: &TaskSummary| serde_json::to_value(t).unwrap_or_default();
     if let [only] = &summary.tasks[..] {

@@ -1,5 +1,5 @@
-//! A rough guess of how long statements run: where to look at the stop flag, and how much of a parallel loop a worker
-//! should take at once. It need only be right within a few times.
+//! A rough estimate of run times, to decide where to poll the stop flag and how many iterations of a parallel loop a
+//! worker should take at once. A factor of a few is accurate enough.
 
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
@@ -8,35 +8,35 @@ use crate::loopir::{Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId};
 use crate::machine::{Isa, VectorUnit};
 use hashbrown::{HashMap, HashSet};
 
-/// Nanoseconds that a kernel may run without looking at the stop flag, as guessed.
+/// Maximum estimated nanoseconds that a kernel may run without polling the stop flag.
 pub(super) const UNPOLLED: f64 = 20_000.0;
 
-/// Nanoseconds that an iteration must take, as guessed, for the look after it not to show.
+/// Minimum estimated nanoseconds of an iteration for the cost of polling after it to be negligible.
 const POLLED_ITERATION: f64 = 300.0;
 
 /// Nanoseconds of work that a worker should take at once.
 const CHUNK: f64 = 20_000.0;
 
-/// The number of iterations assumed of a loop whose extent is no constant: enough to be polled.
+/// Assumed number of iterations of a loop whose extent is not constant: enough for it to be polled.
 const UNKNOWN_EXTENT: f64 = 1e6;
 
-/// Guesses for the loops of a kernel.
+/// Estimates for the loops of a kernel.
 pub(super) struct Costs {
     /// Bytes of a vector register.
     register: f64,
     loops: HashMap<StmtId, LoopCost, FxBuild>,
-    /// In text order.
+    /// The loops in text order.
     order: Vec<StmtId>,
 }
 
-/// A guess for one loop, in nanoseconds.
+/// Estimate for a loop, in nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct LoopCost {
-    /// One iteration.
+    /// Time of one iteration.
     pub iteration: f64,
-    /// All iterations.
+    /// Time of all iterations.
     pub total: f64,
-    /// Does a loop inside look at the stop flag?
+    /// Whether an inner loop polls the stop flag.
     polled_inside: bool,
     is_parallel: bool,
 }
@@ -46,14 +46,14 @@ impl LoopCost {
         self.total > UNPOLLED && !self.polled_inside && self.iteration >= POLLED_ITERATION
     }
 
-    /// Must the loop be cut into pieces so that it can look at the stop flag between them?
+    /// Whether the loop must be strip-mined to poll the stop flag between strips.
     pub(super) fn wants_pieces(&self) -> bool {
         self.total > UNPOLLED && !self.polled_inside && self.iteration < POLLED_ITERATION
     }
 }
 
 impl Costs {
-    /// Guesses for all loops of a kernel, on a machine with such vectors.
+    /// Estimates for all loops of a kernel, on a machine with vectors of this instruction set.
     pub(super) fn new(kernel: &Kernel, isa: Isa) -> Costs {
         let mut costs = Costs::empty(isa);
         costs.body(kernel, kernel.body);
@@ -64,41 +64,41 @@ impl Costs {
         Costs { register: VectorUnit::here(isa).bytes as f64, loops: HashMap::default(), order: Vec::new() }
     }
 
-    /// Nanoseconds that all iterations of a loop take.
+    /// Estimated nanoseconds of all iterations of a loop.
     pub(super) fn total(kernel: &Kernel, isa: Isa, l: &For) -> f64 {
         let mut costs = Costs::empty(isa);
         let n = kernel.arena.as_int(l.extent).map_or(UNKNOWN_EXTENT, |n| n.max(0) as f64);
         costs.body(kernel, l.body).0 * n
     }
 
-    /// Does no loop need to be cut into pieces?
+    /// Whether no loop needs to be strip-mined.
     pub(super) fn all_short_enough(&self) -> bool {
         !self.order.iter().any(|s| self.loops[s].wants_pieces())
     }
 
-    /// The guess for a loop.
+    /// The estimate for a loop.
     pub(super) fn of(&self, s: StmtId) -> LoopCost {
         self.loops[&s]
     }
 
-    /// The loops after whose iterations the stop flag is looked at.
+    /// The loops that poll the stop flag after each iteration.
     pub(super) fn polls(&self) -> HashSet<StmtId, FxBuild> {
         self.order.iter().copied().filter(|s| self.loops[s].is_polled()).collect()
     }
 
-    /// For each parallel loop, the least number of iterations to take at once.
+    /// For each parallel loop, the minimum number of iterations that a worker takes at once.
     pub(super) fn grains(&self) -> HashMap<StmtId, i64, FxBuild> {
         let parallel = self.order.iter().filter(|s| self.loops[*s].is_parallel);
         parallel.map(|&s| (s, (CHUNK / self.loops[&s].iteration.max(0.1)).ceil() as i64)).collect()
     }
 
-    /// Nanoseconds, and whether anything inside looks at the stop flag.
+    /// Estimated nanoseconds, and whether anything inside polls the stop flag.
     fn body(&mut self, kernel: &Kernel, body: Body) -> (f64, bool) {
         let mut sum = 0.0;
         let mut polled = false;
         for &s in kernel.stmts.list(body) {
             let stmt = kernel.stmts.get(s);
-            // Indices are left out: most become addresses that loops advance.
+            // Indices are ignored: most become addresses that loops increment.
             let mut add = |e| for_each_value(&kernel.arena, e, &mut |e| sum += self.expr(kernel, e));
             match stmt {
                 Stmt::Store { value, .. } => add(value),
@@ -108,7 +108,7 @@ impl Costs {
                 Stmt::For(l) => {
                     self.order.push(s);
                     let (iteration, polled_inside) = self.body(kernel, l.body);
-                    // Counting takes time too.
+                    // Add the loop overhead.
                     let iteration = iteration + 0.5;
                     let n = kernel.arena.as_int(l.extent).map_or(UNKNOWN_EXTENT, |n| n.max(0) as f64);
                     let total = iteration * n;
@@ -121,7 +121,7 @@ impl Costs {
                 Stmt::While { body, .. } => {
                     self.order.push(s);
                     let (iteration, _) = self.body(kernel, body);
-                    // Nobody knows how often it runs, nor whether a loop inside does: every iteration polls.
+                    // Neither its number of iterations nor that of inner loops is known, so every iteration polls.
                     let iteration = (iteration + 0.5).max(POLLED_ITERATION);
                     let cost = LoopCost { iteration, total: f64::INFINITY, polled_inside: false, is_parallel: false };
                     self.loops.insert(s, cost);
@@ -142,12 +142,12 @@ impl Costs {
         (sum, polled)
     }
 
-    /// Vector registers in a value.
+    /// Number of vector registers for a value.
     fn registers(&self, kernel: &Kernel, e: ExprId) -> f64 {
         (kernel.arena.ty(e).bytes() as f64 / self.register).ceil()
     }
 
-    /// Nanoseconds for one node without its operands.
+    /// Nanoseconds of one node without its operands.
     fn expr(&self, kernel: &Kernel, e: ExprId) -> f64 {
         let registers = self.registers(kernel, e);
         let arena = &kernel.arena;

@@ -1,11 +1,11 @@
-//! What can be told of expressions without running them.
+//! Properties of expressions.
 
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, Ty};
 
-/// Can the operation of this node (not its operands) stop the kernel? Only integer division can, by a divisor that is
-/// not a constant other than 0 and -1.
+/// Whether the operation of this node (not its operands) can stop the kernel. Only integer division can, unless the
+/// divisor is a constant other than 0 and -1.
 pub(crate) fn can_fail(arena: &Arena, e: ExprId) -> bool {
     match arena.expr(e) {
         Expr::Binary(BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod, _, b) => {
@@ -20,14 +20,14 @@ pub(crate) fn can_fail(arena: &Arena, e: ExprId) -> bool {
     }
 }
 
-/// Can evaluating `e` stop the kernel?
+/// Whether evaluating `e` can stop the kernel.
 pub(crate) fn fails(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= can_fail(arena, e));
     found
 }
 
-/// Can running a statement, with all inside, stop the kernel?
+/// Whether running a statement, including nested ones, can stop the kernel.
 pub(crate) fn may_stop(kernel: &Kernel, stmt: Stmt) -> bool {
     let stops = |stmt: Stmt| {
         let mut found = matches!(stmt, Stmt::Check { .. });
@@ -41,22 +41,22 @@ pub(crate) fn may_stop(kernel: &Kernel, stmt: Stmt) -> bool {
     found
 }
 
-/// Does the value of `e` depend on memory or registers, so that it may be another one later? Equal indices then need not
-/// mean the same element.
+/// Whether the value of `e` depends on memory or registers, and so may change over time. Equal indices of this kind
+/// need not select the same element.
 pub(crate) fn reads_state(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(..) | Expr::Local(_)));
     found
 }
 
-/// Does `e` read `buffer`?
+/// Whether `e` loads from `buffer`.
 pub(crate) fn loads(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
     found
 }
 
-/// May `e` be evaluated where the program does not evaluate it: it reads no memory, cannot fail, and costs little?
+/// Whether `e` may be evaluated speculatively: it reads no memory, cannot fail, and is cheap.
 pub(crate) fn is_speculable(arena: &Arena, e: ExprId) -> bool {
     let mut cost = 0;
     let mut safe = true;
@@ -88,10 +88,10 @@ pub(crate) fn is_speculable(arena: &Arena, e: ExprId) -> bool {
     safe && cost <= 8
 }
 
-/// What state the value of an expression depends on.
+/// The state that the value of an expression depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reads {
-    /// None: only variables.
+    /// Variables only.
     Nothing,
     /// One buffer.
     Buffer(BufferId),
@@ -102,7 +102,7 @@ pub(crate) enum Reads {
 }
 
 impl Reads {
-    /// What two operands together depend on.
+    /// The union of the state that two operands depend on.
     pub(crate) fn and(self, other: Reads) -> Reads {
         match (self, other) {
             (Reads::Nothing, x) | (x, Reads::Nothing) => x,
@@ -112,14 +112,14 @@ impl Reads {
     }
 }
 
-/// Answers [`Reads`] for the expressions of one kernel, each computed once.
+/// Computes [`Reads`] for the expressions of a kernel, with a cache.
 #[derive(Default)]
 pub(crate) struct ReadsOf {
     known: Vec<Option<Reads>>,
 }
 
 impl ReadsOf {
-    /// What `e` depends on.
+    /// The state that `e` depends on.
     pub(crate) fn get(&mut self, arena: &Arena, e: ExprId) -> Reads {
         if self.known.len() < arena.n_exprs() {
             self.known.resize(arena.n_exprs(), None);
@@ -142,7 +142,7 @@ impl ReadsOf {
     }
 }
 
-/// What changes nothing under the operator.
+/// The neutral element of an operator.
 pub(super) fn neutral(arena: &mut Arena, op: BinOp, dtype: DType) -> Option<ExprId> {
     let float = dtype.is_float();
     Some(match op {

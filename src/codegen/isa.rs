@@ -1,11 +1,11 @@
-//! Cranelift's description of this machine, made once.
+//! Cranelift's description of this machine, created once.
 
 use super::options::CodegenError;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use std::sync::OnceLock;
 
-/// The machine this runs on, for code that runs in this process.
+/// The machine that this process runs on.
 pub(super) fn host() -> Result<OwnedTargetIsa, CodegenError> {
     static HOST: OnceLock<Result<OwnedTargetIsa, CodegenError>> = OnceLock::new();
     HOST.get_or_init(|| build(false)).clone()
@@ -16,11 +16,11 @@ fn build(is_pic: bool) -> Result<OwnedTargetIsa, CodegenError> {
     let settings = [
         ("is_pic", if is_pic { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
-        // Ours did the work; Cranelift's would make all loads of an unrolled body live at once.
+        // Our own passes have optimised; Cranelift's optimiser would make all loads of an unrolled body live at once.
         ("opt_level", "none"),
         ("enable_alias_analysis", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        // Nothing unwinds through generated code, and nothing on its stack is large.
+        // Generated code never unwinds, and has no large stack frames.
         ("unwind_info", "false"),
         ("enable_probestack", "false"),
     ];
@@ -31,7 +31,7 @@ fn build(is_pic: bool) -> Result<OwnedTargetIsa, CodegenError> {
     builder.finish(settings::Flags::new(flags)).map_err(|e| CodegenError::Machine(e.to_string()))
 }
 
-/// Are dot products of four bytes an instruction here, with EVEX or with VEX?
+/// Whether this machine has an instruction for dot products of four bytes, in EVEX or VEX encoding.
 pub(super) fn has_dot_products(evex: bool) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -48,7 +48,7 @@ pub(super) fn has_dot_products(evex: bool) -> bool {
     }
 }
 
-/// Is conversion of float16 an instruction here?
+/// Whether this machine has instructions for float16 conversion.
 pub(super) fn has_half_conversion() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -60,7 +60,8 @@ pub(super) fn has_half_conversion() -> bool {
     }
 }
 
-/// Is fused multiply-add an instruction here? Elsewhere it is a call, slower than two operations.
+/// Whether this machine has fused multiply-add. Without it, Cranelift emits a call, which is slower than two
+/// operations.
 pub(super) fn has_fma() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

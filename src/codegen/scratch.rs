@@ -1,16 +1,16 @@
-//! Where scratch buffers lie in the memory that the runtime provides.
+//! Assigns scratch buffers to offsets in the memory that the runtime provides.
 //!
-//! Buffers that are never needed at the same time share memory. When they are needed is told by the statements of the
-//! outermost body, or for a worker's own by those of the parallel loop's: what scratch holds is undefined before that body
-//! begins, and each of its statements is done before the next. Loops further inside say nothing, as a buffer may keep
-//! its elements from iteration to iteration. Regions may read more than the statements that they take the place of: what
-//! those name before a loop is computed once more inside of it.
+//! Buffers whose lifetimes do not overlap share memory. A lifetime is a range of statements of the outermost body, or
+//! for per-worker buffers, of the parallel loop's body: the contents of scratch are undefined before that body starts,
+//! and each of its statements ends before the next one. Statements of inner loops are not distinguished, as a buffer
+//! may keep its elements from iteration to iteration. A region may read more than the statements that it replaces:
+//! values bound before a loop are recomputed inside it.
 
 use super::wide::Regions;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Body, BufferId, Expr, For, Kernel, LoopKind, Placement, Stmt, StmtId, Storage};
 
-/// Offsets of scratch buffers: shared ones in one block, those of a worker in a block that each worker has.
+/// Offsets of scratch buffers: shared ones in one block, per-worker ones in a block of each worker.
 ///
 /// ```text
 /// | shared | worker 0 | worker 1 | …      each block and buffer aligned to 64 bytes
@@ -18,19 +18,19 @@ use crate::loopir::{Body, BufferId, Expr, For, Kernel, LoopKind, Placement, Stmt
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScratchLayout {
     offsets: Vec<usize>,
-    /// Bytes of the shared block.
+    /// Size of the shared block in bytes.
     pub shared_bytes: usize,
-    /// Bytes of each worker's block.
+    /// Size of each worker's block in bytes.
     pub private_bytes: usize,
 }
 
 const ALIGN: usize = 64;
 
-/// What large buffers are moved by against each other, so that their beginnings don't compete for the same cache sets.
+/// Additional distance between large buffers, so that their starts do not compete for the same cache sets.
 const STAGGER: usize = 3 * ALIGN;
 
 impl ScratchLayout {
-    /// The layout for a kernel with its regions.
+    /// The layout for a kernel and its regions.
     pub(super) fn new(kernel: &Kernel, regions: &Regions) -> ScratchLayout {
         let times = Times::new(kernel, regions);
         let mut layout = ScratchLayout { offsets: vec![0; times.of.len()], ..ScratchLayout::default() };
@@ -39,19 +39,19 @@ impl ScratchLayout {
         layout
     }
 
-    /// Places the buffers of one kind, the largest first, each at the lowest offset where none is that is needed at the
-    /// same time; returns the bytes of all.
+    /// Places the buffers of one kind, largest first, each at the lowest offset where no buffer with an overlapping
+    /// lifetime is; returns the total size.
     fn place(&mut self, kernel: &Kernel, times: &Times, placement: Placement) -> usize {
         let is_ours = |s: Storage| matches!(s, Storage::Scratch(p) if p == placement);
         let size = |bytes: usize| bytes.next_multiple_of(ALIGN) + if bytes >= 4096 { STAGGER } else { 0 };
         let mut buffers: Vec<(BufferId, usize)> =
             kernel.buffers().filter(|(_, b)| is_ours(b.storage)).map(|(id, b)| (id, size(b.bytes()))).collect();
-        // Stable, so that equal ones keep their order.
+        // Stable, so that buffers of equal size keep their order.
         buffers.sort_by_key(|b| std::cmp::Reverse(b.1));
         let mut placed: Vec<(usize, usize, Time)> = Vec::new();
         let mut end = 0;
         for (id, bytes) in buffers {
-            // What nothing accesses is needed at no time.
+            // A buffer without accesses needs no memory.
             let Some(time) = times.of[id.index()] else { continue };
             let mut offset = 0;
             placed.sort_unstable_by_key(|p| p.0);
@@ -68,18 +68,18 @@ impl ScratchLayout {
         end
     }
 
-    /// Where a buffer begins in its block.
+    /// Offset of a buffer in its block.
     pub(super) fn offset(&self, b: BufferId) -> usize {
         self.offsets[b.index()]
     }
 
-    /// Bytes for a number of workers.
+    /// Total bytes for a number of workers.
     pub(super) fn total(&self, workers: usize) -> usize {
         self.shared_bytes.next_multiple_of(ALIGN) + self.private_bytes * workers
     }
 }
 
-/// The statements, by number, from the first to the last that access a buffer.
+/// The lifetime of a buffer: the numbers of the first and last statement that access it.
 #[derive(Clone, Copy, Debug)]
 struct Time {
     first: usize,
@@ -92,7 +92,7 @@ impl Time {
     }
 }
 
-/// When each buffer is needed.
+/// The lifetime of each buffer.
 struct Times<'a> {
     kernel: &'a Kernel,
     regions: &'a Regions,
@@ -112,7 +112,7 @@ impl<'a> Times<'a> {
         times
     }
 
-    /// Each statement of a body is a step, in which buffers of one kind are needed.
+    /// Numbers the statements of a body, and extends the lifetimes of the buffers of one kind that they access.
     fn steps(&mut self, body: Body, placement: Placement) {
         let kernel = self.kernel;
         for &s in kernel.stmts.list(body) {
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!((layout.shared_bytes, layout.private_bytes), (0, 64));
     }
 
-    /// A region reads what was named before the loop around it; the buffer must not be overwritten there.
+    /// A region reads a value that was bound before the loop around it, so the buffer must not be overwritten there.
     #[cfg(all(target_arch = "x86_64", unix))]
     #[test]
     fn what_a_region_computes_once_more_is_kept() {

@@ -1,9 +1,9 @@
-//! Differential soak: random programs of every kind of region, machine code of every instruction set against the
-//! evaluator.
+//! Differential soak test: runs random programs of every kind of region, compiled for every instruction set, against
+//! the evaluator.
 //!
-//! `cargo test` runs a few of each kind. `TVMR_SOAK=N cargo test --release --lib soak -- --nocapture` runs `N`, from the
-//! seed `TVMR_SOAK_SEED` on, of `TVMR_SOAK_KIND` alone if it is set; the program at hand is written to the directory for temporary files, so that one that
-//! crashes can be read there.
+//! `cargo test` runs a few of each kind. `TVMR_SOAK=N cargo test --release --lib soak -- --nocapture` runs `N`,
+//! starting at seed `TVMR_SOAK_SEED`, and only kind `TVMR_SOAK_KIND` if that is set. The current program is written to
+//! the temporary directory first, so that one that crashes can be found there.
 
 use super::testing::programs::{Kind, Program, program};
 use super::testing::{Closeness, Evaluated, below, random_params, rng, wide_sets};
@@ -16,23 +16,23 @@ use crate::loopir::verify::assert_valid;
 use rand_chacha::rand_core::Rng;
 use std::collections::BTreeMap;
 
-/// Programs of each kind in an ordinary test run.
+/// Number of programs of each kind in an ordinary test run.
 const FEW: u64 = 30;
 
-/// Failures after which a kind gives up.
+/// Number of failures after which a kind stops.
 const ENOUGH: usize = 5;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
-/// What all programs of a kind came to.
+/// Results of all programs of a kind.
 #[derive(Default)]
 struct Tally {
     programs: u64,
-    /// Comparisons of machine code and evaluator.
+    /// Number of comparisons of machine code and evaluator.
     runs: u64,
-    /// Those in which there was a region, by instruction set.
+    /// Number of comparisons with at least one region, by instruction set.
     with_regions: BTreeMap<String, u64>,
 }
 
@@ -83,7 +83,7 @@ fn soak() {
     }
 }
 
-/// One program under all options.
+/// Runs one program with all options.
 fn run(program: &Program, seed: u64, tally: &mut Tally) {
     let kernel = parse(&program.text).unwrap_or_else(|e| panic!("{e}"));
     assert_valid(&kernel, "generation");
@@ -97,7 +97,7 @@ fn run(program: &Program, seed: u64, tally: &mut Tally) {
     let mut sets = vec![CodegenOptions::default()];
     sets.extend(wide_sets());
     let has_dots = sets.iter().any(|o| opt_has_dots(&kernel, o));
-    // Strict floats, and bytes without their instruction, in one of the sets.
+    // Strict floats, and byte dot products without their instruction, with one of the instruction sets.
     let chosen = sets[below(&mut rng, sets.len())];
     let is_inexact = matches!(program.fast, Closeness::Ulps(_));
     if is_inexact || program.specials {
@@ -114,13 +114,13 @@ fn run(program: &Program, seed: u64, tally: &mut Tally) {
     }
 }
 
-/// Are there dot products of bytes?
+/// Whether there are byte dot products.
 fn opt_has_dots(kernel: &Kernel, options: &CodegenOptions) -> bool {
     let bytes = kernel.params().iter().filter(|b| b.dtype.bytes() == 1).count();
     bytes >= 2 && crate::loopir::print::print(&opt::optimize(kernel.clone(), options)).contains("dot4(")
 }
 
-/// Replaces some floats by infinities, NaN, zeros and numbers that are too large for others.
+/// Replaces some floats by infinities, NaN, zeros and very large numbers.
 fn add_specials(kernel: &Kernel, params: &mut [Memory], seed: u64) {
     let mut rng = rng(seed ^ 0x5bec);
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 3e9, -3e9, 65519.0, 65520.0, 127.5, -128.6];

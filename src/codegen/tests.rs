@@ -1,4 +1,4 @@
-//! Differential tests: machine code against the evaluator.
+//! Differential tests of machine code against the evaluator.
 
 #![expect(clippy::disallowed_methods, reason = "a kernel that is stopped ends in time")]
 
@@ -17,7 +17,7 @@ fn options() -> CodegenOptions {
     CodegenOptions::default()
 }
 
-/// Random kernels of some seeds.
+/// Tests random kernels of a range of seeds.
 fn check_random(seeds: std::ops::Range<u64>, numbers: Numbers, options: &CodegenOptions, closeness: Closeness) {
     for seed in seeds {
         let kernel = random_kernel(seed, numbers);
@@ -58,7 +58,7 @@ fn scheduled_float_kernels() {
         let dtype = if seed % 3 == 0 { DType::Float64 } else { DType::Float32 };
         let kernel = random_scheduled(10_000 + seed, Numbers::Floats(dtype));
         assert_valid(&kernel, "generation");
-        // Sums of a few hundred terms, in any order; as written when floats are strict.
+        // Sums of a few hundred terms, in any order with fast floats, as written with strict floats.
         check(&kernel, &options(), seed, Closeness::Ulps(2048.0));
         check(&kernel, &CodegenOptions { strict_fp: true, ..options() }, seed, Closeness::Ulps(64.0));
     }
@@ -103,7 +103,7 @@ fn every_function_of_every_type() {
             let mut stmts = Vec::new();
             for (n, value) in results.into_iter().enumerate() {
                 let out = {
-                    // Parameters are declared in order; the arena does not care that the value exists already.
+                    // Parameters are declared in order, although the value exists in the arena already.
                     k.add_param(format!("R{n}").as_str(), k.arena.dtype(value), 64, Access::Out)
                 };
                 stmts.push(k.store(out, index, value));
@@ -113,7 +113,7 @@ fn every_function_of_every_type() {
             k.body = k.stmts.single(crate::loopir::Stmt::For(For::serial(var, extent, body)));
             assert_valid(&k, "building");
             for strict_fp in [false, true] {
-                // Functions differ from the evaluator's, which rounds double precision results.
+                // Functions differ from the evaluator's, which rounds double-precision results.
                 check(&k, &CodegenOptions { strict_fp, ..options() }, 5, Closeness::Ulps(4.0));
             }
         }
@@ -142,7 +142,7 @@ fn division_is_guarded() {
 #[test]
 fn what_a_kernel_stored_before_it_stopped_stays() {
     let texts = [
-        // Overwritten behind a loop, a division, or nothing that stops.
+        // An overwrite after a loop, after a division, and after statements that cannot stop.
         "kernel @f(A: in float32[16], I: in int64[64], C: inout float32[1], D: inout float32[64]) {
            C[0] = 1.0
            for k in 64 { let i: int64 = I[k] check i >= 0 && i < 16 else out_of_bounds(A) D[k] = A[i] }
@@ -160,7 +160,7 @@ fn what_a_kernel_stored_before_it_stopped_stays() {
              let i: int64 = I[k] check i >= 0 && i < 8 else out_of_bounds(A) C[0] = C[0] + A[i]
            }
          }",
-        // Scratch that could lie in a result.
+        // Scratch that could be computed in a result's memory.
         "kernel @f(A: in float32[512], I: in int64[64], B: out float32[512]) {
            scratch E: float32[64]
            for i in 8 {
@@ -194,7 +194,7 @@ fn what_a_kernel_stored_before_it_stopped_stays() {
 
 #[test]
 fn a_word_left_over_is_taken_apart_to_bytes() {
-    // 25 words of bytes of the same sign, which are shifted: some in vectors, one by itself.
+    // 25 words of bytes of the same sign, which are shifted: some in vectors, one alone.
     let kernel = parse(
         "kernel @f(A: in int8[600], B: in int8[5000], C: out int32[300]) {
            for i in 6 independent { for j in 50 independent {
@@ -247,7 +247,7 @@ fn parallel_loops_use_all_workers_and_their_own_scratch() {
 #[test]
 fn a_raised_flag_stops_a_kernel_soon() {
     let texts = [
-        // Nested, one flat loop, and a parallel one.
+        // Nested loops, one flat loop, and a parallel one.
         "kernel @f(X: inout float64[64]) { for i in 100000 { for j in 1000 { for k in 64 { X[k] = X[k] * 0.5:64 } } } }",
         "kernel @f(X: inout float64[64]) { for i in 10000000000 { X[i % 64] = X[i % 64] + 1.0:64 } }",
         "kernel @f(X: inout float64[64]) { for i in 64 parallel { for k in 1000000000 { X[i] = X[i] + 1.0:64 } } }",
@@ -269,7 +269,7 @@ fn a_raised_flag_stops_a_kernel_soon() {
             let result = run_compiled(&compiled, &params, Flush::Start, &mut context);
             let late = raise.join().expect("does not panic").elapsed();
             assert_eq!(result.map(|_| ()), Err(RuntimeFailure::Stopped));
-            // Generous: other tests run on the same cores.
+            // A generous limit: other tests run on the same cores.
             assert!(late < Duration::from_millis(50), "stopped {late:?} after the flag was raised");
         }
     }
@@ -287,7 +287,7 @@ fn memory_stays_flat() {
     let before = resident();
     compile_some(500);
     let grown = resident().saturating_sub(before);
-    // Other tests run in this process too.
+    // Other tests run in this process as well.
     assert!(grown < 64 << 20, "500 compilations left {grown} bytes behind");
 }
 

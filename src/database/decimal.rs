@@ -1,14 +1,14 @@
-//! 64-bit hashes as JSON texts: a JSON number of that size would not survive every reader.
+//! 64-bit hashes as JSON strings, since many readers lose precision in large JSON numbers.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
-/// A number written as a text of decimal digits.
+/// A number written as a string of decimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Decimal(pub u64);
 
 impl Decimal {
-    /// Reads what [`Decimal`] writes, and nothing else: no sign, no leading zeros.
+    /// Parses the output of [`Decimal`], and nothing else: no sign, no leading zeros.
     pub(super) fn parse(text: &str) -> Option<Decimal> {
         let canonical = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         text.parse().ok().filter(|_| canonical).map(Decimal)

@@ -1,23 +1,23 @@
-//! What can go wrong with a database as a whole, and with single lines of it.
+//! Errors of a database as a whole, and problems of single lines.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The machine failed the database: a directory is missing or closed to us, the disk is full, a lock is held. Damaged
-/// lines are no such error, they are [`LineProblem`]s.
+/// The system failed an operation on the database: a directory is missing or not accessible, the disk is full, a lock
+/// is held. Damaged lines are not errors but [`LineProblem`]s.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {action} `{}`: {kind}", path.display())]
 pub struct DatabaseError {
     /// The file or directory.
     pub path: PathBuf,
-    /// What was being done with it.
+    /// The operation that failed.
     pub action: Action,
-    /// Why it failed.
+    /// The reason.
     pub kind: DatabaseErrorKind,
 }
 
-/// What was being done with a file.
+/// An operation on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Creating the directory or a file in it.
@@ -47,25 +47,25 @@ pub enum DatabaseErrorKind {
     /// There is no such directory or file.
     #[error("it does not exist")]
     Missing,
-    /// Something that is no directory has the name.
+    /// The name belongs to something other than a directory.
     #[error("it is not a directory")]
     NotADirectory,
-    /// The user may not.
+    /// The user lacks the permission.
     #[error("permission denied")]
     Permission,
     /// The file system is mounted read-only.
     #[error("the file system is read-only")]
     ReadOnly,
-    /// No space, quota or file-size limit is left.
+    /// No space is left, or a quota or file-size limit is reached.
     #[error("no space is left")]
     NoSpace,
-    /// Another process held the lock for so many seconds.
+    /// Another process held the lock for this many seconds.
     #[error("another process has held the lock for {0} s")]
     Busy(u64),
-    /// The workload of a record is not in the table: the caller mixed databases.
+    /// The workload of a record is not in the table: the caller mixed up databases.
     #[error("there is no workload {0}")]
     UnknownWorkload(u32),
-    /// What the operating system says.
+    /// Any other error of the operating system.
     #[error("{0}")]
     Other(String),
 }
@@ -78,7 +78,7 @@ impl DatabaseError {
     pub(super) fn io(path: &Path, action: Action, e: &io::Error) -> Self {
         use io::ErrorKind as K;
         let kind = match e.kind() {
-            // What cannot be created was not expected to exist.
+            // A missing file is unexpected only if it is not being created.
             K::NotFound if action != Action::Create => DatabaseErrorKind::Missing,
             K::NotADirectory | K::AlreadyExists => DatabaseErrorKind::NotADirectory,
             K::PermissionDenied => DatabaseErrorKind::Permission,
@@ -89,12 +89,12 @@ impl DatabaseError {
         DatabaseError::new(path, action, kind)
     }
 
-    /// Is there simply no database yet?
+    /// Whether there is no database yet.
     pub fn is_missing(&self) -> bool {
         self.kind == DatabaseErrorKind::Missing
     }
 
-    /// What to do about it.
+    /// The action to take.
     pub fn help(&self) -> &'static str {
         match self.kind {
             DatabaseErrorKind::Missing => "run `tvmr tune` first, or name the directory with `--work-dir`",
@@ -109,14 +109,14 @@ impl DatabaseError {
     }
 }
 
-/// A line that cannot be used, and why. It is skipped, and stays in the file as it is.
+/// An unusable line, and the reason. It is skipped, and stays in the file unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LineProblem {
     /// The file.
     pub path: PathBuf,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -126,25 +126,25 @@ impl fmt::Display for LineProblem {
     }
 }
 
-/// What is wrong with a line.
+/// Why a line is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Reason {
-    /// The last line of the file does not end: a writer was killed, or is writing.
+    /// The last line of the file is incomplete: a writer was killed, or is still writing.
     #[error("the line is torn: it breaks off after {0} bytes")]
     Torn(u64),
-    /// Longer than any line that was ever written.
-    #[error("the line has {0} bytes, which no record has")]
+    /// Longer than the limit for lines.
+    #[error("the line has {0} bytes, more than any record")]
     TooLong(u64),
     /// Not JSON, or JSON of another shape.
     #[error("{0}")]
     Malformed(String),
-    /// A record of a later version of the format.
+    /// A record of a later format version.
     #[error("expected record format 1, found {0}: a later version of tvmr wrote it")]
     Version(u64),
     /// The record's workload is not in the table.
     #[error("there is no usable workload {0}")]
     DanglingWorkload(u64),
-    /// The record's workload is in the table with another hash.
+    /// The workload table has another hash for the record's workload.
     #[error("expected workload {index} to have hash {expected}, found {found}")]
     WorkloadHash {
         /// The index in the record.

@@ -1,8 +1,8 @@
 //! The advisory lock of a database directory, and appending under it.
 //!
-//! All writers, and readers where they can, lock one file of the directory, `database.lock`, that holds nothing and is
-//! never replaced; so the tables themselves may be replaced (by `prune`) while others wait. The operating system lifts
-//! the lock of a process that dies.
+//! All writers, and readers if they can, lock an empty file of the directory, `database.lock`, which is never replaced.
+//! So the tables themselves can be replaced (by `prune`) while others wait. The operating system releases the lock of a
+//! process that dies.
 
 use super::error::{Action, DatabaseError, DatabaseErrorKind};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long to wait for other processes, whose work under the lock takes milliseconds.
+/// Time to wait for other processes, whose work under the lock takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -26,18 +26,18 @@ pub(super) enum Mode {
 pub(super) struct Lock {
     path: PathBuf,
     file: Option<File>,
-    /// Does the file system refuse locks altogether?
+    /// Whether the file system does not support locks.
     unsupported: bool,
     patience: Duration,
 }
 
-/// A lock that is held; dropping it lifts it.
+/// A held lock, released when dropped.
 pub(super) struct Guard<'a>(Option<&'a File>);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.0 {
-            // It cannot be held any longer than the file is open, whatever this says.
+            // Closing the file releases the lock even if this fails.
             let _ = file.unlock();
         }
     }
@@ -48,13 +48,13 @@ impl Lock {
         Lock { path: dir.join("database.lock"), file: None, unsupported: false, patience: PATIENCE }
     }
 
-    /// Waits for the lock. A reader that may not even open the lock file reads without: there is no lock file before
-    /// the first writer came, and a directory that we may not write to is usually one that nobody does.
+    /// Waits for the lock. A reader without access to the lock file reads without it: there is no lock file before the
+    /// first write, and a directory that is not writable usually has no writer at all.
     pub(super) fn hold(&mut self, mode: Mode) -> Result<Guard<'_>, DatabaseError> {
         if self.file.is_none() {
             let opened = match mode {
                 Mode::Shared => File::open(&self.path),
-                // Never truncated: the file is shared.
+                // Never truncated, since the file is shared.
                 Mode::Exclusive => {
                     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.path)
                 }
@@ -90,7 +90,7 @@ impl Lock {
                 }
                 Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(e)) if is_unsupported(&e) => {
-                    // Some network file systems have no locks. One write per line is what is left there.
+                    // Some network file systems have no locks. One write call per line must suffice there.
                     self.unsupported = true;
                     return Ok(());
                 }
@@ -99,7 +99,7 @@ impl Lock {
         }
     }
 
-    /// Did the file system refuse to lock?
+    /// Whether the file system refused to lock.
     pub(super) fn is_unsupported(&self) -> bool {
         self.unsupported
     }
@@ -113,10 +113,10 @@ fn is_unsupported(e: &std::io::Error) -> bool {
     e.kind() == ErrorKind::Unsupported
 }
 
-/// Appends lines to a table, one write each. To be called under the exclusive lock.
+/// Appends lines to a table, one write call each, under the exclusive lock.
 ///
-/// If the file does not end in a line break, somebody was killed while writing: what is there stays as it is, and the
-/// first line starts on a fresh line. If a write fails half way, what it wrote is taken back where possible.
+/// If the file does not end in a newline, a writer was killed: the partial line stays, and the first new line starts
+/// after an inserted newline. If a write fails in the middle, its part is removed if possible.
 pub(super) fn append<'a>(path: &Path, lines: impl IntoIterator<Item = &'a str>) -> Result<(), DatabaseError> {
     let mut options = OpenOptions::new();
     options.read(true).append(true);
@@ -135,7 +135,7 @@ pub(super) fn append<'a>(path: &Path, lines: impl IntoIterator<Item = &'a str>) 
         let written =
             if torn { file.write_all(format!("\n{line}").as_bytes()) } else { file.write_all(line.as_bytes()) };
         if let Err(e) = written {
-            // The lines before this one are complete, so what is left is still a good table.
+            // The lines before this one are complete, so the table is valid even if this fails.
             let _ = file.set_len(before);
             return Err(fail(e));
         }

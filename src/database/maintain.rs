@@ -1,4 +1,4 @@
-//! Looking after databases: verify, merge, prune.
+//! Maintains databases: verify, merge, prune.
 
 use super::error::{Action, DatabaseError, LineProblem, Reason};
 use super::lock::{self, Lock, Mode};
@@ -11,20 +11,20 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// What [`Database::verify`] found.
+/// The result of [`Database::verify`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VerifyReport {
-    /// Workloads that read back.
+    /// Number of valid workloads.
     pub workloads: u64,
-    /// Records that read back.
+    /// Number of valid records.
     pub records: u64,
-    /// All lines of no use, in order of file and line.
+    /// All unusable lines, in order of file and line.
     pub problems: Vec<LineProblem>,
 }
 
 impl Database {
-    /// Reads every line whole. `check_workload` and `check_record` may refuse what reads back as JSON but is wrong
-    /// otherwise: a text that does not parse, a hash that is not the text's, a trace that does not read.
+    /// Reads every line completely. `check_workload` and `check_record` may reject lines that are valid JSON but wrong
+    /// otherwise: a program that does not parse, a hash that does not match it, an invalid trace.
     pub fn verify(
         &mut self,
         mut check_workload: impl FnMut(&WorkloadEntry) -> Result<(), String>,
@@ -58,21 +58,22 @@ impl Database {
     }
 }
 
-/// What [`merge`] did.
+/// The result of [`merge`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MergeReport {
-    /// Workloads that were new.
+    /// Number of new workloads.
     pub workloads: u64,
-    /// Records that were copied.
+    /// Number of copied records.
     pub records: u64,
-    /// Records that were there already, to the letter.
+    /// Number of records that were there already, byte for byte.
     pub duplicates: u64,
-    /// Lines of the source that were left out because they are damaged.
+    /// Damaged lines of the source, which were not copied.
     pub problems: Vec<LineProblem>,
 }
 
-/// Copies what `from` holds into `into`, which is made if needed. Records keep their text but for the number of the
-/// workload; merging twice adds nothing. `equal` says whether two workloads of one hash are the same function.
+/// Copies the contents of `from` into `into`, which is created if needed. Records are copied literally except for their
+/// workload number; merging twice adds nothing. `equal` decides whether two workloads with the same hash are the same
+/// function.
 pub fn merge(
     from: &Path,
     into: &Path,
@@ -121,7 +122,7 @@ pub fn merge(
     Ok(report)
 }
 
-/// What two records have in common if only the number of the workload differs.
+/// A hash of a record without its workload number.
 fn fingerprint(workload: WorkloadId, line: &[u8]) -> Option<blake3::Hash> {
     let parts = split::split(line).ok()?;
     let mut hasher = blake3::Hasher::new();
@@ -130,38 +131,39 @@ fn fingerprint(workload: WorkloadId, line: &[u8]) -> Option<blake3::Hash> {
     Some(hasher.finalize())
 }
 
-/// The line with another number of the workload, and a line break.
+/// The line with another workload number, including the newline.
 fn renumbered(workload: WorkloadId, line: &[u8]) -> Option<String> {
     let parts = split::split(line).ok()?;
     let rest = std::str::from_utf8(&line[parts.workload.end..]).ok()?;
     Some(format!("[{workload}{}\n", rest.trim_end()))
 }
 
-/// What [`prune`] keeps.
+/// The records that [`prune`] keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retention {
-    /// The fastest programs of each workload in each setting (CPU, threads, instruction set, floating-point mode).
+    /// Number of fastest programs to keep of each workload in each setting (CPU, threads, instruction set,
+    /// floating-point mode).
     pub best: usize,
-    /// Failed candidates too, so that a resumed search does not try them again?
+    /// Whether to keep failed candidates as well, so that a resumed search does not try them again.
     pub failed: bool,
 }
 
-/// What [`prune`] did.
+/// The result of [`prune`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PruneReport {
-    /// Records that were kept.
+    /// Number of records kept.
     pub kept: u64,
-    /// Records that were removed.
+    /// Number of records removed.
     pub removed: u64,
-    /// Damaged lines, which were kept as they are.
+    /// Damaged lines, which are kept unchanged.
     pub problems: Vec<LineProblem>,
 }
 
-/// Removes all records but the best. Damaged lines are kept, byte for byte, and so is the workload table, by whose line
-/// numbers records refer to it. The table is replaced at once: whoever reads it sees all or nothing of the change.
+/// Removes all records but the best. Damaged lines stay, byte for byte, and so does the workload table, since records
+/// refer to its line numbers. The table is replaced atomically: readers see either the old or the new one.
 pub fn prune(dir: &Path, retention: &Retention) -> Result<PruneReport, DatabaseError> {
     super::check_directory(dir)?;
-    // Nobody may append between the reading and the replacement.
+    // Prevents writers from appending between reading and replacing.
     let mut lock = Lock::new(dir);
     let guard = lock.hold(Mode::Exclusive)?;
     let mut db = Database::unread(dir);
@@ -183,20 +185,20 @@ pub fn prune(dir: &Path, retention: &Retention) -> Result<PruneReport, DatabaseE
 }
 
 impl Database {
-    /// The text of a record; `None` if the file was cut short.
+    /// The text of a record; `None` if the file was truncated.
     fn read_text(&self, entry: &Entry) -> Result<Option<Vec<u8>>, DatabaseError> {
         let read = self.records.read_line(entry);
         read.map(Result::ok).map_err(|e| DatabaseError::io(&self.record_path(), Action::Read, &e))
     }
 }
 
-/// Writes the table anew without some lines, beside the old one, and puts it in its place.
+/// Writes the table without some lines to a new file, and renames it over the old one.
 fn replace(path: &Path, removed: &HashSet<u64>) -> Result<(), DatabaseError> {
     let new_path = path.with_file_name(format!("{RECORD_FILE}.new"));
     let result = write_without(path, &new_path, removed)
         .and_then(|()| fs::rename(&new_path, path).map_err(|e| DatabaseError::io(path, Action::Write, &e)));
     if result.is_err() {
-        // It holds nothing that the table does not.
+        // The temporary file holds nothing that the table lacks.
         let _ = fs::remove_file(&new_path);
     }
     result
@@ -216,7 +218,7 @@ fn write_without(path: &Path, new_path: &Path, removed: &HashSet<u64>) -> Result
     written.map_err(fail)?;
     let new = writer.into_inner().map_err(|e| fail(e.into_error()))?;
     if let Ok(old) = old.metadata() {
-        // The table keeps its permissions; where that is not allowed, the new ones do.
+        // Keeps the permissions of the table, if allowed.
         let _ = new.set_permissions(old.permissions());
     }
     new.sync_all().map_err(fail)

@@ -1,15 +1,15 @@
-//! The tuning database: what was measured, in a directory of two append-only tables of JSON lines.
+//! The tuning database: measurements in a directory of two append-only tables of JSON lines.
 //!
-//! `database_workload.json` holds the functions, `database_tuning_record.json` the candidates; docs/database.md describes
-//! both field by field. The rules:
-//! * Lines are only ever appended, one write each, under an advisory lock: any number of processes may tune into one
-//!   directory. Only `prune` replaces a table, and only by the lines it keeps, byte for byte.
-//! * A line that is damaged is reported ([`Database::problems`]) and skipped. It keeps its number, so no other line
-//!   comes to mean something else, and it never stops anything.
+//! `database_workload.json` holds the functions, `database_tuning_record.json` the candidates; docs/database.md
+//! describes both field by field. The rules:
+//! * Lines are only appended, one write call each, under an advisory lock: any number of processes may tune into one
+//!   directory. Only `prune` replaces a table, and the remaining lines stay the same, byte for byte.
+//! * A damaged line is reported ([`Database::problems`]) and skipped. It keeps its line number, so that numbers of
+//!   other lines never change their meaning, and it never causes an error.
 //! * A workload is stored once: callers give its structural hash and, on a hit, decide whether the functions are equal.
-//! * Queries read no more of a record than they need; traces are read when records are returned.
+//! * Queries read no more of a record than they need; traces are read only when records are returned.
 //!
-//! There is no clock here, times are given by callers; and nothing is printed. Start reading at [`Database`].
+//! The module reads no clock (callers pass times) and prints nothing. Start reading at [`Database`].
 
 mod decimal;
 mod error;
@@ -36,14 +36,14 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The version of the form of records that is written, and the latest that is read.
+/// The record format version that is written, and the latest that is read.
 pub const RECORD_FORMAT: u32 = 1;
-/// The table of functions.
+/// File name of the workload table.
 pub const WORKLOAD_FILE: &str = "database_workload.json";
-/// The table of candidates.
+/// File name of the record table.
 pub const RECORD_FILE: &str = "database_tuning_record.json";
 
-/// An open database. It sees what was in the tables when it was opened or last refreshed, and all it wrote itself;
+/// An open database. It sees the contents of the tables when it was opened or last refreshed, and its own writes;
 /// committing refreshes it.
 #[derive(Debug)]
 pub struct Database {
@@ -57,7 +57,7 @@ pub struct Database {
 struct WorkloadTable {
     file: Option<File>,
     position: Position,
-    /// By number of line; `None` where the line is of no use.
+    /// Entries by line number; `None` for unusable lines.
     entries: Vec<Option<WorkloadEntry>>,
     by_hash: HashMap<u64, Vec<WorkloadId>>,
     problems: Vec<(u64, Reason)>,
@@ -65,11 +65,11 @@ struct WorkloadTable {
 
 #[derive(Default, Debug)]
 struct RecordTable {
-    /// The file the positions refer to, kept open so that a replaced table can still be read.
+    /// The file that the positions refer to, kept open so that a replaced table can still be read.
     file: Option<File>,
     position: Position,
     records: Records,
-    /// Records whose workload is not to be found.
+    /// Records whose workload is missing.
     dangling: Vec<(u64, Reason)>,
 }
 
@@ -82,7 +82,7 @@ impl Database {
         Ok(db)
     }
 
-    /// Opens a database for writing: makes the directory and shows that it can be written to, so that a search fails
+    /// Opens a database for writing: creates the directory and checks that it is writable, so that a search fails
     /// before its first measurement and not after.
     pub fn create(dir: &Path) -> Result<Database, DatabaseError> {
         let mut db = Database::unread(dir);
@@ -116,17 +116,17 @@ impl Database {
         self.dir.join(RECORD_FILE)
     }
 
-    /// Does the file system refuse to lock, so that only one process should tune into the directory?
+    /// Whether the file system does not support locks, so that only one process should tune into the directory.
     pub fn is_unlocked(&self) -> bool {
         self.lock.is_unsupported()
     }
 
-    /// The number of usable records, of all workloads, as far as they have been read.
+    /// Number of usable records read so far, over all workloads.
     pub fn n_records(&self) -> usize {
         self.records.records.entries.len()
     }
 
-    /// Reads what others have written since the database was opened or last refreshed.
+    /// Reads what other processes have written since the database was opened or last refreshed.
     pub fn refresh(&mut self) -> Result<(), DatabaseError> {
         let guard = self.lock.hold(Mode::Shared)?;
         refresh(&self.dir, &mut self.workloads, &mut self.records)?;
@@ -134,12 +134,12 @@ impl Database {
         Ok(())
     }
 
-    /// Reads the tables without taking the lock, which the caller has or does without.
+    /// Reads the tables without taking the lock, which the caller holds or cannot have.
     fn read_tables(&mut self) -> Result<(), DatabaseError> {
         refresh(&self.dir, &mut self.workloads, &mut self.records)
     }
 
-    /// The lines that are of no use, and why; in order of file and line.
+    /// The unusable lines with their reasons, in order of file and line.
     pub fn problems(&self) -> Vec<LineProblem> {
         let in_file = |path: PathBuf| {
             move |(line, reason): &(u64, Reason)| LineProblem {
@@ -169,14 +169,14 @@ impl Database {
         self.workloads.get(id)
     }
 
-    /// The workload of this hash that `equal` says is the one.
+    /// The workload with this hash for which `equal` is true.
     pub fn find_workload(&self, hash: u64, mut equal: impl FnMut(&WorkloadEntry) -> bool) -> Option<WorkloadId> {
         let ids = self.workloads.by_hash.get(&hash)?;
         ids.iter().copied().find(|&id| self.workloads.get(id).is_some_and(&mut equal))
     }
 
-    /// The workload that is this one, added if there is none. `equal` is asked about entries of the same hash: are they
-    /// the same function?
+    /// Returns the workload, adding it if it is new. `equal` decides whether an entry with the same hash is the same
+    /// function.
     pub fn commit_workload(
         &mut self,
         entry: &WorkloadEntry,
@@ -187,7 +187,7 @@ impl Database {
         }
         let path = self.workload_path();
         let guard = self.lock.hold(Mode::Exclusive)?;
-        // Another process may have added it in between.
+        // Another process may have added it meanwhile.
         self.workloads.refresh(&path)?;
         let known = |table: &WorkloadTable, equal: &mut dyn FnMut(&WorkloadEntry) -> bool| {
             let ids = table.by_hash.get(&entry.hash)?;
@@ -205,7 +205,7 @@ impl Database {
 
     // ---- records -------------------------------------------------------------------------------------------
 
-    /// Appends records. If the disk fills up half way, those before are kept.
+    /// Appends records. If the disk fills up, earlier ones are kept.
     pub fn commit(&mut self, records: &[TuningRecord]) -> Result<(), DatabaseError> {
         let path = self.record_path();
         if let Some(r) = records.iter().find(|r| self.workloads.get(r.workload).is_none()) {
@@ -230,8 +230,8 @@ impl Database {
         written.and(read)
     }
 
-    /// Asks the operating system to bring what was written to the disk: once at the end of a run, against a failure of
-    /// power. A killed process loses nothing in any case.
+    /// Flushes written data to the disk, against power failure: once, at the end of a run. A killed process loses
+    /// nothing in any case.
     pub fn sync(&self) -> Result<(), DatabaseError> {
         for path in [self.workload_path(), self.record_path()] {
             match File::open(&path).and_then(|f| f.sync_data()) {
@@ -242,7 +242,7 @@ impl Database {
         Ok(())
     }
 
-    /// Reads the record of an entry whole.
+    /// Reads the complete record of an entry.
     fn read_record(&self, entry: &Entry) -> Result<Result<TuningRecord, Reason>, DatabaseError> {
         Ok(self
             .records
@@ -256,7 +256,7 @@ impl Database {
     }
 }
 
-/// Reads what is new in both tables, the workloads first: a record is written after its workload.
+/// Reads the new lines of both tables, workloads first, since a record is written after its workload.
 fn refresh(dir: &Path, workloads: &mut WorkloadTable, records: &mut RecordTable) -> Result<(), DatabaseError> {
     workloads.refresh(&dir.join(WORKLOAD_FILE))?;
     records.refresh(&dir.join(RECORD_FILE), workloads)
@@ -270,8 +270,8 @@ fn check_directory(dir: &Path) -> Result<(), DatabaseError> {
     }
 }
 
-/// Opens the table unless it is the one that is open already; `None` if there is none. The second part tells whether it
-/// is another file than before, or one that shrank.
+/// Opens the table, unless it is open already; `None` if there is none. The second part tells whether it is a different
+/// file than before, or was truncated.
 fn reopen(path: &Path, open: Option<&File>, read_to: u64) -> Result<(Option<File>, bool), DatabaseError> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -311,7 +311,7 @@ impl WorkloadTable {
         if is_other {
             *self = WorkloadTable { file, ..WorkloadTable::default() };
         }
-        // A last line without its break is read again: it may have grown.
+        // An incomplete last line is read again, since it may have grown.
         let complete = self.position.lines as usize;
         #[expect(clippy::iter_over_hash_type, reason = "each entry is changed by itself")]
         for ids in self.by_hash.values_mut() {
@@ -334,7 +334,7 @@ impl WorkloadTable {
                 }
             }
         })?;
-        // Blank lines have numbers too.
+        // Blank lines are numbered, too.
         self.entries.resize((position.lines + u64::from(position.tail > 0)) as usize, None);
         if let Some((line, reason)) = self.problems.last_mut()
             && position.tail > 0
@@ -346,7 +346,7 @@ impl WorkloadTable {
         Ok(())
     }
 
-    /// The workload a record belongs to: by its number, unless the hash in the record says otherwise.
+    /// The workload of a record: by its number, unless the record's hash contradicts it.
     fn resolve(&self, entry: &Entry) -> Result<WorkloadId, Reason> {
         let index = u64::from(entry.workload.0);
         let numbered = self.get(entry.workload);
@@ -403,7 +403,7 @@ impl RecordTable {
         let mut line = vec![0; entry.len as usize];
         match read_exact_at(file, &mut line, entry.offset) {
             Ok(()) => Ok(Ok(line)),
-            // Somebody cut the file short behind our back.
+            // Another program truncated the file.
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(Err(Reason::Torn(0))),
             Err(e) => Err(e),
         }

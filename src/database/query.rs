@@ -1,4 +1,4 @@
-//! Questions to a database: the best candidates, the failed ones, what was measured already, totals.
+//! Database queries: the best candidates, the failed ones, programs measured before, totals.
 
 use super::record::{Role, TuningRecord};
 use super::scan::{Entry, Setting};
@@ -8,28 +8,28 @@ use crate::ir::expr::FxBuild;
 use crate::machine::{CpuKey, Target};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Which records count.
+/// Selects the records that a query uses.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
-    /// Measured on an equal CPU; `None`: on any.
+    /// The CPU to match; `None` for any.
     pub cpu: Option<CpuKey>,
-    /// Measured with so many threads.
+    /// The number of threads to match.
     pub threads: Threads,
-    /// Measured with this instruction set; `None`: with any.
+    /// The instruction set to match; `None` for any.
     pub isa: Option<String>,
-    /// Measured with or without contraction and reassociation; `None`: either.
+    /// Whether floating point must be strict; `None` for either.
     pub strict_fp: Option<bool>,
 }
 
-/// With how many threads a record was measured.
+/// A condition on the number of threads of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Threads {
     /// Any number.
     #[default]
     Any,
-    /// That number.
+    /// Exactly this number.
     Exactly(u32),
-    /// That number or fewer.
+    /// At most this number.
     AtMost(u32),
 }
 
@@ -39,8 +39,8 @@ impl Filter {
         Filter::default()
     }
 
-    /// The records that count on a machine: equal CPU and features; the number of threads if one is given, else what
-    /// fits its cores.
+    /// The records usable on a machine: same CPU and features, and the given number of threads, or else at most its
+    /// number of cores.
     pub fn on(target: &Target, threads: Option<u32>) -> Filter {
         let threads = threads.map_or(Threads::AtMost(target.cores), Threads::Exactly);
         Filter { cpu: Some(target.cpu_key()), threads, ..Filter::default() }
@@ -59,28 +59,29 @@ impl Filter {
     }
 }
 
-/// For each setting: do its records count?
+/// For each setting, whether its records are admitted.
 struct Admitted(Vec<bool>);
 
 /// Totals over the records of a workload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Distinct programs that were tried: the trials a budget counts. Records without a program hash count one each.
+    /// Number of distinct programs tried, which count against the trial budget. Records without a program hash count
+    /// one each.
     pub trials: u64,
-    /// Those of them that have a time.
+    /// Number of trials with a valid time.
     pub valid: u64,
-    /// Those that have none, by kind of failure.
+    /// Number of failed trials, by kind of failure.
     pub errors: BTreeMap<String, u64>,
 }
 
 /// Totals over a database.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Stats {
-    /// Usable workloads.
+    /// Number of usable workloads.
     pub workloads: u64,
-    /// Usable records.
+    /// Number of usable records.
     pub records: u64,
-    /// Lines of no use.
+    /// Number of unusable lines.
     pub damaged: u64,
     /// Size of both tables in bytes.
     pub bytes: u64,
@@ -93,13 +94,13 @@ pub struct Stats {
 pub struct SettingStats {
     /// The workload.
     pub workload: WorkloadId,
-    /// The CPU; `None` where the target is none.
+    /// The CPU; `None` if the target is not a CPU.
     pub cpu: Option<CpuKey>,
     /// The number of threads.
     pub threads: u32,
     /// The instruction set.
     pub isa: String,
-    /// Strict floating point?
+    /// Whether floating point was strict.
     pub strict_fp: bool,
     /// Trials, valid ones and failures.
     pub counts: Counts,
@@ -110,12 +111,12 @@ pub struct SettingStats {
 }
 
 impl Database {
-    /// The settings a filter lets through.
+    /// The settings that a filter admits.
     fn admitted(&self, filter: &Filter) -> Admitted {
         Admitted(self.records.records.settings.iter().map(|s| filter.admits(s)).collect())
     }
 
-    /// One setting alone.
+    /// Admits a single setting.
     fn only(&self, setting: u32) -> Admitted {
         Admitted((0..).map(|i| i == setting).take(self.records.records.settings.iter().count()).collect())
     }
@@ -125,8 +126,8 @@ impl Database {
         entries.filter(move |e| e.workload == workload && admitted.0[e.setting as usize])
     }
 
-    /// The last entry of each program and setting, in order of lines: a later measurement supersedes an earlier one,
-    /// be it slower or a failure.
+    /// The last entry of each program and setting, in order of lines: a later measurement replaces an earlier one, even
+    /// if it is slower or a failure.
     fn latest(&self, workload: WorkloadId, admitted: &Admitted) -> Vec<&Entry> {
         let mut place: HashMap<(u64, u32), usize, FxBuild> = HashMap::default();
         let mut kept: Vec<Option<&Entry>> = Vec::new();
@@ -141,8 +142,8 @@ impl Database {
         kept.into_iter().flatten().collect()
     }
 
-    /// The `k` fastest candidates, the fastest first; ties go to the earlier line. The baseline is among them. Records
-    /// that turn out to be damaged are left out and reported.
+    /// The `k` fastest candidates, including the baseline, fastest first; ties are in order of lines. Records that turn
+    /// out to be damaged are omitted and reported.
     pub fn top_k(
         &self,
         workload: WorkloadId,
@@ -152,7 +153,7 @@ impl Database {
         self.top_k_of(workload, k, filter, |_| true)
     }
 
-    /// The `k` fastest candidates among the programs that are admitted, as [`Database::top_k`] gives them.
+    /// Like [`Database::top_k`], among the programs that `admits` accepts.
     pub fn top_k_of(
         &self,
         workload: WorkloadId,
@@ -174,10 +175,12 @@ impl Database {
         Ok((found.pop(), problems))
     }
 
-    /// The candidates that have a time, the fastest first. A final is a run of lines with role `rerun`, its winner the last
-    /// of them. Whatever was measured before the latest final may have been admitted to it; times of other moments do not
-    /// overrule that, so earlier lines rank behind its winner. But for winners of other finals: a later final has them too,
-    /// unless it knew nothing of them, and then only their times speak.
+    /// The candidates with a valid time, fastest first.
+    ///
+    /// A final is a run of lines with role `rerun`, the last of which is its winner. Candidates measured before the
+    /// latest final could have taken part in it; since times from different moments are not comparable, their lines
+    /// rank after its winner. Winners of other finals are exempt: a later final includes them, unless it did not know
+    /// them, and then only their times count.
     fn ranked(&self, workload: WorkloadId, admitted: &Admitted) -> Vec<&Entry> {
         let mut latest: HashMap<u32, (u64, f64), FxBuild> = HashMap::default();
         let mut winners: HashSet<u64, FxBuild> = HashSet::default();
@@ -204,12 +207,12 @@ impl Database {
                 })
             })
             .collect();
-        // Stable, so that ties keep the order of lines.
+        // Stable, so that ties stay in order of lines.
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         ranked.into_iter().map(|(_, _, e)| e).collect()
     }
 
-    /// The last record of a program in the settings that a filter lets through.
+    /// The last record of a program in the settings that a filter admits.
     pub fn record_of(
         &self,
         workload: WorkloadId,
@@ -218,11 +221,11 @@ impl Database {
     ) -> Result<Option<TuningRecord>, DatabaseError> {
         let admitted = self.admitted(filter);
         let last = self.matching(workload, &admitted).filter(|e| e.program == Some(program)).last();
-        // A line that proves damaged is as good as none.
+        // A line that turns out to be damaged is ignored.
         Ok(last.map(|e| self.read_record(e)).transpose()?.and_then(Result::ok))
     }
 
-    /// All records, in order of lines: what a resumed search learns from.
+    /// All records, in order of lines, for a resumed search to learn from.
     pub fn records(
         &self,
         workload: WorkloadId,
@@ -231,7 +234,7 @@ impl Database {
         self.read_entries(self.matching(workload, &self.admitted(filter)), usize::MAX)
     }
 
-    /// The candidates that have no time, with their reasons, in order of lines.
+    /// The candidates without a time, with their failures, in order of lines.
     pub fn failed(
         &self,
         workload: WorkloadId,
@@ -259,7 +262,7 @@ impl Database {
         Ok((found, problems))
     }
 
-    /// The hashes of the programs that were measured or failed, which need not be tried again.
+    /// Hashes of the programs that were measured or failed, and need not be tried again.
     pub fn programs(&self, workload: WorkloadId, filter: &Filter) -> BTreeSet<u64> {
         self.matching(workload, &self.admitted(filter)).filter_map(|e| e.program).collect()
     }
@@ -276,7 +279,7 @@ impl Database {
             .filter_map(|e| Some((e.program?, e.setting)))
             .collect();
         let mut counts = Counts::default();
-        // A program tried in several settings is one trial per setting that the filter lets through.
+        // A program tried in several settings counts as one trial in each admitted setting.
         for e in self.latest(workload, admitted) {
             let is_trial = match e.program {
                 Some(program) => tried.contains(&(program, e.setting)),
@@ -289,7 +292,7 @@ impl Database {
         counts
     }
 
-    /// The lines of the records that are worth keeping; see [`super::prune`].
+    /// Line numbers of the records to keep; see [`super::prune`].
     pub(super) fn worth_keeping(&self, best: usize, failed: bool) -> HashSet<u64> {
         let mut keep = HashSet::new();
         let groups: BTreeSet<(WorkloadId, u32)> =
@@ -305,7 +308,7 @@ impl Database {
         keep
     }
 
-    /// Totals of everything.
+    /// Totals of the whole database.
     pub fn stats(&self) -> Stats {
         let records = &self.records.records;
         let mut stats = Stats {

@@ -1,7 +1,8 @@
-//! Tuning records: one line of `database_tuning_record.json` as a value.
+//! Tuning records: the lines of `database_tuning_record.json` as values.
 //!
 //! The line is `[workload, [trace, run_secs, target, args_info], extra]`. Its second element is what TVM's
-//! `TuningRecord.from_json` reads; everything TVM has no field for is in `extra`. docs/database.md describes each field.
+//! `TuningRecord.from_json` reads; everything for which TVM has no field is in `extra`. docs/database.md describes each
+//! field.
 
 use super::decimal::Decimal;
 use super::split::{self, split};
@@ -13,58 +14,58 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// One candidate and what became of it.
+/// A candidate and its outcome.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TuningRecord {
-    /// The function it is a schedule of.
+    /// The function that it schedules.
     pub workload: WorkloadId,
     /// The trace in TVM's JSON form, postprocessing included.
     pub trace: Value,
-    /// Its times, or why it has none.
+    /// Its times, or its failure.
     pub outcome: Outcome,
     /// The target in TVM's JSON form; `num-cores` is the number of threads.
     pub target: Value,
     /// The arguments of the function.
     pub args_info: Vec<ArgInfo>,
-    /// Under which circumstances it was measured.
+    /// The setting of the measurement.
     pub context: Context,
 }
 
-/// What became of a candidate.
+/// The outcome of a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// It gave the right result, or was not checked ([`Context::checked`]).
+    /// Its result was right, or was not checked ([`Context::checked`]).
     Measured(Times),
-    /// It gave none.
+    /// It has no valid time.
     Failed(Failure),
 }
 
-/// How long a candidate took.
+/// The times of a candidate.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Times {
-    /// Seconds of a call as they rank candidates: their mean counts, as in TVM. All positive and finite, at least one.
+    /// Seconds per call, for ranking by their mean, as in TVM. At least one; all positive and finite.
     pub run_secs: Vec<f64>,
-    /// Seconds per call of every batch that was timed, in order.
+    /// Seconds per call of each timed batch, in order.
     pub batch_secs: Vec<f64>,
-    /// Calls in a batch.
+    /// Number of calls in a batch.
     pub calls: u64,
 }
 
 /// Why a candidate has no time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
-    /// The kind, of which reports make a histogram.
+    /// Kind of the failure, for statistics.
     pub kind: FailureKind,
-    /// The stage that failed: `lower`, `codegen`, `check`, `run`, …
+    /// Stage that failed: `lower`, `codegen`, `check`, `run`, …
     pub stage: String,
-    /// The schedule primitive or pass, where one is to blame.
+    /// The schedule primitive or pass at fault, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primitive: Option<String>,
-    /// One line for people.
+    /// One-line message.
     pub message: String,
 }
 
-/// Kinds of failure. Kinds that a later version adds are kept by name.
+/// Kinds of failure. Unknown kinds of later versions are kept by name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum FailureKind {
@@ -72,18 +73,18 @@ pub enum FailureKind {
     Compile,
     /// Its output differs from the reference.
     WrongResult,
-    /// It ran into the deadline.
+    /// It exceeded its time limit.
     Timeout,
     /// It reported an error while running, such as a division by zero.
     Runtime,
-    /// It took its process down.
+    /// It ended its process.
     Crash,
-    /// A kind this version does not know.
+    /// A kind that this version does not know.
     Other(String),
 }
 
 impl FailureKind {
-    /// The name in records.
+    /// The name used in records.
     pub fn name(&self) -> &str {
         match self {
             FailureKind::Compile => "compile",
@@ -116,7 +117,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// What a record is a measurement of.
+/// The role of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -125,24 +126,24 @@ pub enum Role {
     Trial,
     /// The program as written.
     Baseline,
-    /// A candidate measured again, as finalists are; supersedes earlier records of the program, counts as no new trial.
+    /// A repeated measurement, as of finalists; replaces earlier records of the program and is not counted as a trial.
     Rerun,
 }
 
-/// Under which circumstances a candidate was measured.
+/// The setting in which a candidate was measured.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Context {
-    /// The hash of the workload: the index alone would not notice a workload table that was edited.
+    /// Hash of the workload, to detect an edited workload table.
     pub workload_hash: Option<u64>,
-    /// The hash of the program after postprocessing.
+    /// Hash of the program after postprocessing.
     pub program: Option<u64>,
-    /// What is measured.
+    /// The role of the measurement.
     pub role: Role,
-    /// The instruction set that was generated.
+    /// Instruction set of the generated code.
     pub isa: String,
-    /// Were contraction and reassociation of floating-point operations off?
+    /// Whether contraction and reassociation of floating-point operations were off.
     pub strict_fp: bool,
-    /// The number of threads.
+    /// Number of threads.
     pub threads: u32,
     /// Was the result compared with the reference?
     pub checked: bool,
@@ -154,31 +155,31 @@ pub struct Context {
     pub strategy: String,
     /// The seed of the search.
     pub seed: u64,
-    /// The number of the trial within its run, from 1; 0 where there is none.
+    /// Number of the trial within its run, from 1; 0 if unknown.
     pub trial: u64,
     /// Seconds from trace to callable code.
     pub compile_secs: Option<f64>,
-    /// When it was measured.
+    /// Time of the measurement.
     pub time: Timestamp,
-    /// Fields of later versions, kept as they are.
+    /// Fields of later versions, kept unchanged.
     pub other: Map<String, Value>,
 }
 
-/// An argument of a function as TVM's records write it: `["TENSOR", "float32", [128, 128]]`.
+/// An argument of a function as in TVM's records: `["TENSOR", "float32", [128, 128]]`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "(String, String, Vec<i64>)", from = "(String, String, Vec<i64>)")]
 pub struct ArgInfo {
-    /// TVM knows `TENSOR` alone.
+    /// Kind; TVM knows only `TENSOR`.
     pub kind: String,
-    /// The type of the elements.
+    /// Element type.
     pub dtype: String,
-    /// The extents.
+    /// Extents.
     pub shape: Vec<i64>,
 }
 
 impl ArgInfo {
-    /// The buffers a function takes, in order. Scalars and buffers with symbolic extents are left out, as TVM has no
-    /// form for them.
+    /// The buffer parameters of a function, in order. Scalars and buffers with symbolic extents are omitted, since TVM
+    /// has no form for them.
     pub fn of(func: &Func) -> Vec<ArgInfo> {
         func.params
             .iter()
@@ -204,17 +205,17 @@ impl From<ArgInfo> for (String, String, Vec<i64>) {
     }
 }
 
-/// TVM's stand-in for a time that was not measured.
+/// TVM's placeholder for a time that was not measured.
 const TVM_UNDEFINED_SECS: f64 = 1e10;
 
-/// The mean of run times, if they are ones: at least one, all positive, finite and measured.
+/// The mean of run times, if they are valid: at least one, all positive, finite and measured.
 pub(super) fn mean_secs(run_secs: &[f64]) -> Option<f64> {
     let valid = |t: &f64| t.is_finite() && *t > 0.0 && *t < TVM_UNDEFINED_SECS;
     (!run_secs.is_empty() && run_secs.iter().all(valid)).then(|| run_secs.iter().sum::<f64>() / run_secs.len() as f64)
 }
 
 impl Times {
-    /// Times of one number.
+    /// Times that consist of a single number.
     pub fn of(secs: f64) -> Times {
         Times { run_secs: vec![secs], batch_secs: Vec::new(), calls: 1 }
     }
@@ -226,7 +227,7 @@ impl Times {
 }
 
 impl TuningRecord {
-    /// The seconds that rank the candidate, if it has any.
+    /// The seconds that rank the candidate, if it has a valid time.
     pub fn secs(&self) -> Option<f64> {
         match &self.outcome {
             Outcome::Measured(times) => Some(times.secs()),
@@ -234,7 +235,7 @@ impl TuningRecord {
         }
     }
 
-    /// Why the candidate has no time, if so.
+    /// The candidate's failure, if it has no valid time.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Measured(_) => None,
@@ -242,12 +243,12 @@ impl TuningRecord {
         }
     }
 
-    /// The CPU it was measured on.
+    /// The CPU of the measurement.
     pub fn cpu(&self) -> Result<CpuKey, NotACpuTarget> {
         CpuKey::of_json(&self.target)
     }
 
-    /// The line, with its line break.
+    /// The line, including the newline.
     pub(super) fn to_line(&self) -> String {
         let (run_secs, extra) = (self.run_secs_json(), self.extra_json());
         let second = (&self.trace, run_secs, &self.target, &self.args_info);
@@ -297,13 +298,13 @@ impl TuningRecord {
         }
     }
 
-    /// The record of a line that [`super::split`] can split. A line of TVM's own, without `extra`, gives a record with
-    /// an empty context.
+    /// Parses a line that [`super::split`] can split. A line written by TVM, without `extra`, gives a record with an
+    /// empty context.
     pub(super) fn from_line(line: &[u8]) -> Result<TuningRecord, Reason> {
         let malformed = |e: serde_json::Error| Reason::Malformed(e.to_string());
         let parts = split(line).map_err(split::malformed)?;
         if let Some(extra) = &parts.extra {
-            // A later format may look otherwise, so its version is told before its shape is.
+            // A later format may have another shape, so the version is checked first.
             #[derive(Deserialize)]
             struct Version {
                 format: u64,
@@ -329,7 +330,8 @@ impl TuningRecord {
     }
 }
 
-/// Is it `[instructions, decisions]`, each instruction of four parts? More the trace reader says.
+/// Checks that the trace is `[instructions, decisions]`, with four parts per instruction. The trace reader checks the
+/// rest.
 fn check_trace(trace: &Value) -> Result<(), Reason> {
     let fail = |expected: &str| Err(Reason::Malformed(format!("trace: expected {expected}")));
     let Some([instructions, decisions]) = trace.as_array().map(Vec::as_slice) else {
@@ -410,7 +412,7 @@ pub(super) enum FpMode {
     Strict,
 }
 
-/// The object `extra` as it stands in a line; the order of fields is that of writing.
+/// The object `extra` of a line, with its fields in the order of writing.
 #[derive(Serialize, Deserialize)]
 struct ExtraJson {
     format: u32,

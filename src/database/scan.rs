@@ -1,8 +1,8 @@
-//! Reads what queries need from the lines of a table, many lines at once and little of each.
+//! Scans the lines of a table for queries: many lines at once, and little of each.
 //!
-//! A file is read from a position to its end in pieces that several threads take on; the result does not depend on how
-//! many. What is kept of a record is an [`Entry`] of a few dozen bytes, so that a hundred thousand of them, some two
-//! hundred megabytes of text, cost a few megabytes; the line itself is read again when a query returns it.
+//! A file is read from a position to its end in pieces, by several threads; the result does not depend on their number.
+//! A record becomes an [`Entry`] of a few dozen bytes, so that a hundred thousand records, about two hundred megabytes
+//! of text, take a few megabytes; the line itself is read again when a query returns it.
 
 use super::decimal::Decimal;
 use super::error::{Action, DatabaseError, Reason};
@@ -20,44 +20,44 @@ use std::hash::Hash;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Lines above this size are damage: a megabyte is a trace of some ten thousand instructions.
+/// Maximum length of a line: a megabyte is a trace of some ten thousand instructions.
 const MAX_LINE: u64 = 64 << 20;
-/// Pieces below this size are not worth a thread.
+/// Minimum size of a piece for a thread.
 const PIECE: u64 = 4 << 20;
 const BUFFER: usize = 256 << 10;
 
-/// What is kept of a record.
+/// The part of a record that queries need.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Entry {
-    /// Position of the line in the file.
+    /// Offset of the line in the file.
     pub offset: u64,
-    /// Number of the line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Length of the line without its break.
+    /// Length of the line without its newline.
     pub len: u32,
     pub workload: WorkloadId,
-    /// The hash of its workload, if it says.
+    /// Hash of its workload, if the record has it.
     pub workload_hash: Option<u64>,
     pub program: Option<u64>,
     pub role: Role,
-    /// Index of the [`Setting`].
+    /// Index of its [`Setting`].
     pub setting: u32,
-    /// The ranking time, or the index of the kind of failure.
+    /// The ranking time, or the index of its kind of failure.
     pub outcome: Result<f64, u32>,
     pub time: Timestamp,
 }
 
-/// Under what a record was measured, as far as queries choose by it.
+/// The setting of a measurement, as far as queries filter by it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Setting {
-    /// `None` for targets that are no CPU.
+    /// The CPU; `None` if the target is not a CPU.
     pub cpu: Option<CpuKey>,
     pub threads: u32,
     pub isa: String,
     pub strict_fp: bool,
 }
 
-/// Distinct values, each under a small number in order of first sight.
+/// Numbers distinct values in the order of their first occurrence.
 #[derive(Clone, Debug)]
 pub(super) struct Interner<T> {
     values: Vec<T>,
@@ -90,7 +90,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
     }
 }
 
-/// The outcome of reading some lines.
+/// The result of scanning some lines.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Records {
     pub entries: Vec<Entry>,
@@ -101,7 +101,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Appends what was read from later lines.
+    /// Appends the result for later lines.
     pub(super) fn append(&mut self, later: Records) {
         let settings: Vec<u32> = later.settings.iter().map(|s| self.settings.intern(s.clone())).collect();
         let failures: Vec<u32> = later.failures.iter().map(|s| self.failures.intern(s.clone())).collect();
@@ -114,22 +114,22 @@ impl Records {
     }
 }
 
-/// How far a table was read.
+/// The position up to which a table was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Position {
-    /// Behind the last line break.
+    /// Offset after the last newline.
     pub offset: u64,
-    /// Number of line breaks before.
+    /// Number of newlines before it.
     pub lines: u64,
-    /// Bytes behind the last line break: a line that is torn, or only lacks its break.
+    /// Number of bytes after the last newline: a torn line, or one that only lacks its newline.
     pub tail: u64,
 }
 
-/// A line, or why there is none: its number from 1, its position, its bytes without the break.
+/// Called with a line's number from 1, its offset, and its bytes without the newline or the reason why it is unusable.
 pub(super) type LineVisitor<'a> = dyn FnMut(u64, u64, Result<&[u8], Reason>) + 'a;
 
-/// Calls `visit` with each line that starts in `from..to` and is not blank; gives the position behind. The lines before
-/// `from` are taken for `lines_before`.
+/// Calls `visit` with each non-blank line that starts in `from..to`; returns the position after them. Line numbers
+/// count from `lines_before`.
 fn visit_piece(
     mut file: &File,
     from: u64,
@@ -173,7 +173,7 @@ fn visit_piece(
     Ok(position)
 }
 
-/// Skips to behind the next line break; gives the number of bytes, and whether there was one.
+/// Skips to the next line; returns the number of bytes skipped, and whether there was a newline.
 fn skip_line(reader: &mut impl BufRead) -> std::io::Result<(u64, bool)> {
     let mut skipped = 0;
     loop {
@@ -193,7 +193,7 @@ fn skip_line(reader: &mut impl BufRead) -> std::io::Result<(u64, bool)> {
     }
 }
 
-/// Calls `visit` with each line behind a position, in order.
+/// Calls `visit` with each line after a position, in order.
 pub(super) fn visit_lines(
     path: &Path,
     file: &File,
@@ -204,8 +204,8 @@ pub(super) fn visit_lines(
     visit_piece(file, from.offset, len, from.lines, visit).map_err(|e| DatabaseError::io(path, Action::Read, &e))
 }
 
-/// Calls `visit` with the bytes of the file, breaks included, and the number of the line they belong to; a line may come
-/// in several parts.
+/// Calls `visit` with the bytes of the file including newlines, and the number of their line; a line may come in
+/// several parts.
 pub(super) fn copy_lines(path: &Path, file: &File, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), DatabaseError> {
     let mut reader = BufReader::with_capacity(BUFFER, file);
     let mut line = 1;
@@ -223,13 +223,13 @@ pub(super) fn copy_lines(path: &Path, file: &File, visit: &mut dyn FnMut(u64, &[
     }
 }
 
-/// Reads the record table behind a position, with `threads` threads if there is much to read.
+/// Reads the record table after a position, with up to `threads` threads if there is much to read.
 pub(super) fn read_records(path: &Path, from: Position, threads: usize) -> Result<(Records, Position), DatabaseError> {
     let fail = |e: std::io::Error| DatabaseError::io(path, Action::Read, &e);
     let len = File::open(path).and_then(|f| f.metadata()).map_err(fail)?.len();
     let bytes = len.saturating_sub(from.offset);
     let n = (bytes / PIECE).clamp(1, threads.max(1) as u64);
-    // A thread takes the lines that start in its piece, so pieces are moved to the next line's start.
+    // A thread reads the lines that start in its piece, so pieces begin at line starts.
     let mut starts = vec![from.offset];
     for i in 1..n {
         let wanted = (from.offset + bytes / n * i).max(starts[starts.len() - 1]);
@@ -263,8 +263,7 @@ pub(super) fn read_records(path: &Path, from: Position, threads: usize) -> Resul
         all.append(records);
         position = Position { offset: end.offset, lines: position.lines + end.lines, tail: end.tail };
     }
-    // What broke off at the end of the file did so because its writer did; a complete line that is only without its
-    // break is as good as any.
+    // A broken line at the end of the file is torn. A complete line that only lacks its newline is valid.
     if let Some((line, reason)) = all.problems.last_mut()
         && position.tail > 0
         && *line == position.lines + 1
@@ -275,7 +274,7 @@ pub(super) fn read_records(path: &Path, from: Position, threads: usize) -> Resul
     Ok((all, position))
 }
 
-/// The start of the first line at or behind a position.
+/// The start of the first line at or after a position.
 fn next_line_start(path: &Path, at: u64) -> std::io::Result<u64> {
     let mut file = File::open(path)?;
     let Some(before) = at.checked_sub(1) else { return Ok(0) };
@@ -284,11 +283,11 @@ fn next_line_start(path: &Path, at: u64) -> std::io::Result<u64> {
     Ok(before + skipped)
 }
 
-/// Reads records line by line.
+/// Scans records line by line.
 #[derive(Default)]
 struct Scanner {
     records: Records,
-    /// The last setting, and what it was read from: most lines of a file agree in it.
+    /// The setting of the last line and the text that it was read from: most lines of a file share one setting.
     last: Option<(Vec<u8>, Setting, u32)>,
 }
 
@@ -341,7 +340,7 @@ impl Scanner {
             None => None,
             Some(range) => Some(match serde_json::from_slice(&text[range.clone()]) {
                 Ok(extra) => extra,
-                // A later version may have other fields: then that is the reason to tell.
+                // A later version may have other fields; then the version is the reason to report.
                 Err(e) => match serde_json::from_slice(&text[range.clone()]) {
                     Ok(VersionScan { format }) if format > u64::from(RECORD_FORMAT) => {
                         return Err(Reason::Version(format));

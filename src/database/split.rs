@@ -1,18 +1,18 @@
-//! Splits a line of the record table into its parts without reading them.
+//! Splits a line of the record table into its parts without parsing them.
 //!
-//! A line is a few kilobytes of which a query needs a few numbers; the trace, most of it, is only skipped. Skipping
-//! looks at brackets and quotes alone, so it accepts lines whose trace is damaged inside: that shows when the trace is
-//! read, by a query that returns it or by `verify`.
+//! A query needs a few numbers of a line of several kilobytes; the trace, which is most of it, is skipped. Skipping
+//! looks only at brackets and quotes, so it accepts lines whose trace is damaged inside. Reading the trace shows that,
+//! in a query that returns the record or in `verify`.
 
 use super::Reason;
 use std::ops::Range;
 
-/// The parts of a line `[workload, [trace, run_secs, target, args_info], extra]`, as ranges of its bytes.
+/// The parts of a line `[workload, [trace, run_secs, target, args_info], extra]`, as byte ranges.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Parts {
-    /// The index of the workload.
+    /// The workload index.
     pub workload: Range<usize>,
-    /// `[instructions, decisions]`.
+    /// The trace: `[instructions, decisions]`.
     pub trace: Range<usize>,
     /// A list of numbers, or `null`.
     pub run_secs: Range<usize>,
@@ -20,12 +20,12 @@ pub(super) struct Parts {
     pub target: Range<usize>,
     /// TVM's argument list, or `null`.
     pub args_info: Range<usize>,
-    /// What should be our own object: all up to the last bracket, which reading it will show to be one value or not.
-    /// TVM's own lines have none.
+    /// The rest up to the last bracket, which should be our own object; parsing it shows whether it is a single value.
+    /// Lines written by TVM have none.
     pub extra: Option<Range<usize>>,
 }
 
-/// Where a line stops being a record, and what was expected there.
+/// The position where a line is not a record, and what was expected there.
 pub(super) type SplitError = (usize, &'static str);
 
 /// The reason to report.
@@ -65,7 +65,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The next byte that is no space.
+    /// The next byte that is not a space.
     fn peek(&mut self) -> Option<u8> {
         while let Some(b) = self.line.get(self.at) {
             if !matches!(b, b' ' | b'\t' | b'\r' | b'\n') {
@@ -84,7 +84,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Skips one JSON value and gives its place.
+    /// Skips one JSON value and returns its range.
     fn value(&mut self, expected: &'static str) -> Result<Range<usize>, SplitError> {
         let first = self.peek().ok_or((self.at, expected))?;
         let start = self.at;
@@ -116,8 +116,9 @@ fn skip_string(line: &[u8], at: usize) -> Option<usize> {
 
 /// The end of the array or object that starts at `at`.
 ///
-/// Most of a table is skipped here, so this looks at 64 bytes at a time: which of them are quotes and brackets, as bit
-/// masks; which lie in strings, by the parity of the quotes before; then the brackets outside strings one by one.
+/// Most of a table is skipped here, so this handles 64 bytes at a time: it computes bit masks of quotes and brackets,
+/// finds the bytes inside strings by the parity of preceding quotes, and then visits the brackets outside strings one
+/// by one.
 fn skip_nested(line: &[u8], at: usize) -> Option<usize> {
     let mut nesting = Nesting::default();
     let (blocks, rest) = line[at..].as_chunks::<64>();
@@ -126,23 +127,23 @@ fn skip_nested(line: &[u8], at: usize) -> Option<usize> {
             return Some(at + i * 64 + end);
         }
     }
-    // Spaces change nothing.
+    // Pads with spaces, which have no effect.
     let mut last = [b' '; 64];
     last[..rest.len()].copy_from_slice(rest);
     nesting.advance(&last).map(|end| at + blocks.len() * 64 + end)
 }
 
-/// Where a scan stands between two blocks.
+/// State of the scan between two blocks.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
     in_string: bool,
-    /// Is the next byte escaped by a backslash?
+    /// Whether a backslash escapes the next byte.
     escaped: bool,
 }
 
 impl Nesting {
-    /// Goes through a block; gives the position behind the bracket that closes the first one, if that is here.
+    /// Scans a block; returns the position after the bracket that closes the first one, if it is in this block.
     fn advance(&mut self, block: &[u8; 64]) -> Option<usize> {
         let masks = Masks::of(block);
         if self.escaped || masks.backslash != 0 {
@@ -167,7 +168,7 @@ impl Nesting {
         None
     }
 
-    /// The same byte by byte, for blocks with backslashes.
+    /// Scans a block byte by byte, for blocks with backslashes.
     fn advance_slowly(&mut self, block: &[u8; 64]) -> Option<usize> {
         for (i, &b) in block.iter().enumerate() {
             if std::mem::take(&mut self.escaped) {
@@ -190,7 +191,7 @@ impl Nesting {
     }
 }
 
-/// For each kind of byte, the positions in a block that hold it, the first in the lowest bit.
+/// For each kind of byte, a mask of its positions in a block, the first in the lowest bit.
 struct Masks {
     quote: u64,
     backslash: u64,
@@ -200,7 +201,7 @@ struct Masks {
 
 impl Masks {
     fn of(block: &[u8; 64]) -> Masks {
-        // Setting bit 5 makes the opening brackets one byte, and the closing ones another.
+        // Setting bit 5 maps both opening brackets to one byte, and both closing ones to another.
         let folded = block.map(|b| b | 0x20);
         Masks {
             quote: equal(block, b'"'),
@@ -211,18 +212,18 @@ impl Masks {
     }
 }
 
-/// Which bytes of a block equal `byte`. The comparison is written for the compiler to use vectors.
+/// Mask of the bytes that equal `byte`. The comparison is written so that the compiler vectorises it.
 fn equal(block: &[u8; 64], byte: u8) -> u64 {
     let ones = block.map(|b| u8::from(b == byte));
     let mut mask = 0;
     for (i, word) in ones.as_chunks::<8>().0.iter().enumerate() {
-        // The multiplication moves eight bytes of 0 or 1 next to each other as bits, into the top byte.
+        // The multiplication gathers eight bytes of 0 or 1 as bits of the top byte.
         mask |= (u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i);
     }
     mask
 }
 
-/// In each bit, the parity of that bit and those below.
+/// In each bit, the parity of that bit and those below it.
 fn parity(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
@@ -277,7 +278,7 @@ mod tests {
         check("[1,[", Err((4, "a trace")));
     }
 
-    /// What [`skip_nested`] is a faster form of.
+    /// A simple version of [`skip_nested`], for comparison.
     fn skip_plainly(line: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
         for (i, &b) in line.iter().enumerate() {

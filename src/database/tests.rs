@@ -17,7 +17,7 @@ fn entry(hash: u64, tir: &str) -> WorkloadEntry {
     WorkloadEntry::new(hash, tir, "main", Timestamp(1_772_366_400))
 }
 
-/// A valid trial of that program taking that many microseconds on a Cascade Lake with one thread.
+/// A valid trial of this program that takes `us` microseconds on a Cascade Lake with one thread.
 fn record(workload: WorkloadId, program: u64, us: f64) -> TuningRecord {
     TuningRecord {
         workload,
@@ -77,7 +77,7 @@ fn programs(found: &[TuningRecord]) -> Vec<u64> {
     found.iter().filter_map(|r| r.context.program).collect()
 }
 
-/// The programs of the top `k`; nothing may be damaged.
+/// The programs of the top `k`; fails if a line is damaged.
 fn top(db: &Database, id: WorkloadId, k: usize, filter: &Filter) -> Vec<u64> {
     let (found, problems) = db.top_k(id, k, filter).unwrap();
     assert_eq!(problems, []);
@@ -118,7 +118,7 @@ fn golden_database_answers() {
     let (found, _) = db.top_k(id, 10, &Filter { threads: Threads::Exactly(1), ..Filter::any() }).unwrap();
     let summary: Vec<(Role, f64)> = found.iter().map(|r| (r.context.role, r.secs().unwrap())).collect();
     assert_eq!(summary, [(Role::Rerun, 2.55e-5), (Role::Baseline, 0.00041)]);
-    // The line of TVM's own has no context, but counts.
+    // The line written by TVM has no context, but counts.
     let (found, _) = db.top_k(id, 10, &Filter { threads: Threads::Exactly(2), ..Filter::any() }).unwrap();
     assert_eq!(found.iter().map(|r| r.secs().unwrap()).collect::<Vec<_>>(), [(3.5e-5 + 3.7e-5) / 2.0]);
     let counts = db.counts(id, &Filter { isa: Some("avx512".into()), ..Filter::any() });
@@ -126,7 +126,7 @@ fn golden_database_answers() {
     assert_eq!(counts.errors.into_iter().collect::<Vec<_>>(), [("compile".into(), 1), ("wrong_result".into(), 1)]);
 }
 
-/// The fenced blocks of docs/database.md with that word behind `json`.
+/// The fenced blocks of docs/database.md that are marked with `json` and this word.
 fn documented(kind: &str) -> String {
     let docs = include_str!("../../docs/database.md");
     let fence = format!("```json {kind}\n");
@@ -295,7 +295,7 @@ fn a_workload_is_stored_once_and_equal_hashes_are_told_apart() {
     assert_eq!(db.commit_workload(&entry(HASH, "f"), |e| e.tir == "f").unwrap(), first);
     let second = db.commit_workload(&entry(HASH, "g"), |e| e.tir == "g").unwrap();
     assert_eq!((first, second), (WorkloadId(0), WorkloadId(1)));
-    // Another process finds both.
+    // Another process finds both workloads.
     let mut other = Database::create(dir.path()).unwrap();
     assert_eq!(other.commit_workload(&entry(HASH, "g"), |e| e.tir == "g").unwrap(), second);
     assert_eq!(other.find_workload(HASH, |e| e.tir == "h"), None);
@@ -311,7 +311,7 @@ fn what_others_write_is_seen_after_a_refresh() {
     assert!(top(&b, id, 9, &Filter::any()).is_empty());
     b.refresh().unwrap();
     assert_eq!(top(&b, id, 9, &Filter::any()), [1]);
-    // A commit refreshes, workloads too.
+    // A commit refreshes the workloads as well.
     let new = a.commit_workload(&entry(2, "g"), |_| true).unwrap();
     a.commit(&[record(new, 7, 5.0)]).unwrap();
     b.commit(&[record(id, 2, 4.0)]).unwrap();
@@ -385,7 +385,7 @@ fn a_final_that_knew_nothing_of_a_winner_does_not_overrule_it() {
     // Another process, or another database.
     db.commit(&[record(id, 3, 1.9), record(id, 4, 1.8), rerun(3, 3.0), rerun(4, 2.7)]).unwrap();
     assert_eq!(top(&db, id, 9, &Filter::any()), [1, 4, 2, 3]);
-    // A final that knows of it.
+    // This final knows the earlier winner.
     db.commit(&[record(id, 5, 1.0), rerun(1, 2.8), rerun(4, 2.6)]).unwrap();
     assert_eq!(top(&db, id, 9, &Filter::any()), [4, 2, 5, 1, 3]);
 }
@@ -413,7 +413,7 @@ fn the_baseline_ranks_but_is_no_trial() {
 fn killed_at_any_byte_of_the_last_line() {
     let dir = temp();
     let (mut db, id) = with_workload(dir.path());
-    // Short, for there is a database to open for each of its bytes.
+    // A short record, since the database is opened for each of its bytes.
     let short = |program, us| TuningRecord { trace: json!([[["A", [], ["]\""], []]], []]), ..record(id, program, us) };
     db.commit(&[short(1, 1.0), short(2, 2.0)]).unwrap();
     let path = dir.path().join(RECORD_FILE);
@@ -427,7 +427,7 @@ fn killed_at_any_byte_of_the_last_line() {
         assert_eq!(reader.problems().into_iter().map(|p| (p.line, p.reason)).next(), torn.map(|t| (2, t)), "{cut}");
         let expected: &[u64] = if lost { &[1] } else { &[1, 2] };
         assert_eq!(top(&reader, id, 9, &Filter::any()), expected);
-        // The next writer leaves what is there, and only begins a fresh line if it must.
+        // The next writer keeps the partial line, and inserts a newline only if needed.
         let mut writer = Database::create(dir.path()).unwrap();
         writer.commit(&[short(3, 3.0)]).unwrap();
         let text = fs::read(&path).unwrap();
@@ -456,7 +456,7 @@ fn a_torn_workload_line_keeps_its_number() {
         assert_eq!(reasons, [Reason::Torn((cut - start) as u64), Reason::DanglingWorkload(1)]);
         let third = db.commit_workload(&entry(3, "h"), |_| true).unwrap();
         assert_eq!(third, WorkloadId(2));
-        // The same workload comes back under another number; its record finds it by its hash.
+        // The workload is added again under another number; its record finds it by its hash.
         assert_eq!(db.commit_workload(&entry(2, "g"), |_| true).unwrap(), WorkloadId(3));
         let reread = Database::open(dir.path()).unwrap();
         assert_eq!(top(&reread, WorkloadId(3), 9, &Filter::any()), [2]);
@@ -464,7 +464,7 @@ fn a_torn_workload_line_keeps_its_number() {
     }
 }
 
-/// Puts `damage` between two good lines, expects the reason, and that the good ones answer.
+/// Puts `damage` between two good lines, and checks the reason and that the good lines are still found.
 fn check_damage(damage: &str, expected: &str) {
     let dir = temp();
     let (mut db, id) = with_workload(dir.path());
@@ -556,7 +556,7 @@ fn verify_asks_about_meaning_too() {
 const WRITERS: u64 = 4;
 const LINES: u64 = 60;
 
-/// Commits as one of several writers does: two workloads, one of them common to all.
+/// Commits as one of several writers: two workloads, one of which all share.
 fn write_as(dir: &Path, writer: u64) {
     let mut db = Database::create(dir).unwrap();
     let common = db.commit_workload(&entry(HASH, "f"), |e| e.tir == "f").unwrap();
@@ -594,7 +594,7 @@ fn threads_append_to_one_directory() {
 
 const WRITER_DIR: &str = "TVMR_TEST_DATABASE_WRITER";
 
-/// What the processes of the next test run.
+/// The body of the processes that the next test starts.
 #[test]
 #[ignore = "a process of the test below"]
 fn writer_process() {
@@ -663,7 +663,7 @@ fn pruning_keeps_the_best_and_the_damaged() {
 
     let report = prune(dir.path(), &Retention { best: 1, failed: true }).unwrap();
     assert_eq!((report.kept, report.removed, report.problems.len()), (3, 2, 2));
-    // Who had the database open still reads what it knew, then sees the change.
+    // A database that was open before still answers from the old table, then sees the change.
     assert_eq!(top(&db, id, 9, &Filter::any()), [2, 3, 1, 5]);
     db.refresh().unwrap();
     assert_eq!(top(&db, id, 9, &Filter::any()), [2, 5]);
@@ -729,7 +729,7 @@ fn a_directory_without_permission() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
     let reader = Database::open(dir.path()).unwrap();
     assert_eq!(top(&reader, id, 9, &Filter::any()), [1]);
-    // Permissions do not bind the super-user.
+    // The superuser is not bound by permissions.
     if let Err(error) = Database::create(dir.path()) {
         assert_eq!(error.kind, DatabaseErrorKind::Permission, "{error}");
     }

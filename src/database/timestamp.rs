@@ -1,15 +1,15 @@
-//! Points in time as records write them.
+//! Timestamps of records.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
-/// Seconds since 1970-01-01T00:00:00Z, written as `2026-03-01T12:00:00Z`. The database has no clock: callers say when
-/// it is.
+/// Seconds since 1970-01-01T00:00:00Z, written as `2026-03-01T12:00:00Z`. The database reads no clock: callers pass the
+/// time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub u64);
 
 const DAY: u64 = 86_400;
-/// The last second of the year 9999, beyond which the text form would change its shape.
+/// The last second of the year 9999, after which the text form would be longer.
 const LAST: u64 = 253_402_300_799;
 
 impl fmt::Display for Timestamp {
@@ -23,7 +23,7 @@ impl fmt::Display for Timestamp {
 }
 
 impl Timestamp {
-    /// The point in time a text of the form `2026-03-01T12:00:00Z` stands for.
+    /// Parses a text of the form `2026-03-01T12:00:00Z`.
     pub fn parse(text: &str) -> Option<Timestamp> {
         let bytes = text.as_bytes();
         let fixed = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'Z')];
@@ -40,13 +40,13 @@ impl Timestamp {
             return None;
         }
         let days = days_from_civil(year, month, day)?;
-        // A day such as February 30 comes out as another date.
+        // An invalid day such as February 30 maps to another date.
         (civil(days) == (year, month, day)).then_some(Timestamp(days * DAY + h * 3600 + m * 60 + s))
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01, by the 400-year cycle of the calendar counted from
-/// March, so that the leap day comes last.
+/// Converts days since 1970-01-01 to year, month and day, by the 400-year cycle of the calendar counted from March, so
+/// that the leap day comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
     let (era, day_of_era) = (z / 146_097, z % 146_097);

@@ -1,4 +1,4 @@
-//! The workload table: one line of `database_workload.json` as a value.
+//! The workload table: the lines of `database_workload.json` as values.
 
 use super::Reason;
 use super::decimal::Decimal;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The number of a workload in its database: the number of its line, from 0. Damaged lines keep their numbers.
+/// Index of a workload: the number of its line, from 0. Damaged lines keep their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WorkloadId(pub u32);
 
@@ -17,18 +17,18 @@ impl fmt::Display for WorkloadId {
     }
 }
 
-/// A function that was tuned.
+/// A tuned function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadEntry {
-    /// Its structural hash.
+    /// Structural hash.
     pub hash: u64,
-    /// Its text: a module with one function, called `main`.
+    /// Program text: a module with one function, called `main`.
     pub tir: String,
-    /// What the function was called where it was first met, for people.
+    /// Original name of the function where it was first added, for display.
     pub name: String,
-    /// When it was added.
+    /// Time when it was added.
     pub added: Timestamp,
-    /// Fields of later versions, kept as they are.
+    /// Fields of later versions, kept unchanged.
     pub other: Map<String, Value>,
 }
 
@@ -44,12 +44,12 @@ struct EntryJson {
 }
 
 impl WorkloadEntry {
-    /// A workload as [`super::Database::commit_workload`] takes it.
+    /// A workload for [`super::Database::commit_workload`].
     pub fn new(hash: u64, tir: impl Into<String>, name: impl Into<String>, added: Timestamp) -> WorkloadEntry {
         WorkloadEntry { hash, tir: tir.into(), name: name.into(), added, other: Map::new() }
     }
 
-    /// The line, with its line break.
+    /// The line, including the newline.
     pub(super) fn to_line(&self) -> String {
         let WorkloadEntry { hash, tir, name, added, other } = self.clone();
         let mut line = serde_json::to_string(&(Decimal(hash), EntryJson { tir, name, added, other }))
@@ -62,7 +62,7 @@ impl WorkloadEntry {
         let malformed = |e: serde_json::Error| Reason::Malformed(e.to_string());
         let (hash, entry): (Decimal, Value) = serde_json::from_slice(line).map_err(malformed)?;
         if entry.is_string() {
-            // TVM's own table holds its object graph there, which only TVM can read.
+            // TVM's own table has its object graph here, which only TVM can read.
             return Err(Reason::Malformed(
                 "expected an object with the text of the function, found one of TVM's".into(),
             ));

@@ -1,4 +1,4 @@
-//! `duplicate-block`: two blocks of one name, of which `get_block` finds neither.
+//! `duplicate-block`: two blocks with the same name, neither of which `get_block` can find.
 //!
 //! A *warning* at the second one.
 

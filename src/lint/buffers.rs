@@ -1,10 +1,10 @@
-//! `unused-buffer`, `unwritten-buffer`, `unread-buffer`: scratch that serves nothing, or holds nothing.
+//! `unused-buffer`, `unwritten-buffer`, `unread-buffer`: scratch buffers that have no use, or no contents.
 //!
 //!     Z = T.alloc_buffer((16,))      # never mentioned again
 //!
-//! A *warning* for each buffer that the function allocates and does not use, reads though nothing stores to it, or stores
-//! to though nothing reads it; and for a parameter that is not used (`unused-buffer`). A function with calls for their effect,
-//! which may reach buffers by address, is left alone, and so is one with other names for the memory of a buffer.
+//! A *warning* for each buffer that the function allocates and does not use, reads although nothing stores to it, or
+//! stores to although nothing reads it; and for an unused parameter (`unused-buffer`). The lint skips functions with
+//! calls for their effect, which may access buffers by address, and buffers that have aliases.
 
 use super::Context;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -48,7 +48,7 @@ pub(super) fn check(cx: &Context<'_>) -> Vec<Diagnostic> {
     found
 }
 
-/// Parameters and allocations, and which of the two they are.
+/// Parameters and allocations, each with whether it is a parameter.
 fn owned(func: &Func) -> Vec<(BufferId, bool)> {
     let params = func.params.iter().filter_map(|p| Some((p.buffer?, true)));
     let blocks = func.subtree(func.root.stmt()).into_iter().filter_map(|s| func.as_block(s));
@@ -56,13 +56,13 @@ fn owned(func: &Func) -> Vec<(BufferId, bool)> {
     params.chain(allocs).collect()
 }
 
-/// What blocks show regions as.
+/// The buffers of which blocks have views (`match_buffer`).
 fn views(func: &Func) -> Vec<BufferId> {
     let blocks = func.subtree(func.root.stmt()).into_iter().filter_map(|s| func.as_block(s));
     blocks.flat_map(|b| func.block(b).matches.iter().map(|m| m.buffer).collect::<Vec<_>>()).collect()
 }
 
-/// The buffers that statements read and write. Regions that a block states count as well, and a view counts as both.
+/// The buffers that statements read and write. Declared regions of blocks count as well, and a view counts as both.
 #[derive(Default)]
 struct Uses {
     read: HashSet<BufferId>,

@@ -1,36 +1,36 @@
-//! Blocks that compute: those without blocks inside.
+//! Leaf blocks: those without blocks inside, which compute.
 
 use crate::arith::Analyzer;
 use crate::ir::visit::{for_each_subexpr, uses_var};
 use crate::ir::{Block, BlockId, BufferId, Expr, ExprId, Func, IterKind, Stmt, StmtId, VarId};
 
-/// A block that computes, as far as it is plain what it stores.
+/// A leaf block with its stores.
 pub(super) struct Leaf {
     /// The block.
     pub block: BlockId,
-    /// What its body stores.
+    /// Stores of its body.
     pub stores: Vec<Store>,
-    /// What its init stores.
+    /// Stores of its init.
     pub init: Vec<Store>,
 }
 
-/// A store with its place simplified over the domains of the block's iterations and of loops inside.
+/// A store, with its indices simplified over the domains of the block's iteration variables and of inner loops.
 pub(super) struct Store {
     /// The statement.
     pub stmt: StmtId,
-    /// Where to.
+    /// The buffer stored to.
     pub buffer: BufferId,
     /// The indices as written.
     pub written: Vec<ExprId>,
     /// The indices, simplified.
     pub indices: Vec<ExprId>,
-    /// What is stored.
+    /// The stored value.
     pub value: ExprId,
-    /// Does it happen once in every instance, rather than under a condition or in a loop?
+    /// Whether it executes exactly once per block instance: not under a condition or in a loop.
     pub is_plain: bool,
 }
 
-/// The blocks of a function without others inside, and without names or views that would have to be followed.
+/// The leaf blocks of a function, except those with let statements, calls for their effect, or views.
 pub(super) fn leaves(func: &mut Func) -> Vec<Leaf> {
     let blocks: Vec<BlockId> = func.blocks().into_iter().filter(|&b| b != func.root).collect();
     blocks.into_iter().filter_map(|b| leaf(func, b)).collect()
@@ -73,24 +73,24 @@ fn leaf(func: &mut Func, block: BlockId) -> Option<Leaf> {
 }
 
 impl Leaf {
-    /// The block's node.
+    /// The block's data.
     pub(super) fn node<'a>(&self, func: &'a Func) -> &'a Block {
         func.block(self.block)
     }
 
-    /// Positions of the iterations of a kind that take more than one value.
+    /// Positions of the iteration variables of a kind that take more than one value.
     pub(super) fn iters(&self, func: &Func, kind: IterKind) -> Vec<usize> {
         let node = self.node(func);
         let many = |i: &usize| node.iters[*i].kind == kind && !func.arena.is_int(node.iters[*i].extent, 1);
         (0..node.iters.len()).filter(many).collect()
     }
 
-    /// Does every instance run?
+    /// Whether every instance runs: the predicate is always true.
     pub(super) fn always_runs(&self, func: &Func) -> bool {
         func.arena.as_int(self.node(func).predicate) == Some(1)
     }
 
-    /// The kinds of the iterations as `T.axis.remap` has them, with another one at a position.
+    /// The kinds of the iteration variables as written in `T.axis.remap`, with the one at `changed` replaced.
     pub(super) fn kinds_with(&self, func: &Func, changed: usize, kind: char) -> String {
         let letter = |kind: IterKind| match kind {
             IterKind::Spatial => 'S',
@@ -104,12 +104,12 @@ impl Leaf {
 }
 
 impl Store {
-    /// Does the place depend on a variable?
+    /// Whether the indices depend on a variable.
     pub(super) fn place_uses(&self, func: &Func, var: VarId) -> bool {
         self.indices.iter().any(|&i| uses_var(&func.arena, i, &mut |v| v == var))
     }
 
-    /// Does the place depend on what memory holds? Then it may depend on anything.
+    /// Whether the indices depend on loaded values, and thus on anything.
     pub(super) fn place_loads(&self, func: &Func) -> bool {
         let mut found = false;
         for &index in &self.indices {
@@ -118,7 +118,7 @@ impl Store {
         found
     }
 
-    /// Does the value follow from what the place holds?
+    /// Whether the value depends on the old value of the element.
     pub(super) fn accumulates(&self, func: &Func) -> bool {
         let mut found = false;
         for_each_subexpr(&func.arena, self.value, &mut |e| {

@@ -1,12 +1,11 @@
-//! `missing-init`: a reduction that begins with whatever is in its buffer.
+//! `missing-init`: a reduction that starts with whatever its buffer contains.
 //!
 //!     vi, vk = T.axis.remap("SR", [i, k])
 //!     C[vi] = C[vi] + A[vi, vk]
 //!
-//! A *warning*: a block with a reduction iteration combines into an element of a buffer that nothing else in the function
-//! stores to, and has no init. Where a sum is meant to go on from what the caller passes, that is what it does, and a root
-//! block that lists the buffer among what it reads says so; where the buffer is the function's own, the contents are
-//! undefined.
+//! A *warning*: a block with a reduction iteration combines into an element of a buffer that nothing else in the
+//! function stores to, and has no init. To accumulate into values of the caller, list the buffer among the reads of the
+//! root block. In a buffer of the function itself, the initial contents are undefined.
 
 use super::Context;
 use super::leaf::{Leaf, Store};
@@ -46,7 +45,7 @@ fn of_leaf(cx: &Context<'_>, leaf: &Leaf) -> Option<Diagnostic> {
     Some(d)
 }
 
-/// Statements and views through which a buffer may be stored to.
+/// The number of statements and views through which a buffer may be written.
 fn n_writers(func: &Func, buffer: BufferId) -> usize {
     let all = func.subtree(func.root.stmt());
     let stores = all.iter().filter(|&&s| matches!(func.get(s), Stmt::Store { buffer: b, .. } if *b == buffer)).count();

@@ -1,13 +1,13 @@
-//! `reduction-store`, `init-place`: a reduction whose init does not set what the update adds to.
+//! `reduction-store`, `init-place`: a reduction whose init does not set the element that the update accumulates into.
 //!
 //!     with T.init():
 //!         C[vi, vj] = 0.0
 //!     C[vi, vk] = C[vi, vk] + A[vi, vk] * B[vk, vj]     # vk reduces
 //!
 //! The init runs once for all steps of a reduction, so all of them must combine into the one element that it sets. An
-//! *error*: a plain update that combines into an element which a reduction iteration chooses (`reduction-store`), or which
-//! the plain init of its buffer does not set (`init-place`). What is under conditions, in loops, or set by several
-//! stores is left alone, and so is a block with a predicate.
+//! *error*: a plain update that combines into an element which a reduction iteration selects (`reduction-store`), or
+//! which the plain init of its buffer does not set (`init-place`). The lint skips stores under conditions, in loops, or
+//! to several elements, and blocks with a predicate.
 
 use super::Context;
 use super::leaf::{Leaf, Store};
@@ -64,8 +64,8 @@ fn of_update(cx: &Context<'_>, leaf: &Leaf, reductions: &[usize], update: &Store
     )
 }
 
-/// Do two places differ in some instance? Simplified indices do, if they are other constants, or one follows a variable that
-/// the other one does not mention.
+/// Whether two places differ in some instance. Simplified indices do, if they are different constants, or one depends
+/// on a variable that the other does not mention.
 fn is_surely_elsewhere(func: &Func, x: &Store, y: &Store) -> bool {
     x.indices.iter().zip(&y.indices).any(|(&x, &y)| {
         let a = &func.arena;

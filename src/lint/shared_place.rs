@@ -1,11 +1,11 @@
-//! `shared-store`: a spatial iteration over which instances store different values to one element.
+//! `shared-store`: a spatial iteration whose instances store different values to the same element.
 //!
 //!     vi, vj, vk = T.axis.remap("SSS", [i, j, k])
 //!     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]     # vk should be "R"
 //!
-//! Instances of a spatial iteration may run in any order, at the same time, and once more, so the result is any of them. A
-//! *warning*: the value of an unconditional store follows the iteration, its place does not. Only buffers that all
-//! instances share are looked at: parameters, and global ones that the root block allocates.
+//! Instances of a spatial iteration may run in any order, concurrently, and repeatedly, so the result is any of their
+//! values. A *warning*: the value of an unconditional store depends on the iteration, its indices do not. Only buffers
+//! that all instances share are considered: parameters, and global ones that the root block allocates.
 
 use super::Context;
 use super::leaf::{Leaf, Store};
@@ -24,7 +24,7 @@ fn of_store(cx: &Context<'_>, leaf: &Leaf, store: &Store) -> Option<Diagnostic> 
     }
     let node = leaf.node(func);
     if leaf.iters(func, IterKind::Reduce).iter().any(|&i| store.place_uses(func, node.iters[i].var)) {
-        // The slip is which of the iterations reduces, or where the reduction stores.
+        // The mistake lies in the kinds of the iterations, or in the indices of the reduction.
         return None;
     }
     let i = leaf.iters(func, IterKind::Spatial).into_iter().find(|&i| {
@@ -49,7 +49,7 @@ fn of_store(cx: &Context<'_>, leaf: &Leaf, store: &Store) -> Option<Diagnostic> 
     Some(d)
 }
 
-/// Is the buffer one for all instances of a block under the root?
+/// Whether all instances of a block under the root share the buffer.
 fn is_shared(func: &Func, buffer: BufferId) -> bool {
     let is_global = func.arena.buffer(buffer).scope == "global" && func.block(func.root).allocs.contains(&buffer);
     func.param_of(buffer).is_some() || is_global

@@ -1,15 +1,13 @@
-//! Arguments of a function: aligned, seeded, guarded.
+//! The arguments of a function: aligned, seeded, and guarded.
 //!
-//! All buffers of a task lie in one block of memory, in the same places every time, so that a later run meets the same
-//! cache sets and pages as the one that was recorded:
-//!
-//! ```text
+//! All buffers of a task lie in one block of memory at fixed offsets, so that a later run meets the same cache sets and
+//! pages as the recorded one:
 //! | guard | A ........ | guard | B ........ | guard | C ........ | guard |
 //!         ^ 64-byte aligned, each start 9 cache lines further into its page than the one before
 //! ```
 //!
-//! Starts at one offset into their pages would make stores to one buffer wait for loads of another (the low twelve bits
-//! of addresses are compared first). The guards hold a pattern that a kernel writing out of bounds breaks.
+//! If all buffers started at the same page offset, stores to one would delay loads from another (4K aliasing: the CPU
+//! first compares the low twelve bits of addresses). The guards hold a pattern that out-of-bounds writes destroy.
 
 use super::fill;
 use crate::codegen::runtime::memory::{LARGE_PAGE, STOP_BYTES, allocate};
@@ -23,17 +21,17 @@ use std::ptr::NonNull;
 /// A parameter of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamSpec {
-    /// The name, for messages.
+    /// Name, for messages.
     pub name: String,
-    /// Type of the elements.
+    /// Element type.
     pub dtype: DType,
     /// Extent of each dimension.
     pub shape: Vec<i64>,
-    /// Where its elements lie, unless one after the other from the pointer on.
+    /// Places of its elements in memory; `None` if they are contiguous in row-major order.
     pub layout: Option<ParamLayout>,
-    /// Is it read or written?
+    /// Whether it is read, written, or both.
     pub access: Access,
-    /// For integers that index something: all values are at least 0 and less than this.
+    /// For integers used as indices: all values are at least 0 and below this bound.
     pub below: Option<i64>,
 }
 
@@ -43,8 +41,8 @@ impl ParamSpec {
         ParamSpec { name: name.into(), dtype, shape: shape.to_vec(), layout: None, access, below: None }
     }
 
-    /// The parameter with its elements in these places. What lies between them stays as it was, so a parameter that is
-    /// only written then counts as one that is read as well.
+    /// The parameter with a layout. The gaps between elements must be preserved, so a parameter that is only written
+    /// counts as read, too.
     pub fn placed(self, layout: ParamLayout) -> ParamSpec {
         if layout.is_compact() {
             return self;
@@ -53,7 +51,7 @@ impl ParamSpec {
         ParamSpec { access, layout: Some(layout), ..self }
     }
 
-    /// The number of elements that its memory has place for.
+    /// Number of elements that its memory has room for.
     pub fn len(&self) -> usize {
         if let Some(layout) = &self.layout {
             return layout.len().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
@@ -61,7 +59,7 @@ impl ParamSpec {
         self.shape.iter().map(|&n| usize::try_from(n).unwrap_or(0)).product()
     }
 
-    /// Has it no elements?
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -71,12 +69,12 @@ impl ParamSpec {
         self.len() * self.dtype.bytes()
     }
 
-    /// Does the function write it?
+    /// Whether the function writes it.
     pub fn is_written(&self) -> bool {
         matches!(self.access, Access::Out | Access::InOut)
     }
 
-    /// The indices of the element at a place in memory; `None` if none lies there.
+    /// The indices of the element at a place in memory; `None` if no element lies there.
     pub fn indices(&self, mut element: usize) -> Option<Vec<i64>> {
         let mut indices = vec![0; self.shape.len()];
         let Some(layout) = &self.layout else {
@@ -98,10 +96,10 @@ impl ParamSpec {
     }
 }
 
-/// There are no arguments.
+/// Why arguments could not be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentsError {
-    /// There is no memory for so many bytes.
+    /// Not enough memory for this many bytes.
     #[error("the arguments need {0} bytes of memory, more than there is")]
     Memory(u128),
     /// The stop flag was raised before they were filled.
@@ -109,47 +107,48 @@ pub enum ArgumentsError {
     Stopped,
 }
 
-/// What outputs hold before a function runs.
+/// Contents of outputs before a function runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Poison<'a> {
-    /// Bytes of ones: NaN in floats, -1 in integers.
+    /// All bits set: NaN in floats, -1 in integers.
     Ones,
-    /// What is surely wrong, element by element: NaN in floats, unless NaN is expected; in integers the least or the
-    /// greatest of the type, whichever is further from what is expected, since their neighbours may be right behind a
-    /// step; no boolean. Whatever is not written is seen, even where ones would be right by chance. One slice for each
-    /// parameter; empty for those that are not written.
+    /// A value that is certainly wrong for each element, which shows missing writes even where all ones would be right
+    /// by chance. In floats NaN, unless NaN is expected; in integers the minimum or maximum of the type, whichever is
+    /// further from the expected value, since adjacent integers may be equally right after rounding; an invalid
+    /// boolean. One slice per parameter; empty for those that are not written.
     Opposite(&'a [Vec<u8>]),
 }
 
-/// What a kernel did to memory that is not its own.
+/// Damage that a kernel did to memory that it must not write.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Damage {
-    /// It wrote before or behind a buffer.
+    /// It wrote before or after a buffer.
     #[error("it wrote out of bounds, next to `{param}`")]
     OutOfBounds {
-        /// The buffer that lies there.
+        /// Name of the buffer.
         param: String,
     },
     /// It changed an input.
     #[error("it changed the input `{param}`")]
     Input {
-        /// The input.
+        /// Name of the input.
         param: String,
     },
-    /// Nothing is known: the stop flag was raised before everything was looked at.
-    #[error("stopped before the memory was looked at")]
+    /// Unknown: the stop flag was raised before everything was inspected.
+    #[error("stopped before the memory was checked")]
     Stopped,
 }
 
 /// Alignment of a buffer's first byte.
 const ALIGN: usize = 64;
 const PAGE: usize = 4096;
-/// Between buffers, at least.
+/// Minimum size of a guard between buffers.
 const GUARD: usize = 256;
 const GUARD_BYTE: u8 = 0xc5;
-/// The most there is between buffers: [`GUARD`], the rest of a page, and less than a page of stagger.
+/// Maximum size of a guard: [`GUARD`], the rest of a page, and less than a page of stagger.
 const MAX_GUARD: usize = GUARD + 2 * PAGE;
-/// How much further into its page each buffer starts; odd in lines, so that no two of 64 agree.
+/// Increment of the page offset from buffer to buffer; an odd number of cache lines, so that no two of 64 buffers
+/// agree.
 const STAGGER: usize = 9 * ALIGN;
 
 /// The arguments of a function.
@@ -158,41 +157,41 @@ pub struct Arguments {
     seed: u64,
     block: NonNull<u8>,
     layout: Layout,
-    /// Position of each buffer in the block.
+    /// Offset of each buffer in the block.
     starts: Vec<usize>,
     pointers: Vec<*mut u8>,
-    /// What buffers that are read and written held at first; empty for others.
+    /// Initial contents of buffers that are both read and written; empty for others.
     originals: Vec<Vec<u8>>,
-    /// Of each input.
+    /// Checksum of each input.
     checksums: Vec<u64>,
-    /// Ends what goes through all of the memory.
+    /// Stops operations that pass over all of the memory.
     stop: StopFlag,
 }
 
-// SAFETY: the block is owned, and only reached through the owner.
+// SAFETY: the block is owned, and only accessed through its owner.
 unsafe impl Send for Arguments {}
-// SAFETY: through a shared reference it is only read.
+// SAFETY: through a shared reference the block is only read.
 unsafe impl Sync for Arguments {}
 
 impl Arguments {
     /// Allocates and fills the arguments.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// If there is not enough memory.
     pub fn new(specs: &[ParamSpec], seed: u64) -> Result<Arguments, ArgumentsError> {
         Arguments::until(specs, seed, &StopFlag::new())
     }
 
-    /// Allocates and fills the arguments, unless `stop` is raised meanwhile. Later, too, whatever goes through all of the
-    /// memory ends early once it is raised; then [`Arguments::inspect`] says so.
+    /// Allocates and fills the arguments, unless `stop` is raised first. Later operations that pass over all of the
+    /// memory also end early once it is raised; [`Arguments::inspect`] then reports it.
     ///
     /// # Errors
-    /// There is not enough memory, or the flag was raised.
+    /// If there is not enough memory, or the flag was raised.
     pub fn until(specs: &[ParamSpec], seed: u64, stop: &StopFlag) -> Result<Arguments, ArgumentsError> {
         let mut starts = Vec::with_capacity(specs.len());
         let mut end = 0u128;
         for (i, spec) in specs.iter().enumerate() {
-            // In wide arithmetic: shapes are the user's.
+            // Computed in 128 bits: shapes come from the user.
             let bytes = match &spec.layout {
                 Some(_) => spec.bytes() as u128,
                 None => {
@@ -213,7 +212,7 @@ impl Arguments {
         let layout = Layout::from_size_align(size.next_multiple_of(align), align).map_err(|_| fail())?;
         let stopped = || if stop.is_raised() { ArgumentsError::Stopped } else { fail() };
         let block = allocate(layout, stop).ok_or_else(stopped)?;
-        // SAFETY: all starts lie in the block.
+        // SAFETY: all offsets lie within the block.
         let pointers = starts.iter().map(|&s| unsafe { block.as_ptr().add(s) }).collect();
         let originals = vec![Vec::new(); specs.len()];
         let checksums = vec![0; specs.len()];
@@ -231,13 +230,12 @@ impl Arguments {
         if args.stop.is_raised() { Err(ArgumentsError::Stopped) } else { Ok(args) }
     }
 
-    /// Where the guard in front of buffer `i` ends, or the one behind the last, of which only the beginning is looked at:
-    /// nobody strays far.
+    /// End of the guard before buffer `i`, or of the inspected part of the last guard: kernels rarely stray further.
     fn guard_end(&self, i: usize, guard_start: usize) -> usize {
         self.starts.get(i).copied().unwrap_or(self.layout.size()).min(guard_start + MAX_GUARD)
     }
 
-    /// Puts random values into a parameter that is read, ones into one that is only written.
+    /// Fills a parameter that is read with random values, and one that is only written with ones.
     fn fill(&mut self, i: usize) {
         let (spec, seed, stop) = (self.specs[i].clone(), self.seed, self.stop.clone());
         match spec.access {
@@ -253,10 +251,10 @@ impl Arguments {
         }
     }
 
-    /// Other arguments of the same contents, for running beside these.
+    /// A copy of these arguments, for a concurrent run.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// If there is not enough memory.
     pub fn copy(&self) -> Result<Arguments, ArgumentsError> {
         Arguments::until(&self.specs, self.seed, &self.stop)
     }
@@ -271,13 +269,13 @@ impl Arguments {
         self.seed
     }
 
-    /// The number of bytes of all buffers: what a function that touches all of them works on.
+    /// Total bytes of all buffers: the working set of a function that accesses all of them.
     #[cfg(test)]
     pub fn total_bytes(&self) -> usize {
         self.specs.iter().map(ParamSpec::bytes).sum()
     }
 
-    /// The address of each buffer, in order. They stay valid and do not overlap.
+    /// The address of each buffer, in order. The addresses stay valid, and the buffers do not overlap.
     pub fn pointers(&mut self) -> &[*mut u8] {
         &self.pointers
     }
@@ -299,10 +297,10 @@ impl Arguments {
         TensorRef { dtype: self.specs[i].dtype, shape: &self.specs[i].shape, data: self.bytes(i) }
     }
 
-    /// Gives a parameter other contents, for arguments that the user brings.
+    /// Replaces the contents of a parameter, for arguments from the user.
     ///
     /// # Panics
-    /// If the length is not that of the buffer.
+    /// If the length differs from the buffer's.
     pub fn set(&mut self, i: usize, bytes: &[u8]) {
         self.bytes_mut(i).copy_from_slice(bytes);
         match self.specs[i].access {
@@ -312,7 +310,7 @@ impl Arguments {
         }
     }
 
-    /// Prepares for a run whose result is looked at: outputs poisoned, what is read and written as it was at first.
+    /// Prepares a checked run: poisons outputs, and restores buffers that are both read and written.
     pub fn reset(&mut self, poison: Poison<'_>) {
         let stop = self.stop.clone();
         for i in 0..self.specs.len() {
@@ -331,7 +329,7 @@ impl Arguments {
         self.restore();
     }
 
-    /// Puts back what buffers that are read and written held at first, so that repeated runs do not run away.
+    /// Restores buffers that are both read and written, so that values do not grow over repeated runs.
     pub fn restore(&mut self) {
         let stop = self.stop.clone();
         for i in 0..self.specs.len() {
@@ -354,10 +352,10 @@ impl Arguments {
         (0..self.specs.len()).map(output).collect()
     }
 
-    /// Has a run left alone what is not its to write? If not, everything is put back as it was.
+    /// Checks that a run left inputs and guards unchanged. If it did not, everything is restored.
     ///
     /// # Errors
-    /// What was damaged first.
+    /// The first damage found.
     pub fn inspect(&mut self) -> Result<(), Damage> {
         let mut found = Ok(());
         let mut guard_start = 0;
@@ -366,7 +364,7 @@ impl Arguments {
             let guard = &mut self.block_mut()[guard_start..guard_end];
             if guard.iter().any(|&b| b != GUARD_BYTE) {
                 guard.fill(GUARD_BYTE);
-                // A write behind a buffer is likelier than one before the next.
+                // A write after a buffer is likelier than one before the next.
                 let spec = self.specs.get(i.saturating_sub(1));
                 let param = spec.map_or_else(String::new, |s| s.name.clone());
                 found = found.and(Err(Damage::OutOfBounds { param }));
@@ -391,7 +389,7 @@ impl Arguments {
     }
 
     fn block(&self) -> &[u8] {
-        // SAFETY: the block is owned, initialised and that long.
+        // SAFETY: the block is owned, initialised, and of this size.
         unsafe { std::slice::from_raw_parts(self.block.as_ptr(), self.layout.size()) }
     }
 
@@ -408,7 +406,7 @@ impl Drop for Arguments {
     }
 }
 
-/// See [`Poison::Opposite`].
+/// Poisons a buffer; see [`Poison::Opposite`].
 fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
     let size = dtype.bytes();
     for (bytes, expected) in bytes.chunks_exact_mut(size).zip(expected.chunks_exact(size)) {
@@ -418,7 +416,7 @@ fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
             let is_nan = TensorRef { dtype, shape: &[1], data: expected }.get(0).as_f64().is_nan();
             bytes.fill(if is_nan { 0 } else { 0xff });
         } else {
-            // Little-endian: the last byte has the highest bits, and the sign.
+            // In little-endian order, the last byte has the sign.
             let sign = if dtype.is_int() { 0x80 } else { 0 };
             let is_upper = (expected[size - 1] ^ sign) & 0x80 != 0;
             bytes.fill(if is_upper { 0 } else { 0xff });
@@ -427,7 +425,7 @@ fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
     }
 }
 
-/// Tells whether bytes have changed; four chains, so that it reads as fast as memory gives.
+/// A checksum to detect changed bytes. Four independent chains make it as fast as memory.
 fn checksum(bytes: &[u8], stop: &StopFlag) -> u64 {
     const K: u64 = 0x517c_c1b7_2722_0a95;
     let mut lanes = [1u64, 2, 3, 4];
@@ -443,12 +441,12 @@ fn checksum(bytes: &[u8], stop: &StopFlag) -> u64 {
     all.fold(bytes.len() as u64, |h, w| (h.rotate_left(5) ^ w).wrapping_mul(K))
 }
 
-/// The bytes part by part, as long as `stop` is not raised.
+/// The bytes in chunks, until `stop` is raised.
 fn parts<'a>(bytes: &'a mut [u8], stop: &StopFlag) -> impl Iterator<Item = &'a mut [u8]> {
     bytes.chunks_mut(STOP_BYTES).take_while(|_| !stop.is_raised())
 }
 
-/// A copy of the bytes, zeros from where `stop` was raised.
+/// A copy of the bytes; zeros from the point where `stop` was raised.
 fn copied(bytes: &[u8], stop: &StopFlag) -> Vec<u8> {
     let mut copy = vec![0; bytes.len()];
     for (to, from) in parts(&mut copy, stop).zip(bytes.chunks(STOP_BYTES)) {

@@ -1,15 +1,15 @@
-//! Comparing outputs with what they should be.
+//! Compares outputs with the reference.
 //!
 //! # Tolerance
-//! Two right programs differ because they add in different orders, contract multiplications, and approximate functions
-//! differently. For a sum of `n` terms of magnitude up to 1 with partial sums that wander like a random walk, each of the
-//! `n` additions is off by half an ulp of a partial sum of about `sqrt(n)`, and the errors wander too: about
-//! `eps * n / sqrt(12)` in all. For terms of one sign the partial sums grow to the result itself, and the error to about
-//! `eps * sqrt(n)` of it. Allowed are a few times both. Leaving out a single term of the sum is larger than that up to
-//! some hundred thousand terms of `float32`.
+//! Two correct programs differ because they add in different orders, contract multiplications, and approximate
+//! functions differently. For a sum of `n` terms of magnitude up to 1 with partial sums that behave like a random walk,
+//! each of the `n` additions is off by half an ulp of a partial sum of about `sqrt(n)`, and the errors form a random
+//! walk too: about `eps * n / sqrt(12)` in total. For terms of one sign the partial sums grow to the result itself, and
+//! the error to about `eps * sqrt(n)` of it. The tolerance is a small multiple of both. Omitting a single term of the
+//! sum exceeds it up to some hundred thousand terms of `float32`.
 //!
-//! Elements outside their tolerance may still be right behind a step, in half precision, or where an operation enlarges
-//! errors: [`Intervals`] say how far each of them may be, and how far all of them together.
+//! Elements outside their tolerance may still be correct after a step function, in half precision, or where an
+//! operation amplifies errors: [`Intervals`] bound the distance of each element, and of all of them together.
 
 use super::arguments::{Arguments, ParamSpec};
 use super::intervals::Intervals;
@@ -18,12 +18,12 @@ use crate::ir::DType;
 use crate::ir::interp::TensorRef;
 use std::fmt;
 
-/// How far a float may be from what is expected: `absolute + relative * |expected|`. Integers must be equal.
+/// Allowed distance of a float from its expected value: `absolute + relative * |expected|`. Integers must be equal.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Tolerance {
-    /// In units of the value.
+    /// Absolute distance.
     pub absolute: f64,
-    /// As a share of the expected value.
+    /// Distance relative to the expected value.
     pub relative: f64,
 }
 
@@ -31,7 +31,7 @@ impl Tolerance {
     /// Equality.
     pub const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
 
-    /// What right programs stay within: for a type, and the number of terms of the longest sum (1 for none).
+    /// The tolerance for a type, given the number of terms of the longest sum (1 for none).
     pub fn of(dtype: DType, reduction: u64) -> Tolerance {
         // Half-precision programs may compute in float32 and round once, or round each operation.
         let floor: f64 = match dtype {
@@ -55,12 +55,12 @@ impl Tolerance {
         Tolerance { absolute: eps * (floor / 8.0).max(3.0 * n), relative: eps * floor.max(6.0 * n.sqrt()) }
     }
 
-    /// A tolerance so many times as wide, for chains of operations.
+    /// The tolerance multiplied by `factor`, for chains of operations.
     pub fn times(self, factor: f64) -> Tolerance {
         Tolerance { absolute: self.absolute * factor, relative: self.relative * factor }
     }
 
-    /// Is `found` near enough? NaN is near NaN alone, an infinity near itself alone.
+    /// Whether `found` is within tolerance. NaN matches only NaN, an infinity only itself.
     pub fn admits(self, expected: f64, found: f64) -> bool {
         if !expected.is_finite() || !found.is_finite() {
             return found == expected || found.is_nan() && expected.is_nan();
@@ -69,29 +69,29 @@ impl Tolerance {
     }
 }
 
-/// One element that is wrong.
+/// A single wrong element.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
-    /// Where.
+    /// Indices of the element.
     pub index: Vec<i64>,
-    /// What it should be.
+    /// The expected value.
     pub expected: f64,
-    /// What it is.
+    /// The value found.
     pub found: f64,
 }
 
-/// Outputs that are wrong.
+/// Describes wrong outputs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mismatch {
-    /// The first parameter that is.
+    /// The first parameter with wrong elements.
     pub param: String,
-    /// How many of its elements are wrong.
+    /// Number of its wrong elements.
     pub count: u64,
-    /// How many it has.
+    /// Number of its elements.
     pub total: u64,
-    /// The first few.
+    /// The first few wrong elements.
     pub first: Vec<Difference>,
-    /// The largest distance from what is expected, over finite elements.
+    /// The largest distance from the expected values, over finite elements.
     pub max_error: f64,
 }
 
@@ -109,22 +109,22 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// How many differences are described.
+/// Maximum number of differences to describe.
 const DESCRIBED: usize = 4;
 
-/// What outputs are compared with: bytes and a tolerance for each parameter, and what else is allowed of each element.
+/// Expected outputs: bytes and a tolerance for each parameter, and other values that are accepted for its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
-    /// Empty for parameters that are not written.
+    /// Expected bytes of each parameter; empty for parameters that are not written.
     pub outputs: &'a [Vec<u8>],
-    /// One for each parameter.
+    /// Tolerance of each parameter.
     pub tolerances: &'a [Tolerance],
-    /// Elements outside the tolerance that lie within these are right; where an interval is not known, the tolerance
-    /// given with them counts.
+    /// Elements outside the tolerance are accepted within these intervals; if an interval is unknown, the tolerance
+    /// given with the intervals applies.
     pub intervals: Option<(&'a Intervals, &'a [Tolerance])>,
 }
 
-/// Compares the buffers that a function writes with what they should hold. Gives the largest error.
+/// Compares the buffers that a function writes with the expected ones. Returns the largest error.
 ///
 /// # Errors
 /// The first parameter with an element that is neither within its tolerance nor within its interval.
@@ -138,7 +138,7 @@ pub fn compare(args: &Arguments, expected: Expected<'_>) -> Result<f64, Box<Mism
     Ok(worst)
 }
 
-/// The same for outputs that were set aside.
+/// Compares outputs that were copied earlier; see [`compare`].
 pub(super) fn compare_outputs(
     specs: &[ParamSpec],
     found: &[Vec<u8>],
@@ -203,7 +203,7 @@ fn compare_one(
     if scan.count == 0 {
         return Ok(scan.max_error);
     }
-    // What lies between the elements is not to be touched; its place in memory is the best name for it.
+    // A gap between elements was written; its offset in memory identifies it.
     let index = |i: usize| spec.indices(i).unwrap_or_else(|| vec![i as i64]);
     let difference = |&i: &usize| Difference { index: index(i), expected: at(expected, i), found: at(found, i) };
     Err(Box::new(Mismatch {
@@ -215,7 +215,7 @@ fn compare_one(
     }))
 }
 
-/// From what is expected; infinite unless both are finite, or the same.
+/// Distance from the expected value; 0 if both are the same, infinite if either is not finite.
 pub fn distance(expected: f64, found: f64) -> f64 {
     if expected == found || expected.is_nan() && found.is_nan() {
         return 0.0;
@@ -224,7 +224,7 @@ pub fn distance(expected: f64, found: f64) -> f64 {
     if distance.is_nan() { f64::INFINITY } else { distance }
 }
 
-/// How many of the elements that are outside their tolerance are computed again.
+/// Maximum number of elements outside their tolerance to recompute.
 const DOUBTED: usize = 64;
 
 #[derive(Default)]
@@ -232,13 +232,13 @@ struct Scan {
     count: u64,
     first: Vec<usize>,
     max_error: f64,
-    /// Elements that are allowed outside their tolerance, with their distances.
+    /// Elements outside their tolerance but within their intervals, with their distances.
     strays: Vec<(f64, usize)>,
 }
 
 impl Scan {
-    /// Notes the elements that are allowed one by one if they are too many together, of `n`; else those of the furthest
-    /// that `wrong` says of.
+    /// Judges the elements that their intervals accept, out of `n`. If together they deviate too much, all are wrong;
+    /// otherwise those of the furthest that `wrong` reports.
     fn judge_strays(&mut self, n: usize, spread: &Spread, wrong: impl FnOnce(&[usize]) -> Vec<usize>) {
         let mut strays = std::mem::take(&mut self.strays);
         strays.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
@@ -254,7 +254,7 @@ impl Scan {
         }
     }
 
-    /// An element outside its tolerance.
+    /// Records an element outside its tolerance.
     fn stray(&mut self, i: usize, expected: f64, found: f64, is_allowed: bool) {
         if is_allowed {
             self.strays.push((distance(expected, found), i));
@@ -299,7 +299,7 @@ fn scan_integers(dtype: DType, found: &[u8], expected: &[u8], is_allowed: impl F
     }
     let (n, shape) = (dtype.bytes(), []);
     for i in 0..found.len() / n {
-        // By bytes, so that a boolean that is neither 0 nor 1 is seen.
+        // Compares bytes, to detect booleans that are neither 0 nor 1.
         if found[i * n..(i + 1) * n] != expected[i * n..(i + 1) * n] {
             let at = |data| TensorRef { dtype, shape: &shape, data }.get(i).as_f64();
             let is_pattern = dtype != DType::Bool || found[i] <= 1;
@@ -369,7 +369,7 @@ mod tests {
         assert!(compare(&args, expected).is_err());
     }
 
-    /// Sums of products in another order are within tolerance; one left out is not.
+    /// Sums of products in another order are within tolerance; sums without one of the terms are not.
     #[test]
     fn orders_are_admitted_and_lost_terms_are_not() {
         for n in [16usize, 128, 1024, 16384, 262_144] {
@@ -384,7 +384,7 @@ mod tests {
             for sum in [forward, backward, lanes] {
                 assert!(t.admits(exact, sum.into()), "{n}: {exact} {sum}");
             }
-            // A term of ordinary size.
+            // Omit a term of ordinary size.
             assert!(!t.admits(exact, f64::from(forward) - 0.25), "{n}: {t:?}");
             // Terms of one sign.
             let squares: f64 = (0..n).map(|i| args.tensor(0).get(i).as_f64().powi(2)).sum();

@@ -1,28 +1,27 @@
-//! What can be measured.
+//! The interface of measurable programs.
 
 use super::arguments::Arguments;
 
 /// A compiled program that can be called on arguments.
 ///
-/// An executable owns or shares what else it runs in (worker threads, scratch memory, the flag that stops it); the
-/// [`super::Timer`] that measures it raises that flag.
+/// An executable owns or shares everything it needs to run: worker threads, scratch memory, and the stop flag, which
+/// the [`super::Timer`] that measures it raises.
 pub trait Executable: Send + Sync {
     /// Runs the program once.
     ///
-    /// # Errors
-    /// The program stopped because it was told to, or failed by itself. What it stored until then stays.
+    /// If the program was stopped or failed by itself. Its stores until then remain.
     fn run(&self, args: &mut Arguments) -> Result<(), RunFailure>;
 
-    /// Runs the program several times without a pause, as measuring does.
+    /// Runs the program several times without a pause, for a batch.
     ///
     /// # Errors
-    /// As [`Executable::run`]; the first failure ends it.
+    /// As [`Executable::run`]; the first failure ends the batch.
     fn run_many(&self, args: &mut Arguments, calls: u64) -> Result<(), RunFailure> {
         (0..calls).try_for_each(|_| self.run(args))
     }
 
-    /// Computes anew, from memory that holds anything, what calls need of parameters that never change. Was there
-    /// anything to do? Until the first call of this, [`Executable::run`] does it by itself.
+    /// Runs the preparation again, in poisoned memory: what calls need of constant parameters. Returns whether there is
+    /// a preparation. [`Executable::run`] runs it by itself before its first call.
     ///
     /// # Errors
     /// As [`Executable::run`].
@@ -30,7 +29,8 @@ pub trait Executable: Send + Sync {
         Ok(false)
     }
 
-    /// The number of threads it may use. What runs on several is checked several times, for races show by chance.
+    /// Maximum number of threads used. Multi-threaded programs are checked several times, since a race shows only
+    /// sometimes.
     fn threads(&self) -> u32 {
         1
     }

@@ -1,4 +1,4 @@
-//! Executables for tests.
+//! Fake executables for tests.
 
 use super::arguments::{Arguments, ParamSpec};
 use super::executable::{Executable, RunFailure};
@@ -22,7 +22,7 @@ impl Fake {
         Fake { calls: AtomicU64::new(0), body: Box::new(body), threads: 1 }
     }
 
-    /// Takes that long, and gives the right result of [`specs`].
+    /// Takes this long on a mock clock, and computes the right result of [`specs`].
     pub(super) fn timed(timer: &MockTimer, duration: impl Fn(u64) -> Duration + Send + Sync + 'static) -> Fake {
         let timer = timer.clone();
         Fake::new(move |call, args| {
@@ -45,10 +45,10 @@ impl Executable for Fake {
     }
 }
 
-/// Elements of the arguments of [`specs`].
+/// Number of elements of the arguments of [`specs`].
 pub(super) const N: usize = 37;
 
-/// `B = 2 * A`.
+/// The parameters of `B = 2 * A`.
 pub(super) fn specs() -> Vec<ParamSpec> {
     let shape = [N as i64];
     vec![
@@ -69,7 +69,7 @@ pub(super) fn store(args: &mut Arguments, param: usize, i: usize, value: f32) {
     args.bytes_mut(param)[i * 4..][..4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// The right result, in a range.
+/// Computes the right result in a range.
 pub(super) fn double(args: &mut Arguments, range: std::ops::Range<usize>) {
     for i in range {
         let value = 2.0 * element(args, 0, i);

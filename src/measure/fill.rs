@@ -7,16 +7,16 @@ use crate::stop::StopFlag;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Largest magnitude of a random integer: small enough that sums of products of bytes stay within `int32` for any
-/// length that fits memory.
+/// Maximum magnitude of random integers: small enough that sums of products of bytes fit `int32` for any length that
+/// fits memory.
 const INT_RANGE: i64 = 10;
 
-/// Fills a parameter's bytes with random values: floats in [-1, 1), integers in -10..=10 (unsigned: 0..=10) or below the
-/// parameter's bound. A function of the seed, the parameter's number and its type alone. Once `stop` is raised, the rest
-/// stays as it was.
+/// Fills a parameter's bytes with random values: floats in [-1, 1), integers in -10..=10 (unsigned: 0..=10) or below
+/// the parameter's bound. The values depend only on the seed, the parameter's number and its type. Once `stop` is
+/// raised, the rest stays unchanged.
 pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8], stop: &StopFlag) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    // A stream for each parameter, so that one's size does not change another's contents.
+    // One stream per parameter, so that the size of one does not change the contents of another.
     rng.set_stream(number as u64 + 1);
     let (low, n) = integer_range(spec);
     match spec.dtype {
@@ -51,7 +51,7 @@ pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8],
     }
 }
 
-/// The least value and the number of values.
+/// The minimum, and the number of values.
 fn integer_range(spec: &ParamSpec) -> (i64, u32) {
     match spec.below {
         Some(bound) => (0, u32::try_from(bound.max(1)).unwrap_or(u32::MAX)),
@@ -61,7 +61,7 @@ fn integer_range(spec: &ParamSpec) -> (i64, u32) {
     }
 }
 
-/// A number below `n`, all as likely up to one part in 2^32 / n.
+/// A uniform random number below `n`, with a bias of at most one part in 2^32 / n.
 fn below(rng: &mut ChaCha8Rng, n: u32) -> i64 {
     ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as i64
 }

@@ -1,10 +1,10 @@
-//! How far each element may be from the reference.
+//! Bounds on the distance of each element from the reference.
 //!
-//! A [`Tolerance`](super::Tolerance) speaks of whole results. Next to a step, such as the rounding of a sum to an integer,
-//! single elements may be further off and right all the same. [`Intervals`] hold the least and the greatest value of each
-//! element that a right implementation may give, and what samples of right results say beside that ([`super::spread`]).
-//! They cost several times as much as the reference, so they are computed when a result is outside its tolerance for the
-//! first time, on a thread of their own.
+//! A [`Tolerance`](super::Tolerance) applies to a whole result. Next to a step, such as the rounding of a sum to an
+//! integer, a single element may be further off and still correct. [`Intervals`] hold the minimum and maximum of each
+//! element over all correct implementations, and statistics of sampled correct results ([`super::spread`]). They cost
+//! several times as much as the reference, so they are computed on a thread of their own once a result is outside its
+//! tolerance.
 
 use super::arguments::{Arguments, ParamSpec};
 use super::executable::RunFailure;
@@ -15,17 +15,17 @@ use crate::loopir::Access;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// For each parameter the intervals of its elements, if it is written and rounded; and samples of right results.
+/// The intervals of the elements of each parameter that is written and rounded, and samples of correct results.
 #[derive(Debug)]
 pub struct Intervals {
     ends: Vec<Option<Ends>>,
-    /// For each parameter, if there are samples of it.
+    /// The spread of each parameter's samples, if there are any.
     spreads: Vec<Option<Spread>>,
-    /// For single elements.
+    /// Ranges of single elements.
     ranges: Option<ElementRanges>,
 }
 
-/// The least and the greatest values of a parameter: `float64`, or integers of its type.
+/// The minima and maxima of a parameter: `float64`, or integers of its type.
 #[derive(Debug)]
 struct Ends {
     least: Vec<u8>,
@@ -33,11 +33,12 @@ struct Ends {
 }
 
 impl Intervals {
-    /// Computes the intervals of a function's results by a run on its inputs. The run takes the function's parameters,
-    /// none of which it writes, and behind them the ends: `ends` says where those of each parameter are.
+    /// Computes the intervals of a function's results by running it on its inputs. The run takes the function's
+    /// parameters, which it does not write, followed by the interval ends: `ends` maps parameters to the positions of
+    /// their ends.
     ///
     /// # Errors
-    /// There is no memory, or the run failed.
+    /// If there is not enough memory, or the run failed.
     pub fn compute(
         specs: &[ParamSpec],
         seed: u64,
@@ -62,29 +63,29 @@ impl Intervals {
         Ok(Intervals { ends, spreads: Vec::new(), ranges: None })
     }
 
-    /// The same with samples: how far they are from the reference for each parameter, and ranges of single elements.
+    /// Adds samples: their spread for each parameter, and ranges of single elements.
     #[must_use]
     pub fn with_samples(self, spreads: Vec<Option<Spread>>, ranges: ElementRanges) -> Intervals {
         Intervals { spreads, ranges: Some(ranges), ..self }
     }
 
-    /// How far samples of a parameter are from the reference, if there are samples.
+    /// The spread of a parameter's samples, if there are any.
     pub(super) fn spread(&self, param: usize) -> Option<&Spread> {
         self.spreads.get(param)?.as_ref()
     }
 
-    /// The ranges of single elements, if they can be had.
+    /// The ranges of single elements, if available.
     pub(super) fn ranges(&self) -> Option<&ElementRanges> {
         self.ranges.as_ref()
     }
 
-    /// The interval of an element; `None` where nothing is known of it.
+    /// The interval of an element; `None` if it is unknown.
     pub fn of(&self, param: usize, spec: &ParamSpec, element: usize) -> Option<(f64, f64)> {
         let ends = self.ends.get(param)?.as_ref()?;
         let dtype = if spec.dtype.is_float() { DType::Float64 } else { spec.dtype };
         let value = |data: &[u8]| TensorRef { dtype, shape: &spec.shape, data }.get(element).as_f64();
         let (lo, hi) = (value(&ends.least), value(&ends.greatest));
-        // All of an integer's type is no knowledge either.
+        // The full range of an integer type carries no information either.
         let all = spec.dtype.min_value().ok().zip(spec.dtype.max_value().ok());
         let is_all =
             spec.dtype != DType::Bool && all.is_some_and(|(least, most)| lo <= least as f64 && hi >= most as f64);
@@ -94,18 +95,18 @@ impl Intervals {
 
 type Compute = dyn FnOnce() -> Option<Intervals> + Send;
 
-/// Intervals that are computed once they are asked for. Clones are one job.
+/// Intervals that are computed on demand. Clones share one job.
 #[derive(Clone)]
 pub struct IntervalsJob(Arc<Shared>);
 
 struct Shared {
-    /// There until it is started.
+    /// The computation, until it is started.
     compute: Mutex<Option<Box<Compute>>>,
     found: OnceLock<Option<Intervals>>,
 }
 
 impl PartialEq for IntervalsJob {
-    /// Is it the same job?
+    /// Whether both are the same job.
     fn eq(&self, other: &IntervalsJob) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -118,12 +119,12 @@ impl fmt::Debug for IntervalsJob {
 }
 
 impl IntervalsJob {
-    /// Intervals that this computes; `None` if they cannot be had.
+    /// A job that runs `compute`; it returns `None` if there are no intervals.
     pub fn new(compute: impl FnOnce() -> Option<Intervals> + Send + 'static) -> IntervalsJob {
         IntervalsJob(Arc::new(Shared { compute: Mutex::new(Some(Box::new(compute))), found: OnceLock::new() }))
     }
 
-    /// The intervals, if they are there; else somebody is computing them from now on.
+    /// The intervals, if they are ready; otherwise starts computing them.
     pub fn poll(&self) -> Option<Option<&Intervals>> {
         if let Some(found) = self.0.found.get() {
             return Some(found.as_ref());
@@ -161,9 +162,9 @@ impl IntervalsJob {
 
 impl Shared {
     fn finish(&self, compute: Box<Compute>) {
-        // Whoever waits must not wait for ever.
+        // A panic must not leave a waiting thread blocked forever.
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(compute)).unwrap_or(None);
-        // Set once: nobody else has the closure.
+        // Set only here, since the closure is taken once.
         let _ = self.found.set(found);
     }
 }

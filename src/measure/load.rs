@@ -1,33 +1,33 @@
-//! What other processes take of the machine.
+//! CPU time that other processes take.
 
 #![expect(clippy::disallowed_methods, reason = "measures how busy the machine is")]
 
 use std::time::{Duration, Instant};
 
-/// Watches from its creation on.
+/// Measures the load from its creation on.
 #[derive(Clone, Debug)]
 pub struct LoadWatch(Option<(Instant, Usage)>);
 
-/// Seconds of CPU time, of all processes and of this one.
+/// CPU seconds of all processes and of this one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Usage {
     all: f64,
     own: f64,
 }
 
-/// The system counts in hundredths of a second: in less time it says nothing.
+/// Minimum time for a result: the system counts in hundredths of a second.
 const ENOUGH: Duration = Duration::from_millis(200);
-/// Cores that others may take without being worth a word, and the share of all cores.
+/// Number of cores that others may use without disturbing measurements, and as a share of all cores.
 const FEW: f64 = 0.25;
 const SHARE: f64 = 0.05;
 
 impl LoadWatch {
-    /// Begins to watch.
+    /// Starts to watch.
     pub fn new() -> LoadWatch {
         LoadWatch(Usage::now().map(|usage| (Instant::now(), usage)))
     }
 
-    /// How many cores other processes took since then, on average; `None` if that cannot be told.
+    /// Average number of cores used by other processes since then; `None` if unknown.
     pub fn others(&self) -> Option<f64> {
         let (start, before) = self.0?;
         let now = Usage::now()?;
@@ -35,7 +35,7 @@ impl LoadWatch {
         (secs >= ENOUGH).then(|| before.others_until(now, secs.as_secs_f64()))
     }
 
-    /// The same, if it is enough to disturb measurements.
+    /// [`LoadWatch::others`], if it is enough to disturb measurements.
     pub fn disturbance(&self) -> Option<f64> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         self.others().filter(|&others| others > FEW.max(cores * SHARE))
@@ -59,7 +59,7 @@ impl Usage {
         // SAFETY: a plain query without pointers.
         let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         let ticks = busy_ticks(&stat)?;
-        // SAFETY: all zeros are a valid value, and the call gets one to fill.
+        // SAFETY: all zeros are a valid value, and the call fills it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             (libc::getrusage(libc::RUSAGE_SELF, &mut usage) == 0).then_some(usage)
@@ -75,7 +75,7 @@ impl Usage {
     }
 }
 
-/// The ticks that all cores were busy: user, nice, system, interrupts, and what the host took. (Guests are users.)
+/// Ticks that all cores were busy: user, nice, system, interrupts and steal. User time includes guests.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems tell in other ways"))]
 fn busy_ticks(stat: &str) -> Option<f64> {
     let all = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(before.others_until(Usage { all: 100.5, own: 11.0 }, 2.0), 0.0);
     }
 
-    /// What this process does itself is no disturbance.
+    /// The process's own work does not count as a disturbance.
     #[test]
     #[cfg(target_os = "linux")]
     fn own_work_does_not_count() {
@@ -113,7 +113,7 @@ mod tests {
             std::hint::spin_loop();
         }
         let (others, cores) = (watch.others().expect("linux tells"), std::thread::available_parallelism().unwrap());
-        // Other tests of this process run beside; what else runs here is at most all that is left.
+        // Other tests of this process run at the same time, so the rest is at most all cores.
         assert!(others <= cores.get() as f64 + 0.1, "{others}");
     }
 }

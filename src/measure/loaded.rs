@@ -8,8 +8,8 @@ use crate::loopir::Access;
 use crate::stop::StopFlag;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A compiled kernel with what it runs in. All kernels of a search share one context: its threads, its scratch memory,
-/// and the flag that stops them.
+/// A compiled kernel with its run context. All kernels of a search share one context: its threads, its scratch memory,
+/// and its stop flag.
 pub struct Loaded {
     kernel: CompiledKernel,
     preparation: Option<Preparation>,
@@ -17,22 +17,23 @@ pub struct Loaded {
     threads: u32,
 }
 
-/// What is done once for parameters that never change: a kernel with the same parameters, the last of which it fills,
-/// in memory that belongs to this executable and stays as it is between calls.
+/// The preparation of a kernel: another kernel with the same parameters, which fills the last of them, in memory that
+/// belongs to this executable and stays unchanged between calls.
 struct Preparation {
     kernel: CompiledKernel,
     specs: Vec<ParamSpec>,
-    /// There once it was carried out.
+    /// The prepared buffers, once the preparation has run.
     prepared: Mutex<Option<Arguments>>,
 }
 
 impl Loaded {
-    /// A kernel that runs in this context, which has so many threads. (Asking the context would wait for what runs.)
+    /// A kernel that runs in this context, which has `threads` threads. (The context is locked during runs, so it
+    /// cannot be asked.)
     pub fn new(kernel: CompiledKernel, context: Arc<Mutex<RunContext>>, threads: u32) -> Loaded {
         Loaded { kernel, preparation: None, context, threads }
     }
 
-    /// The kernel behind a preparation, both of which have as many parameters more than the function as are prepared.
+    /// Adds a preparation. Both kernels have `n_prepared` parameters more than the function.
     pub fn with_preparation(mut self, kernel: CompiledKernel, n_prepared: usize) -> Loaded {
         let params = kernel.params();
         let own = &params[params.len().saturating_sub(n_prepared)..];
@@ -47,7 +48,7 @@ impl Loaded {
         &self.kernel
     }
 
-    /// Runs the preparation on poisoned memory of its own; what fails leaves nothing prepared.
+    /// Runs the preparation in new, poisoned memory; a failure leaves nothing prepared.
     fn carry_out(
         &self,
         preparation: &Preparation,
@@ -66,7 +67,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Calls a kernel on the arguments, and what is prepared behind them.
+    /// Calls a kernel on the arguments, followed by the prepared buffers.
     fn call(
         &self,
         kernel: &CompiledKernel,
@@ -84,13 +85,13 @@ impl Loaded {
                 && kernel.params().iter().zip(args.specs().iter().chain(own)).all(fits),
             "a kernel runs on the arguments of its function"
         );
-        // The context has no state between calls; a panic in one cannot have left it half changed.
+        // The context has no state between calls, so a panic cannot have left it inconsistent.
         let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..calls {
-            // SAFETY: there is one pointer for each parameter, to at least as many elements of its type, aligned to 64
-            // bytes; the arguments are borrowed exclusively, what is prepared belongs to this executable and is only
-            // written while its lock is held, and no buffers overlap. Lowering and the code generator keep the
-            // invariants of the loop IR.
+            // SAFETY: there is one pointer per parameter, to at least as many elements of its type, aligned to 64
+            // bytes. The arguments are borrowed exclusively, the prepared buffers belong to this executable and are
+            // only written under its lock, and no buffers overlap. Lowering and the code generator keep the invariants
+            // of the loop IR.
             unsafe { kernel.call(pointers, &mut context) }.map_err(|failure| self.failure(failure))?;
         }
         Ok(())
@@ -122,7 +123,7 @@ impl Executable for Loaded {
     fn run_many(&self, args: &mut Arguments, calls: u64) -> Result<(), RunFailure> {
         let mut pointers = args.pointers().to_vec();
         let Some(preparation) = &self.preparation else { return self.call(&self.kernel, args, &pointers, calls) };
-        // Held during the calls, so that nothing moves what is prepared.
+        // Held during the calls, so that the prepared buffers do not move.
         let mut prepared = preparation.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if prepared.is_none() {
             self.carry_out(preparation, &mut prepared, args)?;
@@ -197,7 +198,7 @@ def main(W: T.Buffer((64,), \"float32\"), Y: T.Buffer((64,), \"float32\")):
         let mut args = Arguments::new(&[spec("W", Access::In), spec("Y", Access::Out)], 0).expect("memory");
         let code = loaded();
         let expected = |weights: &[f32]| weights.iter().rev().map(|w| w + 1.0).collect::<Vec<f32>>();
-        // The first call prepares by itself.
+        // The first call runs the preparation.
         code.run(&mut args).expect("it runs");
         let first = floats(&args, 0);
         assert_eq!(floats(&args, 1), expected(&first));

@@ -1,18 +1,19 @@
-//! Measurement: is a kernel right, and how long does it take?
+//! Measurement: checks a kernel's results and times it.
 //!
 //! A candidate gets [`Arguments`] (seeded, aligned, guarded), runs once on poisoned outputs, is compared with a
-//! [`Reference`] ([`check`]), and is then timed: a first look, then alternated pairs against the best so far ([`race`]),
-//! and for finalists a longer interleaved run. What is reported comes from [`timing::bench`], which later commands call
+//! [`Reference`] ([`check`]), and is then timed: a first look, then alternating pairs against the incumbent ([`race`]),
+//! and for finalists a longer interleaved run. Reported times come from [`timing::bench`], which later commands use
 //! too. A failing candidate is data ([`Outcome`]), never an `Err`.
 //!
 //! # Invariants
-//! * Nothing is timed that is not also checked, unless the caller says so; a result whose reference is still being
+//! * Nothing is timed without being checked, unless the caller says so; a result whose reference is still being
 //!   computed waits for its verdict ([`Verdict::Waiting`]).
-//! * Clock and deadline are behind [`Timer`], kernels behind [`Executable`], measuring behind [`Runner`]: each has a mock,
-//!   so that searches are tested without a clock.
-//! * Inputs are a function of parameters and seed alone.
+//! * Clock and deadline are behind [`Timer`], kernels behind [`Executable`], measurement behind [`Runner`]: each has a
+//!   mock, so that searches are tested without a clock.
+//! * Inputs depend on the parameters and the seed only.
 //!
-//! Before it: code generation. After it: the database. Start reading at [`Runner`] and [`InProcess`].
+//! The stage before it is code generation, the one after it the database. Start reading at [`Runner`] and
+//! [`InProcess`].
 
 mod arguments;
 mod check;

@@ -1,43 +1,43 @@
-//! Watches how steady the machine is, and says what to do about it.
+//! Monitors the noise of the machine, and gives advice.
 //!
-//! Racing runs the incumbent again and again; its times say how noisy the machine is without a run more.
+//! Racing measures the incumbent repeatedly; its times show the noise without additional runs.
 
 use super::stats::Summary;
 use std::fmt;
 
-/// Times of one kernel, the incumbent, over a search.
+/// Times of the incumbent over a search.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor {
-    /// Of the kernel that is watched, in order.
+    /// Times of the current incumbent, in order.
     secs: Vec<f64>,
 }
 
-/// Fewer times than this say nothing.
+/// Minimum number of times for a statement.
 const ENOUGH: usize = 20;
-/// The last times that count: the noise of now.
+/// Number of latest times that describe the current noise.
 const RECENT: usize = 400;
-/// Deciles further apart than this are noise worth telling. A quiet server stays below a tenth, its clock's drift
-/// included.
+/// Relative distance of the deciles that counts as noise. A quiet server stays below 0.1, including the drift of its
+/// clock.
 const NOISY: f64 = 0.15;
-/// The kernel has become slower or faster by this since the start.
+/// Relative change of the kernel's time since the start that counts as drift.
 const DRIFTED: f64 = 0.10;
 
-/// What a noisy machine means for results, and what helps.
+/// A kind of noise, with advice on what to do.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Advice {
     /// Times scatter.
     Noisy {
-        /// Distance of the first and ninth deciles, as a share of the median.
+        /// Distance of the first and ninth deciles, relative to the median.
         spread: f64,
     },
-    /// Other processes take so many cores.
+    /// Other processes use the CPU.
     Busy {
-        /// On average, since measuring began.
+        /// Average number of cores since measuring began.
         cores: f64,
     },
-    /// Times have moved.
+    /// Times have drifted.
     Drifting {
-        /// Median of the latest times over that of the first.
+        /// Median of the latest times over the median of the first ones.
         ratio: f64,
     },
 }
@@ -53,7 +53,7 @@ impl fmt::Display for Advice {
             ),
             Advice::Busy { cores } => write!(
                 f,
-                "the machine is busy: other processes take {cores:.1} cores; times vary, and the peak may be stated too low"
+                "the machine is busy: other processes use {cores:.1} cores; times vary, and the reported peak may be too low"
             ),
             Advice::Drifting { ratio } => write!(
                 f,
@@ -67,17 +67,17 @@ impl fmt::Display for Advice {
 }
 
 impl Monitor {
-    /// Notes batch times of the incumbent.
+    /// Adds batch times of the incumbent.
     pub fn note(&mut self, secs: &[f64]) {
         self.secs.extend_from_slice(secs);
     }
 
-    /// Another kernel is the incumbent now.
+    /// Starts again for a new incumbent.
     pub fn restart(&mut self) {
         self.secs.clear();
     }
 
-    /// What there is to say, if anything.
+    /// The advice, if there is any.
     pub fn advice(&self) -> Option<Advice> {
         if self.secs.len() < ENOUGH {
             return None;

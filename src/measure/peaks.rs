@@ -1,8 +1,8 @@
-//! What this machine can do at most: operations per second, and bytes per second from each level of memory.
+//! Peak performance of this machine: operations per second, and bandwidth from each level of memory.
 //!
 //! The peak of operations is measured directly ([`direct`]): as many threads as the kernel has run the same loop at the
-//! same time. The loops are a few instructions each, written with intrinsics, so that what runs can be seen in the
-//! disassembly of [`kernels`].
+//! same time. The loops are a few instructions each, written with intrinsics, so that the disassembly of [`kernels`]
+//! shows what runs.
 
 #![expect(clippy::disallowed_methods, reason = "measures the peak")]
 
@@ -19,36 +19,36 @@ use crate::loopir::Access;
 use crate::machine::{Isa, Target};
 use std::hint::black_box;
 
-/// A loop of nothing but independent operations.
+/// A loop of independent operations only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeakLoop {
     isa: Isa,
     work: PeakWork,
 }
 
-/// What a peak loop computes.
+/// The operations of a peak loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeakWork {
     /// Multiply-adds of `float32`.
     Float32,
     /// Multiply-adds of `float64`.
     Float64,
-    /// Dot products of four bytes each, of any sign, added up in `int32`.
+    /// Dot products of four bytes each, of any sign, accumulated in `int32`.
     Dots,
-    /// Integers of so many bits: products and sums by turns, or where there are no products what is as quick as a sum.
+    /// Integer operations: alternating products and sums, or if there are no products, operations as fast as sums.
     Integers {
-        /// 8, 16, 32 or 64.
+        /// Width of the integers: 8, 16, 32 or 64.
         bits: u32,
-        /// Are there products?
+        /// Whether half of the operations are products.
         multiplies: bool,
     },
 }
 
-/// Other samples that a median is taken of.
+/// Number of samples for the median of other measurements.
 const SAMPLES: usize = 21;
 
 impl PeakLoop {
-    /// The loop for an instruction set; `None` where the machine at hand does not have the instructions.
+    /// The loop for an instruction set; `None` if this machine does not support it.
     pub fn new(isa: Isa, work: PeakWork) -> Option<PeakLoop> {
         let is_available = match work {
             PeakWork::Float32 | PeakWork::Float64 => kernels::has(isa),
@@ -58,13 +58,13 @@ impl PeakLoop {
         is_available.then_some(PeakLoop { isa, work })
     }
 
-    /// Operations of so many rounds on one thread.
+    /// Number of operations of `rounds` rounds on one thread.
     fn operations(&self, rounds: u64) -> f64 {
         let bits = match self.work {
             PeakWork::Float32 => 32,
             PeakWork::Float64 => 64,
             PeakWork::Dots => 8,
-            // Products of bytes, and of 64 bits, are made of others.
+            // Products of bytes, and of 64 bits, consist of other instructions.
             PeakWork::Integers { bits, multiplies: false }
             | PeakWork::Integers { bits: bits @ 16, multiplies: true } => bits,
             PeakWork::Integers { multiplies: true, .. } => 32,
@@ -86,7 +86,7 @@ impl PeakLoop {
     }
 }
 
-/// A level of memory.
+/// A level of the memory hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "each variant is the level it names")]
 pub enum Level {
@@ -97,10 +97,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// From the nearest to the farthest.
+    /// All levels, nearest first.
     pub const ALL: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::Memory];
 
-    /// The level that so many bytes fit.
+    /// The nearest level that `bytes` fit.
     pub fn of(bytes: u64, target: &Target) -> Level {
         let l3 = target.l3.map_or(0, |c| c.bytes);
         match bytes {
@@ -121,42 +121,43 @@ impl Level {
         }
     }
 
-    /// Bytes to read over and over to measure the level; `None` for a level the machine does not have.
+    /// Number of bytes to read repeatedly to measure the level; `None` if the machine does not have it.
     fn sample(self, target: &Target) -> Option<u64> {
         let l3 = target.l3.map(|c| c.bytes);
         Some(match self {
             Level::L1 => target.l1d.bytes / 2,
             Level::L2 => target.l2.bytes / 2,
-            // Four times the level before, so that little of it helps, and no more than a few megabytes: others use it.
+            // Four times the previous level, so that it contributes little, and not much of the cache, which others use
+            // too.
             Level::L3 => (target.l2.bytes * 4).min(l3? / 2),
-            // Several times the last level, which others may have filled; some virtual machines report the cache of a
+            // Several times the last level, which others may have filled; some virtual machines report the cache of the
             // whole host.
             Level::Memory => (l3.unwrap_or(target.l2.bytes) * 4).clamp(32 << 20, 256 << 20),
         })
     }
 }
 
-/// Bytes per second that one core reads from each level.
+/// Read bandwidth of one core from each level, in bytes per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Bandwidth {
     /// First-level cache.
     pub l1: f64,
     /// Second-level cache.
     pub l2: f64,
-    /// Third-level cache; 0 where there is none.
+    /// Third-level cache; 0 if there is none.
     pub l3: f64,
     /// Main memory.
     pub memory: f64,
 }
 
 impl Bandwidth {
-    /// Measures all levels: some tens of milliseconds, most of them for memory.
+    /// Measures all levels: takes some tens of milliseconds, mostly for memory.
     pub fn measure(target: &Target, timer: &dyn Timer) -> Bandwidth {
         let of = |level: Level| level.sample(target).map_or(0.0, |bytes| read_bandwidth(bytes as usize, timer));
         Bandwidth { l1: of(Level::L1), l2: of(Level::L2), l3: of(Level::L3), memory: of(Level::Memory) }
     }
 
-    /// Of a level; of the next farther one where there is no such.
+    /// The bandwidth of a level, or of the next one if the machine does not have it.
     pub fn of(&self, level: Level) -> f64 {
         match level {
             Level::L1 => self.l1,
@@ -167,21 +168,21 @@ impl Bandwidth {
     }
 }
 
-/// The least seconds in which one core reads and writes so many bytes over and over: as much as is written is copied, what
-/// is read beyond that is read alone.
+/// Minimum seconds for one core to read and write these numbers of bytes repeatedly: written bytes are copied, further
+/// read bytes are only read.
 pub fn traffic(read: u64, written: u64, target: &Target, timer: &dyn Timer) -> f64 {
     let bytes = read.saturating_add(written);
-    // Of what no cache holds, a part says as much.
+    // A part is representative of data that no cache holds.
     let sample = bytes.clamp(LEAST_BYTES, Level::Memory.sample(target).unwrap_or(bytes).max(LEAST_BYTES)) as usize;
     let copied = bytes.min(written.saturating_mul(2));
     let secs = |bytes: u64, rate: &dyn Fn() -> f64| if bytes == 0 { 0.0 } else { bytes as f64 / rate() };
     secs(copied, &|| copy_bandwidth(sample, timer)) + secs(bytes - copied, &|| read_bandwidth(sample, timer))
 }
 
-/// Fewer bytes would show the cost of starting a loop.
+/// Minimum bytes for a sample: smaller ones measure loop overhead.
 const LEAST_BYTES: u64 = 4096;
 
-/// Bytes per second when so many are read over and over; 0 where there is no memory for them.
+/// Bandwidth in bytes per second of reading `bytes` repeatedly; 0 if they cannot be allocated.
 fn read_bandwidth(bytes: usize, timer: &dyn Timer) -> f64 {
     let Some(mut data) = sample(bytes) else { return 0.0 };
     let data = data.bytes_mut(0);
@@ -190,7 +191,8 @@ fn read_bandwidth(bytes: usize, timer: &dyn Timer) -> f64 {
     })
 }
 
-/// Bytes per second, read and written, when half of so many are copied over and over; 0 where there is no memory for them.
+/// Bandwidth in bytes per second, read and written, of copying half of `bytes` to the other half; 0 if they cannot be
+/// allocated.
 fn copy_bandwidth(bytes: usize, timer: &dyn Timer) -> f64 {
     let Some(mut data) = sample(bytes) else { return 0.0 };
     let data = data.bytes_mut(0);
@@ -199,23 +201,23 @@ fn copy_bandwidth(bytes: usize, timer: &dyn Timer) -> f64 {
     rate(n, timer, || black_box(&mut *to).copy_from_slice(black_box(from)))
 }
 
-/// Bytes where a function's arguments would lie: what large pages bring is part of the bandwidth.
+/// Memory allocated like a function's arguments, so that the bandwidth includes the benefit of large pages.
 fn sample(bytes: usize) -> Option<Arguments> {
     let len = i64::try_from(bytes.next_multiple_of(1024)).ok()?;
     let spec = ParamSpec::new("sample", DType::UInt8, &[len], Access::Out);
     let mut data = Arguments::new(&[spec], 0).ok()?;
-    // Pages that nothing was written to are all one.
+    // Pages that were never written all map to the zero page.
     data.bytes_mut(0).fill(1);
     Some(data)
 }
 
-/// Bytes per second of a pass over so many: the median of several batches.
+/// Bytes per second of passes over `bytes` bytes: the median of several batches.
 fn rate(bytes: usize, timer: &dyn Timer, mut pass: impl FnMut()) -> f64 {
-    // Long against the clock, and at least a pass.
+    // At least one pass, and long compared to the clock's resolution.
     let passes = (1_000_000 / bytes).max(1);
     let samples = if bytes > 8 << 20 { 4 } else { SAMPLES };
     let mut rates = Vec::new();
-    // The first brings the data to where it fits.
+    // The first sample warms up the caches.
     for sample in 0..=samples {
         let start = timer.now();
         for _ in 0..passes {
@@ -235,7 +237,7 @@ mod tests {
     use crate::machine::tests::cascadelake;
     use std::time::{Duration, Instant};
 
-    /// Any flag will do: nothing is stopped.
+    /// Nothing is stopped here, so there is no flag.
     struct Wall(Instant);
 
     impl Timer for Wall {

@@ -1,11 +1,11 @@
 //! Keeps the measuring thread on one core.
 
-/// The thread stays on a core until this is dropped, if the system allows; else it changes nothing.
+/// Keeps the thread on a core until it is dropped, if the system allows it.
 #[derive(Debug)]
 pub struct Pinned {
     #[cfg(target_os = "linux")]
     before: Option<(libc::cpu_set_t, usize)>,
-    /// Affinity belongs to the thread, so the guard stays there.
+    /// Makes the guard `!Send`: affinity belongs to the thread.
     _here: std::marker::PhantomData<*const ()>,
 }
 
@@ -19,7 +19,7 @@ impl Pinned {
     }
 }
 
-/// Pins the calling thread to the core it runs on. Threads that it starts meanwhile are pinned too.
+/// Pins the calling thread to its current core. Threads that it starts meanwhile are pinned too.
 #[cfg(target_os = "linux")]
 pub fn pin_here() -> Pinned {
     // SAFETY: no arguments; a negative result is an error.
@@ -36,11 +36,11 @@ pub fn pin_to(core: usize) -> Pinned {
     // SAFETY: an all-zero set is a valid, empty one.
     let (mut before, mut one): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::cpu_set_t>();
-    // The set holds 1024 cores; a system with more keeps its threads where they are.
+    // The set holds 1024 cores; threads on larger systems are not pinned.
     if core >= size * 8 {
         return Pinned { before: None, _here };
     }
-    // SAFETY: both calls get a set of the size they are told; 0 is the calling thread.
+    // SAFETY: both calls get a set of the stated size; 0 is the calling thread.
     let is_pinned = unsafe {
         libc::CPU_SET(core, &mut one);
         libc::sched_getaffinity(0, size, &mut before) == 0 && libc::sched_setaffinity(0, size, &one) == 0
@@ -48,30 +48,30 @@ pub fn pin_to(core: usize) -> Pinned {
     Pinned { before: is_pinned.then_some((before, core)), _here }
 }
 
-/// Pins the calling thread to the core it runs on: not on this system.
+/// Does nothing: pinning is not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn pin_here() -> Pinned {
     Pinned { _here: std::marker::PhantomData }
 }
 
-/// Pins the calling thread to a core: not on this system.
+/// Does nothing: pinning is not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn pin_to(_core: usize) -> Pinned {
     pin_here()
 }
 
-/// The cores that the calling thread may run on, the one it runs on first; empty where the system does not tell.
+/// The cores that the calling thread may run on, its current core first; empty if unknown.
 #[cfg(target_os = "linux")]
 pub fn cores() -> Vec<usize> {
     // SAFETY: an all-zero set is a valid, empty one.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the call gets a set of the size it is told; 0 is the calling thread.
+    // SAFETY: the call gets a set of the stated size; 0 is the calling thread.
     let known = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } == 0;
-    // SAFETY: the core is one that the set has room for.
+    // SAFETY: the set has room for the core.
     let mut all: Vec<usize> = (0..if known { size_of_val(&set) * 8 } else { 0 })
         .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
         .collect();
-    // SAFETY: no arguments; a negative result is an error, and the core of no list.
+    // SAFETY: no arguments; a negative result is an error, which matches no core.
     let here = unsafe { libc::sched_getcpu() };
     if let Some(at) = all.iter().position(|&core| i32::try_from(core) == Ok(here)) {
         all.rotate_left(at);
@@ -79,7 +79,7 @@ pub fn cores() -> Vec<usize> {
     all
 }
 
-/// The cores that the calling thread may run on: not known on this system.
+/// Empty: not known on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn cores() -> Vec<usize> {
     Vec::new()
@@ -89,7 +89,7 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some((before, _)) = &self.before {
-            // SAFETY: the set is the one that the system gave, of that size.
+            // SAFETY: the set came from the system, with this size.
             unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), before) };
         }
     }

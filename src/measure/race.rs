@@ -1,9 +1,9 @@
-//! Which of two kernels is faster?
+//! Racing: determines which of two kernels is faster.
 //!
-//! The clock of a CPU drifts by more than kernels differ, so times of different moments cannot be compared: batches of
-//! candidate and incumbent alternate, and the median of the ratios of neighbours decides. Twenty pairs tell kernels apart
-//! that differ by one in a hundred; a candidate that is clearly slower after a few is dropped. Of long kernels, each run is
-//! the neighbour of the one before it and of the one behind.
+//! The clock of a CPU drifts by more than kernels differ, so times from different moments are not comparable. Batches
+//! of candidate and incumbent alternate, and the median of the ratios of adjacent batches decides. Twenty pairs
+//! separate kernels that differ by 1 %; a candidate that is clearly slower is dropped after a few. Each batch of a long
+//! kernel forms a pair with the one before it and with the one after it.
 
 use super::arguments::Arguments;
 use super::executable::{Executable, RunFailure};
@@ -12,20 +12,20 @@ use super::timer::Timer;
 use super::timing::{batch, calls_for};
 use std::time::Duration;
 
-/// How a race is run.
+/// Options of a race.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RaceOptions {
-    /// Pairs before a candidate may be dropped.
+    /// Number of pairs before a candidate may be dropped.
     pub first_pairs: usize,
-    /// Pairs at most.
+    /// Maximum number of pairs.
     pub pairs: usize,
-    /// A candidate whose median ratio is above this after the first pairs is dropped.
+    /// A candidate with a median ratio above this after the first pairs is dropped.
     pub drop_ratio: f64,
-    /// A candidate this much ahead after a few more pairs has won.
+    /// A candidate with a median ratio below this after a few more pairs has won.
     pub win_ratio: f64,
-    /// No further pair starts after this time, once the first pairs are run.
+    /// Time after which no further pair starts, once the first pairs have run.
     pub time: Duration,
-    /// Limit of a batch.
+    /// Time limit of a batch.
     pub limit: Duration,
 }
 
@@ -42,32 +42,33 @@ impl Default for RaceOptions {
     }
 }
 
-/// Pairs after which a smaller difference decides, in either direction.
+/// Number of pairs after which a smaller difference decides, in either direction.
 const HALF_WAY: usize = 10;
-/// What decides half way: slower by this is slower at the end too, but for one time in some hundreds.
+/// Ratio that decides half way: a candidate slower by this is slower at the end as well, with few exceptions per
+/// thousand.
 const HALF_WAY_RATIO: f64 = 1.04;
 
-/// Seconds of batches that are so long that most of what disturbs them is little beside them: fewer pairs tell who is slower.
+/// Seconds of a batch from which disturbances are relatively small, so that fewer pairs decide.
 const LONG: f64 = 2e-3;
-/// What a pair of long batches decides, together with what was known before.
+/// Ratio at which a single pair of long batches decides, if the earlier estimate agrees.
 const LONG_RATIO: f64 = 1.03;
-/// What it decides alone.
+/// Ratio at which a single pair of long batches decides alone.
 const ONCE_RATIO: f64 = 1.06;
-/// What two pairs of long batches decide.
+/// Ratio at which two pairs of long batches decide.
 const TWICE_RATIO: f64 = 1.01;
 
-/// How a candidate stands to the incumbent.
+/// Result of a candidate against the incumbent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// Faster.
     Faster,
-    /// Not to be told apart.
+    /// The difference is not significant.
     Tie,
     /// Slower.
     Slower,
 }
 
-/// A finished race.
+/// The result of a race.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Race {
     /// Seconds per call of the candidate's batches.
@@ -76,19 +77,19 @@ pub struct Race {
     pub incumbent_secs: Vec<f64>,
     /// Calls in a batch of the candidate.
     pub calls: u64,
-    /// Median of candidate over incumbent, pair by pair.
+    /// Median of the pairwise ratios of candidate over incumbent.
     pub ratio: f64,
-    /// What the ratio lies in, 19 times of 20.
+    /// 95 % confidence interval of the ratio.
     pub interval: (f64, f64),
-    /// What follows from it.
+    /// The conclusion.
     pub standing: Standing,
 }
 
-/// Races a candidate against the incumbent; both with the seconds of a call as far as known. If a call is so long that
-/// even a first one counts as a batch, `ran` is that of the candidate, just before.
+/// Races a candidate against the incumbent, each given with its estimated seconds per call. If a call is long enough to
+/// be a batch, `ran` is the time of the candidate's run just before.
 ///
 /// # Errors
-/// One of them failed or ran into the limit.
+/// If one of them failed or exceeded the limit.
 pub fn race(
     candidate: (&dyn Executable, f64),
     incumbent: (&dyn Executable, f64),
@@ -107,7 +108,7 @@ pub fn race(
         let run_incumbent = |args: &mut Arguments| {
             batch(incumbent.0, args, timer, i_calls, options.limit).map_err(RaceFailure::Incumbent)
         };
-        // Who goes first alternates, so that a drift favours neither.
+        // Alternate who goes first, so that a drift favours neither.
         let is_even = ratios.len() % 2 == 0;
         let reuses = ran.is_some();
         if is_even && !reuses {
@@ -123,7 +124,7 @@ pub fn race(
         ratios.push(c / i);
         let (n, ratio) = (ratios.len(), median(&ratios));
         if n < options.first_pairs {
-            // What was known before and a pair that agree, or two pairs.
+            // The earlier estimate and one pair must agree, or two pairs.
             let known = candidate.1 / incumbent.1;
             let is_slower = match n {
                 1 if reuses => ratio >= ONCE_RATIO,
@@ -135,7 +136,7 @@ pub fn race(
             }
             continue;
         }
-        // Two of three batches may be held up; who was the faster one at least once is not dropped for that.
+        // Two of three batches may be delayed; a candidate whose best batch beats the incumbent's is not dropped.
         let is_slower = ratio >= options.drop_ratio && least(&c_secs) >= least(&i_secs);
         let is_decided = is_slower
             || n >= options.first_pairs + 2 && ratio <= options.win_ratio
@@ -148,7 +149,7 @@ pub fn race(
     let standing = match interval {
         (_, high) if high < 1.0 => Standing::Faster,
         (low, _) if low > 1.0 => Standing::Slower,
-        // Few pairs prove little, but a wide margin is one.
+        // Few pairs give a wide interval, but a wide margin is sufficient.
         _ if ratio >= options.drop_ratio => Standing::Slower,
         _ if ratio <= options.win_ratio => Standing::Faster,
         _ => Standing::Tie,
@@ -156,12 +157,12 @@ pub fn race(
     Ok(Race { candidate_secs: c_secs, incumbent_secs: i_secs, calls: c_calls, ratio, interval, standing })
 }
 
-/// Who failed in a race.
+/// Which kernel of a race failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RaceFailure {
     /// The candidate.
     Candidate(RunFailure),
-    /// The incumbent, which ran before: the machine is disturbed, or it is not deterministic.
+    /// The incumbent, which ran before: the machine is disturbed, or the kernel is not deterministic.
     Incumbent(RunFailure),
 }
 
@@ -169,8 +170,8 @@ fn calls_of(secs: f64) -> u64 {
     calls_for(Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX))
 }
 
-/// An interval that holds the true median 19 times of 20, from order statistics alone: with `n` values, about `sqrt(n)`
-/// places to either side of the middle. Of fewer than six values, all.
+/// A 95 % confidence interval of the median, from order statistics: with `n` values, about `sqrt(n)` places to either
+/// side of the middle. With fewer than six values, their full range.
 fn median_interval(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -180,21 +181,21 @@ fn median_interval(values: &[f64]) -> (f64, f64) {
     (sorted[below], sorted[n - 1 - below])
 }
 
-/// A finalist's times.
+/// The times of a finalist.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finalist {
     /// Seconds per call of each round's batch.
     pub batch_secs: Vec<f64>,
     /// Calls in a batch.
     pub calls: u64,
-    /// Median ratio to the first finalist, round by round.
+    /// Median ratio to the first finalist, over the rounds.
     pub ratio: f64,
-    /// What that lies in, 19 times of 20.
+    /// 95 % confidence interval of the ratio.
     pub interval: (f64, f64),
 }
 
-/// Runs the leaders of a search again, interleaved, the first being the incumbent: 50 rounds, or as many (at least
-/// `first_pairs`) as fit the time. A finalist that fails is out; its place holds the failure.
+/// Measures the leaders of a search again, interleaved, the first being the incumbent: 50 rounds, or as many (at least
+/// `first_pairs`) as fit the time. A finalist that fails drops out; its place holds the failure.
 ///
 /// # Panics
 /// If there are no finalists.
@@ -214,11 +215,12 @@ pub fn finals(
             break;
         }
         for place in 0..finalists.len() {
-            // Everybody starts once in a while.
+            // Rotate the order, so that each finalist starts equally often.
             let i = (place + round) % finalists.len();
             let Ok(times) = &mut secs[i] else { continue };
             let mut run = || batch(finalists[i].0, args, timer, calls[i], options.limit);
-            // A pause of the system lasts as long as the limit of a short kernel; who is so slow is so once more.
+            // A pause of the system may exceed the limit of a short kernel; a kernel that is really slow exceeds it
+            // again.
             let ran = run().or_else(|failure| if failure == RunFailure::Stopped { run() } else { Err(failure) });
             match ran {
                 Ok(t) => times.push(t),
@@ -226,7 +228,7 @@ pub fn finals(
             }
         }
     }
-    // If the first failed, the next that did not is what the others are compared with.
+    // If the first finalist failed, the others are compared with the next one that did not.
     let base: Vec<f64> = secs.iter().find_map(|s| s.as_ref().ok()).cloned().unwrap_or_default();
     secs.into_iter()
         .zip(calls)
@@ -247,7 +249,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-    /// A clock's drift and a kernel's noise: a wave of 20 % over some 400 calls, and jitter of 2 %.
+    /// Simulates a drifting clock and a noisy kernel: a wave of 20 % over some 400 calls, and jitter of 2 %.
     struct Machine {
         calls: AtomicU64,
     }
@@ -345,12 +347,12 @@ mod tests {
             let options = RaceOptions::default();
             let start = timer.now();
             let race = race((&exe(us), ran), (&exe(20_000), 0.02), Some(ran), &mut args(), &timer, &options).unwrap();
-            // What the race itself ran.
+            // The time of the race itself.
             let ran = (timer.now() - start).as_secs_f64();
             (race.standing, (ran / 0.02).round(), (race.ratio * 1e3).round())
         };
         assert_eq!(race(22_000, 0.022), (Standing::Slower, 1.0, 1100.0));
-        // Disturbed, and not slower.
+        // Disturbed, but not slower.
         assert_eq!(race(20_000, 0.021), (Standing::Tie, 3.0, 1000.0));
         assert_eq!(race(20_400, 0.0204), (Standing::Slower, 2.0, 1020.0));
         assert_eq!(race(19_800, 0.0198), (Standing::Faster, 3.0, 990.0));

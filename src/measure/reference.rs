@@ -1,9 +1,9 @@
-//! What outputs should be.
+//! Reference results.
 //!
-//! A reference is computed once per workload by an executable that shares as little as possible with the candidates (the
-//! caller's choice: no loop optimisation, sums in `float64`), on arguments of its own, in the background if it is long. So
-//! that an error the two share cannot hide, a few hundred of its elements are computed again by the interpreter. It may be
-//! kept on disk.
+//! A reference is computed once per workload by an executable that shares as little as possible with the candidates
+//! (the caller's choice: no loop optimisation, sums in `float64`), on arguments of its own, in the background if it
+//! takes long. To detect errors that both share, the interpreter recomputes a few hundred of its elements. The
+//! reference may be cached on disk.
 
 use super::arguments::{Arguments, ArgumentsError, ParamSpec, Poison};
 use super::check::{Difference, Expected, Mismatch, Tolerance, compare, compare_outputs};
@@ -18,34 +18,34 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// The right outputs of a function for its arguments.
+/// The correct outputs of a function for its arguments.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reference {
     outputs: Vec<Vec<u8>>,
     tolerances: Vec<Tolerance>,
-    /// How far each element may be that is outside these narrower tolerances.
+    /// Bounds on elements outside these narrower tolerances.
     intervals: Option<(IntervalsJob, Vec<Tolerance>)>,
     spots: usize,
 }
 
-/// There is no reference.
+/// Why there is no reference.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ReferenceError {
     /// No memory for its arguments.
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
-    /// The reference program failed: so would every candidate.
+    /// The reference program failed, as every candidate would.
     #[error("the reference run failed: {0}")]
     Run(String),
     /// The interpreter found an error in the program.
-    #[error("the program is in error: {0}")]
+    #[error("the program has an error: {0}")]
     Interpreter(String),
-    /// Reference and interpreter disagree: an error of the code generator.
+    /// Reference and interpreter disagree: a bug in the code generator.
     #[error("the reference is wrong: `{param}` at {:?} is {}, the interpreter says {}", at.index, at.found, at.expected)]
     Spot {
-        /// The output.
+        /// Name of the output.
         param: String,
-        /// Where, and by how much.
+        /// The element, with both values.
         at: Box<Difference>,
     },
     /// The computation panicked.
@@ -53,19 +53,19 @@ pub enum ReferenceError {
     Panicked(String),
 }
 
-/// Elements that are computed again by other means.
+/// Elements to recompute independently.
 pub struct SpotCheck<'a> {
-    /// How many, over all outputs.
+    /// Number of elements, over all outputs.
     pub points: usize,
-    /// Computes an element of a parameter, given by its position; `None` if that is not possible for it.
+    /// Computes an element of a parameter, given both positions; `None` if that is not possible.
     pub value: &'a mut SpotValue<'a>,
 }
 
-/// See [`SpotCheck::value`]: of a parameter and a position, on arguments as before a run.
+/// Computes an element from the positions of parameter and element, on arguments as before a run.
 pub(super) type SpotValue<'a> = dyn FnMut(usize, usize) -> Result<Option<Value>, String> + 'a;
 
 impl Reference {
-    /// Computes the reference by a run on arguments like these; `tolerances` for each parameter.
+    /// Computes the reference by a run on arguments like these; `tolerances` has one entry per parameter.
     ///
     /// # Errors
     /// See [`ReferenceError`].
@@ -77,7 +77,7 @@ impl Reference {
     ) -> Result<Reference, ReferenceError> {
         let mut own = args.copy()?;
         own.reset(Poison::Ones);
-        // Before the run: what is read and written still holds what is read.
+        // Before the run, while buffers that are both read and written hold their inputs.
         let spots = match spot_check {
             Some(check) => check.compute(&own)?,
             None => Vec::new(),
@@ -88,7 +88,7 @@ impl Reference {
             let found = own.tensor(param).get(element);
             let right = match (expected, found) {
                 (Value::Int(e), Value::Int(f)) => e == f,
-                // What is too large for the type is infinite in the reference.
+                // A value that overflows the type is infinite in the reference.
                 (e, f) => tolerances[param].admits(own.specs()[param].dtype.round(e.as_f64()), f.as_f64()),
             };
             if !right {
@@ -103,25 +103,25 @@ impl Reference {
         Ok(Reference { outputs, tolerances: tolerances.to_vec(), intervals: None, spots: spots.len() })
     }
 
-    /// A reference of known outputs: bytes for each parameter that is written, none for others.
+    /// A reference with known outputs: bytes for each parameter that is written, empty for others.
     pub fn of_outputs(outputs: Vec<Vec<u8>>, tolerances: &[Tolerance]) -> Reference {
         Reference { outputs, tolerances: tolerances.to_vec(), intervals: None, spots: 0 }
     }
 
-    /// The same outputs with other tolerances, one for each parameter.
+    /// Replaces the tolerances, one for each parameter.
     #[must_use]
     pub fn with_tolerances(self, tolerances: Vec<Tolerance>) -> Reference {
         Reference { tolerances, ..self }
     }
 
-    /// The same outputs, elements of which may be within these tolerances or else within intervals. The tolerances of the
-    /// reference itself count where there are no intervals.
+    /// Accepts elements within these tolerances, or else within intervals. The reference's own tolerances apply where
+    /// there are no intervals.
     #[must_use]
     pub fn with_intervals(self, intervals: IntervalsJob, tolerances: Vec<Tolerance>) -> Reference {
         Reference { intervals: Some((intervals, tolerances)), ..self }
     }
 
-    /// What each parameter may be off by.
+    /// The tolerance of each parameter.
     pub fn tolerances(&self) -> &[Tolerance] {
         &self.tolerances
     }
@@ -136,38 +136,39 @@ impl Reference {
         TensorRef { dtype: spec.dtype, shape: &spec.shape, data: &self.outputs[param] }.get(element).as_f64()
     }
 
-    /// How many elements the interpreter confirmed.
+    /// Number of elements that the interpreter confirmed.
     pub fn spots(&self) -> usize {
         self.spots
     }
 
-    /// Compares outputs with these. Gives the largest error; `None` if that takes intervals which are still being computed.
+    /// Compares outputs with the reference. Returns the largest error; `None` if this needs intervals that are not
+    /// ready.
     pub fn try_check(&self, args: &Arguments) -> Option<Result<f64, Box<Mismatch>>> {
         self.settled(|expected| compare(args, expected))
     }
 
-    /// The same, waiting for the intervals if need be.
+    /// Compares outputs with the reference, and waits for intervals if necessary. Returns the largest error.
     ///
     /// # Errors
-    /// How they differ.
+    /// If they differ.
     pub fn check(&self, args: &Arguments) -> Result<f64, Box<Mismatch>> {
         self.waited(|expected| compare(args, expected))
     }
 
-    /// [`Reference::try_check`] for outputs that were set aside ([`Arguments::outputs`]).
+    /// [`Reference::try_check`] for outputs that were copied earlier ([`Arguments::outputs`]).
     pub fn try_check_outputs(&self, specs: &[ParamSpec], outputs: &[Vec<u8>]) -> Option<Result<f64, Box<Mismatch>>> {
         self.settled(|expected| compare_outputs(specs, outputs, expected))
     }
 
-    /// [`Reference::check`] for outputs that were set aside.
+    /// [`Reference::check`] for outputs that were copied earlier.
     ///
     /// # Errors
-    /// How they differ.
+    /// If they differ.
     pub fn check_outputs(&self, specs: &[ParamSpec], outputs: &[Vec<u8>]) -> Result<f64, Box<Mismatch>> {
         self.waited(|expected| compare_outputs(specs, outputs, expected))
     }
 
-    /// What counts when intervals are not needed, and when they have been looked for.
+    /// The expected outputs: with tolerances only, or with intervals once they were requested.
     fn expected<'a>(&'a self, found: Option<Option<&'a Intervals>>) -> Expected<'a> {
         let (tolerances, intervals) = match (&self.intervals, found) {
             (Some((_, narrow)), Some(Some(found))) => (narrow, Some((found, &self.tolerances[..]))),
@@ -192,11 +193,11 @@ impl Reference {
     }
 }
 
-/// The largest error, or how outputs differ.
+/// The largest error, or the difference.
 type Compared = Result<f64, Box<Mismatch>>;
 
-/// About so many elements of the results, by parameter and position: the first and the last of each, where tails go
-/// wrong, and others at random.
+/// About `n` elements of the results, by parameter and position: the first and last of each, where remainder loops go
+/// wrong, and random others.
 pub fn spots(specs: &[ParamSpec], seed: u64, n: usize) -> Vec<(usize, usize)> {
     let written: Vec<usize> = (0..specs.len()).filter(|&i| specs[i].is_written() && !specs[i].is_empty()).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -213,7 +214,7 @@ pub fn spots(specs: &[ParamSpec], seed: u64, n: usize) -> Vec<(usize, usize)> {
 }
 
 impl SpotCheck<'_> {
-    /// The values of the points: parameter, element, value.
+    /// Computes the values of the points: parameter, element, value.
     fn compute(self, args: &Arguments) -> Result<Vec<(usize, usize, Value)>, ReferenceError> {
         let mut values = Vec::new();
         for (param, element) in spots(args.specs(), args.seed(), self.points) {
@@ -224,30 +225,30 @@ impl SpotCheck<'_> {
     }
 }
 
-/// A reference that may still be being computed. Clones are one job.
+/// A reference that may still be being computed. Clones share one job.
 #[derive(Clone, Debug)]
 pub struct ReferenceJob(Arc<OnceLock<Result<Reference, ReferenceError>>>);
 
 impl ReferenceJob {
-    /// A reference that is there.
+    /// A reference that is ready.
     pub fn ready(reference: Reference) -> ReferenceJob {
         ReferenceJob(Arc::new(OnceLock::from(Ok(reference))))
     }
 
-    /// Computes a reference on a thread of its own; here and now if the system refuses a thread.
+    /// Computes a reference on a thread of its own, or at once if the system refuses a thread.
     pub fn spawn(compute: impl FnOnce() -> Result<Reference, ReferenceError> + Send + 'static) -> ReferenceJob {
         let job = ReferenceJob(Arc::default());
         let cell = job.0.clone();
         let compute = Arc::new(std::sync::Mutex::new(Some(compute)));
         let work = move || {
             let Some(compute) = compute.lock().unwrap_or_else(|e| e.into_inner()).take() else { return };
-            // Whoever waits must not wait for ever.
+            // A panic must not leave a waiting thread blocked forever.
             let result = catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for an unknown reason");
                 Err(ReferenceError::Panicked(text.to_owned()))
             });
-            // Set once: nobody else has the closure.
+            // Set only here, since the closure is taken once.
             let _ = cell.set(result);
         };
         let here = work.clone();
@@ -257,7 +258,7 @@ impl ReferenceJob {
         job
     }
 
-    /// The reference, if it is there.
+    /// The reference, if it is ready.
     pub fn poll(&self) -> Option<&Result<Reference, ReferenceError>> {
         self.0.get()
     }
@@ -268,29 +269,29 @@ impl ReferenceJob {
     }
 }
 
-/// What a kept reference belongs to.
+/// The key of a cached reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReferenceKey {
-    /// The structural hash of the function.
+    /// Structural hash of the function.
     pub workload: u64,
-    /// The seed of its arguments.
+    /// Seed of its arguments.
     pub seed: u64,
 }
 
-/// References on disk: a directory of one file per function and seed. A file that is damaged, of another version or of
-/// other sizes is as good as none.
+/// References on disk: a directory with one file per function and seed. A file that is damaged, or has another version
+/// or size, is ignored.
 #[derive(Clone, Debug)]
 pub struct ReferenceCache {
     dir: PathBuf,
 }
 
-/// Larger outputs are computed again rather than kept.
+/// Maximum size to cache; larger outputs are recomputed.
 const MAX_BYTES: usize = 256 << 20;
-/// The form of the file, and the version of what computed it: a mended code generator computes anew.
+/// The file format, and the version that computed the file: a new code generator computes references again.
 const MAGIC: &str = concat!("tvmr reference 1 ", env!("CARGO_PKG_VERSION"), "\n");
 
 impl ReferenceCache {
-    /// The cache in a directory, which is made when something is kept.
+    /// The cache in a directory, which is created on the first store.
     pub fn new(dir: &Path) -> ReferenceCache {
         ReferenceCache { dir: dir.to_owned() }
     }
@@ -299,7 +300,7 @@ impl ReferenceCache {
         self.dir.join(format!("{:016x}-{:016x}.ref", key.workload, key.seed))
     }
 
-    /// The reference that was kept, if it fits the parameters.
+    /// The cached reference, if it fits the parameters.
     pub fn load(&self, key: ReferenceKey, specs: &[ParamSpec], tolerances: &[Tolerance]) -> Option<Reference> {
         let file = fs::read(self.path(key)).ok()?;
         let (hash, body) = file.strip_prefix(MAGIC.as_bytes())?.split_first_chunk::<32>()?;
@@ -320,10 +321,10 @@ impl ReferenceCache {
         rest.is_empty().then(|| Reference::of_outputs(outputs, tolerances))
     }
 
-    /// Keeps a reference.
+    /// Stores a reference.
     ///
     /// # Errors
-    /// The file cannot be written; nothing depends on it.
+    /// If the file cannot be written. Callers may ignore this.
     pub fn store(&self, key: ReferenceKey, reference: &Reference) -> io::Result<()> {
         if reference.outputs.iter().map(Vec::len).sum::<usize>() > MAX_BYTES {
             return Ok(());
@@ -335,7 +336,7 @@ impl ReferenceCache {
         }
         fs::create_dir_all(&self.dir)?;
         let path = self.path(key);
-        // Beside it first: another process may be reading or writing the same.
+        // Write to a temporary file first: another process may be reading or writing the same file.
         let new = path.with_extension(format!("{}.new", std::process::id()));
         let written = fs::File::create(&new).and_then(|mut file| {
             file.write_all(MAGIC.as_bytes())?;
@@ -344,7 +345,7 @@ impl ReferenceCache {
         });
         let result = written.and_then(|()| fs::rename(&new, &path));
         if result.is_err() {
-            // What is left of it is of no use.
+            // Remove the partial file.
             let _ = fs::remove_file(&new);
         }
         result
@@ -389,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_wrong_reference_is_found_out() {
-        // The last element, where tails go wrong.
+        // The last element, where remainder loops go wrong.
         let wrong = |args: &mut Arguments| {
             double(args, 0..N - 1);
             store(args, 1, N - 1, 0.25);

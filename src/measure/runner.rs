@@ -1,8 +1,8 @@
-//! Measuring candidates one after the other.
+//! Measures candidates one after the other.
 //!
-//! [`InProcess`] runs them here. For each: one run on poisoned outputs, compared with the reference; then a first look, then
-//! a race against the best so far. While the reference is still being computed results wait for their verdict and the
-//! search goes on; a kernel that turns out wrong is forgotten as incumbent, and its time is void.
+//! [`InProcess`] runs each candidate once on poisoned outputs, compares these with the reference, takes a first look at
+//! its time, and then races it against the incumbent. While the reference is still being computed, results wait for
+//! their verdict and the search continues; a kernel that turns out wrong is removed, and its time is void.
 
 use super::arguments::{Arguments, Poison};
 use super::check::Mismatch;
@@ -18,73 +18,73 @@ use std::time::Duration;
 
 /// Measures candidates of some kind: compiled ones here, traces in a worker.
 pub trait Runner<C> {
-    /// Measures a candidate. What goes wrong with it is part of the outcome.
+    /// Measures a candidate. Its failure is part of the outcome.
     fn measure(&mut self, candidate: &C) -> Outcome;
 
-    /// The verdicts on results that waited ([`Verdict::Waiting`]) and are there now; all of them, if `wait` says so.
+    /// The new verdicts on results that waited ([`Verdict::Waiting`]); with `wait`, all of them.
     fn settle(&mut self, wait: bool) -> Vec<Settled>;
 
-    /// Measures the leaders of a search again, side by side. Times of one final are comparable.
+    /// Measures the leaders of a search again, interleaved. Times within one final are comparable.
     fn finals(&mut self, candidates: &[C]) -> Vec<Outcome>;
 }
 
 /// A compiled candidate.
 #[derive(Clone)]
 pub struct Candidate {
-    /// The hash of its program: a name for it.
+    /// Hash of its program, as its name.
     pub program: u64,
-    /// What to run.
+    /// The executable.
     pub code: Arc<dyn Executable>,
 }
 
-/// What became of a candidate.
+/// The outcome of measuring a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// It has a time.
+    /// It has a valid time.
     Measured(Measurement),
     /// Its output is wrong.
     WrongResult(Box<Mismatch>),
     /// It ran longer than allowed.
     TimedOut {
-        /// What was allowed for a call.
+        /// Time limit of a call.
         limit: Duration,
     },
-    /// It failed by itself, or damaged memory that is not its own.
+    /// It failed by itself, or damaged memory that it must not write.
     RuntimeError {
-        /// What happened.
+        /// The error message.
         message: String,
     },
-    /// It took its process down.
+    /// It ended its process.
     Crashed {
-        /// What is known.
+        /// What is known about the crash.
         message: String,
     },
 }
 
-/// A candidate's time.
+/// The time of a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measurement {
-    /// Seconds of a call, as they rank candidates: the incumbent's seconds times the ratio of the race, but no less than
-    /// the fastest batch took.
+    /// Seconds per call, for ranking: the incumbent's seconds times the ratio of the race, but at least those of the
+    /// fastest batch.
     pub secs: f64,
     /// Seconds per call of every batch.
     pub batch_secs: Vec<f64>,
     /// Calls in a batch.
     pub calls: u64,
-    /// How far it came.
+    /// The last stage of measurement that it reached.
     pub stage: Stage,
-    /// How it stood to the best before it.
+    /// Result of the race against the incumbent.
     pub standing: Option<Standing>,
-    /// Is its result right?
+    /// Whether its result is right.
     pub verdict: Verdict,
 }
 
-/// How far a candidate came.
+/// A stage of measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Timed alone: there was nothing to race against.
+    /// Timed alone, without an incumbent to race against.
     Alone,
-    /// Too slow at the first look to be raced: its time is that of one run, at most.
+    /// Too slow at the first look to be raced; its time is from one run at most.
     FirstLook,
     /// Raced.
     Raced,
@@ -92,46 +92,46 @@ pub enum Stage {
     Final,
 }
 
-/// Is a result right?
+/// The verdict on a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It agrees with the reference.
     Right,
-    /// Nobody looked.
+    /// It was not checked.
     Unchecked,
-    /// The reference is still being computed; [`Runner::settle`] will say.
+    /// The reference is still being computed; [`Runner::settle`] will tell.
     Waiting(Ticket),
 }
 
-/// Names a result that waits for its verdict.
+/// Identifies a result that waits for its verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// A verdict that came later.
+/// A verdict that was delayed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settled {
-    /// Of which result.
+    /// The result it belongs to.
     pub ticket: Ticket,
-    /// Right, or what the outcome is instead.
+    /// `Ok` if the result is right; otherwise the outcome that replaces it.
     pub result: Result<(), Outcome>,
 }
 
-/// How [`InProcess`] measures.
+/// Options of [`InProcess`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RunnerOptions {
-    /// Limit of a call while nothing is known.
+    /// Time limit of a call while there is no best time.
     pub first_limit: Duration,
-    /// Limit of a call otherwise, if it is to be fixed. By default the larger of 20 ms and ten times the best.
+    /// Fixed time limit of a call. By default it is ten times the best time, but at least 20 ms.
     pub limit: Option<Duration>,
-    /// Races.
+    /// Options of races.
     pub race: RaceOptions,
-    /// Rounds of a final.
+    /// Number of rounds in a final.
     pub final_rounds: usize,
-    /// Time of a final.
+    /// Maximum time of a final.
     pub final_time: Duration,
-    /// Benchmarks.
+    /// Options of benchmarks.
     pub bench: BenchOptions,
-    /// Runs that are checked of a program with several threads.
+    /// Number of checked runs of a multi-threaded program.
     pub parallel_checks: usize,
 }
 
@@ -149,35 +149,35 @@ impl Default for RunnerOptions {
     }
 }
 
-/// The least limit of a call: below it a deadline would catch the system's own pauses. A busy machine pauses for longer:
-/// who passes this limit is measured again.
+/// Minimum time limit of a call: shorter deadlines would expire in ordinary pauses of the system. Longer pauses occur
+/// on busy machines, so a candidate that exceeds this limit is measured again.
 const LEAST_LIMIT: Duration = Duration::from_millis(20);
-/// A call may take this many times the best.
+/// Time limit of a call as a multiple of the best time.
 const LIMIT_FACTOR: u32 = 10;
-/// A candidate slower than this at the first look is not raced.
+/// Maximum ratio to the best time at the first look; slower candidates are not raced.
 const FIRST_LOOK: f64 = 1.5;
-/// Kernels shorter than this are so disturbed by cold caches in a single run that it says nothing.
+/// Kernels shorter than this suffer so much from cold caches that a single run says nothing.
 const SHORT: Duration = Duration::from_millis(1);
-/// Seconds of a run that is so long that cold caches are next to nothing to it.
+/// Seconds of a run from which cold caches hardly matter.
 const LONG: f64 = 5e-3;
-/// A candidate with so long a run that is slower than this at the first look is not raced.
+/// Maximum ratio to the best time at the first look for such long runs.
 const LONG_LOOK: f64 = 1.25;
-/// An incumbent of so many seconds is not raced against candidates that are clearly faster.
+/// Seconds from which an incumbent is not raced against clearly faster candidates.
 const SLOW: f64 = 5e-3;
-/// What clearly faster is.
+/// Ratio that counts as clearly faster.
 const CLEARLY_FASTER: f64 = 2.0;
-/// Batches of a program that is measured again.
+/// Number of batches of a program that is measured again.
 const AGAIN: usize = 3;
-/// Times a preparation is carried out to say how long it takes.
+/// Number of preparations to time.
 const PREPARATIONS: usize = 5;
-/// A candidate that is alone, and takes so many seconds, is run once. A shorter one is run again: the first run of a program
-/// that fills hundreds of megabytes waits for the system to hand them out.
+/// Seconds from which a candidate without an incumbent is run only once. A shorter one is run again: the first run of a
+/// program that fills hundreds of megabytes waits for the system to provide them.
 const ONCE: f64 = 1.0;
-/// Batches of a candidate that is alone.
+/// Number of batches of a candidate without an incumbent.
 const ALONE: usize = 9;
-/// Bytes of outputs that may wait for the reference; then it is waited for.
+/// Maximum bytes of outputs that may wait for the reference; beyond it, the runner waits for the reference.
 const MAX_WAITING: usize = 512 << 20;
-/// Kernels that are remembered to follow an incumbent that turns out wrong.
+/// Number of kernels remembered as successors of an incumbent that turns out wrong.
 const REMEMBERED: usize = 8;
 
 /// Measures compiled candidates in this process.
@@ -186,12 +186,12 @@ const REMEMBERED: usize = 8;
 pub struct InProcess<T> {
     args: Arguments,
     timer: T,
-    /// `None` when results are not checked.
+    /// The reference; `None` if results are not checked.
     reference: Option<ReferenceJob>,
     options: RunnerOptions,
-    /// What no call may take longer than, whatever else is allowed.
+    /// Upper bound of every time limit.
     ceiling: Option<Duration>,
-    /// The fastest so far, the incumbent first.
+    /// The fastest candidates so far, the incumbent first.
     best: Vec<Known>,
     waiting: Vec<Waiting>,
     next_ticket: u64,
@@ -212,7 +212,7 @@ struct Waiting {
 }
 
 impl<T: Timer> InProcess<T> {
-    /// A runner. Without a reference nothing is checked.
+    /// A runner. Without a reference, results are not checked.
     pub fn new(args: Arguments, timer: T, reference: Option<ReferenceJob>, options: RunnerOptions) -> InProcess<T> {
         let (best, waiting) = (Vec::new(), Vec::new());
         let (monitor, checking) = (Monitor::default(), Duration::ZERO);
@@ -225,33 +225,33 @@ impl<T: Timer> InProcess<T> {
         self.best.first().map(|k| (&k.candidate, k.secs))
     }
 
-    /// From now on no call may take longer than this.
+    /// Sets the upper bound of every time limit.
     pub fn set_ceiling(&mut self, ceiling: Option<Duration>) {
         self.ceiling = ceiling;
     }
 
-    /// What to say about the machine, if anything.
+    /// Advice about the machine, if there is any.
     pub fn advice(&self) -> Option<Advice> {
         self.monitor.advice()
     }
 
-    /// The error that kept the reference from being computed, if so: then no candidate can be right.
+    /// The error of the reference computation, if it failed: then no candidate can be right.
     pub fn reference_error(&self) -> Option<&ReferenceError> {
         self.reference.as_ref()?.poll()?.as_ref().err()
     }
 
-    /// Time spent so far on checking results, the checked runs included.
+    /// Time spent on checking results so far, including the checked runs.
     pub fn checking_time(&self) -> Duration {
         self.checking
     }
 
-    /// Runs a candidate once and compares its outputs, waiting for the reference if need be. Is it right?
+    /// Runs a candidate once and compares its outputs, waiting for the reference if necessary. Returns the verdict.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the candidate fails or its result is wrong.
     pub fn check_only(&mut self, candidate: &Candidate) -> Result<Verdict, Outcome> {
         if let Some(job) = &self.reference {
-            // Whoever asks for one verdict has nothing else to do meanwhile.
+            // A single check has no other work to do meanwhile.
             let _ = job.wait();
         }
         let (_, verdict) = self.check(candidate)?;
@@ -270,15 +270,15 @@ impl<T: Timer> InProcess<T> {
         &self.timer
     }
 
-    /// Benchmarks a candidate as later commands do; what is reported in the end.
+    /// Benchmarks a candidate as later commands do; gives the reported times.
     ///
     /// # Errors
-    /// The kernel failed.
+    /// If the kernel failed.
     pub fn bench(&mut self, candidate: &Candidate) -> Result<Bench, RunFailure> {
         timing::bench(&*candidate.code, &mut self.args, &self.timer, &self.options.bench)
     }
 
-    /// The least seconds of a few batches of a candidate; `None` if a call takes longer than `limit`, or fails.
+    /// The minimum of a few batch times of a candidate; `None` if a call takes longer than `limit`, or fails.
     pub fn least_secs(&mut self, candidate: &Candidate, limit: Duration) -> Option<f64> {
         let code = &*candidate.code;
         let calls = timing::calibrate(code, &mut self.args, &self.timer, limit).ok()?;
@@ -291,7 +291,7 @@ impl<T: Timer> InProcess<T> {
     /// Seconds that a candidate's preparation takes; `None` if it has none.
     ///
     /// # Errors
-    /// The preparation failed.
+    /// If the preparation failed.
     pub fn preparation(&mut self, candidate: &Candidate) -> Result<Option<f64>, RunFailure> {
         let mut secs = Vec::new();
         for _ in 0..PREPARATIONS {
@@ -301,7 +301,7 @@ impl<T: Timer> InProcess<T> {
         Ok((!secs.is_empty()).then(|| median(&secs)))
     }
 
-    /// Runs a candidate once on poisoned outputs and compares them. Gives the seconds of the run.
+    /// Runs a candidate once on poisoned outputs and compares them. Returns the seconds of the run, and the verdict.
     fn check(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
         let start = self.timer.now();
         let result = self.check_untimed(candidate);
@@ -317,7 +317,7 @@ impl<T: Timer> InProcess<T> {
         for run in 0..runs {
             let reference = self.reference.as_ref().and_then(ReferenceJob::poll).and_then(|r| r.as_ref().ok());
             self.args.reset(reference.map_or(Poison::Ones, |r| Poison::Opposite(r.outputs())));
-            // No part of a call, so it has the time of a program of which nothing is known.
+            // The preparation is not part of a call, so it gets the limit of an unknown program.
             let prepare_limit = self.options.first_limit;
             let prepared = timing::prepare(&*candidate.code, &mut self.args, &self.timer, prepare_limit);
             prepared.map_err(|failure| outcome_of(failure, prepare_limit))?;
@@ -325,7 +325,7 @@ impl<T: Timer> InProcess<T> {
             secs = secs.min(result.map_err(|failure| outcome_of(failure, limit))?);
             self.args.inspect().map_err(|damage| Outcome::RuntimeError { message: damage.to_string() })?;
             match self.judge(run + 1 == runs)? {
-                // Of several runs only the last is set aside.
+                // Of several runs, only the last one's outputs are copied.
                 Some(v) => verdict = v,
                 None => continue,
             }
@@ -333,7 +333,7 @@ impl<T: Timer> InProcess<T> {
         Ok((secs, verdict))
     }
 
-    /// [`InProcess::check`], a second time where the first ran into the limit.
+    /// [`InProcess::check`], repeated once if it exceeded the limit.
     fn check_again(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
         match self.check(candidate) {
             Err(Outcome::TimedOut { .. }) => self.check(candidate),
@@ -341,11 +341,11 @@ impl<T: Timer> InProcess<T> {
         }
     }
 
-    /// Compares the outputs of the run before with the reference, or sets them aside.
+    /// Compares the outputs of the last run with the reference, or copies them for later.
     fn judge(&mut self, is_last: bool) -> Result<Option<Verdict>, Outcome> {
         let Some(job) = self.reference.clone() else { return Ok(Some(Verdict::Unchecked)) };
         let waiting: usize = self.waiting.iter().flat_map(|w| &w.outputs).map(Vec::len).sum();
-        // Neither for the reference nor for intervals of its elements is anybody to wait while there is room.
+        // Do not wait for the reference or for intervals while there is room for copies.
         let must_wait = waiting > MAX_WAITING;
         let reference = if must_wait { Some(job.wait()) } else { job.poll() };
         let checked = reference.map(|reference| match reference {
@@ -367,7 +367,7 @@ impl<T: Timer> InProcess<T> {
         }
     }
 
-    /// The limit of a call.
+    /// The time limit of a call.
     fn limit(&self) -> Duration {
         let limit = match (self.options.limit, self.incumbent()) {
             (Some(limit), _) => limit,
@@ -385,7 +385,7 @@ impl<T: Timer> InProcess<T> {
             return self.time_alone(candidate, first, limit);
         };
         if first >= LONG && first > incumbent_secs * LONG_LOOK {
-            // A second run would cost as much again and tell the same.
+            // A second run would cost as much again and give the same answer.
             let (secs, batch_secs, standing) = (first, vec![first], Some(Standing::Slower));
             let (stage, verdict) = (Stage::FirstLook, Verdict::Unchecked);
             return Ok(Measurement { secs, batch_secs, calls: 1, stage, standing, verdict });
@@ -394,7 +394,7 @@ impl<T: Timer> InProcess<T> {
         let look_limit = Duration::try_from_secs_f64(incumbent_secs * FIRST_LOOK).unwrap_or(limit).max(SHORT);
         let (mut batch_secs, mut calls) = (vec![first], 1);
         if Duration::try_from_secs_f64(first).is_ok_and(|d| d > look_limit) {
-            // The run before was cold; this one stops by itself when it has taken too long.
+            // The first run was cold. This one is stopped if it takes too long.
             match timed_run(&candidate.code, &mut self.args, &self.timer, look_limit) {
                 Ok(look) => {
                     batch_secs.push(look);
@@ -404,11 +404,11 @@ impl<T: Timer> InProcess<T> {
                 Err(failure) => return Err(outcome_of(failure, limit)),
             }
         } else if first < SHORT.as_secs_f64() {
-            // A batch that is long enough for the clock: the first run was cold.
+            // The first run was cold: calibrate a batch that is long enough for the clock.
             let calibrated = timing::calibrate(&*candidate.code, &mut self.args, &self.timer, limit);
             calls = calibrated.map_err(|failure| outcome_of(failure, limit))?;
             batch_secs.clear();
-            // One look may be held up.
+            // A single look may be delayed by the system.
             while batch_secs.len() < 2 && batch_secs.iter().all(|&look| look > incumbent_secs * FIRST_LOOK) {
                 let limit = limit.saturating_mul(2);
                 let look = timing::batch(&*candidate.code, &mut self.args, &self.timer, calls, limit);
@@ -422,7 +422,7 @@ impl<T: Timer> InProcess<T> {
             return Ok(Measurement { secs, batch_secs, calls, stage, standing, verdict });
         }
         if incumbent_secs >= SLOW && secs * CLEARLY_FASTER <= incumbent_secs {
-            // No drift of a clock is that large, and each pair would cost a run of the slow one.
+            // No clock drift is that large, and each pair would cost a run of the slow incumbent.
             let alone = self.time_alone(candidate, first, limit)?;
             return Ok(Measurement { standing: Some(Standing::Faster), ..alone });
         }
@@ -433,7 +433,7 @@ impl<T: Timer> InProcess<T> {
         match raced {
             Ok(Race { candidate_secs, incumbent_secs: i_secs, calls, ratio, standing, .. }) => {
                 self.monitor.note(&i_secs);
-                // When the incumbent was held up most of the time, the ratio is too good to be true.
+                // If the incumbent was delayed in most pairs, the ratio is too good to be true.
                 let fastest = least(&candidate_secs);
                 Ok(Measurement {
                     secs: (ratio * incumbent_secs).max(fastest),
@@ -446,7 +446,7 @@ impl<T: Timer> InProcess<T> {
             }
             Err(RaceFailure::Candidate(failure)) => Err(outcome_of(failure, limit)),
             Err(RaceFailure::Incumbent(_)) => {
-                // It ran before and does no more: it is no yardstick. The candidate is none the worse for it.
+                // An incumbent that now fails cannot be a baseline. This is not the candidate's fault.
                 self.best.remove(0);
                 self.monitor.restart();
                 self.time(candidate, first)
@@ -461,7 +461,7 @@ impl<T: Timer> InProcess<T> {
         let mut batch_secs = Vec::new();
         let mut calls = 1;
         if first >= ONCE {
-            // What a first run does to memory is nothing to so long a run, and another one would cost as much again.
+            // First-touch costs are negligible in such a long run, and another one would cost as much again.
             batch_secs.push(first);
             let (secs, stage, verdict) = (first, Stage::Alone, Verdict::Unchecked);
             return Ok(Measurement { secs, batch_secs, calls, stage, standing: None, verdict });
@@ -477,7 +477,7 @@ impl<T: Timer> InProcess<T> {
         Ok(Measurement { secs, batch_secs, calls, stage, standing: None, verdict })
     }
 
-    /// Puts a measured candidate in its place among the best.
+    /// Inserts a measured candidate into the list of the best.
     fn remember(&mut self, candidate: &Candidate, m: &Measurement) {
         let ticket = match m.verdict {
             Verdict::Waiting(ticket) => Some(ticket),
@@ -490,7 +490,7 @@ impl<T: Timer> InProcess<T> {
                 self.monitor.restart();
             }
             Some(Standing::Tie | Standing::Slower) => {
-                // Behind the incumbent whatever its seconds say: they lost to it.
+                // After the incumbent even if its seconds are lower, since it lost to the incumbent.
                 let place = self.best.iter().skip(1).position(|b| b.secs > m.secs).map_or(self.best.len(), |i| i + 1);
                 self.best.insert(place, known);
             }
@@ -501,7 +501,8 @@ impl<T: Timer> InProcess<T> {
     fn try_measure(&mut self, candidate: &Candidate) -> Result<Measurement, Outcome> {
         let (first, verdict) = self.check(candidate)?;
         let measurement = Measurement { verdict, ..self.time(candidate, first)? };
-        // A race between threads may have spared the first runs: the winner is looked at again, now that it is warm.
+        // A race between threads may have stayed hidden in the first runs: check a new winner again, now that it is
+        // warm.
         if measurement.standing != Some(Standing::Slower) && candidate.code.threads() > 1 && verdict == Verdict::Right {
             self.check(candidate)?;
         }
@@ -513,7 +514,7 @@ impl<T: Timer> InProcess<T> {
 impl<T: Timer> Runner<Candidate> for InProcess<T> {
     fn measure(&mut self, candidate: &Candidate) -> Outcome {
         let result = match self.try_measure(candidate) {
-            // A pause of the system lasts as long; what is so slow by itself is so once more.
+            // A pause of the system may exceed this limit; a candidate that is really slow exceeds it again.
             Err(Outcome::TimedOut { limit }) if limit <= LEAST_LIMIT => self.try_measure(candidate),
             result => result,
         };
@@ -593,7 +594,7 @@ impl<T: Timer> Runner<Candidate> for InProcess<T> {
     }
 }
 
-/// One run under a deadline; gives its seconds.
+/// Runs once under a deadline; returns the seconds.
 fn timed_run(
     code: &Arc<dyn Executable>,
     args: &mut Arguments,
@@ -610,7 +611,7 @@ fn outcome_of(failure: RunFailure, limit: Duration) -> Outcome {
     }
 }
 
-/// A runner that is a closure, for tests of searches: no clock, no code.
+/// A runner from a closure, for tests of searches without clock or code.
 pub struct MockRunner<F>(pub F);
 
 impl<C, F: FnMut(&C) -> Outcome> Runner<C> for MockRunner<F> {
@@ -628,7 +629,7 @@ impl<C, F: FnMut(&C) -> Outcome> Runner<C> for MockRunner<F> {
 }
 
 impl Measurement {
-    /// A right result of that many seconds, as mock runners give.
+    /// A right result that took `secs` seconds, as mock runners return it.
     pub fn right(secs: f64) -> Measurement {
         let (stage, verdict) = (Stage::Raced, Verdict::Right);
         Measurement { secs, batch_secs: vec![secs], calls: 1, stage, standing: None, verdict }

@@ -1,50 +1,51 @@
-//! How far right results are from the reference, by samples.
+//! Judges the distances of results from the reference, by samples of correct results.
 //!
-//! An interval ([`Intervals`](super::Intervals)) says how far one element may be at the worst. Where intervals are wide
-//! (behind many roundings of half precision, behind steps that follow one another) a wrong program can stay within all of
-//! them; but right programs are rarely at the ends, and never everywhere. So the results that are outside their tolerance
-//! are looked at together too: their distances from the reference are compared with those of runs whose roundings go a
-//! random way ([`Spread`]). And single elements that are further away are computed again with larger random roundings
-//! ([`ElementRanges`]): what those do not reach is wrong.
+//! An interval ([`Intervals`](super::Intervals)) bounds a single element in the worst case. Where intervals are wide
+//! (after many roundings to half precision, or after several steps in a row), a wrong program can stay within all of
+//! them; but correct programs rarely reach the ends, and never everywhere. So the elements outside their tolerance are
+//! judged together: their distances are compared with those of runs with random rounding ([`Spread`]). In addition, the
+//! elements that deviate most are recomputed with larger random roundings ([`ElementRanges`]): a value that those do
+//! not reach is wrong.
 
 use hashbrown::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// How much further than random roundings move results a right program may be. Right programs stay below 2, wrong ones
-/// are mostly at 10 and more (`tune::equivalence::judging`).
+/// Maximum ratio of a correct program's distances to those of random rounding. Correct programs stay below 2, wrong
+/// ones are mostly at 10 and more (`tune::equivalence::judging`).
 const LIMIT: f64 = 8.0;
-/// The least number of elements whose distances are compared as one.
+/// Minimum number of elements whose distances are compared as one.
 const FEW: usize = 16;
-/// So many times more elements than in the samples may be on the other side of a step: where the roundings of a program
-/// are twice as large, so many more are; and the samples are only samples.
+/// Factor for the share of elements on the other side of a step, compared to the samples: a program with roundings
+/// twice as large has correspondingly more of them, and the samples are only samples.
 const MORE: f64 = 4.0;
 
 /// Distances of samples from the reference. A distance within the tolerance counts as 0.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spread {
-    /// The largest first.
+    /// The distances, largest first.
     distances: Vec<f64>,
 }
 
 impl Spread {
-    /// Of these samples, in any order; `None` without any.
+    /// The spread of these distances, in any order; `None` if there are none.
     pub fn new(mut distances: Vec<f64>) -> Option<Spread> {
         distances.sort_unstable_by(|a, b| b.total_cmp(a));
         (!distances.is_empty()).then_some(Spread { distances })
     }
 
-    /// Is a distance like those of the samples?
+    /// Whether a distance is similar to those of the samples.
     pub(super) fn reaches(&self, distance: f64) -> bool {
         distance <= LIMIT * self.distances[0]
     }
 
-    /// Are these distances, the largest first, of `n` elements (those left out are 0) larger than those of the samples?
+    /// Whether these distances, largest first, of `n` elements (missing ones are 0) are larger than those of the
+    /// samples.
     pub(super) fn exceeded(&self, found: &[f64], n: usize) -> bool {
         self.ratio(found, n) > LIMIT
     }
 
-    /// How many times larger distances are than those of the samples, where they are so most.
+    /// The largest ratio of the distances to those of the samples, over several quantiles.
     fn ratio(&self, found: &[f64], n: usize) -> f64 {
         let sizes = std::iter::successors(Some(FEW), |k| Some(k * 2)).take_while(|&k| k < n / 2);
         sizes
@@ -54,44 +55,45 @@ impl Spread {
             .fold(0.0, f64::max)
     }
 
-    /// The same for the `k`-th largest distance of `n`.
+    /// The ratio for the `k`-th largest distance of `n`.
     fn ratio_of(&self, distance: f64, k: usize, n: usize) -> f64 {
-        // So few are expected where `k` are seen once in a million times (the root of a Poisson number varies by 1/2).
+        // The expected number for which `k` are seen once in a million times (the root of a Poisson number varies by
+        // 1/2).
         let expected = ((k as f64).sqrt() - 2.2).max(0.0).powi(2) / MORE;
         let at = (expected / n as f64 * self.distances.len() as f64) as usize;
         let sampled = self.distances[at.min(self.distances.len() - 1)];
         match (distance, sampled) {
             (0.0, _) => 0.0,
             (_, 0.0) => f64::INFINITY,
-            // An infinite result, or NaN, that samples give too.
+            // An infinite result or NaN that samples have as well.
             (_, s) if s == f64::INFINITY => 1.0,
             (d, s) => d / s,
         }
     }
 }
 
-/// Where an element may be.
+/// The possible values of an element.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Range {
-    /// Samples that are finite.
+    /// The finite samples.
     samples: Vec<f64>,
-    /// From the first to the last of two values.
+    /// An interval that is accepted as a whole.
     between: (f64, f64),
-    /// As near to a sample as this is near enough.
+    /// Accepted distance from a sample.
     near: f64,
     /// Infinities and NaN among the samples.
     others: Vec<f64>,
 }
 
-/// A sample stands for this share of the width of all of them.
+/// A sample stands for this share of the width of all samples.
 const RESOLUTION: f64 = 1.0 / 8.0;
-/// A result may be so many widths of ordinary samples beyond them: where each rounding makes another result of it, larger
-/// roundings reach no further.
+/// Accepted distance beyond ordinary samples, in units of their width. This matters where each rounding gives an
+/// unrelated result, so that larger roundings reach no further.
 const BEYOND: f64 = 2.0;
 
 impl Range {
-    /// Near samples, those of ordinary roundings or of larger ones, or between two values, such as those of sums that are
-    /// rounded at each step and at none.
+    /// Accepts values near samples, with ordinary or larger roundings, and values between `first` and `last`, such as
+    /// sums that are rounded at each step and at none.
     pub fn new(first: f64, last: f64, ordinary: &[f64], larger: &[f64]) -> Range {
         let ordinary: Vec<f64> = ordinary.iter().copied().chain([first, last]).collect();
         let near = BEYOND * width(&ordinary);
@@ -101,7 +103,7 @@ impl Range {
         Range { samples, between: (first.min(last), first.max(last)), near, others }
     }
 
-    /// Is a value there, or as near to it as this?
+    /// Whether a value is in the range, or within `near` of it.
     pub(super) fn holds(&self, value: f64, near: f64) -> bool {
         let near = near.max(self.near);
         self.between.0 <= value && value <= self.between.1
@@ -110,7 +112,7 @@ impl Range {
     }
 }
 
-/// From the least to the greatest finite value.
+/// Distance of the minimum and maximum of the finite values.
 fn width(values: &[f64]) -> f64 {
     let finite = values.iter().copied().filter(|v| v.is_finite());
     let (least, greatest) = finite.fold((f64::MAX, f64::MIN), |(lo, hi), v| (lo.min(v), hi.max(v)));
@@ -119,7 +121,7 @@ fn width(values: &[f64]) -> f64 {
 
 type Ranges = dyn FnMut(&[(usize, usize)]) -> Vec<Option<Range>> + Send;
 
-/// The ranges of single elements, computed when they are asked for.
+/// The ranges of single elements, computed on demand.
 pub struct ElementRanges(Mutex<Known>);
 
 struct Known {
@@ -134,12 +136,13 @@ impl fmt::Debug for ElementRanges {
 }
 
 impl ElementRanges {
-    /// Ranges that this computes: of elements, each given by parameter and position; `None` where that cannot be done.
+    /// Ranges computed by `compute` for elements, each given by parameter and position; `None` where that is not
+    /// possible.
     pub fn new(compute: impl FnMut(&[(usize, usize)]) -> Vec<Option<Range>> + Send + 'static) -> ElementRanges {
         ElementRanges(Mutex::new(Known { compute: Box::new(compute), known: HashMap::default() }))
     }
 
-    /// The ranges of elements, in their order.
+    /// The ranges of elements, in the same order.
     pub(super) fn of(&self, param: usize, elements: &[usize]) -> Vec<Option<Range>> {
         let mut this = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Known { compute, known } = &mut *this;
@@ -157,7 +160,7 @@ impl ElementRanges {
 mod tests {
     use super::*;
 
-    /// Distances as of errors that are distributed evenly up to `size`, of which a share is outside the tolerance.
+    /// Distances as of errors that are uniform up to `size`, a share of which is outside the tolerance.
     fn distances(n: usize, share: f64, size: f64) -> Vec<f64> {
         let outside = (n as f64 * share) as usize;
         (0..outside).map(|i| size * (1.0 - i as f64 / n as f64)).collect()
@@ -168,10 +171,10 @@ mod tests {
         let spread = Spread::new(distances(2000, 1.0, 1.0)).expect("samples");
         assert!(!spread.exceeded(&distances(500, 1.0, 3.0), 500));
         assert!(spread.exceeded(&distances(500, 1.0, 30.0), 500));
-        // Few elements far away are for the intervals.
+        // Few distant elements are judged by their intervals.
         assert!(!spread.exceeded(&[1e9; 8], 500));
         assert!(spread.exceeded(&[1e9; 16], 500));
-        // A handful of elements is compared as one.
+        // A small group of elements is compared as one.
         assert!(spread.exceeded(&[90.0; 5], 9) && !spread.exceeded(&[7.0; 9], 9));
         assert!(spread.reaches(7.9) && !spread.reaches(8.1));
     }
@@ -204,10 +207,10 @@ mod tests {
         // A remainder that wraps around: 12, 0 and 1 are right, 8 is not.
         let range = Range::new(12.0, 12.0, &[12.0], &[0.0, 1.0]);
         assert!(range.holds(0.0, 0.0) && range.holds(11.0, 0.0) && !range.holds(8.0, 0.0));
-        // A sum that stops growing where it is rounded, and one that does not.
+        // A sum that stagnates if it is rounded, and one that does not.
         let range = Range::new(64.0, 150.0, &[], &[149.0, 151.0]);
         assert!(range.holds(100.0, 0.0) && !range.holds(-200.0, 0.0));
-        // A result that each rounding turns into another one.
+        // A result that each rounding changes completely.
         let range = Range::new(0.0, 0.0, &[3.0, -2.0, 1.0], &[-3.0, 2.0]);
         assert!(range.holds(9.0, 0.0) && !range.holds(40.0, 0.0));
     }

@@ -1,22 +1,22 @@
 //! Summaries of repeated measurements.
 
-/// Order statistics of some times (or ratios).
+/// Order statistics of times or ratios.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
-    /// The smallest.
+    /// The minimum.
     pub min: f64,
-    /// The middle one, or the mean of the two in the middle.
+    /// The median: the middle value, or the mean of the two in the middle.
     pub median: f64,
     /// The mean.
     pub mean: f64,
-    /// Distance of the first and ninth deciles, as a share of the median.
+    /// Distance of the first and ninth deciles, relative to the median.
     pub spread: f64,
-    /// How many there are.
+    /// Number of values.
     pub n: usize,
 }
 
 impl Summary {
-    /// The summary of values that are numbers; `None` of none.
+    /// The summary of values, none of which is NaN; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Summary> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -28,12 +28,12 @@ impl Summary {
     }
 }
 
-/// The least of some times; infinity if there are none.
+/// The minimum; infinity if there are no values.
 pub(super) fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// The median of values that are numbers.
+/// The median of values, none of which is NaN.
 ///
 /// # Panics
 /// If there are none.
@@ -46,7 +46,7 @@ pub(super) fn median(values: &[f64]) -> f64 {
 fn median_of_sorted(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     assert!(n > 0, "a median is one of something");
-    // Exact where the two in the middle agree.
+    // Exact if the two middle values agree.
     if n % 2 == 1 { sorted[n / 2] } else { f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]) }
 }
 

@@ -1,8 +1,8 @@
 //! Clock and deadline, real and mock.
 //!
-//! A kernel that is told to stop returns by itself: it polls a flag. The real timer has a thread that raises the flag when
-//! a deadline passes; arming costs a fraction of a microsecond, for the thread is woken only when it has to look earlier
-//! than it would anyway.
+//! A kernel that is told to stop returns by itself: it polls a flag. The real timer has a thread that raises the flag
+//! when a deadline passes. Arming costs a fraction of a microsecond, since the thread is woken only if its next look
+//! would be too late.
 
 #![expect(clippy::disallowed_methods, reason = "the timer of kernels")]
 
@@ -15,10 +15,10 @@ pub trait Timer {
     /// Time since some fixed point.
     fn now(&self) -> Duration;
 
-    /// From now, raises the stop flag after `limit`.
+    /// Sets a deadline: raises the stop flag `limit` from now.
     fn arm(&self, limit: Duration);
 
-    /// Lifts the deadline and lowers the flag. Was it raised?
+    /// Cancels the deadline and clears the flag. Returns whether it was raised.
     fn disarm(&self) -> bool;
 }
 
@@ -31,7 +31,7 @@ pub trait Stop: Send + Sync {
     fn clear(&self);
 }
 
-/// The monotonic clock of the system, and a thread that watches it.
+/// The system's monotonic clock, with a watcher thread.
 pub struct RealTimer {
     origin: Instant,
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     deadline: Option<Instant>,
-    /// When the watcher looks next; `None` while it waits to be woken.
+    /// Time of the watcher's next look; `None` while it waits to be woken.
     looks_at: Option<Instant>,
     is_raised: bool,
     quit: bool,
@@ -55,7 +55,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is a few plain values: consistent even if a holder panicked.
+        // The state consists of plain values, which are consistent even if a holder panicked.
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -84,10 +84,10 @@ impl Shared {
 }
 
 impl RealTimer {
-    /// A timer that stops what looks at this flag.
+    /// A timer that raises this stop flag.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// If the system refuses a thread.
     pub fn new(stop: Arc<dyn Stop>) -> std::io::Result<RealTimer> {
         let shared = Arc::new(Shared { stop, state: Mutex::default(), changed: Condvar::new() });
         let watched = shared.clone();
@@ -102,7 +102,7 @@ impl Timer for RealTimer {
     }
 
     fn arm(&self, limit: Duration) {
-        // Beyond what the clock can say there is no deadline.
+        // A deadline beyond the clock's range never passes.
         let Some(deadline) = Instant::now().checked_add(limit) else { return };
         let mut state = self.shared.lock();
         state.deadline = Some(deadline);
@@ -127,13 +127,13 @@ impl Drop for RealTimer {
         self.shared.lock().quit = true;
         self.shared.changed.notify_one();
         if let Some(watcher) = self.watcher.take() {
-            // It cannot panic; and if it did, there is nothing left for it to do.
+            // The watcher does not panic, and there is no work left for it.
             let _ = watcher.join();
         }
     }
 }
 
-/// A clock that advances when told to, for tests without time. Clones are one clock.
+/// A clock that advances only on request, for tests. Clones share one clock.
 #[derive(Clone, Debug, Default)]
 pub struct MockTimer(Arc<Mutex<MockState>>);
 
@@ -154,8 +154,8 @@ impl MockTimer {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Lets time pass, as a kernel that takes so long does; only up to the deadline, if that comes first. Was the kernel
-    /// stopped?
+    /// Advances the clock, as a kernel that runs this long would, but only up to the deadline. Returns whether the
+    /// kernel was stopped.
     pub fn advance(&self, by: Duration) -> bool {
         let mut state = self.state();
         let end = state.now + by;
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_deadline_that_is_lifted_does_nothing() {
         let (flag, timer) = timer();
-        // Later, earlier, again: the watcher follows.
+        // Later, earlier and repeated deadlines.
         for limit in [50_000, 1, 2, 50_000, 3] {
             timer.arm(Duration::from_millis(limit));
             if limit > 1000 {

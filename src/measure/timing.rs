@@ -1,4 +1,4 @@
-//! Timing a kernel: batches, and the benchmark that both tuning and later commands report.
+//! Times a kernel: batches, and the benchmark that tuning and later commands report.
 
 use super::arguments::Arguments;
 use super::executable::{Executable, RunFailure};
@@ -6,21 +6,21 @@ use super::stats::Summary;
 use super::timer::Timer;
 use std::time::Duration;
 
-/// A batch of calls lasts at least this long: a thousand times what reading the clock costs.
+/// Minimum duration of a batch: a thousand times the cost of reading the clock.
 pub(crate) const MIN_BATCH: Duration = Duration::from_micros(25);
-/// The most calls in a batch.
+/// Maximum number of calls in a batch.
 const MAX_CALLS: u64 = 1 << 24;
 
-/// How many calls of that duration make a batch.
+/// Number of calls in a batch, given the duration of one.
 pub(crate) fn calls_for(call: Duration) -> u64 {
     let (batch, call) = (MIN_BATCH.as_nanos() as u64, call.as_nanos().max(1) as u64);
     batch.div_ceil(call).clamp(1, MAX_CALLS)
 }
 
-/// Runs a batch under a deadline; gives the seconds of a call.
+/// Runs a batch under a deadline; returns the seconds per call.
 ///
 /// # Errors
-/// The kernel failed, or the deadline passed.
+/// If the kernel failed, or the deadline passed.
 pub(crate) fn batch(
     exe: &dyn Executable,
     args: &mut Arguments,
@@ -28,20 +28,20 @@ pub(crate) fn batch(
     calls: u64,
     limit: Duration,
 ) -> Result<f64, RunFailure> {
-    // Outside the measured time: a kernel that adds to its output would run away.
+    // Outside the measured time. Otherwise values would grow in a kernel that adds to its output.
     args.restore();
     timer.arm(limit);
     let start = timer.now();
     let result = exe.run_many(args, calls);
     let elapsed = timer.now() - start;
-    // A kernel may be done just as the flag is raised; then it was in time.
+    // A kernel that ends just as the flag is raised was in time.
     timer.disarm();
     result?;
-    // A clock that did not advance makes no time of 0.
+    // Avoids a time of 0 if the clock did not advance.
     Ok(elapsed.as_secs_f64().max(1e-10) / calls as f64)
 }
 
-/// Carries out what is done once for parameters that never change; gives its seconds, or `None` if there is nothing.
+/// Runs the preparation of constant parameters; returns its seconds, or `None` if there is none.
 ///
 /// # Errors
 /// As [`batch`].
@@ -59,7 +59,7 @@ pub(crate) fn prepare(
     Ok(result?.then_some(elapsed.as_secs_f64()))
 }
 
-/// The number of calls for batches of a kernel that was never timed: from one call, then from a few.
+/// Calibrates the number of calls in a batch for an untimed kernel: from one call, then from a few.
 ///
 /// # Errors
 /// As [`batch`].
@@ -73,7 +73,7 @@ pub(crate) fn calibrate(
     for _ in 0..8 {
         let secs = batch(exe, args, timer, calls, limit)?;
         let wanted = calls_for(Duration::from_secs_f64(secs));
-        // Cold caches make the first calls slow; once a batch is nearly long enough it will do.
+        // Cold caches make the first calls slow; a batch that is nearly long enough will do.
         if wanted <= calls + calls / 4 {
             break;
         }
@@ -82,19 +82,19 @@ pub(crate) fn calibrate(
     Ok(calls)
 }
 
-/// How long to benchmark.
+/// Duration of a benchmark.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BenchOptions {
-    /// Time to run before anything counts, so that clocks and caches settle.
+    /// Warm-up time, in which clocks and caches settle.
     pub warm_up: Duration,
-    /// Time over which batches are spread. The clock of a CPU drifts over tens of milliseconds, so that a short
-    /// benchmark measures one state of it.
+    /// Time over which batches are spread. The clock of a CPU drifts over tens of milliseconds, so a short benchmark
+    /// measures a single state of it.
     pub total: Duration,
-    /// Batches at least, however long they take.
+    /// Minimum number of batches, however long they take.
     pub min_batches: usize,
-    /// Batches at most.
+    /// Maximum number of batches.
     pub max_batches: usize,
-    /// Limit of a batch.
+    /// Time limit of a batch.
     pub limit: Duration,
 }
 
@@ -110,21 +110,21 @@ impl Default for BenchOptions {
     }
 }
 
-/// A benchmark's times.
+/// The times of a benchmark.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bench {
     /// Seconds per call of every batch.
     pub batch_secs: Vec<f64>,
     /// Calls in a batch.
     pub calls: u64,
-    /// Of the batches; its median is what is reported.
+    /// Summary of the batches; its median is reported.
     pub summary: Summary,
 }
 
-/// Benchmarks a kernel: what tuning reports at its end, and what later commands report.
+/// Benchmarks a kernel, for the final report of tuning and for later commands.
 ///
 /// # Errors
-/// The kernel failed, or a batch took longer than the limit.
+/// If the kernel failed, or a batch took longer than the limit.
 pub(crate) fn bench(
     exe: &dyn Executable,
     args: &mut Arguments,
@@ -137,8 +137,8 @@ pub(crate) fn bench(
         let secs = batch(exe, args, timer, calls, options.limit)?;
         calls = calls_for(Duration::from_secs_f64(secs)).max(calls);
     }
-    // Few long batches would average away what a median is for, many short ones cost memory: batches are lengthened
-    // until as many as may be kept fill the time.
+    // Few long batches give a poor median, and many short ones cost memory: batches are lengthened until the maximum
+    // number of them fills the time.
     let start = timer.now();
     let first = batch(exe, args, timer, calls, options.limit)?;
     let per_batch = options.total.as_secs_f64() / options.max_batches.max(1) as f64;

@@ -1,28 +1,28 @@
-//! What was measured: the elite, and how often each sketch was tried.
+//! The archive of tried candidates: the elite, and the number of tries of each sketch.
 
 use super::individual::Parent;
 
-/// A candidate that has a time.
+/// A candidate with a valid time.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// Hash of its program.
     pub program: u64,
-    /// Its decisions.
+    /// Its sketch and decisions.
     pub genes: Parent,
-    /// Seconds.
+    /// Seconds per call.
     pub secs: f64,
 }
 
-/// All candidates that have a time, the fastest first.
+/// All candidates with a valid time, fastest first.
 #[derive(Default)]
 pub(super) struct Archive {
     entries: Vec<Measured>,
-    /// For each sketch, candidates that were tried, whatever became of them.
+    /// For each sketch, the number of candidates tried, whatever their outcome.
     tried: Vec<u64>,
 }
 
 impl Archive {
-    /// Notes that a candidate of a sketch is tried.
+    /// Counts a try of a sketch.
     pub(super) fn note_try(&mut self, sketch: usize) {
         if self.tried.len() <= sketch {
             self.tried.resize(sketch + 1, 0);
@@ -30,28 +30,28 @@ impl Archive {
         self.tried[sketch] += 1;
     }
 
-    /// How many candidates of a sketch were tried.
+    /// Number of candidates of a sketch that were tried.
     pub(super) fn tried(&self, sketch: usize) -> u64 {
         self.tried.get(sketch).copied().unwrap_or(0)
     }
 
-    /// Adds a candidate behind all that are as fast.
+    /// Inserts a candidate after all that are as fast.
     pub(super) fn add(&mut self, one: Measured) {
         let at = self.entries.partition_point(|e| e.secs <= one.secs);
         self.entries.insert(at, one);
     }
 
-    /// Forgets a candidate that turned out to be wrong.
+    /// Removes a candidate whose result turned out to be wrong.
     pub(super) fn remove(&mut self, program: u64) {
         self.entries.retain(|e| e.program != program);
     }
 
-    /// The fastest ones.
+    /// The `n` fastest candidates.
     pub(super) fn elite(&self, n: usize) -> &[Measured] {
         &self.entries[..n.min(self.entries.len())]
     }
 
-    /// The best seconds.
+    /// The shortest time in seconds.
     pub(super) fn best(&self) -> Option<f64> {
         self.entries.first().map(|e| e.secs)
     }

@@ -1,50 +1,50 @@
-//! Which of the candidates at hand to measure.
+//! Chooses the candidates of a round to measure.
 
 use super::archive::Archive;
 use super::individual::Individual;
 use crate::schedule::primitive::sampling::below;
 use rand_chacha::ChaCha8Rng;
 
-/// What a choice depends on.
+/// The inputs of a choice.
 pub(super) struct Choice<'a> {
-    /// How many are wanted.
+    /// Number of candidates to choose.
     pub want: usize,
-    /// What was tried before.
+    /// The candidates tried so far.
     pub archive: &'a Archive,
-    /// Sketches of the space.
+    /// Number of sketches in the space.
     pub n_sketches: usize,
-    /// Are predictions to be followed? If not, the order is that of chance.
+    /// Whether to follow predictions; otherwise the order is random.
     pub is_ranked: bool,
 }
 
-/// The share of candidates that is chosen whatever is predicted of them, as in TVM; at least one a round.
+/// Share of candidates that is chosen at random, whatever their prediction, as in TVM; at least one per round.
 const CHANCE: f64 = 0.05;
-/// The share of a round that seeds may take.
+/// Maximum share of seeds in a round.
 const SEEDS: f64 = 0.75;
-/// The share of a round that goes to sketches which were tried less than others.
+/// Maximum share of a round for sketches that were hardly tried.
 const SHARE: f64 = 0.25;
-/// Tries that every sketch gets, if it is not hopeless.
+/// Number of tries that every sketch gets, unless it is hopeless.
 const LEAST_TRIES: u64 = 2;
-/// A sketch whose best candidate is predicted to take this many times the best prediction waits.
+/// A sketch is hopeless if its best prediction is this many times the overall best one.
 const HOPELESS: f64 = 8.0;
 
-/// Chooses from the pool; the result is in the order in which to try them.
+/// Chooses from the pool; returns the candidates in the order in which to try them.
 pub(super) fn choose(mut pool: Vec<Individual>, choice: &Choice<'_>, rng: &mut ChaCha8Rng) -> Vec<Individual> {
     if choice.is_ranked {
-        // Equal predictions keep the order of their numbers.
+        // Equal predictions stay in the order of their numbers.
         pool.sort_by(|a, b| a.score.total_cmp(&b.score));
     } else {
         shuffle(&mut pool, rng);
     }
     let mut chosen: Vec<Individual> = Vec::with_capacity(choice.want);
-    // Recommendations, in the order of the space.
+    // Seeds, in the order of the space.
     let mut seeds: Vec<usize> = (0..pool.len()).filter(|&i| pool[i].is_seed).collect();
     seeds.sort_by_key(|&i| pool[i].index);
     seeds.truncate(portion(choice.want, SEEDS));
     take(&mut pool, seeds, &mut chosen);
     let by_chance = if choice.want > 1 { portion(choice.want, CHANCE).max(1) } else { 0 };
     let best = pool.first().map_or(0.0, |one| one.score);
-    // The best of each sketch that has had little of a chance.
+    // The best candidate of each sketch that was hardly tried.
     let mut neglected: Vec<usize> = Vec::new();
     for sketch in 0..choice.n_sketches {
         let first = pool.iter().position(|one| one.genes.sketch == sketch);
@@ -57,7 +57,7 @@ pub(super) fn choose(mut pool: Vec<Individual>, choice: &Choice<'_>, rng: &mut C
     neglected.truncate(portion(choice.want, SHARE));
     neglected.truncate((choice.want - chosen.len()).saturating_sub(by_chance));
     take(&mut pool, neglected, &mut chosen);
-    // The best of all. What looks the same will take the same time: one of a kind first.
+    // The best candidates overall. Equal features predict equal times, so only one of each kind is chosen here.
     let room = (choice.want - chosen.len()).saturating_sub(by_chance);
     let mut best: Vec<usize> = Vec::new();
     for (i, one) in pool.iter().enumerate() {
@@ -86,7 +86,7 @@ fn portion(want: usize, share: f64) -> usize {
     (want as f64 * share).round() as usize
 }
 
-/// Moves some of the pool to the chosen, in the order given.
+/// Moves candidates from the pool to the chosen ones, in the given order.
 fn take(pool: &mut Vec<Individual>, positions: Vec<usize>, chosen: &mut Vec<Individual>) {
     chosen.extend(positions.iter().map(|&i| pool[i].clone()));
     let mut i = 0;
@@ -134,7 +134,7 @@ mod tests {
         pool.push(individual(0, 0, 9.0, true));
         pool.push(individual(1, 0, 8.0, true));
         pool.push(individual(200, 1, 1.0, false));
-        // Eight times as slow is 2.08 in logarithms.
+        // A factor of 8 is 2.08 in logarithms.
         pool.push(individual(201, 2, 2.5, false));
         let chosen = chosen(pool, 8, 3);
         assert_eq!(chosen[..4], [0, 1, 100, 200], "{chosen:?}");
@@ -151,7 +151,7 @@ mod tests {
             individual(4, 0, 2.0, false),
         ];
         assert_eq!(chosen(pool.clone(), 3, 1)[..2], [1, 3]);
-        // But all are taken before there are too few.
+        // All are taken if there are too few otherwise.
         let mut all = chosen(pool, 9, 1);
         all.sort_unstable();
         assert_eq!(all, [1, 2, 3, 4]);

@@ -1,4 +1,4 @@
-//! Evolutionary search: candidates from the decisions of good ones, ranked by a cost model.
+//! Evolutionary search: derives candidates from the decisions of good ones, and ranks them by a cost model.
 //!
 //! ```text
 //! seeds, random samples, small steps around the best (towards the end)
@@ -6,7 +6,7 @@
 //!         └─► pool of distinct programs, scored ─► choose: seeds, neglected sketches, the best predicted, chance
 //! ```
 //!
-//! Nothing depends on the clock or on the number of threads: what is made follows from the measurements that were told.
+//! Neither the clock nor the number of threads has any influence: candidates depend on the reported measurements only.
 
 use super::archive::{Archive, Measured};
 use super::choose::{Choice, choose};
@@ -22,25 +22,25 @@ use crate::space::{Rejection, Sketch, Space, Stage};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{HashMap, HashSet};
 
-/// What an evolutionary search is to do without, and for which machine it is.
+/// The machine and the switches of an evolutionary search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// The machine.
     pub machine: CodeModel,
     /// Begin with the candidates that the space recommends?
     pub seeds: bool,
-    /// Rank candidates by estimate and model? If not, mutants of the best are taken as they come.
+    /// Whether to rank candidates by estimate and cost model. Otherwise mutants of the best are taken in random order.
     pub cost_model: bool,
 }
 
-/// What became of a candidate.
+/// The outcome of a candidate, as reported to the search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Lesson {
-    /// It took so many seconds.
+    /// It took this many seconds per call.
     Took(f64),
-    /// It was stopped, at so many seconds or more.
+    /// It was stopped after this many seconds or more.
     TooSlow(f64),
-    /// It does not compile, gives wrong results, or fails in another way that says nothing of its time.
+    /// It does not compile, gives wrong results, or failed in another way that says nothing about its time.
     Failed,
 }
 
@@ -49,54 +49,54 @@ pub(super) struct Evolution {
     options: Options,
     archive: Archive,
     model: CostModel,
-    /// Candidates that were proposed and have no result yet.
+    /// Candidates that were proposed and have no result yet, by program hash.
     proposed: HashMap<u64, Individual>,
-    /// Programs passed over because they cannot be fast enough.
+    /// Programs skipped because they cannot be fast enough.
     pruned: HashSet<u64>,
-    /// The share of the trials that are done.
+    /// Share of the trials that are done.
     progress: f64,
-    /// Numbers of candidates used so far.
+    /// The next candidate number.
     next: u64,
     rounds: u64,
-    /// Seeds that are still to be tried.
+    /// Positions of the seeds that are still to be tried.
     seeds: Vec<usize>,
-    /// Trials that were made before this search.
+    /// Number of trials made before this search.
     resumed: u64,
 }
 
-/// Parents that are bred from.
+/// Number of parents to breed from.
 const ELITE: usize = 16;
-/// How much less likely a parent is than the one before it.
+/// Ratio of the probabilities of a parent and the next better one.
 const DECAY: f64 = 0.85;
-/// Generations of a round.
+/// Number of generations in a round.
 const GENERATIONS: usize = 3;
-/// The share of what is scored in a round that is drawn at random, once there is an elite.
+/// Share of random samples among the candidates scored in a round, once there is an elite.
 const RANDOM: f64 = 0.2;
-/// The share of children among what is bred; the others have one parent.
+/// Share of crossovers among bred candidates; the others are mutants.
 const CHILDREN: f64 = 0.15;
-/// From here on, the search goes around the best in small steps.
+/// Progress from which on the search takes small steps around the best candidates.
 const ENDGAME: f64 = 2.0 / 3.0;
-/// The candidates around which it does.
+/// Number of candidates to take small steps around.
 const CENTRES: usize = 2;
-/// What cannot be faster than so many times the best is passed over.
+/// A candidate whose lower bound is this many times the best time is skipped.
 const HOPELESS: f64 = 2.0;
-/// But not before its sketch was tried so often: what holds for others need not hold for it.
+/// Tries of a sketch before its candidates may be skipped: a ratio learnt from other sketches may not hold for it.
 const FAIR_TRIES: u64 = 4;
-/// Candidates that are scored in a round, at least and at most.
+/// Minimum and maximum number of candidates to score in a round.
 const EFFORT: (f64, f64) = (64.0, 1024.0);
-/// The share of the time that proposing may take.
+/// Share of the run's time that proposing may take.
 const TIME_SHARE: f64 = 0.2;
-/// Seconds to compile and place a candidate that takes no time.
+/// Estimated seconds to compile a candidate and set up its measurement.
 const TRIAL: f64 = 1.5e-3;
-/// Calls that measuring takes.
+/// Estimated number of calls to measure a candidate.
 const CALLS: f64 = 12.0;
-/// Seconds to make and score a candidate: for itself, and for each instruction of its sketch.
+/// Estimated seconds to make and score a candidate: a constant, plus a term per instruction of its sketch.
 const MAKE: (f64, f64) = (80e-6, 5e-6);
-/// Numbers of candidates are kept apart for each trial that was made before a search.
+/// Candidate numbers reserved for each trial made before this search.
 const RESUMED_BY: u64 = 1 << 16;
 
 impl Evolution {
-    /// A search that knows nothing yet.
+    /// A search without measurements.
     pub(super) fn new(options: Options) -> Evolution {
         Evolution {
             options,
@@ -112,22 +112,22 @@ impl Evolution {
         }
     }
 
-    /// Says which share of the trials is done.
+    /// Sets the share of the trials that are done.
     pub(super) fn set_progress(&mut self, share: f64) {
         self.progress = share;
     }
 
-    /// Programs passed over because they cannot be fast enough.
+    /// Number of programs skipped because they cannot be fast enough.
     pub(super) fn n_pruned(&self) -> u64 {
         self.pruned.len() as u64
     }
 
-    /// Candidates made so far.
+    /// Number of candidates made so far.
     pub(super) fn n_drawn(&self) -> u64 {
         self.next
     }
 
-    /// Takes in what became of a candidate. A later word overrules an earlier one.
+    /// Reports the outcome of a candidate. A later report replaces an earlier one.
     pub(super) fn learn(&mut self, program: u64, lesson: Lesson) {
         match (self.proposed.remove(&program), lesson) {
             (Some(one), Lesson::Took(secs)) => {
@@ -143,7 +143,7 @@ impl Evolution {
         }
     }
 
-    /// Takes in a measurement of an earlier run.
+    /// Adds a measurement of an earlier run.
     pub(super) fn remember(
         &mut self,
         kitchen: &Kitchen<'_>,
@@ -160,7 +160,7 @@ impl Evolution {
         }
     }
 
-    /// Goes on where so many trials were made before: what is drawn is not what they drew.
+    /// Continues after `trials` earlier trials: candidates draw from other random streams than theirs.
     pub(super) fn resume(&mut self, trials: u64) {
         self.resumed = trials;
         self.next = trials * RESUMED_BY;
@@ -176,12 +176,12 @@ impl Evolution {
         self.options.machine
     }
 
-    /// Up to `want` new candidates, none of them `seen`.
+    /// Proposes up to `want` new candidates, none of them in `seen`.
     pub(super) fn round(&mut self, cook: &Kitchen<'_>, want: usize, jobs: usize, seen: &HashSet<u64>) -> Drawn {
         if self.options.cost_model {
             self.model.retrain(cook.seed);
         }
-        // Streams of candidates count from 0 up, those of rounds from the other end down.
+        // Random streams of candidates count up from 0, those of rounds count down from the maximum.
         let mut rng = stream(cook.seed, u64::MAX - self.resumed - self.rounds);
         let effort = self.effort(cook.space, want);
         let mut pool = Pool { seen, jobs, known: HashSet::new(), found: Vec::new(), drawn: Drawn::default() };
@@ -202,7 +202,7 @@ impl Evolution {
             }
         }
         if pool.found.len() < want {
-            // A small space, or one that refuses much: what is left is found by drawing.
+            // The space is small or rejects many candidates: draw more samples to find the rest.
             let more = self.random(cook.space, effort / 2);
             self.extend(&mut pool, cook, &more);
         }
@@ -212,7 +212,7 @@ impl Evolution {
         let found = self.prune(found);
         let choice = Choice { want, archive: &self.archive, n_sketches, is_ranked };
         let chosen = choose(found, &choice, &mut rng);
-        // Seeds have the first numbers.
+        // The seeds were made first, so their numbers are consecutive from `seeds_from`.
         let is_left = |i: u64| seeds.contains(&i) && !chosen.iter().any(|one| one.index == seeds_from + i);
         let left: Vec<u64> = (0..self.seeds.len() as u64).filter(|&i| is_left(i)).collect();
         self.seeds = left.into_iter().map(|i| self.seeds[i as usize]).collect();
@@ -237,8 +237,8 @@ impl Evolution {
         drawn
     }
 
-    /// How many candidates to score: more where trials take long. Times are taken by powers of two, so that noise does not
-    /// change what is proposed.
+    /// Number of candidates to score: more if trials take long. Times are rounded to powers of two, so that noise does
+    /// not change what is proposed.
     fn effort(&self, space: &Space, want: usize) -> usize {
         let instructions = |s: &Sketch| match s {
             Sketch::Trace(trace) => trace.insts.len(),
@@ -270,14 +270,14 @@ impl Evolution {
         recipes
     }
 
-    /// Samples of all sketches in turn, beginning with another one in each round.
+    /// Samples of all sketches in turn, starting with a different one in each round.
     fn random(&self, space: &Space, n: usize) -> Vec<Recipe> {
         let sketches = space.sketches().len();
         let first = self.rounds as usize * n;
         (0..if sketches > 0 { n } else { 0 }).map(|i| Recipe::Random((first + i) % sketches)).collect()
     }
 
-    /// Mutants and children of the best, measured or predicted.
+    /// Mutants and crossovers of the best candidates, measured or predicted.
     fn breed(&self, pool: &[Individual], n: usize, rng: &mut ChaCha8Rng) -> Vec<Recipe> {
         let mut parents: Vec<(f64, &Parent)> =
             self.archive.elite(ELITE).iter().map(|m| (m.secs.ln(), &m.genes)).collect();
@@ -298,7 +298,7 @@ impl Evolution {
             recipes.push(if unit(rng) < CHILDREN && other.sketch == parent.sketch {
                 Recipe::Child(parent.clone(), other.clone())
             } else {
-                // One change mostly, sometimes several at once.
+                // Mostly one change, sometimes several.
                 let changes = 1 + (0..3).take_while(|_| unit(rng) < 0.35).count() as u32;
                 Recipe::Mutant(parent.clone(), changes)
             });
@@ -306,7 +306,7 @@ impl Evolution {
         recipes
     }
 
-    /// Makes candidates, and scores those that are new.
+    /// Makes candidates, and scores the new ones.
     fn extend(&mut self, pool: &mut Pool<'_>, cook: &Kitchen<'_>, recipes: &[Recipe]) {
         let first = self.next;
         self.next += recipes.len() as u64;
@@ -324,7 +324,7 @@ impl Evolution {
                         pool.drawn.duplicates += 1;
                         continue;
                     };
-                    // Two of one batch may be equal.
+                    // Two candidates of a batch may give the same program.
                     if !known.insert(program) {
                         pool.drawn.duplicates += 1;
                         continue;
@@ -337,8 +337,8 @@ impl Evolution {
         }
     }
 
-    /// The candidates without those that cannot come near the best: even the measured one that was nearest to the least
-    /// that its program needs was further from it.
+    /// Drops candidates that cannot come close to the best time: their lower bound, scaled by the smallest ratio of
+    /// measured time to lower bound, is too large.
     fn prune(&mut self, mut pool: Vec<Individual>) -> Vec<Individual> {
         if !self.options.cost_model {
             return pool;
@@ -358,7 +358,7 @@ impl Evolution {
     }
 }
 
-/// Candidates of a round.
+/// The candidates of a round.
 struct Pool<'a> {
     seen: &'a HashSet<u64>,
     jobs: usize,
@@ -367,7 +367,7 @@ struct Pool<'a> {
     drawn: Drawn,
 }
 
-/// A panic in one candidate is a refusal of it.
+/// Turns a panic into a rejection of the candidate.
 fn caught<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
     isolated(work).unwrap_or_else(|message| {
         Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
@@ -405,7 +405,7 @@ mod tests {
         Strategy::Evolutionary(Options { machine, seeds: true, cost_model })
     }
 
-    /// A made-up time: how far the decisions are from some that no estimate would prefer.
+    /// An artificial time: the distance from decisions that no estimate would prefer.
     fn cost(trace: &Trace) -> f64 {
         let wanted = [4.0, 2.0, 16.0, 1.0, 1.0, 8.0, 4.0, 4.0, 2.0, 64.0];
         let sizes = trace.decisions().filter_map(|(_, d)| match d {
@@ -416,7 +416,7 @@ mod tests {
         1e-5 * (1.0 + far)
     }
 
-    /// The best cost after so many trials, and the programs that were tried.
+    /// The best cost after `trials` trials, and the programs tried.
     fn search(mut p: Proposer, trials: usize, jobs: usize) -> (f64, Vec<u64>) {
         let (mut best, mut tried) = (f64::INFINITY, Vec::new());
         while tried.len() < trials {

@@ -1,4 +1,4 @@
-//! A candidate as the evolution sees it, and the ways to come by one.
+//! Candidates of the evolutionary search, and the recipes that make them.
 
 use super::features::{CodeModel, Features};
 use crate::ir::hash::program_hash;
@@ -9,7 +9,7 @@ use crate::space::sample::stream;
 use crate::space::{Rejection, Space};
 use std::sync::Arc;
 
-/// Decisions of a sketch: what other candidates are made from.
+/// A sketch with decisions, from which other candidates are derived.
 #[derive(Clone, Debug)]
 pub(super) struct Parent {
     /// Position of the sketch.
@@ -21,21 +21,21 @@ pub(super) struct Parent {
 /// A candidate that could be proposed.
 #[derive(Clone, Debug)]
 pub(super) struct Individual {
-    /// Its number.
+    /// Its candidate number.
     pub index: u64,
-    /// Its decisions.
+    /// Its sketch and decisions.
     pub genes: Parent,
     /// Hash of its program.
     pub program: u64,
-    /// What can be said about it.
+    /// Its features.
     pub features: Features,
-    /// The logarithm of the seconds it is expected to take.
+    /// Logarithm of the predicted seconds.
     pub score: f64,
-    /// Is it one that the space recommends?
+    /// Whether it is a seed of the space.
     pub is_seed: bool,
 }
 
-/// How to come by a candidate.
+/// A way to make a candidate.
 #[derive(Clone, Debug)]
 pub(super) enum Recipe {
     /// Take the seed at this position.
@@ -46,16 +46,16 @@ pub(super) enum Recipe {
     Mutant(Parent, u32),
     /// Take decisions of two candidates of one sketch, and change one.
     Child(Parent, Parent),
-    /// Make one small change.
+    /// Apply one small change.
     Step(Parent, Change),
 }
 
-/// What candidates are made with.
+/// The context in which candidates are built.
 #[derive(Clone, Copy)]
 pub(super) struct Kitchen<'a> {
     /// The program as written.
     pub base: &'a Schedule,
-    /// Its function.
+    /// Position of the function to schedule.
     pub func: usize,
     /// The space.
     pub space: &'a Space,
@@ -66,7 +66,7 @@ pub(super) struct Kitchen<'a> {
 }
 
 impl Kitchen<'_> {
-    /// The sketch that a recipe is for.
+    /// Position of the sketch that a recipe is for.
     pub(super) fn sketch_of(&self, recipe: &Recipe) -> usize {
         match recipe {
             Recipe::Seed(i) => self.space.seeds()[*i].sketch,
@@ -75,11 +75,11 @@ impl Kitchen<'_> {
         }
     }
 
-    /// Makes candidate `index`; `None` if `is_known` says that its program is of no interest. The result is a function of
-    /// the arguments alone.
+    /// Makes candidate `index`; `None` if `is_known` says that its program is known. The result depends on the
+    /// arguments only.
     ///
     /// # Errors
-    /// If the space refuses it.
+    /// If the space rejects it.
     pub(super) fn make(
         &self,
         index: u64,
@@ -129,10 +129,10 @@ impl Kitchen<'_> {
         Ok((program, Some(Individual { index, genes, program, features, score: 0.0, is_seed })))
     }
 
-    /// The schedule of a candidate, once more.
+    /// Builds the schedule of a candidate again.
     ///
     /// # Errors
-    /// If the space refuses it, which it did not before.
+    /// If the space rejects it, although it did not before.
     pub(super) fn again(&self, one: &Individual) -> Result<(Schedule, u64), Rejection> {
         let decisions = decisions(&one.genes.trace);
         let schedule = self.space.build(self.base, one.genes.sketch, &decisions, stream(self.seed, one.index))?;
@@ -140,7 +140,8 @@ impl Kitchen<'_> {
         Ok((schedule, program))
     }
 
-    /// A program of the database, replayed: its features, and its decisions if it is of a sketch of the space.
+    /// Replays a program of the database. Returns its features, and its decisions if it belongs to a sketch of the
+    /// space.
     pub(super) fn recall(&self, trace: &Trace) -> Option<(Features, Option<Parent>)> {
         let mut schedule = self.base.clone();
         trace.replay(&mut schedule).ok()?;
@@ -152,16 +153,16 @@ impl Kitchen<'_> {
     }
 }
 
-/// Decisions that the model sees, each size of a tile being one.
+/// Number of decisions that are features, each tile size counting as one.
 const SEEN: usize = 24;
 
-/// The sketch and its decisions, for the model: what features leave out, it can still learn of this program.
+/// The sketch and its decisions as features: the model can learn from them what the other features miss.
 pub(super) fn as_numbers(genes: Option<&Parent>) -> Vec<f64> {
     let mut numbers = vec![0.0; 1 + SEEN];
     let Some(genes) = genes else { return numbers };
     numbers[0] = 1.0 + genes.sketch as f64;
     let number = |d: Decision| match d {
-        // Choices from -2 on: see `sample_compute_location`.
+        // Compute locations start at -2: see `sample_compute_location`.
         Decision::Int(choice) => vec![choice as f64 + 3.0],
         Decision::Ints(sizes) => sizes.into_iter().map(|s| (1.0 + s.max(0) as f64).ln()).collect(),
     };
@@ -170,7 +171,7 @@ pub(super) fn as_numbers(genes: Option<&Parent>) -> Vec<f64> {
     numbers
 }
 
-/// The decisions of the space in a trace, in order.
+/// The decisions in a trace before postprocessing, in order.
 fn decisions(trace: &Trace) -> Vec<Decision> {
     trace.insts[..trace.space_len()].iter().filter_map(|inst| inst.decision.clone()).collect()
 }

@@ -1,7 +1,7 @@
-//! Keeps a panic in one candidate from ending a search.
+//! Keeps a panic in one candidate from ending the search.
 //!
-//! A panic is a bug of tvmr, but one that a single candidate met: the search records it with that candidate and goes
-//! on. The message goes into the record instead of to standard error.
+//! A panic is a bug of tvmr, but it concerns a single candidate: the search records it and continues. The message goes
+//! into the record instead of to standard error.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
@@ -12,10 +12,10 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Does some work whose panic concerns nobody else. What the work changes must be its own.
+/// Runs `work` and catches a panic. State that `work` changes must not be used after a panic.
 ///
 /// # Errors
-/// It panicked; the text says where and why.
+/// `work` panicked; the text says where and why.
 pub fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -36,7 +36,7 @@ pub fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 
 fn describe(info: &panic::PanicHookInfo<'_>) -> String {
     let text = info.payload_as_str().unwrap_or("panicked");
-    // One line, for summaries.
+    // Summaries show a single line.
     let text = text.lines().next().unwrap_or_default();
     match info.location() {
         Some(place) => format!("{text} ({}:{})", place.file(), place.line()),
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(isolated(|| 3), Ok(3));
         let message = isolated(|| -> u32 { panic!("no loop {}\nnor block", 7) }).unwrap_err();
         assert!(message.starts_with("a bug in tvmr: no loop 7 (src"), "{message}");
-        // Nested work restores what was.
+        // Nested calls restore the outer state.
         let nested = isolated(|| isolated(|| panic!("inner")).is_err() && panic!("outer"));
         assert!(nested.unwrap_err().contains("outer"));
     }

@@ -1,9 +1,9 @@
-//! Search: which candidates to try.
+//! Search: proposes the candidates to try.
 //!
 //! A [`Proposer`] turns a [`Space`](crate::space::Space) into distinct programs. Candidates are numbered; candidate `i`
-//! is a pure function of workload, space, seed and target, whatever the number of threads that make it, and a program
-//! that was seen before, in this run or in the database, is not proposed again. It never measures: what was learnt is
-//! told to it.
+//! is a pure function of workload, space, seed and target, whatever the number of threads that make it. A program that
+//! was seen before, in this run or in the database, is not proposed again. The search never measures: results are
+//! reported to it.
 
 mod archive;
 mod choose;

@@ -1,8 +1,8 @@
-//! Work on several threads whose results come in order.
+//! Runs work on several threads, with results in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The results of `work(0)`, `work(1)`, … `work(n - 1)`, in this order, made by `jobs` threads.
+/// The results of `work(0)`, `work(1)`, … `work(n - 1)`, in this order, computed by `jobs` threads.
 pub fn in_order<T: Send>(n: usize, jobs: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let jobs = jobs.clamp(1, n.max(1));
     if jobs == 1 {
@@ -20,7 +20,7 @@ pub fn in_order<T: Send>(n: usize, jobs: usize, work: impl Fn(usize) -> T + Sync
         }
     };
     let mut made: Vec<(usize, T)> = std::thread::scope(|scope| {
-        // The caller is one of the threads: work goes on even where the system refuses others.
+        // The caller is one of the threads, so work proceeds even if the system refuses others.
         let others: Vec<_> =
             (1..jobs).filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, take).ok()).collect();
         let mut made = take();

@@ -1,4 +1,4 @@
-//! Rounds of distinct candidates.
+//! Proposes rounds of distinct candidates.
 
 use super::evolution::{Evolution, Lesson, Options};
 use super::features::Features;
@@ -10,50 +10,50 @@ use crate::space::sample::stream;
 use crate::space::{Rejection, Space, Stage};
 use std::collections::HashSet;
 
-/// How candidates are chosen.
+/// A search strategy.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Strategy {
-    /// Every decision is drawn at random.
+    /// Draws every decision at random.
     Random,
-    /// These traces, in this order, and nothing else.
+    /// Replays these traces, in this order, and nothing else.
     Replay(Vec<Trace>),
-    /// From the decisions of good candidates.
+    /// Derives candidates from the decisions of good ones.
     Evolutionary(Options),
 }
 
 /// A program to compile and measure.
 pub struct Candidate {
-    /// Its number; the order of proposal.
+    /// Its number, in the order of proposal.
     pub index: u64,
     /// The program with its trace.
     pub schedule: Schedule,
     /// Hash of the program's structure.
     pub program: u64,
-    /// Position of the sketch that it was sampled from, if it was sampled.
+    /// Position of its sketch; `None` if it was not sampled.
     pub sketch: Option<usize>,
 }
 
-/// What a round brought.
+/// The result of a round.
 #[derive(Default)]
 pub struct Round {
     /// New programs, in the order of their numbers.
     pub candidates: Vec<Candidate>,
-    /// Candidates that the space refused.
+    /// Candidates that the space rejected.
     pub rejections: Vec<Rejection>,
-    /// Candidates that came to a program seen before.
+    /// Number of candidates whose program had come up before.
     pub duplicates: u64,
 }
 
-/// What was drawn for a round.
+/// The result of a round of the evolutionary search.
 #[derive(Default)]
 pub(super) struct Drawn {
-    /// Programs that came up.
+    /// Hashes of the programs that came up.
     pub met: Vec<u64>,
-    /// What to propose.
+    /// Candidates to propose.
     pub candidates: Vec<Candidate>,
-    /// What the space refused.
+    /// Candidates that the space rejected.
     pub rejections: Vec<Rejection>,
-    /// What came up before.
+    /// Number of candidates whose program had come up before.
     pub duplicates: u64,
 }
 
@@ -68,28 +68,28 @@ pub struct Proposer {
     strategy: Strategy,
     seed: u64,
     next: u64,
-    /// Not to be proposed: proposed before, or told to [`Proposer::skip`].
+    /// Programs not to propose: proposed before, or passed to [`Proposer::skip`].
     seen: HashSet<u64>,
     /// Every program that came up, proposed or not.
     met: HashSet<u64>,
     fruitless: u32,
-    /// Of an evolutionary search.
+    /// State of the evolutionary strategy.
     evolution: Option<Evolution>,
-    /// To be proposed before anything else, the next one last.
+    /// Traces to propose before anything else, the next one last.
     first: Vec<Trace>,
-    /// How many of them were.
+    /// Number of those traces proposed so far.
     n_first: u64,
-    /// Those of them that were proposed, by program, for an evolutionary search to go on from.
+    /// Programs and traces of those proposals, as parents for the evolutionary strategy.
     tried_first: Vec<(u64, Trace)>,
 }
 
-/// How many candidates are drawn at most in a round for each one wanted.
+/// Maximum number of candidates to draw in a round, for each one wanted.
 const DRAWS_PER_CANDIDATE: usize = 8;
 
-/// How many are drawn at least, so that a small wish does not mistake bad luck for an exhausted space.
+/// Minimum number of candidates to draw, so that bad luck in a small round does not look like an exhausted space.
 const MIN_DRAWS: usize = 64;
 
-/// After so many rounds without a new program, the space counts as exhausted.
+/// Number of rounds without a new program after which the space counts as exhausted.
 const FRUITLESS_ROUNDS: u32 = 4;
 
 impl Proposer {
@@ -117,7 +117,7 @@ impl Proposer {
         }
     }
 
-    /// Says what became of a candidate. A later word overrules an earlier one.
+    /// Reports the outcome of a candidate. A later report replaces an earlier one.
     pub fn learn(&mut self, program: u64, lesson: Lesson) {
         let tried_first = self.tried_first.iter().find(|(p, _)| *p == program).map(|(_, trace)| trace.clone());
         match (tried_first, lesson) {
@@ -134,12 +134,13 @@ impl Proposer {
         }
     }
 
-    /// Does it make use of what it is told?
+    /// Whether the strategy uses reported outcomes.
     pub fn learns(&self) -> bool {
         self.evolution.is_some()
     }
 
-    /// Says what an earlier run measured, and whether in this space. Each takes about as long as a candidate.
+    /// Reports a measurement of an earlier run, and whether it belongs to this space. Each takes about as long as a
+    /// candidate.
     pub fn remember(&mut self, program: u64, trace: &Trace, secs: f64, is_of_space: bool) {
         let Proposer { base, func, space, seed, evolution, .. } = self;
         if let Some(evolution) = evolution {
@@ -149,14 +150,14 @@ impl Proposer {
         }
     }
 
-    /// Says how many trials were made before.
+    /// Reports the number of trials made by earlier runs.
     pub fn resume(&mut self, trials: u64) {
         if let Some(evolution) = &mut self.evolution {
             evolution.resume(trials);
         }
     }
 
-    /// Says what was measured of another program: scheduled programs, with their seconds.
+    /// Reports measurements of another program: scheduled programs with their seconds.
     pub fn learn_from_other(&mut self, measured: &[(Schedule, f64)]) {
         if let Some(evolution) = &mut self.evolution {
             let machine = evolution.machine();
@@ -169,19 +170,19 @@ impl Proposer {
         }
     }
 
-    /// Says which share of the trials is done: the last ones go to small steps around the best.
+    /// Reports the share of the trials that are done: the last ones are small steps around the best.
     pub fn set_progress(&mut self, share: f64) {
         if let Some(evolution) = &mut self.evolution {
             evolution.set_progress(share);
         }
     }
 
-    /// Programs passed over because they cannot be fast enough.
+    /// Number of programs skipped because they cannot be fast enough.
     pub fn n_pruned(&self) -> u64 {
         self.evolution.as_ref().map_or(0, Evolution::n_pruned)
     }
 
-    /// Proposes these traces, of whatever space, before anything else. What the strategy draws stays the same.
+    /// Proposes these traces, from any space, before anything else. They do not change what the strategy draws.
     pub fn begin_with(&mut self, mut traces: Vec<Trace>) {
         traces.reverse();
         self.first = traces;
@@ -192,23 +193,23 @@ impl Proposer {
         &self.space
     }
 
-    /// Remembers a program, so that it is not proposed.
+    /// Excludes a program from proposals.
     pub fn skip(&mut self, program: u64) {
         self.seen.insert(program);
     }
 
-    /// The number of candidates drawn so far, whatever became of them.
+    /// Number of candidates drawn so far, whatever their outcome.
     pub fn n_drawn(&self) -> u64 {
         self.evolution.as_ref().map_or(self.next, Evolution::n_drawn)
     }
 
-    /// The number of distinct programs that came up so far, those that were to be skipped included.
+    /// Number of distinct programs that came up so far, including skipped ones.
     pub fn n_distinct(&self) -> usize {
         self.met.len()
     }
 
-    /// Has no new program come up in the last rounds? A program of the database that comes up for the first time is
-    /// new: a resumed search goes through what earlier runs did before it comes to what they did not.
+    /// Whether the last rounds found no new program. A program of the database is new when it first comes up: a resumed
+    /// search passes through what earlier runs did before it reaches the rest.
     pub fn is_exhausted(&self) -> bool {
         match &self.strategy {
             Strategy::Random | Strategy::Evolutionary(_) => self.fruitless >= FRUITLESS_ROUNDS,
@@ -216,8 +217,8 @@ impl Proposer {
         }
     }
 
-    /// Up to `want` new programs, made by `jobs` threads. There may be none although there are more to come: see
-    /// [`Proposer::is_exhausted`].
+    /// Proposes up to `want` new programs, made by `jobs` threads. An empty round does not mean that there are no more:
+    /// see [`Proposer::is_exhausted`].
     pub fn round(&mut self, want: usize, jobs: usize) -> Round {
         if !self.first.is_empty() {
             return self.first_round(want, jobs);
@@ -229,7 +230,7 @@ impl Proposer {
         let mut left = (want * DRAWS_PER_CANDIDATE).max(MIN_DRAWS);
         let met_before = self.met.len();
         while round.candidates.len() < want && left > 0 && !self.is_exhausted() {
-            // The batch depends on nothing but the wish, so the numbers drawn do not depend on the threads.
+            // The batch size depends on the request only, so the numbers drawn do not depend on the threads.
             let batch = self.batch((want - round.candidates.len()).min(left));
             let drawn = (batch.end - batch.start) as usize;
             if drawn == 0 {
@@ -261,7 +262,7 @@ impl Proposer {
         round
     }
 
-    /// The next of the traces to begin with.
+    /// A round of the traces to begin with.
     fn first_round(&mut self, want: usize, jobs: usize) -> Round {
         let mut round = Round::default();
         let traces: Vec<Trace> = self.first.drain(self.first.len().saturating_sub(want)..).rev().collect();
@@ -312,7 +313,7 @@ impl Proposer {
         self.guarded(|| self.candidate_of(index))
     }
 
-    /// A panic of ours is a refusal.
+    /// Turns a panic into a rejection.
     fn guarded(&self, make: impl FnOnce() -> Made) -> Made {
         isolated(make).unwrap_or_else(|message| {
             Err(Rejection { sketch: None, stage: Stage::Schedule, by: "panic".to_string(), message })
@@ -331,7 +332,7 @@ impl Proposer {
         Ok((schedule, program, sketch))
     }
 
-    /// A trace with its decisions; what it leaves open is drawn from a stream of its own.
+    /// Replays a trace; its open decisions are drawn from random stream `index`.
     fn replayed(&self, trace: &Trace, index: u64) -> Result<Schedule, Rejection> {
         let mut sch = self.base.clone();
         sch.set_rng(stream(self.seed, index));
@@ -456,7 +457,7 @@ def main(A: T.Buffer((128,), \"float32\"), B: T.Buffer((128,), \"float32\")):
         assert_eq!(programs[..3], wanted);
         let rest: Vec<u64> = all(tiles(6), 1).iter().map(|&(_, p)| p).filter(|p| !wanted.contains(p)).collect();
         assert_eq!(programs[3..], rest);
-        // What is known is not proposed, wherever it comes from.
+        // A skipped program is never proposed.
         let mut p = tiles(6);
         wanted.iter().for_each(|&program| p.skip(program));
         p.begin_with(traces);

@@ -1,9 +1,9 @@
-//! How large the sketches of a space are, and how much of them the space refuses.
+//! Surveys the sketches of a space: their size, and how many of their samples the space rejects.
 //!
-//! The number of decision combinations is a product, if each instruction has as many choices whatever was decided before
-//! it. Where it has not, the combinations are the leaves of a tree that is too large to walk; the mean of the products of
-//! the inverse probabilities along random paths estimates their number without bias (D. E. Knuth, *Estimating the
-//! efficiency of backtrack programs*, 1975).
+//! The number of decision combinations is a product if each instruction has the same number of choices whatever the
+//! earlier decisions are. Otherwise the combinations are the leaves of a tree that is too large to walk; the mean of
+//! the products of the inverse probabilities along random paths is an unbiased estimate of their number (D. E. Knuth,
+//! *Estimating the efficiency of backtrack programs*, 1975).
 
 use super::{in_order, isolated};
 use crate::schedule::trace::Replay;
@@ -11,17 +11,17 @@ use crate::schedule::{Schedule, Trace};
 use crate::space::sample::stream;
 use crate::space::{Rejection, Space, Stage};
 
-/// How many decision combinations there are.
+/// A number of decision combinations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Size {
-    /// As many, as far as samples tell: every instruction had as many choices in each of them.
+    /// The exact number, as far as samples tell: each instruction had the same number of choices in all of them.
     Exactly(u128),
-    /// About as many, by sampling.
+    /// An estimate from samples.
     About(f64),
 }
 
 impl Size {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub(crate) fn plus(self, other: Size) -> Size {
         match (self, other) {
@@ -39,37 +39,38 @@ impl Size {
     }
 }
 
-/// What samples of a sketch told.
+/// The result of sampling a sketch.
 #[derive(Clone, Debug)]
 pub(crate) struct Survey {
-    /// Its decision combinations.
+    /// Number of decision combinations.
     pub size: Size,
-    /// Candidates that were drawn.
+    /// Number of candidates drawn.
     pub samples: usize,
-    /// Those of them that the space refused.
+    /// Number of candidates that the space rejected.
     pub refused: usize,
-    /// Refusals with how often they came, the most frequent first.
+    /// Distinct rejections with their counts, most frequent first.
     pub reasons: Vec<(Rejection, usize)>,
-    /// The instructions with decisions of one candidate, up to the postprocessors: the first that was not refused, if any
-    /// was not.
+    /// The instructions of one candidate with decisions, before the postprocessors: the first accepted candidate, or
+    /// else the first one.
     pub example: Trace,
-    /// For each of these instructions the least and largest number of choices; `None` for those that choose nothing.
+    /// For each instruction of the example, the minimum and maximum number of choices; `None` if it chooses nothing.
     pub choices: Vec<Option<(u128, u128)>>,
-    /// Did all candidates have these instructions? Those of a schedule function need not.
+    /// Whether all candidates had these instructions. Those of a schedule function may differ.
     pub is_uniform: bool,
 }
 
-/// A candidate that was drawn for a survey.
+/// One candidate of a survey.
 struct Sample {
     trace: Trace,
-    /// By instruction.
+    /// Number of choices of each instruction.
     choices: Vec<Option<u128>>,
-    /// One over the probability of all decisions together.
+    /// The inverse probability of all decisions together.
     weight: f64,
     rejection: Option<Rejection>,
 }
 
-/// Draws candidates of sketch `index`, one if there is nothing to choose, and counts. Equal seeds give equal results, whatever the number of threads.
+/// Draws candidates of sketch `index` (one, if there is nothing to choose) and counts. Equal seeds give equal results,
+/// whatever the number of threads.
 pub(crate) fn survey(space: &Space, index: usize, base: &Schedule, samples: usize, seed: u64, jobs: usize) -> Survey {
     let draw = |i: usize| {
         isolated(|| sample(space, index, base, seed, i as u64)).unwrap_or_else(|message| Sample {
@@ -85,7 +86,7 @@ pub(crate) fn survey(space: &Space, index: usize, base: &Schedule, samples: usiz
         })
     };
     let mut all: Vec<Sample> = (0..samples.min(1)).map(draw).collect();
-    // Without anything to choose, every candidate is the same.
+    // Without choices, all candidates are equal.
     if all.iter().any(|first| first.weight != 1.0) {
         all.extend(in_order(samples - 1, jobs, |i| draw(i + 1)));
     }
@@ -135,14 +136,14 @@ fn sample(space: &Space, index: usize, base: &Schedule, seed: u64, i: u64) -> Sa
     let mut sch = base.clone();
     sch.set_rng(stream(seed, i));
     let drawn = space.sample_sketch(&space.sketches()[index], &mut sch);
-    // What there was to choose from depends on the program at that time: so once more, step by step.
+    // The choices depend on the program before each instruction, so the trace is replayed step by step.
     let trace = sch.trace().without_postproc();
     let mut again = base.clone();
     let mut replay = Replay::default();
     let mut choices = Vec::with_capacity(trace.insts.len());
     let mut weight = 1.0;
     for inst in &trace.insts {
-        // It was carried out before.
+        // Cannot fail: the instruction was applied before.
         if replay.step(&mut again, inst, inst.decision.clone()).is_err() {
             break;
         }
@@ -199,7 +200,7 @@ def main(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):
 
     #[test]
     fn choices_that_depend_on_others_are_estimated() {
-        // The seven sizes of the outer loop, 2^0 to 2^6, can be split again in 1 to 7 ways: 28 in all.
+        // The outer loop has seven sizes, 2^0 to 2^6, which can be split again in 1 to 7 ways: 28 in total.
         let s = surveyed(
             "    a, b = sch.split(i, sch.sample_perfect_tile(i, 2, 64))
     sch.split(a, sch.sample_perfect_tile(a, 2, 64))\n",

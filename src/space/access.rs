@@ -1,28 +1,29 @@
-//! How an access moves through its buffer when a variable advances.
+//! The strides of an access: how it moves through its buffer when a variable advances.
 //!
-//! Found by evaluating the indices, not by looking at their form: `i // 4` moves as it does at the start of its range.
+//! Strides are found by evaluating the indices, not from their form: `i // 4` moves as it does at the start of its
+//! range.
 
 use crate::ir::operators::checked;
 use crate::ir::{BufferRegion, Expr, ExprId, Func, VarId};
 
-/// The first element of a region, and how it moves.
+/// The strides of a region's first element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Access {
-    /// Elements of the buffer.
+    /// Number of elements of the buffer.
     pub elements: i64,
     /// Bytes of an element.
     pub element_bytes: i64,
-    /// For each variable, by how many elements the access moves when that advances by one.
+    /// For each variable, the number of elements that the access moves when the variable advances by one.
     pub strides: Vec<i64>,
-    /// For each variable, the first dimension of the buffer that moves with it.
+    /// For each variable, the first dimension whose index depends on it.
     pub dims: Vec<Option<usize>>,
-    /// The number of dimensions.
+    /// Number of dimensions.
     pub n_dims: usize,
 }
 
 impl Access {
-    /// How the first element of `region` moves with each of `vars`, the others being 0. `None` where an index is no
-    /// arithmetic on them, or a shape is not constant.
+    /// The access of the first element of `region` with respect to each of `vars`, with the others at 0. `None` if an
+    /// index is not integer arithmetic on them, or a shape is not constant.
     pub(crate) fn of(func: &Func, region: &BufferRegion, vars: &[VarId]) -> Option<Access> {
         let arena = &func.arena;
         let buffer = arena.buffer(region.buffer);
@@ -52,13 +53,13 @@ impl Access {
         Some(access)
     }
 
-    /// Bytes of the whole buffer.
+    /// Size of the whole buffer in bytes.
     pub(crate) fn bytes(&self) -> i64 {
         self.elements.saturating_mul(self.element_bytes)
     }
 }
 
-/// The value of an integer expression; `None` where it is more than arithmetic on variables.
+/// The value of an integer expression; `None` if it is more than arithmetic on variables.
 fn value(func: &Func, e: ExprId, var: &impl Fn(VarId) -> i64) -> Option<i64> {
     let arena = &func.arena;
     if let Some(v) = arena.as_int(e) {

@@ -1,4 +1,4 @@
-//! Questions that rules and postprocessors ask about blocks and loops.
+//! Analyses of blocks and loops for rules and postprocessors.
 
 use crate::ir::visit::{for_each_own_expr, for_each_subexpr, uses_var};
 use crate::ir::{BlockId, BufferRegion, Expr, Func, Intrinsic, IterKind, LoopId, Stmt, StmtId, VarId};
@@ -21,8 +21,8 @@ pub(crate) fn live_loop(sch: &Schedule, rv: Rv) -> Option<(FuncIndex, LoopId)> {
     }
 }
 
-/// The meaning of a loop for the blocks below it: spatial or reduction where all bindings that use it agree, else
-/// opaque; spatial where none uses it (TVM's `GetLoopIterType`).
+/// The kind of a loop for the blocks below it: spatial or reduction if all bindings that use it agree, otherwise
+/// opaque; spatial if none uses it (TVM's `GetLoopIterType`).
 pub(crate) fn loop_iter_kind(func: &Func, l: LoopId) -> IterKind {
     let var = func.loop_(l).var;
     let mut found = None;
@@ -44,7 +44,7 @@ pub(crate) fn loop_iter_kind(func: &Func, l: LoopId) -> IterKind {
     found.unwrap_or(IterKind::Spatial)
 }
 
-/// Are the block's bindings exactly the variables of the loops around it, each over the same range?
+/// Whether the block's bindings are exactly the variables of the loops around it, each over the same range.
 pub(crate) fn is_trivial_binding(func: &Func, b: BlockId) -> bool {
     let loops = func.loops_above(b.stmt());
     let iters = &func.block(b).iters;
@@ -55,27 +55,27 @@ pub(crate) fn is_trivial_binding(func: &Func, b: BlockId) -> bool {
         })
 }
 
-/// Is every iteration variable of the block spatial?
+/// Whether every iteration variable of the block is spatial.
 pub(crate) fn is_spatial(func: &Func, b: BlockId) -> bool {
     func.block(b).iters.iter().all(|i| i.kind == IterKind::Spatial)
 }
 
-/// Is the body of a loop one statement?
+/// Whether the body of a loop is a single statement.
 pub(crate) fn has_single_child(func: &Func, l: LoopId) -> bool {
     func.loop_(l).body.len() == 1
 }
 
-/// The constant number of iterations of a loop.
+/// The number of iterations of a loop, if constant.
 pub(crate) fn const_extent(func: &Func, l: LoopId) -> Option<i64> {
     func.arena.as_int(func.loop_(l).extent)
 }
 
-/// Does a statement below `s` call one of the functions?
+/// Whether a statement below `s` calls one of the functions.
 pub(crate) fn calls(func: &Func, s: StmtId, functions: &[Intrinsic]) -> bool {
     any_expr(func, s, &mut |e| matches!(e, Expr::Call(f, _) if functions.contains(&f)))
 }
 
-/// Is there a conditional expression or statement below `s`?
+/// Whether there is a conditional expression or statement below `s`.
 pub(crate) fn has_conditional(func: &Func, s: StmtId) -> bool {
     func.subtree(s).iter().any(|&s| matches!(func.get(s), Stmt::If { .. }))
         || any_expr(func, s, &mut |e| matches!(e, Expr::IfThenElse(..) | Expr::Select(..)))
@@ -106,8 +106,9 @@ fn any_expr(func: &Func, s: StmtId, f: &mut impl FnMut(Expr) -> bool) -> bool {
     found
 }
 
-/// How the elements read follow from the element written (TVM's `AnalyzeReadWritePattern`, as far as auto inline
-/// needs it): `(injective, ordered)`. Each index read must be a constant, or a variable written plus a constant.
+/// Returns `(injective, ordered)`: how the elements read depend on the element written (TVM's
+/// `AnalyzeReadWritePattern`, as far as auto inline needs it). Each index read must be a constant, or a variable of the
+/// write plus a constant.
 pub(crate) fn read_write_pattern(func: &Func, read: &BufferRegion, write: &BufferRegion) -> (bool, bool) {
     let arena = &func.arena;
     let mut written: Vec<VarId> = Vec::new();

@@ -1,11 +1,11 @@
-//! What a block computes, as tiling sees it: how each of its iteration variables moves through each operand.
+//! A block as tiling sees it: how each iteration variable moves through each operand.
 
 use super::access::Access;
 use super::analysis::{const_extent, is_trivial_binding};
 use crate::ir::preparation::layout_free;
 use crate::ir::{BlockId, DType, Func, IterKind};
 
-/// One iteration variable of the block, and the loop around it that it is.
+/// An iteration variable of the block, bound to the loop at the same position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Axis {
     /// Spatial or reduction.
@@ -14,18 +14,18 @@ pub(crate) struct Axis {
     pub extent: i64,
 }
 
-/// Something that is read.
+/// An operand of the contraction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Input {
-    /// Its position among the block's reads.
+    /// Position among the block's reads.
     pub read: usize,
-    /// How it is read.
+    /// Access of the operand.
     pub access: Access,
-    /// Is it read in one place only? A buffer with more is left where it is.
+    /// Whether the block reads it at a single point per iteration. Other operands keep their layout.
     pub is_point: bool,
-    /// Is it a parameter that never changes and may be laid out as one likes?
+    /// Whether it is a constant parameter of free layout.
     pub is_constant: bool,
-    /// Are its elements integers?
+    /// Whether its elements are integers.
     pub is_integer: bool,
 }
 
@@ -34,17 +34,17 @@ pub(crate) struct Input {
 pub(crate) struct Contraction {
     /// The iteration variables, in the order of their loops.
     pub axes: Vec<Axis>,
-    /// What is read beside the result itself.
+    /// All operands except the result itself.
     pub inputs: Vec<Input>,
-    /// How the result is written.
+    /// Access of the result.
     pub output: Access,
     /// The type of the result.
     pub dtype: DType,
 }
 
 impl Contraction {
-    /// The block as a contraction, if it is one: it writes one buffer, has a reduction, its bindings are its loops, and
-    /// all extents are constant.
+    /// The block as a contraction; `None` unless it writes one buffer, has a reduction, is bound to its loops one by
+    /// one, and has constant extents.
     pub(crate) fn of(func: &Func, block: BlockId) -> Option<Contraction> {
         let node = func.block(block);
         let [write] = &node.writes[..] else { return None };
@@ -81,7 +81,8 @@ impl Contraction {
         self.axes.iter().enumerate().filter(move |(_, a)| a.kind == kind).map(|(i, _)| i)
     }
 
-    /// How many results an element of an input serves, about: the iterations of spatial axes that it does not move with.
+    /// Approximate number of results that an element of an input serves: the iterations of the spatial axes that it
+    /// does not move with.
     pub(crate) fn reuse(&self, input: &Input) -> i64 {
         self.of_kind(IterKind::Spatial)
             .filter(|&a| input.access.strides[a] == 0)

@@ -1,10 +1,10 @@
-//! A schedule on its way through the rules.
+//! A schedule that rules are working on.
 
 use crate::schedule::Schedule;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// A schedule, and what earlier rules noted for later ones. Notes are no part of the trace.
+/// A schedule, and the notes of earlier rules for later ones. Notes are not part of the trace.
 #[derive(Clone)]
 pub struct Draft {
     /// The schedule.
@@ -13,25 +13,25 @@ pub struct Draft {
     pub tiled: Vec<Tiled>,
 }
 
-/// What a rule that tiles says of a block.
+/// The notes of a tiling rule about a block.
 #[derive(Clone, Debug)]
 pub struct Tiled {
     /// The block.
     pub block: Rv,
-    /// A loop under which the results of an iteration are complete, the innermost such: where a consumer finds them in
+    /// The innermost loop under which the results of an iteration are complete: there a consumer finds them in
     /// registers or in the nearest cache.
     pub complete_at: Option<Rv>,
-    /// The loop that goes through panels of the operands that are loaded as vectors. What it needs of them is used by
-    /// everything below it.
+    /// The loop over panels of the operands that are loaded as vectors. Everything below it uses the same panel.
     pub panel: Option<Rv>,
-    /// Positions, among the block's reads, of the operands that packing may serve.
+    /// Positions, among the block's reads, of the operands that are worth packing.
     pub packable: Vec<usize>,
-    /// Those that are loaded as vectors, too, each element for too few results to be copied for its place alone.
+    /// Positions of the operands that are loaded as vectors, but whose elements serve too few results to be worth
+    /// packing.
     pub seldom: Vec<usize>,
 }
 
 impl Tiled {
-    /// A block of which nothing else is known.
+    /// A tiled block without further notes.
     pub fn new(block: Rv) -> Tiled {
         Tiled { block, complete_at: None, panel: None, packable: Vec::new(), seldom: Vec::new() }
     }
@@ -43,12 +43,12 @@ impl Draft {
         Draft { sch, tiled: Vec::new() }
     }
 
-    /// What was noted of a block.
+    /// The notes about a block.
     pub fn tiled(&self, block: Rv) -> Option<&Tiled> {
         self.tiled.iter().find(|t| t.block == block)
     }
 
-    /// Several schedules in place of this one, with the same notes.
+    /// Replaces this schedule by several, each with the same notes.
     ///
     /// # Errors
     /// Those of `f`.

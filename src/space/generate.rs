@@ -12,17 +12,18 @@ use crate::schedule::{Schedule, Trace};
 use crate::stop::StopFlag;
 use std::collections::BTreeMap;
 
-/// Rules and postprocessors, in the order in which they are applied.
+/// Rules and postprocessors, in order of application.
 pub struct Rules {
     /// The rules.
     pub rules: Vec<Box<dyn Rule>>,
-    /// Are what the rules decide seeds, and what these decide, the same rules with other decisions, too?
+    /// `None` if the space has no seeds. Otherwise the decisions of `rules` are seeds, and those of these variants of the
+    /// rules, most promising first.
     pub seeding: Option<Vec<Vec<Box<dyn Rule>>>>,
     /// The postprocessors.
     pub postprocs: Vec<Box<dyn Postproc>>,
 }
 
-/// How many decisions each rule may propose for seeds.
+/// Number of variants of each rule for seeds.
 const VARIANTS: usize = 6;
 
 impl Rules {
@@ -35,23 +36,23 @@ impl Rules {
         }
     }
 
-    /// TVM's default rules for a CPU with so many cores.
+    /// TVM's default rules for a CPU with `cores` cores.
     pub fn tvm(cores: usize) -> Rules {
         Rules { rules: rule::tvm(cores), seeding: None, postprocs: postproc::tvm() }
     }
 }
 
-/// The sketches that the rules make of a function of `module`, and its seeds.
+/// Generates the sketches and seeds of a function of `module`.
 ///
-/// The blocks are fetched once, in post-order; each rule then visits them from the last to the first, skipping those
-/// that are gone. Where a rule returns several schedules, each is carried on, in the order given. Traces name blocks, so
-/// blocks that share a name (or have none, as several may) stay as they are.
+/// The blocks are looked up once, in post-order; each rule visits them from last to first and skips those that no
+/// longer exist. If a rule returns several schedules, each continues, in the given order. Traces refer to blocks by
+/// name, so blocks that share a name (or have none) are left unchanged.
 ///
 /// # Errors
-/// If a rule fails where its own checks had said that it would not; and if `stop` is raised meanwhile.
+/// If a rule fails although its checks passed, or if `stop` is raised.
 pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> Result<Space, ScheduleError> {
     let start = Start::new(module, func, stop)?;
-    // What comes before the first decision is the same for all seeds.
+    // All seeds share the rules before the first one that decides.
     let shared = rules.rules.iter().position(|rule| rule.decides()).unwrap_or(rules.rules.len());
     let drafts = start.apply(vec![Draft::new(start.schedule.clone())], &rules.rules[..shared])?;
     let first = traces(start.apply(drafts.clone(), &rules.rules[shared..])?);
@@ -68,7 +69,7 @@ pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> 
     };
     if let Some(others) = rules.seeding {
         add(first);
-        // Where there is nothing to decide, a sketch is its own and only seed.
+        // A sketch without decisions is its own and only seed.
         let decides = sketches.iter().any(|s| s.insts.iter().any(|inst| inst.kind.samples));
         for rules in others.iter().filter(|_| decides) {
             add(traces(start.apply(drafts.clone(), &rules[shared..])?));
@@ -77,7 +78,7 @@ pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> 
     Ok(Space::new(sketches.into_iter().map(Sketch::Trace).collect(), rules.postprocs).with_seeds(seeds))
 }
 
-/// Where every set of rules begins: the program as written, analysed, with a handle of each block.
+/// The start of every set of rules: the analysed program as written, with a handle for each block.
 struct Start {
     schedule: Schedule,
     blocks: Vec<Rv>,
@@ -99,11 +100,11 @@ impl Start {
         Ok(Start { schedule, blocks })
     }
 
-    /// What rules make of drafts.
+    /// Applies rules to drafts.
     fn apply(&self, mut drafts: Vec<Draft>, rules: &[Box<dyn Rule>]) -> Result<Vec<Draft>, ScheduleError> {
         for rule in rules {
             for &block in self.blocks.iter().rev() {
-                // Rules that only look, or for which a refusal means that they do not fire, do not notice.
+                // Rules that only analyse, or that take a refusal as "does not fire", do not notice the flag.
                 if self.schedule.stop().is_raised() {
                     return Err(ErrorKind::Stopped.into());
                 }
@@ -121,7 +122,7 @@ impl Start {
     }
 }
 
-/// Lets the loops count from 0 by 1, which rules ask for as primitives do, and joins what was cut into strips:
+/// Normalises the loops to start at 0 with step 1, as primitives and thus rules require, and fuses strip-mined loops:
 ///
 ///     for i in range(0, 64, 16):
 ///         for j in range(16): S(i + j)
@@ -143,7 +144,7 @@ fn count_from_zero(schedule: &mut Schedule, func: usize, blocks: &[Rv]) -> Resul
                 if let Some(inside) = inner
                     && is_strip(schedule.func(func), l, schedule.value(inside)?, step)
                 {
-                    // One that must stay as it is, such as a loop bound to threads, does.
+                    // A loop that cannot be fused, such as one bound to threads, stays.
                     outer = schedule.fuse(&[rv, inside]).unwrap_or(rv);
                 }
             }
@@ -153,7 +154,7 @@ fn count_from_zero(schedule: &mut Schedule, func: usize, blocks: &[Rv]) -> Resul
     Ok(())
 }
 
-/// Has the loop a constant step, or another constant start than 0?
+/// Whether the loop has a constant step, or a constant start other than 0.
 fn counts_otherwise(f: &Func, l: LoopId) -> bool {
     let node = f.loop_(l);
     match node.step {
@@ -162,7 +163,8 @@ fn counts_otherwise(f: &Func, l: LoopId) -> bool {
     }
 }
 
-/// Is a loop all that stands in another one, of the step of which it runs through the values?
+/// Whether `inner` is the only statement of `outer` and counts up to its step, so that the two are one strip-mined
+/// loop.
 fn is_strip(f: &Func, outer: LoopId, inner: RvValue, step: Option<ExprId>) -> bool {
     let RvValue::Loop(_, inner) = inner else { return false };
     let (outer, node) = (f.loop_(outer), f.loop_(inner));
@@ -170,7 +172,7 @@ fn is_strip(f: &Func, outer: LoopId, inner: RvValue, step: Option<ExprId>) -> bo
     same && outer.body[..] == [inner.stmt()] && f.arena.is_int(node.min, 0) && node.step.is_none()
 }
 
-/// The traces of drafts, with the decisions that were made or drawn.
+/// The traces of drafts with their decisions.
 fn traces(drafts: Vec<Draft>) -> Vec<Trace> {
     drafts.into_iter().map(|d| d.sch.into_trace()).collect()
 }

@@ -1,10 +1,10 @@
-//! The search space of a program: what may be decided, and by which instructions.
+//! The search space of a program: the open decisions, and the instructions that use them.
 //!
-//! A space is made of *sketches*: traces whose sampling instructions have no decision yet. A sketch comes from rules
-//! ([`rule`]), applied to every block of the program, or it is a user's schedule function, run anew for each
-//! candidate. Sampling a sketch gives a schedule; postprocessors ([`postproc`]) then turn its annotations into loops
-//! of the right kind. Both go through schedule instructions only, so the trace tells all that was done. Other candidates
-//! come from the decisions of known ones ([`mutator`]).
+//! A space consists of *sketches*: traces whose sampling instructions have no decision yet. A sketch comes from rules
+//! ([`rule`]), applied to every block of the program, or it is a user's schedule function, run anew for each candidate.
+//! Sampling a sketch gives a schedule; postprocessors ([`postproc`]) then turn its annotations into loops of the right
+//! kind. Both use schedule instructions only, so the trace records everything. Mutators ([`mutator`]) derive further
+//! candidates from the decisions of known ones.
 //!
 //! The default rules are made for our code generator; those of `--space tvm`, and the postprocessors, follow TVM's
 //! MetaSchedule (`src/s_tir/meta_schedule`).

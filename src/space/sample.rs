@@ -1,4 +1,4 @@
-//! Sampling candidates from a space.
+//! Samples candidates from a space.
 
 use super::postproc::Postproc;
 use crate::schedule::arg::Decision;
@@ -8,40 +8,40 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use std::sync::Arc;
 
-/// A part of a space: a way to make schedules that differ in decisions only.
+/// A part of a space: its schedules differ in decisions only.
 #[derive(Clone)]
 pub enum Sketch {
     /// A trace whose sampling instructions have no decision.
     Trace(Trace),
-    /// A user's schedule function, carried out anew for each candidate.
+    /// A user's schedule function, run anew for each candidate.
     Function(Arc<dyn ScheduleSource>),
 }
 
-/// Something that carries out instructions on a fresh schedule, drawing decisions from its stream: a schedule
-/// function.
+/// Applies instructions to a new schedule, which draws decisions from its random stream. Implemented by schedule
+/// functions.
 pub trait ScheduleSource: Send + Sync {
-    /// Carries it out.
+    /// Applies the instructions.
     ///
     /// # Errors
     /// If an instruction is refused, or the function itself fails; the text says where.
     fn apply(&self, sch: &mut Schedule) -> Result<(), SourceError>;
 }
 
-/// A schedule function failed on a candidate.
+/// Why a schedule function failed on a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SourceError {
     /// An instruction was refused.
     Schedule(ScheduleError),
-    /// The function went wrong by itself.
+    /// The function itself failed.
     Function(String),
 }
 
-/// Where a candidate was lost before it was compiled.
+/// The stage at which a candidate was rejected before compilation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
-    /// While its decisions were applied.
+    /// Applying its decisions.
     Schedule,
-    /// In a postprocessor.
+    /// Running a postprocessor.
     Postproc,
 }
 
@@ -55,37 +55,36 @@ impl Stage {
     }
 }
 
-/// A candidate that came to nothing.
+/// A rejected candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rejection {
-    /// Position of the sketch that it was sampled from, if it was sampled.
+    /// Position of the sketch; `None` if the candidate was not sampled.
     pub sketch: Option<usize>,
-    /// At which stage.
+    /// Stage of the rejection.
     pub stage: Stage,
-    /// The primitive or postprocessor that refused.
+    /// Name of the primitive or postprocessor that refused.
     pub by: String,
-    /// Why.
+    /// The error message.
     pub message: String,
 }
 
 impl Rejection {
-    /// An instruction was refused.
+    /// The rejection for a refused instruction.
     pub fn of_instruction(stage: Stage, error: ScheduleError) -> Rejection {
         Rejection { sketch: None, stage, by: error.primitive.to_string(), message: error.kind.to_string() }
     }
 }
 
-/// A candidate worth trying before anything is known: a sketch with all its decisions, derived from what is known of
-/// the machine.
+/// A candidate to try before anything is measured: a sketch with all decisions, derived from the machine's description.
 #[derive(Clone, Debug)]
 pub struct Seed {
     /// Position of the sketch.
     pub sketch: usize,
-    /// Its trace, decisions made; not postprocessed.
+    /// Its trace with all decisions; not postprocessed.
     pub trace: Trace,
 }
 
-/// Sketches and the postprocessors that finish what is sampled from them.
+/// Sketches, and the postprocessors that finish their samples.
 pub struct Space {
     sketches: Vec<Sketch>,
     seeds: Vec<Seed>,
@@ -98,7 +97,7 @@ impl Space {
         Space { sketches, seeds: Vec::new(), postprocs }
     }
 
-    /// With candidates that the first round should try, the most promising first.
+    /// Adds candidates for the first round to try, most promising first.
     #[must_use]
     pub fn with_seeds(self, seeds: Vec<Seed>) -> Space {
         Space { seeds, ..self }
@@ -109,7 +108,7 @@ impl Space {
         &self.seeds
     }
 
-    /// The space of a schedule function, without postprocessors: the function has the last word.
+    /// The space of a schedule function. It has no postprocessors: the function determines everything.
     pub fn of_function(function: Arc<dyn ScheduleSource>) -> Space {
         Space::new(vec![Sketch::Function(function)], Vec::new())
     }
@@ -119,16 +118,16 @@ impl Space {
         &self.sketches
     }
 
-    /// Does the space leave nothing to decide, so that its first sample of each sketch is all there is?
+    /// Whether there is nothing to decide, so that each sketch has a single candidate.
     pub fn is_empty(&self) -> bool {
         self.sketches.is_empty()
     }
 
-    /// A candidate: a sketch drawn at random, with decisions drawn at random, postprocessed; and the sketch's position.
-    /// `base` is the schedule of the program as written; all randomness comes from `rng`.
+    /// A random candidate: draws a sketch and its decisions, and postprocesses the schedule. Returns the schedule and
+    /// the sketch's position. `base` is the schedule of the program as written; all randomness comes from `rng`.
     ///
     /// # Errors
-    /// If the candidate is refused; this is nothing unusual.
+    /// If the candidate is rejected, which is common.
     pub fn sample(&self, base: &Schedule, mut rng: ChaCha8Rng) -> Result<(Schedule, usize), Rejection> {
         let n = self.sketches.len() as u64;
         let index = if n > 1 { crate::schedule::primitive::sampling::below(&mut rng, n) as usize } else { 0 };
@@ -141,11 +140,11 @@ impl Space {
         Ok((sch, index))
     }
 
-    /// A candidate of one sketch, postprocessed: its sampling instructions take these decisions as far as they fit
-    /// ([`Schedule::wish`]); what is left open is drawn from `rng`.
+    /// A candidate of one sketch, postprocessed. Sampling instructions take these decisions where they are valid
+    /// ([`Schedule::wish`]); other decisions are drawn from `rng`.
     ///
     /// # Errors
-    /// If the candidate is refused.
+    /// If the candidate is rejected.
     pub fn build(
         &self,
         base: &Schedule,
@@ -161,8 +160,8 @@ impl Space {
         Ok(sch)
     }
 
-    /// The sketch that a trace is of. A schedule function is taken to be able to make every trace: only running it
-    /// would tell.
+    /// The position of the sketch that a trace belongs to. A schedule function is assumed to produce every trace, since
+    /// only running it would tell.
     pub fn sketch_of(&self, trace: &Trace) -> Option<usize> {
         let insts = &trace.insts[..trace.space_len()];
         self.sketches.iter().position(|sketch| match sketch {
@@ -176,11 +175,11 @@ impl Space {
         })
     }
 
-    /// Carries out a sketch and the postprocessors on a schedule of the program as written; decisions come from its
-    /// stream. What is carried out before a refusal stays.
+    /// Applies a sketch and the postprocessors to a schedule of the program as written; decisions come from its random
+    /// stream. Instructions before a refusal remain applied.
     ///
     /// # Errors
-    /// If the candidate is refused.
+    /// If the candidate is rejected.
     pub fn sample_sketch(&self, sketch: &Sketch, sch: &mut Schedule) -> Result<(), Rejection> {
         match sketch {
             Sketch::Trace(trace) => {
@@ -197,10 +196,10 @@ impl Space {
         self.postprocess(sch)
     }
 
-    /// Runs the postprocessors on a schedule, behind `enter_postproc`.
+    /// Runs the postprocessors on a schedule, after `enter_postproc`.
     ///
     /// # Errors
-    /// If one of them refuses.
+    /// If one of them rejects the candidate.
     pub fn postprocess(&self, sch: &mut Schedule) -> Result<(), Rejection> {
         if self.postprocs.is_empty() {
             return Ok(());
@@ -227,12 +226,12 @@ fn no_sketch() -> Rejection {
     }
 }
 
-/// Stream `index` of a seed: candidate `index` draws from it, whatever thread makes it.
+/// Random stream `index` of a seed. Candidate `index` draws from it, on whatever thread it is made.
 pub fn stream(seed: u64, index: u64) -> ChaCha8Rng {
     use rand_chacha::rand_core::SeedableRng;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index);
-    // One step apart from the stream that plain seeding starts at.
+    // Advances by one step, to differ from the stream of plain seeding.
     rng.next_u32();
     rng
 }

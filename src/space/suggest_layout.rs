@@ -1,8 +1,8 @@
-//! The layout in which a nest of loops would read a buffer from one end to the other (TVM's `SuggestIndexMap`,
+//! Derives the layout in which a loop nest reads a buffer sequentially (TVM's `SuggestIndexMap`,
 //! `src/s_tir/schedule/analysis/layout.cc`).
 //!
-//! The position of what is read, counted in elements of the row-major buffer, is seen as a sum of parts of loop
-//! variables. Each part becomes a dimension, in the order of the loops:
+//! The linear index into the row-major buffer is a sum of parts of loop variables. Each part becomes a dimension, in
+//! the order of the loops:
 //!
 //!     for j0, k0, k1, j1: … W[j0 * 32 + j1, k0 * 8 + k1]        # W: (256, 512)
 //!     # reads from one end to the other with
@@ -14,18 +14,18 @@ use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
 use crate::ir::{Arena, BlockId, BufferId, Expr, ExprId, Func, Stmt, StmtId, Substitution, VarId};
 use crate::schedule::arg::{Lambda, LambdaExpr};
 
-/// Where a buffer is read, and the layout that suits it.
+/// A read of a buffer, and the layout that makes it sequential.
 pub(crate) struct Suggestion {
     /// The block.
     pub block: BlockId,
-    /// The position of the buffer among the block's reads.
+    /// Position of the buffer among the block's reads.
     pub read: usize,
-    /// The map of indices.
+    /// The index map.
     pub map: Lambda,
 }
 
-/// The layout for the last load of `buffer` in text order; `None` if nothing loads it, or the loops do not go through
-/// all of it in pieces.
+/// The layout for the last load of `buffer` in text order; `None` if nothing loads it, or the loops do not cover it in
+/// pieces.
 pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
     let (at, indices) = last_load(func, buffer)?;
     let block = func.block_above(at)?;
@@ -40,7 +40,7 @@ pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
     loops.reverse();
     let predicate = node.predicate;
     let bindings: Vec<(VarId, ExprId)> = node.iters.iter().map(|i| (i.var, i.value)).collect();
-    // Analysis makes new expressions, which the program must not see.
+    // The analysis creates expressions, which must not enter the program.
     let mut arena = func.arena.clone();
     let a = &mut arena;
     let shape: Vec<i64> = a.list(a.buffer(buffer).shape).iter().map(|&e| a.as_int(e)).collect::<Option<_>>()?;
@@ -81,13 +81,13 @@ pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
 /// A part of a loop variable: `(var // lower_factor) % extent`.
 #[derive(Clone, Copy)]
 struct Part {
-    /// The position of the loop, from outside.
+    /// Position of the loop, from outermost.
     loop_: usize,
     lower_factor: i64,
     extent: i64,
 }
 
-/// The parts that a sum is made of, outermost first; `None` where one is no part of a loop variable.
+/// The parts that a sum consists of, outermost first; `None` if a term is not a part of a loop variable.
 fn parts_of(a: &Arena, map: &IterMap, sum: &IterSum, loops: &[VarRange], out: &mut Vec<Part>) -> Option<()> {
     for split in &sum.args {
         match &map.mark(split.mark).source {
@@ -103,7 +103,7 @@ fn parts_of(a: &Arena, map: &IterMap, sum: &IterSum, loops: &[VarRange], out: &m
     Some(())
 }
 
-/// The statement that loads the buffer last, and where.
+/// The last statement that loads the buffer, and the indices of the load.
 fn last_load(func: &Func, buffer: BufferId) -> Option<(StmtId, Vec<ExprId>)> {
     let mut last = None;
     for s in func.subtree(func.root.stmt()) {
@@ -137,7 +137,7 @@ fn last_load(func: &Func, buffer: BufferId) -> Option<(StmtId, Vec<ExprId>)> {
     last
 }
 
-/// The position of an element in a row-major buffer.
+/// The linear index of an element in a row-major buffer.
 fn flat(a: &mut Arena, shape: &[i64], indices: &[ExprId]) -> ExprId {
     let mut position = None;
     for (&extent, &index) in shape.iter().zip(indices) {
@@ -155,7 +155,7 @@ fn flat(a: &mut Arena, shape: &[i64], indices: &[ExprId]) -> ExprId {
     }
 }
 
-/// An expression over `params` as one of a trace; `None` where it is more than arithmetic.
+/// Converts an expression over `params` to one of a trace; `None` if it is more than arithmetic.
 fn lambda_expr(a: &Arena, e: ExprId, params: &[VarId]) -> Option<LambdaExpr> {
     Some(match a.expr(e) {
         Expr::Int(_) => LambdaExpr::Int(a.as_int(e)?),

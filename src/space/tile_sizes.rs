@@ -1,45 +1,45 @@
-//! Sizes of register tiles: what to choose from, and what to try first.
+//! Sizes of register tiles: the candidates, and their order of promise.
 //!
-//! A register tile is a block of results that stays in vector registers while a reduction runs: some rows, each of some
-//! vectors. A step of the reduction loads the vectors once and one value for each row.
+//! A register tile is a block of results that stays in vector registers while a reduction runs: several rows of several
+//! vectors each. A step of the reduction loads the vectors once, and one value per row.
 
 use crate::machine::Core;
 
-/// How the loops of a block see its register tile.
+/// The loops that a register tile is cut from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TileShape {
-    /// Extent of the loop that rows are taken from; 1 if there is none.
+    /// Extent of the loop of rows; 1 if there is none.
     pub rows: i64,
-    /// Extent of the loop that vectors are taken from.
+    /// Extent of the vectorised loop.
     pub columns: i64,
-    /// Iterations of all reduction loops.
+    /// Total iterations of all reduction loops.
     pub reduction: i64,
-    /// Elements of a vector.
+    /// Elements per vector.
     pub lanes: i64,
-    /// Iterations of the reduction loop along which a window slides over the rows, if one does: each row that is loaded then
-    /// serves up to so many of them.
+    /// Extent of the reduction loop along which a window slides over the rows, if there is one: a loaded row then
+    /// serves up to this many iterations.
     pub window: Option<i64>,
 }
 
-/// Numbers of rows that make a tile; larger ones leave no registers for a second vector.
+/// Candidate numbers of rows; larger ones leave no registers for a second vector.
 const ROWS: [i64; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 28];
-/// Vectors a row has at most where there are several rows, and where there is one.
+/// Maximum number of vectors per row: with several rows, and with one.
 const VECTORS: [i64; 2] = [4, 8];
 /// What a tile costs beside its reduction: zeroing, storing, the loop's head.
 const TILE_CYCLES: f64 = 20.0;
-/// How much slower a tile is that does not fit the registers.
+/// Slowdown of a tile that spills.
 const SPILL: f64 = 3.0;
-/// What a vector takes that is alone and fills half a register at most.
+/// Relative cost of a vector that is alone and at most half full.
 const HALF: f64 = 0.6;
-/// What a load takes that mostly begins within a cache line and ends in the next.
+/// Relative cost of loads that mostly cross a cache line.
 const UNALIGNED: f64 = 1.5;
-/// Multiply-adds of rows that the code generator writes out, at most.
+/// Maximum number of multiply-adds of rows that the code generator unrolls.
 const WRITTEN_OUT: i64 = 64;
-/// What it costs that tiles do not divide a loop, beside the smaller tile at its end: more code, and bounds to look at.
+/// Slowdown of tiles that do not divide a loop, besides the smaller tile at the end: more code, and bounds checks.
 const UNEVEN: f64 = 1.03;
 
 impl TileShape {
-    /// Numbers of rows to choose from.
+    /// Candidate numbers of rows.
     pub(crate) fn row_choices(&self) -> Vec<i64> {
         let mut choices: Vec<i64> = ROWS.into_iter().filter(|&r| r <= self.rows).collect();
         if self.rows <= ROWS[ROWS.len() - 1] && !choices.contains(&self.rows) {
@@ -48,7 +48,7 @@ impl TileShape {
         choices
     }
 
-    /// Numbers of columns to choose from: whole vectors, or all columns.
+    /// Candidate numbers of columns: whole vectors, or all columns.
     pub(crate) fn column_choices(&self) -> Vec<i64> {
         let most = VECTORS[usize::from(self.rows <= 1)];
         let mut choices: Vec<i64> = (1..=most).map(|n| n * self.lanes).filter(|&c| c < self.columns).collect();
@@ -111,14 +111,14 @@ impl TileShape {
     }
 }
 
-/// Divisors of an extent that are worth it as lengths of a piece of a reduction, the whole included.
+/// Candidate lengths of the pieces of a strip-mined reduction: divisors of its extent, and the extent itself.
 pub(crate) fn reduction_choices(extent: i64) -> Vec<i64> {
     (SHORTEST_REDUCTION..=LONGEST_REDUCTION.min(extent - 1)).filter(|n| extent % n == 0).chain([extent]).collect()
 }
 
-/// Below this, loading and storing the tile of results costs more than a near panel saves.
+/// Minimum length: below it, loading and storing the tile of results costs more than a near panel saves.
 const SHORTEST_REDUCTION: i64 = 64;
-/// A panel of so many steps fills the second-level cache.
+/// Maximum length: a panel of this many steps fills the second-level cache.
 const LONGEST_REDUCTION: i64 = 2048;
 
 #[cfg(test)]

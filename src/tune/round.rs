@@ -263,7 +263,7 @@ impl<B: Backend> Driver<'_, B> {
             (Ok(schedule), Ok(built)) => Some((schedule, built)),
             (_, Err(_)) if self.interrupt.flag().is_raised() => None,
             (_, Err(why)) | (Err(why), _) => {
-                let text = format!("{}: a record is passed over: {why}", self.tasks[index].workload.name);
+                let text = format!("{}: a record is skipped: {why}", self.tasks[index].workload.name);
                 self.observer.event(&Event::Warning(&text));
                 None
             }

@@ -1,4 +1,4 @@
-//! `apply` in full: intrinsics from files, steps, checks, and how refused instructions are shown.
+//! Tests of `apply`: intrinsics from files, steps, checks, and the display of refused instructions.
 
 use super::{MATMUL, Ran, TILES, dir, fails, ran, run, succeeds, text, tvmr};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use tempfile::TempDir;
 
-/// A directory with these files, and the path of each in it.
+/// A directory of files, and their paths.
 struct Files(TempDir);
 
 impl Files {
@@ -44,7 +44,7 @@ const SPLIT: &str = r#"def f(sch):
     sch.compute_inline(b)
 "#;
 
-/// A buffer of less precision changes the results.
+/// A narrower buffer type changes the results.
 const NARROW: &str = r#"def f(sch):
     b = sch.get_block("B")
     i, j = sch.get_loops(b)
@@ -55,7 +55,7 @@ const NARROW: &str = r#"def f(sch):
 
 // ---- intrinsics ------------------------------------------------------------------------------------------------
 
-/// The files of the guide, by the names that it gives them.
+/// The files of docs/adding-an-intrinsic.md, by their names there.
 fn guide() -> Files {
     let page = include_str!("../../docs/adding-an-intrinsic.md");
     let blocks: Vec<&str> =
@@ -103,7 +103,7 @@ fn tuned_programs_use_intrinsics_of_files() {
     fails(&["tune", &program, "--space", &schedule, "--work-dir", &db], 2, "there is no tensor intrinsic `dot8`");
     let r = with(&["tune", &program, "--space", &schedule]);
     assert!(r.out.contains("1 trial: 1 valid"), "{}", r.out);
-    // The program as written may be as fast; the record of the schedule is there in any case.
+    // The program as written may be as fast; the schedule is recorded in any case.
     let traces = ["1", "2"].map(|rank| with(&["print-trace", &program, "--rank", rank]).out);
     assert!(traces.iter().any(|t| t.contains("tensor_intrin=\"dot8\"")), "{traces:?}");
     with(&["apply-best", &program]);
@@ -112,7 +112,7 @@ fn tuned_programs_use_intrinsics_of_files() {
     assert_eq!(run(&["db", "verify", "--work-dir", &db]).code, 1);
     let r = run(&["print-trace", &program, "--rank", "2", "--work-dir", &db]);
     assert_eq!(r.code, 1);
-    assert!(r.err.contains("is passed over") && r.err.contains("there is no tensor intrinsic `dot8`"), "{}", r.err);
+    assert!(r.err.contains("is skipped") && r.err.contains("there is no tensor intrinsic `dot8`"), "{}", r.err);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn wrong_intrinsics_are_told() {
 
 // ---- steps -----------------------------------------------------------------------------------------------------
 
-/// The programs in the output of `--steps`.
+/// The programs printed by `--steps`.
 fn programs(steps: &str) -> Vec<String> {
     let is_step =
         |l: &str| l == "# as written" || l.strip_prefix("# ").is_some_and(|l| l.starts_with(char::is_numeric));
@@ -185,7 +185,7 @@ fn steps_are_programs_behind_their_instructions() {
     let out = files.path("steps.txt");
     let r = succeeds(&[&args[..], &["--steps", "-o", &out]].concat());
     assert_eq!((r.out.as_str(), fs::read_to_string(&out).expect("the output")), ("", steps.out));
-    // A schedule that draws its decisions: the last program is the one of `apply`.
+    // With a schedule that draws its decisions, the last program is that of `apply`.
     let args = ["apply", MATMUL, "--trace", TILES, "--seed", "3"];
     let steps = succeeds(&[&args[..], &["--steps"]].concat());
     assert_eq!(self::programs(&steps.out).pop(), Some(succeeds(&args).out));
@@ -204,14 +204,14 @@ fn steps_before_a_refused_one_are_shown() {
     let with_output = run(&[&args[..], &["-o", &out]].concat());
     assert_eq!((with_output.code, with_output.out.as_str()), (2, ""));
     assert_eq!(fs::read_to_string(&out).expect("the output"), r.out);
-    // The reader's leaving hides no failure, and is none.
+    // A closed pipe neither hides a failure nor is one.
     assert_eq!(into_closed_pipe(&args).code, 2);
     let fine = ["apply", MATMUL, "--trace", TILES, "--steps"];
     let r = into_closed_pipe(&fine);
     assert_eq!((r.code, r.err.as_str()), (0, ""));
 }
 
-/// Runs a command whose reader leaves before anything is written.
+/// Runs a command whose reader closes the pipe before anything is written.
 fn into_closed_pipe(args: &[&str]) -> Ran {
     let mut child = tvmr(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     drop(child.stdout.take());
@@ -246,7 +246,7 @@ fn results_are_compared() {
     assert_eq!((r.code, r.out.as_str()), (1, ""), "{}", r.err);
     assert!(r.err.contains("the schedule changes the results: `C` is wrong at ["), "{}", r.err);
     assert!(!Path::new(&files.path("out.tir")).exists(), "a wrong program is not written");
-    // The first instruction that breaks it is named, and what it gave is the last program shown.
+    // The output names the first instruction that changes results, and ends with its program.
     let r = apply("narrow.py", &["--steps"]);
     assert_eq!(r.code, 1, "{}", r.err);
     let named =
@@ -284,7 +284,7 @@ fn parameters_of_another_layout_are_compared() {
         let r = succeeds(&args);
         assert!(r.err.contains("checked: same results (60 elements"), "{}", r.err);
         succeeds(&[&args[..], &["--steps"]].concat());
-        // Timing takes arguments as written.
+        // Timing needs arguments in their original layout.
         let message = "the schedule changes the layout of the parameter `";
         fails(&["bench", &files.path("chain.tir"), "--trace", &files.path(trace)], 1, message);
         let db = files.path("db");
@@ -345,7 +345,7 @@ fn refused_instructions_show_trace_and_program() {
         2,
         "did you mean `Split`?",
     );
-    // The function goes by the name that the database gives it.
+    // The schedule names the function as the database does.
     let renamed = write("renamed.tir", &CHAIN.replace("def main", "def chain"));
     succeeds(&[
         "apply",
@@ -434,7 +434,7 @@ def main(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64,), "float32")):
                         B[vj] = B[vj] + A[vj, vk]
 "#;
 
-/// The commands that measure a program and print the best version of it.
+/// Tunes a program and prints its best version.
 fn best(files: &Files, program: &str, bind: &[&str]) -> String {
     let (program, db) = (files.path(program), files.path("db"));
     let with = |args: &[&str]| succeeds(&[args, &[&program, "--work-dir", &db], bind].concat());

@@ -1,4 +1,4 @@
-//! Programs read from several files and written back: what `fmt` keeps, where results go, and values of symbols.
+//! Files: what `fmt` keeps, where results go, and values of symbols.
 
 use super::{FIVE, MATMUL, dir, fails, run, succeeds, text};
 use std::fs;
@@ -39,13 +39,13 @@ fn nothing_is_lost_in_place() {
     let lost = "2 comments (lines 10, 14), 2 docstrings (lines 2, 9) and 1 statement outside functions (line 5)";
     let r = succeeds(&["fmt", file]);
     assert!(r.err.contains(&format!("not kept: {lost}")), "{}", r.err);
-    // What is a statement stays one.
+    // A statement stays a statement.
     assert!(r.out.starts_with("# kept\nfrom tvm.script import tir as T\n\n@T.prim_func\n"), "{}", r.out);
     fails(&["fmt", "--write", file], 2, lost);
     assert_eq!(fs::read_to_string(file).expect("the file"), COMMENTED);
     succeeds(&["fmt", "--write", "--force", file]);
     assert_eq!(fs::read_to_string(file).expect("the file"), r.out);
-    // In its usual form, there is nothing to lose.
+    // In canonical form, there is nothing to lose.
     let again = succeeds(&["fmt", "--write", file]);
     assert_eq!(again.err, "");
     succeeds(&["fmt", "--check", file]);
@@ -62,11 +62,11 @@ fn several_files_are_checked_and_reprinted() {
     let (a, b) = (write("a.tir", SCALAR), write("b.tir", SCALAR));
     let wrong = write("wrong.tir", "x = 1\n");
     assert!(succeeds(&["check", &a, &b]).err.matches("well formed").count() == 2);
-    // One that is wrong keeps none of the others from its turn.
+    // An invalid file does not stop the others.
     let r = fails(&["check", &wrong, &a, "nowhere.tir", &b], 2, "cannot read `nowhere.tir`");
     assert!(r.err.matches("well formed").count() == 2 && r.err.contains("no-function"), "{}", r.err);
-    fails(&["fmt", &a, &b], 2, "one behind the other");
-    fails(&["fmt", "--check", &a, &b], 1, "b.tir` is not in its usual form");
+    fails(&["fmt", &a, &b], 2, "several programs cannot be printed");
+    fails(&["fmt", "--check", &a, &b], 1, "b.tir` is not in canonical form");
     fails(&["fmt", "--write", &a, &wrong, &b], 2, "no-function");
     succeeds(&["fmt", "--check", &a, &b]);
 }
@@ -120,7 +120,7 @@ fn symbols_are_named() {
     tune(&["z=4"], 2, "there are `m`, `n`, `s`");
     tune(&["n=4", "n=5"], 2, "gives `n` twice: 4 and 5");
     tune(&["n=-1"], 2, "expected an extent of at least 0, found -1");
-    // A scalar may be any number.
+    // A scalar may have any value.
     for value in ["s=0", "s=-3"] {
         succeeds(&["check", file, "--bind", value]);
     }

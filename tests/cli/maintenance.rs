@@ -1,4 +1,4 @@
-//! Looking after databases: those that are not there, damaged lines, `db merge` and `db prune`.
+//! Maintaining databases: missing ones, damaged lines, `db merge` and `db prune`.
 
 use super::{FIVE, MATMUL, dir, fails, run, succeeds, text, tuned};
 use serde_json::Value;
@@ -52,12 +52,12 @@ fn databases_are_merged_and_pruned() {
     assert_eq!(r.out.matches("copied 1 workload and ").count(), 2, "{}", r.out);
     let before = list();
     assert_eq!(before["workloads"].as_array().map(Vec::len), Some(2));
-    // Once more adds nothing.
+    // Merging again adds nothing.
     assert_eq!(succeeds(&merge).out.matches("copied 0 workloads and 0 records").count(), 2);
     assert_eq!(list(), before);
     succeeds(&["db", "verify", "--work-dir", text(&all)]);
     fails(&["db", "merge", text(&all), "--work-dir", text(&all)], 2, "cannot be merged into itself");
-    // The best is found by its program, without a search.
+    // The best record is found by its program, without a search.
     succeeds(&["tune", MATMUL, "--space", FIVE, "--frozen", "--work-dir", text(&all)]);
 
     let r = succeeds(&["db", "prune", "--best", "1", "--work-dir", text(&all)]);

@@ -1,10 +1,10 @@
-//! What commands say: diagnostics as JSON, why there is no record, what was refused, and what to do next.
+//! Messages: diagnostics as JSON, reasons for missing records, refused candidates, and suggested next steps.
 
 use super::{FIVE, MATMUL, dir, fails, run, succeeds, text};
 use serde_json::Value;
 use std::fs;
 
-/// A spatial iteration that should reduce, beside a reduction whose init is elsewhere.
+/// A spatial iteration that should be a reduction, with the init in another block.
 const SLIPS: &str = r#"@T.prim_func
 def main(A: T.Buffer((8, 8)), B: T.Buffer((8,))):
     for i, k in T.grid(8, 8):
@@ -48,7 +48,7 @@ fn broken_reductions_are_refused_before_anything_is_tuned() {
     fails(&["check", text(&file)], 2, "error[reduction-store]");
     fails(&["tune", text(&file), "--work-dir", text(&db)], 2, "error[reduction-store]");
     assert!(!db.exists());
-    // They are programs all the same.
+    // They are still valid programs.
     succeeds(&["fmt", text(&file)]);
 }
 
@@ -80,7 +80,7 @@ fn check_tells_scripts_all_of_it() {
     assert!(first["help"].as_str().is_some_and(|h| h.contains("SR")));
     assert_eq!((&diagnostics[1]["code"], &diagnostics[2]["code"]), (&"reduction-store".into(), &"usage".into()));
     assert_eq!(diagnostics[2]["line"], Value::Null);
-    // Nothing wrong is a document, too.
+    // Without errors there is a document as well.
     let r = succeeds(&["check", MATMUL, "--format", "json"]);
     assert_eq!(json(&r.out)["diagnostics"], Value::Array(Vec::new()));
 }
@@ -128,12 +128,12 @@ fn why_there_is_no_record() {
     assert!(!succeeds(&[&args[..], &["--quiet"]].concat()).err.contains("next:"));
     assert!(!succeeds(&[&args[..], &["--format", "json"]].concat()).err.contains("next:"));
     let r = succeeds(&args);
-    assert!(r.err.contains("go on with `--trials 68`"), "{}", r.err);
+    assert!(r.err.contains("continue with `--trials 68`"), "{}", r.err);
 
     let no_database = format!("there is no database in `{}`", text(&none));
     fails(&["bench", MATMUL, "--best", "--work-dir", text(&none)], 1, &no_database);
     fails(&["print-trace", MATMUL, "--work-dir", text(&none)], 1, &no_database);
-    fails(&["bench", "workloads/gemv.tir", "--best", "--work-dir", text(&db)], 1, "does not know this program");
+    fails(&["bench", "workloads/gemv.tir", "--best", "--work-dir", text(&db)], 1, "has no record of this program");
     let r = run(&["bench", MATMUL, "--best", "--threads", "7", "--strict-fp", "--work-dir", text(&db)]);
     assert!(r.err.contains("there are records for ") && r.err.contains(", 1 thread, "), "{}", r.err);
     assert!(r.err.contains("fast floats; wanted: ") && r.err.contains("7 threads, strict floats"), "{}", r.err);
@@ -179,7 +179,7 @@ fn a_space_that_refuses_one_of_several_functions_shows_where() {
     assert_eq!(none.code, 1, "{}", none.err);
     assert!(none.err.contains("the first refusal, of `second`:"), "{}", none.err);
 
-    // What no decision can mend, in any function, is an error before anything is measured.
+    // If no decision can succeed in any function, the command fails before measuring anything.
     fs::write(&space, "def f(sch):\n    sch.get_block(\"C\")\n").expect("a file");
     fs::write(&program, module(128)).expect("a file");
     let db = dir.path().join("hopeless");

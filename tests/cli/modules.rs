@@ -1,4 +1,4 @@
-//! Modules of several functions: attributes, functions that call each other, functions that give values.
+//! Modules of several functions: attributes, calls between functions, functions that return values.
 
 use super::{dir, fails, run, succeeds, text};
 use std::fs;
@@ -21,7 +21,7 @@ class Module:
         Module.scale(B, C, T.float32(3))
 "#;
 
-/// The attributes of a module stand in whatever is printed of it.
+/// Module attributes are kept in all output.
 #[test]
 fn attributes_of_a_module_are_kept() {
     let dir = dir();
@@ -46,12 +46,12 @@ fn attributes_of_a_module_are_kept() {
     assert!(!r.err.contains("`scale`"), "only `main` is a kernel: {}", r.err);
     let r = succeeds(&["apply-best", file, "--work-dir", text(&db)]);
     assert!(all(&r.out), "{}", r.out);
-    // The bodies stand in the place of the calls; the function itself stays.
+    // Calls are inlined; the called function itself stays.
     assert!(!r.out.contains("Module.scale(") && r.out.contains("def scale("), "{}", r.out);
     succeeds(&["check", text(&dir.path().join("m.tir"))]);
 }
 
-/// What a function returns is compared as its other results are.
+/// A returned value is compared like other results.
 #[test]
 fn functions_that_give_values_are_timed_and_checked() {
     let dir = dir();

@@ -1,4 +1,4 @@
-//! Ending early: time limits and signals are obeyed wherever a run is, on inputs that keep it busy.
+//! Ending early: time limits and signals take effect at any time, with inputs that keep a run busy.
 
 use super::{MATMUL, Ran, TILES, dir, ran, run, succeeds, text, tvmr};
 use std::fmt::Write;
@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a test allows beyond the half second after a signal, and beyond the second after a time limit. On a machine that
-/// does nothing else they hold without it; but tests run beside each other, on all cores, and in a build that checks every
-/// step, a process of some hundred megabytes may wait several hundred milliseconds for its turns until it has ended.
+/// Tolerance beyond the half second after a signal and the second after a time limit. On an idle machine none is
+/// needed. But tests run concurrently on all cores, in a build that checks every step, and a process of some hundred
+/// megabytes may wait several hundred milliseconds for CPU time until it has ended.
 const BUSY: Duration = Duration::from_millis(1500);
 
 /// Many blocks that read one buffer and write another.
@@ -25,7 +25,7 @@ fn many_blocks(n: usize) -> String {
     text
 }
 
-/// Many functions, no two alike.
+/// Many functions, no two of which are equal.
 fn many_functions(n: usize) -> String {
     let mut text = "@tvm.script.ir_module\nclass Module:\n".to_string();
     for i in 0..n {
@@ -37,7 +37,7 @@ fn many_functions(n: usize) -> String {
     text
 }
 
-/// A block of many statements: whatever looks at one of them at a time is fast, the compiler is not.
+/// A block with many statements: fast for everything that handles one at a time, slow for the compiler.
 fn many_statements(n: usize) -> String {
     let mut text = format!(
         "@T.prim_func\ndef main(A: T.Buffer((16, {n})), B: T.Buffer((16, {n}))):\n    for i in range(16):\n        with T.block(\"B\"):\n            vi = T.axis.spatial(16, i)\n"
@@ -56,20 +56,20 @@ def main(A: T.Buffer((67108864,)), B: T.Buffer((67108864,))):
             B[vi] = A[vi] * T.float32(2)
 ";
 
-/// One candidate takes for ever: every copy looks at all copies before it.
+/// A single candidate takes forever: every copy examines all earlier copies.
 const LONG: &str = "def f(sch):
     for n in range(3000):
         sch.cache_read(sch.get_block(\"C\", \"main\"), 0, \"local\")
 ";
 
-/// Nothing but counting.
+/// A loop that only counts.
 const COUNTING: &str = "def f(sch):
     for n in range(400000):
         m = n + 1
     sch.get_loops(sch.get_block(\"C\", \"main\"))
 ";
 
-/// Inputs that keep a run busy before, while and after it searches.
+/// Inputs that keep a run busy before, during and after its search.
 fn hostile(dir: &Path) -> Vec<Vec<String>> {
     let file = |name: &str, content: &str| {
         let path = dir.join(name);
@@ -105,14 +105,14 @@ fn a_time_limit_holds_everywhere() {
     }
 }
 
-/// Starts a run, sends it a signal after a while, and gives how it ended and how long that took.
+/// Starts a run, sends it a signal after a while, and returns how it ended and the time that took.
 fn signalled(args: &[&str], signal: &str, after: Duration) -> (Ran, Option<i32>, Duration) {
     use std::os::unix::process::ExitStatusExt;
     let child = tvmr(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     std::thread::sleep(after);
     let pid = child.id().to_string();
     let sent = Instant::now();
-    // It may have ended by itself.
+    // The process may have ended by itself.
     let _ = Command::new("kill").args(["-s", signal, &pid]).stderr(Stdio::null()).status();
     let output = child.wait_with_output().expect("an end");
     let took = sent.elapsed();
@@ -128,7 +128,7 @@ fn the_first_signal_ends_a_run_at_any_moment() {
             let db = dir.path().join(format!("db{i}-{moment}"));
             let mut args = vec!["tune", "--trials", "100000", "--work-dir", text(&db)];
             args.extend(input.iter().map(String::as_str));
-            // Moments that no two cases share, up to a second and a half.
+            // Different delays for all cases, up to a second and a half.
             let after = Duration::from_millis(40 + (moment * 389 + i as u64 * 97) % 1500);
             let (r, by, took) = signalled(&args, "INT", after);
             assert!(r.code == 130 || by == Some(2), "{input:?} after {after:?}: {} {by:?} {}", r.code, r.err);
@@ -142,7 +142,7 @@ fn every_signal_has_its_exit_code_and_keeps_the_records() {
     let dir = dir();
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let db = dir.path().join(signal);
-        // A space of so many programs that it does not end before the signal.
+        // A space too large to finish before the signal.
         let args = ["tune", MATMUL, "--space", TILES, "--trials", "1000000", "--work-dir", text(&db)];
         let (r, by, took) = signalled(&args, signal, Duration::from_millis(2500));
         assert_eq!((r.code, by), (code, None), "{signal}: {}", r.err);
@@ -173,7 +173,7 @@ fn a_time_limit_that_is_up_before_anything_is_measured_is_told_as_json() {
     assert!(r.err.contains("time"), "{}", r.err);
 }
 
-/// How long a command takes, of two tries the shorter one: processes beside it only make it longer.
+/// The duration of a command: the shorter of two tries, since other processes only make it longer.
 fn least_time(args: &[&str], code: i32) -> Duration {
     let once = || {
         let start = Instant::now();
@@ -194,7 +194,7 @@ fn comments_and_mistakes_cost_time_in_proportion() {
         fs::write(&path, format!("{head}{lines}            A[vi] = 1.0\n")).expect("a file");
         path
     };
-    // What is eight times as large may take three times as long as that, on a busy machine; a quadratic step takes 64 times.
+    // Eight times the input may take 24 times as long on a busy machine; a quadratic step takes 64 times.
     let (few, many, allowed) = (4000, 32_000, 8 * 3);
     let fmt = |n| least_time(&["fmt", text(&write("comments", n, "A[vi] = 2.0  # a comment"))], 0);
     let check = |n| least_time(&["check", text(&write("mistakes", n, "A[vi] = unknown[vi]"))], 2);
@@ -245,6 +245,6 @@ fn a_limit_of_file_sizes_is_like_a_full_disk() {
     let r = ran(shell.current_dir(super::root()).output().expect("a shell"));
     assert_eq!(r.code, 3, "{}", r.err);
     assert!(r.err.contains("cannot write") || r.err.contains("File too large"), "{}", r.err);
-    // What was written before is whole.
+    // Records written before are complete.
     succeeds(&["db", "verify", "--work-dir", text(&db)]);
 }

@@ -1,5 +1,5 @@
-//! Kernels of the loop IR before and after loop optimisation: `# test: opt` runs the whole pipeline, `# test: opt pass NAME`
-//! one pass of it; `isa ISA` is what code is for, else it is portable.
+//! Loop IR kernels before and after optimisation: `# test: opt` runs the whole pipeline, `# test: opt pass NAME` a
+//! single pass; `isa ISA` selects the instruction set, portable by default.
 
 use super::{Case, Outcome};
 use tvmr::codegen::{CodegenOptions, opt};

@@ -1,8 +1,8 @@
-//! Kernels of the loop IR as the machine code of their regions: `# test: regions isa ISA`, with `dots off` for a machine
-//! without dot products of bytes.
+//! Loop IR kernels and the machine code of their regions: `# test: regions isa ISA`, with `dots off` for a machine
+//! without byte dot products.
 //!
-//! Code is for a machine that has what the case says, whatever this one has; an independent decoder reads it back.
-//! Targets of jumps get labels; data behind the code is listed in words.
+//! Code is for the machine that the case describes, not for the current one; an independent decoder disassembles it.
+//! Jump targets get labels; data after the code is listed in words.
 
 use super::{Case, Outcome};
 use std::fmt::Write;

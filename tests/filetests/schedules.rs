@@ -1,9 +1,9 @@
-//! Kinds of cases about schedules: `schedule` and `space-function` are schedule functions, `trace` is JSON.
+//! Test cases of schedules: `schedule` and `space-function` are schedule functions, `trace` is JSON.
 //!
-//! The head names a program of `schedule/programs` with `program NAME`; else the text before the line `# schedule:`
-//! (or `# trace:`) is the program. `seed N` seeds what is drawn. The output of an accepted function is the program and
-//! the trace that it gives with the decisions that it records, of a `space-function` the trace alone, drawn as in a
-//! search; every trace must read back, in both forms, and give the same program again.
+//! The head names a program of `schedule/programs` with `program NAME`; otherwise the text before the line `#
+//! schedule:` (or `# trace:`) is the program. `seed N` is the seed of sampled decisions. The output of an accepted
+//! function is the program and its trace with decisions; of a `space-function`, only the trace, sampled as in a search.
+//! Every trace must parse in both forms, and give the same program again.
 
 use super::{Case, Outcome, root};
 use tvmr::diagnostic::{Diagnostics, Source};
@@ -25,7 +25,7 @@ fn name(case: &Case) -> String {
     case.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The program and, with the lines of the file, what follows it.
+/// The program, and the text after it with its line numbers in the file.
 fn parts(case: &Case, separator: &str) -> (String, String) {
     let lines: Vec<&str> = case.input.lines().collect();
     let at = lines.iter().position(|l| *l == separator).unwrap_or_else(|| panic!("{}: no `{separator}`", name(case)));
@@ -74,7 +74,8 @@ fn apply(case: &Case, show_program: bool) -> Outcome {
     Outcome { output, rejections: Vec::new() }
 }
 
-/// A refused instruction is shown in the program, unless it names what is not there, or no loop or block at all.
+/// A refused instruction must be shown in the program, unless it names something that does not exist, or no loop or
+/// block.
 fn check_place(kind: &ErrorKind, output: &str) {
     let shown = output.contains(tvmr::schedule::render::PROGRAM);
     assert!(
@@ -83,7 +84,7 @@ fn check_place(kind: &ErrorKind, output: &str) {
     );
 }
 
-/// The trace reads back in both forms and gives the program again, as a trace and as a schedule function.
+/// Checks that the trace parses in both forms and gives the program again, as a trace and as a schedule function.
 fn check_replay(module: &Module, done: &Schedule, program: &str, dialect: tvmr::script::Dialect) {
     let trace = done.trace();
     let json = trace.to_json();
@@ -100,7 +101,7 @@ fn check_replay(module: &Module, done: &Schedule, program: &str, dialect: tvmr::
         &|s| function.apply(s).unwrap_or_else(|e| panic!("{e}")),
     ];
     for replay in replays {
-        // Another seed: nothing is drawn again.
+        // With another seed, nothing may be drawn again.
         let mut schedule = Schedule::new(module, 12345);
         replay(&mut schedule);
         assert_eq!(print_module(&schedule.module(), dialect), program);

@@ -1,6 +1,7 @@
-//! Kind `space`: a program, and what the default rules make of it for a machine with 512-bit vectors, 48 KiB and 1 MiB of
-//! cache; `threads N` lets so many cores run a kernel. For each sketch, in the order of `tvmr space`: how many seeds it has,
-//! the decisions of the first, and its program, of which loops, blocks and predicates are shown.
+//! Kind `space`: the sketches that the default rules make of a program, for a machine with 512-bit vectors, and caches
+//! of 48 KiB and 1 MiB; `threads N` sets the number of threads of a kernel. For each sketch, in the order of `tvmr
+//! space`, the output has its number of seeds, the decisions of the first one, and its program, reduced to loops,
+//! blocks and predicates.
 
 use super::{Case, Outcome};
 use std::fmt::Write;

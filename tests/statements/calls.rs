@@ -1,4 +1,4 @@
-//! Functions that give values, and calls of functions of the module.
+//! Functions that return values, and calls within a module.
 
 use super::{A, Floats, Ints, N, execute, interpret};
 use tvmr::codegen::{CodegenOptions, RunContext, compile};
@@ -23,7 +23,7 @@ fn returning(ty: &str, body: &str) -> Func {
     module(&text).funcs[0].clone()
 }
 
-/// What the interpreter returns for a function without its unused handle, and what `A` holds afterwards.
+/// The value that the interpreter returns for a function without its unused handle, and the final contents of `A`.
 fn interpreted(func: &Func) -> (Option<Value>, Vec<f64>) {
     let mut func = func.clone();
     func.params.pop();
@@ -90,7 +90,7 @@ return S[0]",
 
 #[test]
 fn what_stands_behind_a_return_does_not_run() {
-    // Out of nested loops, of all kinds.
+    // Returns from nested loops of all kinds.
     for (outer, inner) in [("range", "range"), ("T.parallel", "range"), ("range", "T.unroll")] {
         let body = format!(
             "
@@ -107,7 +107,7 @@ return -1"
     }
     check_int("if N[0] > 5:\n    return 1\nA[0] = T.float32(7)\nreturn 2", 2);
     check_int("if N[0] > 2:\n    return 1\nA[0] = T.float32(7)\nreturn 2", 1);
-    // Out of loops without a count, in front of other statements.
+    // Returns from loops without a count, before other statements.
     check_int(
         "
 i: T.int32 = 0
@@ -120,7 +120,7 @@ A[0] = T.float32(7)
 return -1",
         4,
     );
-    // Behind an inner loop that has its own jumps.
+    // After an inner loop that has jumps of its own.
     check_int(
         "
 for i in range(8):
@@ -191,9 +191,9 @@ fn the_body_of_a_function_stands_in_the_place_of_its_call() {
     check_call(SCALE, "Module.scale(A, B, T.float32(2))", once);
     let twice = once.map(|a| a * 4.0 + 1.0);
     check_call(SCALE, "Module.scale(A, B, T.float32(2))\nModule.scale(B.data, B, T.float32(4))", twice);
-    // An argument that the call changes is computed before it.
+    // An argument that the call changes is evaluated first.
     check_call(SCALE, "B[0] = T.float32(2)\nModule.scale(A, B, B[0])", once);
-    // Blocks have names of their own.
+    // Inlined blocks get names of their own.
     let module = calling(SCALE, "Module.scale(A, B, T.float32(2))\nModule.scale(B, B, T.float32(4))");
     let func = linked(&module, 0);
     let names: Vec<String> = func.blocks().iter().map(|&b| func.block(b).name.to_string()).collect();

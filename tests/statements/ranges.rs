@@ -1,11 +1,11 @@
-//! What loops and block iterations run through: steps, starts, types, nothing at all.
+//! Ranges of loops and block iterations: steps, starts, types, empty ranges.
 
 use super::{A, N, check, execute, interpret, program, read, refused};
 use tvmr::codegen::RuntimeFailure;
 use tvmr::ir::interp::Fault;
 use tvmr::script::{Dialect, ParseOptions, parse};
 
-/// Bodies of the current dialect, and what `B` holds at the end.
+/// Bodies of the current dialect, and the final contents of `B`.
 const RANGES: &[(&str, &str, [f64; 8])] = &[
     (
         "steps",
@@ -174,7 +174,7 @@ fn loops_run_through_their_ranges() {
 fn a_step_is_positive() {
     refused(&program(Dialect::Current, "for i in range(8, 0, -2):\n    B[i] = A[i]"), "loop-step");
     refused(&program(Dialect::Current, "for i in range(0, 8, 0):\n    B[i] = A[i]"), "loop-step");
-    // One that is computed is looked at when the loop is entered: `N[1]` is -2.
+    // A computed step is checked when the loop is entered: `N[1]` is -2.
     let text = program(Dialect::Current, "for i in range(0, 8, N[1]):\n    B[i] = A[i]");
     const { assert!(N[1] < 0.0) };
     let func = read(&text);

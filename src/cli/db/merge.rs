@@ -1,4 +1,4 @@
-//! `tvmr db merge`: one database of several.
+//! `tvmr db merge`: merges several databases into one.
 
 use super::super::Done;
 use super::super::args::WorkDir;
@@ -9,7 +9,7 @@ use super::{counted, read};
 use crate::database::merge;
 use std::path::PathBuf;
 
-/// Copy the records of other databases into this one, which is made if needed
+/// Copy the records of other databases into this one, which is created if needed
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Directories of the databases to copy from
@@ -21,7 +21,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, console: Console) -> Done {
     let into = &args.work_dir.work_dir;
-    // All sources are looked at before anything is copied.
+    // All sources are opened before anything is copied.
     for from in &args.from {
         records::require(from)?;
         if let (Ok(a), Ok(b)) = (from.canonicalize(), into.canonicalize())

@@ -1,4 +1,4 @@
-//! `tvmr db prune`: the best records, and no others.
+//! `tvmr db prune`: keeps only the best records.
 
 use super::super::Done;
 use super::super::args::{WorkDir, positive};
@@ -10,11 +10,11 @@ use crate::database::{Retention, prune};
 /// Remove all records but the fastest of each workload in each setting: CPU, threads, instruction set, floating point
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// How many programs to keep of each
+    /// Number of programs to keep for each
     #[arg(long, value_name = "K", value_parser = positive)]
     #[arg(allow_negative_numbers = true)]
     best: u64,
-    /// Keep failed candidates as well, which a search that goes on then does not try again
+    /// Keep failed candidates as well, so that a resumed search does not try them again
     #[arg(long)]
     keep_failed: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Functions to Cranelift's IR: instructions where there are some, calls lane by lane elsewhere.
+//! Emits function calls: instructions where available, otherwise calls lane by lane.
 
 use super::func::Emitter;
 use super::value::{Parts, Val, scalar_type};
@@ -69,7 +69,7 @@ impl Emitter<'_, '_> {
         if x.ty.lanes == 1 { Val::scalar(DType::Bool, parts[0]) } else { Val::mask(x.ty.lanes, x.lane_bytes, parts) }
     }
 
-    /// A number of a float value's type, in a part.
+    /// A float constant of a value's type, as a part.
     fn float_like(&mut self, x: &Val, value: f64) -> Value {
         let scalar = if x.ty.dtype == DType::Float64 {
             self.b.ins().f64const(value)
@@ -114,7 +114,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The count of a shift of 32-bit lanes, if it is the same constant in all of them and less than their width.
+    /// The count of a shift of 32-bit lanes, if all lanes have the same constant less than the width.
     pub(super) fn constant_shift(&self, args: ExprList) -> Option<i64> {
         let arena = &self.kernel.arena;
         match arena.as_const(arena.list(args)[1]) {
@@ -123,7 +123,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// A shift of scalars whose count may lie outside of the width.
+    /// A scalar shift whose count may exceed the width.
     fn shift(&mut self, function: Intrinsic, dtype: DType, a: Value, count: Value) -> Value {
         let ty = scalar_type(dtype);
         let width = ty.bits() as i64;
@@ -138,7 +138,7 @@ impl Emitter<'_, '_> {
             return self.b.ins().select(inside, shifted, zero);
         }
         if dtype.is_int() {
-            // Beyond the width, all bits are the sign.
+            // Beyond the width, all bits are copies of the sign.
             let most = self.int_like(ty, width - 1);
             let count = self.b.ins().select(inside, count, most);
             return self.b.ins().sshr(a, count);

@@ -1,4 +1,4 @@
-//! Conversions between types, scalar and vector.
+//! Emits conversions between types, scalar and vector.
 
 use super::func::Emitter;
 use super::value::{PART, Parts, Val, int_scalar, int_vector, lanes_per_part, scalar_type};
@@ -12,12 +12,12 @@ use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, 
 impl Emitter<'_, '_> {
     // ---- bits ----------------------------------------------------------------------------------------------
 
-    /// The same bits as another type of the same size.
+    /// Bitcasts to another type of the same size.
     pub(super) fn recast(&mut self, to: Type, v: Value) -> Value {
         if self.b.func.dfg.value_type(v) == to {
             return v;
         }
-        // Between vectors the order of lanes must be said.
+        // Bitcasts between vectors must state the order of lanes.
         self.b.ins().bitcast(to, MemFlagsData::new().with_endianness(Endianness::Little), v)
     }
 
@@ -34,7 +34,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// An integer in every lane, or as a scalar.
+    /// An integer constant in every lane, or as a scalar.
     pub(super) fn int_like(&mut self, ty: Type, value: i64) -> Value {
         if !ty.is_vector() {
             let bits = ty.bits();
@@ -54,13 +54,13 @@ impl Emitter<'_, '_> {
         self.b.ins().icmp(IntCC::NotEqual, a, b)
     }
 
-    /// 1 if an integer scalar is not 0.
+    /// 1 if an integer scalar is not 0, else 0.
     pub(super) fn is_nonzero(&mut self, v: Value) -> Value {
         let zero = self.zero(self.b.func.dfg.value_type(v));
         self.icmp_ne(v, zero)
     }
 
-    /// Lanes of `t` where `c` is set and of `o` elsewhere; all scalars or all vectors of one width.
+    /// Selects lanes of `t` where `c` is set and of `o` elsewhere; all scalars or all vectors of one width.
     pub(super) fn choose(&mut self, c: Value, t: Value, o: Value) -> Value {
         let ty = self.b.func.dfg.value_type(t);
         if ty.is_vector() {
@@ -73,7 +73,7 @@ impl Emitter<'_, '_> {
 
     // ---- half precision ------------------------------------------------------------------------------------
 
-    /// The `f32` of 16 bits in the low half of `bits`, of type `int`.
+    /// Converts half-precision numbers in the low halves of `bits`, of type `int`, to `f32`.
     pub(super) fn widen_half(&mut self, dtype: DType, bits: Value, int: Type, float: Type) -> Value {
         if dtype == DType::BFloat16 {
             let shifted = self.b.ins().ishl_imm_u(bits, 16);
@@ -92,7 +92,7 @@ impl Emitter<'_, '_> {
         let first_special = constant(self, 0x7c00);
         let is_special = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, magnitude, first_special);
         let normal = self.choose(is_special, special, normal);
-        // Subnormal numbers: as the fraction of the smallest normal number, which is then taken away again.
+        // Subnormal numbers: build the fraction on the smallest normal number, then subtract that.
         let magic = constant(self, 113 << 23);
         let padded = self.b.ins().iadd(shifted, magic);
         let (padded, magic) = (self.recast(float, padded), self.recast(float, magic));
@@ -105,7 +105,7 @@ impl Emitter<'_, '_> {
         self.recast(float, value)
     }
 
-    /// The 16 bits of an `f32` rounded to nearest even, in the low half of an integer of type `int`.
+    /// Rounds `f32` to half precision, to nearest even; the 16 bits are in the low half of an integer of type `int`.
     pub(super) fn narrow_half(&mut self, dtype: DType, v: Value, int: Type) -> Value {
         let float = self.b.func.dfg.value_type(v);
         let bits = self.recast(int, v);
@@ -156,7 +156,7 @@ impl Emitter<'_, '_> {
         self.b.ins().bor(value, sign)
     }
 
-    /// `v`, computed as `f32`, rounded to a type of half precision.
+    /// Rounds `v`, computed as `f32`, to a half-precision type.
     pub(super) fn round_half(&mut self, dtype: DType, v: Value) -> Value {
         let float = self.b.func.dfg.value_type(v);
         let int = if float.is_vector() { types::I32X4 } else { types::I32 };
@@ -166,7 +166,7 @@ impl Emitter<'_, '_> {
 
     // ---- integers ------------------------------------------------------------------------------------------
 
-    /// Lanes of `from` bytes extended to `to` bytes.
+    /// Extends lanes from `from` bytes to `to` bytes.
     pub(super) fn widen_ints(&mut self, parts: &[Value], lanes: u16, from: u8, to: u8, signed: bool) -> Parts {
         let mut parts = Parts::from_slice(parts);
         let mut bytes = from;
@@ -188,7 +188,7 @@ impl Emitter<'_, '_> {
         parts
     }
 
-    /// Lanes of `from` bytes cut down to their low `to` bytes.
+    /// Truncates lanes from `from` bytes to their low `to` bytes.
     pub(super) fn narrow_ints(&mut self, parts: &[Value], lanes: u16, from: u8, to: u8) -> Parts {
         let mut parts = Parts::from_slice(parts);
         let mut bytes = from;
@@ -199,14 +199,14 @@ impl Emitter<'_, '_> {
                 let low = parts[2 * i];
                 let high = parts.get(2 * i + 1).copied().unwrap_or(low);
                 narrower.push(if bytes == 8 {
-                    // The even lanes of both.
+                    // Take the even lanes of both.
                     let (low, high) = (self.recast(types::I8X16, low), self.recast(types::I8X16, high));
                     let mask = V128Imm([0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]);
                     let mask = self.b.func.dfg.immediates.push(mask.0.to_vec().into());
                     let mixed = self.b.ins().shuffle(low, high, mask);
                     self.recast(types::I32X4, mixed)
                 } else {
-                    // Narrowing saturates; of the low half, cleared of the rest, nothing is lost.
+                    // The pack instruction saturates, so clear the upper halves first.
                     let keep = self.int_like(int_vector(bytes), (1 << (bytes * 4)) - 1);
                     let low = self.b.ins().band(low, keep);
                     let high = self.b.ins().band(high, keep);
@@ -219,7 +219,7 @@ impl Emitter<'_, '_> {
         parts
     }
 
-    /// A mask with lanes of another width.
+    /// Changes the lane width of a mask.
     pub(super) fn mask_to(&mut self, mask: &Val, bytes: u8) -> Val {
         let lanes = mask.ty.lanes;
         let parts = match mask.lane_bytes.cmp(&bytes) {
@@ -232,7 +232,7 @@ impl Emitter<'_, '_> {
 
     // ---- casts ---------------------------------------------------------------------------------------------
 
-    /// `v` converted to `to`.
+    /// Casts `v` to `to`.
     pub(super) fn cast(&mut self, v: &Val, to: DType) -> Val {
         if v.ty.lanes == 1 {
             let value = self.cast_scalar(v.single(), v.ty.dtype, to);
@@ -245,7 +245,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The bits of `v` as lanes of another type.
+    /// Reinterprets the bits of `v` as lanes of another type.
     pub(super) fn reinterpret(&mut self, v: &Val, ty: Ty) -> Val {
         let lane_bytes = ty.dtype.bytes() as u8;
         if v.ty.lanes == 1 && ty.lanes > 1 {
@@ -261,8 +261,8 @@ impl Emitter<'_, '_> {
         Val { ty, lane_bytes, parts }
     }
 
-    /// Dot products of four bytes each, by way of 16 bits: neither a product of an unsigned and a signed byte nor the sum
-    /// of two of them needs more than 17, so that nothing saturates.
+    /// Dot products of four bytes, computed in 16 bits: neither the product of an unsigned and a signed byte nor the
+    /// sum of two such products needs more than 17 bits, so nothing saturates.
     pub(super) fn dot4(&mut self, acc: &Val, a: &Val, b: &Val) -> Val {
         if acc.ty.lanes == 1 {
             let [x, y, z] = [acc, a, b].map(|v| self.vector_of_word(v.single()));
@@ -286,7 +286,7 @@ impl Emitter<'_, '_> {
         self.b.ins().iadd(acc, sum)
     }
 
-    /// The bytes at even and at odd places as 16-bit lanes. Several dot products take them from the same vector.
+    /// The bytes at even and at odd positions, as 16-bit lanes. Cached, since several dot products use the same vector.
     fn byte_halves(&mut self, v: Value, signed: bool) -> [Value; 2] {
         let key = self.b.current_block().map(|block| (block, v, signed));
         if let Some(&known) = key.and_then(|key| self.byte_halves.get(&key)) {
@@ -306,7 +306,7 @@ impl Emitter<'_, '_> {
         halves
     }
 
-    /// Products of 16-bit lanes, two neighbours added: one instruction where the machine has it.
+    /// Products of 16-bit lanes, with adjacent pairs added: a single instruction where available.
     fn pairs_of_products(&mut self, a: Value, b: Value) -> Value {
         let (a_low, b_low) = (self.b.ins().swiden_low(a), self.b.ins().swiden_low(b));
         let (a_high, b_high) = (self.b.ins().swiden_high(a), self.b.ins().swiden_high(b));
@@ -349,7 +349,7 @@ impl Emitter<'_, '_> {
                     DType::UInt64 => self.b.ins().fcvt_from_uint(target, v),
                     DType::Int64 => self.b.ins().fcvt_from_sint(target, v),
                     _ => {
-                        // Every narrower integer fits a signed one.
+                        // Every narrower integer fits a signed one of 32 bits.
                         let wide = if source.bits() == 32 && from.is_int() {
                             v
                         } else if from.is_int() {
@@ -393,7 +393,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Conversions of vectors that have instructions; nothing for others.
+    /// Vector conversions that have instructions; `None` for others.
     fn cast_vector(&mut self, v: &Val, to: DType) -> Option<Parts> {
         let (from, lanes) = (v.ty.dtype, v.ty.lanes);
         if from == DType::Bool {
@@ -487,7 +487,7 @@ impl Emitter<'_, '_> {
         self.recast(ty, mixed)
     }
 
-    /// Computes a vector lane by lane from scalars.
+    /// Computes a vector lane by lane with scalar operations.
     pub(super) fn by_lane(&mut self, ty: Ty, args: &[&Val], mut f: impl FnMut(&mut Self, &[Value]) -> Value) -> Val {
         let mut lanes = Vec::with_capacity(ty.lanes as usize);
         for lane in 0..ty.lanes {
@@ -497,7 +497,7 @@ impl Emitter<'_, '_> {
         self.pack(ty, &lanes)
     }
 
-    /// One lane as a scalar.
+    /// Extracts a lane as a scalar.
     pub(super) fn lane(&mut self, v: &Val, lane: u16) -> Value {
         if v.ty.lanes == 1 {
             return v.single();
@@ -508,7 +508,7 @@ impl Emitter<'_, '_> {
         if v.ty.dtype == DType::Bool { self.is_nonzero(value) } else { value }
     }
 
-    /// A vector from its lanes as scalars.
+    /// Builds a vector from scalar lanes.
     pub(super) fn pack(&mut self, ty: Ty, lanes: &[Value]) -> Val {
         if ty.dtype == DType::Bool {
             let bytes = Val::vector(ty.with_dtype(DType::UInt8), self.pack_parts(types::I8X16, lanes, 16));

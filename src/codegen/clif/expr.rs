@@ -1,7 +1,7 @@
-//! Expressions to Cranelift's IR.
+//! Emits expressions.
 //!
-//! Operations without a vector instruction are done lane by lane. `float16` and `bfloat16` are computed as `f32`; the
-//! result of each operation is rounded to the type only with strict floats, otherwise when it is stored or cast.
+//! Operations without a vector instruction are done lane by lane. `float16` and `bfloat16` are computed as `f32`; with
+//! strict floats each result is rounded to its type, otherwise only stored and cast values are.
 
 use super::func::Emitter;
 use super::value::{Parts, Val, scalar_type};
@@ -12,7 +12,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 
 impl Emitter<'_, '_> {
-    /// The value of an expression, computed now or remembered.
+    /// The value of an expression, computed now or cached.
     pub(super) fn expr(&mut self, e: ExprId) -> Val {
         let arena = &self.kernel.arena;
         match arena.expr(e) {
@@ -134,7 +134,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// A constant of 32 or 64 bits in every lane: from memory, where a scalar would have to be spread.
+    /// A 32- or 64-bit constant in every lane, loaded from memory where a scalar would have to be broadcast.
     fn constant_part(&mut self, e: ExprId) -> Option<Value> {
         let dtype = self.kernel.arena.dtype(e);
         let (part, bits) = match (self.kernel.arena.expr(e), dtype) {
@@ -147,7 +147,7 @@ impl Emitter<'_, '_> {
         Some(self.int_like(part, bits))
     }
 
-    /// `stride * first, stride * (first + 1), …` in a part.
+    /// The part `stride * first, stride * (first + 1), …`.
     fn steps(&mut self, part: cranelift_codegen::ir::Type, first: usize, stride: i64) -> Value {
         let lane = part.lane_type().bytes() as usize;
         let mut bytes = [0; 16];
@@ -173,7 +173,7 @@ impl Emitter<'_, '_> {
 
     // ---- control -------------------------------------------------------------------------------------------
 
-    /// `and` and `or` of scalars, whose right side is computed only if it matters.
+    /// Scalar `and` and `or`, with short-circuit evaluation of the right operand.
     fn lazy(&mut self, op: BinOp, a: ExprId, b: ExprId) -> Val {
         let is_and = op == BinOp::And;
         let x = self.expr(a).single();
@@ -238,7 +238,7 @@ impl Emitter<'_, '_> {
         Val { parts, ..shape }
     }
 
-    /// What is loaded in the lanes where a condition holds, and another value in the others.
+    /// Masked load: loads the lanes where a condition holds, and takes another value for the rest.
     fn load_lanes(&mut self, c: ExprId, buffer: BufferId, index: ExprId, o: ExprId) -> Val {
         let (holds, otherwise) = (self.expr(c), self.expr(o));
         let ty = self.kernel.arena.ty(o);
@@ -349,7 +349,7 @@ impl Emitter<'_, '_> {
         match op {
             BinOp::And | BinOp::Min | BinOp::Mul => self.zip(x, &y, |e, a, b| e.b.ins().band(a, b)),
             BinOp::Or | BinOp::Max => self.zip(x, &y, |e, a, b| e.b.ins().bor(a, b)),
-            // Sums and differences wrap to `!= 0` of one bit.
+            // A boolean is `!= 0`: a sum is if either operand is, a difference if they differ.
             BinOp::Add => self.zip(x, &y, |e, a, b| e.b.ins().bor(a, b)),
             BinOp::Sub => self.zip(x, &y, |e, a, b| e.b.ins().bxor(a, b)),
             BinOp::Div | BinOp::FloorDiv => x.clone(),
@@ -381,19 +381,19 @@ impl Emitter<'_, '_> {
         self.rounded(value)
     }
 
-    /// The smaller, as `minps` has it: the second where either is NaN. The shape is one that the back end knows.
+    /// The minimum, as `minps` defines it: the second operand if either is NaN. Cranelift matches this pattern.
     fn float_min(&mut self, a: Value, b: Value) -> Value {
         let less = self.b.ins().fcmp(FloatCC::LessThan, a, b);
         self.choose(less, a, b)
     }
 
-    /// The larger, as `maxps` has it.
+    /// The maximum, as `maxps` defines it.
     fn float_max(&mut self, a: Value, b: Value) -> Value {
         let less = self.b.ins().fcmp(FloatCC::LessThan, b, a);
         self.choose(less, a, b)
     }
 
-    /// A float result rounded to its type, where that is demanded after each operation.
+    /// Rounds a float result to its type, if strict floats require it.
     pub(super) fn rounded(&mut self, v: Val) -> Val {
         let dtype = v.ty.dtype;
         if self.is_strict() && dtype.is_half() {
@@ -403,7 +403,8 @@ impl Emitter<'_, '_> {
         v
     }
 
-    /// Integer division of scalars. `divisor` is its value if constant; otherwise what has no result stops the kernel.
+    /// Scalar integer division. `divisor` is the divisor's value if constant; otherwise the kernel stops if the result
+    /// is undefined.
     fn divide(&mut self, op: BinOp, dtype: DType, a: Value, b: Value, divisor: Option<i64>, can_fail: bool) -> Value {
         let ty = scalar_type(dtype);
         let signed = dtype.is_int();
@@ -441,7 +442,7 @@ impl Emitter<'_, '_> {
             (BinOp::Div, _) => self.b.ins().sdiv(a, b),
             (BinOp::Mod, _) => self.b.ins().srem(a, b),
             _ => {
-                // Towards minus infinity: where there is a remainder and the signs differ, one less.
+                // Round towards minus infinity: subtract one if there is a remainder and the signs differ.
                 let quotient = self.b.ins().sdiv(a, b);
                 let product = self.b.ins().imul(quotient, b);
                 let remainder = self.b.ins().isub(a, product);
@@ -483,7 +484,7 @@ impl Emitter<'_, '_> {
     }
 
     fn reduce(&mut self, op: BinOp, x: &Val) -> Val {
-        // Parts first, as vectors; a part that is not full has lanes of no value, so only full ones can be combined.
+        // Combine parts as vectors first. A partial part has undefined lanes, so only full ones can be combined.
         let per_part = x.lanes_per_part();
         let lanes = x.ty.lanes as usize;
         let mut rest = x.clone();
@@ -500,7 +501,7 @@ impl Emitter<'_, '_> {
         let scalar = Ty::scalar(x.ty.dtype);
         let mut scalars: Vec<Val> =
             (0..rest.ty.lanes).map(|lane| Val::scalar(scalar.dtype, self.lane(&rest, lane))).collect();
-        // Pairwise, so that the chain of dependent operations is short.
+        // Combine pairwise, to keep the dependence chain short.
         while scalars.len() > 1 {
             let half = scalars.len().div_ceil(2);
             for (i, high) in scalars.split_off(half).into_iter().enumerate() {

@@ -1,14 +1,15 @@
-//! The floating-point state that generated code runs in, as two small functions of the module.
+//! The floating-point state of generated code, set by two small functions of the module.
 //!
-//! Rounding to nearest, no traps, and, unless floats are strict, subnormal numbers read and written as zero: they cost
-//! hundreds of cycles each. No instruction of Cranelift's IR touches this state, hence the bytes.
+//! The state is rounding to nearest, no traps, and, unless floats are strict, flushing of subnormal numbers to zero,
+//! which would cost hundreds of cycles each. No instruction of Cranelift's IR accesses this state, so the functions are
+//! given as bytes.
 
 use crate::codegen::{CodegenError, CodegenOptions};
 use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_module::{FuncId, Linkage, Module};
 use target_lexicon_arch::{Architecture, architecture_of};
 
-/// Declares and defines `enter() -> i32`, which sets the state and returns the one before, and `leave(i32)`, which
+/// Declares and defines `enter() -> i32`, which sets the state and returns the previous one, and `leave(i32)`, which
 /// restores it.
 pub(super) fn define(module: &mut dyn Module, options: &CodegenOptions) -> Result<(FuncId, FuncId), CodegenError> {
     let call_conv = module.target_config().default_call_conv;
@@ -46,7 +47,7 @@ fn x86_64(flush: bool) -> (Vec<u8>, Vec<u8>) {
     const RETURN: [u8; 5] = [0x48, 0x83, 0xc4, 0x08, 0xc3]; // add rsp, 8; ret
     /// Masks of the six exceptions.
     const MASKS: u32 = 0x1f80;
-    /// Flush to zero, and subnormal operands are zero.
+    /// Flush to zero, and denormals are zero.
     const FLUSH: u32 = 0x8040;
     let set = MASKS | if flush { FLUSH } else { 0 };
     let mut enter = RESERVE.to_vec();

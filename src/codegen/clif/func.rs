@@ -1,8 +1,8 @@
-//! Statements to Cranelift's IR: one [`Emitter`] per function.
+//! Emits statements: one [`Emitter`] per function.
 //!
-//! What has been computed is remembered ([`Emitter::expr`]) and reused while it holds: pure values inside the block that
-//! computed them and what that dominates, values read from a buffer also only until that buffer is written, everything
-//! else within its statement.
+//! Computed values are cached ([`Emitter::expr`]) and reused while valid: pure values in the block that computed them
+//! and the blocks that it dominates, loaded values in addition only until their buffer is written, all others within
+//! their statement.
 
 use super::memory::{AddressPlan, LinkId, local_lane_bytes};
 use super::value::{Parts, Val, part_type};
@@ -41,33 +41,33 @@ pub(super) struct Emitter<'a, 'b> {
     frame: Value,
     worker: Value,
     stop: Option<Value>,
-    /// Where the function leaves, with the status as parameter.
+    /// The exit block, with the status as parameter.
     exit: Block,
     in_body: bool,
     pub reads: ReadsOf,
     memo: Memo,
-    /// The bytes at even and at odd places of vectors, as 16-bit lanes: by block, vector, and whether they have a sign.
+    /// The bytes at even and odd positions as 16-bit lanes, by block, vector, and signedness.
     pub byte_halves: HashMap<(Block, Value, bool), [Value; 2], FxBuild>,
-    /// Pointers computed so far, and in which order, to forget them at the end of a scope.
+    /// Pointers computed so far, and their order, to discard them at the end of a scope.
     pub link_values: HashMap<LinkId, Value, FxBuild>,
     pub scoped_links: Vec<LinkId>,
 }
 
-/// What expressions have been computed.
+/// Cache of computed expressions.
 #[derive(Default)]
 struct Memo {
     values: HashMap<ExprId, Val, FxBuild>,
-    /// Keys in the order of insertion, to forget them at the end of a scope.
+    /// Keys in the order of insertion, to discard them at the end of a scope.
     scoped: Vec<ExprId>,
-    /// Keys whose value depends on a buffer.
+    /// Keys whose values depend on a buffer.
     by_buffer: HashMap<BufferId, Vec<ExprId>, FxBuild>,
-    /// Keys whose value depends on a register.
+    /// Keys whose values depend on a register.
     by_local: HashMap<LocalId, Vec<ExprId>, FxBuild>,
-    /// Keys to forget at the end of the statement.
+    /// Keys to discard at the end of the statement.
     statement: Vec<ExprId>,
 }
 
-/// A position to return to at the end of a scope.
+/// State of the caches at the start of a scope, to return to at its end.
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
     memo: usize,
@@ -75,7 +75,7 @@ pub(super) struct Scope {
 }
 
 impl<'a, 'b> Emitter<'a, 'b> {
-    /// An emitter for a function that has no block yet. `order` numbers variables from the outermost on.
+    /// An emitter for a function without blocks. `order` numbers variables from the outermost inwards.
     pub(super) fn new(
         b: FunctionBuilder<'b>,
         kernel: &'a Kernel,
@@ -110,7 +110,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
 
     // ---- functions -----------------------------------------------------------------------------------------
 
-    /// The kernel itself.
+    /// Emits the kernel function.
     pub(super) fn kernel_function(mut self, body: Body) {
         let entry = self.enter();
         self.frame = self.b.block_params(entry)[0];
@@ -119,7 +119,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.end(state);
     }
 
-    /// The body of a parallel loop, for iterations `begin..end`.
+    /// Emits the body of a parallel loop, for iterations `begin..end`.
     pub(super) fn body_function(mut self, job: &BodyJob) {
         let entry = self.enter();
         let params: SmallVec<[Value; 5]> = self.b.block_params(entry).into();
@@ -155,7 +155,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         entry
     }
 
-    /// What comes before the statements: floating-point state, base pointers, registers.
+    /// Emits the prologue: floating-point state, base pointers, registers.
     fn begin(&mut self, body: Body) -> Value {
         let state = {
             let enter = self.module_function("fp_enter", self.shared.fp_enter);
@@ -176,7 +176,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         state
     }
 
-    /// What comes after them.
+    /// Emits the epilogue.
     fn end(mut self, state: Value) {
         let done = self.b.ins().iconst(types::I32, Status::Done.code() as i64);
         self.b.ins().jump(self.exit, &[BlockArg::Value(done)]);
@@ -199,7 +199,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         f
     }
 
-    /// The buffers that statements touch, in order.
+    /// The buffers that statements access, in order.
     fn buffers_in(&self, body: Body) -> Vec<BufferId> {
         let mut used = vec![false; self.kernel.n_buffers()];
         self.kernel.for_each_stmt(body, &mut |_, stmt| {
@@ -245,7 +245,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.bases[buffer.index()].expect("every buffer that the function touches has its base loaded on entry")
     }
 
-    /// A call of a scalar function of the runtime.
+    /// Calls a scalar function of the runtime.
     pub(super) fn call_function(
         &mut self,
         f: &'static crate::codegen::runtime::functions::ScalarFunction,
@@ -290,7 +290,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.memo.values.get(&e)
     }
 
-    /// Remembers the value of an expression for as long as it holds.
+    /// Caches the value of an expression while it is valid.
     pub(super) fn remember(&mut self, e: ExprId, value: &Val) {
         use crate::codegen::facts::Reads;
         match self.reads.get(&self.kernel.arena, e) {
@@ -325,7 +325,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         }
     }
 
-    /// Forgets what statements that are about to run again, or may have run, write.
+    /// Discards cached values of everything that these statements write, because they will run again or may have run.
     fn forget_written(&mut self, body: Body) {
         let mut buffers = HashSet::<BufferId, FxBuild>::default();
         let mut locals = HashSet::<LocalId, FxBuild>::default();
@@ -346,7 +346,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         }
     }
 
-    /// Forgets what a statement writes, whatever is inside.
+    /// Discards cached values of everything that a statement writes, including nested statements.
     fn forget_written_by(&mut self, s: StmtId) {
         match self.kernel.stmts.get(s) {
             Stmt::For(l) => self.forget_written(l.body),
@@ -364,7 +364,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
 
     // ---- statements ----------------------------------------------------------------------------------------
 
-    /// Emits statements; the variables they bind go out of scope at the end.
+    /// Emits statements; their let bindings go out of scope at the end.
     fn body(&mut self, body: Body) {
         let mut bound = SmallVec::<[VarId; 8]>::new();
         let mut next = 0;
@@ -428,7 +428,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         variables
     }
 
-    /// The present value of a register.
+    /// The current value of a register.
     pub(super) fn local(&mut self, local: LocalId) -> Val {
         let ty = self.kernel.arena.local(local).ty;
         let variables = self.variables(local);
@@ -436,7 +436,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         Val { ty, lane_bytes: local_lane_bytes(ty), parts }
     }
 
-    /// Leaves with `failure` unless `holds`.
+    /// Exits with `failure` unless `holds`.
     pub(super) fn fail_unless(&mut self, holds: Value, failure: Failure) {
         let next = self.b.create_block();
         let fail = self.b.create_block();
@@ -464,7 +464,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         }
         self.b.seal_block(after);
         self.b.switch_to_block(after);
-        // Nothing that one branch invalidated may survive because the other one computed it again.
+        // Discard what either branch wrote: a value that one branch computed again is not valid after the other.
         self.forget_written(then);
         self.forget_written(otherwise);
     }
@@ -478,7 +478,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.count(s, l, zero, extent);
     }
 
-    /// The loop for counter values `begin..end`.
+    /// Emits a loop for counter values `begin..end`.
     fn count(&mut self, s: StmtId, l: &For, begin: Value, end: Value) {
         self.forget_statement();
         self.forget_written(l.body);
@@ -501,7 +501,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let pointers: SmallVec<[Value; 8]> =
             advanced.iter().map(|_| self.b.append_block_param(header, types::I64)).collect();
         self.b.switch_to_block(header);
-        // The test is at the top: accumulators then reach only the body, which lets loads fold into their users.
+        // The test is at the top: accumulators then reach only the body, so that loads can be folded into their users.
         let more = self.b.ins().icmp(IntCC::SignedLessThan, counter, end);
         self.b.ins().brif(more, inside, &[], after, &[]);
         self.b.seal_block(inside);
@@ -532,7 +532,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.b.switch_to_block(after);
     }
 
-    /// The loop that runs as long as the register is true.
+    /// Emits a loop that runs while a register is true.
     fn while_loop(&mut self, s: StmtId, running: LocalId, body: Body) {
         self.forget_statement();
         self.forget_written(body);
@@ -563,7 +563,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } if imm.bits() == 0)
     }
 
-    /// Leaves if the stop flag is raised.
+    /// Exits if the stop flag is raised.
     fn poll(&mut self) {
         let stop = self.stop.expect("the flag's address is loaded where anything polls");
         let raised = self.b.ins().load(types::I32, FLAGS, stop, 0);
@@ -579,7 +579,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.b.switch_to_block(next);
     }
 
-    /// Hands a loop to the workers: what it needs of the variables around goes into a slot of the stack.
+    /// Forks a loop to the workers; outer variables that it needs are passed in a stack slot.
     fn parallel(&mut self, s: StmtId, l: &For, extent: Value) {
         let mut env = Vec::new();
         let mut size = 0;
@@ -621,7 +621,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.b.import_signature(signature)
     }
 
-    /// The variables that statements mention, in order of their ids.
+    /// The outer variables that statements use, in order of their ids.
     fn captured(&self, body: Body) -> Vec<VarId> {
         let arena = &self.kernel.arena;
         let mut mentioned = vec![false; arena.n_vars()];

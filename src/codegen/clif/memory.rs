@@ -1,4 +1,4 @@
-//! Addresses, loads and stores.
+//! Emits addresses, loads and stores.
 //!
 //! An affine index becomes a chain of pointers, one link per variable, outermost variable first:
 //!
@@ -6,9 +6,9 @@
 //! A[i*K + k + 3]   base(A)  →  + 4K * i  →  + 4 * k  →  displacement 12
 //! ```
 //!
-//! Links are shared by all accesses with the same beginning. A link whose variable is a loop's counter is a pointer
-//! that the loop advances in step ([`AddressPlan::induction`]); one that does not change inside a loop is computed
-//! before it. Constants stay in the instructions.
+//! Accesses with a common prefix share its links. A link whose variable is a loop counter is an induction pointer that
+//! the loop advances ([`AddressPlan::induction`]); a loop-invariant link is computed before the loop. Constants become
+//! displacements of the instructions.
 
 use super::func::Emitter;
 use super::value::{PART, Parts, Val, int_scalar, int_vector, lane_bytes, n_parts, part_type, scalar_type};
@@ -28,21 +28,21 @@ pub(super) struct LinkId(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Link {
     buffer: BufferId,
-    /// The pointer this adds to; the buffer's base if none.
+    /// The pointer that this link adds to; the buffer's base if `None`.
     parent: Option<LinkId>,
-    /// `scale * atom` bytes are added.
+    /// The link adds `scale * atom` bytes.
     atom: ExprId,
     scale: i64,
 }
 
-/// Where an access goes: the end of a chain and a displacement in bytes.
+/// The address of an access: the end of a chain, and a displacement in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     link: Option<LinkId>,
     displacement: i64,
 }
 
-/// All pointer chains of a body of statements.
+/// The pointer chains of all accesses in a body.
 #[derive(Default)]
 pub(super) struct AddressPlan {
     links: Vec<Link>,
@@ -53,7 +53,7 @@ pub(super) struct AddressPlan {
 }
 
 impl AddressPlan {
-    /// The plan for statements and everything in them. `order` numbers variables from the outermost on.
+    /// The plan for statements and everything nested in them. `order` numbers variables from the outermost inwards.
     pub(super) fn new(kernel: &Kernel, regions: &Regions, stmts: &[StmtId], order: &[u32]) -> AddressPlan {
         let mut plan = AddressPlan::default();
         plan.stmts(kernel, regions, stmts, order, &mut Vec::new());
@@ -65,7 +65,7 @@ impl AddressPlan {
         while let Some(&s) = stmts.get(next) {
             next += 1;
             if let Some(region) = regions.at(s) {
-                // It has pointers of its own, which start here.
+                // A region has pointers of its own, which start here.
                 for arg in &region.args {
                     if let RegionArg::Address { buffer, index } = *arg {
                         self.access(kernel, buffer, index, order, around);
@@ -156,8 +156,8 @@ impl AddressPlan {
     }
 }
 
-/// How deep an atom's value becomes known: variables by their order, other expressions by their deepest variable;
-/// what reads memory or registers is known last.
+/// The nesting depth at which an atom's value is known: variables by their order, other expressions by their deepest
+/// variable; expressions that read memory or registers are known last.
 fn depth(kernel: &Kernel, atom: ExprId, order: &[u32]) -> u32 {
     let mut deepest = 0;
     for_each_expr(&kernel.arena, atom, &mut |e| match kernel.arena.expr(e) {
@@ -169,7 +169,7 @@ fn depth(kernel: &Kernel, atom: ExprId, order: &[u32]) -> u32 {
 }
 
 impl Emitter<'_, '_> {
-    /// What each lane of an index numbers, from the module's data.
+    /// Looks up each lane of an index in a constant table of the module.
     pub(super) fn lookup(&mut self, index: ExprId, table: ExprList, ty: Ty) -> Val {
         let arena = &self.kernel.arena;
         let constants = arena.list(table);
@@ -206,8 +206,8 @@ impl Emitter<'_, '_> {
         if ty.lanes == 1 { Val::scalar(ty.dtype, lanes[0]) } else { self.pack(ty, &lanes) }
     }
 
-    /// Computes before a loop what its addresses need and does not change inside, and returns the pointers that the
-    /// loop advances, with their steps in bytes.
+    /// Computes the loop-invariant parts of addresses before a loop, and returns its induction pointers with their
+    /// steps in bytes.
     pub(super) fn prepare_addresses(&mut self, s: StmtId, l: &For) -> Vec<(LinkId, i64)> {
         let mut advanced = Vec::new();
         for id in self.plan.used_in(s) {
@@ -217,7 +217,7 @@ impl Emitter<'_, '_> {
                 continue;
             }
             if let Some(step) = self.plan.induction(self.kernel, id, l.var) {
-                // A loop's counter serves as index for what the loop touches beyond this.
+                // Further accesses are indexed by the loop counter.
                 if advanced.len() < MAX_ADVANCED {
                     advanced.push((id, step));
                 }
@@ -228,7 +228,7 @@ impl Emitter<'_, '_> {
         advanced
     }
 
-    /// Can `e` be computed here and stay what it is: are its variables known, can it not fail, reads it no state?
+    /// Whether `e` can be computed here for later use: its variables are known, it cannot fail, and it reads no state.
     fn is_stable(&self, e: ExprId) -> bool {
         let arena = &self.kernel.arena;
         let mut stable = true;
@@ -240,7 +240,7 @@ impl Emitter<'_, '_> {
         stable
     }
 
-    /// The pointer at the end of a chain before a loop advances it.
+    /// The pointer at the end of a chain, before a loop advances it.
     pub(super) fn link_start(&mut self, id: LinkId) -> Value {
         let link = self.plan.links[id.0 as usize];
         match link.parent {
@@ -266,7 +266,7 @@ impl Emitter<'_, '_> {
         value
     }
 
-    /// `value * scale`, by a shift where that serves.
+    /// `value * scale`, by a shift if possible.
     pub(super) fn scaled(&mut self, value: Value, scale: i64) -> Value {
         match scale {
             1 => value,
@@ -282,7 +282,7 @@ impl Emitter<'_, '_> {
             Some(id) => self.link_value(id),
             None => self.base(buffer),
         };
-        // The parts of a wide vector follow within a few hundred bytes.
+        // The other parts of a wide vector follow within a few hundred bytes.
         match i32::try_from(address.displacement) {
             Ok(d) if d < i32::MAX - 4096 => (pointer, d),
             _ => (self.b.ins().iadd_imm_s(pointer, address.displacement), 0),
@@ -389,7 +389,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The first bytes of a part, fewer than it has; the others are anything.
+    /// Loads the first bytes of a part, fewer than a full part; the others are undefined.
     fn load_short(&mut self, pointer: Value, at: i32, bytes: usize) -> Value {
         let mut part = None;
         for (from, size) in words(bytes) {
@@ -406,14 +406,14 @@ impl Emitter<'_, '_> {
         part.unwrap_or_else(|| self.zero(types::I8X16))
     }
 
-    /// How many parts a register of the type has, and their type.
+    /// The number of parts in a register of the type, and their type.
     pub(super) fn local_parts(&self, ty: Ty) -> (usize, cranelift_codegen::ir::Type) {
         let bytes = local_lane_bytes(ty);
         (n_parts(ty, bytes), part_type(ty, bytes))
     }
 }
 
-/// Words that make up fewer bytes than a part has, the longest first: where each begins, and its bytes.
+/// Splits a number of bytes less than a part into words, longest first: offset and size of each.
 fn words(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut from = 0;
     [8, 4, 2, 1].into_iter().filter(move |size| bytes & size != 0).map(move |size| {
@@ -422,13 +422,13 @@ fn words(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Bytes of a lane in a register; masks are kept at one width.
+/// Bytes per lane in a register; all masks have the same width there.
 pub(super) fn local_lane_bytes(ty: Ty) -> u8 {
     if ty.dtype == DType::Bool && ty.lanes > 1 { 4 } else { lane_bytes(ty.dtype) }
 }
 
-/// How many pointers a loop advances itself; further ones are computed from its counter.
+/// Maximum number of induction pointers of a loop; further addresses are computed from its counter.
 const MAX_ADVANCED: usize = 8;
 
-/// Accesses never trap, by the invariants of the loop IR, and are aligned to their elements only.
+/// Accesses never trap, by the invariants of the loop IR, and are aligned only to their elements.
 pub(super) const FLAGS: MemFlagsData = MemFlagsData::new().with_notrap();

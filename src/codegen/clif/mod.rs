@@ -1,11 +1,11 @@
-//! The Cranelift back end: a kernel as functions of a module.
+//! The Cranelift back end: compiles a kernel to functions of a module.
 //!
-//! Cranelift's x86-64 vectors have 128 bits; wider ones are rows of those ([`value`]). It runs without its own
-//! optimiser, which would make all loads of an unrolled body live at once: the passes before did that work. The same
-//! code serves a JIT module and an object file, which differ in the module they are handed.
+//! Cranelift's x86-64 vectors have 128 bits; wider ones are split into parts ([`value`]). Cranelift's own optimiser is
+//! off, since it would make all loads of an unrolled body live at once; earlier passes have optimised. The same code
+//! serves a JIT module and an object file.
 //!
-//! A kernel becomes one function of a frame ([`crate::codegen::runtime::frame`]) and one for the body of each parallel
-//! loop. Both set the floating-point state they need and restore what they found.
+//! A kernel becomes one function that takes a frame ([`crate::codegen::runtime::frame`]), and one for the body of each
+//! parallel loop. Both set the floating-point state that they need and restore the previous one.
 
 #![expect(clippy::disallowed_methods, reason = "stages are timed")]
 
@@ -34,39 +34,39 @@ use hashbrown::HashMap;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// What the functions of a kernel share.
+/// Data shared by the functions of a kernel.
 struct Shared {
     options: CodegenOptions,
     call_conv: CallConv,
     fp_enter: FuncId,
     fp_leave: FuncId,
-    /// Loops that look at the stop flag after each iteration.
+    /// Loops that poll the stop flag after each iteration.
     polls: hashbrown::HashSet<StmtId, FxBuild>,
-    /// Least number of iterations that a worker takes of a parallel loop.
+    /// Minimum number of iterations of a parallel loop that a worker takes at once.
     grains: HashMap<StmtId, i64, FxBuild>,
     scratch: ScratchLayout,
-    /// What the wide-vector back end made.
+    /// The regions of the wide-vector back end.
     regions: Regions,
-    /// Bytes of the regions that were called so far.
+    /// Total size of the regions called so far.
     region_bytes: usize,
-    /// Variables numbered from the outermost on.
+    /// Numbers of the variables, from the outermost inwards.
     order: Vec<u32>,
-    /// Parallel loops whose bodies are functions, in order of discovery.
+    /// Parallel loops whose bodies become functions, in order of discovery.
     bodies: Vec<BodyJob>,
-    /// What is looked up, in the module's data.
+    /// Lookup tables in the module's data.
     tables: HashMap<ExprList, DataId, FxBuild>,
 }
 
-/// The body of a parallel loop as a function.
+/// The body of a parallel loop, as a function.
 struct BodyJob {
     stmt: StmtId,
     l: For,
-    /// The variables from outside that it reads, and where they lie in its environment.
+    /// The outer variables that it reads, and their offsets in its environment.
     env: Vec<Captured>,
     id: Option<FuncId>,
 }
 
-/// A variable handed to the body of a parallel loop.
+/// A variable passed to the body of a parallel loop.
 #[derive(Clone, Copy)]
 struct Captured {
     var: VarId,
@@ -87,9 +87,9 @@ pub(super) struct FunctionText {
 
 /// What came of emission.
 pub(super) struct Emitted {
-    /// The kernel.
+    /// The kernel function.
     pub entry: FuncId,
-    /// Bytes of machine code.
+    /// Size of the machine code in bytes.
     pub code_size: usize,
     /// The text of all functions, if asked for.
     pub text: Option<FunctionText>,
@@ -212,7 +212,7 @@ impl Shared {
 }
 
 impl Emitter<'_, '_> {
-    /// Must every operation round as the program says?
+    /// Whether every operation must round as written.
     fn is_strict(&self) -> bool {
         self.shared.options.strict_fp
     }

@@ -1,4 +1,4 @@
-//! Calls of regions.
+//! Emits calls of regions.
 
 use super::func::Emitter;
 use super::memory::FLAGS;
@@ -7,11 +7,12 @@ use crate::loopir::StmtId;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;
 
-/// Regions begin at a multiple of so many bytes: a cache line, which loops inside are aligned within.
+/// Alignment of regions: a cache line, so that loops inside can be aligned within it.
 const ALIGN: u64 = 64;
 
 impl Emitter<'_, '_> {
-    /// The call of the region that begins with a statement, if one does; gives the number of statements it covers.
+    /// Emits the call of the region that starts with this statement, if there is one; returns the number of statements
+    /// covered.
     pub(super) fn region(&mut self, s: StmtId) -> Option<usize> {
         let region = self.shared.regions.at(s)?;
         let (len, args) = (region.len, region.args.clone());

@@ -1,14 +1,14 @@
-//! How values of the loop IR lie in Cranelift's.
+//! The representation of loop IR values in Cranelift.
 //!
-//! A scalar is one value: integers of their width, `bool` as an `i8` of 0 or 1, `float16` and `bfloat16` as the `f32` of
-//! equal value. A vector is a row of 128-bit parts, the first lanes in the first part; one shorter than 128 bits
-//! occupies the low lanes of a part, and what the others hold is nobody's business:
+//! A scalar is one value: integers of their width, `bool` as an `i8` of 0 or 1, `float16` and `bfloat16` as the `f32`
+//! of equal value. A vector is a sequence of 128-bit parts, starting with the first lanes; a vector shorter than 128
+//! bits occupies the low lanes of a part, and the other lanes are undefined:
 //!
 //! ```text
 //! float32x8:   [ 0 1 2 3 ] [ 4 5 6 7 ]         int8x4:  [ 0 1 2 3 . . . . . . . . . . . . ]
 //! ```
 //!
-//! A vector of booleans is a mask: lanes of all ones or all zeros, as wide as those of the comparison it came from.
+//! A vector of booleans is a mask: lanes of all ones or all zeros, as wide as those of the comparison that made it.
 
 use crate::ir::DType;
 use crate::loopir::Ty;
@@ -23,13 +23,13 @@ pub(super) type Parts = SmallVec<[Value; 4]>;
 pub(super) struct Val {
     /// Its type.
     pub ty: Ty,
-    /// Bytes of a lane; what a mask's lanes are as wide as, otherwise given by the type.
+    /// Bytes per lane: given by the type, except for masks.
     pub lane_bytes: u8,
-    /// Where it is.
+    /// The Cranelift values.
     pub parts: Parts,
 }
 
-/// Bytes of a part.
+/// Bytes per part.
 pub(super) const PART: usize = 16;
 
 impl Val {
@@ -38,7 +38,7 @@ impl Val {
         Val { ty: Ty::scalar(dtype), lane_bytes: lane_bytes(dtype), parts: Parts::from_elem(value, 1) }
     }
 
-    /// A vector, not of booleans, from its parts.
+    /// A vector, other than a mask, from its parts.
     pub(super) fn vector(ty: Ty, parts: Parts) -> Val {
         Val { ty, lane_bytes: lane_bytes(ty.dtype), parts }
     }
@@ -54,7 +54,7 @@ impl Val {
         self.parts[0]
     }
 
-    /// How many lanes a part holds.
+    /// Number of lanes in a part.
     pub(super) fn lanes_per_part(&self) -> usize {
         lanes_per_part(self.lane_bytes)
     }
@@ -65,7 +65,7 @@ impl Val {
     }
 }
 
-/// Bytes of a lane as it is computed with (`bool`: alone; masks vary).
+/// Bytes per lane in computations; for `bool` only outside masks, whose width varies.
 pub(super) fn lane_bytes(dtype: DType) -> u8 {
     match dtype {
         DType::Float16 | DType::BFloat16 => 4,
@@ -73,12 +73,12 @@ pub(super) fn lane_bytes(dtype: DType) -> u8 {
     }
 }
 
-/// How many lanes of a width a part holds.
+/// Number of lanes of this width in a part.
 pub(super) fn lanes_per_part(lane_bytes: u8) -> usize {
     PART / lane_bytes as usize
 }
 
-/// How many parts a value has.
+/// Number of parts in a value.
 pub(super) fn n_parts(ty: Ty, lane_bytes: u8) -> usize {
     if ty.lanes == 1 { 1 } else { (ty.lanes as usize * lane_bytes as usize).div_ceil(PART) }
 }
@@ -97,7 +97,7 @@ pub(super) fn scalar_type(dtype: DType) -> Type {
     }
 }
 
-/// The integer vector with lanes of a width.
+/// The integer vector type with lanes of this width.
 pub(super) fn int_vector(lane_bytes: u8) -> Type {
     match lane_bytes {
         1 => types::I8X16,
@@ -108,7 +108,7 @@ pub(super) fn int_vector(lane_bytes: u8) -> Type {
     }
 }
 
-/// The integer of a width.
+/// The integer type of this width.
 pub(super) fn int_scalar(bytes: usize) -> Type {
     match bytes {
         1 => types::I8,

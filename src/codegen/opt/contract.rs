@@ -1,17 +1,17 @@
-//! Contracts multiplication and addition.
+//! Contracts multiplications and additions to fused multiply-adds.
 //!
 //!     c = c + a * b
 //!     // becomes
 //!     c = fma(a, b, c)
 //!
-//! One operation with one rounding instead of two; not done when floats must be computed as written.
+//! This is one operation with one rounding instead of two. It is not done if floats must be computed as written.
 
 use super::machine::Machine;
 use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Arena, Expr, ExprId, Kernel};
 
-/// Contracts all sums of `float32` and `float64`.
+/// Contracts all sums of products of `float32` and `float64`.
 pub(super) fn contract(kernel: &mut Kernel, machine: &Machine) {
     if !machine.contracts {
         return;
@@ -37,7 +37,7 @@ fn sum(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
     Some(arena.call(Intrinsic::Fma, &[x, y, other]))
 }
 
-/// The factors of a product.
+/// The factors of a product, if `e` is one.
 fn product(arena: &Arena, e: ExprId) -> Option<(ExprId, ExprId)> {
     match arena.expr(e) {
         Expr::Binary(BinOp::Mul, x, y) => Some((x, y)),

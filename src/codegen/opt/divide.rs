@@ -1,22 +1,23 @@
-//! Divides integers by constants without dividing.
+//! Strength-reduces integer divisions by constants to multiplications and shifts.
 //!
 //!     Y[i] = (cast(int32, X[i]) * 3 + 127) // 255
 //!     // becomes, as bytes are at most 255
 //!     Y[i] = shift_right((cast(int32, X[i]) * 3 + 127) * 257, 16)
 //!
-//! Vectors have no instruction for it, and the scalar one takes as long as twenty others. With `2^s = m * d - e`, the product
-//! `x * m / 2^s` exceeds `x / d` by `x * e / (d * 2^s)`, which does not reach the next integer while `x * e < 2^s`. So the
-//! least `s` will do for which this holds of the largest `x`; the product must not overflow. What may be negative is moved
-//! up by a multiple of the divisor first. Powers of two are shifts and masks whatever the range.
+//! Vectors have no division instruction, and the scalar one takes as long as twenty other instructions. With `2^s = m *
+//! d - e`, the product `x * m / 2^s` exceeds `x / d` by `x * e / (d * 2^s)`, which does not reach the next integer
+//! while `x * e < 2^s`. So the smallest `s` is used for which this holds for the largest `x`; the product must not
+//! overflow. A value that may be negative is first increased by a multiple of the divisor. Powers of two become shifts
+//! and masks whatever the range.
 //!
-//! Before loops become vectors, so that their remainders compute the same.
+//! This pass runs before vectorisation, so that vectors and remainder loops compute the same.
 
 use super::machine::Machine;
 use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Arena, Expr, ExprId, Kernel, Stmt};
 
-/// Replaces divisions of integers of up to 32 bits by constants, where it can be told how large they are.
+/// Replaces divisions of integers of up to 32 bits by constants, where the operand's range is known.
 pub(super) fn divide(kernel: &mut Kernel, _: &Machine) {
     let body = kernel.body;
     let mut memo = ExprMap::default();
@@ -29,7 +30,7 @@ pub(super) fn divide(kernel: &mut Kernel, _: &Machine) {
     });
 }
 
-/// A division as other operations.
+/// The division expressed by other operations.
 fn divided(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
     let Expr::Binary(op, a, b) = arena.expr(e) else { return None };
     if !matches!(op, BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod) || arena.lanes(e) != 1 {
@@ -38,7 +39,7 @@ fn divided(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
     let (dtype, d) = (arena.dtype(e), arena.as_int(b).filter(|&d| d > 1)?);
     match dtype {
         DType::Int32 => {}
-        // Computed in 32 bits, in which all of them fit.
+        // Computed in 32 bits, which hold all values of these types.
         DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 => {
             let (wide, by) = (arena.cast(DType::Int32, a), arena.int(d, DType::Int32));
             let wide = arena.binary(op, wide, by);
@@ -48,7 +49,7 @@ fn divided(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         _ => return None,
     }
     let range = range(arena, a, 0)?;
-    // Towards zero is downwards for what is not negative.
+    // Rounding towards zero rounds down only for non-negative values.
     if matches!(op, BinOp::Div | BinOp::Mod) && range.0 < 0 {
         return None;
     }
@@ -71,9 +72,9 @@ fn divided(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
     Some(arena.sub(a, whole))
 }
 
-/// `a // d` of an `int32` in a range, for a divisor that is no power of two.
+/// `a // d` of an `int32` in a range, for a divisor that is not a power of two.
 fn quotient(arena: &mut Arena, a: ExprId, d: i64, (lo, hi): (i64, i64)) -> Option<ExprId> {
-    // A factor of two makes what is left to divide smaller.
+    // Divide by the factor of two first, by a shift, which makes the operand smaller.
     let twos = d.trailing_zeros();
     if twos > 0 {
         let by = arena.int(i64::from(twos), DType::Int32);
@@ -101,10 +102,10 @@ fn quotient(arena: &mut Arena, a: ExprId, d: i64, (lo, hi): (i64, i64)) -> Optio
     })
 }
 
-/// How deep to look for where a value comes from.
+/// Depth of the range analysis.
 const DEPTH: usize = 12;
 
-/// The least and the largest value of an integer of up to 32 bits.
+/// The minimum and maximum of an integer of up to 32 bits.
 fn range(arena: &Arena, e: ExprId, depth: usize) -> Option<(i64, i64)> {
     let dtype = arena.dtype(e);
     if !(dtype.is_int() || dtype.is_uint()) || dtype.bytes() > 4 {
@@ -139,15 +140,15 @@ fn range(arena: &Arena, e: ExprId, depth: usize) -> Option<(i64, i64)> {
         },
         _ => None,
     };
-    // What does not fit wraps around, to anything.
+    // A value that overflows wraps around, so nothing is known.
     Some(found.filter(|f| all.0 <= f.0 && f.1 <= all.1).unwrap_or(all))
 }
 
-/// Values in a polynomial, at most: all pairs of their ends are tried.
+/// Maximum number of values in a polynomial: all combinations of their ends are evaluated.
 const MOST_VALUES: usize = 6;
 
-/// The range of sums and products in which no value is multiplied by itself: it is linear in each, so that both ends are
-/// found where each value is at one of its own. `a * t + b * (255 - t)` is no more than the larger of `a` and `b`, times 255.
+/// The range of a polynomial in which no value is multiplied by itself. It is linear in each value, so its extremes are
+/// at ends of their ranges: `a * t + b * (255 - t)` is at most the larger of `a` and `b`, times 255.
 fn at_corners(arena: &Arena, e: ExprId) -> Option<(i64, i64)> {
     let mut values = Vec::new();
     note_values(arena, e, &mut values)?;
@@ -164,8 +165,8 @@ fn at_corners(arena: &Arena, e: ExprId) -> Option<(i64, i64)> {
     found
 }
 
-/// Adds the values that a polynomial is made of, with their ranges, and returns which ones, a bit for each. `None` if a value
-/// may be multiplied by itself, or if there are too many.
+/// Collects the values of a polynomial with their ranges; returns a bit mask of those that occur. `None` if a value may
+/// be multiplied by itself, or if there are too many.
 fn note_values(arena: &Arena, e: ExprId, values: &mut Vec<(ExprId, (i64, i64))>) -> Option<u32> {
     match arena.expr(e) {
         Expr::Int(_) => Some(0),
@@ -183,7 +184,7 @@ fn note_values(arena: &Arena, e: ExprId, values: &mut Vec<(ExprId, (i64, i64))>)
     }
 }
 
-/// What a polynomial is at a corner; `None` if it does not fit, as other corners say nothing then.
+/// The polynomial's value at a corner; `None` if it overflows, since other corners then say nothing.
 fn value_at(arena: &Arena, e: ExprId, at: &impl Fn(ExprId) -> Option<i64>) -> Option<i64> {
     let value = match arena.expr(e) {
         Expr::Int(v) => v,
@@ -200,7 +201,7 @@ fn value_at(arena: &Arena, e: ExprId, at: &impl Fn(ExprId) -> Option<i64>) -> Op
     i32::try_from(value).is_ok().then_some(value)
 }
 
-/// The range of an operation on values of two ranges, none of more than 32 bits.
+/// The range of an operation on two values of known ranges, all of at most 32 bits.
 fn combined(op: BinOp, a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
     match op {
         BinOp::Add => Some((a.0 + b.0, a.1 + b.1)),

@@ -1,24 +1,25 @@
-//! Sums of products of bytes as dot products of four, which are one instruction where the machine has it.
+//! Turns sums of byte products into dot products of four, a single instruction on many machines.
 //!
 //!     for q in 4 reduction: C[j] = C[j] + cast(int32, A[k * 4 + q]) * cast(int32, B[j * 4 + q])
 //!     // becomes, for unsigned A and signed B
 //!     C[j] = dot4(C[j], reinterpret(int32, A[k * 4; 4]), reinterpret(int32, B[j * 4; 4]))
 //!
-//! Takes innermost reduction loops of a multiple of four iterations, along which both factors are contiguous.
+//! The pass transforms innermost reduction loops with a multiple of four iterations, along which both factors are
+//! contiguous.
 //!
-//! The instruction takes unsigned and signed bytes. Where both factors have the same sign, one of them is shifted by 128
-//! before the nest, in a copy, and what that adds is taken away from the initial value:
+//! The instruction multiplies unsigned by signed bytes. If both factors have the same signedness, one is shifted by 128
+//! in a copy before the nest, and the resulting excess is subtracted from the initial value:
 //!
 //!     for i in 64: for j in 16: for k in 32: C[i, j] += A[i, k] * B[j, k]
 //!     // becomes, for signed A and B
 //!     for i in 64: for k in 32: A1[i, k] = A[i, k] + 128
 //!     for j in 16: for k in 32: D[j] += 128 * B[j, k]
-//!     for i in 64: for j in 16: for k in 32: C[i, j] += A1[i, k] * B[j, k]       with D[j] less to begin with
+//!     for i in 64: for j in 16: for k in 32: C[i, j] += A1[i, k] * B[j, k]       with D[j] subtracted from the init
 //!
-//! All of it wraps around like the sum itself, so the result is exact. It is only done where copy and correction are small
-//! beside the nest.
+//! All of this wraps around like the sum itself, so the result is exact. It is done only if copy and correction are
+//! small compared to the nest.
 //!
-//! Comes before the nests are arranged, which then sees four bytes as one element.
+//! This pass runs before reduction nests are arranged, so that those see four bytes as one element.
 
 use super::nest::{Fill, Init, Level, Nest, Role, conjuncts, zero_vars};
 use super::walk::replace_loops;
@@ -29,14 +30,14 @@ use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, Ty, VarId,
 };
 
-/// Makes dot products in all loops of the kernel. Returns whether there were any.
+/// Forms dot products in all loops of the kernel. Returns whether there were any.
 pub(super) fn dot(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = body(kernel, before, Placement::Shared);
     kernel.body != before
 }
 
-/// `placement` is that of scratch here.
+/// `placement` is the placement of scratch buffers allocated here.
 fn body(kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
         if same_sign(kernel, l, placement, out).is_some() || either_sign(kernel, &l, out).is_some() {
@@ -48,10 +49,10 @@ fn body(kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
     })
 }
 
-/// Terms of a dot product.
+/// Number of terms of a dot product.
 const TERMS: i64 = 4;
 
-/// A factor of the products: consecutive bytes of a buffer.
+/// A factor of the products: contiguous bytes of a buffer.
 #[derive(Clone, Copy, Debug)]
 struct Bytes {
     buffer: BufferId,
@@ -60,7 +61,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// Four of them as one value.
+    /// Four of the bytes as one value.
     fn word(self, kernel: &mut Kernel, at: &mut Substitution) -> ExprId {
         let index = at.expr(&mut kernel.arena, self.index);
         let bytes = kernel.arena.load(self.buffer, index, Ty::vector(self.dtype, TERMS as u16));
@@ -68,7 +69,7 @@ impl Bytes {
     }
 }
 
-/// The factors of `buffer[index] + cast(A[..]) * cast(B[..])`, if those are bytes that `var` counts.
+/// The factors of `buffer[index] + cast(A[..]) * cast(B[..])`, if they are bytes that are contiguous along `var`.
 fn factors(kernel: &Kernel, var: VarId, buffer: BufferId, index: ExprId, value: ExprId) -> Option<[Bytes; 2]> {
     let arena = &kernel.arena;
     let Expr::Binary(BinOp::Add, x, y) = arena.expr(value) else { return None };
@@ -78,7 +79,7 @@ fn factors(kernel: &Kernel, var: VarId, buffer: BufferId, index: ExprId, value: 
     if arena.ty(value) != Ty::scalar(DType::Int32) || mentions(arena, index, var) {
         return None;
     }
-    // Where bytes and sum are must not depend on the sum, which then changes less often.
+    // The places of bytes and sum must not depend on the sum, which now changes less often.
     if loads(arena, index, buffer) || loads(arena, product, buffer) {
         return None;
     }
@@ -96,7 +97,7 @@ fn mentions(arena: &Arena, e: ExprId, var: VarId) -> bool {
     mentions_var(arena, e, &mut |v| v == var)
 }
 
-/// What an index grows by with each variable; `None` where it is no sum of multiples of them and other things.
+/// The stride of an index along each variable; `None` if it is not affine in them.
 fn steps(arena: &Arena, index: ExprId, vars: &[VarId]) -> Option<Vec<i64>> {
     let affine = Affine::of(arena, index);
     let is_var = |v| vars.contains(&v);
@@ -104,7 +105,7 @@ fn steps(arena: &Arena, index: ExprId, vars: &[VarId]) -> Option<Vec<i64>> {
     fits.then(|| vars.iter().map(|&v| affine.coefficient_of(arena, v)).collect())
 }
 
-/// Iterations of a loop whose terms make whole dot products.
+/// The number of iterations, if they form whole dot products.
 fn whole_dots(arena: &Arena, l: &For) -> Option<i64> {
     let n = arena.as_int(l.extent).filter(|&n| n > 0 && n % TERMS == 0)?;
     matches!(l.kind, LoopKind::Serial | LoopKind::Unroll).then_some(n / TERMS)
@@ -112,7 +113,7 @@ fn whole_dots(arena: &Arena, l: &For) -> Option<i64> {
 
 // ---- factors of different signs ----------------------------------------------------------------------------
 
-/// Puts out what comes in the place of an innermost loop over products of unsigned and signed bytes.
+/// Emits the replacement of an innermost loop over products of unsigned and signed bytes.
 fn either_sign(kernel: &mut Kernel, l: &For, out: &mut Vec<StmtId>) -> Option<()> {
     let n = whole_dots(&kernel.arena, l)?;
     let (init, s) = match *kernel.stmts.list(l.body) {
@@ -151,7 +152,7 @@ fn either_sign(kernel: &mut Kernel, l: &For, out: &mut Vec<StmtId>) -> Option<()
     Some(())
 }
 
-/// Is it `if … && var == 0: buffer[index] = …`, so that only the first of several iterations runs it?
+/// Whether `s` is `if … && var == 0: buffer[index] = …`, which only the first iteration runs.
 fn is_first(kernel: &Kernel, var: VarId, s: StmtId, buffer: BufferId, index: ExprId) -> bool {
     let arena = &kernel.arena;
     let Stmt::If { condition, then, otherwise } = kernel.stmts.get(s) else { return false };
@@ -167,16 +168,16 @@ fn is_first(kernel: &Kernel, var: VarId, s: StmtId, buffer: BufferId, index: Exp
 
 // ---- factors of the same sign ------------------------------------------------------------------------------
 
-/// Bytes of a shifted copy beyond which there is none.
+/// Maximum size in bytes of a shifted copy.
 const MAX_COPY: i64 = 4 << 20;
 
-/// How many times more dot products than operations for the copy and the correction a nest must have.
+/// Minimum ratio of the nest's dot products to the operations for the copy and the correction.
 const PAYS: i64 = 3;
 
-/// 128 in each byte; the same with the sign of signed bytes.
+/// 128 in each byte: the sign bit of signed bytes.
 const HALF: i64 = 0x8080_8080;
 
-/// Puts out what comes in the place of a nest over products of bytes of the same sign.
+/// Emits the replacement of a nest over products of bytes of the same signedness.
 fn same_sign(kernel: &mut Kernel, outer: For, placement: Placement, out: &mut Vec<StmtId>) -> Option<()> {
     let nest = Nest::of(kernel, outer)?;
     let last = *nest.levels.last()?;
@@ -185,7 +186,8 @@ fn same_sign(kernel: &mut Kernel, outer: For, placement: Placement, out: &mut Ve
     if a.dtype != b.dtype || nest.levels.iter().any(|l| l.extent.is_none_or(|n| n <= 0)) {
         return None;
     }
-    // The one that is the same along the vectors to come is shifted, and the correction of the other is a vector too.
+    // The factor that does not move along the vectorised loop is shifted, so that the correction of the other is a
+    // vector.
     let vars: Vec<VarId> = nest.levels.iter().map(|l| l.l.var).collect();
     let (of_a, of_b) = (steps(&kernel.arena, a.index, &vars)?, steps(&kernel.arena, b.index, &vars)?);
     let vector = nest.levels.iter().rposition(|l| l.role == Role::Space && l.stride == 1);
@@ -202,7 +204,7 @@ fn same_sign(kernel: &mut Kernel, outer: For, placement: Placement, out: &mut Ve
     let corrected = size(&mut all.clone().filter(|&i| is_corrected(i)));
     let is_small =
         copied <= MAX_COPY && (copied.saturating_add(corrected)).saturating_mul(PAYS) <= size(&mut all.clone());
-    // Another init than in the first iterations would need another correction.
+    // An init other than in the first iterations would need another correction.
     if !is_small || nest.init.as_ref().is_some_and(|init| !init.guards.is_empty()) {
         return None;
     }
@@ -223,13 +225,14 @@ fn same_sign(kernel: &mut Kernel, outer: For, placement: Placement, out: &mut Ve
 struct SameSign<'a> {
     kernel: &'a mut Kernel,
     nest: &'a Nest,
-    /// Dot products of the innermost loop.
+    /// Number of dot products of the innermost loop.
     n: i64,
     placement: Placement,
 }
 
 impl SameSign<'_> {
-    /// Loops of the nest with variables of their own, and where these put the nest's. The innermost one counts dot products.
+    /// Copies of loops of the nest with fresh variables, and the substitution for these. The innermost one counts dot
+    /// products.
     fn loops(&mut self, levels: &[usize]) -> (Vec<For>, Substitution) {
         let mut at = Substitution::default();
         let mut loops = Vec::new();
@@ -257,7 +260,7 @@ impl SameSign<'_> {
         out.extend(loops.iter().rev().fold(stmts, wrap));
     }
 
-    /// The elements of a new buffer over some levels, the last of which is contiguous.
+    /// The index into a new buffer over some levels, the last of which is contiguous, and the buffer's length.
     fn index(&mut self, levels: &[usize]) -> (ExprId, i64) {
         let mut sum = Affine::default();
         let mut stride = 1;
@@ -270,7 +273,7 @@ impl SameSign<'_> {
         (sum.to_expr(&mut self.kernel.arena), stride)
     }
 
-    /// The factor shifted by 128, in a new buffer with its elements in the same order.
+    /// Emits a copy of the factor, shifted by 128, to a new buffer in the same order.
     fn copy(&mut self, from: Bytes, of: &[i64], out: &mut Vec<StmtId>) -> Bytes {
         let mut levels: Vec<usize> = (0..of.len()).filter(|&i| of[i] != 0).collect();
         levels.sort_by_key(|&i| (i + 1 == of.len(), std::cmp::Reverse(of[i].unsigned_abs())));
@@ -294,7 +297,7 @@ impl SameSign<'_> {
         self.kernel.arena.int(HALF, DType::Int32)
     }
 
-    /// What shifting adds to each sum, in a new buffer: 128 times the sum of the factor that is kept.
+    /// Emits the excess of each sum into a new buffer: 128 times the sum of the other factor.
     fn correction(
         &mut self,
         kept: Bytes,
@@ -320,7 +323,7 @@ impl SameSign<'_> {
         (buffer, index)
     }
 
-    /// The nest itself.
+    /// Emits the nest itself.
     fn sums(
         &mut self,
         init: Option<Init>,
@@ -339,7 +342,7 @@ impl SameSign<'_> {
         };
         let int32 = Ty::scalar(DType::Int32);
         if init.is_none() {
-            // The sums are there already.
+            // The sums have been initialised already.
             let (loops, mut at) = self.loops(&space);
             let to = at.expr(&mut self.kernel.arena, nest.index);
             let old = self.kernel.arena.load(nest.buffer, nest.index, int32);

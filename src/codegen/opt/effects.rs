@@ -1,4 +1,4 @@
-//! What statements read and write, and where: what passes that bring loops together have to know.
+//! The memory accesses of statements, for passes that fuse loops.
 
 use crate::codegen::facts::{can_fail, reads_state};
 use crate::ir::expr::FxBuild;
@@ -6,7 +6,7 @@ use crate::loopir::rewrite::{for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{Affine, Arena, BufferId, Expr, Kernel, LocalId, Stmt, StmtId, VarId};
 use hashbrown::HashSet;
 
-/// What statements may touch.
+/// Memory or a register that statements access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Buffer(BufferId),
@@ -14,7 +14,7 @@ pub(super) enum Place {
     Var(VarId),
 }
 
-/// What statements touch.
+/// The reads and writes of statements.
 #[derive(Clone, Default)]
 pub(super) struct Effects {
     pub reads: HashSet<Place, FxBuild>,
@@ -22,7 +22,7 @@ pub(super) struct Effects {
 }
 
 impl Effects {
-    /// Those of a statement with all inside; `None` if it may end the kernel, which must happen where it does.
+    /// The effects of a statement, including nested ones; `None` if it may stop the kernel, so that it must not move.
     pub(super) fn of(kernel: &Kernel, s: StmtId) -> Option<Effects> {
         let mut effects = Effects::default();
         effects.note(kernel, s).then_some(effects)
@@ -58,7 +58,7 @@ impl Effects {
         self.writes.extend(&other.writes);
     }
 
-    /// The buffers that the other one reads and this one writes, if nothing else keeps them in order.
+    /// The buffers that `self` writes and `other` reads, if there is no other dependence between them.
     pub(super) fn flow_to(&self, other: &Effects) -> Option<Vec<BufferId>> {
         if other.writes.iter().any(|w| self.reads.contains(w) || self.writes.contains(w)) {
             return None;
@@ -67,7 +67,7 @@ impl Effects {
         flow.map(|w| if let Place::Buffer(b) = *w { Some(b) } else { None }).collect()
     }
 
-    /// Does one write what the other one touches?
+    /// Whether one writes a place that the other accesses.
     pub(super) fn meets(&self, other: &Effects) -> bool {
         self.writes.iter().any(|w| other.touches(w)) || other.writes.iter().any(|w| self.touches(w))
     }
@@ -77,7 +77,7 @@ impl Effects {
     }
 }
 
-/// An access: its index, the loops inside of the fused one with their extents, and its lanes.
+/// An access: its index, the extents of the loops inside the fused one, and its lanes.
 pub(super) struct At {
     pub index: Affine,
     pub loops: Vec<(VarId, Option<i64>)>,
@@ -85,15 +85,14 @@ pub(super) struct At {
 }
 
 impl At {
-    /// Does the index grow by the same with each step of the counter and of the loops inside? What else it is made of
-    /// must not change.
+    /// Whether the index is affine in the counter and the inner loops, and otherwise invariant.
     pub(super) fn is_linear(&self, arena: &Arena, counter: VarId) -> bool {
         let is_counted = |v| v == counter || self.loops.iter().any(|l| l.0 == v);
         let is_steady = |atom| !reads_state(arena, atom) && !mentions_var(arena, atom, &mut { is_counted });
         self.index.terms.iter().all(|t| arena.as_var(t.0).is_some() || is_steady(t.0))
     }
 
-    /// How many elements lie from the first to the last of an iteration.
+    /// The distance between the first and last element that an iteration accesses.
     pub(super) fn span(&self, kernel: &Kernel) -> Option<i64> {
         self.loops.iter().try_fold(self.lanes, |span, &(v, extent)| {
             let c = self.index.coefficient_of(&kernel.arena, v);
@@ -101,12 +100,12 @@ impl At {
         })
     }
 
-    /// Where a load is, its elements from the first to behind the last, seen from the first that a store writes in the same
-    /// iteration.
+    /// The range of elements of a load, from the first to after the last, relative to the first element that a store
+    /// writes in the same iteration.
     pub(super) fn distance(&self, kernel: &Kernel, store: &At) -> Option<(i64, i64)> {
         let distance = self.index.minus(&store.index);
         let (mut from, mut to) = (distance.constant, distance.constant + self.lanes);
-        // The counter is none of the loops inside, and has to cancel out.
+        // The counter is not among the inner loops, so it must cancel out.
         for &(atom, c) in &distance.terms {
             let v = kernel.arena.as_var(atom)?;
             let span =
@@ -127,7 +126,7 @@ impl At {
     }
 }
 
-/// Calls `f` with the accesses of a buffer, and whether they are stores.
+/// Calls `f` with each access of a buffer, and whether it is a store.
 pub(super) fn accesses(kernel: &Kernel, stmts: &[StmtId], buffer: BufferId, f: &mut impl FnMut(At, bool)) {
     accesses_inside(kernel, stmts, buffer, &mut Vec::new(), f);
 }

@@ -1,4 +1,4 @@
-//! Gives loads the value that was just stored, and drops stores that the next one overwrites.
+//! Forwards stored values to loads, and eliminates stores that are overwritten (dead stores).
 //!
 //!     C[i] = 0.0
 //!     c = C[i]
@@ -9,7 +9,7 @@
 //!     for k in 64: c = c + A[k]
 //!     C[i] = c
 //!
-//! Looks at the statements of one body at a time. Scratch that nothing reads any more is not written either.
+//! The pass handles the statements of one body at a time. It also removes stores to scratch that nothing reads.
 
 use crate::codegen::facts::{may_stop, reads_state};
 use crate::ir::expr::FxBuild;
@@ -17,7 +17,7 @@ use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr,
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Storage, Ty};
 use hashbrown::HashMap;
 
-/// Rows of elements that are kept in mind: more than a register tile has, and few enough to compare each with each.
+/// Maximum number of known element ranges: more than a register tile has, and few enough to compare pairwise.
 const MAX_ROWS: usize = 48;
 
 /// Forwards stored values in all bodies of the kernel.
@@ -63,7 +63,7 @@ fn body(kernel: &mut Kernel, old: Body) -> Body {
     if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
 }
 
-/// What elements hold.
+/// The known contents of elements.
 #[derive(Default)]
 struct Known {
     values: HashMap<(BufferId, ExprId, Ty), ExprId, FxBuild>,
@@ -72,8 +72,8 @@ struct Known {
 impl Known {
     fn store(&mut self, arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) {
         self.values.retain(|&(b, i, ty), _| b != buffer || are_apart(arena, (i, ty), (index, arena.ty(value))));
-        // Only what stays what it is: constants, names, registers until they change. So must the place: an index that
-        // reads something may soon mean another element.
+        // Only invariant values: constants, let-bound names, and registers until they change. The index must be
+        // invariant as well: one that reads memory may later select another element.
         let is_constant = match arena.expr(value) {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => true,
             Expr::Broadcast(a) => matches!(arena.expr(a), Expr::Int(_) | Expr::Float(_) | Expr::Var(_)),
@@ -84,7 +84,7 @@ impl Known {
         }
     }
 
-    /// The expression with what is known of the elements it loads.
+    /// Replaces the loads in an expression by known values.
     fn value(&self, arena: &mut Arena, e: ExprId) -> ExprId {
         if self.values.is_empty() || !reads_memory(arena, e) {
             return e;
@@ -99,7 +99,7 @@ impl Known {
         if let Some(&value) = self.values.get(&(buffer, index, ty)) {
             return Some(value);
         }
-        // A part of a row of equal elements.
+        // A part of a range of equal elements.
         let at = Affine::of(arena, index);
         let scalar = self.values.iter().find_map(|(&(b, i, wide), &value)| {
             let Expr::Broadcast(scalar) = arena.expr(value) else { return None };
@@ -125,15 +125,15 @@ impl Known {
     }
 }
 
-/// Have two runs of elements of a buffer none in common, for certain?
+/// Whether two ranges of elements of a buffer are provably disjoint.
 fn are_apart(arena: &Arena, a: (ExprId, Ty), b: (ExprId, Ty)) -> bool {
     let difference = Affine::of(arena, b.0).minus(&Affine::of(arena, a.0));
     difference.as_constant().is_some_and(|d| d >= a.1.lanes as i64 || -d >= b.1.lanes as i64)
 }
 
-/// Removes stores to elements that later statements of the list write again before anything reads them.
+/// Removes stores to elements that later statements of the list overwrite before anything reads them.
 fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
-    // What is written again, as rows of elements.
+    // The ranges that later statements overwrite.
     let mut overwritten: Vec<(BufferId, Affine, i64)> = Vec::new();
     let mut keep = vec![true; stmts.len()];
     for (n, &s) in stmts.iter().enumerate().rev() {
@@ -144,7 +144,7 @@ fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
                 keep[n] = false;
                 continue;
             }
-            // An index that reads something may have meant another element before.
+            // An index that reads memory may have selected another element before.
             if overwritten.len() < MAX_ROWS && !reads_state(&kernel.arena, index) {
                 overwritten.push((buffer, row, lanes));
             }
@@ -153,7 +153,7 @@ fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
             continue;
         }
         if may_stop(kernel, stmt) {
-            // What was stored before the kernel stops stays stored.
+            // If the kernel stops here, earlier stores must have happened.
             overwritten.clear();
         }
         for_each_read(kernel, stmt, &mut |b| overwritten.retain(|k| k.0 != b));
@@ -162,7 +162,7 @@ fn drop_overwritten(kernel: &Kernel, stmts: &mut Vec<StmtId>) {
     stmts.retain(|_| keep.next().unwrap_or(true));
 }
 
-/// Do rows of elements together hold all of another one?
+/// Whether the union of ranges covers another one.
 fn covers(rows: &[(BufferId, Affine, i64)], buffer: BufferId, index: &Affine, lanes: i64) -> bool {
     let mut reached = 0;
     loop {
@@ -178,7 +178,7 @@ fn covers(rows: &[(BufferId, Affine, i64)], buffer: BufferId, index: &Affine, la
     }
 }
 
-/// Calls `f` with each buffer that a statement and those inside it read.
+/// Calls `f` with each buffer that a statement reads, including nested statements.
 fn for_each_read(kernel: &Kernel, stmt: Stmt, f: &mut impl FnMut(BufferId)) {
     let arena = &kernel.arena;
     let mut operands = |stmt: Stmt| {

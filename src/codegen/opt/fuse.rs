@@ -1,4 +1,4 @@
-//! Fuses loops that read the same and do not depend on each other.
+//! Fuses consecutive loops that read the same data and do not depend on each other.
 //!
 //!     for k in 12 reduction: s = s + X[k * 64; 64]
 //!     S[0] = reduce(add, s)
@@ -11,8 +11,9 @@
 //!       q = fma(X[k * 64; 64], X[k * 64; 64], q)
 //!     S[0] = reduce(add, s)
 //!
-//! Such as sums of a row and of its squares: what both read is loaded once. Or the second one reads what the first one wrote
-//! in the same iteration, as the sum of what a loop computes; that loop may then have some iterations for each of the sum's:
+//! For example sums of a row and of its squares: shared data is loaded once. Or the second loop reads what the first
+//! one wrote in the same iteration, such as a sum over computed elements; several iterations of one loop may then
+//! correspond to one of the other:
 //!
 //!     for k in 32: E[k * 32] = exp(X[k * 32; 32])
 //!     for k in 16 reduction: s = s + E[k * 64; 64]
@@ -22,9 +23,9 @@
 //!       E[k * 64 + 32] = exp(X[k * 64 + 32; 32])
 //!       s = s + E[k * 64; 64]
 //!
-//! Nests are fused level by level, down to their innermost loops, or not at all. Statements between the loops move before or
-//! behind them. Loops that need many registers stay apart. Comes after registers have been introduced: loops that became
-//! vectors of different sizes read differently.
+//! Nests are fused level by level, down to their innermost loops, or not at all. Statements between the loops move
+//! before or after them. Loops that need many registers are not fused. This pass runs after register promotion, since
+//! loops vectorised with different widths read different ranges.
 
 use super::effects::{At, Effects, accesses};
 use super::machine::Machine;
@@ -33,9 +34,9 @@ use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, ment
 use crate::loopir::{Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use hashbrown::HashSet;
 
-/// Statements of a fused innermost loop, at most.
+/// Maximum number of statements of a fused innermost loop.
 const MOST_STATEMENTS: usize = 24;
-/// Iterations of one loop for one of the other, at most.
+/// Maximum number of iterations of one loop per iteration of the other.
 const MOST_AT_ONCE: i64 = 4;
 
 /// Fuses loops of the kernel.
@@ -65,13 +66,13 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
     if kernel.stmts.list(old) == list { old } else { kernel.stmts.body(&list) }
 }
 
-/// The statements with the first two loops fused that can be.
+/// The statements with the first pair of fusible loops fused.
 fn fuse_neighbours(kernel: &mut Kernel, list: &[StmtId], machine: &Machine) -> Option<Vec<StmtId>> {
     let loops: Vec<usize> = (0..list.len()).filter(|&i| matches!(kernel.stmts.get(list[i]), Stmt::For(_))).collect();
     loops.windows(2).find_map(|pair| fuse_pair(kernel, list, pair[0], pair[1], machine))
 }
 
-/// The statements with the loops at two places fused, between which there is no other.
+/// The statements with the loops at two positions fused, which have no other loop between them.
 fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: &Machine) -> Option<Vec<StmtId>> {
     let (Stmt::For(first), Stmt::For(second)) = (kernel.stmts.get(list[p]), kernel.stmts.get(list[q])) else {
         return None;
@@ -114,12 +115,12 @@ fn fuse_pair(kernel: &mut Kernel, list: &[StmtId], p: usize, q: usize, machine: 
     Some([&list[..p], &early, &[fused], &late, &list[q + 1..]].concat())
 }
 
-/// Are the iterations of a loop known, and run one after the other?
+/// Whether a loop is serial with a constant number of iterations.
 pub(super) fn is_plain(l: &For) -> bool {
     l.kind == LoopKind::Serial && l.iterations != Iterations::Unknown
 }
 
-/// How many iterations two loops have as one, and how many of each one of them is.
+/// The number of iterations of the fused loop, and how many of each original loop one of them comprises.
 pub(super) fn at_once(kernel: &Kernel, first: &For, second: &For) -> Option<(i64, i64, i64)> {
     let extent = |l: &For| kernel.arena.as_int(l.extent).filter(|&n| n > 0);
     let (n, m) = (extent(first)?, extent(second)?);
@@ -128,7 +129,7 @@ pub(super) fn at_once(kernel: &Kernel, first: &For, second: &For) -> Option<(i64
     is_whole.then_some((least, n / least, m / least))
 }
 
-/// One loop of so many iterations in the place of two, over the statements of both.
+/// The fused loop, over copies of the statements of both.
 pub(super) fn joined(kernel: &mut Kernel, [first, second]: [&For; 2], var: VarId, n: i64, stmts: &[StmtId]) -> StmtId {
     let reduces = [first, second].iter().any(|l| l.iterations == Iterations::Reduction);
     let iterations = if reduces { Iterations::Reduction } else { Iterations::Independent };
@@ -137,7 +138,7 @@ pub(super) fn joined(kernel: &mut Kernel, [first, second]: [&For; 2], var: VarId
     kernel.stmts.push(Stmt::For(For { var, extent, iterations, body, ..*first }))
 }
 
-/// So many iterations of a loop for each of another counter.
+/// Several iterations of a loop for each value of another counter.
 pub(super) fn iterations(kernel: &mut Kernel, l: &For, counter: ExprId, at_once: i64) -> Vec<StmtId> {
     let mut all = Vec::new();
     for part in 0..at_once {
@@ -149,7 +150,8 @@ pub(super) fn iterations(kernel: &mut Kernel, l: &For, counter: ExprId, at_once:
     all
 }
 
-/// Is what an iteration of the second loop reads of a buffer written by the same iteration of the first, if at all?
+/// Whether each iteration of the second loop reads only what the same iteration of the first wrote to a buffer, if it
+/// was written there.
 fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) -> bool {
     let (mut stores, mut loads) = (Vec::new(), Vec::new());
     accesses(kernel, ours, buffer, &mut |a, is_store| {
@@ -166,7 +168,7 @@ fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtI
         let (Some((from, to)), Some(written)) = (load.distance(kernel, store), store.span(kernel)) else {
             return false;
         };
-        // From the end of what the iteration before writes to the first element of the next one.
+        // From the end of the previous iteration's elements to the first element of the next.
         let next = store.index.coefficient_of(&kernel.arena, counter);
         from >= written - next && to <= next
     };
@@ -174,7 +176,7 @@ fn stays_within(kernel: &Kernel, buffer: BufferId, counter: VarId, ours: &[StmtI
         && loads.iter().all(|load| stores.iter().all(|store| is_between(load, store)))
 }
 
-/// The statements between two loops: those that can run before both, and those that can run after both.
+/// Divides the statements between two loops into those that can run before both, and those that can run after both.
 fn divide(
     kernel: &Kernel,
     between: &[StmtId],
@@ -182,7 +184,7 @@ fn divide(
     behind: &Effects,
 ) -> Option<(Vec<StmtId>, Vec<StmtId>)> {
     let (mut early, mut late) = (Vec::new(), Vec::new());
-    // What runs later than it did: the first loop, and what has to stay behind it.
+    // The statements that run later than before: the first loop, and everything that depends on it.
     let mut stays = before.clone();
     for &s in between {
         let effects = Effects::of(kernel, s)?;
@@ -198,7 +200,7 @@ fn divide(
     Some((early, late))
 }
 
-/// Do statements on both sides load the same, another in each iteration?
+/// Whether statements on both sides load the same, iteration-dependent element.
 fn share(kernel: &Kernel, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) -> bool {
     let arena = &kernel.arena;
     let loads = |stmts: &[StmtId]| {
@@ -218,12 +220,12 @@ fn share(kernel: &Kernel, counter: VarId, ours: &[StmtId], theirs: &[StmtId]) ->
     loads(ours).iter().any(|load| theirs.contains(load) && mentions_var(arena, *load, &mut |v| v == counter))
 }
 
-/// Do the registers that the statements set leave half of the machine's for what is computed?
+/// Whether the registers that the statements set leave half of the machine's registers for computing.
 pub(super) fn fit(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> bool {
     registers_set(kernel, stmts, machine) <= machine.vectors.registers / 2
 }
 
-/// How many of the machine's registers the statements set.
+/// Number of machine registers that the statements set.
 pub(super) fn registers_set(kernel: &Kernel, stmts: &[StmtId], machine: &Machine) -> usize {
     let mut set = HashSet::<LocalId, FxBuild>::default();
     set.extend(stmts.iter().filter_map(|&s| match kernel.stmts.get(s) {

@@ -1,13 +1,13 @@
-//! Computes before a loop what does not change in it.
+//! Loop-invariant code motion.
 //!
 //!     for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * splat(1.0 / S[i], 4)
 //!     // becomes
 //!     let t = splat(1.0 / S[i], 4)
 //!     for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * t
 //!
-//! From the outside in, so that everything is computed as seldom as possible. What is evaluated only under a condition is
-//! left there unless it is cheap and can do no harm. Indices stay as they are: the back end advances pointers instead.
-//! There is a limit to the registers this takes.
+//! Loops are processed from the outside in, so that each expression is evaluated as rarely as possible. A conditional
+//! expression stays, unless it is cheap and safe to evaluate. Indices stay as well: the back end uses induction
+//! pointers instead. The number of registers used is limited.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -18,12 +18,12 @@ use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Ty, VarId};
 use hashbrown::{HashMap, HashSet};
 
-/// Hoists out of all loops of the kernel.
+/// Hoists invariants out of all loops of the kernel.
 pub(super) fn hoist(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, machine, machine.vectors.registers / 3);
 }
 
-/// `free` is the number of vector registers that what is hoisted may take.
+/// `free` is the number of vector registers available for hoisted values.
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| for_loop(kernel, s, l, machine, free, out))
 }
@@ -35,7 +35,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     if l.kind != LoopKind::Parallel {
         let mut names = ExprMap::default();
         for e in invariants(kernel, &l) {
-            // A constant is made again faster than it is spilled around the loops inside.
+            // Rematerialising a constant is cheaper than spilling it around inner loops.
             if !is_innermost && kernel.arena.as_const(e).is_some() {
                 continue;
             }
@@ -63,10 +63,10 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
 }
 
-/// Registers that are left for what a loop computes.
+/// Registers reserved for the computation inside a loop.
 const KEPT: usize = 6;
 
-/// The vector registers that sums in a loop take, and whether there are no loops in it.
+/// Number of vector registers that sums in a loop occupy, and whether it is an innermost loop.
 fn inside(kernel: &Kernel, body: Body, machine: &Machine) -> (usize, bool) {
     let (mut locals, mut is_innermost) = (HashSet::<LocalId, FxBuild>::default(), true);
     let mut registers = 0;
@@ -86,7 +86,7 @@ fn inside(kernel: &Kernel, body: Body, machine: &Machine) -> (usize, bool) {
     (registers, is_innermost)
 }
 
-/// The largest expressions in a loop that are worth hoisting, in order of evaluation.
+/// The largest invariant expressions in a loop that are worth hoisting, in order of evaluation.
 fn invariants(kernel: &Kernel, l: &For) -> Vec<ExprId> {
     let mut search = Search {
         arena: &kernel.arena,
@@ -110,7 +110,7 @@ fn invariants(kernel: &Kernel, l: &For) -> Vec<ExprId> {
         Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
     });
     let mut runs = kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
-    // Nothing may be loaded before what proves it in bounds.
+    // A load must not move before the check that proves it in bounds.
     kernel.for_each_stmt(l.body, &mut |_, stmt| runs &= !matches!(stmt, Stmt::Check { .. }));
     search.body(kernel, l.body, runs);
     search.found
@@ -128,7 +128,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// `certain`: each iteration gets here.
+    /// `certain`: whether each iteration reaches this point.
     fn body(&mut self, kernel: &Kernel, body: Body, certain: bool) {
         for &s in kernel.stmts.list(body) {
             let stmt = kernel.stmts.get(s);
@@ -189,14 +189,14 @@ impl Search<'_> {
         }
     }
 
-    /// Does computing it take more than naming it?
+    /// Whether evaluating it costs more than using a name.
     fn is_worth(&self, e: ExprId) -> bool {
         match self.arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Ramp(..) | Expr::Extract(..) => false,
-            // A constant is in reach everywhere; as a name from outside it would keep the loop from being a region.
+            // Constants are always available; as an outer name, one would keep the loop from being a region.
             Expr::Broadcast(a) => self.arena.as_const(e).is_none() && self.arena.ty(a) != Ty::BOOL,
             Expr::Load(..) | Expr::Call(..) | Expr::Reduce(..) | Expr::Pack(_) => true,
-            // Region code makes masks of comparisons of indices where they are used.
+            // Region code turns comparisons of indices into masks at their uses.
             Expr::Compare(_, a, _) if self.arena.dtype(a) == DType::Int64 => false,
             Expr::Binary(BinOp::And | BinOp::Or, a, b) if self.arena.lanes(e) > 1 => {
                 self.is_worth(a) || self.is_worth(b)

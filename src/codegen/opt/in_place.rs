@@ -1,4 +1,4 @@
-//! Computes what a result is made of in the memory of that result.
+//! Computes intermediate values of a result in the result's own memory.
 //!
 //!     scratch E: float32[1024]
 //!     for i in 256:
@@ -11,23 +11,23 @@
 //!       for k in 1024: S[0] = S[0] + B[i * 1024 + k]
 //!       for k in 1024: B[i * 1024 + k] = B[i * 1024 + k] / S[0]
 //!
-//! So the lines of the result come nearer while something is computed, not while nothing is but storing them, and there is no
-//! scratch to go through beside. Only where all of the scratch is written first, then read, and then each element becomes one of
-//! the result, at the same distance for all, and nothing else touches the result: nothing is kept from an iteration before. Not for
-//! sums, whose tiles have reasons to lie where they do.
+//! The result's cache lines are thus fetched during computation rather than during a final copy, and no scratch
+//! occupies the cache. The conditions: all of the scratch is written first, then read, and then each element becomes
+//! one of the result, at a fixed offset; nothing else accesses the result in between, and no value is kept from an
+//! earlier iteration. Sums are excluded, since their tiles have a purpose of their own.
 
 use crate::codegen::facts::may_stop;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands};
 use crate::loopir::{Access, Affine, Arena, BufferId, Expr, ExprId, For, Kernel, Stmt, StmtId, Storage};
 use smallvec::SmallVec;
 
-/// Replaces scratch by results. Returns whether there was any.
+/// Replaces scratch buffers by results. Returns whether there were any.
 pub(super) fn in_place(kernel: &mut Kernel) -> bool {
     let scratch: Vec<BufferId> =
         kernel.buffers().filter(|(_, b)| matches!(b.storage, Storage::Scratch(_))).map(|(id, _)| id).collect();
     let mut changed = false;
     for buffer in scratch {
-        // What was replaced may be what the next one becomes.
+        // A replaced buffer may in turn be the target of the next one.
         if let Some(place) = Place::of(kernel, buffer) {
             place.replace(kernel, buffer);
             changed = true;
@@ -36,21 +36,21 @@ pub(super) fn in_place(kernel: &mut Kernel) -> bool {
     changed
 }
 
-/// Where the elements of some scratch could lie.
+/// The place of a scratch buffer in a result.
 struct Place {
     /// The result.
     buffer: BufferId,
-    /// Where in it the first element lies.
+    /// Index in the result of the scratch buffer's first element.
     first: Affine,
 }
 
-/// A list of statements: what it belongs to, and which of its bodies it is; nothing for that of the kernel.
+/// A list of statements: its owner and which of the owner's bodies it is; `None` for the kernel's body.
 type List = Option<(StmtId, usize)>;
 
-/// A step from the root to a statement: the list, and the place in it.
+/// A step from the root to a statement: the list, and the position in it.
 type Step = (List, usize);
 
-/// A statement that touches the scratch.
+/// A statement that accesses the scratch buffer.
 struct Toucher {
     path: SmallVec<[Step; 8]>,
     stmt: StmtId,
@@ -82,7 +82,7 @@ impl Place {
             _ => {}
         });
         let &[read] = reads.as_slice() else { return None };
-        // The list in which all is written, then read, then made the result.
+        // The list in which the buffer is completely written, then read, then copied to the result.
         let depth = common(&first.path, &last.path);
         let list = last.path.get(depth)?.0;
         let is_there = |t: &Toucher| common(&t.path, &last.path) >= depth;
@@ -91,11 +91,11 @@ impl Place {
         if !readers.iter().all(|t| place(t).is_some_and(|at| written < at && at < made)) {
             return None;
         }
-        // Where the kernel stops, results are what they were until then.
+        // If the kernel stops, results must hold what was stored until then.
         if stmts_of(kernel, list)[written..=made].iter().any(|&s| may_stop(kernel, kernel.stmts.get(s))) {
             return None;
         }
-        // Elements that are not written would be those of an iteration before.
+        // Elements that are not written would keep values of an earlier iteration.
         let Stmt::Store { index: own_index, .. } = kernel.stmts.get(first.stmt) else { return None };
         if !is_dense(kernel, &first.path[depth + 1..], &Affine::of(arena, own_index), own.len) {
             return None;
@@ -134,7 +134,7 @@ impl Place {
         });
     }
 
-    /// Where an element of the scratch lies in the result.
+    /// The index in the result of an element of the scratch buffer.
     fn moved(&self, arena: &mut Arena, index: ExprId) -> ExprId {
         let mut sum = Affine::of(arena, index);
         self.first.terms.iter().for_each(|t| sum.add_term(t.0, t.1));
@@ -143,7 +143,7 @@ impl Place {
     }
 }
 
-/// The statements that touch a buffer, in text order.
+/// The statements that access a buffer, in text order.
 fn touchers(kernel: &Kernel, buffer: BufferId) -> Vec<Toucher> {
     fn walk(kernel: &Kernel, buffer: BufferId, list: List, path: &mut SmallVec<[Step; 8]>, found: &mut Vec<Toucher>) {
         for (at, &stmt) in stmts_of(kernel, list).iter().enumerate() {
@@ -176,7 +176,7 @@ fn stmts_of(kernel: &Kernel, list: List) -> &[StmtId] {
     kernel.stmts.list(body)
 }
 
-/// How many steps two paths share.
+/// Length of the common prefix of two paths.
 fn common(a: &[Step], b: &[Step]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
@@ -189,12 +189,12 @@ fn loop_of(kernel: &Kernel, step: Step) -> Option<For> {
     }
 }
 
-/// Does something else read or write the buffer?
+/// Whether other statements access the buffer.
 fn is_touched_elsewhere(kernel: &Kernel, buffer: BufferId, but: StmtId) -> bool {
     touchers(kernel, buffer).iter().any(|t| t.stmt != but || t.loads)
 }
 
-/// Do the loops of these lists take an index through all of `0..len`, each once?
+/// Whether the loops of these lists take an index exactly once through each value of `0..len`.
 fn is_dense(kernel: &Kernel, path: &[Step], index: &Affine, len: i64) -> bool {
     let mut strides: SmallVec<[(i64, i64); 4]> = SmallVec::new();
     for &step in path {
@@ -214,6 +214,6 @@ fn is_dense(kernel: &Kernel, path: &[Step], index: &Affine, len: i64) -> bool {
         }
         reached *= n;
     }
-    // Every term is one of these loops.
+    // Each term of the index is one of these loops.
     reached == len && index.constant == 0 && own == strides.len()
 }

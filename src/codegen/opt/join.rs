@@ -1,18 +1,19 @@
-//! Joins a short innermost loop with the one around it, where both together run over contiguous elements.
+//! Coalesces a short innermost loop with the loop around it, if together they run over contiguous elements.
 //!
 //!     for x in 512: for c in 3: Y[x * 3 + c] = X[x * 3 + c] * A[x] + B[c]
 //!     // becomes
 //!     for f in 1536: Y[f] = X[f] * A[f // 3] + B[f % 3]
 //!
-//! Such as the channels of a picture's points. The short loop would leave most lanes empty; vectors of the joined one end
-//! with it, so that their elements lie at constant distances, which region code picks from contiguous vectors. The order of
-//! iterations stays. A loop that was split although places are divided by something becomes one again, for the same reason:
+//! For example, the channels of an image's points. The short loop would leave most lanes empty; a vector of the
+//! coalesced loop ends at a multiple of it, so that its elements have constant offsets, which region code gathers from
+//! contiguous vectors. The order of iterations is unchanged. A loop that was split, although indices are divided by
+//! something else, is coalesced for the same reason:
 //!
 //!     for i in 24: for j in 64: Y[i * 64 + j] = X[i * 64 + j] * A[(i * 64 + j) // 3]
 //!     // becomes
 //!     for f in 1536: Y[f] = X[f] * A[f // 3]
 //!
-//! Comes after reductions have been arranged and right before loops become vectors.
+//! This pass runs after reductions have been arranged, just before vectorisation.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -21,10 +22,10 @@ use crate::loopir::rewrite::{ExprMap, for_each_expr};
 use crate::loopir::rewrite::{for_each_operand, for_each_value, map_expr, map_operands, mentions_var};
 use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, VarId};
 
-/// Iterations of the inner loop, at most.
+/// Maximum number of iterations of the inner loop.
 const SHORT: i64 = 8;
 
-/// Joins all pairs of loops of the kernel. Returns whether there were any.
+/// Coalesces all such pairs of loops. Returns whether there were any.
 pub(super) fn join(kernel: &mut Kernel, machine: &Machine) -> bool {
     if !machine.vectors.has_regions() {
         return false;
@@ -45,7 +46,7 @@ fn body(kernel: &mut Kernel, old: Body, changed: &mut bool) -> Body {
     })
 }
 
-/// The two loops as one, if they can be.
+/// The coalesced loop, if legal.
 fn joined(kernel: &mut Kernel, outer: For) -> Option<Stmt> {
     let &[s] = kernel.stmts.list(outer.body) else { return None };
     let Stmt::For(inner) = kernel.stmts.get(s) else { return None };
@@ -107,7 +108,7 @@ fn joined(kernel: &mut Kernel, outer: For) -> Option<Stmt> {
     Some(Stmt::For(For { var, extent, kind, body, ..outer }))
 }
 
-/// Two loops, the inner one of `m` iterations.
+/// Two nested loops, the inner one of `m` iterations.
 struct Pair {
     x: VarId,
     c: VarId,
@@ -115,7 +116,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// What an index grows by along each of the loops, if it is affine in them.
+    /// The strides of an index along both loops, if it is affine in them.
     fn steps(&self, arena: &Arena, index: ExprId) -> Option<(i64, i64)> {
         let affine = Affine::of(arena, index);
         let both = |v: VarId| v == self.x || v == self.c;
@@ -126,7 +127,7 @@ impl Pair {
         Some((affine.coefficient_of(arena, self.x), affine.coefficient_of(arena, self.c)))
     }
 
-    /// Does a value use the loops in accesses alone?
+    /// Whether a value uses the loop variables only in indices of accesses.
     fn is_hidden(&self, arena: &Arena, e: ExprId) -> bool {
         let mut hidden = true;
         for_each_value(arena, e, &mut |e| {
@@ -135,7 +136,7 @@ impl Pair {
         hidden
     }
 
-    /// Is an access contiguous, or, if it is no store, repeated or of a period?
+    /// Whether an access is contiguous, or, for loads, also invariant or periodic.
     fn fits(&self, arena: &Arena, index: ExprId, is_store: bool) -> bool {
         match self.steps(arena, index) {
             Some((x, 1)) if x == self.m => true,
@@ -144,7 +145,8 @@ impl Pair {
         }
     }
 
-    /// An index by the variable of the joined loop, if it uses both loops as one; notes whether it divides that.
+    /// Rewrites an index in terms of the coalesced variable, if it uses both loops as one; records whether it divides
+    /// that.
     fn whole(&self, arena: &mut Arena, index: ExprId, f: ExprId, divides: &mut bool) -> Option<ExprId> {
         let old = Affine::of(arena, index);
         let mut new = Affine::constant(old.constant);
@@ -168,7 +170,7 @@ impl Pair {
         Some(new.to_expr(arena))
     }
 
-    /// An index by the variable of the joined loop.
+    /// Rewrites an index in terms of the coalesced variable.
     fn index(&self, arena: &mut Arena, index: ExprId, f: ExprId) -> ExprId {
         if let Some(whole) = self.whole(arena, index, f, &mut false) {
             return whole;

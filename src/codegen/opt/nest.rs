@@ -1,4 +1,4 @@
-//! Recognises nests that accumulate: loops around one statement `C[…] = C[…] op …`, with its initialisation.
+//! Recognises accumulation nests: loops around a single statement `C[…] = C[…] op …`, with its initialisation.
 
 use crate::codegen::facts::{can_fail, loads};
 use crate::ir::{BinOp, CmpOp};
@@ -7,12 +7,12 @@ use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
 };
 
-/// What a loop of a nest does.
+/// The role of a loop in a nest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// Its iterations write different elements.
+    /// Iterations write different elements.
     Space,
-    /// Its iterations combine values into the same elements.
+    /// Iterations accumulate into the same elements.
     Reduction,
 }
 
@@ -21,25 +21,25 @@ pub(super) enum Role {
 pub(super) struct Level {
     pub l: For,
     pub role: Role,
-    /// Elements between what successive iterations write.
+    /// Distance of the elements that successive iterations write.
     pub stride: i64,
     pub extent: Option<i64>,
 }
 
-/// A store before the accumulation, to the same elements.
+/// An initialising store to the same elements.
 #[derive(Clone, Debug)]
 pub(super) struct Init {
     pub value: ExprId,
-    /// What must hold beside this being the first iteration of each reduction loop.
+    /// Conditions besides being in the first iteration of each reduction loop.
     pub guards: Vec<ExprId>,
 }
 
-/// A perfect nest around one accumulation. Every spatial iteration writes an element of its own, so that loops may be
-/// put in any order that leaves the reduction loops in theirs: each element then sees the same operations in the same
+/// A perfect nest around one accumulation. Every spatial iteration writes an element of its own, so the loops may be
+/// interchanged as long as reduction loops keep their order: each element then sees the same operations in the same
 /// order.
 #[derive(Clone, Debug)]
 pub(super) struct Nest {
-    /// The outermost first.
+    /// The loops, outermost first.
     pub levels: Vec<Level>,
     pub buffer: BufferId,
     pub index: ExprId,
@@ -48,11 +48,11 @@ pub(super) struct Nest {
 }
 
 impl Nest {
-    /// The nest that begins with a loop.
+    /// The nest that starts with this loop, if it is one.
     pub(super) fn of(kernel: &Kernel, outer: For) -> Option<Nest> {
         let mut loops = vec![outer];
         let mut body = outer.body;
-        // A store in front of the reduction loops, and the number of loops around it.
+        // A store before the reduction loops, and the number of loops around it.
         let mut before = None;
         let (init, buffer, index, value) = loop {
             match *kernel.stmts.list(body) {
@@ -103,7 +103,7 @@ impl Nest {
         if !space().all(|l| l.l.iterations == Iterations::Independent) && !are_distinct(&levels) {
             return None;
         }
-        // Extents that change from iteration to iteration tie loops to their order.
+        // A loop whose extent depends on an outer loop must stay inside it.
         if levels.iter().any(|l| mentions_var(arena, l.l.extent, &mut |v| is_loop(v))) {
             return None;
         }
@@ -113,7 +113,7 @@ impl Nest {
             (None, Some((to, at, value, n_around))) => {
                 let (around, inside) = levels.split_at(n_around);
                 let is_reduction = |l: &Level| l.role == Role::Reduction;
-                // Each element is stored once, and then added to at least once.
+                // Each element is stored once, and then updated at least once.
                 let fits = (to, at) == (buffer, index)
                     && !loads(arena, value, buffer)
                     && !around.iter().any(is_reduction)
@@ -148,11 +148,11 @@ impl Nest {
             Some(vars) if vars.iter().all(|&v| is_reduction(v)) => zero.extend(vars),
             _ => guards.push(c),
         });
-        // All are initialised before the first is changed.
+        // All elements are initialised before the first is updated.
         if guards.iter().any(|&g| loads(arena, g, buffer)) {
             return None;
         }
-        // A reduction that never runs would not initialise either.
+        // A reduction without iterations would not initialise the element either.
         let mut reductions = levels.iter().filter(|l| l.role == Role::Reduction);
         if !reductions.all(|l| zero.contains(&l.l.var) && l.extent.is_some_and(|n| n > 0)) {
             return None;
@@ -161,19 +161,19 @@ impl Nest {
         (!guards.iter().any(|&g| varies(g)) && !varies(value)).then_some(Init { value, guards })
     }
 
-    /// The reduction loops.
+    /// Number of reduction loops.
     pub(super) fn n_reductions(&self) -> usize {
         self.levels.iter().filter(|l| l.role == Role::Reduction).count()
     }
 }
 
-/// Does the statement `buffer[index] = value` combine the old element with something that it does not change, and do
-/// nothing else?
+/// Whether `buffer[index] = value` combines the old element with an operand that does not depend on it, and does
+/// nothing else.
 fn updates(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> bool {
     let (mut same, mut other) = (false, false);
     for_each_expr(arena, value, &mut |e| match arena.expr(e) {
         Expr::Load(b, i) if b == buffer && i == index => same = true,
-        // What else is read must not be found by the sum.
+        // The index of another load must not depend on the sum.
         Expr::Load(b, i) => other |= b == buffer || loads(arena, i, buffer),
         Expr::Local(_) => other = true,
         _ => other |= can_fail(arena, e) || arena.lanes(e) > 1,
@@ -181,7 +181,7 @@ fn updates(arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) -> boo
     same && !other
 }
 
-/// Do the spatial loops reach a different element in each iteration, as strides and extents show?
+/// Whether spatial iterations provably write different elements, by their strides and extents.
 fn are_distinct(levels: &[Level]) -> bool {
     let mut steps = Vec::new();
     for l in levels.iter().filter(|l| l.role == Role::Space) {
@@ -197,7 +197,7 @@ fn are_distinct(levels: &[Level]) -> bool {
     })
 }
 
-/// Calls `f` with each part of a conjunction.
+/// Calls `f` with each operand of a conjunction.
 pub(super) fn conjuncts(arena: &Arena, condition: ExprId, f: &mut impl FnMut(ExprId)) {
     match arena.expr(condition) {
         Expr::Binary(BinOp::And, a, b) => {
@@ -208,7 +208,7 @@ pub(super) fn conjuncts(arena: &Arena, condition: ExprId, f: &mut impl FnMut(Exp
     }
 }
 
-/// The variables that a condition says are all 0: `v == 0`, or a sum of loop variables with positive factors.
+/// The variables that a condition forces to 0: `v == 0`, or a sum of loop variables with positive factors equal to 0.
 pub(super) fn zero_vars(arena: &Arena, condition: ExprId) -> Option<Vec<VarId>> {
     let Expr::Compare(CmpOp::Eq, a, b) = arena.expr(condition) else { return None };
     if arena.ty(a) != crate::loopir::Ty::INDEX {
@@ -221,7 +221,7 @@ pub(super) fn zero_vars(arena: &Arena, condition: ExprId) -> Option<Vec<VarId>> 
     difference.terms.iter().map(|t| arena.as_var(t.0)).collect()
 }
 
-/// A nest that stores a value which is the same in all of its iterations, and the elements that it stores to.
+/// A nest that stores an invariant value, and the elements that it stores to.
 pub(super) struct Fill {
     pub buffer: BufferId,
     pub value: ExprId,
@@ -229,7 +229,7 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// The statement as such a nest.
+    /// The statement as a fill nest, if it is one.
     pub(super) fn of(kernel: &Kernel, s: StmtId) -> Option<Fill> {
         let mut loops: Vec<For> = Vec::new();
         let mut s = s;
@@ -260,15 +260,15 @@ impl Fill {
         }
     }
 
-    /// Does it store to exactly the elements that a nest accumulates into?
+    /// Whether it stores to exactly the elements that a nest accumulates into.
     pub(super) fn covers(&self, kernel: &Kernel, nest: &Nest) -> bool {
         let space = nest.levels.iter().filter(|l| l.role == Role::Space).map(|l| &l.l);
         self.buffer == nest.buffer && Elements::of(&kernel.arena, nest.index, space).is_some_and(|e| e == self.elements)
     }
 }
 
-/// A set of elements: an index over some loops, as strides and numbers of steps. Those that continue each other are
-/// merged, so that equal lists mean equal sets however the loops are split.
+/// The set of elements that an index over some loops takes, as strides and extents. Adjacent ones are merged, so that
+/// equal lists mean equal sets however the loops are split.
 #[derive(PartialEq, Eq)]
 struct Elements {
     start: Affine,

@@ -1,15 +1,16 @@
-//! Splits loops where conditions on their variables change, and moves conditions that do not change out of loops.
+//! Index-set splitting and unswitching: splits loops where conditions on their variables change, and moves invariant
+//! conditions out of loops.
 //!
 //!     for i in 16: for j in 64 vector: if i * 64 + j < 1000: Y[i * 64 + j] = X[i * 64 + j]
 //!     // becomes, once simplified
 //!     for i in 15: for j in 64 vector: Y[i * 64 + j] = X[i * 64 + j]
 //!     for j in 40 vector: Y[960 + j] = X[960 + j]
 //!
-//! A loop is cut where a comparison is known on one side, whatever the other variables are; so are the bounds of padding,
-//! the predicates of loops split unevenly, and the first iteration of a reduction, if `Cuts::All` asks for it. Pieces run in
-//! the order of the loop. What is copied is kept small. Parallel loops are not cut; their bodies get [`versions`](super::versions).
-//! Nor is a loop cut where padding begins or ends inside of a vector, if that can be loaded in part: the comparison becomes
-//! a mask.
+//! A loop is split where a comparison has the same outcome for all values of the other variables: at the bounds of
+//! padding, at predicates of unevenly split loops, and, with `Cuts::All`, after the first iteration of a reduction.
+//! Pieces run in the order of the loop. The amount of copied code is limited. Parallel loops are not split; their
+//! bodies are multiversioned ([`versions`](super::versions)). Nor is a loop split where padding starts or ends inside a
+//! vector that can be loaded partially: the comparison becomes a mask.
 
 use super::machine::Machine;
 use super::nest::conjuncts;
@@ -22,12 +23,12 @@ use crate::loopir::{
     Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Range, Ranges, Stmt, StmtId, Ty, VarId,
 };
 
-/// Which comparisons to cut loops at.
+/// The comparisons at which to split loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cuts {
-    /// Those by order.
+    /// Order comparisons only.
     Order,
-    /// Also equality, which mostly asks for the first iteration of a reduction.
+    /// Equality comparisons as well, which mostly test for the first iteration of a reduction.
     All,
 }
 
@@ -64,18 +65,18 @@ pub(super) fn is_comparison(arena: &Arena, e: ExprId) -> bool {
     matches!(arena.expr(e), Expr::Compare(_, a, _) if arena.ty(a) == Ty::INDEX)
 }
 
-/// Stores that may come out of one loop, if they are simple.
+/// Maximum number of stores after splitting a loop, if they are simple.
 const MAX_STORES: usize = 24;
 
-/// Stores that may come out of one loop with reductions inside: each becomes a register tile written out.
+/// Maximum number of stores after splitting a loop with reductions inside: each becomes an unrolled register tile.
 const MAX_SUMS: usize = 8;
 
 pub(super) struct Partition {
     pub(super) ranges: Ranges,
     cuts: Cuts,
-    /// Can some lanes of a vector be loaded alone?
+    /// Whether the machine has masked vector loads.
     masks: bool,
-    /// Is there a reduction loop around?
+    /// Whether there is an enclosing reduction loop.
     is_reduced: bool,
     pub(super) changed: bool,
 }
@@ -94,7 +95,7 @@ impl Partition {
 
     fn pieces(&mut self, kernel: &mut Kernel, s: StmtId, l: For, out: &mut Vec<StmtId>) {
         let may_cut = !matches!(l.kind, LoopKind::Parallel | LoopKind::Unroll);
-        // Padding needs no pieces of its own, if there would be too many.
+        // Masks for padding suffice if there would be too many pieces.
         let kinds: &[bool] = if self.is_reduced { &[true] } else { &[false, true] };
         let mut points = kinds.iter().filter(|_| may_cut).map(|&masks| self.points(kernel, &l, masks));
         let points = points.find(|points| may_copy(kernel, &l, points.len() + 1)).unwrap_or_default();
@@ -124,7 +125,7 @@ impl Partition {
                 let at = kernel.arena.add_const(e, start);
                 let copy = Substitution::of(l.var, at).copy(kernel, l.body);
                 self.set_ranges(kernel, copy);
-                // What is known now may tell where to cut the loops inside.
+                // Conditions that are now decided may show where to split inner loops.
                 let body = self.body(kernel, copy);
                 let extent = kernel.arena.index(size);
                 let piece = kernel.stmts.push(Stmt::For(For { var, extent, body, ..l }));
@@ -144,7 +145,7 @@ impl Partition {
         });
     }
 
-    /// Where to cut a loop, ascending, strictly inside of it; with `masks` not where padding along a vector begins or ends.
+    /// Split points of a loop, ascending, strictly inside it; with `masks`, excluding those of padding along a vector.
     fn points(&mut self, kernel: &Kernel, l: &For, masks: bool) -> Vec<i64> {
         let arena = &kernel.arena;
         let Some(n) = arena.as_int(l.extent).filter(|&n| n > 1) else { return Vec::new() };
@@ -169,14 +170,14 @@ impl Partition {
         comparisons.retain(|e| !masked.contains(e));
         let mut points: Vec<i64> = Vec::new();
         for e in comparisons {
-            // A reduction stays in one piece, so that its nest is recognised, but for its first iteration.
+            // A reduction is not split except after its first iteration, so that its nest is recognised.
             let is_order = !matches!(arena.expr(e), Expr::Compare(CmpOp::Eq | CmpOp::Ne, ..));
             if is_order && l.iterations == Iterations::Reduction {
                 continue;
             }
             let Some((from, to)) = self.undecided(arena, e, l.var) else { continue };
             let (from, to) = (from.clamp(0, n), to.clamp(0, n));
-            // Where most of the loop stays undecided, nothing is won.
+            // If most of the loop stays undecided, splitting gains nothing.
             if (to - from) * 2 > n {
                 continue;
             }
@@ -187,8 +188,8 @@ impl Partition {
         points
     }
 
-    /// The iterations `from..to` of a loop outside of which a comparison is decided; where it flips at once, both are the
-    /// first iteration of the other side.
+    /// The iterations `from..to` of a loop outside which a comparison is decided; if it flips at one point, both are
+    /// the first iteration after it.
     fn undecided(&mut self, arena: &Arena, e: ExprId, var: VarId) -> Option<(i64, i64)> {
         let Expr::Compare(op, a, b) = arena.expr(e) else { return None };
         self.ranges.get(arena, a)?;
@@ -200,11 +201,11 @@ impl Partition {
             return None;
         }
         let Range { lo, hi } = self.ranges.of_affine(arena, &difference).known()?;
-        // c * v + r with r from lo to hi; with a negative factor, of the negated.
+        // The comparison has the form c * v + r, with r from lo to hi; a negative factor is handled by negation.
         let (c, lo, hi, negated) = if c > 0 { (c, lo, hi, false) } else { (-c, -hi, -lo, true) };
         let first_at_least = |bound: i64, r: i64| ceil_div(bound.checked_sub(r)?, c);
         match op {
-            // Decided from where the sum is at least the bound for the least r, and before where it is for the largest.
+            // Decided once the sum reaches the bound for the smallest r, and before it does for the largest r.
             CmpOp::Ge | CmpOp::Lt => {
                 let bound = if negated { 1 } else { 0 };
                 Some((first_at_least(bound, hi)?, first_at_least(bound, lo)?))
@@ -218,7 +219,7 @@ impl Partition {
         }
     }
 
-    /// Moves what a loop's only condition has that does not change in the loop to before it.
+    /// Moves the invariant part of a loop's only condition out of the loop.
     fn unswitch(&mut self, kernel: &mut Kernel, s: StmtId) -> StmtId {
         let Stmt::For(l) = kernel.stmts.get(s) else { return s };
         let &[inner] = kernel.stmts.list(l.body) else { return s };
@@ -229,7 +230,7 @@ impl Partition {
         let (mut outside, mut inside) = (Vec::new(), Vec::new());
         conjuncts(&kernel.arena, condition, &mut |c| {
             let changes = mentions_var(&kernel.arena, c, &mut |v| v == l.var);
-            // Without memory and registers, it means the same before the loop.
+            // Without memory and registers, the condition has the same value before the loop.
             if changes || !is_speculable(&kernel.arena, c) || reads_state(&kernel.arena, c) {
                 inside.push(c);
             } else {
@@ -247,7 +248,7 @@ impl Partition {
     }
 }
 
-/// Is it a loop that will be vectors, if its accesses are contiguous: one that is marked, or an innermost one?
+/// Whether a loop may be vectorised if its accesses are contiguous: it is annotated, or innermost.
 fn may_be_lanes(kernel: &Kernel, l: &For) -> bool {
     let mut contiguous = true;
     kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
@@ -262,8 +263,8 @@ fn may_be_lanes(kernel: &Kernel, l: &For) -> bool {
     l.kind == LoopKind::Vector || l.kind == LoopKind::Serial && l.iterations == Iterations::Independent && contiguous
 }
 
-/// Adds the comparisons of a choice that become masks: those of padding along a vector, outside of which nothing is read. With
-/// `all`, also those that all lanes share: inside of a reduction, a cut would take a tile apart.
+/// Collects the comparisons of a selection that become masks: those of padding along a vector, outside of which nothing
+/// is read. With `all`, also comparisons that all lanes share: inside a reduction, a split would divide a tile.
 fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, masked: &mut Vec<ExprId>) {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return };
     let Expr::Load(_, index) = arena.expr(t) else { return };
@@ -284,19 +285,20 @@ fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, masked: &mut
     });
 }
 
-/// The conjunction of conditions, if there are any.
+/// The conjunction of conditions; `None` if there are none.
 fn all(arena: &mut Arena, conditions: &[ExprId]) -> Option<ExprId> {
     let (&first, rest) = conditions.split_first()?;
     Some(rest.iter().fold(first, |a, &b| arena.and(a, b)))
 }
 
-/// The least integer not below `a / b`.
+/// `a / b`, rounded up.
 fn ceil_div(a: i64, b: i64) -> Option<i64> {
     Some(a.checked_add(b - 1)?.div_euclid(b))
 }
 
-/// May a loop be copied so often? With reductions inside, each copy becomes a register tile that is written out: around
-/// further spatial loops, which may be cut themselves, there is a second one for what is left at the end, and no third.
+/// Whether a loop may be copied `times` times. With reductions inside, each copy becomes an unrolled register tile: if
+/// there are further spatial loops around, which may be split themselves, a second copy for the remainder is allowed,
+/// but no third.
 pub(super) fn may_copy(kernel: &Kernel, l: &For, times: usize) -> bool {
     let (mut stores, mut sums, mut space) = (0, l.iterations == Iterations::Reduction, false);
     kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {

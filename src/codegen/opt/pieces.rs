@@ -1,14 +1,14 @@
-//! Cuts long loops with short iterations into pieces, between which the stop flag can be looked at.
+//! Strip-mines long loops with short iterations, so that the stop flag can be polled between strips.
 //!
 //!     for i in 1000000: S(i)
 //!     // becomes
 //!     for p in 500:
 //!       for i in 2000: S(p * 2000 + i)
 //!
-//! A look after every short iteration would show in the kernel's time, one after every piece does not. The order of
-//! iterations stays. What does not fill the last piece follows in a loop of its own.
+//! Polling after every short iteration would take noticeable time; polling after every strip does not. The order of
+//! iterations is unchanged. A remainder loop follows for an incomplete strip.
 //!
-//! Comes last: guesses of cost hold for loops as they will be emitted.
+//! This pass runs last, since cost estimates apply to loops as they will be emitted.
 
 use crate::codegen::cost::{Costs, LoopCost};
 use crate::ir::BinOp;
@@ -16,10 +16,10 @@ use crate::loopir::rewrite::Substitution;
 use crate::loopir::{ExprId, For, Kernel, Stmt, StmtId};
 use crate::machine::Isa;
 
-/// Nanoseconds that a piece should take, as guessed.
+/// Target for the estimated nanoseconds of a strip.
 const PIECE: f64 = 10_000.0;
 
-/// Cuts all loops of the kernel that need it.
+/// Strip-mines all loops of the kernel that need it.
 pub fn cut_long_loops(kernel: &mut Kernel, isa: Isa) {
     let costs = Costs::new(kernel, isa);
     if costs.all_short_enough() {
@@ -66,7 +66,7 @@ fn cut(kernel: &mut Kernel, l: For, cost: LoopCost, out: &mut Vec<StmtId>) {
     }
 }
 
-/// A copy of the loop for `n` iterations from `start` on.
+/// A copy of the loop with `n` iterations, starting at `start`.
 fn counted_from(kernel: &mut Kernel, l: &For, start: ExprId, n: ExprId) -> Stmt {
     let (var, i) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let value = kernel.arena.add(start, i);

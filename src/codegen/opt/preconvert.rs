@@ -1,4 +1,4 @@
-//! Converts narrow operands once that a nest of loops would convert again and again.
+//! Converts narrow operands once, in a copy before a nest that would convert each element many times.
 //!
 //!     for i in 64: for k in 32: for j in 16: C[i, j] += cast(float32, A[i, k]) * cast(float32, B[k, j])
 //!     // becomes, for operands of 16 bits
@@ -6,10 +6,10 @@
 //!     for k in 32: for j in 16: B1[k * 16 + j] = cast(float32, B[k, j])
 //!     for i in 64: for k in 32: for j in 16: C[i, j] += A1[i * 32 + k] * B1[k * 16 + j]
 //!
-//! A copy has its elements in the order of memory, without what is not read. It is made where each element is used often
-//! enough, and where it stays small; only of elements that are in bounds whatever conditions there are inside.
+//! A copy has its elements in memory order, without those that are not read. It is made if each element is used often
+//! enough and the copy stays small; only elements that are in bounds under all conditions are copied.
 //!
-//! Comes before the nests are arranged, and after [`super::dot`], which works on bytes as they are.
+//! This pass runs before reduction nests are arranged, and after [`super::dot`], which needs the bytes unchanged.
 
 use super::walk::replace_loops;
 use crate::ir::DType;
@@ -20,10 +20,10 @@ use crate::loopir::{
 };
 use hashbrown::HashSet;
 
-/// How often an element must be used.
+/// Minimum number of uses per element.
 const OFTEN: i64 = 8;
 
-/// Bytes of a copy beyond which there is none: what a second-level cache holds beside others.
+/// Maximum size in bytes of a copy: what a second-level cache holds besides other data.
 const MAX_COPY: i64 = 1 << 20;
 
 /// Makes copies for all loops of the kernel. Returns whether there are any.
@@ -33,7 +33,7 @@ pub(super) fn preconvert(kernel: &mut Kernel) -> bool {
     kernel.body != before
 }
 
-/// `around` are the parallel loops outside.
+/// `around` holds the enclosing parallel loops.
 fn body(kernel: &mut Kernel, old: Body, around: &mut Vec<For>) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
         if l.kind == LoopKind::Parallel {
@@ -61,14 +61,14 @@ fn body(kernel: &mut Kernel, old: Body, around: &mut Vec<For>) -> Body {
     })
 }
 
-/// A conversion of an element, and what is read of the buffer in a nest.
+/// A converted element, and the elements of the buffer that a nest reads.
 struct Operand {
-    /// The conversion.
+    /// The conversion expression.
     value: ExprId,
     from: BufferId,
-    /// The index without the loops inside.
+    /// The index without the terms of the inner loops.
     start: Affine,
-    /// Variables of the loops with what they add to the index and their extents, the longest step first.
+    /// Variables of the loops with their strides and extents, largest stride first.
     steps: Vec<(VarId, i64, i64)>,
 }
 
@@ -98,7 +98,7 @@ fn operands(kernel: &Kernel, s: StmtId, around: &[For]) -> Vec<Operand> {
 struct Search<'a> {
     kernel: &'a Kernel,
     around: &'a [For],
-    /// The loops around, the copy's first.
+    /// The enclosing loops, those of the copy first.
     loops: Vec<For>,
     names: HashSet<VarId, FxBuild>,
     written: HashSet<BufferId, FxBuild>,
@@ -156,7 +156,7 @@ impl Search<'_> {
         if !is_narrow || !matches!(wide, DType::Float32 | DType::Int32) || self.written.contains(&from) {
             return None;
         }
-        // A sum of the loops and of what does not change in them.
+        // The index must be a sum of terms of the loops and invariants.
         let mut start = Affine::of(arena, index);
         let mut steps = Vec::new();
         let mut all = 1i64;
@@ -173,7 +173,7 @@ impl Search<'_> {
         if !is_small || steps.iter().any(|s| s.1 <= 0) {
             return None;
         }
-        // In bounds, and outside of the loops nothing but parallel ones.
+        // The whole range must be in bounds, and depend only on parallel loops outside.
         let mut last = start.constant;
         for &(_, step, n) in &steps {
             last = last.checked_add(step.checked_mul(n - 1)?)?;
@@ -192,7 +192,7 @@ impl Search<'_> {
 }
 
 impl Operand {
-    /// Puts out the copy; returns its buffer, and where in it the element of an iteration is.
+    /// Emits the copy; returns its buffer, and the index in it of an iteration's element.
     fn copy(&self, kernel: &mut Kernel, placement: Placement, out: &mut Vec<StmtId>) -> (BufferId, ExprId) {
         let len = self.steps.iter().map(|s| s.2).product();
         let name = format!("{}_wide", kernel.buffer(self.from).name);
@@ -204,7 +204,7 @@ impl Operand {
             let var = kernel.arena.var_expr(var);
             index.add_term(var, left);
         }
-        // Loops that continue each other are one.
+        // Merge adjacent loops.
         let mut merged: Vec<(i64, i64)> = Vec::new();
         for &(_, step, n) in &self.steps {
             match merged.last_mut() {

@@ -1,4 +1,4 @@
-//! Keeps elements in registers while a loop works on them.
+//! Scalar replacement: promotes array elements to registers while a loop works on them.
 //!
 //!     for k in 64: C[i] = C[i] + A[k]
 //!     // becomes
@@ -6,11 +6,11 @@
 //!     for k in 64: c = c + A[k]
 //!     C[i] = c
 //!
-//! An element qualifies in a loop around which its index does not change, where every other access to the buffer inside is
-//! the same element or provably another one, and where each iteration accesses it whatever its conditions: so it may be
-//! loaded before the loop and stored after it. Loops are tried from the outside in, so that an element is loaded as seldom
-//! as possible. So does an element that statements without a loop between them store again and again, as those of a reduction
-//! that is written out do.
+//! An element qualifies if its index is invariant in the loop, every other access to its buffer inside is to the same
+//! element or to a provably different one, and each iteration accesses it unconditionally: then it can be loaded before
+//! the loop and stored after it. Loops are processed from the outside in, so that an element is loaded as rarely as
+//! possible. Elements that straight-line statements store repeatedly, such as those of an unrolled reduction, are
+//! promoted as well.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -29,13 +29,13 @@ pub(super) fn promote(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, machine, machine.vectors.registers - 2);
 }
 
-/// `free` is the number of vector registers that loops around left.
+/// `free` is the number of vector registers that enclosing loops leave free.
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
     let new = replace_loops(kernel, old, &mut |kernel, s, l, out| for_loop(kernel, s, l, machine, free, out));
     straight_runs(kernel, new, machine, free)
 }
 
-/// Promotes elements that statements without a loop between them store again and again.
+/// Promotes elements that straight-line statements store repeatedly.
 fn straight_runs(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize) -> Body {
     let stmts = kernel.stmts.list(old).to_vec();
     let is_straight = |kernel: &Kernel, s: StmtId| {
@@ -83,7 +83,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     if !promoted.is_empty() {
         let kept = keep(kernel, l.body, &promoted);
         let new = For { body: kept.body, ..l };
-        // Not where vectors would be in registers all through a loop that is too long for that.
+        // No vectors are kept in registers across a loop that is too long for that.
         if !promoted.iter().any(|e| e.ty.is_vector()) || machine.keeps_vectors(kernel, &new) {
             l = new;
             out.extend(kept.before);
@@ -98,14 +98,14 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     out.extend(after);
 }
 
-/// A body that works on registers, with what loads them before it and stores them after it.
+/// A body that works on registers, with the loads before it and the stores after it.
 struct Kept {
     before: Vec<StmtId>,
     body: Body,
     after: Vec<StmtId>,
 }
 
-/// Puts elements into registers.
+/// Replaces elements by registers.
 fn keep(kernel: &mut Kernel, body: Body, promoted: &[Element]) -> Kept {
     let mut replacement = Replacement::default();
     for e in promoted {
@@ -126,8 +126,8 @@ fn keep(kernel: &mut Kernel, body: Body, promoted: &[Element]) -> Kept {
     Kept { before, body, after }
 }
 
-/// Does the loop run at least once, on one thread, with nothing parallel inside, and nothing that stops the kernel, before
-/// which memory must hold what was stored?
+/// Whether the loop runs at least once, on one thread, with nothing parallel inside, and nothing that may stop the
+/// kernel, since memory must then hold what was stored.
 fn may_promote(kernel: &Kernel, l: &For) -> bool {
     let mut serial = l.kind != LoopKind::Parallel && kernel.arena.as_int(l.extent).is_some_and(|n| n > 0);
     kernel.for_each_stmt(l.body, &mut |_, stmt| {
@@ -136,21 +136,21 @@ fn may_promote(kernel: &Kernel, l: &For) -> bool {
     serial && !may_stop(kernel, Stmt::For(*l))
 }
 
-/// An element, or some in a row, accessed in a loop.
+/// An element, or several contiguous ones, accessed in a loop.
 #[derive(Clone, Debug)]
 struct Element {
     buffer: BufferId,
     index: ExprId,
     ty: Ty,
-    /// Is the first access of an iteration a load?
+    /// Whether the first access of an iteration is a load.
     is_read_first: bool,
-    /// Is it accessed in every iteration?
+    /// Whether every iteration accesses it.
     is_certain: bool,
-    /// How many statements store it.
+    /// Number of statements that store it.
     n_stores: usize,
 }
 
-/// The elements to promote in statements, all of which run for each value of the counters.
+/// The promotable elements in statements, all of which run for each value of the counters.
 fn elements(kernel: &Kernel, body: Body, counters: &[VarId], machine: &Machine, free: &mut usize) -> Vec<Element> {
     let mut found = Accesses { inner: counters.to_vec(), ..Accesses::default() };
     found.written(kernel, body);
@@ -166,7 +166,7 @@ fn elements(kernel: &Kernel, body: Body, counters: &[VarId], machine: &Machine, 
         }
         for e in elements {
             let changes = mentions_var(&kernel.arena, e.index, &mut |v| found.inner.contains(&v));
-            // What scratch holds before the first store must not be read.
+            // Uninitialised scratch must not be loaded.
             let defined = e.is_read_first || matches!(kernel.buffer(buffer).storage, Storage::Param(_)) || e.is_certain;
             if e.n_stores > 0 && e.is_certain && !changes && !reads_state(&kernel.arena, e.index) && defined {
                 chosen.push(e);
@@ -185,14 +185,14 @@ fn registers(machine: &Machine, ty: Ty) -> usize {
     machine.vectors.registers_of(ty.dtype, ty.lanes as usize)
 }
 
-/// Are all elements either the same or without a lane in common?
+/// Whether any two elements are equal or disjoint.
 fn are_apart(kernel: &Kernel, elements: &[Element], inner: &[VarId]) -> bool {
     let arena = &kernel.arena;
     let views: Vec<Affine> = elements.iter().map(|e| Affine::of(arena, e.index)).collect();
     for (i, a) in elements.iter().enumerate() {
         for (j, b) in elements.iter().enumerate().skip(i + 1) {
             let difference = views[j].minus(&views[i]);
-            // Index values inside the loop differ from iteration to iteration, however equal they look.
+            // The values of inner variables differ between iterations, even if indices look equal.
             let moves = |x: &Element| mentions_var(arena, x.index, &mut |v| inner.contains(&v));
             let Some(d) = difference.as_constant().filter(|_| !moves(a) && !moves(b)) else { return false };
             let apart = d >= a.ty.lanes as i64 || -d >= b.ty.lanes as i64;
@@ -204,20 +204,20 @@ fn are_apart(kernel: &Kernel, elements: &[Element], inner: &[VarId]) -> bool {
     true
 }
 
-/// The accesses of a loop's body, by buffer.
+/// The accesses in a loop's body, by buffer.
 #[derive(Default)]
 struct Accesses {
-    /// Only of buffers that are written; nothing for those with too many elements to look at.
+    /// Elements of the written buffers; `None` for those with too many elements.
     of: HashMap<BufferId, Option<Vec<Element>>, FxBuild>,
-    /// Variables bound inside.
+    /// Variables bound inside the loop.
     inner: Vec<VarId>,
 }
 
-/// Elements of a buffer beyond which nothing is promoted: they would not fit the registers.
+/// Maximum number of elements of a buffer: more would not fit the registers.
 const MAX_ELEMENTS: usize = 32;
 
 impl Accesses {
-    /// The buffers with an element that stays the same in the loop and is written.
+    /// The written buffers with their invariant elements.
     fn written(&mut self, kernel: &Kernel, body: Body) {
         let mut bound: SmallVec<[VarId; 8]> = SmallVec::from_slice(&self.inner);
         let mut stores: SmallVec<[(BufferId, ExprId); 32]> = SmallVec::new();
@@ -272,7 +272,7 @@ impl Accesses {
                 let ty = arena.ty(e);
                 self.access(Element { buffer, index, ty, is_read_first: true, is_certain: certain, n_stores: 0 });
             }
-            // What is only evaluated under a condition is no certain access.
+            // A conditionally evaluated load is not a certain access.
             Expr::IfThenElse(first, ..) | Expr::Binary(BinOp::And | BinOp::Or, first, _) => {
                 arena.for_each_child(e, |c| self.operand(kernel, c, certain && c == first, seen));
             }
@@ -289,7 +289,7 @@ impl Accesses {
                 x.n_stores += e.n_stores;
             }
             None => {
-                // A store that may not happen leaves what was there: it must be in the register.
+                // A conditional store may leave the old value, which must therefore be in the register.
                 elements.push(Element { is_read_first: e.is_read_first || !e.is_certain, ..e });
                 if elements.len() > MAX_ELEMENTS {
                     *slot = None;
@@ -299,7 +299,7 @@ impl Accesses {
     }
 }
 
-/// Accesses to elements turned into registers.
+/// Replaces accesses to elements by registers.
 #[derive(Default)]
 struct Replacement {
     locals: HashMap<(BufferId, ExprId, Ty), LocalId, FxBuild>,

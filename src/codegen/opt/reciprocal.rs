@@ -1,12 +1,12 @@
-//! Divides by what does not change in a loop with its reciprocal.
+//! Replaces divisions by a loop-invariant value by multiplications with its reciprocal.
 //!
 //!     for j in 64: Y[i * 64 + j] = X[i * 64 + j] / S[i]
 //!     // becomes
 //!     for j in 64: Y[i * 64 + j] = X[i * 64 + j] * (1.0 / S[i])
 //!
-//! A division takes as long as several multiplications, and the reciprocal is hoisted. The result is rounded twice, so this is
-//! not done when floats must be computed as written; a reciprocal that is subnormal becomes zero. Before loops become
-//! vectors, so that their remainders compute the same.
+//! A division takes as long as several multiplications, and the reciprocal is hoisted. The result is rounded twice, so
+//! this is not done if floats must be computed as written; a subnormal reciprocal becomes zero. This pass runs before
+//! vectorisation, so that vectors and remainder loops compute the same.
 
 use super::machine::Machine;
 use crate::ir::expr::FxBuild;
@@ -15,7 +15,7 @@ use crate::loopir::rewrite::{ExprMap, for_each_expr, map_expr, map_operands};
 use crate::loopir::{Arena, BufferId, Expr, ExprId, For, Kernel, Stmt, Ty, VarId};
 use hashbrown::HashSet;
 
-/// Replaces divisions by constants, and by what is the same in all iterations of a loop around.
+/// Replaces divisions by constants, and by values that are invariant in an enclosing loop.
 pub(super) fn reciprocal(kernel: &mut Kernel, machine: &Machine) {
     if !machine.reassociates {
         return;
@@ -30,7 +30,7 @@ pub(super) fn reciprocal(kernel: &mut Kernel, machine: &Machine) {
     });
 }
 
-/// What may differ between iterations.
+/// Variables, buffers and registers that change between iterations.
 #[derive(Default)]
 struct Changes {
     vars: HashSet<VarId, FxBuild>,
@@ -80,7 +80,7 @@ fn product(arena: &mut Arena, e: ExprId, changes: &Changes) -> Option<ExprId> {
         return None;
     }
     let one = arena.constant(1, Ty::scalar(dtype));
-    // What does not change in the loop at all is hoisted as it is.
+    // A quotient that is completely invariant is hoisted unchanged.
     if a == one || changes.touches(arena, b) || !changes.touches(arena, a) {
         return None;
     }

@@ -1,22 +1,21 @@
-//! Makes a loop again of a sum of four products of bytes that is written out, as in tensor intrinsics:
+//! Rerolls an unrolled sum of four byte products into a loop, as tensor intrinsics contain:
 //!
 //!     C[i] = C[i] + (cast(int32, A[0]) * cast(int32, B[i * 4]) + … + cast(int32, A[3]) * cast(int32, B[i * 4 + 3]))
 //!     // becomes
 //!     for q in 4 unroll reduction: C[i] = C[i] + cast(int32, A[q]) * cast(int32, B[i * 4 + q])
 //!
-//! The sum wraps around, so that the order of the terms does not matter; nor does it matter whether the products are
-//! computed in 16 bits, where those hold them. [`super::dot`] makes use of such loops; others
-//! are written out again.
+//! The sum wraps around, so the order of its terms does not matter. The products may also be computed in 16 bits, if
+//! those hold them. [`super::dot`] transforms these loops; the others are unrolled again.
 
 use crate::codegen::facts::loads;
 use crate::ir::{BinOp, DType};
 use crate::loopir::{Affine, Arena, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt};
 use smallvec::SmallVec;
 
-/// Terms of a sum that becomes a loop.
+/// Number of terms of a sum to reroll.
 const TERMS: usize = 4;
 
-/// Rolls all such sums of the kernel. Returns whether there were any.
+/// Rerolls all such sums of the kernel. Returns whether there were any.
 pub(super) fn roll(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = kernel.rebuild(before, &mut |kernel, _, id, stmt, out| {
@@ -25,7 +24,7 @@ pub(super) fn roll(kernel: &mut Kernel) -> bool {
     kernel.body != before
 }
 
-/// A product of two bytes: each as a load of that type.
+/// A product of two bytes, each as a load.
 type Product = [ExprId; 2];
 
 fn rolled(kernel: &mut Kernel, stmt: Stmt) -> Option<For> {
@@ -39,13 +38,13 @@ fn rolled(kernel: &mut Kernel, stmt: Stmt) -> Option<For> {
     let is_old = |&e: &ExprId| arena.expr(e) == Expr::Load(buffer, index);
     let old = terms.iter().position(is_old)?;
     let old = terms.remove(old);
-    // Nothing may be found by the sum, which now changes in between.
+    // No index may depend on the sum, which now changes between the terms.
     if terms.len() != TERMS || loads(arena, index, buffer) || terms.iter().any(|&e| loads(arena, e, buffer)) {
         return None;
     }
     let products: Vec<Product> = terms.iter().map(|&e| product(arena, e)).collect::<Option<_>>()?;
     let (first, order) = in_order(arena, &products)?;
-    // The same order must do for both factors.
+    // Both factors must have the same order.
     let is_next =
         |q: usize, factor: usize| distance(arena, first[factor], products[order[q]][factor]) == Some(q as i64);
     if !(0..TERMS).all(|q| is_next(q, 0) && is_next(q, 1)) {
@@ -86,7 +85,7 @@ fn product(arena: &Arena, e: ExprId) -> Option<Product> {
     let Expr::Binary(BinOp::Mul, a, b) = arena.expr(wide) else { return None };
     let product = [byte(arena, a)?, byte(arena, b)?];
     let is_exact = match arena.dtype(wide) {
-        // 255 * -128 is a number of 16 bits, 255 * 255 is none.
+        // 255 * -128 fits 16 bits, 255 * 255 does not.
         DType::Int16 => product.map(|e| arena.dtype(e)) != [DType::UInt8; 2],
         DType::UInt16 => product.map(|e| arena.dtype(e)) == [DType::UInt8; 2],
         _ => wide == e,
@@ -94,14 +93,14 @@ fn product(arena: &Arena, e: ExprId) -> Option<Product> {
     is_exact.then_some(product)
 }
 
-/// The byte that is loaded and converted.
+/// The load of a byte under conversions.
 fn byte(arena: &Arena, e: ExprId) -> Option<ExprId> {
     let Expr::Cast(byte) = arena.expr(e) else { return None };
     let is_byte = matches!(arena.dtype(byte), DType::Int8 | DType::UInt8);
     (is_byte && matches!(arena.expr(byte), Expr::Load(..))).then_some(byte)
 }
 
-/// The first of the products, and which one is at each place, by where their first factors are.
+/// The first product, and the permutation of the products by the index of their first factors.
 fn in_order(arena: &Arena, products: &[Product]) -> Option<(Product, Vec<usize>)> {
     let mut offsets = Vec::new();
     for p in products {
@@ -112,7 +111,7 @@ fn in_order(arena: &Arena, products: &[Product]) -> Option<(Product, Vec<usize>)
     Some((products[order[0]], order))
 }
 
-/// Elements from one load to another of the same buffer.
+/// The distance in elements between two loads of the same buffer.
 fn distance(arena: &Arena, from: ExprId, to: ExprId) -> Option<i64> {
     let (Expr::Load(a, i), Expr::Load(b, j)) = (arena.expr(from), arena.expr(to)) else { return None };
     (a == b).then(|| Affine::of(arena, j).minus(&Affine::of(arena, i)).as_constant()).flatten()

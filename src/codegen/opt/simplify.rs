@@ -1,12 +1,12 @@
-//! Simplifies index arithmetic, conditions and loops by the ranges of loop variables.
+//! Simplifies index arithmetic, conditions and loops, using the ranges of loop variables.
 //!
 //!     for i in 4: for j in 1: if i < 9: Y[(i * 8 + j) // 8 * 3] = X[(i * 8 + 5) % 8]
 //!     // becomes
 //!     for i in 4: Y[i * 3] = X[5]
 //!
-//! Loops of one iteration, loops and conditions without effect, and conditions whose outcome is known disappear; names of
-//! index values are replaced by the values. Indices come out in the canonical form of [`Affine`], so that equal indices are
-//! equal expressions: the passes after this one rely on it.
+//! The pass removes loops of one iteration, loops and conditions without effect, and conditions with a known outcome,
+//! and substitutes let-bound index values. Indices are brought to the canonical form of [`Affine`], so that equal
+//! indices are equal expressions: later passes rely on it.
 
 use crate::codegen::facts::fails;
 use crate::ir::expr::FxBuild;
@@ -30,10 +30,10 @@ pub(super) fn simplify(kernel: &mut Kernel) {
 
 struct Simplifier {
     ranges: Ranges,
-    /// What variables are replaced by.
+    /// Replacements of variables.
     values: HashMap<VarId, ExprId, FxBuild>,
     memo: ExprMap,
-    /// Is there scratch that must stay inside parallel loops?
+    /// Whether there is per-worker scratch, which must stay inside parallel loops.
     per_worker: bool,
 }
 
@@ -127,8 +127,8 @@ impl Simplifier {
         out.push(if new == old { s } else { kernel.stmts.push(new) });
     }
 
-    /// The expression, simplified. What was found for one stays right: a variable has the same range and the same
-    /// replacement everywhere.
+    /// Simplifies an expression. Results are cached for the whole kernel: a variable has the same range and replacement
+    /// everywhere.
     fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         if let Some(&done) = self.memo.get(&e) {
             return done;
@@ -145,7 +145,7 @@ impl Simplifier {
         result
     }
 
-    /// A node whose operands are simplified.
+    /// Simplifies a node with simplified operands.
     fn node(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         match arena.expr(e) {
             Expr::Load(buffer, index) => {
@@ -156,7 +156,7 @@ impl Simplifier {
             Expr::Binary(op, a, b) if arena.ty(e) == Ty::INDEX => match op {
                 BinOp::FloorDiv => self.floor_div(arena, a, b).unwrap_or(e),
                 BinOp::FloorMod => self.floor_mod(arena, a, b).unwrap_or(e),
-                // Towards zero is downwards for what is not negative.
+                // Rounding towards zero rounds down only for non-negative values.
                 BinOp::Div if self.is_natural(arena, a) => match self.floor_div(arena, a, b) {
                     Some(quotient) => quotient,
                     None if arena.as_int(b).is_some_and(|d| d > 0) => arena.binary(BinOp::FloorDiv, a, b),
@@ -207,7 +207,7 @@ impl Simplifier {
         self.ranges.get(arena, e).is_some_and(|r| r.lo >= 0)
     }
 
-    /// Where `a - b` lies. The difference must not wrap for this to mean something, so both must have ranges.
+    /// The range of `a - b`. The difference must not wrap, so both must have ranges.
     fn difference(&mut self, arena: &Arena, a: ExprId, b: ExprId) -> Option<Range> {
         self.ranges.get(arena, a)?;
         self.ranges.get(arena, b)?;
@@ -215,7 +215,7 @@ impl Simplifier {
         self.ranges.of_affine(arena, &difference).known()
     }
 
-    /// Where `a - b` lies in any lane.
+    /// The range of `a - b` over all lanes.
     fn difference_of_lanes(&mut self, arena: &Arena, a: ExprId, b: ExprId) -> Option<Range> {
         let last = i64::from(arena.lanes(a)) - 1;
         let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
@@ -232,9 +232,9 @@ impl Simplifier {
         }
     }
 
-    /// `a = d * quotient + rest`, where no coefficient of the rest is a multiple of `d`.
+    /// Splits `a = d * quotient + rest`, where no coefficient of the rest is a multiple of `d`.
     fn split(&mut self, arena: &Arena, a: ExprId, d: i64) -> Option<(Affine, Affine)> {
-        // What may wrap has no quotient that could be told from its terms.
+        // If the value may wrap, its terms do not determine the quotient.
         self.ranges.get(arena, a)?;
         let (mut quotient, mut rest) = (Affine::default(), Affine::default());
         for &(atom, c) in &Affine::of(arena, a).terms {
@@ -250,7 +250,7 @@ impl Simplifier {
         Some((quotient, rest))
     }
 
-    /// The factor `g` of the divisor such that `rest = g * high + low` with `low` in `0..g`: then only `high` matters.
+    /// The factor `g` of the divisor for which `rest = g * high + low` with `low` in `0..g`: then only `high` matters.
     fn common_factor(&mut self, arena: &Arena, rest: &Affine, d: i64) -> Option<(i64, Affine, Affine)> {
         for &(_, c) in &rest.terms {
             let g = gcd(c, d);
@@ -322,7 +322,7 @@ impl Simplifier {
     }
 }
 
-/// Puts quotients and rests together again: `x // 3 * 3 + x % 3` is `x`.
+/// Recombines quotients and remainders: `x // 3 * 3 + x % 3` is `x`.
 fn recombined(arena: &Arena, mut sum: Affine) -> Affine {
     let rest_of = |&(atom, c): &(ExprId, i64)| match arena.expr(atom) {
         Expr::Binary(BinOp::FloorMod, x, d) => Some((atom, c, x, d)),
@@ -349,7 +349,7 @@ fn recombined(arena: &Arena, mut sum: Affine) -> Affine {
     sum
 }
 
-/// Is `e` of variables and constants alone, so that it may be computed anywhere?
+/// Whether `e` consists of variables and constants only, so that it can be computed anywhere.
 fn is_index_arithmetic(arena: &Arena, e: ExprId) -> bool {
     let mut local = false;
     for_each_expr(arena, e, &mut |e| local |= matches!(arena.expr(e), Expr::Local(_)));

@@ -1,4 +1,4 @@
-//! Runs the last nest of each row beside the nest that computes the next row.
+//! Software-pipelines rows: runs the last nest of each row together with the nest that computes the next row.
 //!
 //!     for i in 256 independent:
 //!       M[0] = …
@@ -15,15 +15,15 @@
 //!         B[i * 1024 + j * 64] = B[i * 1024 + j * 64; 64] * t
 //!       S[0] = reduce(add, s)
 //!
-//! A nest of functions waits for arithmetic, one that scales what they gave for loads and stores: together they wait for
-//! neither alone, and what the last nest needs of the whole row is there long before. (Software pipelining, of nests.)
+//! A nest of function calls is limited by arithmetic, one that scales the results by loads and stores; in one loop they
+//! overlap, and what the last nest needs of its whole row is ready long before.
 //!
-//! The same goes for sums of a few rows at a time, such as those of layer normalisation, where the last nest needs them all
-//! at once: their rows are summed in one loop.
+//! The pass also handles sums of a few rows at a time, as in layer normalisation, where the last nest needs all of them
+//! at once: the rows are then summed in one loop.
 //!
-//! Both nests may be inside of loops over the same few rows. What the last nest reads must be of its own row, or scalars that
-//! it reads before its innermost loop and that the other nest writes behind its own one: those of the next row are not there
-//! yet.
+//! Both nests may be inside loops over the same few rows. The last nest may read only elements of its own row, and
+//! scalars that it reads before its innermost loop and that the other nest writes after its own one: those of the next
+//! row do not exist yet.
 
 use super::effects::{At, Effects, Place, accesses};
 use super::functions::pressure;
@@ -32,16 +32,16 @@ use super::machine::Machine;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
 
-/// Rows that make up for the first and the last one.
+/// Minimum number of rows, to amortise the first and the last one.
 const LEAST_ROWS: i64 = 4;
-/// Rows that are computed in the same loop, at most.
+/// Maximum number of rows that one loop computes together.
 const MOST_ROWS: i64 = 4;
-/// Bytes of two rows, or some, that stay in the nearest cache together.
+/// Size in bytes up to which two rows, or groups of rows, stay in the nearest cache together.
 const NEAR: i64 = 24 << 10;
-/// Vector registers of a machine that has enough for both nests.
+/// Minimum number of vector registers of the machine, so that there are enough for both nests.
 const LEAST_REGISTERS: usize = 32;
 
-/// Staggers loops of the kernel, and says whether there were any.
+/// Pipelines the rows of all suitable loops. Returns whether there were any.
 pub(super) fn stagger(kernel: &mut Kernel, machine: &Machine) -> bool {
     if !machine.vectors.has_regions() || machine.vectors.registers < LEAST_REGISTERS {
         return false;
@@ -60,26 +60,26 @@ pub(super) fn stagger(kernel: &mut Kernel, machine: &Machine) -> bool {
     kernel.body != old
 }
 
-/// A nest of a row: a loop, maybe inside of a loop over rows.
+/// A nest of a row: a loop, possibly inside a loop over rows.
 #[derive(Clone)]
 struct Nest {
-    /// The loop over rows.
+    /// The loop over rows, if there is one.
     outer: Option<For>,
     before: Vec<StmtId>,
     inner: For,
     behind: Vec<StmtId>,
 }
 
-/// An iteration of the loop: what computes the row, then what finishes it.
+/// An iteration of the outer loop: the statements that compute a row, then those that finish it.
 struct Row {
     head: Vec<StmtId>,
     first: Nest,
     last: Nest,
-    /// Are several rows computed in the same loop?
+    /// Whether several rows are computed in one loop (unroll-and-jam).
     is_jammed: bool,
 }
 
-/// The statements that take the place of a loop over rows.
+/// The statements that replace a loop over rows.
 fn staggered(kernel: &mut Kernel, rows: &For, machine: &Machine) -> Option<Vec<StmtId>> {
     let n = kernel.arena.as_int(rows.extent)?;
     if rows.kind != LoopKind::Serial || rows.iterations != Iterations::Independent || n < LEAST_ROWS {
@@ -108,12 +108,12 @@ fn staggered(kernel: &mut Kernel, rows: &For, machine: &Machine) -> Option<Vec<S
 }
 
 impl Nest {
-    /// How many statements of the row it is.
+    /// Number of statements that the nest occupies in the row.
     fn n_parts(&self) -> usize {
         if self.outer.is_some() { 1 } else { self.before.len() + 1 + self.behind.len() }
     }
 
-    /// The nest with all of its few rows in each iteration of the innermost loop.
+    /// The nest with its few rows jammed into the innermost loop.
     fn jammed(&self, kernel: &mut Kernel) -> Option<Nest> {
         let outer = self.outer?;
         let n = kernel.arena.as_int(outer.extent).filter(|&n| n <= MOST_ROWS)?;
@@ -137,7 +137,7 @@ impl Nest {
         Some(Nest { outer: None, before, inner, behind })
     }
 
-    /// Does each row write elements of its own? Scratch that each row writes anew would be shared by all.
+    /// Whether each row writes elements of its own: scratch that each row overwrites would be shared by all.
     fn has_rows_apart(&self, kernel: &Kernel, row: VarId) -> bool {
         let body = kernel.stmts.list(self.inner.body);
         let outside: Vec<StmtId> = self.stmts(&[]).collect();
@@ -164,7 +164,7 @@ impl Nest {
         })
     }
 
-    /// Its statements inside of the loop over rows.
+    /// Its statements inside the loop over rows.
     fn stmts<'a>(&'a self, inner: &'a [StmtId]) -> impl Iterator<Item = StmtId> + 'a {
         self.before.iter().chain(inner).chain(&self.behind).copied()
     }
@@ -184,7 +184,7 @@ impl Row {
         let other = rest.iter().rposition(|&s| is_loop(kernel, s))?;
         let Stmt::For(last) = kernel.stmts.get(end) else { return None };
         if kernel.stmts.list(last.body).iter().any(|&s| is_loop(kernel, s)) {
-            // Both are loops over the same rows, with nothing between them.
+            // Both nests are loops over the same rows, with nothing between them.
             let first = Row::nest(kernel, &rest[other..], true)?;
             let last = Row::nest(kernel, &[end], true)?;
             let extent = |nest: &Nest| nest.outer.and_then(|l| kernel.arena.as_int(l.extent));
@@ -212,7 +212,7 @@ impl Row {
         Some(Row { head: rest[..other].to_vec(), first, last, is_jammed })
     }
 
-    /// The nest that statements are, if they have one innermost loop.
+    /// The nest that the statements form, if they have a single innermost loop.
     fn nest(kernel: &Kernel, list: &[StmtId], has_outer: bool) -> Option<Nest> {
         if has_outer {
             let &[s] = list else { return None };
@@ -229,7 +229,7 @@ impl Row {
         (is_flat && fuse::is_plain(&inner)).then_some(Nest { outer: None, before, inner, behind })
     }
 
-    /// Does one nest compute, and the other one store?
+    /// Whether one nest computes and the other one stores.
     fn pays(&self, kernel: &Kernel, row: VarId, machine: &Machine) -> bool {
         let arena = &kernel.arena;
         let functions = |nest: &Nest| {
@@ -248,12 +248,13 @@ impl Row {
         let stores = |nest: &Nest| {
             kernel.stmts.list(nest.inner.body).iter().any(|&s| matches!(kernel.stmts.get(s), Stmt::Store { .. }))
         };
-        // Sums of one row would be waited for as long as before.
+        // Sums of a single row would have the same latency as before.
         let computes = functions(&self.first) || self.is_jammed && !stores(&self.first) && self.reads_near(kernel, row);
         computes && !functions(&self.last) && stores(&self.last)
     }
 
-    /// Does the last nest read what the first one read, and that is in the nearest cache still, as are the next rows?
+    /// Whether the last nest reads data that the first one read and that stays in the nearest cache, together with the
+    /// next rows.
     fn reads_near(&self, kernel: &Kernel, row: VarId) -> bool {
         let inside = |nest: &Nest| kernel.stmts.list(nest.inner.body).to_vec();
         let (first, last) = (inside(&self.first), inside(&self.last));
@@ -267,7 +268,7 @@ impl Row {
         shares && bytes.saturating_mul(2) <= NEAR
     }
 
-    /// May the last nest of a row wait until the next row is computed, but for its scalars?
+    /// Whether the last nest of a row, except for its scalars, may run after the next row is computed.
     fn may_wait(&self, kernel: &Kernel, row: VarId) -> bool {
         let of = |stmts: &[StmtId]| {
             let mut all = Effects::default();
@@ -299,7 +300,7 @@ impl Row {
             {
                 true
             }
-            // Written behind what computes the next row, and read before what waits.
+            // A scalar is written after the loop that computes the next row, and read before the loop that is delayed.
             Place::Buffer(b) => {
                 let is_in_time = !early.writes.contains(place) && !late.touches(place) && !last.writes.contains(place);
                 is_in_time && self.is_of_the_same(kernel, *b)
@@ -308,7 +309,7 @@ impl Row {
         })
     }
 
-    /// Do rows have elements of their own in the buffer? What `is_named` tells is bound in a row.
+    /// Whether each row has elements of its own in the buffer. `is_named` tells whether a variable is bound in a row.
     fn is_of_a_row(&self, kernel: &Kernel, buffer: BufferId, row: VarId, is_named: &dyn Fn(Place) -> bool) -> bool {
         let mut ranges = [Range::default(), Range::default()];
         for (nest, range) in [&self.first, &self.last].into_iter().zip(&mut ranges) {
@@ -322,7 +323,7 @@ impl Row {
         }
         let [mut first, last] = ranges;
         accesses(kernel, &self.head, buffer, &mut |at, _| first.note(kernel, row, &at, &[], is_named));
-        // The first nest is a row ahead.
+        // The first nest is one row ahead.
         match (first, last) {
             (Range::Between { base, low, .. }, Range::Between { base: other, high, .. }) => {
                 let step = base.coefficient_of(&kernel.arena, row);
@@ -332,8 +333,8 @@ impl Row {
         }
     }
 
-    /// Are the buffer's elements that the last nest reads and the first one writes, inside of loops over rows, those of
-    /// the same row of both?
+    /// For a buffer that the first nest writes and the last one reads inside loops over rows: whether both access the
+    /// same row.
     fn is_of_the_same(&self, kernel: &Kernel, buffer: BufferId) -> bool {
         let (Some(first), Some(last)) = (self.first.outer, self.last.outer) else { return true };
         let mut places = Vec::new();
@@ -348,20 +349,20 @@ impl Row {
         places.first().is_some_and(|first| first.is_some() && places.iter().all(|p| p == first))
     }
 
-    /// A copy of what computes a row.
+    /// A copy of the statements that compute a row.
     fn computed(&self, kernel: &mut Kernel, row: VarId, at: ExprId, own_registers: bool) -> Vec<StmtId> {
         let first = parts(kernel, &self.first);
         let stmts: Vec<StmtId> = self.head.iter().copied().chain(first).collect();
         copy(kernel, &stmts, row, at, own_registers)
     }
 
-    /// A copy of what finishes a row.
+    /// A copy of the statements that finish a row.
     fn finished(&self, kernel: &mut Kernel, row: VarId, at: ExprId) -> Vec<StmtId> {
         let stmts = parts(kernel, &self.last);
         copy(kernel, &stmts, row, at, true)
     }
 
-    /// Do the sums of several rows fit the registers together with what all rows are scaled by, three operands at a time?
+    /// Whether the sums of several rows fit the registers, together with their scale factors and three operands.
     fn fits_jammed(&self, kernel: &Kernel, both: &[StmtId], machine: &Machine) -> bool {
         let stored = both.iter().filter_map(|&s| match kernel.stmts.get(s) {
             Stmt::Store { value, .. } => Some(kernel.arena.ty(value).bytes().div_ceil(machine.vectors.bytes)),
@@ -372,7 +373,7 @@ impl Row {
             <= machine.vectors.registers
     }
 
-    /// The first nest, which is a row ahead already, and the last one as one nest.
+    /// Merges the first nest, which is already one row ahead, and the last one into one nest.
     fn beside(
         &self,
         kernel: &mut Kernel,
@@ -408,10 +409,10 @@ impl Row {
     }
 }
 
-/// Vector registers that stay free beside the sums of several rows and what is kept for their elements.
+/// Number of vector registers to keep free besides the sums of several rows and their per-element values.
 const SPARE: usize = 4;
 
-/// Elements that a row touches.
+/// The elements that a row accesses.
 #[derive(Default)]
 enum Range {
     #[default]
@@ -426,7 +427,7 @@ enum Range {
 }
 
 impl Range {
-    /// Adds those of an access that has loops around it, beside those that it knows of.
+    /// Adds the elements of an access that has loops around it.
     fn note(
         &mut self,
         kernel: &Kernel,
@@ -464,7 +465,7 @@ impl Range {
     }
 }
 
-/// The statements that a nest is.
+/// The statements that form a nest.
 fn parts(kernel: &mut Kernel, nest: &Nest) -> Vec<StmtId> {
     match nest.outer {
         Some(outer) => vec![kernel.stmts.push(Stmt::For(outer))],
@@ -475,8 +476,7 @@ fn parts(kernel: &mut Kernel, nest: &Nest) -> Vec<StmtId> {
     }
 }
 
-/// A copy of statements for one row, if asked for with registers of their own: those of different regions must not be the
-/// same.
+/// A copy of statements for one row, with fresh registers if requested: different regions must not share registers.
 fn copy(kernel: &mut Kernel, stmts: &[StmtId], row: VarId, at: ExprId, with_registers: bool) -> Vec<StmtId> {
     let mut substitution = Substitution::of(row, at);
     if with_registers {
@@ -485,7 +485,7 @@ fn copy(kernel: &mut Kernel, stmts: &[StmtId], row: VarId, at: ExprId, with_regi
     copied(kernel, stmts, &mut substitution)
 }
 
-/// Gives copies of statements registers of their own for those that are set.
+/// Renames the registers that copies of statements set.
 fn own_registers(kernel: &mut Kernel, stmts: &[StmtId], substitution: &mut Substitution) {
     let body = kernel.stmts.body(stmts);
     let mut set = Vec::new();

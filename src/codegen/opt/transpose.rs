@@ -1,5 +1,4 @@
-//! Copies a tile through registers where it is contiguous along one loop in what is read, and along the other in what is
-//! written.
+//! Transposes tiles in registers, if a copy reads contiguously along one loop and writes contiguously along the other.
 //!
 //!     for j in 16 independent: for i in 16 independent: B[i * 64 + j] = A[j * 64 + i] * 2.0
 //!     // becomes, with vectors of 16 lanes
@@ -7,9 +6,9 @@
 //!     B[64] = pack(A[0; 16][1], A[64; 16][1], …) * splat(2.0, 16)
 //!     …
 //!
-//! Vectors of lanes with one number, of as many vectors as each has lanes, are rows of a transposed square: the wide back end makes
-//! all rows together, by shuffles, where lane by lane takes a load each. Tiles of a few squares are for it; making tiles
-//! of larger loops is for schedules.
+//! If `n` vectors of `n` lanes are packed from the same lane of `n` loaded vectors each, they are the rows of a
+//! transposed square: the wide back end makes all rows together by shuffles, where lane-by-lane code takes a load per
+//! element. The pass handles tiles of a few squares; tiling larger loops is left to schedules.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -21,12 +20,12 @@ use crate::loopir::{
 };
 use smallvec::SmallVec;
 
-/// Iterations of either loop at most: squares are written out, or counted by short loops.
+/// Maximum number of iterations of either loop: squares are unrolled, or counted by short loops.
 const MOST: i64 = 64;
-/// Bytes of Cranelift's vectors: for so few lanes squares do not pay.
+/// Bytes of Cranelift's vectors: squares with this few lanes are not worthwhile.
 const NARROW: usize = 16;
 
-/// Turns tiles into squares.
+/// Turns tiles into transposed squares.
 pub(super) fn transpose(kernel: &mut Kernel, machine: &Machine) {
     if machine.vectors.bytes > NARROW {
         kernel.body = body(kernel, kernel.body, machine);
@@ -48,14 +47,14 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
 
 /// Two loops around a store.
 struct Tile {
-    /// The loop along which what is read is contiguous.
+    /// The loop along which reads are contiguous.
     read: For,
-    /// The one along which what is written is.
+    /// The loop along which writes are contiguous.
     written: For,
     buffer: BufferId,
     index: ExprId,
     value: ExprId,
-    /// Of a side of the squares.
+    /// Side of the squares, in lanes.
     lanes: i64,
 }
 
@@ -74,7 +73,7 @@ impl Tile {
             let is_free = l.iterations == Iterations::Independent && l.kind != LoopKind::Parallel;
             arena.as_int(l.extent).filter(|&n| is_free && n > 0 && n <= MOST)
         };
-        // Squares as large as both loops have whole ones of.
+        // The largest squares that divide both loops.
         let common = 1 << (trips(outer)? | trips(&inner)?).trailing_zeros();
         let lanes = machine.vectors.lanes(dtype).min(common);
         if lanes as usize * dtype.bytes() <= NARROW {
@@ -128,7 +127,7 @@ impl Tile {
         Some(kernel.stmts.push(Stmt::For(For { body, ..read_loop })))
     }
 
-    /// The value with what was packed from strided elements taken from whole vectors instead: lane `row` of each.
+    /// Replaces a value packed from strided elements by lane `row` of whole vectors.
     fn row(&self, arena: &mut Arena, value: ExprId, first: ExprId, row: u16) -> Option<ExprId> {
         let mut to_first = Substitution::of(self.read.var, first);
         let mut fine = true;
@@ -151,7 +150,7 @@ impl Tile {
     }
 }
 
-/// The elements between what successive iterations access, if that is the same for all.
+/// The stride of an access along a variable, if constant.
 fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     let affine = Affine::of(arena, index);
     let own = |atom| arena.as_var(atom) == Some(var);

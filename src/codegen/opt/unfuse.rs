@@ -1,13 +1,13 @@
-//! Splits fused loops back into the loops whose variables their indices are made of.
+//! Delinearises fused loops: splits them into loops over the quotients and remainders that indices use.
 //!
 //!     for f in 32 vector: Y[f // 8 * 100 + f % 8] = …
 //!     // becomes
 //!     for f in 4: for f in 8 vector: Y[f0 * 100 + f1] = …
 //!
-//! The order of iterations stays. Division disappears, accesses become affine, and the contiguous part of a loop can be
-//! seen. A parallel loop stays as it is: its iterations are long, and what they divide by does not matter.
+//! The order of iterations is unchanged. Divisions disappear, accesses become affine, and the contiguous part of a loop
+//! becomes visible. Parallel loops stay fused: their iterations are long, so the cost of the divisions is negligible.
 //!
-//! Comes after simplification, which leaves divisions only where they are needed, and before one that makes use of the
+//! This pass runs after a simplification, which leaves only necessary divisions, and before another one, which uses the
 //! ranges of the new variables.
 
 use crate::ir::BinOp;
@@ -16,7 +16,7 @@ use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
 use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, VarId};
 use hashbrown::{HashMap, HashSet};
 
-/// Splits all fused loops. Returns whether there were any.
+/// Delinearises all fused loops. Returns whether there were any.
 pub(super) fn unfuse(kernel: &mut Kernel) -> bool {
     let mut cuts = Cuts::default();
     let body = kernel.body;
@@ -41,7 +41,7 @@ pub(super) fn unfuse(kernel: &mut Kernel) -> bool {
     changed
 }
 
-/// For each variable, what it is divided by.
+/// The divisors of each variable.
 #[derive(Default)]
 struct Cuts {
     of: HashMap<VarId, Vec<i64>, FxBuild>,
@@ -69,8 +69,8 @@ impl Cuts {
     }
 }
 
-/// `v // d`, `v % d`, `v // c // d` or `v // c % d`: the variable, `c` (1 if there is none) and `d`. Of `v % c // d` and its
-/// like the inner part is found by itself.
+/// Matches `v // d`, `v % d`, `v // c // d` or `v // c % d`: returns the variable, `c` (1 if absent) and `d`. In `v % c
+/// // d` and similar, the inner part is matched on its own.
 fn digit(arena: &Arena, e: ExprId) -> Option<(VarId, i64, i64)> {
     let Expr::Binary(BinOp::FloorDiv | BinOp::FloorMod, a, b) = arena.expr(e) else { return None };
     let d = arena.as_int(b).filter(|&d| d > 1)?;
@@ -82,7 +82,7 @@ fn digit(arena: &Arena, e: ExprId) -> Option<(VarId, i64, i64)> {
     }
 }
 
-/// The cuts, ascending, of which each divides the next and the last divides `n`.
+/// Divisors of `n` in ascending order, each of which divides the next.
 fn chain(cuts: &[i64], n: i64) -> Vec<i64> {
     let mut sorted: Vec<i64> = cuts.iter().copied().filter(|&c| c < n && n % c == 0).collect();
     sorted.sort_unstable();
@@ -95,7 +95,7 @@ fn chain(cuts: &[i64], n: i64) -> Vec<i64> {
     chain
 }
 
-/// The loop as one loop for each digit, the outermost first.
+/// The loop as a nest with one loop per digit, outermost first.
 fn split(kernel: &mut Kernel, l: For, chain: &[i64], n: i64) -> Stmt {
     let name = kernel.arena.var(l.var).name;
     let mut value = kernel.arena.index(0);
@@ -115,7 +115,7 @@ fn split(kernel: &mut Kernel, l: For, chain: &[i64], n: i64) -> Stmt {
             Some(inner) => kernel.stmts.single(inner),
             None => body,
         };
-        // Only the last digit can be contiguous.
+        // Only the innermost digit can be contiguous.
         let kind = match l.kind {
             LoopKind::Vector if i + 1 < digits.len() => LoopKind::Serial,
             kind => kind,

@@ -1,48 +1,47 @@
-//! Writes out the iterations of loops.
+//! Unrolls loops.
 //!
 //!     for i in 2 unroll: Y[i * 4] = X[i]
 //!     // becomes
 //!     Y[0] = X[0]
 //!     Y[4] = X[1]
 //!
-//! Loops marked `Unroll`, and loops inside a hint that their statements allow, while the code stays small: what is written
-//! out costs compile time, and beyond a few hundred operations nothing is won.
+//! The pass unrolls loops annotated `Unroll`, and loops that a hint of an enclosing statement allows, while the code
+//! stays small: unrolled code costs compile time, and beyond a few hundred operations there is no gain.
 
 use super::machine::Machine;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty};
 
-/// Operations that a loop marked `Unroll` may become. More than any register tile has.
+/// Maximum number of operations after unrolling a loop annotated `Unroll`; more than any register tile has.
 const MAX_OPERATIONS: i64 = 400;
 
-/// Operations that a hinted loop may become.
+/// Maximum number of operations after unrolling a loop because of a hint.
 const MAX_HINTED: i64 = 96;
 
-/// Writes out the loops of the kernel but for its reductions.
+/// Unrolls all loops of the kernel except reductions.
 pub(super) fn unroll(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, &Unroll { machine, has_registers: false }, 0).0;
 }
 
-/// Writes out some iterations of innermost reductions together. What they add to is in registers by then: a sum stays in
-/// them even if no loop is left. Loops over a tile that has just been computed are written out too, so that they find it
-/// in registers.
+/// Partially unrolls innermost reductions. Their sums have been promoted to registers by now, and stay there even if no
+/// loop remains. Loops over a tile that was just computed are unrolled too, so that they find it in registers.
 pub(super) fn unroll_around_registers(kernel: &mut Kernel, machine: &Machine) {
     kernel.body = body(kernel, kernel.body, &Unroll { machine, has_registers: true }, 0).0;
 }
 
-/// What is written out, and for what.
+/// The state of the pass.
 struct Unroll<'a> {
     machine: &'a Machine,
-    /// Are sums in registers: is it reductions and what follows them that is written out, or everything else?
+    /// Whether sums are in registers: then reductions and the loops after them are unrolled, otherwise all others.
     has_registers: bool,
 }
 
-/// What a body consists of, as it is after unrolling.
+/// The size of a body after unrolling.
 #[derive(Clone, Copy, Default)]
 struct Size {
-    /// Statements other than loops and conditions.
+    /// Number of statements, except loops and conditions.
     statements: i64,
-    /// Operations and accesses.
+    /// Number of operations and accesses.
     operations: i64,
 }
 
@@ -79,13 +78,13 @@ fn body(kernel: &mut Kernel, old: Body, how: &Unroll<'_>, hint: u32) -> (Body, S
     (if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }, size)
 }
 
-/// Operations of an expression; those of indices fold into addresses.
+/// Number of operations of an expression; those of indices are folded into addresses.
 fn operations(arena: &Arena, e: ExprId) -> i64 {
     let mut n = 1;
     if let Expr::IfThenElse(c, t, o) = arena.expr(e)
         && arena.lanes(c) > 1
     {
-        // A load under a mask, which others share.
+        // A masked load, whose mask is shared.
         return 1 + operations(arena, t) + operations(arena, o);
     }
     if !matches!(arena.expr(e), Expr::Load(..)) && arena.ty(e) != Ty::INDEX {
@@ -152,7 +151,7 @@ fn for_loop(
     size
 }
 
-/// Is it a loop of stores that reads elements of its own of scratch which fits the registers?
+/// Whether it is a loop of stores that reads its own elements of a scratch buffer that fits the registers.
 fn reads_tile(kernel: &Kernel, l: &For, machine: &Machine) -> bool {
     let arena = &kernel.arena;
     let (mut reads, mut simple) = (false, l.kind == LoopKind::Serial && l.iterations == Iterations::Independent);
@@ -171,17 +170,17 @@ fn reads_tile(kernel: &Kernel, l: &For, machine: &Machine) -> bool {
     simple && reads
 }
 
-/// Iterations of a reduction to write out together. Multiply-add overwrites a factor in what Cranelift emits, so that each
-/// sum moves to another register and back at the end of the loop; over several iterations that does not show.
+/// Unroll factor of a reduction. Cranelift's multiply-add overwrites a factor, so that each sum moves to another
+/// register and back at the end of the loop; over several iterations this is negligible.
 const TOGETHER: i64 = 4;
 
-/// Statements of a body that is long enough by itself: more than any register tile has, so several iterations of one.
+/// Maximum number of statements of a partially unrolled body: several iterations of a register tile.
 const MAX_TOGETHER: i64 = 12;
 
-/// Registers of results in a body of region code beside which counting the iterations does not show.
+/// Number of result registers of a region's body from which the loop overhead is negligible.
 const BUSY: i64 = 4;
 
-/// How many iterations of a loop to write out together, if any: of an innermost reduction that is long enough.
+/// The partial unroll factor of a loop: for innermost reductions that are long enough.
 fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size, machine: &Machine) -> Option<i64> {
     let mut innermost = true;
     let mut registers = 0;

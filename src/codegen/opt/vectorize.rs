@@ -1,4 +1,4 @@
-//! Turns loops into vectors.
+//! Vectorises loops.
 //!
 //!     for j in 19 vector: Y[i * 19 + j] = X[i * 19 + j] * A[i]
 //!     // becomes, with vectors of 4 lanes
@@ -6,12 +6,12 @@
 //!     Y[i * 19 + 16; 2] = …
 //!     Y[i * 19 + 18] = …
 //!
-//! Loops that the schedule marked, and innermost loops whose iterations are independent and whose accesses are contiguous.
-//! A piece is a row of several vector registers, for fewer and independent operations; what does not fill a row is done in
-//! shorter ones. Loops inside the vectorised one become loops over vectors.
+//! The pass vectorises loops that the schedule annotated, and innermost loops whose iterations are independent and
+//! whose accesses are contiguous. A vector comprises several registers, for fewer and independent statements; the
+//! remainder is done with shorter ones. Loops inside the vectorised one become loops over vectors.
 //!
-//! Innermost reductions over contiguous elements are computed in several partial results at once, where the type's
-//! arithmetic is associative or may be taken to be:
+//! An innermost reduction over contiguous elements is computed in several partial sums, if the operation is associative
+//! or may be reassociated:
 //!
 //!     for k in 64: C[i] = C[i] + X[i * 64 + k]
 //!     // becomes
@@ -61,17 +61,17 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut
 
 // ---- data-parallel loops -----------------------------------------------------------------------------------
 
-/// What a loop's accesses look like along it.
+/// The accesses of a loop along its variable.
 struct Shape {
-    /// Would vectors be faster?
+    /// Whether vectorising is profitable.
     pays: bool,
-    /// The widest type that is loaded or stored in an iteration; of four bytes, `int32`.
+    /// The widest type loaded or stored in an iteration; `int32` for groups of four bytes.
     dtype: DType,
-    /// Bytes of the narrowest.
+    /// Size in bytes of the narrowest type.
     narrowest: usize,
-    /// Values that are in registers at once, roughly.
+    /// Approximate register pressure: the number of simultaneously live values.
     pressure: usize,
-    /// Iterations after which the places of elements repeat, where they are divided by something; otherwise 1.
+    /// Number of iterations after which divided indices repeat; 1 if there are none.
     period: i64,
     stores: Vec<(BufferId, ExprId)>,
     loads: Vec<(BufferId, ExprId)>,
@@ -98,7 +98,7 @@ impl Shape {
                     shape.widest(ty);
                     shape.pays &= stride(arena, index, l.var) == Some(i64::from(ty.lanes));
                 }
-                // Only innermost loops are vectorised unasked.
+                // Only innermost loops are vectorised without an annotation.
                 Stmt::For(_) => shape.pays = false,
                 Stmt::If { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
             }
@@ -111,7 +111,7 @@ impl Shape {
                         Expr::Load(buffer, index) => {
                             shape.loads.push((buffer, index));
                             shape.widest(arena.ty(e));
-                            // A sum is in the register that its new value goes to.
+                            // The sum is in the register of its new value.
                             let is_sum = |stmt| matches!(stmt, Stmt::Store { buffer: b, index: i, .. } if (b, i) == (buffer, index));
                             let own = i64::from(arena.lanes(e));
                             match stride(arena, index, l.var) {
@@ -165,8 +165,8 @@ impl Shape {
         self.narrowest = self.narrowest.min(ty.bytes());
     }
 
-    /// The largest number of lanes up to `most` that can be loaded and stored: under a mask any, otherwise each access is
-    /// of whole registers, or of what a scalar register holds.
+    /// The maximum number of lanes up to `most` that can be loaded and stored: any number with masks, otherwise whole
+    /// registers or the width of a scalar register.
     fn width(&self, most: i64, machine: &Machine) -> i64 {
         if machine.vectors.has_regions() && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
             return most;
@@ -176,8 +176,8 @@ impl Shape {
         whole.max(largest_power(most))
     }
 
-    /// May iterations be mixed, statement by statement? They are independent but for scratch that each writes before it
-    /// reads it: such scratch must be another part of the buffer in each iteration.
+    /// Whether the statements of different iterations may be interleaved. Iterations are independent except for scratch
+    /// that each writes before reading it: then each must use a different part of the buffer.
     fn is_safe(&self, kernel: &Kernel, l: &For) -> bool {
         let arena = &kernel.arena;
         let mut inner = Vec::new();
@@ -191,7 +191,7 @@ impl Shape {
                 continue;
             }
             let Some(n) = arena.as_int(l.extent) else { return false };
-            // Elements of one iteration.
+            // The elements of one iteration.
             let Some(own @ 1..) = stride(arena, first, l.var) else { return false };
             let others = self.stores.iter().chain(&self.loads).filter(|a| a.0 == buffer);
             let mut step = 0u64;
@@ -222,8 +222,8 @@ fn gcd_of(a: i64, b: i64) -> i64 {
     gcd(a.unsigned_abs(), b.unsigned_abs()) as i64
 }
 
-/// After how many iterations the elements lie as before, only further on: where an index has the variable in digits
-/// (`v // 3`, `v % 3`) that are steps of no more than two elements.
+/// The number of iterations after which indices repeat with an offset, if an index has the variable in digits (`v //
+/// 3`, `v % 3`) with steps of at most two elements.
 fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     let mut period = 1;
     for &(atom, c) in &Affine::of(arena, index).terms {
@@ -240,10 +240,10 @@ fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     Some(period)
 }
 
-/// Periods that vectors end with, at most.
+/// Maximum period of a vectorised loop.
 const LONGEST_PERIOD: i64 = 8;
 
-/// The elements between what successive iterations access, if that is the same for all.
+/// The stride of an access along a variable, if constant.
 fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     let mut stride = 0;
     for &(atom, c) in &Affine::of(arena, index).terms {
@@ -256,13 +256,13 @@ fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     Some(stride)
 }
 
-/// Bytes of Cranelift's vectors: what wider ones consist of.
+/// Bytes of Cranelift's vectors, the parts of wider ones.
 const MEMORY_BYTES: i64 = 16;
 
 /// Pieces of this many and fewer are written out.
 const FEW_PIECES: i64 = 4;
 
-/// Pieces of the loop; `None` if its body can't be widened.
+/// The vectors that replace the loop; `None` if its body cannot be widened.
 fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Option<Vec<StmtId>> {
     let lanes = machine.vectors.lanes(shape.dtype);
     let parts = ((machine.vectors.registers / 2) / shape.pressure.max(1)).clamp(1, ROW as usize) as i64;
@@ -291,12 +291,12 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
         made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
     }
     while done < n {
-        // A row of registers, or the most that is left.
+        // Several registers, or the largest width for the remainder.
         let width = shape.width((n - done).min(lanes * parts), machine);
         let pieces = (n - done) / width;
         let start = kernel.arena.index(done);
         if width == 1 {
-            // What is left has less than a vector; shorter vectors took most of it.
+            // The remainder is shorter than any vector.
             for i in 0..pieces {
                 let at = kernel.arena.index(done + i);
                 let body = Substitution::of(l.var, at).copy(kernel, l.body);
@@ -330,10 +330,10 @@ fn largest_power(n: i64) -> i64 {
 
 // ---- reductions --------------------------------------------------------------------------------------------
 
-/// Partial results in flight, in vectors.
+/// Number of partial sums, in vectors.
 const PARTIAL: i64 = 4;
 
-/// Computes an innermost reduction in several partial results.
+/// Vectorises an innermost reduction with several partial sums.
 fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
     let &[s] = kernel.stmts.list(l.body) else { return false };
     let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return false };
@@ -345,9 +345,9 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     if dtype.is_float() && !machine.reassociates || dtype == DType::Bool {
         return false;
     }
-    // Contiguous operands, at least one.
+    // Operands are contiguous (at least one) or invariant.
     let mut contiguous = 0;
-    // The sum must not say where it is.
+    // The sum must not determine the place of the result.
     let mut fits = !loads(arena, index, buffer);
     let mut is_busy = false;
     // Can what is left at the end be read under a mask?
@@ -384,7 +384,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     out.push(kernel.stmts.push(Stmt::Set { local: sum, value: start }));
     let old = kernel.arena.local_expr(sum);
     let new = match kernel.arena.expr(term) {
-        // A dot product adds by itself.
+        // A dot product accumulates by itself.
         Expr::Dot4(zero, a, b) if op == BinOp::Add && kernel.arena.is_number(zero, 0) => kernel.arena.dot4(old, a, b),
         _ => kernel.arena.binary(op, old, term),
     };
@@ -412,7 +412,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         let body = Substitution::of(l.var, at).copy(kernel, l.body);
         let extent = kernel.arena.index(left);
         let rest = For { var, extent, body, kind: LoopKind::Serial, ..*l };
-        // What is left may still fill a vector.
+        // The remainder may still fill a vector.
         if !horizontal(kernel, &rest, machine, out) {
             out.push(kernel.stmts.push(Stmt::For(rest)));
         }
@@ -420,7 +420,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     true
 }
 
-/// The operator and the other operand of `buffer[index] op term`, if its order does not matter.
+/// The operator and the other operand of `buffer[index] op term`, if reordering is allowed.
 fn combined(arena: &mut Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(BinOp, ExprId)> {
     let is_old = |arena: &Arena, e| matches!(arena.expr(e), Expr::Load(b, i) if b == buffer && i == index);
     if let Expr::Dot4(acc, a, b) = arena.expr(value)
@@ -432,8 +432,8 @@ fn combined(arena: &mut Arena, buffer: BufferId, index: ExprId, value: ExprId) -
     let Expr::Binary(op, a, b) = arena.expr(value) else { return None };
     match op {
         BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max => {
-            // Of two values that are not ordered, minimum and maximum take the second: only the order of the program
-            // decides which NaN is dropped, and that is not kept for floats that may be reassociated.
+            // If an operand is NaN, minimum and maximum return the second one, so the order determines which NaN
+            // remains. That order is not preserved for floats that may be reassociated.
             if is_old(arena, a) {
                 Some((op, b))
             } else if is_old(arena, b) {

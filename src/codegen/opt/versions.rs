@@ -1,5 +1,5 @@
-//! Versions of a body for all values of an index but the last, and for the last: what `partition` does for loops that
-//! cannot be cut.
+//! Multiversions a body: one version for all values of an index but the last, and one for the last. This is what
+//! `partition` does for loops that cannot be split.
 //!
 //!     for f in 33 parallel: for i in 12: if f % 11 * 12 + i < 127: S(f % 11, i)
 //!     // becomes
@@ -7,8 +7,8 @@
 //!         if f % 11 < 10: for i in 12: S(f % 11, i)
 //!         else: for i in 12: if 120 + i < 127: S(10, i)
 //!
-//! A parallel loop stays in one piece, and one that was fused from several has quotients and remainders of its variable in
-//! the predicates. The index is whatever part of a comparison depends on that variable alone.
+//! A parallel loop is not split, and if it was fused from several loops, its predicates use quotients and remainders of
+//! its variable. The index is any part of a comparison that depends on that variable alone.
 
 use super::partition::{Partition, is_comparison, may_copy};
 use crate::codegen::facts::{is_speculable, reads_state};
@@ -18,11 +18,11 @@ use crate::loopir::rewrite::{
 };
 use crate::loopir::{Affine, Arena, Body, ExprId, For, Kernel, Range, Stmt};
 
-/// Conditions are taken out of a body so often at most: one for rows, one for columns.
+/// Maximum nesting of versions: one for rows, one for columns.
 const MAX_DEPTH: usize = 2;
 
 impl Partition {
-    /// The body of a loop, in versions where that decides its predicates, each partitioned.
+    /// The body of a loop, multiversioned if that decides its predicates; each version is partitioned.
     pub(super) fn versions(&mut self, kernel: &mut Kernel, l: &For, body: Body, depth: usize) -> Body {
         let found = if depth < MAX_DEPTH && may_copy(kernel, &For { body, ..*l }, 2) {
             self.index_to_decide(kernel, l, body)
@@ -42,7 +42,7 @@ impl Partition {
         kernel.stmts.single(Stmt::If { condition, then, otherwise })
     }
 
-    /// An expression of the loop's variable alone, from 0 up, on whose last value alone a comparison depends.
+    /// An expression of the loop's variable alone, starting at 0, whose last value decides a comparison.
     fn index_to_decide(&mut self, kernel: &Kernel, l: &For, body: Body) -> Option<(ExprId, i64)> {
         let arena = &kernel.arena;
         for e in comparisons(kernel, body) {
@@ -51,7 +51,8 @@ impl Partition {
                 let Range { lo: 0, hi } = self.ranges.of(arena, index) else { continue };
                 let is_of_loop =
                     mentions_var(arena, index, &mut |v| v == l.var) && !mentions_var(arena, index, &mut |v| v != l.var);
-                // Where the body begins it must mean the same, and must not stop the kernel.
+                // The index is evaluated at the start of the body: it must have the same value there, and must not stop
+                // the kernel.
                 if hi > 0
                     && is_of_loop
                     && is_speculable(arena, index)
@@ -66,7 +67,7 @@ impl Partition {
         None
     }
 
-    /// The body with the comparisons decided that do not need the last value of the index.
+    /// The body with those comparisons decided that are independent of the index's last value.
     fn decided(&mut self, kernel: &mut Kernel, body: Body, index: ExprId, last: i64) -> Body {
         let mut known = ExprMap::default();
         for e in comparisons(kernel, body) {
@@ -78,7 +79,7 @@ impl Partition {
         replaced(kernel, body, &mut known)
     }
 
-    /// The value of a comparison while an index is in a range.
+    /// The outcome of a comparison while an index is in a range.
     fn decide(&mut self, arena: &Arena, e: ExprId, index: ExprId, range: Range) -> Option<bool> {
         let (op, mut rest) = difference(arena, e)?;
         let at = rest.terms.iter().position(|t| t.0 == index)?;
@@ -100,7 +101,7 @@ fn difference(arena: &Arena, e: ExprId) -> Option<(CmpOp, Affine)> {
     Some((op, Affine::of(arena, a).minus(&Affine::of(arena, b))))
 }
 
-/// The comparisons of indices in a body, each once.
+/// The distinct comparisons of indices in a body.
 fn comparisons(kernel: &Kernel, body: Body) -> Vec<ExprId> {
     let arena = &kernel.arena;
     let mut found = Vec::new();
@@ -116,7 +117,7 @@ fn comparisons(kernel: &Kernel, body: Body) -> Vec<ExprId> {
     found
 }
 
-/// The body with some expressions replaced by others.
+/// The body with some expressions replaced.
 fn replaced(kernel: &mut Kernel, body: Body, by: &mut ExprMap) -> Body {
     kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
         let new = map_operands(stmt, |e| map_expr(&mut kernel.arena, e, by, &mut |_, _| None));

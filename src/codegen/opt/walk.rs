@@ -1,12 +1,12 @@
-//! The walk that passes over loops share.
+//! A traversal that passes over loops share.
 
 use crate::loopir::{Body, For, Kernel, Stmt, StmtId};
 
-/// Puts out what comes in the place of a loop, given with its statement.
+/// Emits the replacement of a loop, which is given with its statement.
 pub(super) type OnLoop<'a> = dyn FnMut(&mut Kernel, StmtId, For, &mut Vec<StmtId>) + 'a;
 
-/// The body with what `on_loop` puts out in the place of each outermost loop; `if`s are walked through, and what does not
-/// change stays the statement that it is.
+/// Replaces each outermost loop of a body by what `on_loop` emits. The traversal enters `if`s; unchanged statements
+/// keep their ids.
 pub(super) fn replace_loops(kernel: &mut Kernel, old: Body, on_loop: &mut OnLoop<'_>) -> Body {
     let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
     for i in 0..old.len() {

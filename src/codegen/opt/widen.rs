@@ -1,4 +1,4 @@
-//! Expressions and statements of one iteration, as those of several at once.
+//! Widens the expressions and statements of one iteration to several lanes.
 
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::ir::expr::FxBuild;
@@ -8,22 +8,22 @@ use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, Lo
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
-/// Widens what a loop repeats: iterations `base..base + lanes` of `var` at once.
+/// Widens the body of a loop to the iterations `base..base + lanes` of `var`.
 pub(super) struct Widener {
     var: VarId,
     base: ExprId,
     lanes: u16,
-    /// Can some lanes of a vector be loaded alone?
+    /// Whether the machine has masked vector loads.
     masks: bool,
-    /// Variables that differ from lane to lane.
+    /// Variables that differ between lanes.
     varying: HashSet<VarId, FxBuild>,
     memo: ExprMap,
-    /// Variables bound inside, replaced by fresh ones.
+    /// Inner variables, replaced by fresh ones.
     renamed: Substitution,
 }
 
 impl Widener {
-    /// A widener for one piece of a loop.
+    /// A widener for one vector of a loop.
     pub(super) fn new(var: VarId, base: ExprId, lanes: u16) -> Widener {
         Widener {
             var,
@@ -36,7 +36,7 @@ impl Widener {
         }
     }
 
-    /// The same for a machine that can load some lanes of a vector, if it is one.
+    /// Sets whether the machine has masked vector loads.
     pub(super) fn with_masks(self, masks: bool) -> Widener {
         Widener { masks, ..self }
     }
@@ -50,7 +50,7 @@ impl Widener {
         self.wide(arena, e)
     }
 
-    /// Widens statements. `None`: they can't be; what was made until then is not used.
+    /// Widens statements. If this returns `None`, they cannot be widened, and statements made so far must not be used.
     pub(super) fn body(&mut self, kernel: &mut Kernel, body: Body) -> Option<Body> {
         let mut out = Vec::with_capacity(body.len());
         for i in 0..body.len() {
@@ -63,7 +63,7 @@ impl Widener {
     fn stmt(&mut self, kernel: &mut Kernel, stmt: Stmt, out: &mut Vec<StmtId>) -> Option<()> {
         let new = match stmt {
             Stmt::Store { buffer, index, value } if kernel.arena.lanes(value) > 1 => {
-                // Bytes of one value, right before those of the next iteration.
+                // The bytes of one value are contiguous with those of the next iteration.
                 let arena = &mut kernel.arena;
                 if self.stride(arena, index) != Some(i64::from(arena.lanes(value))) {
                     return None;
@@ -138,14 +138,14 @@ impl Widener {
                 let kind = if l.kind == LoopKind::Vector { LoopKind::Serial } else { l.kind };
                 Stmt::For(For { var, extent, kind, body, ..l })
             }
-            // A register would have to be widened wherever it is used, and a check would fail for all lanes.
+            // A register would have to be widened at all its uses, and a check would fail for all lanes.
             Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => return None,
         };
         out.push(kernel.stmts.push(new));
         Some(())
     }
 
-    /// What the index grows by from lane to lane; `None` if that differs.
+    /// The stride of an index from lane to lane; `None` if not constant.
     fn stride(&self, arena: &Arena, index: ExprId) -> Option<i64> {
         let affine = Affine::of(arena, index);
         let mut stride = 0;
@@ -159,12 +159,12 @@ impl Widener {
         Some(stride)
     }
 
-    /// An expression for the first lane, with variables bound inside renamed.
+    /// The expression for the first lane, with inner variables renamed.
     fn uniform(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         self.renamed.expr(arena, e)
     }
 
-    /// A scalar expression as one lane computes it. It must not depend on values named inside.
+    /// A scalar expression as one lane computes it. It must not depend on inner let bindings.
     fn in_lane(&mut self, arena: &mut Arena, e: ExprId, lane: u16) -> ExprId {
         let value = arena.add_const(self.base, lane as i64);
         self.renamed.set(self.var, value);
@@ -173,7 +173,7 @@ impl Widener {
         result
     }
 
-    /// The lanes of `e`, or its one value if that is the same in all lanes.
+    /// The lanes of `e`, or its single value if it is uniform.
     fn expr(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         if let Some(&done) = self.memo.get(&e) {
             return Some(done);
@@ -217,7 +217,7 @@ impl Widener {
                     self.pack(arena, e)?
                 }
             }
-            // The right side is only safe to evaluate where the left one lets it be.
+            // The right operand is only safe to evaluate if the left one allows it.
             Expr::Binary(BinOp::And | BinOp::Or, a, b) if reads_beyond(arena, b, a) || fails(arena, b) => {
                 self.pack(arena, e)?
             }
@@ -282,7 +282,7 @@ impl Widener {
         })
     }
 
-    /// The load `e` of several elements in all iterations, if those of one follow those of the one before.
+    /// The load `e` of several elements in all iterations, if the elements of consecutive iterations are contiguous.
     fn bytes(&mut self, arena: &mut Arena, e: ExprId, buffer: BufferId, index: ExprId) -> Option<ExprId> {
         let ty = arena.ty(e);
         if self.stride(arena, index) != Some(i64::from(ty.lanes)) {
@@ -292,7 +292,7 @@ impl Widener {
         Some(arena.load(buffer, index, ty.with_lanes(ty.lanes * self.lanes)))
     }
 
-    /// An index that grows evenly from lane to lane.
+    /// An index that has a constant stride from lane to lane.
     fn index(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         if arena.ty(e) != Ty::INDEX {
             return None;
@@ -302,8 +302,9 @@ impl Widener {
         Some(arena.ramp(first, stride, self.lanes))
     }
 
-    /// Is a choice by `c` padding: contiguous elements where comparisons of indices hold, else something that reads
-    /// nothing? Region code makes masks of the comparisons if their sides come nearer by one from lane to lane, or by none.
+    /// Whether a selection by `c` is padding: contiguous elements where comparisons of indices hold, otherwise a value
+    /// without loads. Region code turns such comparisons into masks if the difference of their sides changes by at most
+    /// one from lane to lane.
     fn is_padded(&self, arena: &Arena, c: ExprId, t: ExprId, o: ExprId) -> bool {
         let Expr::Load(_, index) = arena.expr(t) else { return false };
         is_masked(arena.dtype(t))
@@ -328,12 +329,13 @@ impl Widener {
         Some(arena.broadcast_to(x, self.lanes))
     }
 
-    /// Is no value named inside part of it? Those have their lanes in a vector, which no scalar can be made of.
+    /// Whether an expression uses no inner let binding: the lanes of those are in a vector, which cannot be used as a
+    /// scalar.
     fn depends_on_loop_only(&self, arena: &Arena, e: ExprId) -> bool {
         !mentions_var(arena, e, &mut |v| v != self.var && self.varying.contains(&v))
     }
 
-    /// Each lane by itself.
+    /// Packs lanes computed separately.
     fn pack(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         if !self.depends_on_loop_only(arena, e) {
             return None;
@@ -343,12 +345,12 @@ impl Widener {
     }
 }
 
-/// Can lanes of the type be loaded and stored under a mask?
+/// Whether lanes of this type support masked loads and stores.
 pub(super) fn is_masked(dtype: DType) -> bool {
     matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32)
 }
 
-/// Does `e` read memory that `other` does not?
+/// Whether `e` reads memory that `other` does not.
 fn reads_beyond(arena: &Arena, e: ExprId, other: ExprId) -> bool {
     let loads = |e| {
         let mut found = SmallVec::<[ExprId; 4]>::new();
@@ -359,7 +361,7 @@ fn reads_beyond(arena: &Arena, e: ExprId, other: ExprId) -> bool {
         });
         found
     };
-    // Most conditions read nothing.
+    // Most conditions read no memory.
     let mine = loads(e);
     let others = if mine.is_empty() { SmallVec::new() } else { loads(other) };
     mine.iter().any(|l| !others.contains(l))

@@ -1,18 +1,18 @@
-//! Stores four neighbouring bytes at once.
+//! Merges stores of four adjacent bytes into one.
 //!
 //!     for q in 4: P[j * 4 + q] = B[q * 32 + j]
 //!     // becomes
 //!     P[j * 4; 4] = reinterpret(int8, cast(int32, cast(uint8, B[j])) | cast(int32, cast(uint8, B[32 + j])) << 8 | …)
 //!
-//! Along `j` the bytes loaded are contiguous, and so are the values of 32 bits: packing bytes for dot products becomes
-//! vector code. Takes innermost loops of four iterations that copy, from anywhere.
+//! Along `j` the loaded bytes are contiguous, and so are the 32-bit values: packing bytes for dot products becomes
+//! vector code. The pass handles innermost loops of four iterations that copy, from any place.
 
 use super::walk::replace_loops;
 use crate::ir::{DType, Intrinsic};
 use crate::loopir::rewrite::{Substitution, mentions_var};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
 
-/// Joins the stores of all such loops. Returns whether there were any.
+/// Merges the stores of all such loops. Returns whether there were any.
 pub(super) fn words(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = body(kernel, before);
@@ -29,10 +29,10 @@ fn body(kernel: &mut Kernel, old: Body) -> Body {
     })
 }
 
-/// Bytes in a value.
+/// Bytes per value.
 const BYTES: i64 = 4;
 
-/// What comes in the place of a loop.
+/// The replacement of a loop.
 fn joined(kernel: &mut Kernel, l: &For) -> Option<StmtId> {
     let is_copy = l.kind != LoopKind::Parallel && l.iterations == Iterations::Independent;
     let &[s] = kernel.stmts.list(l.body) else { return None };
@@ -61,7 +61,7 @@ fn joined(kernel: &mut Kernel, l: &For) -> Option<StmtId> {
         for i in 0..BYTES {
             let byte = at(kernel, value, i);
             let arena = &mut kernel.arena;
-            // What the highest byte is extended by is shifted out.
+            // The sign extension of the highest byte is shifted out.
             let byte = if i + 1 < BYTES { arena.cast(DType::UInt8, byte) } else { byte };
             let wide = arena.cast(DType::Int32, byte);
             let by = arena.int(8 * i, DType::Int32);
@@ -77,7 +77,7 @@ fn joined(kernel: &mut Kernel, l: &For) -> Option<StmtId> {
     Some(kernel.store(buffer, index, value))
 }
 
-/// What an index grows by with a variable, if that is always the same.
+/// The stride of an index along a variable, if constant.
 fn step(kernel: &Kernel, index: ExprId, var: VarId) -> Option<i64> {
     let (arena, affine) = (&kernel.arena, Affine::of(&kernel.arena, index));
     let is_var = |e| arena.as_var(e) == Some(var);

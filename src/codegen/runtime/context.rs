@@ -1,4 +1,4 @@
-//! What a kernel runs in: workers, scratch memory, and a flag that stops it.
+//! The context in which kernels run: workers, scratch memory, and the stop flag.
 
 use super::frame::Status;
 use super::memory::{LARGE_PAGE, allocate};
@@ -9,25 +9,25 @@ use std::alloc::{Layout, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Why a kernel returned before it was done. What it stored until then stays.
+/// Why a kernel returned early. Its stores until then remain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RuntimeFailure {
     /// The stop flag was raised.
     #[error("stopped")]
     Stopped,
-    /// An access that could not be proved in bounds was not.
+    /// An access that was not proved in bounds was out of bounds.
     #[error("access out of bounds")]
     OutOfBounds {
-        /// The buffer accessed.
+        /// The buffer.
         buffer: BufferId,
     },
-    /// An integer was divided by zero, or the smallest one by -1.
+    /// An integer was divided by zero, or the minimum by -1.
     #[error("integer division by zero or overflow")]
     Division,
-    /// An assertion of the program does not hold.
+    /// An assertion of the program failed.
     #[error("assertion failed")]
     Assertion {
-        /// Which one of the kernel's.
+        /// Index of the assertion in the kernel.
         index: u32,
     },
 }
@@ -45,8 +45,8 @@ impl Status {
     }
 }
 
-/// What kernels run in. Its scratch memory grows to what the largest kernel needs and is kept between runs, so that
-/// running allocates nothing.
+/// The context in which kernels run. Its scratch memory grows to the needs of the largest kernel and is kept between
+/// runs, so that runs allocate nothing.
 pub struct RunContext {
     workers: Arc<Workers>,
     stop: StopFlag,
@@ -64,7 +64,7 @@ impl RunContext {
         RunContext::new(Arc::new(Workers::serial()))
     }
 
-    /// The workers.
+    /// The worker threads.
     pub fn workers(&self) -> &Workers {
         &self.workers
     }
@@ -74,21 +74,21 @@ impl RunContext {
         &self.stop
     }
 
-    /// Fills the scratch memory with a byte, so that a kernel which reads what it has not written shows.
+    /// Fills the scratch memory with a byte, to expose kernels that read uninitialised scratch.
     pub fn poison_scratch(&mut self, byte: u8) {
         self.scratch.fill(byte);
     }
 
-    /// At least `bytes` of scratch, aligned to [`SCRATCH_ALIGN`].
+    /// At least `bytes` bytes of scratch memory, aligned to [`SCRATCH_ALIGN`].
     pub(crate) fn scratch(&mut self, bytes: usize) -> *mut u8 {
         self.scratch.reserve(bytes)
     }
 }
 
-/// Alignment of scratch memory: that of a page, so that what it holds falls into cache sets the same way each time.
+/// Alignment of scratch memory: a page, so that its buffers map to the same cache sets each time.
 pub(crate) const SCRATCH_ALIGN: usize = 4096;
 
-/// One growing block of memory.
+/// A block of memory that grows.
 #[derive(Default)]
 struct Scratch {
     block: Option<(NonNull<u8>, Layout)>,

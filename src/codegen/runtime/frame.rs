@@ -1,38 +1,38 @@
-//! The structure through which compiled code sees its caller, and the status it returns.
+//! The interface between compiled code and its caller: the frame passed in, and the status returned.
 
 use super::workers::Workers;
 use crate::loopir::{BufferId, Failure};
 use std::sync::atomic::AtomicU32;
 
-/// The body of a parallel loop: runs iterations `begin..end` of the loop whose outer variables `env` holds.
+/// The body of a parallel loop: runs iterations `begin..end`, with the loop's outer variables in `env`.
 pub(crate) type BodyFn =
     unsafe extern "C" fn(frame: *const Frame, env: *const u8, begin: i64, end: i64, worker: i64) -> u32;
 
-/// Runs a parallel loop of `extent` iterations, of which a worker takes at least `grain` at once.
+/// Runs a parallel loop of `extent` iterations; a worker takes at least `grain` of them at once.
 pub(crate) type ForkFn =
     unsafe extern "C" fn(frame: *const Frame, body: BodyFn, env: *const u8, extent: i64, grain: i64) -> u32;
 
 /// A compiled kernel.
 pub(crate) type KernelFn = unsafe extern "C" fn(frame: *const Frame) -> u32;
 
-/// What compiled code is passed. Field offsets are part of the generated code.
+/// The argument of compiled code. Field offsets are part of the generated code.
 #[repr(C)]
 pub(crate) struct Frame {
     /// Address of each parameter's first element.
     pub params: *const *mut u8,
-    /// Scratch of the kernel.
+    /// Shared scratch memory.
     pub shared: *mut u8,
-    /// Scratch of worker 0; that of the others follows at the kernel's private stride.
+    /// Scratch memory of worker 0; that of the others follows at the kernel's private stride.
     pub private: *mut u8,
-    /// Non-zero when the kernel should stop.
+    /// Stop flag: non-zero when the kernel should stop.
     pub stop: *const AtomicU32,
     /// Runs parallel loops.
     pub fork: ForkFn,
-    /// Whom `fork` asks.
+    /// The worker pool that `fork` uses.
     pub workers: *const Workers,
 }
 
-/// How a run ended, as compiled code returns it.
+/// The result of a run, as compiled code returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     /// Everything was computed.
@@ -47,7 +47,7 @@ impl Status {
     const BUFFERS: u32 = 0x100;
     const ASSERTIONS: u32 = 0x4000_0000;
 
-    /// The number that compiled code returns.
+    /// The number that compiled code returns for this status.
     pub(crate) fn code(self) -> u32 {
         match self {
             Status::Done => 0,
@@ -58,7 +58,7 @@ impl Status {
         }
     }
 
-    /// What a number stands for.
+    /// The status of a returned number.
     pub(crate) fn from_code(code: u32) -> Status {
         match code {
             0 => Status::Done,

@@ -3,7 +3,7 @@
 use crate::ir::math::next_after;
 use crate::ir::{DType, Intrinsic};
 
-/// A function of up to two floats of one type, giving one of that type.
+/// A function of one or two floats that returns a float of the same type.
 #[derive(Clone, Copy)]
 pub(crate) struct ScalarFunction {
     /// Its symbol.
@@ -17,7 +17,7 @@ unsafe impl Sync for ScalarFunction {}
 
 macro_rules! functions {
     ($($intrinsic:ident $name32:literal $name64:literal ($($x:ident),*) $f32:expr, $f64:expr;)*) => {
-        /// The function of `float32` or `float64` that computes an intrinsic; nothing for those that are instructions.
+        /// The `float32` or `float64` function of an intrinsic; `None` if it is an instruction.
         pub(crate) fn scalar_function(intrinsic: Intrinsic, dtype: DType) -> Option<&'static ScalarFunction> {
             match (intrinsic, dtype) {
                 $((Intrinsic::$intrinsic, DType::Float64) => {
@@ -64,7 +64,7 @@ functions! {
     Atan "tvmr_atan_f32" "tvmr_atan_f64" (x) x.atan(), x.atan();
     Sinh "tvmr_sinh_f32" "tvmr_sinh_f64" (x) x.sinh(), x.sinh();
     Cosh "tvmr_cosh_f32" "tvmr_cosh_f64" (x) x.cosh(), x.cosh();
-    // Rust's own formulas lose digits in single precision.
+    // Rust's own formulas lose precision in single precision.
     Asinh "tvmr_asinh_f32" "tvmr_asinh_f64" (x) (x as f64).asinh() as f32, x.asinh();
     Acosh "tvmr_acosh_f32" "tvmr_acosh_f64" (x) (x as f64).acosh() as f32, x.acosh();
     Atanh "tvmr_atanh_f32" "tvmr_atanh_f64" (x) (x as f64).atanh() as f32, x.atanh();
@@ -103,7 +103,7 @@ pub(crate) fn address_of(name: &str) -> Option<*const u8> {
         .or_else(|| libcall_address(name))
 }
 
-/// What Cranelift calls on CPUs that lack an instruction: fused multiply-add and rounding.
+/// The functions that Cranelift calls on CPUs that lack an instruction: fused multiply-add and rounding.
 fn libcall_address(name: &str) -> Option<*const u8> {
     extern "C" fn fma(x: f64, y: f64, z: f64) -> f64 {
         x.mul_add(y, z)

@@ -1,17 +1,18 @@
-//! Memory for buffers: large blocks in large pages.
+//! Memory for buffers: large blocks use large pages.
 
 use crate::stop::StopFlag;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-/// Bytes of a large page. Blocks aligned to it are laid out in such pages where the system has them.
+/// Size of a large page. Blocks aligned to it use such pages where the system provides them.
 pub(crate) const LARGE_PAGE: usize = 2 << 20;
 
-/// Bytes that are written between two looks at a stop flag: some milliseconds.
+/// Bytes written between two checks of the stop flag: some milliseconds of work.
 pub(crate) const STOP_BYTES: usize = 8 << 20;
 
-/// Zeroed memory; `None` if there is not enough, or `stop` was raised. To be freed with [`std::alloc::dealloc`] and the same layout, which must
-/// not be empty. Small pages would add misses of address translation that come and go with what the system hands out.
+/// Allocates zeroed memory; `None` if there is not enough, or `stop` was raised. Free it with [`std::alloc::dealloc`]
+/// and the same layout, which must not be empty. Small pages would add TLB misses that vary with what the system
+/// provides.
 pub(crate) fn allocate(layout: Layout, stop: &StopFlag) -> Option<NonNull<u8>> {
     if layout.size() == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! What compiled kernels need while they run: their view of the world ([`frame`]), threads ([`workers`]), scratch memory
+//! Runtime support of compiled kernels: the interface to the caller ([`frame`]), threads ([`workers`]), scratch memory
 //! and the stop flag ([`context`], [`memory`]), scalar functions ([`functions`]).
 //!
 //! Compiled code calls nothing that unwinds, allocates or takes a lock; only the fork of a parallel loop may wait.

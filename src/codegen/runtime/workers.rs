@@ -1,18 +1,18 @@
 //! A small pool of threads for the parallel loops of kernels.
 //!
-//! Forking must cost about a microsecond, so waiting workers spin for a while before they sleep, and a loop never waits
+//! Forking must take about a microsecond, so waiting workers spin for a while before they sleep, and a loop never waits
 //! for a worker that has not noticed it: the caller takes chunks like any worker, closes the loop when none are left,
-//! and waits only for those that joined. Chunks come from one counter, several per thread, so that a slow or late
-//! thread delays the end by no more than a chunk.
+//! and waits only for workers that joined. Chunks come from a shared counter, several per thread, so that a slow or
+//! late thread delays the end by at most one chunk.
 //!
-//! The state word holds the loop's number (high half), whether it may still be joined, and how many have joined:
+//! The state word holds the loop's number (high half), whether workers may still join, and how many have joined:
 //!
 //! ```text
 //! | number of the loop (32) | open (1) | joined (31) |
 //! ```
 //!
-//! The description of the loop is written only while the word is closed with nobody joined, and read only by those who
-//! joined.
+//! The description of the loop is written only while the word is closed and nobody has joined, and is read only by
+//! workers that joined.
 
 #![expect(clippy::disallowed_methods, reason = "workers wait awake for a limited time")]
 
@@ -23,39 +23,38 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long an idle worker spins before it sleeps. A kernel's parallel loops, and the runs of a measurement, follow
-/// each other closer than this; anything longer takes a core from others for nothing.
+/// Time that an idle worker spins before it sleeps. The parallel loops of a kernel, and the runs of a measurement,
+/// follow each other faster than this; a longer spin would waste a core.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// How many times the clock is not looked at while spinning.
+/// Number of spins between two looks at the clock.
 const SPINS_PER_LOOK: u32 = 64;
 
-/// Chunks that each thread should get, if the grain allows.
+/// Number of chunks that each thread should get, if the grain allows.
 const CHUNKS_PER_THREAD: i64 = 4;
 
 const OPEN: u64 = 1 << 31;
 const JOINED: u64 = OPEN - 1;
 const NUMBER: u64 = 1 << 32;
 
-/// On which cores the workers run.
+/// The cores that workers run on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Pinning {
-    /// Wherever the system puts them.
+    /// Not pinned: the system decides.
     #[default]
     None,
-    /// Worker `i` on the `i`-th core of the list, round and round. Worker 0 is whoever calls the kernel, and is left
-    /// where it is.
+    /// Worker `i` on core `i` of the list, wrapping around. Worker 0 is the caller of the kernel, and is not pinned.
     Cores(Vec<usize>),
 }
 
-/// A pool of threads. Kernels run on one pool at a time; while one kernel uses it, parallel loops of another run
-/// serially in their caller.
+/// A pool of threads. One kernel at a time uses it; meanwhile, parallel loops of other kernels run serially in their
+/// callers.
 pub struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// One parallel loop.
+/// A parallel loop.
 #[derive(Clone, Copy)]
 struct Loop {
     frame: *const Frame,
@@ -65,18 +64,18 @@ struct Loop {
     chunk: i64,
 }
 
-/// Keeps what is written often off the cache lines of others.
+/// Aligns a frequently written value to cache lines of its own.
 #[repr(align(128))]
 struct Apart<T>(T);
 
 struct Shared {
     state: Apart<AtomicU64>,
     next: Apart<AtomicI64>,
-    /// First status other than 0 that a chunk returned.
+    /// The first non-zero status that a chunk returned.
     status: AtomicU32,
-    /// See the module's doc for who may touch it when.
+    /// The current loop; see the module's documentation for who may access it when.
     current: UnsafeCell<Option<Loop>>,
-    /// Is a loop running?
+    /// Whether a loop is running.
     busy: AtomicBool,
     sleepers: AtomicU32,
     quit: AtomicBool,
@@ -92,10 +91,10 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 impl Workers {
-    /// A pool of `threads` threads, one of which is the caller of the kernel.
+    /// A pool of `threads` threads, including the caller of the kernel.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// If the system refuses a thread.
     pub fn new(threads: usize, pinning: &Pinning) -> std::io::Result<Workers> {
         let shared = Arc::new(Shared {
             state: Apart(AtomicU64::new(0)),
@@ -126,17 +125,17 @@ impl Workers {
         Ok(pool)
     }
 
-    /// A pool of only the caller: parallel loops run serially.
+    /// A pool of the caller alone: parallel loops run serially.
     pub fn serial() -> Workers {
         Workers::new(1, &Pinning::None).expect("no thread is started")
     }
 
-    /// The number of threads, the caller's included.
+    /// Number of threads, including the caller.
     pub fn threads(&self) -> usize {
         self.threads.len() + 1
     }
 
-    /// Runs `body` over `0..extent` and returns the first status that is not 0.
+    /// Runs `body` over `0..extent` and returns the first non-zero status.
     ///
     /// # Safety
     /// `body` may be called with `frame` and `env` from any thread until this returns.
@@ -185,7 +184,7 @@ impl Drop for Workers {
             self.shared.wake.notify_all();
         }
         for thread in self.threads.drain(..) {
-            // A worker runs no code that panics; if one did, there is nothing left to clean up.
+            // Workers run no code that panics; if one did, there is nothing to clean up.
             let _ = thread.join();
         }
     }
@@ -203,7 +202,7 @@ impl Shared {
             // SAFETY: promised by the caller of `run`, who has not returned: it waits for this worker.
             let status = unsafe { (current.body)(current.frame, current.env, begin, end, worker) };
             if status != 0 {
-                // The first one counts; the rest of the loop is not worth running.
+                // The first failure counts; the rest of the loop need not run.
                 let _ = self.status.compare_exchange(0, status, AcqRel, Relaxed);
                 self.next.0.store(current.extent, Relaxed);
                 return;
@@ -211,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// The life of a worker.
+    /// The main loop of a worker thread.
     fn serve(&self, worker: i64) {
         let mut last = 0;
         while !self.quit.load(Relaxed) {
@@ -227,7 +226,7 @@ impl Shared {
         }
     }
 
-    /// The state word once it is open with a number other than `last`; nothing after sleeping.
+    /// Waits until the state word is open with a number other than `last`, and returns it; `None` after sleeping.
     fn wait_for_work(&self, last: u64) -> Option<u64> {
         let is_new = |state: u64| state & OPEN != 0 && state & !(OPEN | JOINED) != last;
         let started = Instant::now();
@@ -245,7 +244,7 @@ impl Shared {
         }
         let guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
         self.sleepers.fetch_add(1, SeqCst);
-        // Whoever opens a loop after this look sees the sleeper, and waits for the lock to wake it.
+        // Whoever opens a loop after this check sees the sleeper, and waits for the lock to wake it.
         if !is_new(self.state.0.load(SeqCst)) && !self.quit.load(SeqCst) {
             drop(self.wake.wait(guard).unwrap_or_else(|e| e.into_inner()));
         }
@@ -254,7 +253,7 @@ impl Shared {
     }
 }
 
-/// What compiled code calls for a parallel loop.
+/// Called by compiled code to run a parallel loop.
 ///
 /// # Safety
 /// `frame` and `env` are valid for `body`, which may run on any thread.
@@ -269,7 +268,7 @@ pub(crate) unsafe extern "C" fn fork(
     unsafe { (*(*frame).workers).run(frame, body, env, extent, grain) }
 }
 
-/// Binds the calling thread to a core; advice only, so a refusal is ignored.
+/// Pins the calling thread to a core; a failure is ignored, since this only improves performance.
 #[cfg(target_os = "linux")]
 pub(crate) fn pin_to(core: usize) {
     // SAFETY: `set` is a plain bit set, and the call reads as many bytes as it is told.
@@ -280,7 +279,7 @@ pub(crate) fn pin_to(core: usize) {
     }
 }
 
-/// Binds the calling thread to a core, where the system can.
+/// Does nothing: pinning is not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn pin_to(_core: usize) {}
 

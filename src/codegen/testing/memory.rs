@@ -1,14 +1,14 @@
-//! Buffers between pages that cannot be accessed.
+//! Buffers between inaccessible pages.
 
 use crate::ir::{Const, DType};
 use crate::loopir::eval::Memory;
 
-/// Which end of a buffer lies at an inaccessible page.
+/// Which end of a buffer is adjacent to an inaccessible page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flush {
-    /// The first byte follows one.
+    /// The start.
     Start,
-    /// The last byte precedes one; the buffer is aligned to its elements only.
+    /// The end; the buffer is aligned to its elements only.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of code generation share: guarded memory, running a kernel both ways, random kernels.
+//! Shared parts of the code generation tests: guarded memory, comparison of both ways to run a kernel, random kernels.
 
 pub(crate) mod memory;
 pub(crate) mod programs;
@@ -18,19 +18,19 @@ pub(crate) fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// The wide instruction sets that this machine has.
+/// The vector instruction sets of this machine.
 pub(crate) fn wide_sets() -> Vec<CodegenOptions> {
     let machine = Target::native().target;
     let sets = [Isa::Avx2, Isa::Avx512Ymm, Isa::Avx512].into_iter().filter(|isa| isa.is_available(&machine));
     sets.map(|isa| CodegenOptions { isa, ..CodegenOptions::default() }).collect()
 }
 
-/// A number in `0..n`.
+/// A random number in `0..n`.
 pub(crate) fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     (rng.next_u64() % n as u64) as usize
 }
 
-/// A value of a type: floats in [-1, 1), small integers, bytes over their whole range.
+/// A random value: floats in [-1, 1), small integers, bytes over their whole range.
 pub(crate) fn random_value(rng: &mut ChaCha8Rng, dtype: DType) -> Const {
     let bits = rng.next_u64();
     if dtype.is_float() {
@@ -52,7 +52,7 @@ pub(crate) fn random_params(kernel: &Kernel, seed: u64) -> Vec<Memory> {
     kernel.params().iter().map(&mut fill).collect()
 }
 
-/// Runs machine code on contents of the parameters, in guarded memory.
+/// Runs machine code on the given parameter contents, in guarded memory.
 pub(crate) fn run_compiled(
     compiled: &CompiledKernel,
     params: &[Memory],
@@ -67,21 +67,21 @@ pub(crate) fn run_compiled(
         .collect();
     let args: Vec<*mut u8> = buffers.iter_mut().map(|b| b.as_mut_ptr()).collect();
     context.poison_scratch(0xff);
-    // SAFETY: the buffers are as long as the parameters, distinct, and guarded where an access is wrong after all.
+    // SAFETY: the buffers are as long as the parameters and distinct; a wrong access hits a guard.
     unsafe { compiled.call(&args, context) }?;
     Ok(buffers.iter().map(|b| b.contents()).collect())
 }
 
-/// How close floats must be.
+/// Required precision of floats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Closeness {
-    /// Equal, NaN to NaN.
+    /// Equal; NaN matches NaN.
     Exact,
-    /// Within so many units of the type's precision, relative to the larger of the value and 1.
+    /// Within this many ulps of the type, relative to the larger of the value and 1.
     Ulps(f64),
 }
 
-/// Panics where contents differ.
+/// Panics if contents differ.
 pub(crate) fn assert_close(kernel: &Kernel, expected: &[Memory], found: &[Memory], closeness: Closeness, what: &str) {
     for ((p, expected), found) in kernel.params().iter().zip(expected).zip(found) {
         for (i, (e, f)) in expected.iter().zip(found).enumerate() {
@@ -116,7 +116,7 @@ pub(crate) fn check(kernel: &Kernel, options: &CodegenOptions, seed: u64, closen
     Evaluated::new(kernel, params, seed).check(options, closeness);
 }
 
-/// A kernel and what it does to some contents of its parameters.
+/// A kernel, and its results for some parameter contents.
 pub(crate) struct Evaluated<'a> {
     kernel: &'a Kernel,
     seed: u64,
@@ -133,10 +133,10 @@ impl<'a> Evaluated<'a> {
         Evaluated { kernel, seed, params, expected, outcome }
     }
 
-    /// Compares machine code with it, and returns how many regions that has.
+    /// Compares machine code with the results, and returns its number of regions.
     pub(crate) fn check(&self, options: &CodegenOptions, closeness: Closeness) -> usize {
         let kernel = self.kernel;
-        // Aligned to elements only, buffers can end right before the guard.
+        // Aligned to elements only, so that buffers can end at the guard.
         let mut unaligned = kernel.clone();
         for b in kernel.buffers().filter(|(_, b)| b.is_param()).map(|(b, _)| b) {
             unaligned.buffer_mut(b).align = kernel.buffer(b).dtype.bytes() as u32;

@@ -8,7 +8,7 @@ use crate::loopir::{
 };
 use rand_chacha::ChaCha8Rng;
 
-/// What random kernels compute with.
+/// The kind of numbers that random kernels use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbers {
     /// Integers of all types: results are exact.
@@ -30,8 +30,8 @@ pub(crate) fn random_kernel(seed: u64, numbers: Numbers) -> Kernel {
     g.kernel()
 }
 
-/// A kernel as lowering makes them of scheduled blocks: loops that say what they are, some fused, marked to be vectors or
-/// written out; sums with their initialisation in place, before, or missing; predicates; local results that are copied.
+/// A kernel of the kind that lowering makes of scheduled blocks: loops with kinds, some fused, some vectorised or
+/// unrolled; sums whose initialisation is in place, before, or missing; predicates; local results that are copied.
 pub(crate) fn random_scheduled(seed: u64, numbers: Numbers) -> Kernel {
     let mut g = Generator {
         rng: rng(seed),
@@ -49,9 +49,9 @@ pub(crate) fn random_scheduled(seed: u64, numbers: Numbers) -> Kernel {
 struct Planned {
     extent: i64,
     is_reduction: bool,
-    /// What successive iterations write is so far apart.
+    /// Distance of the elements that successive iterations write.
     stride: i64,
-    /// The loop's variable is made of a fused loop's: it is `fused // divisor % extent`.
+    /// Whether the variable is derived from a fused loop's: `fused // divisor % extent`.
     is_fused: bool,
 }
 
@@ -60,7 +60,7 @@ struct Generator {
     kernel: Kernel,
     numbers: Numbers,
     inputs: Vec<BufferId>,
-    /// The loops around, with their extents.
+    /// The enclosing loops, with their extents.
     loops: Vec<(VarId, i64)>,
     /// Largest index used of each buffer.
     needed: Vec<i64>,
@@ -94,7 +94,7 @@ impl Generator {
     }
 
     fn kernel(&mut self) -> Kernel {
-        // Lengths are not known before the indices are; buffers get generous ones and indices are kept below.
+        // Lengths are known only after the indices, so buffers are long and indices are kept below.
         const LEN: i64 = 4000;
         for i in 0..3 {
             let dtype = self.dtype();
@@ -128,7 +128,7 @@ impl Generator {
         for i in 0..n {
             let (b, _) = self.kernel.buffers().nth(i).expect("counted");
             let (needed, dtype) = (self.needed[i], self.kernel.buffer(b).dtype);
-            // Exactly as long as needed, unless scratch must not be read where it was not written.
+            // Exactly as long as needed, except scratch, which must not be read where it was not written.
             if b != scratch {
                 self.kernel.buffer_mut(b).len = needed + 1;
                 self.kernel.buffer_mut(b).align = dtype.bytes() as u32;
@@ -200,7 +200,7 @@ impl Generator {
         self.kernel.clone()
     }
 
-    /// Opens loops: `f` makes the innermost body.
+    /// Opens loops around the innermost body, which `f` makes.
     fn planned(
         &mut self,
         loops: &[Planned],
@@ -256,7 +256,7 @@ impl Generator {
         index
     }
 
-    /// A nest that stores to each element: a constant, or something made of an element of another buffer.
+    /// A nest that stores to each element: a constant, or a function of another buffer's element.
     fn space_nest(&mut self, loops: &[Planned], to: BufferId, from: Option<BufferId>) -> StmtId {
         let stmts = self.planned(loops, 0, &mut Vec::new(), &mut |g, indices| {
             let dtype = g.kernel.buffer(to).dtype;
@@ -314,7 +314,7 @@ impl Generator {
                 stmts.push(g.kernel.stmts.push(Stmt::If { condition, then, otherwise: crate::loopir::Body::EMPTY }));
             }
             stmts.push(g.kernel.store(to, index, value));
-            // What local results hold where a predicate does not is undefined.
+            // Local results are undefined where the predicate does not hold.
             if g.chance(4) && g.kernel.buffer(to).is_param() {
                 let condition = g.condition();
                 let then = g.kernel.stmts.body(&stmts);
@@ -374,7 +374,7 @@ impl Generator {
         self.kernel.stmts.push(Stmt::For(l))
     }
 
-    /// A store, possibly with an initialisation before it, conditions and names around it.
+    /// A store, possibly with an initialisation before it, and conditions and let bindings around it.
     fn leaf(&mut self, output: BufferId) -> StmtId {
         let dtype = self.kernel.buffer(output).dtype;
         let (index, reduced) = self.output_index(output);
@@ -428,7 +428,7 @@ impl Generator {
         self.kernel.stmts.push(Stmt::If { condition, then, otherwise: crate::loopir::Body::EMPTY })
     }
 
-    /// An index over some of the loops around, and the loops it leaves out.
+    /// An index over some of the enclosing loops, and the loops that it does not use.
     fn output_index(&mut self, output: BufferId) -> (ExprId, Vec<VarId>) {
         let mut affine = Affine::constant(below(&mut self.rng, 3) as i64);
         let mut reduced = Vec::new();
@@ -496,7 +496,7 @@ impl Generator {
         if self.chance(5)
             && let Some(&(var, extent)) = self.loops.last()
         {
-            // One that is out of bounds unless guarded.
+            // An index that is out of bounds unless guarded.
             let v = self.kernel.arena.var_expr(var);
             let shift = 1 + below(&mut self.rng, 3) as i64;
             let index = self.kernel.arena.add_const(v, -shift);
@@ -573,7 +573,7 @@ impl Generator {
             }
             (Numbers::Floats(_), 2) => {
                 let f = self.pick(&[Intrinsic::Abs, Intrinsic::Floor, Intrinsic::Round]);
-                // Rounding functions jump; what they are given is exact.
+                // Rounding functions are discontinuous, so their operands must be exact.
                 let exact = self.load(dtype);
                 self.kernel.arena.call(f, &[exact])
             }

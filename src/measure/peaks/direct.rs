@@ -1,10 +1,10 @@
-//! The peak of several cores, measured with as many threads as run a kernel.
+//! Measures the peak of several cores, with as many threads as run a kernel.
 //!
-//! The threads sit on cores of their own and stay awake: between windows they spin until all have arrived, then each runs
-//! the loop for some tenths of a millisecond. A window lasts from the first start to the last end, so whatever held one
-//! thread up makes its rate less, never more. The highest rate of the windows is the peak: nothing is multiplied by a
-//! number of threads that did not run. On a machine that others keep busy most windows are disturbed, so there are more
-//! of them, until several agree or the time is up.
+//! The threads are pinned to different cores and stay awake: between windows they spin until all have arrived, then
+//! each runs the loop for some tenths of a millisecond. A window lasts from the first start to the last end, so a delay
+//! of any thread lowers its rate and never raises it. The highest rate of all windows is the peak; nothing is
+//! extrapolated to threads that did not run. On a busy machine most windows are disturbed, so more of them run until
+//! several agree or the time is up.
 
 use super::super::pin::pin_to;
 use super::PeakLoop;
@@ -12,40 +12,40 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A peak, with what is needed to judge it.
+/// A measured peak, with the data to judge it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Peak {
-    /// 10^9 operations a second: the highest rate of all windows.
+    /// 10^9 operations per second: the highest rate of all windows.
     pub gflops: f64,
-    /// Threads that ran at the same time.
+    /// Number of threads that ran at the same time.
     pub threads: u32,
-    /// Windows.
+    /// Number of windows.
     pub windows: u32,
-    /// By how much the third highest rate was below the highest, as a share of it.
+    /// Distance of the third highest rate from the highest, relative to the highest.
     pub spread: f64,
 }
 
-/// Rounds of the loop in a window: some tenths of a millisecond.
+/// Rounds of the loop per window: some tenths of a millisecond.
 const ROUNDS: u64 = 100_000;
-/// Windows between two looks at what they gave.
+/// Number of windows between two evaluations.
 const BATCH: usize = 8;
-/// Windows at least.
+/// Minimum number of windows.
 const LEAST_WINDOWS: usize = 16;
-/// Highest rates that are to agree, and by how much.
+/// Number of highest rates that must agree, and their maximum relative distance.
 const AGREEING: usize = 3;
 const AGREEMENT: f64 = 0.01;
-/// A peak whose highest rates are further apart was disturbed too much to be compared with.
+/// Maximum spread of a trusted peak; beyond it, the measurement was disturbed too much.
 const TRUSTED: f64 = 0.05;
-/// The time after which no further windows start.
+/// Time after which no further windows start.
 const TIME: Duration = Duration::from_millis(200);
 
 impl Peak {
-    /// Runs the loop on so many threads, each on one of `cores` where there are enough of them.
+    /// Runs the loop on `threads` threads, each pinned to one of `cores` if there are enough.
     pub fn measure(peak_loop: &PeakLoop, threads: u32, cores: &[usize]) -> Peak {
         let threads = threads.max(1) as usize;
         let cores = if cores.len() >= threads { cores } else { &[] };
         let operations = peak_loop.operations(ROUNDS) * threads as f64;
-        // The first windows wake the cores and their vectors up.
+        // The first windows wake up the cores and their vector units.
         let mut rates: Vec<f64> = Vec::new();
         let start = Instant::now();
         loop {
@@ -69,18 +69,18 @@ impl Peak {
         }
     }
 
-    /// Operations per second.
+    /// The peak in operations per second.
     pub fn flops(&self) -> f64 {
         self.gflops * 1e9
     }
 
-    /// Is it believable: did several windows agree, and is it not below what a kernel was seen to do?
+    /// Whether the peak is plausible: several windows agree, and no kernel was measured above it.
     pub fn is_trusted(&self, gflops: f64) -> bool {
         self.spread <= TRUSTED && self.windows as usize >= LEAST_WINDOWS && gflops <= self.gflops * (1.0 + TRUSTED)
     }
 }
 
-/// The seconds of some windows, from the first start to the last end.
+/// The durations of a batch of windows in seconds, each from the first start to the last end.
 fn windows(peak_loop: &PeakLoop, threads: usize, cores: &[usize]) -> Vec<f64> {
     let arrived = AtomicU64::new(0);
     let epoch = Instant::now();
@@ -104,7 +104,7 @@ fn windows(peak_loop: &PeakLoop, threads: usize, cores: &[usize]) -> Vec<f64> {
             .map_while(|i| std::thread::Builder::new().spawn_scoped(scope, move || work(cores.get(i))).ok())
             .collect();
         if others.len() + 1 < threads {
-            // Who is there must not wait for those that the system refused.
+            // Threads that do run must not wait for those that the system refused.
             arrived.fetch_add((BATCH * threads) as u64, Ordering::AcqRel);
         }
         let own = work(if threads > 1 { cores.first() } else { None });
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Two threads on one core do not do twice as much.
+    /// Two threads on one core are not twice as fast.
     #[test]
     #[cfg(target_os = "linux")]
     fn threads_that_share_a_core_are_no_faster() {

@@ -1,11 +1,11 @@
-//! The loops that [`super`] times.
+//! The loops of [`super`].
 
 use crate::machine::Isa;
 
-/// Independent chains: two multiply-adds a cycle, each of which takes four or five, need ten.
+/// Number of independent chains: two multiply-adds start per cycle and take four or five, so ten are needed.
 pub(super) const ACCUMULATORS: usize = 12;
 
-/// Reading so many bytes is faster when they are fetched two pages ahead, where streams wait.
+/// Size from which reading is faster with prefetching two pages ahead, on CPUs whose streams wait.
 #[cfg(target_arch = "x86_64")]
 const FAR: usize = 2 << 20;
 #[cfg(target_arch = "x86_64")]
@@ -20,7 +20,7 @@ mod x86 {
 
     macro_rules! fma {
         ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $fma:ident, $store:ident) => {
-            /// `a = a * x + y` in each accumulator, again and again; they stay between 0 and 1.
+            /// Repeats `a = a * x + y` in each accumulator; the values stay between 0 and 1.
             #[target_feature(enable = $features)]
             pub(super) fn $name(rounds: u64) -> $scalar {
                 let (x, y) = ($set1(0.5), $set1(0.25));
@@ -51,7 +51,7 @@ mod x86 {
 
     macro_rules! integers {
         ($name:ident, $features:literal, $vector:ty, $set1:ident, |$a:ident, $x:ident, $y:ident| $step:expr) => {
-            /// Two operations on each accumulator, again and again, that no compiler makes fewer of.
+            /// Repeats two operations on each accumulator that no compiler can simplify.
             #[target_feature(enable = $features)]
             pub(super) fn $name(rounds: u64) -> u8 {
                 let ($x, $y) = ($set1(black_box(5)), $set1(black_box(3)));
@@ -61,7 +61,7 @@ mod x86 {
                         *$a = $step;
                     }
                 }
-                // SAFETY: any bytes are bytes.
+                // SAFETY: any bit pattern is valid as bytes.
                 let bytes: [[u8; size_of::<$vector>()]; ACCUMULATORS] = unsafe { std::mem::transmute(a) };
                 bytes.as_flattened().iter().fold(0, |x, y| x ^ y)
             }
@@ -98,7 +98,7 @@ mod x86 {
 
     macro_rules! dots {
         ($name:ident, $features:literal, $vector:ty, $lanes:literal, $zero:ident, $set1:ident, $dot:ident) => {
-            /// `a += x . y` in each lane of each accumulator, again and again.
+            /// Repeats `a += x . y` in each lane of each accumulator.
             #[target_feature(enable = $features)]
             pub(super) fn $name(rounds: u64) -> i32 {
                 let (x, y) = ($set1(3), $set1(-2));
@@ -110,7 +110,7 @@ mod x86 {
                 }
                 let mut sum = 0i32;
                 for a in a {
-                    // SAFETY: any bits are integers.
+                    // SAFETY: any bit pattern is a valid integer.
                     let lanes: [i32; $lanes] = unsafe { std::mem::transmute(a) };
                     sum = lanes.iter().fold(sum, |sum, v| sum.wrapping_add(*v));
                 }
@@ -135,12 +135,12 @@ mod x86 {
                         _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(AHEAD + line).cast());
                     }
                     for (i, a) in a.iter_mut().enumerate() {
-                        // SAFETY: eight vectors fill the block.
+                        // SAFETY: eight vectors make up a block.
                         *a = $xor(*a, unsafe { $load(block.as_ptr().add(i * $step).cast()) });
                     }
                 }
                 let all = a.into_iter().fold($zero(), |x, y| $xor(x, y));
-                // SAFETY: any bytes are bytes.
+                // SAFETY: any bit pattern is valid as bytes.
                 let bytes: [u8; $step] = unsafe { std::mem::transmute(all) };
                 bytes.into_iter().fold(0, |x, y| x ^ y)
             }
@@ -151,7 +151,7 @@ mod x86 {
     read!(read_512, "avx512f", 512, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_xor_si512, 64);
 }
 
-/// Does the machine at hand have the instructions?
+/// Whether this machine supports the instruction set.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has(isa: Isa) -> bool {
     match isa {
@@ -165,7 +165,7 @@ pub(super) fn has(isa: Isa) -> bool {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn fma_f32(isa: Isa, rounds: u64) -> f32 {
     assert!(has(isa), "a peak loop is made for instructions that are there");
-    // SAFETY: just seen to be there.
+    // SAFETY: support was checked above.
     unsafe {
         match isa {
             Isa::Portable => x86::f32_128(rounds),
@@ -178,7 +178,7 @@ pub(super) fn fma_f32(isa: Isa, rounds: u64) -> f32 {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn fma_f64(isa: Isa, rounds: u64) -> f64 {
     assert!(has(isa), "a peak loop is made for instructions that are there");
-    // SAFETY: just seen to be there.
+    // SAFETY: support was checked above.
     unsafe {
         match isa {
             Isa::Portable => x86::f64_128(rounds),
@@ -188,7 +188,7 @@ pub(super) fn fma_f64(isa: Isa, rounds: u64) -> f64 {
     }
 }
 
-/// Does the machine at hand have dot products of bytes in vectors of this width?
+/// Whether this machine has byte dot products in vectors of this width.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_dots(isa: Isa) -> bool {
     has(isa)
@@ -202,7 +202,7 @@ pub(super) fn has_dots(isa: Isa) -> bool {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn dots(isa: Isa, rounds: u64) -> i32 {
     assert!(has_dots(isa), "a peak loop is made for instructions that are there");
-    // SAFETY: just seen to be there.
+    // SAFETY: support was checked above.
     unsafe {
         match isa {
             Isa::Portable | Isa::Avx2 => x86::dots_vex(rounds),
@@ -212,7 +212,7 @@ pub(super) fn dots(isa: Isa, rounds: u64) -> i32 {
     }
 }
 
-/// Does the machine at hand have arithmetic of integers in vectors of this width? Else there is no loop.
+/// Whether this machine has integer arithmetic in vectors of this width. Otherwise there is no loop.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_integers(isa: Isa) -> bool {
     match isa {
@@ -222,12 +222,12 @@ pub(super) fn has_integers(isa: Isa) -> bool {
     }
 }
 
-/// Two operations for each number of so many bits, products and sums or sums and exclusive ors.
+/// Two operations per element of `bits` bits: products and sums, or sums and exclusive ors.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn integers(isa: Isa, bits: u32, multiplies: bool, rounds: u64) -> u8 {
     assert!(has_integers(isa), "a peak loop is made for instructions that are there");
     let is_wide = isa == Isa::Avx512;
-    // SAFETY: just seen to be there.
+    // SAFETY: support was checked above.
     unsafe {
         match (bits, multiplies, is_wide) {
             (16, true, false) => x86::mul16_256(rounds),
@@ -246,21 +246,21 @@ pub(super) fn integers(isa: Isa, bits: u32, multiplies: bool, rounds: u64) -> u8
     }
 }
 
-/// Reads bytes with the widest loads there are.
+/// Reads bytes with the widest loads available.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn read(data: &[u8]) -> u8 {
     if is_x86_feature_detected!("avx512f") {
-        // SAFETY: just seen to be there.
+        // SAFETY: support was checked above.
         unsafe { x86::read_512(data) }
     } else if is_x86_feature_detected!("avx2") {
-        // SAFETY: just seen to be there.
+        // SAFETY: support was checked above.
         unsafe { x86::read_256(data) }
     } else {
         read_plainly(data)
     }
 }
 
-/// Does the machine at hand have the instructions?
+/// Whether this machine supports the instruction set.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn has(isa: Isa) -> bool {
     isa == Isa::Portable
@@ -328,7 +328,7 @@ mod tests {
         let sets: Vec<Isa> = Isa::ALL.into_iter().filter(|&isa| has(isa)).collect();
         assert!(!sets.is_empty(), "every machine that is supported multiplies and adds at once");
         for isa in sets {
-            // 0.125 * 0.5 + 0.25 in every lane of every accumulator, then towards 0.5.
+            // 0.125 * 0.5 + 0.25 in every lane of every accumulator, which then approaches 0.5.
             let lanes = isa.vector_bits() as usize / 32 * ACCUMULATORS;
             assert_eq!(fma_f32(isa, 1), 0.3125 * lanes as f32);
             assert_eq!(fma_f64(isa, 1), 0.3125 * (lanes / 2) as f64);
@@ -346,7 +346,7 @@ mod tests {
         let wide: Vec<Isa> = Isa::ALL.into_iter().filter(|&isa| has_integers(isa)).collect();
         println!("dot products of bytes: {sets:?}; integers: {wide:?}");
         for isa in wide {
-            // All accumulators are equal, and there is an even number of them.
+            // All accumulators are equal, and their number is even.
             for (bits, multiplies) in [8, 16, 32, 64].into_iter().flat_map(|b| [(b, false), (b, true)]) {
                 assert_eq!(integers(isa, bits, multiplies, 1000), 0, "{isa} {bits}");
             }

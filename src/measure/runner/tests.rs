@@ -30,7 +30,7 @@ fn candidate(program: u64, exe: Fake) -> Candidate {
     Candidate { program, code: Arc::new(exe) }
 }
 
-/// A right kernel of that many microseconds.
+/// A correct kernel that takes `us` microseconds.
 fn kernel(timer: &MockTimer, program: u64, us: u64) -> Candidate {
     candidate(program, Fake::timed(timer, move |_| micros(us)))
 }
@@ -51,7 +51,7 @@ fn check_fault(threads: u32, body: impl Fn(u64, &mut Arguments) + Send + Sync + 
     measured(runner.measure(&kernel(&timer, 1, 50)));
     let clock = timer.clone();
     let mut exe = Fake::new(move |call, args| {
-        // Faster than the good one: it would win.
+        // It is faster than the good one, so it would win.
         clock.advance(micros(1));
         body(call, args);
         Ok(())
@@ -83,14 +83,14 @@ fn a_kernel_that_skips_a_tail_is_caught() {
 
 #[test]
 fn a_kernel_that_leaves_stale_output_is_caught() {
-    // Right where it writes, and what it leaves was written by the good kernel before it.
+    // It is right where it writes; the rest was written by the good kernel before it.
     let mismatch = wrong(check_fault(1, |_, args| {
         for i in (0..N).step_by(2) {
             double(args, i..i + 1);
         }
     }));
     assert_eq!(mismatch.count, N as u64 / 2);
-    // Reads its output before writing it: an accumulation without its initialisation.
+    // Reads its output before writing it: an accumulation without initialisation.
     let mismatch = wrong(check_fault(1, |_, args| {
         for i in 0..N {
             let value = element(args, 1, i) + 2.0 * element(args, 0, i);
@@ -102,13 +102,13 @@ fn a_kernel_that_leaves_stale_output_is_caught() {
 
 #[test]
 fn a_kernel_with_a_data_race_is_caught() {
-    // Two threads add to one element without a lock. What a lost update looks like is made by atomics that are read and
-    // written apart; for most of the runs nothing is lost.
+    // Two threads add to one element without a lock. Separate atomic reads and writes simulate lost updates; most runs
+    // lose none.
     let mismatch = wrong(check_fault(2, |call, args| {
         let (sum, both) = (AtomicU32::new(0), std::sync::Barrier::new(2));
         let add = |value: f32| {
             let before = f32::from_bits(sum.load(SeqCst));
-            // The threads meet in every third run: neither writes before both have read.
+            // In every third run, neither thread writes before both have read.
             if call % 3 == 2 {
                 both.wait();
             }
@@ -143,7 +143,7 @@ fn a_kernel_that_writes_elsewhere_is_caught() {
     assert_eq!(outcome, Outcome::RuntimeError { message: "it changed the input `A`".into() });
     let outcome = check_fault(1, |_, args| {
         double(args, 0..N);
-        // SAFETY: behind the buffer lies its guard, which belongs to the block.
+        // SAFETY: the buffer is followed by its guard, which belongs to the block.
         unsafe { args.pointers()[1].add(4 * N).write(0) };
     });
     assert_eq!(outcome, Outcome::RuntimeError { message: "it wrote out of bounds, next to `B`".into() });
@@ -180,9 +180,9 @@ fn the_limit_follows_the_best() {
     let start = timer.now();
     let outcome = runner.measure(&kernel(&timer, 2, 30_000));
     assert_eq!(outcome, Outcome::TimedOut { limit: LEAST_LIMIT });
-    // A pause of the system could have been the cause, once.
+    // A timeout is retried once, since a pause of the system could be the cause.
     assert_eq!(timer.now() - start, 2 * LEAST_LIMIT);
-    // With a best of 5 ms the limit is 50.
+    // With a best time of 5 ms the limit is 50 ms.
     let mut runner = self::runner(&timer);
     measured(runner.measure(&kernel(&timer, 1, 5000)));
     let slow = measured(runner.measure(&kernel(&timer, 2, 30_000)));
@@ -207,7 +207,7 @@ fn the_first_look_stops_by_itself() {
     let start = timer.now();
     let slow = measured(runner.measure(&kernel(&timer, 2, 4500)));
     assert_eq!(slow.secs, 0.0045);
-    // The checked run, and a second one that ended at one and a half times the best.
+    // The checked run, and a second one that was stopped at one and a half times the best time.
     assert_eq!(timer.now() - start, micros(4500 + 2250));
 }
 
@@ -220,13 +220,13 @@ fn long_runs_are_not_repeated_for_nothing() {
         let m = measured(runner.measure(&kernel(&timer, program, us)));
         (m.standing, timer.now() - start)
     };
-    // The first one takes ten seconds: once is enough.
+    // The first candidate takes ten seconds, so it runs once.
     assert_eq!(elapsed(&mut runner, 1, 10_000_000), (None, micros(10_000_000)));
-    // A much faster one need not wait for it again.
+    // A much faster one is not raced against it.
     assert_eq!(elapsed(&mut runner, 2, 200_000), (Some(Standing::Faster), micros(400_000)));
-    // A clearly slower one has shown so.
+    // A clearly slower one is rejected at the first look.
     assert_eq!(elapsed(&mut runner, 3, 300_000), (Some(Standing::Slower), micros(300_000)));
-    // What is close is raced, as few times as will do.
+    // A similar one is raced, with as few pairs as possible.
     let (standing, took) = elapsed(&mut runner, 4, 180_000);
     assert_eq!(standing, Some(Standing::Faster));
     assert!(took < micros(2_000_000), "{took:?}");
@@ -344,7 +344,7 @@ fn results_wait_for_their_verdict() {
     let (Verdict::Waiting(first), Verdict::Waiting(second)) = (good.verdict, bad.verdict) else {
         panic!("{good:?} {bad:?}")
     };
-    // For now it leads, and nothing is settled.
+    // It leads for now, before its verdict.
     assert_eq!(runner.incumbent().map(|(c, _)| c.program), Some(2));
     assert_eq!(runner.settle(false), []);
     go.send(()).unwrap();

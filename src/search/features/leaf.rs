@@ -1,4 +1,4 @@
-//! The stores of a scheduled program, each with the loops around it and how its accesses move with them.
+//! The stores of a scheduled program, each with the loops around it and the strides of its accesses.
 
 use super::ops::Ops;
 use super::points::{MAX_LOOPS, Points, Row};
@@ -9,18 +9,18 @@ use crate::ir::visit::for_each_subexpr;
 use crate::ir::{AttrValue, DType, Func};
 use smallvec::SmallVec;
 
-/// A loop of more than one iteration.
+/// A loop with more than one iteration.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Level {
-    /// Which one; loops with the same id are one loop around several stores.
+    /// The loop; levels with the same id are one loop around several stores.
     pub id: LoopId,
-    /// Iterations.
+    /// Number of iterations.
     pub extent: i64,
-    /// How they run.
+    /// Kind of the loop: serial, parallel, vectorised or unrolled.
     pub kind: LoopKind,
 }
 
-/// An access of a store: the store itself or a load of its value.
+/// An access of a store statement: the store itself, or a load of its value.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Access {
     /// The buffer.
@@ -29,61 +29,61 @@ pub(crate) struct Access {
     pub dtype: DType,
     /// Bytes of an element.
     pub bytes: f64,
-    /// Is it the store?
+    /// Whether it is the store.
     pub is_store: bool,
-    /// Is the buffer a parameter, laid out as written?
+    /// Whether the buffer is a parameter, whose layout is fixed.
     pub is_param: bool,
-    /// Elements that a step of each level moves it by.
+    /// Stride of each level, in elements.
     pub strides: SmallVec<[i64; 16]>,
-    /// For each dimension, the indices that each level goes over from start to end.
+    /// For each dimension, the change of its index from the start to the end of each level.
     pub spans: SmallVec<[SmallVec<[i64; 16]>; 4]>,
     /// Extents of the dimensions.
     pub shape: SmallVec<[i64; 4]>,
 }
 
-/// A store, with all that is computed for it.
+/// A store statement, with everything computed for it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Leaf {
-    /// The loops around, outermost first.
+    /// The loops around it, outermost first.
     pub levels: Vec<Level>,
-    /// The store, then the loads, each once.
+    /// The store, then the distinct loads.
     pub accesses: Vec<Access>,
-    /// What an execution computes.
+    /// The operations of one execution.
     pub ops: Ops,
-    /// Is the old element combined with something: a step of a reduction?
+    /// Whether the old element is an operand: an update of a reduction.
     pub updates: bool,
-    /// Executions.
+    /// Number of executions.
     pub executed: f64,
-    /// The share of them that does something: the others are behind a predicate.
+    /// Share of the executions that pass the predicates around.
     pub useful: f64,
-    /// Is there a condition inside, as for padding?
+    /// Whether there is a condition inside, as for padding.
     pub is_guarded: bool,
-    /// Up to how many steps loops are to be unrolled.
+    /// The unroll limit, in steps.
     pub unroll: i64,
 }
 
-/// A loop of a nest as it is carried out: a level, or the outer or inner part of one.
+/// A loop of a nest as executed: a level, or the outer or inner part of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Piece {
     /// Position of the level.
     pub level: usize,
-    /// Iterations.
+    /// Number of iterations.
     pub extent: f64,
-    /// The share of the level's way from start to end that it goes.
+    /// Share of the level's range that it covers.
     pub share: f64,
 }
 
 impl Piece {
-    /// All of a level.
+    /// The piece that is a complete level.
     pub(crate) fn whole(level: usize, levels: &[Level]) -> Piece {
         Piece { level, extent: levels[level].extent as f64, share: 1.0 }
     }
 }
 
 impl Access {
-    /// Cache lines of `line` bytes that these loops touch together.
+    /// Number of cache lines of `line` bytes that these loops touch together.
     pub(crate) fn lines(&self, loops: &[Piece], line: f64) -> f64 {
-        // The box of indices, and the elements next to each other in it.
+        // The bounding box of the indices, and its contiguous runs of elements.
         let (mut outside, mut run, mut is_contiguous) = (1.0, 1.0, true);
         for (spans, &extent) in self.spans.iter().zip(&self.shape).rev() {
             let range = loops.iter().fold(1.0, |r, p| r + (spans[p.level] as f64 * p.share).abs());
@@ -96,18 +96,18 @@ impl Access {
             }
         }
         let lines = outside * (run * self.bytes / line).ceil();
-        // Strided accesses leave most of the box out.
+        // A strided access touches at most one line per iteration.
         lines.min(loops.iter().filter(|p| self.moves_with(p.level)).map(|p| p.extent).product())
     }
 
-    /// Does it touch something else in another iteration of this level?
+    /// Whether the accessed address depends on this level.
     pub(crate) fn moves_with(&self, level: usize) -> bool {
         self.strides[level] != 0 || self.spans.iter().any(|s| s[level] != 0)
     }
 }
 
 impl Leaf {
-    /// Leaves out the loops that the store does not move with: it runs once for all their iterations.
+    /// Removes the loops that the store does not depend on: it runs once for all their iterations.
     fn without_idle_levels(&mut self) {
         let Some(store) = self.accesses.first() else { return };
         let moves: Vec<bool> = (0..self.levels.len()).map(|i| store.moves_with(i)).collect();
@@ -123,7 +123,7 @@ impl Leaf {
         }
     }
 
-    /// The loops as they are written.
+    /// The loops in source order.
     pub(crate) fn pieces(&self) -> Vec<Piece> {
         (0..self.levels.len()).map(|i| Piece::whole(i, &self.levels)).collect()
     }
@@ -136,11 +136,11 @@ pub(crate) fn leaves(func: &Func) -> Vec<Leaf> {
     walk.leaves
 }
 
-/// What lies around a statement.
+/// What encloses a statement.
 enum Around {
     Loop(VarId, i64, Level),
     Value(VarId, ExprId),
-    /// Conditions, and which share of their loops satisfies them.
+    /// A condition, with the share of iterations that satisfy it.
     Guard(f64),
 }
 
@@ -184,7 +184,7 @@ impl Walk<'_> {
                     self.path.push(Around::Guard(share.clamp(0.01, 1.0)));
                 }
                 if let Some(init) = &b.init {
-                    // It runs where all reductions begin.
+                    // An init runs where all reductions begin.
                     let from = self.leaves.len();
                     self.all(init);
                     self.leaves[from..].iter_mut().for_each(Leaf::without_idle_levels);
@@ -226,7 +226,7 @@ impl Walk<'_> {
         let arena = &func.arena;
         let loops: Vec<(VarId, i64, Level)> = self.path.iter().filter_map(loop_of).collect();
         let executed = loops.iter().map(|(_, _, l)| l.extent.max(0) as f64).product();
-        // Of a nest deeper than any in use the outermost loops are left out.
+        // In a nest of extreme depth, the outermost loops are ignored.
         let moving: Vec<_> = loops.iter().filter(|(_, _, l)| l.extent > 1).copied().collect();
         let moving = &moving[moving.len().saturating_sub(MAX_LOOPS)..];
         let mut points = Points::new(&moving.iter().map(|&(v, min, l)| (v, min, l.extent)).collect::<Vec<_>>());

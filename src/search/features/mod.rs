@@ -1,10 +1,9 @@
-//! What can be said about a candidate without compiling it: numbers for a cost model, and an analytical estimate of its
-//! time.
+//! Features of a candidate without compiling it: numbers for the cost model, and an analytical estimate of its time.
 //!
-//! The scheduled program is taken apart into its stores, each with the loops around it and how its accesses move with them
-//! ([`leaf`]); of these it is foreseen what the code generator makes ([`kernel`]), and what has to move between the levels of
-//! memory ([`traffic`]). The estimate is the larger of computing and moving, with a part of the smaller. It need not be
-//! right: a model learns by which factor it is wrong, from what the features have in common.
+//! The scheduled program is split into its stores, each with the loops around it and the strides of its accesses
+//! ([`leaf`]). For each store, [`kernel`] predicts the code that the code generator makes, and [`traffic`] the bytes
+//! that move between the levels of memory. The estimate is the longer of computing and moving, plus a part of the
+//! shorter. It need not be exact: the cost model learns its error from features that programs have in common.
 
 #[cfg(test)]
 mod agreement;
@@ -46,22 +45,22 @@ impl CodeModel {
 /// Numbers about a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Features {
-    /// What the model looks at; see [`names`]. Counts are logarithms.
+    /// Inputs of the cost model; see [`names`]. Counts are logarithms.
     pub values: Vec<f64>,
-    /// Seconds by the analytical estimate.
+    /// The analytical estimate, in seconds.
     pub estimate: f64,
-    /// Seconds of what cannot be avoided, by the same reckoning: instructions that compute, or loads, or stores alone.
+    /// Lower bound of the same model, in seconds: arithmetic instructions alone, loads alone, or stores alone.
     pub least: f64,
 }
 
-/// The stores that take longest, of which the model sees details.
+/// Number of stores, the slowest ones, whose details are features.
 const DETAILED: usize = 2;
-/// The share of the shorter of computing and moving that the longer one does not hide.
+/// Share of the shorter of computing and moving that does not overlap with the longer.
 const EXPOSED: f64 = 0.3;
-/// Cycles to hand a parallel loop to the threads, and to wait for them.
+/// Cycles to start a parallel loop on the threads and to wait for them.
 const FORK: f64 = 15_000.0;
 
-/// A store with what is to be expected of it.
+/// A store with its predicted cost.
 struct Part<'a> {
     leaf: &'a Leaf,
     kernel: Kernel,
@@ -69,7 +68,7 @@ struct Part<'a> {
     moving: f64,
     parallel: Parallel,
     cycles: f64,
-    /// Cycles that are needed at least: nothing but instructions of one kind, or moving at twice the nominal rate.
+    /// Lower bound in cycles: the instructions of one kind alone, or the traffic at twice the nominal bandwidth.
     least: f64,
 }
 
@@ -85,13 +84,13 @@ impl Features {
         let mut parts: Vec<Part<'_>> = leaves.iter().map(|leaf| Part::new(leaf, machine, touched)).collect();
         let mut forked = Vec::new();
         for part in &mut parts {
-            // One loop around several stores wakes the threads up once.
+            // A loop around several stores wakes the threads only once.
             if let Some(l) = part.parallel.at.filter(|l| !forked.contains(l)) {
                 forked.push(l);
                 part.cycles += part.parallel.forks * FORK;
             }
         }
-        // A stable order, so that equal programs have equal features.
+        // A stable sort, so that equal programs have equal features.
         parts.sort_by(|a, b| b.cycles.total_cmp(&a.cycles));
         let cycles: f64 = parts.iter().map(|p| p.cycles).sum::<f64>().max(1.0);
         let least: f64 = parts.iter().map(|p| p.least).sum();
@@ -239,7 +238,7 @@ impl<'a> Part<'a> {
         ]
     }
 
-    /// The largest step in bytes that an operand makes with the innermost reduction: far steps leave the page.
+    /// The largest stride in bytes of an operand along the innermost reduction: large strides leave the page.
     fn inner_step(&self) -> f64 {
         let Some(store) = self.leaf.accesses.first() else { return 0.0 };
         let Some(i) = store.strides.iter().rposition(|&s| s == 0) else { return 0.0 };
@@ -247,13 +246,13 @@ impl<'a> Part<'a> {
     }
 }
 
-/// How a store is spread over threads.
+/// Distribution of a store over threads.
 struct Parallel {
-    /// How much faster it is for it.
+    /// Speed-up from running in parallel.
     speedup: f64,
-    /// Iterations of the parallel loop; 1 without one.
+    /// Number of iterations of the parallel loop; 1 without one.
     chunks: f64,
-    /// How often threads are woken up.
+    /// Number of times that the threads are woken.
     forks: f64,
     /// The parallel loop.
     at: Option<LoopId>,
@@ -330,11 +329,11 @@ mod tests {
         let extents: Vec<i64> = leaf.levels.iter().map(|l| l.extent).collect();
         assert_eq!(extents, [32, 2, 128, 4, 64]);
         let strides: Vec<&[i64]> = leaf.accesses.iter().map(|a| &a.strides[..]).collect();
-        // C, A and B.
+        // The accesses of C, A and B.
         assert_eq!(strides, [[512, 64, 0, 128, 1], [512, 0, 1, 128, 0], [0, 64, 128, 0, 1]]);
         assert_eq!((leaf.executed, leaf.useful, leaf.updates), (128f64.powi(3), 1.0, true));
         assert_eq!((leaf.ops.float, leaf.ops.fused, leaf.ops.instructions()), (2.0, 1.0, 1.0));
-        // Lines of 16 elements: a row of the tile has 4, all of B 1024.
+        // Lines of 16 elements: a row of the tile has 4, all of B has 1024.
         let all = leaf.pieces();
         assert_eq!(leaf.accesses[0].lines(&all[3..], 64.0), 16.0);
         assert_eq!(leaf.accesses[1].lines(&all[2..], 64.0), 32.0);
@@ -347,7 +346,7 @@ mod tests {
         let (kernel, loops) = Kernel::of(&update(&func), &machine(1));
         assert_eq!((kernel.lanes_by, kernel.lanes, kernel.filled), (LanesBy::Space, 16.0, 1.0));
         assert_eq!((kernel.rows, kernel.vectors, kernel.trips, kernel.tiles), (4.0, 4.0, 128.0, 64.0));
-        // A multiply-add for each vector; in each iteration 4 vectors of B and 4 elements of A.
+        // One multiply-add per vector; in each iteration 4 vectors of B and 4 elements of A.
         assert_eq!(kernel.computing, 128f64.powi(3) / 16.0);
         assert_eq!(kernel.loads, 64.0 * (128.0 * 8.0 + 16.0));
         let order: Vec<(usize, f64)> = loops.iter().map(|p| (p.level, p.extent)).collect();

@@ -1,21 +1,21 @@
-//! What is computed in one execution of a store, without the indices.
+//! The operations of one execution of a store, without index arithmetic.
 
 use crate::ir::Func;
 use crate::ir::expr::{Expr, ExprId};
 use crate::ir::op::{BinOp, Intrinsic};
 
-/// Operations of one execution.
+/// Numbers of operations of one execution.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Ops {
-    /// Additions, multiplications, comparisons and the like on floats.
+    /// Float additions, multiplications, comparisons and similar.
     pub float: f64,
-    /// Those additions whose operand is a product: one instruction with the multiplication.
+    /// Additions of a product, which are one instruction with the multiplication.
     pub fused: f64,
-    /// Operations on integers.
+    /// Integer operations.
     pub int: f64,
-    /// Calls of functions, and divisions and roots.
+    /// Function calls, divisions and square roots.
     pub slow: f64,
-    /// Cycles of all of those, for a vector.
+    /// Cycles of all slow operations, per vector.
     pub slow_cycles: f64,
     /// Conversions.
     pub casts: f64,
@@ -24,11 +24,11 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    /// Adds what an expression computes.
+    /// Adds the operations of an expression.
     pub(super) fn add(&mut self, func: &Func, e: ExprId) {
         let arena = &func.arena;
         match arena.expr(e) {
-            // Indices become addresses that loops advance.
+            // Indices become addresses, which loops increment.
             Expr::Load(..) => return,
             Expr::Binary(op, a, b) => {
                 let is_float = arena.dtype(e).is_float();
@@ -58,7 +58,7 @@ impl Ops {
         arena.for_each_child(e, |c| self.add(func, c));
     }
 
-    /// Operations without products that belong to an addition.
+    /// Number of instructions, with fused multiplications counted once.
     pub(super) fn instructions(&self) -> f64 {
         self.float - self.fused + self.int + self.casts + self.selects
     }
@@ -67,7 +67,7 @@ impl Ops {
 const DIVISION: f64 = 8.0;
 const INT_DIVISION: f64 = 40.0;
 
-/// Cycles of a function on a vector, by the length of its expansion (`codegen/opt/functions`).
+/// Cycles of a function per vector, from the length of its expansion (`codegen/opt/functions`).
 fn call(f: Intrinsic) -> f64 {
     match f {
         Intrinsic::Abs | Intrinsic::Fma | Intrinsic::Likely | Intrinsic::Assume | Intrinsic::CopySign => 1.0,
@@ -81,7 +81,7 @@ fn call(f: Intrinsic) -> f64 {
         Intrinsic::Tanh | Intrinsic::Erf => 22.0,
         Intrinsic::Sin | Intrinsic::Cos | Intrinsic::Tan => 28.0,
         Intrinsic::Pow => 40.0,
-        // A call for each lane.
+        // One call per lane.
         Intrinsic::Asin
         | Intrinsic::Acos
         | Intrinsic::Atan

@@ -1,15 +1,15 @@
-//! Index expressions at a few points: where all loops are at their start, where one is a step further, and where one is at
+//! Evaluates index expressions at a few points: with all loops at their start, and with one loop one step further or at
 //! its end.
 //!
-//! The difference to the start is how far an access moves with each loop. That takes no symbolic work, and is right for
-//! whatever is affine; of divisions and remainders, which fused loops have, it tells what matters most.
+//! The difference to the start is the stride of an access along each loop. This takes no symbolic work and is exact for
+//! affine indices; for the divisions and remainders of fused loops it gives what matters most.
 
 use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::BinOp;
 
-/// Points at most: the start and two for each loop.
+/// Maximum number of points: the start, and two per loop.
 pub(super) const MAX_POINTS: usize = 64;
-/// Loops at most.
+/// Maximum number of loops.
 pub(super) const MAX_LOOPS: usize = (MAX_POINTS - 1) / 2;
 
 /// The values of an expression at all points.
@@ -36,28 +36,28 @@ impl Points {
         points
     }
 
-    /// Gives a variable the value of an expression.
+    /// Binds a variable to an expression.
     pub(super) fn bind(&mut self, arena: &Arena, var: VarId, value: ExprId) {
         let row = self.eval(arena, value);
         self.vars.push((var, row));
     }
 
-    /// Gives a variable one value.
+    /// Binds a variable to a constant.
     pub(super) fn fix(&mut self, var: VarId, value: i64) {
         self.vars.push((var, [value; MAX_POINTS]));
     }
 
-    /// How far an expression moves in one step of loop `i`.
+    /// The change of an expression in one step of loop `i`.
     pub(super) fn step(&self, row: &Row, i: usize) -> i64 {
         row[1 + i].wrapping_sub(row[0])
     }
 
-    /// How far an expression moves from the start of loop `i` to its end.
+    /// The change of an expression from the start of loop `i` to its end.
     pub(super) fn span(&self, row: &Row, i: usize) -> i64 {
         row[1 + self.n_loops + i].wrapping_sub(row[0])
     }
 
-    /// The values of an integer expression; of what memory holds, and of variables that are not known, 0.
+    /// The values of an integer expression; 0 for loads and unknown variables.
     pub(super) fn eval(&self, arena: &Arena, e: ExprId) -> Row {
         match arena.expr(e) {
             Expr::Int(v) => [v; MAX_POINTS],
@@ -87,7 +87,7 @@ impl Points {
             | Expr::Let(..)
             | Expr::Shuffle(..)
             | Expr::Builtin(..) => [0; MAX_POINTS],
-            // The first lane.
+            // The value of the first lane.
             Expr::Ramp(a, _) | Expr::Broadcast(a) => self.eval(arena, a),
         }
     }

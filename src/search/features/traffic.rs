@@ -1,8 +1,8 @@
 //! Bytes that move between the levels of memory.
 //!
-//! For each cache there is an outermost loop whose iteration touches no more than fits. What that iteration touches is
-//! fetched once for it; an operand that the loop does not move stays for the next iteration as well. So the traffic of an
-//! access is what the loop touches in all, times the iterations of the loops around.
+//! For each cache there is an outermost loop whose single iteration fits it. An iteration's data is fetched once for
+//! it, and an operand that does not depend on the loop stays for the next iteration. So the traffic of an access is
+//! what the loop touches in total, times the iterations of the loops around it.
 
 use super::CodeModel;
 use super::leaf::{Access, Leaf, Piece};
@@ -11,22 +11,23 @@ use crate::machine::Core;
 /// Traffic of a store.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Traffic {
-    /// Bytes that come into each cache from behind it, and go back.
+    /// Bytes transferred between each cache and the next level behind it, in both directions.
     pub bytes: [f64; 3],
-    /// Bytes that one iteration of the loop touches which fits each cache.
+    /// Bytes touched by one iteration of the loop whose iteration fits the cache.
     pub resident: [f64; 3],
-    /// Iterations of the loops around it.
+    /// Number of iterations of the loops around that loop.
     pub outside: [f64; 3],
-    /// How much of the nearest cache goes unused because addresses meet in the same sets: 1 for none.
+    /// Factor by which set conflicts increase the use of the nearest cache; 1 for none.
     pub conflicts: f64,
 }
 
 impl Traffic {
-    /// The traffic of a store whose loops run in this order, in a program that touches `all` bytes. Kernels run over and over, so what fits a cache as a
+    /// The traffic of a store whose loops run in this order, in a program that touches `all` bytes. Kernels run
+    /// repeatedly, so data that fits a cache as a whole is there already.
     /// whole is there already.
     pub(crate) fn of(leaf: &Leaf, loops: &[Piece], machine: &CodeModel, all: f64) -> Traffic {
         let depth = loops.len();
-        // Bytes of each access from each level on.
+        // Bytes that each access touches from each loop inwards.
         let touched: Vec<Vec<f64>> = leaf
             .accesses
             .iter()
@@ -50,7 +51,7 @@ impl Traffic {
             let around = fits.saturating_sub(1);
             let times: f64 = loops[..around].iter().map(|p| p.extent).product();
             for (access, touched) in leaf.accesses.iter().zip(&touched) {
-                // What is stored comes in and goes back.
+                // A stored line is fetched and written back.
                 let ways = if access.is_store { 2.0 } else { 1.0 };
                 traffic.bytes[level] += ways * times * touched[around];
             }
@@ -59,7 +60,7 @@ impl Traffic {
     }
 }
 
-/// The share of a cache that a loop can count on.
+/// Share of a cache that a loop can use.
 const USABLE: f64 = 0.75;
 
 /// By how much an access takes more room than its lines, because a stride lets them meet in few sets.
@@ -75,7 +76,7 @@ fn conflicts(access: &Access, loops: &[Piece], machine: &CodeModel) -> f64 {
     if !distance.is_multiple_of(line) {
         return 1.0;
     }
-    // Rows begin at multiples of the greatest common divisor.
+    // Rows start at multiples of the greatest common divisor.
     let (mut a, mut b) = (way, distance % way);
     while b > 0 {
         (a, b) = (b, a % b);

@@ -1,9 +1,8 @@
-//! The cost model: how long a candidate will take.
+//! The cost model: predicts the time of a candidate.
 //!
-//! It starts from the analytical estimate and learns by which factor that is wrong, as a function of the features: the
-//! target is `ln(measured) - trust * ln(estimate)`. What the estimate knows need not be learnt again, so few records help,
-//! also those of other programs on the same machine. The trust is 1 at first; where measurements do not follow the
-//! estimate, it falls.
+//! It starts from the analytical estimate and learns the estimate's error as a function of the features: the target is
+//! `ln(measured) - trust * ln(estimate)`. What the estimate knows need not be learnt, so few records help, even records
+//! of other programs on the same machine. The trust starts at 1, and falls if measurements do not follow the estimate.
 
 mod quality;
 mod trees;
@@ -13,28 +12,28 @@ pub(crate) use trees::{Example, Trees};
 
 use super::features::Features;
 
-/// Learns from measurements, and foretells.
+/// Learns from measurements, and predicts times.
 #[derive(Default)]
 pub(crate) struct CostModel {
     lessons: Vec<Lesson>,
     trees: Option<Trees>,
-    /// Lessons when the trees were made.
+    /// Number of measurements when the trees were trained.
     learnt: usize,
-    /// How far the estimate is trusted; none: fully.
+    /// Trust in the estimate; `None` for full trust.
     trust: Option<f64>,
-    /// The residuals that were seen: nothing beyond is believed.
+    /// Range of the residuals in the training data; predictions are clamped to it.
     range: (f64, f64),
     n_others: usize,
 }
 
 struct Lesson {
     features: Features,
-    /// Logarithms of the estimate and of the seconds.
+    /// Logarithms of the estimate and of the measured seconds.
     estimate: f64,
     secs: f64,
-    /// 0 is this workload; others are counted from 1.
+    /// 0 is this workload; others are numbered from 1.
     workload: usize,
-    /// The hash of the scheduled program, of this workload.
+    /// Hash of the scheduled program; `None` for other workloads.
     program: Option<u64>,
 }
 
@@ -48,39 +47,40 @@ impl Lesson {
     }
 }
 
-/// Measurements before anything is learnt: with fewer, the estimate is the better guide.
+/// Minimum number of measurements for training: with fewer, the estimate is the better guide.
 const LEAST_LESSONS: usize = 12;
-/// While there are no more lessons, the trees are made anew whenever there is one.
+/// Up to this number of measurements, the trees are retrained after each new one.
 const FEW: usize = 200;
-/// What a measurement of another program counts, compared to one of this.
+/// Weight of a measurement of another program, relative to one of this program.
 const OTHERS: f64 = 0.3;
-/// Measurements that would follow the estimate, with the variance of their logarithms, which trust starts from.
+/// Prior for the trust: the number of imagined measurements that follow the estimate, and the variance of their
+/// logarithms.
 const FAITH: (f64, f64) = (8.0, 0.5);
 
 impl CostModel {
-    /// Takes in a measurement of this program.
+    /// Adds a measurement of this program.
     pub(crate) fn learn(&mut self, program: u64, features: Features, secs: f64) {
         self.lessons.push(Lesson::new(features, secs, 0, Some(program)));
     }
 
-    /// Takes back what a program taught that turned out to be wrong.
+    /// Removes the measurements of a program whose result turned out to be wrong.
     pub(crate) fn forget(&mut self, program: u64) {
         let before = self.lessons.len();
         self.lessons.retain(|l| l.program != Some(program));
         if self.lessons.len() < before {
-            // The trees have learnt it, and are due.
+            // Force retraining, since the trees have learnt it.
             self.learnt = 0;
         }
     }
 
-    /// Takes in measurements of another program. Only how they differ among themselves is believed.
+    /// Adds measurements of another program. Only their differences from each other are used.
     pub(crate) fn learn_from_other(&mut self, measured: Vec<(Features, f64)>) {
         self.n_others += 1;
         self.lessons
             .extend(measured.into_iter().map(|(features, secs)| Lesson::new(features, secs, self.n_others, None)));
     }
 
-    /// Makes the trees anew, if enough is new. Says how well they would have ranked what they are about to learn.
+    /// Retrains the trees if there are enough new measurements, and logs how well the old ones would have ranked those.
     pub(crate) fn retrain(&mut self, seed: u64) {
         let n = self.lessons.len();
         let is_due = if n <= FEW { n > self.learnt } else { n >= self.learnt + self.learnt / 10 };
@@ -99,7 +99,7 @@ impl CostModel {
         let best = own().map(|l| l.secs).fold(f64::INFINITY, f64::min);
         let mut examples: Vec<Example<'_>> = Vec::with_capacity(n);
         for l in &self.lessons {
-            // What is near the best has to be told apart; of the rest it is enough that it is slow.
+            // Candidates near the best must be told apart; for others it is enough to know that they are slow.
             let weight = if l.is_own() { 0.1 + ((best - l.secs) / 2.0).exp() } else { OTHERS };
             let target = residual(l) - means[l.workload] + means[0];
             examples.push(Example { values: &l.features.values, target, weight });
@@ -111,7 +111,7 @@ impl CostModel {
         self.learnt = n;
     }
 
-    /// The slope of measured over estimated, between 0 and 1.
+    /// The regression slope of measured over estimated logarithms, between 0 and 1.
     fn measured_trust(&self) -> f64 {
         let own = || self.lessons.iter().filter(|l| l.is_own());
         let n = (own().count() as f64).max(1.0);
@@ -123,7 +123,7 @@ impl CostModel {
         (both / one).clamp(0.0, 1.0)
     }
 
-    /// The logarithm of the seconds to be expected.
+    /// The logarithm of the predicted seconds.
     pub(crate) fn predict(&self, features: &Features) -> f64 {
         let estimate = estimate(features);
         match &self.trees {
@@ -135,8 +135,8 @@ impl CostModel {
         }
     }
 
-    /// The least ratio of a measured time of this program to what was said to be needed at least; `None` while too few
-    /// are known to rely on it.
+    /// The smallest ratio of measured time to lower bound for this program; `None` if there are too few measurements to
+    /// rely on it.
     pub(crate) fn least_ratio(&self) -> Option<f64> {
         const ENOUGH: usize = 16;
         let ratios = self.lessons.iter().filter(|l| l.is_own() && l.features.least > 0.0);
@@ -144,7 +144,7 @@ impl CostModel {
         (ratios.len() >= ENOUGH).then(|| ratios.into_iter().fold(f64::INFINITY, f64::min))
     }
 
-    /// Tells the log how what came in since the last training had been ranked.
+    /// Logs how well the measurements since the last training were ranked.
     fn report(&self) {
         if self.trees.is_none() || !tracing::enabled!(tracing::Level::INFO) {
             return;
@@ -179,7 +179,7 @@ mod tests {
     fn it_starts_from_the_estimate() {
         let mut model = CostModel::default();
         assert_eq!(model.predict(&features(0.0, 1.0)), 0.0);
-        // Where the feature is 1, the estimate is four times too low.
+        // With this feature at 1, the estimate is a quarter of the time.
         for i in 0..20 {
             let (x, estimate) = (f64::from(i % 2), f64::from(1 + i % 7));
             model.learn(i as u64, features(x, estimate), estimate * if i % 2 == 1 { 4.0 } else { 1.0 });

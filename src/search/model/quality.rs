@@ -1,6 +1,6 @@
-//! How well predictions rank.
+//! Quality of predicted rankings.
 
-/// The share of pairs that are in the right order, of those that differ; `None` where all are equal.
+/// The share of correctly ordered pairs among those that differ; `None` if all are equal.
 pub(crate) fn ranked_right(predicted: &[f64], measured: &[f64]) -> Option<f64> {
     let (mut right, mut pairs) = (0.0, 0.0);
     for i in 0..measured.len() {
@@ -19,7 +19,7 @@ pub(crate) fn ranked_right(predicted: &[f64], measured: &[f64]) -> Option<f64> {
     (pairs > 0.0).then(|| right / pairs)
 }
 
-/// The share of the `k` fastest that are among the `k` predicted to be the fastest.
+/// The share of the `k` fastest that are among the `k` best predictions.
 pub(crate) fn recall(predicted: &[f64], measured: &[f64], k: usize) -> Option<f64> {
     if measured.len() <= k {
         return None;

@@ -1,34 +1,35 @@
-//! Gradient-boosted regression trees, small and exact about being reproducible.
+//! Gradient-boosted regression trees: small, and exactly reproducible.
 //!
-//! A search has tens to hundreds of rows and retrains after every few: crates made for large tables spend their time on
-//! thread pools and look at how much memory is free, on which candidates must not depend. Squared loss, rows with weights,
-//! values in at most [`BINS`] bins; each tree sees a part of the rows and of the columns, drawn from a seeded stream.
+//! A search has tens to hundreds of rows and retrains after every few of them. Crates made for large tables spend their
+//! time on thread pools, and adapt to the free memory, on which candidates must not depend. Squared loss, weighted
+//! rows, values in at most [`BINS`] bins; each tree sees a part of the rows and of the columns, drawn from a seeded
+//! stream.
 
 use crate::space::mutator::unit;
 use crate::space::sample::stream;
 
-/// Trees that correct each other.
+/// A sequence of trees, each of which corrects the previous ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trees {
     base: f64,
     trees: Vec<Vec<Node>>,
 }
 
-/// What the rows are to teach.
+/// A row of the training data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Example<'a> {
-    /// The features, as many for every example.
+    /// The features; all examples have the same number.
     pub values: &'a [f64],
-    /// What is to be foretold.
+    /// The value to predict.
     pub target: f64,
-    /// How much it counts.
+    /// Weight of the row.
     pub weight: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Node {
     Leaf(f64),
-    /// Up to the threshold it goes to the first child, above it to the second.
+    /// Values up to the threshold go to the first child, others to the second.
     Split {
         feature: u32,
         threshold: f64,
@@ -36,22 +37,22 @@ enum Node {
     },
 }
 
-/// Trees. More bring nothing with so few rows, and cost time.
+/// Number of trees. With so few rows, more trees only cost time.
 const TREES: usize = 120;
 const DEPTH: usize = 4;
-/// The share of its correction that a tree makes.
+/// Learning rate.
 const RATE: f64 = 0.12;
-/// Rows of weight 1 that a leaf is drawn to nothing by.
+/// Regularisation: the weight of imagined zero rows in each leaf.
 const CAUTION: f64 = 1.0;
-/// Bins of a feature.
+/// Maximum number of bins per feature.
 const BINS: usize = 32;
-/// Rows of a leaf, at least.
+/// Minimum number of rows in a leaf.
 const LEAF_ROWS: usize = 2;
 const ROW_SHARE: f64 = 0.8;
 const COLUMN_SHARE: f64 = 0.7;
 
 impl Trees {
-    /// Learns from examples.
+    /// Trains on examples.
     pub(crate) fn fit(examples: &[Example<'_>], seed: u64) -> Trees {
         let all = examples.iter().map(|e| e.weight).sum::<f64>();
         if examples.is_empty() || all <= 0.0 {
@@ -83,7 +84,7 @@ impl Trees {
         Trees { base, trees }
     }
 
-    /// What is to be expected of a row.
+    /// The prediction for a row.
     pub(crate) fn predict(&self, values: &[f64]) -> f64 {
         self.base + self.trees.iter().map(|t| value(t, values)).sum::<f64>()
     }
@@ -101,9 +102,9 @@ fn value(tree: &[Node], values: &[f64]) -> f64 {
     }
 }
 
-/// The features of all rows, in bins.
+/// The features of all rows, binned.
 struct Columns {
-    /// For each feature, the values between bins, increasing.
+    /// For each feature, the increasing thresholds between bins.
     thresholds: Vec<Vec<f64>>,
     /// For each feature, the bin of each row.
     bins: Vec<Vec<u8>>,
@@ -155,7 +156,7 @@ impl Sums {
         Sums { error: self.error - o.error, weight: self.weight - o.weight, rows: self.rows - o.rows }
     }
 
-    /// By how much the squared error falls with the best value for these rows.
+    /// Decrease of the squared error with the best constant for these rows.
     fn gain(self) -> f64 {
         self.error * self.error / (self.weight + CAUTION)
     }
@@ -170,7 +171,7 @@ struct Grower<'a> {
 }
 
 impl Grower<'_> {
-    /// Adds the tree of these rows; gives its position.
+    /// Adds a tree for these rows; returns its position.
     fn grow(&mut self, rows: Vec<u32>, depth: usize) -> u32 {
         let mut all = Sums::default();
         for &r in &rows {
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
     use rand_chacha::ChaCha8Rng;
 
-    /// Rows whose target is a function of a few features among many.
+    /// Rows whose target depends on a few of many features.
     fn rows(n: usize, rng: &mut ChaCha8Rng) -> Vec<(Vec<f64>, f64)> {
         let row = |rng: &mut ChaCha8Rng| {
             let x: Vec<f64> = (0..60).map(|_| (unit(rng) * 8.0).floor()).collect();

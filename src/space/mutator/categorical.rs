@@ -1,16 +1,15 @@
-//! Another candidate of a choice: mostly the one before or behind, sometimes any.
+//! Mutates a choice: mostly to an adjacent candidate, sometimes to any.
 //!
-//! Rules list candidates in an order that means something, such as by size, so that neighbours are alike.
+//! Rules list candidates in a meaningful order, such as by size, so adjacent ones are similar.
 
 use super::{Mutator, choose, unit};
 use crate::schedule::arg::{Arg, Decision};
 use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
-/// The mutator.
 pub(super) struct Categorical;
 
-/// How often a step goes to a neighbour.
+/// Probability of a step to a neighbour.
 const NEAR: f64 = 0.6;
 
 impl Mutator for Categorical {
@@ -28,12 +27,12 @@ impl Mutator for Categorical {
     }
 
     fn neighbours(&self, inst: &Instruction) -> Vec<Decision> {
-        // A choice has few candidates, and not every list of them is in an order.
+        // A choice has few candidates, and not all lists are ordered.
         all(inst).into_iter().map(Decision::Int).collect()
     }
 }
 
-/// The position of the candidate chosen, and the probabilities of all.
+/// The position of the chosen candidate, and the probabilities of all.
 fn chosen(inst: &Instruction) -> Option<(i64, &[Arg])> {
     match (&inst.decision, inst.args.get(1)) {
         (Some(Decision::Int(i)), Some(Arg::List(probs))) => Some((*i, probs)),
@@ -41,7 +40,7 @@ fn chosen(inst: &Instruction) -> Option<(i64, &[Arg])> {
     }
 }
 
-/// The other candidates that are possible at all.
+/// The other candidates with a probability above 0.
 fn all(inst: &Instruction) -> Vec<i64> {
     let Some((now, probs)) = chosen(inst) else { return Vec::new() };
     let possible = |p: &Arg| !matches!(p, Arg::Int(0)) && *p != Arg::Float(0.0);
@@ -56,7 +55,7 @@ fn near(inst: &Instruction) -> Vec<i64> {
     below.into_iter().chain(above).collect()
 }
 
-/// The places where a random variable annotates something under this key.
+/// Whether a random variable of the instruction annotates something under one of these keys.
 pub(super) fn annotates(trace: &Trace, inst: &Instruction, keys: &[&str]) -> bool {
     let [output] = inst.outputs[..] else { return false };
     trace.insts.iter().any(|user| {

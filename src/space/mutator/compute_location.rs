@@ -1,7 +1,6 @@
-//! Another place for a block: a loop further out or in around its consumer, under the root, or inlined.
+//! Moves a block to another compute location: a loop further out or in around its consumer, the root, or inlined.
 //!
-//! Which places there are only the program tells. What is no place becomes the next one outwards when the trace is carried
-//! out.
+//! Only the program determines the valid locations. Replay replaces an invalid one by the next valid one further out.
 
 use super::{Mutator, choose, unit};
 use crate::schedule::arg::Decision;
@@ -9,14 +8,13 @@ use crate::schedule::primitive::sampling::below;
 use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
-/// The mutator.
 pub(super) struct ComputeLocation;
 
-/// How often a step goes to a neighbour.
+/// Probability of a step to a neighbour.
 const NEAR: f64 = 0.6;
-/// Inlined; under the root is -1.
+/// The decision to inline; -1 is the root.
 const INLINED: i64 = -2;
-/// Loops around a consumer that is tiled at four levels.
+/// Number of loops around a consumer that is tiled at four levels.
 const DEPTH: i64 = 12;
 
 impl Mutator for ComputeLocation {
@@ -33,7 +31,7 @@ impl Mutator for ComputeLocation {
             return choose(rng, self.neighbours(inst));
         }
         let Some(Decision::Int(now)) = inst.decision else { return None };
-        // One fewer than there are: the one at hand is left out.
+        // One location less: the current one is excluded.
         let place = INLINED + below(rng, (DEPTH - INLINED) as u64) as i64;
         Some(Decision::Int(if place >= now { place + 1 } else { place }))
     }

@@ -1,11 +1,11 @@
-//! A trace with decisions of two others.
+//! Combines the decisions of two traces.
 
 use super::unit;
 use crate::schedule::Trace;
 use rand_chacha::ChaCha8Rng;
 
-/// Takes each decision of the first trace or the one that the second has at its place. Both are of one sketch; where
-/// their instructions differ, the first one's stay.
+/// Takes each decision from the first trace, or from the second at the same position. Both belong to one sketch; where
+/// their instructions differ, those of the first stay.
 pub(crate) fn crossover(first: &Trace, second: &Trace, rng: &mut ChaCha8Rng) -> Trace {
     let mut child = first.clone();
     for (inst, other) in child.insts.iter_mut().zip(&second.insts) {

@@ -1,7 +1,7 @@
-//! Mutators: other decisions for a trace.
+//! Mutators: change the decisions of a trace.
 //!
-//! A mutator looks at one sampling instruction and gives it another decision; it never sees a program. The trace is then
-//! carried out anew, and decisions behind the changed one that do not fit any more become the nearest that do
+//! A mutator gives one sampling instruction another decision; it never sees a program. The trace is then replayed, and
+//! later decisions that have become invalid are replaced by the nearest valid ones
 //! ([`Schedule::wish`](crate::schedule::Schedule::wish)).
 //!
 //! TVM: `src/s_tir/meta_schedule/mutator`.
@@ -21,26 +21,26 @@ use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-/// Changes decisions of one kind.
+/// Mutates decisions of one kind.
 pub(crate) trait Mutator: Send + Sync {
-    /// How often an instruction is chosen that this mutator is for, compared to others.
+    /// Relative probability of choosing an instruction of this kind.
     fn weight(&self) -> f64;
 
-    /// Is it for this instruction of the trace?
+    /// Whether it applies to this instruction of the trace.
     fn is_for(&self, trace: &Trace, inst: &Instruction) -> bool;
 
-    /// Another decision, near or far; `None` where there is no other.
+    /// A random other decision, near or far; `None` if there is no other.
     fn mutate(&self, inst: &Instruction, rng: &mut ChaCha8Rng) -> Option<Decision>;
 
     /// All decisions one small step away.
     fn neighbours(&self, inst: &Instruction) -> Vec<Decision>;
 }
 
-/// All mutators; of several for one instruction, the first counts. Adding one is a file and a line here.
+/// All mutators; the first one that applies to an instruction is used. Adding one is a file and a line here.
 ///
-/// Weights are by instruction, not by mutator as TVM's (tile size 0.9, compute location 0.05, unroll 0.03, parallel
-/// 0.02): of a tiled matmul, with its three tile sizes and one limit to unroll by, that is nearly the same; where rules
-/// offer many choices, none of them is left out.
+/// Weights are per instruction, unlike TVM's weights per mutator (tile size 0.9, compute location 0.05, unroll 0.03,
+/// parallel 0.02). For a tiled matmul, with three tile sizes and one unroll limit, this is nearly the same; if rules
+/// offer many choices, each is mutated often enough.
 static ALL: [&dyn Mutator; 5] = [
     &tile_size::TileSize,
     &unroll::Unroll,
@@ -55,7 +55,7 @@ pub(crate) fn of(trace: &Trace, inst: &Instruction) -> Option<&'static dyn Mutat
     ALL.into_iter().find(|m| m.is_for(trace, inst))
 }
 
-/// Instruction `index` of a trace with another decision.
+/// A new decision for instruction `index` of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Change {
     /// Position of the instruction.
@@ -64,7 +64,7 @@ pub(crate) struct Change {
     pub decision: Decision,
 }
 
-/// A change at random; `None` where there is nothing to change.
+/// A random change; `None` if there is nothing to change.
 pub(crate) fn mutate(trace: &Trace, rng: &mut ChaCha8Rng) -> Option<Change> {
     let mut open: Vec<(usize, &'static dyn Mutator)> = Vec::new();
     for (index, inst) in trace.insts[..trace.space_len()].iter().enumerate() {
@@ -80,7 +80,7 @@ pub(crate) fn mutate(trace: &Trace, rng: &mut ChaCha8Rng) -> Option<Change> {
     None
 }
 
-/// All changes of one decision by one small step, in the order of the instructions.
+/// All single changes by one small step, in the order of the instructions.
 pub(crate) fn neighbours(trace: &Trace) -> Vec<Change> {
     let mut found = Vec::new();
     for (index, inst) in trace.insts[..trace.space_len()].iter().enumerate() {
@@ -91,7 +91,7 @@ pub(crate) fn neighbours(trace: &Trace) -> Vec<Change> {
 }
 
 impl Change {
-    /// Makes the change.
+    /// Applies the change.
     pub(crate) fn apply(self, trace: &mut Trace) {
         if let Some(inst) = trace.insts.get_mut(self.index) {
             inst.decision = Some(self.decision);
@@ -99,7 +99,7 @@ impl Change {
     }
 }
 
-/// A position by these weights, of which there is at least one.
+/// A random position with these weights, of which there is at least one.
 pub(crate) fn weighted(rng: &mut ChaCha8Rng, weights: impl Iterator<Item = f64> + Clone) -> usize {
     let mut rest = unit(rng) * weights.clone().sum::<f64>();
     let mut last = 0;
@@ -110,16 +110,16 @@ pub(crate) fn weighted(rng: &mut ChaCha8Rng, weights: impl Iterator<Item = f64> 
         rest -= w;
         last = i;
     }
-    // Rounding may leave a rest.
+    // Rounding errors may leave a remainder.
     last
 }
 
-/// A uniform number in [0, 1).
+/// A uniform random number in [0, 1).
 pub(crate) fn unit(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// One of these, if there is one.
+/// A random item; `None` if there is none.
 fn choose<T>(rng: &mut ChaCha8Rng, mut items: Vec<T>) -> Option<T> {
     match items.len() as u64 {
         0 => None,
@@ -152,7 +152,7 @@ mod tests {
         (Schedule::new(&module, 0), spaces.into())
     }
 
-    /// Whatever is changed, the trace is one of the same sketch that can be carried out.
+    /// Any mutation gives a trace of the same sketch that replays.
     #[test]
     fn mutants_are_candidates() {
         let mut n = 0;
@@ -172,7 +172,7 @@ mod tests {
                         let wishes: Vec<_> = trace.decisions().map(|(_, d)| d.clone()).collect();
                         let mutant = match space.build(&base, sketch, &wishes, stream(3, seed)) {
                             Ok(mutant) => mutant,
-                            // Rules may refuse a combination, but never for a decision that does not fit.
+                            // Rules may refuse a combination, but no decision may be invalid on its own.
                             Err(r) => panic!("{name}: {} refuses: {}", r.by, r.message),
                         };
                         trace = mutant.trace().without_postproc();

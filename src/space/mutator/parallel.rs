@@ -1,4 +1,4 @@
-//! Another number of chunks for the threads, where a rule leaves it open.
+//! Mutates the number of parallel chunks, where a rule samples it.
 
 use super::Mutator;
 use super::categorical::{Categorical, annotates};
@@ -6,7 +6,6 @@ use crate::schedule::arg::Decision;
 use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
-/// The mutator.
 pub(super) struct Parallel;
 
 impl Mutator for Parallel {

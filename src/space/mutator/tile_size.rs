@@ -1,4 +1,4 @@
-//! Other tile sizes: a prime factor moves from one place to another, or two places change their sizes.
+//! Mutates tile sizes: moves a prime factor to another position, or swaps two sizes.
 //!
 //!     [4, 8, 2, 2]   # becomes, for example
 //!     [2, 8, 2, 4]   # a 2 moved inwards
@@ -10,10 +10,9 @@ use crate::schedule::primitive::sampling::prime_factors;
 use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
-/// The mutator.
 pub(super) struct TileSize;
 
-/// How often two sizes are swapped: a step that moving single factors takes long for.
+/// Probability of swapping two sizes: a step that takes many moves of single factors.
 const SWAP: f64 = 0.2;
 
 impl Mutator for TileSize {
@@ -40,7 +39,7 @@ impl Mutator for TileSize {
 
 fn sizes(inst: &Instruction) -> Option<&[i64]> {
     match &inst.decision {
-        // Something else, such as -1, stands for what cannot be tiled.
+        // Other decisions, such as -1, mark a loop that cannot be tiled.
         Some(Decision::Ints(sizes)) if sizes.iter().all(|&s| s > 0) => Some(sizes),
         _ => None,
     }
@@ -55,7 +54,7 @@ fn limit(inst: &Instruction) -> i64 {
     }
 }
 
-/// The sizes after each way to move a prime factor to another place, each once.
+/// The sizes after each possible move of a prime factor, without duplicates.
 fn moves(sizes: &[i64], limit: i64) -> Vec<Vec<i64>> {
     let mut found = Vec::new();
     for from in 0..sizes.len() {
@@ -73,7 +72,7 @@ fn moves(sizes: &[i64], limit: i64) -> Vec<Vec<i64>> {
     found
 }
 
-/// The sizes after each way to swap two that differ.
+/// The sizes after each swap of two different ones.
 fn swaps(sizes: &[i64], limit: i64) -> Vec<Vec<i64>> {
     let mut found = Vec::new();
     for a in 0..sizes.len() {

@@ -1,5 +1,5 @@
-//! Another limit up to which loops are unrolled. The code generator unrolls what it keeps in registers by itself, so this
-//! matters less than other choices.
+//! Mutates the unroll limit. The code generator unrolls register tiles by itself, so this matters less than other
+//! choices.
 
 use super::Mutator;
 use super::categorical::{Categorical, annotates};
@@ -7,7 +7,6 @@ use crate::schedule::arg::Decision;
 use crate::schedule::{Instruction, Trace};
 use rand_chacha::ChaCha8Rng;
 
-/// The mutator.
 pub(super) struct Unroll;
 
 const KEYS: [&str; 3] =

@@ -1,10 +1,9 @@
-//! Refuses programs with loops whose number of iterations is not constant.
+//! Rejects programs with loops of non-constant extent.
 
 use super::Postproc;
 use crate::ir::Stmt;
 use crate::schedule::Schedule;
 
-/// The postprocessor.
 pub(crate) struct DisallowDynamicLoop;
 
 impl Postproc for DisallowDynamicLoop {

@@ -1,4 +1,4 @@
-//! Postprocessors: what is done with every candidate once its decisions are made.
+//! Postprocessors: finish each candidate once its decisions are made.
 
 use crate::schedule::Schedule;
 
@@ -7,21 +7,21 @@ pub(crate) mod rewrite_layout;
 pub(crate) mod rewrite_parallel_vectorize_unroll;
 pub(crate) mod rewrite_reduction_block;
 
-/// A postprocessor changes a schedule by instructions, or refuses the candidate.
+/// A postprocessor changes a schedule by instructions, or rejects the candidate.
 pub trait Postproc: Send + Sync {
     /// The name, as in TVM.
     fn name(&self) -> &'static str;
 
-    /// Carries it out.
+    /// Applies the postprocessor.
     ///
     /// # Errors
-    /// Why the candidate is refused.
+    /// If it rejects the candidate; the text says why.
     fn apply(&self, sch: &mut Schedule) -> Result<(), String>;
 }
 
-/// The postprocessors of the default space, in order. Adding one is a file and a line here. Inits stay where they are: the
-/// code generator begins a sum where its tile is. Loops whose extent depends on data or other loops stay as well: kernels
-/// count them.
+/// The postprocessors of the default space, in order. Adding one is a file and a line here. Inits are not decomposed:
+/// the code generator initialises a sum next to its tile. Loops whose extent depends on data or on other loops are
+/// allowed: kernels count them.
 pub fn auto() -> Vec<Box<dyn Postproc>> {
     vec![Box::new(rewrite_parallel_vectorize_unroll::RewriteParallelVectorizeUnroll)]
 }

@@ -1,9 +1,9 @@
-//! Lays out constant parameters as the loops read them.
+//! Lays out constant parameters in the order in which the loops read them.
 //!
 //! *What*: for each parameter in the function's `layout_free_buffers`, a `cache_read` under the root for the block that
-//! reads it, annotated as a preparation (see [`crate::ir::preparation`]), and a `transform_layout` by which the loops go
-//! through the copy from one end to the other. Where schedules have put copies between parameter and block, the last one
-//! tells the layout, and all get it.
+//! reads it, annotated as a preparation (see [`crate::ir::preparation`]), and a `transform_layout` that makes the loops
+//! read the copy sequentially. If the schedule has put copies between parameter and block, the last one determines the
+//! layout, and all get it.
 //!
 //! TVM: `src/s_tir/meta_schedule/postproc/rewrite_layout.cc`.
 
@@ -15,7 +15,6 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The postprocessor.
 pub(crate) struct RewriteLayout;
 
 impl Postproc for RewriteLayout {
@@ -60,13 +59,13 @@ fn lay_out(sch: &mut Schedule, func: usize, buffer: BufferId) -> Result<(), Sche
     sch.transform_layout(copy, ("read", 0), suggestion.map)
 }
 
-/// Lets a block read from a copy that is a preparation.
+/// Makes a block read from a copy that is a preparation.
 fn prepare(sch: &mut Schedule, reader: Rv, read: i64) -> Result<(), ScheduleError> {
     let copy = sch.cache_read(reader, read, "global")?;
     sch.annotate(copy, PREPARATION, true)
 }
 
-/// The blocks that read one buffer and write one, from `buffer` on, each reading what the one before writes.
+/// The blocks that copy `buffer`, each reading the buffer that the previous one writes.
 fn copies(f: &Func, buffer: BufferId) -> Vec<BlockId> {
     let (mut copies, mut current) = (Vec::new(), buffer);
     for block in f.subtree(f.root.stmt()).into_iter().filter_map(|s| f.as_block(s)) {
@@ -104,7 +103,7 @@ def main(X: T.Buffer((64, 512), \"float32\"), W: T.Buffer((256, 512), \"float32\
     sch.reorder(j0, k0, i0, k1, i1, j1)
 ";
 
-    /// What the postprocessor does after a schedule, as statements of a trace.
+    /// The instructions that the postprocessor adds after a schedule, as text.
     fn statements(program: &str, function: &str) -> Vec<String> {
         let module = parse(program, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
         let mut sch = Schedule::new(&module, 0);

@@ -1,9 +1,9 @@
-//! Turns the marks on the root block into parallel, vectorised and unrolled loops.
+//! Turns the annotations of the root block into parallel, vectorised and unrolled loops.
 //!
-//! *What*: for each block directly under the root, the leading spatial loops are fused up to the wanted number of
-//! parallel chunks and made parallel, the trailing contiguous ones are fused up to the wanted vector length and
-//! vectorised; where all loops serve for both, they are fused into one, which is split. Reductions get unroll
-//! pragmas on their first loop.
+//! *What*: for each block directly under the root, the leading spatial loops are fused up to the annotated number of
+//! parallel chunks and made parallel, and the trailing contiguous ones are fused up to the annotated vector length and
+//! vectorised; if all loops serve for both, they are fused into one, which is split. Reductions get unroll pragmas on
+//! their first loop.
 //!
 //! TVM: `src/s_tir/meta_schedule/postproc/rewrite_parallel_vectorize_unroll.cc`.
 
@@ -16,7 +16,6 @@ use crate::schedule::analysis::block_class::require_complete_or_reduction;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
-/// The postprocessor.
 pub(crate) struct RewriteParallelVectorizeUnroll;
 
 const PARALLEL: &str = "meta_schedule.parallel";
@@ -24,7 +23,7 @@ const VECTORIZE: &str = "meta_schedule.vectorize";
 const UNROLL_EXPLICIT: &str = "meta_schedule.unroll_explicit";
 const UNROLL_IMPLICIT: &str = "meta_schedule.unroll_implicit";
 
-/// The marks on a root block.
+/// The annotations of a root block.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     parallel: Option<i64>,
@@ -119,13 +118,13 @@ fn rewrite_block(sch: &mut Schedule, block: Rv, loops: &mut [Rv], marks: Marks) 
     Ok(())
 }
 
-/// How many leading loops to parallelise and how many trailing ones to vectorise; `None`: there is nothing to gain.
+/// Number of leading loops to parallelise and of trailing loops to vectorise; `None` if there is nothing to gain.
 fn plan(sch: &mut Schedule, block: Rv, loops: &[Rv], marks: Marks) -> (Option<usize>, Option<usize>) {
     if marks.parallel.is_none() && marks.vectorize.is_none() {
         return (None, None);
     }
     let Some((index, id)) = live_block(sch, block) else { return (None, None) };
-    // What `parallel` and `vectorize` would refuse stays serial; the rest of the candidate is as good as ever.
+    // If `parallel` or `vectorize` would be refused, the loop stays serial; the candidate is valid all the same.
     let root = sch.func(index).root;
     if require_complete_or_reduction(&sch.states[index], id, root).is_err() {
         return (None, None);
@@ -186,7 +185,7 @@ fn plan(sch: &mut Schedule, block: Rv, loops: &[Rv], marks: Marks) -> (Option<us
     (parallel, vectorize)
 }
 
-/// The number of innermost loops that together walk contiguously, or not at all, through every buffer of the block.
+/// Number of innermost loops that together access every buffer of the block contiguously or not at all.
 fn contiguous_loops(func: &mut Func, block: BlockId, loops: &[LoopId]) -> usize {
     let node = func.block(block).clone();
     let mut bindings = Substitution::of_vars(node.iters.iter().map(|i| (i.var, i.value)));
@@ -223,7 +222,7 @@ fn contiguous_loops(func: &mut Func, block: BlockId, loops: &[LoopId]) -> usize 
     most
 }
 
-/// By how many elements an access moves when the loop advances; `None` where a shape is not constant.
+/// The stride of an access in elements when the loop advances; `None` if a shape is not constant.
 fn stride_of(func: &Func, indices: &[ExprId], shape: &[ExprId], var: VarId) -> Option<i64> {
     let mut buffer_stride = 1;
     for (&index, &extent) in indices.iter().zip(shape).rev() {
@@ -236,7 +235,8 @@ fn stride_of(func: &Func, indices: &[ExprId], shape: &[ExprId], var: VarId) -> O
     Some(0)
 }
 
-/// The factor of `var` in an index, looking through sums and constant factors only; of several, the smallest.
+/// The coefficient of `var` in an index, found through sums and constant factors only; the smallest if there are
+/// several.
 fn coefficient(func: &Func, e: ExprId, var: VarId) -> Option<i64> {
     let arena = &func.arena;
     match arena.expr(e) {

@@ -1,7 +1,7 @@
-//! Takes the init of every reduction out of the loops that do not need it.
+//! Hoists the init of every reduction out of the loops that do not need it.
 //!
-//! *What*: `decompose_reduction` at the outermost loop around the block that is not spatial, again and again until no
-//! block has an init that can be moved.
+//! *What*: `decompose_reduction` at the outermost non-spatial loop around the block, repeated until no init can be
+//! hoisted.
 //!
 //! TVM: `src/s_tir/meta_schedule/postproc/rewrite_reduction_block.cc`.
 
@@ -10,7 +10,6 @@ use super::Postproc;
 use crate::ir::{BlockId, IterKind};
 use crate::schedule::Schedule;
 
-/// The postprocessor.
 pub(crate) struct RewriteReductionBlock;
 
 impl Postproc for RewriteReductionBlock {

@@ -1,9 +1,9 @@
-//! Factors long reductions, so that their parts can run side by side.
+//! Factors long reductions, so that their parts can run in parallel.
 //!
-//! *When*: a reduction block with plain bindings and one output; if tiling serves it too, only with more reduction work
-//! than the spatial loops have parallelism. *What*: all reduction loops become one innermost loop, which is split in two by sampled factors; one
-//! schedule factors the outer part, one the inner, one is left as it was. *Why*: a sum over everything would keep
-//! one core, and one lane, busy.
+//! *When*: a reduction block with plain bindings and one output; if tiling serves it too, only if the reduction has
+//! more work than the spatial loops have parallelism. *What*: all reduction loops are fused into one innermost loop,
+//! which is split in two by sampled factors; one schedule factors the outer part, one the inner, and one is unchanged.
+//! *Why*: otherwise a full reduction occupies only one core and one lane.
 //!
 //!     for i, k: B[i] += A[i, k]
 //!     # becomes
@@ -23,23 +23,22 @@ use crate::schedule::analysis::block_class::is_reduction_block;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct AddRFactor {
-    /// With more spatial work than this there is nothing to gain from factoring a reduction that tiling serves.
+    /// Spatial parallelism above which a reduction that tiling serves is not factored.
     pub max_parallel_extent: i64,
-    /// The same for reductions that it does not serve.
+    /// Spatial parallelism above which a reduction that tiling does not serve is not factored.
     pub max_untiled_extent: i64,
-    /// The largest inner part, in iterations.
+    /// Maximum extent of the inner part.
     pub max_innermost_factor: i64,
-    /// Only blocks whose bindings are their loops?
+    /// Whether to factor only blocks whose bindings are their loops.
     pub plain_bindings: bool,
 }
 
-/// The annotation of a block whose producer is to be given a random place.
+/// The annotation of a block whose producer gets a random compute location.
 pub(crate) const RANDOM_PRODUCER: &str = "meta_schedule.random_compute_producer";
 
 impl AddRFactor {
-    /// TVM's default CPU parameters for a machine with so many cores.
+    /// TVM's default CPU parameters for a machine with `cores` cores.
     pub(crate) fn tvm(cores: usize) -> Self {
         AddRFactor {
             max_parallel_extent: 16 * cores as i64,
@@ -120,7 +119,7 @@ impl AddRFactor {
         let mut results = Vec::with_capacity(3);
         for part in parts {
             let mut one = factored.clone();
-            // A reduction that is none of the known ones cannot be factored; then only the schedule as it was remains.
+            // A reduction with an unknown combiner cannot be factored; only the unchanged schedule remains.
             let Ok(partial) = one.rfactor(part, n_spatial as i64) else { continue };
             one.get_loops(partial)?;
             one.annotate(block, RANDOM_PRODUCER, 1)?;
@@ -131,7 +130,7 @@ impl AddRFactor {
     }
 }
 
-/// Moves the reduction loops inwards and makes them one; the result has that loop and the number of spatial loops.
+/// Moves the reduction loops inwards and fuses them; returns the fused loop and the number of spatial loops.
 fn fuse_reductions(sch: &mut Schedule, index: usize, block: Rv) -> Result<(Rv, usize), ScheduleError> {
     let loops = sch.get_loops(block)?;
     let ids: Vec<LoopId> = match live_block(sch, block) {

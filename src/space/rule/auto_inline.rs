@@ -1,10 +1,9 @@
-//! Inlines blocks that are cheap to compute again into their consumers.
+//! Inlines blocks that are cheap to recompute into their consumers.
 //!
-//! *When*: the block writes one buffer that consumers read, every index it reads is a constant or one of the indices
-//! it writes (shifted by a constant), each used once and in order, and it contains neither a conditional nor a
-//! costly function. In a program without reductions only the first condition counts.
-//! *What*: `compute_inline`. *Why*: the intermediate buffer's traffic is saved, and nothing is computed twice that
-//! costs more than loading it.
+//! *When*: the block writes one buffer that consumers read, every index it reads is a constant or one of the indices it
+//! writes (shifted by a constant), each used once and in order, and it contains neither a conditional nor a costly
+//! function. In a program without reductions only the first condition counts. *What*: `compute_inline`. *Why*: this
+//! saves the intermediate buffer's memory traffic, and recomputes only what costs less than a load.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
 
@@ -17,9 +16,8 @@ use crate::schedule::analysis::dependence::has_consumer;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct AutoInline {
-    /// Functions too costly to compute again.
+    /// Functions too costly to recompute.
     pub disallowed: Vec<Intrinsic>,
 }
 
@@ -42,8 +40,8 @@ impl Rule for AutoInline {
 impl AutoInline {
     fn schedules(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         if self.fits(&sch, block) {
-            // Whether inlining is legal is the primitive's own business; a refusal means that the rule does not fire, and
-            // leaves the schedule as it was.
+            // The primitive decides whether inlining is legal; a refusal means that the rule does not fire, and leaves
+            // the schedule unchanged.
             let _ = sch.compute_inline(block);
         }
         Ok(vec![sch])
@@ -63,7 +61,7 @@ impl AutoInline {
         let is_cheap = !calls(func, block.stmt(), &self.disallowed)
             && !has_conditional(func, block.stmt())
             && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true));
-        // All blocks are looked at last.
+        // Checked last, since it visits all blocks.
         is_cheap || node.reads.is_empty() || func.blocks().iter().all(|&b| is_spatial(func, b))
     }
 }

@@ -1,9 +1,10 @@
-//! Reduces several rows side by side, each in vectors of partial results.
+//! Reduces several rows at once, each in vectors of partial sums.
 //!
-//! *When*: a reduction that `register_tiles` leaves alone, because what it reads is contiguous along the reduction, and of
-//! whose operands one serves several results. *What*: one schedule as it is, and one with the last loop of results in sampled
-//! numbers of rows, and the reduction in vectors: `rfactor` makes partial results a block of its own, which goes under the loop
-//! over tiles. *Why*: what several rows share is loaded once for all of them, and their sums do not wait for each other.
+//! *When*: a reduction that `register_tiles` does not tile because its operands are contiguous along the reduction, and
+//! one of whose operands serves several results. *What*: one schedule is unchanged; in the other one, the last loop of
+//! results is split by a sampled number of rows, and the reduction is vectorised: `rfactor` makes the partial sums a
+//! block of their own, which is placed under the loop over tiles. *Why*: data that rows share is loaded once for all of
+//! them, and their sums do not wait for each other.
 //!
 //!     for i, k: y[i] += A[i, k] * x[k]
 //!     # becomes, with 4 rows of 32 partial results
@@ -20,7 +21,6 @@ use crate::machine::Core;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct DotTiles {
     /// Whose vectors partial results fill.
     pub machine: Core,
@@ -28,15 +28,16 @@ pub(crate) struct DotTiles {
     pub variant: usize,
 }
 
-/// Numbers of rows.
+/// Candidate numbers of rows.
 const ROWS: [i64; 5] = [1, 2, 4, 8, 16];
-/// Vectors of partial results of a row, at most.
+/// Maximum number of vectors of partial sums per row.
 const MOST_VECTORS: i64 = 8;
-/// Positions of numbers of rows, and numbers of vectors, in order of promise.
+/// Position in `ROWS` and number of vectors, most promising first.
 const PROMISING: [(usize, i64); 6] = [(2, 4), (2, 2), (3, 2), (1, 4), (3, 1), (4, 1)];
-/// So many widths to choose from are few.
+/// At most this many widths count as few.
 const FEW_WIDTHS: usize = 2;
-/// Sums at a time of the others that are promising: they hide how long an addition takes, and fit the registers.
+/// Numbers of simultaneous sums that are promising otherwise: enough to hide the latency of an addition, and few enough
+/// for the registers.
 const SUMS: std::ops::RangeInclusive<i64> = 8..=16;
 
 impl Rule for DotTiles {
@@ -66,12 +67,12 @@ impl Rule for DotTiles {
     }
 }
 
-/// The axes that count.
+/// The two axes that are tiled.
 #[derive(Clone, Copy)]
 struct Axes {
-    /// Of rows.
+    /// The axis of rows.
     row: usize,
-    /// The reduction along which operands are contiguous.
+    /// The reduction axis along which operands are contiguous.
     k: usize,
 }
 
@@ -85,11 +86,11 @@ fn axes(c: &Contraction) -> Option<Axes> {
     is_shared.then_some(Axes { row, k })
 }
 
-/// Positions of numbers of rows and of widths, the most promising first.
+/// Positions of row numbers and of widths, most promising first.
 fn ranked(widths: &[i64], lanes: i64) -> Vec<(usize, usize)> {
     let exact = |&(rows, vectors): &(usize, i64)| Some((rows, widths.iter().position(|&w| w == vectors * lanes)?));
     let mut ranked: Vec<(usize, usize)> = PROMISING.iter().filter_map(exact).collect();
-    // Few rows are few streams from memory.
+    // Few rows mean few streams from memory.
     for (rows, &n) in ROWS.iter().enumerate() {
         for (width, &w) in widths.iter().enumerate().rev() {
             if SUMS.contains(&(n * w / lanes)) && !ranked.contains(&(rows, width)) {
@@ -98,7 +99,7 @@ fn ranked(widths: &[i64], lanes: i64) -> Vec<(usize, usize)> {
         }
     }
     if widths.len() <= FEW_WIDTHS {
-        // Where hardly any width divides the reduction, the usual pairs are what happens to be left of them.
+        // If hardly any width divides the reduction, the usual order says nothing about the remaining pairs.
         ranked.sort_by_key(|&(rows, _)| rows);
     }
     ranked
@@ -122,7 +123,7 @@ impl DotTiles {
         let width = sch.choose_among(widths, width)?;
         let k = sch.split(loops[axes.k], vec![Arg::None, width.into()])?;
         let partial = sch.rfactor(k[1], c.output.n_dims as i64)?;
-        // Unit loops stay, so that their number does not depend on the decisions.
+        // Unit loops are kept, so that the number of loops does not depend on the decisions.
         sch.compute_at(partial, row[0], true)?;
         let n = (c.of_kind(IterKind::Spatial).count(), c.of_kind(IterKind::Reduce).count());
         let all = sch.get_loops(partial)?;
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_odd_width_has_as_many_sums_at_a_time() {
-        // 784 elements are 49 vectors.
+        // 784 elements are 49 vectors of 16 lanes.
         assert_eq!(promising(&[16, 112]), [(2, 7), (8, 1), (16, 1)]);
         assert_eq!(promising(&[16]), [(8, 1), (16, 1)]);
     }

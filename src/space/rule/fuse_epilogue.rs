@@ -1,8 +1,8 @@
-//! Lets the consumer of a tiled block follow each tile.
+//! Fuses the consumer of a tiled block into its tiles.
 //!
-//! *When*: the block has one consumer, which works on one element after the other. *What*: one schedule as it is, and one
-//! with the consumer computed at the innermost loop under which a tile is complete (`reverse_compute_at`). *Why*: the tile
-//! is still in registers, or in the nearest cache, and the intermediate buffer needs no memory of its own.
+//! *When*: the block has one consumer, which is elementwise. *What*: one schedule is unchanged; in the other one, the
+//! consumer is computed at the innermost loop under which a tile is complete (`reverse_compute_at`). *Why*: the tile is
+//! still in registers or in the nearest cache, and the intermediate buffer needs no memory of its own.
 //!
 //!     for j0, i0, k, i1, j1: P[…] += …
 //!     for i, j: Y[i, j] = max(P[i, j], 0)
@@ -18,7 +18,6 @@ use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct FuseEpilogue;
 
 impl Rule for FuseEpilogue {
@@ -31,7 +30,7 @@ impl Rule for FuseEpilogue {
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
         let func = draft.sch.func(index);
         let scope = func.block_above(id.stmt()).unwrap_or(func.root);
-        // Most blocks have none, and need no copy.
+        // Most blocks have no such consumer, and need no copy of the schedule.
         if !Scope::of(func, scope).only_consumer(func, id).is_some_and(|one| is_spatial(func, one)) {
             return Ok(vec![draft]);
         }

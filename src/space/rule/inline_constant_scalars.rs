@@ -1,7 +1,8 @@
-//! Inlines constants that have a buffer of their own.
+//! Inlines constants that are stored in a buffer of their own.
 //!
-//! *When*: the block stores one value that depends on no buffer into a buffer without dimensions, which is no output.
-//! *What*: `compute_inline`. *Why*: a load less wherever the constant is used, and other rules see through it.
+//! *When*: the block stores one value that depends on no buffer into a buffer without dimensions, which is not an
+//! output. *What*: `compute_inline`. *Why*: this saves a load at each use of the constant, and lets other rules see its
+//! value.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc` (`InlineConstantScalars`).
 
@@ -13,7 +14,6 @@ use crate::schedule::analysis::block_class::is_output_block;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct InlineConstantScalars;
 
 impl Rule for InlineConstantScalars {
@@ -29,7 +29,7 @@ impl Rule for InlineConstantScalars {
 impl InlineConstantScalars {
     fn schedules(&self, mut sch: Schedule, block: Rv) -> Result<Vec<Schedule>, ScheduleError> {
         if fits(&sch, block) {
-            // A refusal means that the rule does not fire, and leaves the schedule as it was.
+            // A refusal means that the rule does not fire, and leaves the schedule unchanged.
             let _ = sch.compute_inline(block);
         }
         Ok(vec![sch])

@@ -1,9 +1,9 @@
-//! Pads an operand where it is read.
+//! Inlines the padding of an operand into its consumer.
 //!
-//! *When*: a block only chooses between an element and a constant, and a tiled block alone reads what it gives, as vectors,
-//! each element for few results. *What*: one schedule as it is, and one with the block inlined. *Why*: the copy may cost a good part of
-//! what is computed with it, and region code loads vectors in part. Where each element is used often, a copy is made once
-//! and conditions are computed for each use.
+//! *When*: a block only selects between an element and a constant, and its only consumer is a tiled block that reads it
+//! as vectors, each element for few results. *What*: one schedule is unchanged; in the other one, the block is inlined.
+//! *Why*: the copy may take a good part of the computation's time, and region code loads partial vectors. If each
+//! element is used often, the copy pays: it is made once, while conditions are evaluated at each use.
 //!
 //!     for h, w: P[h, w] = if_then_else(1 <= h and h < 57 and 1 <= w and w < 57, X[h - 1, w - 1], 0)
 //!     for h, w, r, s: Y[h, w] += P[h + r, w + s] * W[r, s]
@@ -18,7 +18,6 @@ use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct InlinePadding;
 
 impl Rule for InlinePadding {
@@ -44,7 +43,7 @@ impl Rule for InlinePadding {
     }
 }
 
-/// What a block writes that pads something.
+/// The buffer that a padding block writes.
 fn padded_buffer(func: &Func, block: BlockId) -> Option<BufferId> {
     let node = func.block(block);
     let &[inner] = &node.body[..] else { return None };

@@ -1,4 +1,4 @@
-//! Rules: what may be done with a block.
+//! Rules: rewrite the schedule of a block.
 
 use super::draft::Draft;
 use crate::machine::Core;
@@ -20,22 +20,22 @@ pub(crate) mod register_tiles;
 pub(crate) mod row_blocks;
 pub(crate) mod transpose_tiles;
 
-/// A rule maps a schedule and a block to schedules: the same one where it does not fire, one or several changed ones
-/// where it does.
+/// A rule maps a schedule and a block to schedules: the unchanged one if it does not fire, otherwise one or several
+/// changed ones.
 pub trait Rule: Send + Sync {
     /// The name, as in TVM.
     fn name(&self) -> &'static str;
 
-    /// Does the rule make decisions, so that its variants differ?
+    /// Whether the rule makes decisions, so that its variants differ.
     fn decides(&self) -> bool {
         false
     }
 
-    /// The schedules that take the place of `draft`; `block` still exists. Decisions that are made here are not part of the
-    /// space: they are what its seeds have.
+    /// Returns the schedules that replace `draft`; `block` still exists. Decisions made here are not part of the space;
+    /// they make its seeds.
     ///
     /// # Errors
-    /// If an instruction is refused that the rule's own checks had allowed.
+    /// If an instruction is refused that the rule's checks allowed.
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError>;
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
     ]
 }
 
-/// TVM's default rules for a CPU with so many cores, in its order.
+/// TVM's default rules for a CPU with `cores` cores, in its order.
 pub(crate) fn tvm(cores: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),

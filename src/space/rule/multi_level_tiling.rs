@@ -1,9 +1,10 @@
-//! Tiles the loops of a block that uses its inputs more than once.
+//! Tiles the loops of a block that reuses its inputs.
 //!
-//! *When*: a reduction whose bindings are plain loop variables over constant ranges, and some buffer read is not indexed
-//! by all spatial iteration variables: each of its elements serves several outputs. *What*: every loop is split by sampled factors, four ways if spatial,
-//! two if a reduction, and the parts are ordered `S0 S1 R0 S2 R1 S3`; a write cache may be added and computed at the
-//! second or first spatial level. *Why*: tiles make reuse hit registers and caches; `S3` is the register tile.
+//! *When*: a reduction whose bindings are plain loop variables over constant ranges, and that reads some buffer whose
+//! indices do not use all spatial iteration variables: each of its elements serves several outputs. *What*: every loop
+//! is split by sampled factors, four ways if spatial, two if a reduction, and the parts are ordered `S0 S1 R0 S2 R1
+//! S3`; a write cache may be added and computed at the first or second spatial level. *Why*: with tiles, reuse hits
+//! registers and caches; `S3` is the register tile.
 //!
 //!     for i, j, k: C[i, j] += A[i, k] * B[k, j]
 //!     # becomes
@@ -20,15 +21,14 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct MultiLevelTiling {
-    /// Order of the tiles: a letter a level, `S` or `R`.
+    /// Order of the tile levels, one letter each: `S` for spatial, `R` for reduction.
     pub structure: &'static str,
-    /// The largest innermost tile, in iterations.
+    /// Maximum extent of the innermost tile.
     pub max_innermost_factor: i64,
-    /// Levels of spatial tiles at which a write cache may be computed, 1 being the outermost; empty: no write cache.
+    /// Levels of spatial tiles at which a write cache may be computed, 1 being the outermost; empty for no write cache.
     pub write_cache_levels: Vec<usize>,
-    /// The memory scope of the write cache.
+    /// Memory scope of the write cache.
     pub write_cache_scope: &'static str,
 }
 
@@ -76,7 +76,7 @@ impl MultiLevelTiling {
 }
 
 impl MultiLevelTiling {
-    /// Splits and reorders the loops; the result has the loops of each level.
+    /// Splits and reorders the loops; returns the loops of each level.
     fn tile(&self, sch: &mut Schedule, block: Rv) -> Result<Vec<Vec<Rv>>, ScheduleError> {
         let loops = sch.get_loops(block)?;
         let kinds: Vec<IterKind> = live_block(sch, block)
@@ -104,7 +104,8 @@ impl MultiLevelTiling {
         Ok(tiles)
     }
 
-    /// Offers the schedule without a write cache, and with one at each level; a consumer that only copies serves as the cache.
+    /// Returns the schedule without a write cache, and with one at each level. A consumer that only copies serves as
+    /// the cache.
     fn add_write_cache(&self, mut sch: Schedule, block: Rv, tiles: &[Vec<Rv>]) -> Result<Vec<Schedule>, ScheduleError> {
         if self.write_cache_levels.is_empty() {
             return Ok(vec![sch]);
@@ -121,7 +122,7 @@ impl MultiLevelTiling {
                 results.push(sch.clone());
                 match sch.cache_write(block, 0, self.write_cache_scope) {
                     Ok(cache) => cache,
-                    // What cannot be cached soundly is tiled without a cache.
+                    // A block that cannot be cached is tiled without a cache.
                     Err(_) => return Ok(results),
                 }
             }
@@ -140,7 +141,7 @@ impl MultiLevelTiling {
     }
 }
 
-/// Does some buffer that the block reads serve several of its outputs (TVM's `NeedsMultiLevelTiling`)?
+/// Whether an element of some buffer read serves several outputs of the block (TVM's `NeedsMultiLevelTiling`).
 pub(crate) fn needs_tiling(func: &Func, block: BlockId) -> bool {
     let node = func.block(block);
     let tiled = matches!(node.annotations.get(TILED), Some(AttrValue::Str(_)));
@@ -176,7 +177,7 @@ pub(crate) fn needs_tiling(func: &Func, block: BlockId) -> bool {
     unused >= 1
 }
 
-/// Does the block only pass elements on, each to its own place (TVM's `IsWriteCache`)?
+/// Whether the block only copies elements, each to its own place (TVM's `IsWriteCache`).
 fn is_write_cache(func: &Func, block: BlockId) -> bool {
     let node = func.block(block);
     let [write] = &node.writes[..] else { return false };

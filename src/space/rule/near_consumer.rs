@@ -1,9 +1,10 @@
-//! Computes a block next to its use, at a sampled loop of its consumers.
+//! Computes a block near its use, at a sampled loop of its consumers.
 //!
-//! *When*: a block directly under the root, alone in its nest, not tiled, with a consumer. *What*: `sample_compute_location`
-//! and `compute_at`. *Why*: rows of a softmax, or a padded image's channel, are then used while they are in the nearest
-//! cache; but some places compute the same again and again. The first choice is the place where the least memory is
-//! between the two and nothing is computed twice, but no single sum alone.
+//! *When*: a block directly under the root, alone in its nest, not tiled, with a consumer. *What*:
+//! `sample_compute_location` and `compute_at`. *Why*: a row of a softmax, or a channel of a padded image, is then used
+//! while it is in the nearest cache; but some locations recompute the block many times. The first choice is the
+//! location with the smallest intermediate buffer at which nothing is recomputed, except one where each piece is a
+//! single sum.
 //!
 //!     for i, k: S[i] += E[i, k]
 //!     for i, j: B[i, j] = E[i, j] / S[i]
@@ -12,7 +13,7 @@
 //!         for k: S[i] += E[i, k]
 //!         for j: B[i, j] = E[i, j] / S[i]
 //!
-//! As TVM's `random_compute_location`.
+//! Corresponds to TVM's `random_compute_location`.
 
 use super::super::analysis::{const_extent, is_spatial, live_block};
 use super::super::draft::Draft;
@@ -25,7 +26,6 @@ use crate::schedule::analysis::location::{Location, compute_locations};
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct NearConsumer {
     /// Whose vectors the block should fill.
     pub machine: Core,
@@ -35,9 +35,9 @@ pub(crate) struct NearConsumer {
 
 /// The decision of `sample_compute_location` that leaves a block under the root.
 const AT_ROOT: i64 = -1;
-/// Computing more than this share again is not promising.
+/// Maximum share of recomputation at a promising location.
 const REPEATED: f64 = 0.25;
-/// Vectors that a block without reduction should have to work on at a time.
+/// Minimum number of vectors that a piece of a block without reduction should have.
 const VECTORS: i64 = 4;
 
 impl Rule for NearConsumer {
@@ -55,7 +55,7 @@ impl Rule for NearConsumer {
         }
         let decision = self.decision(&mut draft.sch, block);
         if decision == AT_ROOT {
-            // Nothing moves and nothing is refused, so there is no need for a copy to go back to.
+            // This step moves nothing and is never refused, so no copy of the schedule is needed.
             let place = draft.sch.sample_compute_location(block, Some(decision))?;
             draft.sch.compute_at(block, place, true)?;
             return Ok(vec![draft]);
@@ -68,8 +68,8 @@ impl Rule for NearConsumer {
 }
 
 impl NearConsumer {
-    /// The decision of `sample_compute_location`: of the places where next to nothing is computed twice, the one with the
-    /// smallest piece of the buffer, then the others, then the root.
+    /// The decision of `sample_compute_location`. Locations with little recomputation and wide enough pieces are ranked:
+    /// those with single sums go last, smaller pieces first. The root if there are too few.
     fn decision(&self, sch: &mut Schedule, block: Rv) -> i64 {
         let Some((index, id)) = live_block(sch, block) else { return AT_ROOT };
         let Ok(places) = compute_locations(&mut sch.states[index], id) else { return AT_ROOT };
@@ -88,7 +88,7 @@ impl NearConsumer {
                 func.block(id).writes.first().map_or(1, |w| self.machine.lanes(func.arena.buffer(w.buffer).dtype));
             let fills_vectors = !is_spatial(func, id) || piece >= VECTORS * lanes;
             if all as f64 <= before as f64 * (1.0 + REPEATED) && fills_vectors {
-                // A sum that nothing else goes on beside waits at its end.
+                // A single sum waits for its own latency, with nothing to overlap it.
                 let waits = !is_spatial(func, id) && piece < 2;
                 found.push((waits, piece, place.decision()));
             }
@@ -98,7 +98,7 @@ impl NearConsumer {
     }
 }
 
-/// How often a block is computed in all, and for how many results within the nest that is its own.
+/// Total number of iterations of a block, and number of results of its own nest.
 fn iterations(func: &Func, id: BlockId) -> (i64, i64) {
     let (mut all, mut piece) = (1i64, 1i64);
     for l in func.loops_above(id.stmt()) {

@@ -1,8 +1,9 @@
-//! Copies panels of an operand, so that what the innermost loops read lies together.
+//! Packs panels of an operand, so that the innermost loops read contiguous memory.
 //!
-//! *When*: a tiled block reads an operand as vectors, each element often. *What*: one schedule as it is, and one in which a
-//! `cache_read` of the operand is computed at the loop over its panels. *Why*: rows of a panel that lie a power of two apart fall into
-//! few sets of the cache and many pages; a packed panel does neither, and is read from the nearest cache for all rows.
+//! *When*: a tiled block reads an operand as vectors, and each element often. *What*: one schedule is unchanged; in the
+//! other one, a `cache_read` of the operand is computed at the loop over its panels. *Why*: rows of a panel that are a
+//! power of two apart map to few cache sets and many pages; a packed panel avoids both, and all rows read it from the
+//! nearest cache.
 //!
 //!     for j0, k0, i0, k1, i1, j1: C[…] += A[…] * B[k0 * 256 + k1, j0 * 32 + j1]
 //!     # becomes
@@ -15,7 +16,6 @@ use super::Rule;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct PackOperands;
 
 impl Rule for PackOperands {

@@ -1,8 +1,8 @@
-//! Marks the root block with how far to parallelise, vectorise and unroll.
+//! Annotates the root block with the degrees of parallelism, vectorisation and unrolling.
 //!
 //! *When*: on the root block. *What*: annotations `meta_schedule.parallel`, `.vectorize` and, in a function with
-//! reductions, `.unroll_explicit`, the last one sampled; the postprocessor `rewrite_parallel_vectorize_unroll` acts on them once all tiles are known.
-//! *Why*: which loops can take it depends on decisions that are not made yet.
+//! reductions, `.unroll_explicit`, which is sampled; the postprocessor `rewrite_parallel_vectorize_unroll` applies them
+//! once all tiles are known. *Why*: which loops they suit depends on decisions that are not made yet.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/parallel_vectorize_unroll.cc`.
 
@@ -13,25 +13,24 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct ParallelizeVectorizeUnroll {
-    /// Numbers of parallel chunks to aim at, of which one is sampled; none: no parallel loops.
+    /// Numbers of parallel chunks to sample from; empty for no parallel loops.
     pub parallel_extents: Vec<i64>,
-    /// The longest vector loop, in elements; `None`: no mark.
+    /// Maximum extent of the vector loop, in elements; `None` for no annotation.
     pub max_vectorize_extent: Option<i64>,
-    /// Candidates for the number of steps up to which loops are unrolled; 0: not at all.
+    /// Unroll limits to sample from, in steps; 0 for no unrolling.
     pub unroll_max_steps: Vec<i64>,
 }
 
-/// TVM's default number of parallel chunks a core.
+/// TVM's default number of parallel chunks per core.
 const JOBS_PER_CORE: i64 = 16;
-/// Parallel chunks a core in the default space, and the position of what to try first: few enough to be long, more than one, so
-/// that a core that is late does not keep the others waiting.
+/// Parallel chunks per core in the default space, and the position of the first choice: few enough for each to be long,
+/// but more than one, so that a late core does not keep the others waiting.
 const CHUNKS: [i64; 4] = [1, 4, 16, 64];
 const FIRST_CHUNKS: usize = 1;
 
 impl ParallelizeVectorizeUnroll {
-    /// TVM's default CPU parameters for a machine with so many cores.
+    /// TVM's default CPU parameters for a machine with `cores` cores.
     pub(crate) fn tvm(cores: usize) -> Self {
         ParallelizeVectorizeUnroll {
             parallel_extents: vec![JOBS_PER_CORE * cores as i64],
@@ -40,7 +39,7 @@ impl ParallelizeVectorizeUnroll {
         }
     }
 
-    /// Parallel loops alone, where there are threads for them: the code generator finds what to vectorise and unroll.
+    /// Parallel loops only, if there are several threads: the code generator decides what to vectorise and unroll.
     pub(crate) fn parallel(threads: i64) -> Self {
         ParallelizeVectorizeUnroll {
             parallel_extents: if threads > 1 { CHUNKS.map(|n| n * threads).to_vec() } else { Vec::new() },

@@ -1,8 +1,9 @@
-//! Gives untiled producers a random place among the loops of their consumers.
+//! Moves untiled producers to a random location among the loops of their consumers.
 //!
 //! *When*: a block directly under the root, alone in its nest, not tiled, with a consumer. *What*:
-//! `sample_compute_location` and `compute_at`; then the same for the producer of a block that `add_rfactor` factored.
-//! *Why*: a block computed next to its use may find its data in the cache, or be computed too often; timing tells.
+//! `sample_compute_location` and `compute_at`; then likewise for the producer of a block that `add_rfactor` factored.
+//! *Why*: a block computed near its use may find its data in the cache, or be recomputed too often; measurement
+//! decides.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/random_compute_location.cc`.
 
@@ -16,7 +17,6 @@ use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct RandomComputeLocation;
 
 impl Rule for RandomComputeLocation {
@@ -36,7 +36,7 @@ impl RandomComputeLocation {
         }
         let marked = live_block(&sch, block)
             .is_some_and(|(f, b)| sch.func(f).block(b).annotations.get(RANDOM_PRODUCER).is_some());
-        // The producers are fetched first: the block itself may be inlined.
+        // Look up the producers first, since the block itself may be inlined.
         let mut producers = Vec::new();
         if marked {
             producers = sch.get_producers(block)?;
@@ -55,7 +55,7 @@ fn place(sch: &mut Schedule, block: Rv) -> Result<(), ScheduleError> {
     sch.compute_at(block, location, true)
 }
 
-/// Is the block alone in a nest directly under the root, with a consumer?
+/// Whether the block is alone in a nest directly under the root, with a consumer.
 pub(crate) fn fits(sch: &Schedule, rv: Rv) -> bool {
     let Some((index, block)) = live_block(sch, rv) else { return false };
     let func = sch.func(index);

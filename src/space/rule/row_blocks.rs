@@ -1,10 +1,10 @@
-//! Takes several rows at a time where blocks are computed row by row.
+//! Blocks the rows of a computation that works row by row.
 //!
-//! *When*: the last block of a chain with a reduction in it that is not tiled, itself without one. *What*: its outermost loop is
-//! split by a sampled number of rows, which divides it; `near_consumer` may then place producers at either loop. If rows share
-//! something that is read along them, the innermost loop is split by a sampled number of columns, too, and the rows go inside.
-//! *Why*: at its end a reduction waits for its last sums; meanwhile the next row's can go on. What rows share is loaded once for
-//! all of them.
+//! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: its outermost loop
+//! is split by a sampled number of rows, which divides it; `near_consumer` may then compute producers at either loop.
+//! If rows share data that is contiguous along them, the innermost loop is also split, by a sampled number of columns,
+//! and the rows go inside. *Why*: a reduction ends by waiting for its last sums; meanwhile the next row can proceed.
+//! Data that rows share is loaded once for all of them.
 //!
 //!     for i, k: S[i] += E[i, k]
 //!     for i, j: B[i, j] = E[i, j] / S[i]
@@ -27,7 +27,6 @@ use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct RowBlocks {
     /// Whose vectors columns are counted in.
     pub machine: Core,
@@ -35,13 +34,13 @@ pub(crate) struct RowBlocks {
     pub variant: usize,
 }
 
-/// Numbers of rows.
+/// Candidate numbers of rows.
 const ROWS: [i64; 4] = [1, 2, 4, 8];
-/// The same in order of promise.
+/// Numbers of rows, most promising first.
 const PROMISING: [i64; 6] = [2, 1, 4, 2, 1, 8];
-/// Vectors of columns, beside all of them.
+/// Candidate widths in vectors, besides all columns.
 const VECTORS: [i64; 3] = [1, 2, 4];
-/// Numbers of rows that share something and of vectors, in order of promise.
+/// Numbers of rows that share data, and of vectors, most promising first.
 const SHARING: [(i64, i64); 6] = [(4, 1), (2, 1), (4, 2), (2, 4), (8, 1), (1, 4)];
 
 impl Rule for RowBlocks {
@@ -64,11 +63,11 @@ impl Rule for RowBlocks {
     }
 }
 
-/// What there is to choose from.
+/// The candidate block sizes.
 struct Blocks {
-    /// Numbers of rows.
+    /// Candidate numbers of rows.
     rows: Vec<i64>,
-    /// Numbers of columns, if rows share something.
+    /// Candidate numbers of columns, if rows share data.
     columns: Vec<i64>,
 }
 
@@ -93,7 +92,7 @@ impl RowBlocks {
         sch.reorder(&[&[row[0]], between, &[column[0], row[1], column[1]]].concat())
     }
 
-    /// The blocks to choose from, if the block ends a chain with a reduction.
+    /// The candidate block sizes, if the block ends a chain with a reduction.
     fn blocks(&self, draft: &Draft, block: Rv) -> Option<Blocks> {
         let sch = &draft.sch;
         let (index, id) = live_block(sch, block)?;
@@ -126,13 +125,12 @@ impl RowBlocks {
     }
 }
 
-/// The position of the largest size that is not above `wanted`.
+/// The position of the largest size up to `wanted`.
 fn largest(sizes: &[i64], wanted: i64) -> usize {
     sizes.iter().rposition(|&s| s <= wanted).unwrap_or_default()
 }
 
-/// Does the block read something contiguously along its innermost loop that is the same for all iterations of the
-/// outermost?
+/// Whether the block reads data contiguously along its innermost loop that all iterations of the outermost loop share.
 fn rows_share(func: &Func, id: BlockId) -> bool {
     let node = func.block(id);
     let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();

@@ -1,8 +1,8 @@
-//! Tiles copies that are contiguous one way in what they read and the other way in what they write.
+//! Tiles copies that read contiguously along one loop and write contiguously along another.
 //!
-//! *When*: a block without reduction, one of whose reads moves by one element with another loop than its result does.
-//! *What*: both loops are split by sampled tile sizes, and the tile goes innermost. *Why*: of a tile, every cache line
-//! that was touched is used whole, and the code generator transposes tiles in registers.
+//! *When*: a block without reduction that reads contiguously along a loop other than the one along which its result is
+//! contiguous. *What*: both loops are split by sampled tile sizes, and the tile goes innermost. *Why*: a tile uses each
+//! cache line that it touches completely, and the code generator transposes tiles in registers.
 //!
 //!     for i, j: B[j, i] = A[i, j]
 //!     # becomes
@@ -16,15 +16,15 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
-/// The rule.
 pub(crate) struct TransposeTiles {
-    /// Which of the most promising decisions to make, 0 being the first.
+    /// Rank of the decisions to make, 0 being the most promising.
     pub variant: usize,
 }
 
-/// Edges of tiles, in elements.
+/// Candidate edges of tiles, in elements.
 const EDGES: [i64; 4] = [16, 32, 64, 128];
-/// Edges of the loop that what is read, and of that which what is written is contiguous along; in order of promise.
+/// Positions in `EDGES` for the loop that reads are contiguous along and for the one that writes are; most promising
+/// first.
 const PROMISING: [[usize; 2]; 6] = [[0, 2], [0, 1], [1, 1], [0, 0], [1, 2], [0, 3]];
 
 impl Rule for TransposeTiles {

@@ -1,27 +1,27 @@
-//! Exponentials, and what is computed from them.
+//! Exponentials, and functions computed from them.
 
 use super::ops::Ops;
 use crate::ir::CmpOp;
 use crate::loopir::ExprId;
 
-/// Adding it to a small number leaves the nearest integer in the low bits; 127 more is the bias of exponents, so that
-/// shifted by [`FRACTION`] they are the power of two. Taking it away again leaves the integer as a float.
+/// Adding this to a small number puts the nearest integer into its low bits, with the exponent bias 127 added, so that
+/// a shift by [`FRACTION`] gives the power of two. Subtracting it again gives the integer as a float.
 const ROUND: f32 = 12_582_912.0 + 127.0;
 
-/// Bits of the fraction.
+/// Number of fraction bits.
 const FRACTION: i32 = 23;
 
 /// A base, whose powers are computed as `p(r) * 2^m * 2^m` with `x = m * step + r` and `|r| <= step / 2`.
 ///
-/// The step is that of two powers of two, and the result is scaled twice: so it overflows to infinity and underflows
-/// through the subnormal numbers to zero with one rounding, while both factors are normal.
+/// The step corresponds to two powers of two, and the result is scaled twice. So it overflows to infinity and
+/// underflows through the subnormal numbers to zero with a single rounding, while both factors are normal.
 pub(super) struct Base {
-    /// Below, the result rounds to zero; above, to infinity; `m` stays within ±127.
+    /// Below this range the result rounds to zero, above it to infinity; `m` stays within ±127.
     limits: (f32, f32),
     per_step: f32,
-    /// The step in two parts. The first has so few bits that multiples of it are exact.
+    /// The step in two parts. The first has few enough bits for its multiples to be exact.
     step: (f32, f32),
-    /// Of `p`, the highest power first.
+    /// Coefficients of `p`, highest power first.
     coefficients: [f32; 8],
 }
 
@@ -29,7 +29,7 @@ fn power(o: &mut Ops<'_>, base: &Base, x: ExprId) -> ExprId {
     power_of(o, base, x, None)
 }
 
-/// The power of `x + low`, where `low` is far smaller.
+/// The power of `x + low`, where `low` is much smaller than `x`.
 pub(super) fn power_of_sum(o: &mut Ops<'_>, base: &Base, x: ExprId, low: ExprId) -> ExprId {
     power_of(o, base, x, Some(low))
 }
@@ -59,14 +59,14 @@ fn power_of(o: &mut Ops<'_>, base: &Base, x: ExprId, rest: Option<ExprId>) -> Ex
     o.mul(scaled, scale)
 }
 
-/// `e^x` where subnormal numbers are flushed to zero: `p(r) * 2^n` with `x = n * ln 2 + r` and `0 <= r <= ln 2`.
+/// `e^x` if subnormal numbers are flushed to zero: `p(r) * 2^n` with `x = n * ln 2 + r` and `0 <= r <= ln 2`.
 ///
-/// As `p(r)` lies between 1 and 2, the factor overflows and underflows exactly where the result does, so that one is
-/// enough, and the shorter interval takes a polynomial of two degrees less.
+/// As `p(r)` lies between 1 and 2, the factor overflows and underflows exactly where the result does, so a single
+/// factor suffices, and the shorter interval needs a polynomial of two degrees less.
 fn exp_of_normal(o: &mut Ops<'_>, x: ExprId) -> ExprId {
-    /// Beyond, `n` would not be an exponent any more.
+    /// Outside this range, `n` is not an exponent.
     const LIMITS: (f32, f32) = (-87.9, 89.0);
-    /// A half less as much as keeps `x = 0` and the largest `x` from the wrong side of a rounding.
+    /// Slightly less than a half, to keep `x = 0` and the largest `x` on the right side of a rounding.
     const HALF: f32 = -0.5 + 1.0 / 262_144.0;
     const COEFFICIENTS: [f32; 6] = [0.011669389, 0.039062615, 0.16755491, 0.49987084, 1.000006, 1.0];
     let x = o.at_least(LIMITS.0, x);
@@ -82,9 +82,9 @@ fn exp_of_normal(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     o.mul(p, scale)
 }
 
-/// `x - n * ln 2`, where `t` is `n`, in steps of its last bit, plus `round`.
+/// `x - n * ln 2`, where `t` is `n` in steps of its last bit, plus `round`.
 fn remainder_of_ln_2(o: &mut Ops<'_>, x: ExprId, t: ExprId, round: f32) -> ExprId {
-    /// ln 2, the first part of few bits.
+    /// ln 2; the first part has few bits.
     const STEP: (f32, f32) = (0.69314575, 1.4286068e-6);
     let round = o.c(round);
     let n = o.sub(t, round);
@@ -102,15 +102,15 @@ fn power_of_two(o: &mut Ops<'_>, t: ExprId) -> ExprId {
     o.float(bits)
 }
 
-/// `e^x` where subnormal numbers are flushed to zero and sixteen numbers fit a register: `p(r) * 2^(n/16)` with
-/// `x = n/16 * ln 2 + r` and `|r| <= ln 2 / 32`, which saves two degrees.
+/// `e^x` if subnormal numbers are flushed to zero and sixteen numbers fit a register: `p(r) * 2^(n/16)` with `x = n/16
+/// * ln 2 + r` and `|r| <= ln 2 / 32`, which saves two degrees.
 ///
-/// The largest factor is that below 2^128, and belongs to twice the interval, at the end of which results overflow. The
-/// coefficients are those for that interval.
+/// The largest factor is the one below 2^128, and covers twice the interval, at whose end results overflow. The
+/// coefficients are for that interval.
 fn exp_by_sixteenths(o: &mut Ops<'_>, x: ExprId) -> ExprId {
-    /// As [`ROUND`], for the nearest sixteenth.
+    /// Like [`ROUND`], for the nearest sixteenth.
     const ROUND: f32 = 786_432.0 + 127.0;
-    /// Below, no factor would be zero.
+    /// Below this value, the factor would be zero.
     const LEAST: f32 = -87.9;
     const COEFFICIENTS: [f32; 4] = [0.16847323, 0.50001323, 0.9999993, 1.0];
     let x = o.at_least(LEAST, x);
@@ -130,8 +130,7 @@ fn exp_by_sixteenths(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     o.mul(p, factor)
 }
 
-/// The fractions of `2^(i/16)`, less `i` where it stands when it is shifted to the lowest four bits of the exponent and
-/// those below.
+/// The fraction bits of `2^(i/16)`, minus the bits of `i` after the shift to the lowest four bits of the exponent.
 const SIXTEENTHS: [i32; 16] = [
     0, -152893, -289342, -408621, -509968, -592590, -655657, -698305, -719629, -718684, -694486, -646004, -572163,
     -471841, -343865, -187011,
@@ -184,7 +183,7 @@ pub(super) fn exp10(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     power(o, &BASE, x)
 }
 
-/// `1 / (1 + e^-x)`, as `e^x / (1 + e^x)` for negative `x`: the exponential never overflows.
+/// `1 / (1 + e^-x)`, computed as `e^x / (1 + e^x)` for negative `x`, so that the exponential never overflows.
 pub(super) fn sigmoid(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let (zero, one) = (o.c(0.0), o.c(1.0));
     let magnitude = o.abs(x);
@@ -197,9 +196,9 @@ pub(super) fn sigmoid(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     o.div(numerator, denominator)
 }
 
-/// `e^x - 1` with a small relative error everywhere in -18.5 … 18.5, as `(e^r - 1) * 2^n + (2^n - 1)`.
+/// `e^x - 1` with a small relative error for -18.5 … 18.5, computed as `(e^r - 1) * 2^n + (2^n - 1)`.
 fn exp_minus_1(o: &mut Ops<'_>, x: ExprId) -> ExprId {
-    /// Of `(e^r - 1 - r) / r²`.
+    /// Coefficients of `(e^r - 1 - r) / r²`.
     const COEFFICIENTS: [f32; 5] = [0.0013946416, 0.008366564, 0.041666284, 0.16666543, 0.5];
     let per_step = o.c(std::f32::consts::LOG2_E);
     let t = o.fma_c(x, per_step, ROUND);
@@ -215,7 +214,7 @@ fn exp_minus_1(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     o.fma(p, scale, rest)
 }
 
-/// `tanh x = (e^2x - 1) / (e^2x + 1)` of the magnitude, which is 1 from 9.01 on.
+/// `tanh x = (e^2x - 1) / (e^2x + 1)` of the magnitude; 1 from 9.01 on.
 pub(super) fn tanh(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let magnitude = o.abs(x);
     let twice = o.add(magnitude, magnitude);
@@ -229,9 +228,10 @@ pub(super) fn tanh(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     o.with_sign(quotient, x)
 }
 
-/// `erf x = 1 - e^-q(x)` of the magnitude, where `q = -ln(1 - erf)` is as smooth as a polynomial; 1 from 3.925 on.
+/// `erf x = 1 - e^-q(x)` of the magnitude, where `q = -ln(1 - erf)` is well approximated by a polynomial; 1 from 3.925
+/// on.
 pub(super) fn erf(o: &mut Ops<'_>, x: ExprId) -> ExprId {
-    /// Of `-q(x) / x`.
+    /// Coefficients of `-q(x) / x`.
     const COEFFICIENTS: [f32; 9] = [
         9.256262e-6,
         -0.00011764125,
@@ -250,7 +250,7 @@ pub(super) fn erf(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let y = o.mul(q, a);
     let y = o.named("y", y);
     let e = exp_minus_1(o, y);
-    // Its sign is set already unless it is zero; the other one is that of `x`.
+    // The sign is set already unless the value is zero; then it is that of `x`.
     let magnitude = o.abs(e);
     o.with_sign(magnitude, x)
 }

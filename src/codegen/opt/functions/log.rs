@@ -4,17 +4,18 @@ use super::ops::Ops;
 use crate::ir::CmpOp;
 use crate::loopir::ExprId;
 
-/// Bits of the fraction.
+/// Number of fraction bits.
 const FRACTION: i32 = 23;
 
-/// The bits of the square root of a half: where the fraction `m` of `x = m * 2^e` begins.
+/// The bits of the square root of a half: the minimum of the fraction `m` in `x = m * 2^e`.
 const LEAST_FRACTION: i32 = 0x3f35_04f3;
 
-/// A positive number as `(1 + f) * 2^e`, `1 + f` between the roots of 1/2 and 2; `e` as a float, less `offset`.
+/// A positive number as `(1 + f) * 2^e`, with `1 + f` between the square roots of 1/2 and 2; `e` as a float, minus
+/// `offset`.
 pub(super) struct Split {
     pub f: ExprId,
     pub e: ExprId,
-    /// `e` where it lies in the bits of a float.
+    /// `e` at the position of a float's exponent.
     shifted: ExprId,
 }
 
@@ -38,7 +39,7 @@ pub(super) fn split(o: &mut Ops<'_>, x: ExprId, offset: Option<ExprId>) -> Split
     Split { f, e, shifted }
 }
 
-/// The number, and what to take from its exponent: subnormal numbers are made normal.
+/// Scales subnormal numbers to normal ones; returns the number, and the offset to subtract from its exponent.
 pub(super) fn normalized(o: &mut Ops<'_>, x: ExprId) -> (ExprId, ExprId) {
     let (least, large) = (o.c(f32::MIN_POSITIVE), o.c(8_388_608.0));
     let is_small = o.compare(CmpOp::Lt, x, least);
@@ -51,7 +52,7 @@ pub(super) fn normalized(o: &mut Ops<'_>, x: ExprId) -> (ExprId, ExprId) {
 
 /// `ln(1 + f)` in two parts: `f - f²/2` and the rest.
 fn series(o: &mut Ops<'_>, f: ExprId) -> (ExprId, ExprId) {
-    /// Of `(ln(1 + f) - f + f²/2) / f³`.
+    /// Coefficients of `(ln(1 + f) - f + f²/2) / f³`.
     const COEFFICIENTS: [f32; 8] =
         [-0.07860215, 0.12881409, -0.13128403, 0.14181213, -0.16624597, 0.20002286, -0.25000808, 0.33333316];
     let p = o.horner(f, &COEFFICIENTS);
@@ -63,7 +64,7 @@ fn series(o: &mut Ops<'_>, f: ExprId) -> (ExprId, ExprId) {
     (o.mul(square, half), rest)
 }
 
-/// The result for numbers without a logarithm: `value` is that of the others.
+/// Handles numbers without a finite logarithm; `value` is the result for all others.
 fn special(o: &mut Ops<'_>, x: ExprId, value: ExprId) -> ExprId {
     let (zero, infinity, nan) = (o.c(0.0), o.c(f32::INFINITY), o.c(f32::NAN));
     let low = o.c(f32::NEG_INFINITY);
@@ -75,7 +76,7 @@ fn special(o: &mut Ops<'_>, x: ExprId, value: ExprId) -> ExprId {
     o.select(is_infinite, infinity, value)
 }
 
-/// `scale * ln(1 + f) + e * unit`, the unit in two parts.
+/// `scale * ln(1 + f) + e * unit`, with the unit in two parts.
 fn combined(o: &mut Ops<'_>, f: ExprId, e: ExprId, scale: f32, unit: (f32, f32)) -> ExprId {
     let f = o.named("f", f);
     let e = o.named("e", e);
@@ -111,7 +112,7 @@ pub(super) fn log(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     logarithm(o, x, 1.0, LN_2)
 }
 
-/// ln 2, the first part of so few bits that multiples of it are exact.
+/// ln 2 in two parts; the first has few enough bits for its multiples to be exact.
 const LN_2: (f32, f32) = (0.69314575, 1.4286068e-6);
 
 /// `log2 x`.
@@ -124,7 +125,7 @@ pub(super) fn log10(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     logarithm(o, x, std::f32::consts::LOG10_E, (0.30103302, -3.0243555e-6))
 }
 
-/// `ln(1 + x)`. What is lost in the sum comes back, scaled, to its fraction.
+/// `ln(1 + x)`. The rounding error of the sum is added, scaled, to its fraction.
 pub(super) fn log1p(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let one = o.c(1.0);
     let u = o.add(one, x);
@@ -132,7 +133,7 @@ pub(super) fn log1p(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let back = o.sub(u, one);
     let lost = o.sub(x, back);
     let Split { f, e, shifted } = split(o, u, None);
-    // From 2^24 on nothing is lost; the largest numbers would have no normal scale.
+    // From 2^24 on there is no rounding error; the largest numbers would have no normal scale.
     let (bias, most) = (o.i(127 << FRACTION), o.i(126 << FRACTION));
     let shifted = o.min(shifted, most);
     let scale = o.sub(bias, shifted);

@@ -1,4 +1,4 @@
-//! Functions in terms of operations that vectors have.
+//! Expands functions into operations that vectors have.
 //!
 //!     Y[i; 16] = exp(X[i; 16])
 //!     // becomes
@@ -6,16 +6,18 @@
 //!     let t: float32x16 = …
 //!     Y[i; 16] = fma(…)
 //!
-//! Both back ends then compute functions without calls, and each lane gets the bits that the scalar of a remainder gets:
-//! the operations are the same, and no later pass contracts or reorders them. Expanded is what is computed in `float32`,
-//! half precision through it; the rest stays a call of [`crate::codegen::runtime::functions`].
+//! Both back ends then compute functions without calls, and the lanes of a vector get the same bits as the scalars of a
+//! remainder loop: the operations are the same, and no later pass contracts or reorders them. The pass expands
+//! functions computed in `float32`, and half precision through it; the others remain calls of
+//! [`crate::codegen::runtime::functions`].
 //!
-//! Errors are at most 4 units in the last place over the whole range, without selecting lanes where that is possible:
-//! infinity, zero and NaN come out of the arithmetic. Subnormal numbers count as the floating-point state has it: flushed
-//! to zero unless floats are strict. The coefficients minimise the largest error of the result on the interval (Remez'
+//! Errors are at most 4 units in the last place over the whole range. Where possible, no lanes are selected: infinity,
+//! zero and NaN result from the arithmetic. Subnormal numbers are treated as the floating-point state says: flushed to
+//! zero unless floats are strict. The coefficients minimise the largest error of the result on the interval (Remez'
 //! algorithm in double precision, then rounded).
 //!
-//! What is used several times is named, unless it stands where it might not be evaluated: naming it would evaluate it.
+//! Values used several times are bound by `let`, except under a condition, since the binding would evaluate them
+//! always.
 
 mod exp;
 mod log;
@@ -47,7 +49,7 @@ pub(super) fn functions(kernel: &mut Kernel, machine: &Machine) {
     });
 }
 
-/// Vector registers that a function occupies while it is computed, beside its operands; none if it stays a call.
+/// Number of vector registers that computing a function occupies besides its operands; 0 if it stays a call.
 pub(super) fn pressure(function: Intrinsic, dtype: DType, machine: &Machine) -> usize {
     match expansion(function, dtype, machine) {
         None => 0,
@@ -59,7 +61,7 @@ pub(super) fn pressure(function: Intrinsic, dtype: DType, machine: &Machine) -> 
 /// Builds a function from its operands.
 type Expansion = fn(&mut Ops<'_>, &[ExprId]) -> ExprId;
 
-/// How a function is computed; nothing for those that are operations themselves, or too rare.
+/// The expansion of a function; `None` for functions that are single operations, or too rare.
 fn expansion(function: Intrinsic, dtype: DType, machine: &Machine) -> Option<Expansion> {
     if !matches!(dtype, DType::Float32 | DType::Float16 | DType::BFloat16) {
         return None;
@@ -89,9 +91,9 @@ fn expansion(function: Intrinsic, dtype: DType, machine: &Machine) -> Option<Exp
 
 struct Expander<'a> {
     machine: &'a Machine,
-    /// By expression, and whether it is certain to be evaluated.
+    /// Cache by expression and whether it is certain to be evaluated.
     memo: HashMap<(ExprId, bool), ExprId, FxBuild>,
-    /// Statements that name values, to stand before the one that is rewritten.
+    /// Let bindings to insert before the statement being rewritten.
     named: Vec<crate::loopir::Stmt>,
 }
 

@@ -1,25 +1,25 @@
-//! What expansions are written in: operations on `float32` and `int32` of some lanes.
+//! A small language for expansions: operations on vectors of `float32` and `int32`.
 
 use crate::codegen::opt::machine::Machine;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::{Arena, Expr, ExprId, Stmt, Ty};
 
-/// Builds expressions of one number of lanes.
+/// Builds expressions with a fixed number of lanes.
 pub(super) struct Ops<'a> {
     arena: &'a mut Arena,
     lanes: u16,
-    /// Is there an instruction for it?
+    /// Whether the machine has fused multiply-add.
     has_fma: bool,
-    /// Lanes of a table in a register, if there is an instruction that looks up lanes of 32 bits.
+    /// Number of lanes in a table register, if there is an instruction that looks up 32-bit lanes.
     pub looks_up: Option<usize>,
-    /// Do subnormal numbers count, rather than being flushed to zero?
+    /// Whether subnormal numbers are kept rather than flushed to zero.
     pub keeps_subnormals: bool,
-    /// Where names are bound; nothing where there must be none.
+    /// Receives let bindings; `None` where there must be none.
     names: Option<&'a mut Vec<Stmt>>,
 }
 
 impl<'a> Ops<'a> {
-    /// Operations on so many lanes.
+    /// Operations on `lanes` lanes.
     pub(super) fn new(
         arena: &'a mut Arena,
         lanes: u16,
@@ -31,7 +31,7 @@ impl<'a> Ops<'a> {
         Ops { arena, lanes, has_fma, looks_up: machine.vectors.lookup_lanes(), keeps_subnormals: !reassociates, names }
     }
 
-    /// A value under a name, so that it stays one value however often it is used.
+    /// Binds a value by `let`, so that it is computed once however often it is used.
     pub(super) fn named(&mut self, name: &str, value: ExprId) -> ExprId {
         let Some(names) = &mut self.names else { return value };
         if matches!(self.arena.expr(value), Expr::Var(_)) || self.arena.as_const(value).is_some() {
@@ -66,7 +66,7 @@ impl<'a> Ops<'a> {
         self.arena.binary(BinOp::Div, a, b)
     }
 
-    /// `a * b + c`, rounded once or twice: nothing may depend on which.
+    /// `a * b + c`, rounded once or twice: the result must not depend on which.
     pub(super) fn fma(&mut self, a: ExprId, b: ExprId, c: ExprId) -> ExprId {
         if self.has_fma {
             self.arena.call(Intrinsic::Fma, &[a, b, c])
@@ -82,25 +82,25 @@ impl<'a> Ops<'a> {
         self.fma(a, b, c)
     }
 
-    /// `start`, then `sum * x + c` for each coefficient, the highest power first.
+    /// Horner's scheme: `start`, then `sum * x + c` for each coefficient, highest power first.
     pub(super) fn horner(&mut self, x: ExprId, coefficients: &[f32]) -> ExprId {
         let (&first, rest) = coefficients.split_first().expect("a polynomial has coefficients");
         let first = self.c(first);
         rest.iter().fold(first, |sum, &c| self.fma_c(sum, x, c))
     }
 
-    /// The smaller of two integers.
+    /// The minimum of two integers.
     pub(super) fn min(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.binary(BinOp::Min, a, b)
     }
 
-    /// The smaller; NaN if `x` is.
+    /// The minimum; NaN if `x` is NaN.
     pub(super) fn at_most(&mut self, limit: f32, x: ExprId) -> ExprId {
         let limit = self.c(limit);
         self.arena.binary(BinOp::Min, limit, x)
     }
 
-    /// The larger; NaN if `x` is.
+    /// The maximum; NaN if `x` is NaN.
     pub(super) fn at_least(&mut self, limit: f32, x: ExprId) -> ExprId {
         let limit = self.c(limit);
         self.arena.binary(BinOp::Max, limit, x)
@@ -140,27 +140,27 @@ impl<'a> Ops<'a> {
         self.arena.constant(i64::from(value), Ty::vector(DType::Int32, self.lanes))
     }
 
-    /// The bits of a float.
+    /// The bits of a float as an integer.
     pub(super) fn bits(&mut self, x: ExprId) -> ExprId {
         self.arena.reinterpret(DType::Int32, x)
     }
 
-    /// The float of bits.
+    /// The float with these bits.
     pub(super) fn float(&mut self, bits: ExprId) -> ExprId {
         self.arena.reinterpret(DType::Float32, bits)
     }
 
-    /// The number that an integer is.
+    /// Converts an integer to a float.
     pub(super) fn convert(&mut self, x: ExprId) -> ExprId {
         self.arena.cast(DType::Float32, x)
     }
 
-    /// The integer towards zero, of what is not NaN and small enough.
+    /// Rounds a float towards zero to an integer. It must not be NaN or too large.
     pub(super) fn truncate(&mut self, x: ExprId) -> ExprId {
         self.arena.cast(DType::Int32, x)
     }
 
-    /// Zeros come in.
+    /// Logical shift right.
     pub(super) fn shift_right_zeros(&mut self, x: ExprId, by: i32) -> ExprId {
         let shifted = self.shift_right(x, by);
         let mask = self.i((u32::MAX >> by) as i32);
@@ -172,18 +172,18 @@ impl<'a> Ops<'a> {
         self.arena.call(Intrinsic::ShiftLeft, &[x, by])
     }
 
-    /// Copies of the sign come in.
+    /// Arithmetic shift right.
     pub(super) fn shift_right(&mut self, x: ExprId, by: i32) -> ExprId {
         let by = self.i(by);
         self.arena.call(Intrinsic::ShiftRight, &[x, by])
     }
 
-    /// The sum of integers, which wraps around.
+    /// The wrapping sum of integers.
     pub(super) fn plus(&mut self, a: ExprId, b: ExprId) -> ExprId {
         self.arena.add(a, b)
     }
 
-    /// Those of the integers that low bits number.
+    /// Looks up table entries by the low bits of `index`.
     pub(super) fn lookup(&mut self, table: &[i32], index: ExprId) -> ExprId {
         let table: Vec<ExprId> = table.iter().map(|&v| self.arena.int(i64::from(v), DType::Int32)).collect();
         self.arena.lookup(&table, index)
@@ -201,7 +201,7 @@ impl<'a> Ops<'a> {
         self.arena.call(Intrinsic::BitOr, &[a, b])
     }
 
-    /// A value that is not negative, with the sign of `sign`.
+    /// A non-negative value with the sign of `sign`.
     pub(super) fn with_sign(&mut self, value: ExprId, sign: ExprId) -> ExprId {
         let (value, sign, mask) = (self.bits(value), self.bits(sign), self.i(i32::MIN));
         let sign = self.and(sign, mask);

@@ -1,7 +1,8 @@
-//! Powers: `x^y = 2^(y * log2 |x|)` with the logarithm and the product in two floats each, and the sign by `y`.
+//! Powers: `x^y = 2^(y * log2 |x|)` with the logarithm and the product as sums of two floats, and the sign by `y`.
 //!
-//! An error of the exponent is one of the result, so the exponent, up to 150, needs eight bits more than a float has. What
-//! is lost in a product comes back by fused multiply-add; without that instruction there is no expansion.
+//! An absolute error of the exponent is a relative error of the result, so the exponent, up to 150, needs eight more
+//! bits than a float has. Fused multiply-add computes the rounding error of a product exactly; without that instruction
+//! there is no expansion.
 
 use super::exp::{TWO, power_of_sum};
 use super::log::{Split, normalized, split};
@@ -9,13 +10,13 @@ use super::ops::Ops;
 use crate::ir::CmpOp;
 use crate::loopir::ExprId;
 
-/// A number as a sum.
+/// A number as an unevaluated sum of two floats.
 struct Pair {
     high: ExprId,
     low: ExprId,
 }
 
-/// `a + b`, where `a` is zero or not smaller.
+/// `a + b` with its rounding error, where `a` is zero or not smaller than `b`.
 fn fast_sum(o: &mut Ops<'_>, a: ExprId, b: ExprId) -> Pair {
     let high = o.add(a, b);
     let high = o.named("h", high);
@@ -24,7 +25,7 @@ fn fast_sum(o: &mut Ops<'_>, a: ExprId, b: ExprId) -> Pair {
     Pair { high, low }
 }
 
-/// `a * b`.
+/// `a * b` with its rounding error.
 fn product(o: &mut Ops<'_>, a: ExprId, b: ExprId) -> Pair {
     let high = o.mul(a, b);
     let high = o.named("p", high);
@@ -37,12 +38,12 @@ fn product(o: &mut Ops<'_>, a: ExprId, b: ExprId) -> Pair {
 fn log2(o: &mut Ops<'_>, a: ExprId) -> Pair {
     /// 2 / ln 2.
     const SCALE: (f32, f32) = (2.88539, 3.851926e-8);
-    /// Of what follows `s`, over `s³`, by `s²`.
+    /// Coefficients of the terms after `s`, divided by `s³`, as a polynomial in `s²`.
     const COEFFICIENTS: [f32; 4] = [0.3402377, 0.4117054, 0.5770829, 0.9617967];
     let (normal, offset) = normalized(o, a);
     let Split { f, e, .. } = split(o, normal, Some(offset));
     let (f, e) = (o.named("f", f), o.named("e", e));
-    // s, and what is missing of it.
+    // `s`, and its rounding error.
     let (one, two) = (o.c(1.0), o.c(2.0));
     let d = o.add(f, two);
     let d = o.named("d", d);
@@ -58,7 +59,7 @@ fn log2(o: &mut Ops<'_>, a: ExprId) -> Pair {
     let rest = o.fma(negated, d_low, rest);
     let s_low = o.mul(rest, inverse);
     let s_low = o.named("l", s_low);
-    // Its square, and what the series adds to the first term.
+    // The square of `s`, and the sum of the series after its first term.
     let square = product(o, s, s);
     let twice = o.add(s, s);
     let square_low = o.fma(twice, s_low, square.low);
@@ -83,26 +84,26 @@ pub(super) fn pow(o: &mut Ops<'_>, x: ExprId, y: ExprId) -> ExprId {
     let a = o.abs(x);
     let a = o.named("a", a);
     let log = log2(o, a);
-    // Of zero, infinity and NaN.
+    // `x` is zero, infinite or NaN.
     let is_zero = o.compare(CmpOp::Eq, a, zero);
     let low = o.c(f32::NEG_INFINITY);
     let high = o.select(is_zero, low, log.high);
     let is_finite = o.compare(CmpOp::Lt, a, infinity);
     let high = o.select(is_finite, high, a);
     let high = o.named("l", high);
-    // The exponent; beyond the range its second part may be anything.
+    // The exponent; outside the range its second part is irrelevant.
     let z = product(o, y, high);
     let z_low = o.fma(y, log.low, z.low);
     let (magnitude, most) = (o.abs(z.high), o.c(200.0));
     let counts = o.compare(CmpOp::Lt, magnitude, most);
     let z_low = o.select(counts, z_low, zero);
     let value = power_of_sum(o, &TWO, z.high, z_low);
-    // Of 1, and to the power of 0, even with NaN.
+    // The result is 1 if `x` is 1 or `y` is 0, even with NaN.
     let is_one = o.compare(CmpOp::Eq, a, one);
     let value = o.select(is_one, one, value);
     let is_even = o.compare(CmpOp::Eq, y, zero);
     let value = o.select(is_even, one, value);
-    // Of negative numbers: no value unless `y` is an integer; a sign if it is odd.
+    // `x` is negative: NaN unless `y` is an integer; negative if `y` is odd.
     let floor = o.floor(y);
     let is_fraction = o.compare(CmpOp::Ne, floor, y);
     let half = o.c(0.5);

@@ -1,4 +1,4 @@
-//! Every function over all exponents, through machine code of every instruction set at hand.
+//! Tests every function over all exponents, with machine code of every available instruction set.
 
 use crate::codegen::testing::memory::Flush;
 use crate::codegen::testing::{rng, run_compiled, wide_sets};
@@ -12,10 +12,10 @@ use rand_chacha::rand_core::Rng;
 /// A function in double precision.
 type Reference = fn(f64) -> f64;
 
-/// The largest error, in units in the last place.
+/// Maximum error, in units in the last place.
 const BOUND: f64 = 4.0;
 
-/// Numbers where functions do something special.
+/// Special inputs of functions.
 const SPECIAL: &[f32] = &[
     0.0,
     -0.0,
@@ -82,11 +82,11 @@ fn inputs() -> Vec<f32> {
     all
 }
 
-/// Floats of each exponent that come close to multiples of pi/2, where little is left of them.
+/// Floats of each exponent that are close to multiples of pi/2, where the reduced argument is tiny.
 fn near_quarters() -> Vec<f32> {
     let mut all = vec![16_367_173.0 * 2f32.powi(72)];
     for exponent in 127..255u32 {
-        // Half a turn on from a random float, several times: the closest one that comes by.
+        // Add half turns to a random float, and keep the closest result.
         let base = f32::from_bits(exponent << 23);
         let ulp = f64::from(base) * 2f64.powi(-23);
         let distance = |bits: u32| {
@@ -99,14 +99,14 @@ fn near_quarters() -> Vec<f32> {
         all.extend(closest.iter().take(4).map(|&bits| f32::from_bits(bits)));
     }
     for n in 1..2000u32 {
-        // The nearest floats to multiples.
+        // The nearest floats to multiples of pi/2.
         let x = (f64::from(n) * std::f64::consts::FRAC_PI_2) as f32;
         all.extend([x, x.next_up(), x.next_down(), -x]);
     }
     all
 }
 
-/// Portable and wide code, with and without strict floats.
+/// Options for portable and wide code, with strict and fast floats.
 fn all_options() -> Vec<CodegenOptions> {
     let mut all = vec![CodegenOptions::default()];
     all.extend(wide_sets());
@@ -115,7 +115,7 @@ fn all_options() -> Vec<CodegenOptions> {
     all
 }
 
-/// How far a result is from the true value, in units in the last place.
+/// The error of a result, in units in the last place.
 fn error(found: f32, reference: f64) -> f64 {
     let rounded = reference as f32;
     if reference.is_nan() || found.is_nan() {
@@ -137,7 +137,7 @@ fn is_subnormal(x: f64) -> bool {
     x != 0.0 && x.abs() < f64::from(f32::MIN_POSITIVE)
 }
 
-/// The error when subnormal numbers may count as zero.
+/// The error, if subnormal numbers may be flushed to zero.
 fn error_flushed(found: f32, x: f32, f: Reference) -> f64 {
     let zero = if is_subnormal(f64::from(x)) { 0f64.copysign(f64::from(x)) } else { f64::from(x) };
     let of = |x: f64| {
@@ -163,7 +163,7 @@ fn memory(values: &[f32]) -> Memory {
     values.iter().map(|&v| Some(Const::Float(f64::from(v)))).collect()
 }
 
-/// Where results have other bits, beside those of NaN.
+/// The first position with different bits, other than NaN.
 fn first_difference(a: &[u32], b: &[u32]) -> Option<usize> {
     (0..a.len()).find(|&i| a[i] != b[i] && !f32::from_bits(b[i]).is_nan())
 }
@@ -182,7 +182,7 @@ fn powers() {
     }
     pairs.extend((0..20_000).map(|_| (pick(&numbers), pick(&numbers))));
     for _ in 0..40_000 {
-        // Results all over the range.
+        // Results over the whole range.
         let x = pick(&numbers).abs();
         let z = pick(&numbers).rem_euclid(300.0) - 150.0;
         pairs.push((x, (f64::from(z) / f64::from(x).log2()) as f32));
@@ -282,7 +282,7 @@ fn errors_are_small_everywhere() {
             }
             bits.push((options.strict_fp, options.isa, found));
         }
-        // The same bits in every instruction set, unless one of them looks up what others compute.
+        // All instruction sets give the same bits, unless one of them uses table look-up.
         let looks_up = |strict: bool, isa: Isa| !strict && isa == Isa::Avx512 && matches!(*name, "exp" | "sigmoid");
         for (strict, isa, found) in bits.iter().filter(|b| !looks_up(b.0, b.1)) {
             let (.., first) = bits.iter().find(|b| b.0 == *strict).expect("the one at hand");

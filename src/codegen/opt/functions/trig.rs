@@ -1,40 +1,40 @@
 //! Sine, cosine and tangent.
 //!
-//! A magnitude `a` is reduced to `r` and a quadrant `k`, where `a = k * pi/2 + r` up to whole turns and `|r| <= pi/4`; there
-//! are two ways, and each lane takes the result of one:
+//! A magnitude `a` is reduced to `r` and a quadrant `k`, where `a = k * pi/2 + r` modulo whole turns and `|r| <= pi/4`.
+//! There are two methods, and each lane selects the result of one:
 //!
 //! * below [`LARGE`], `a - k * pi/2` with pi/2 in three parts (Cody and Waite): the first product leaves an exact
-//!   difference, the others add at most a rounding each;
-//! * from there on, the fraction of `a / (2 pi)` in integers, modulo 2^64 (Payne and Hanek). With `a = m * 2^(8q - 8)`, `m` of
-//!   31 bits, only 96 bits of `2^(8q - 8) / (2 pi)` matter: those before are whole turns, those behind add less than 2^-64.
-//!   Which ones is chosen by the bits of `q`.
+//!   difference, the others add at most one rounding each;
+//! * from there on, the fraction of `a / (2 pi)` in integers, modulo 2^64 (Payne and Hanek). With `a = m * 2^(8q - 8)`,
+//!   `m` of 31 bits, only 96 bits of `2^(8q - 8) / (2 pi)` matter: higher bits are whole turns, lower ones add less
+//!   than 2^-64. They are selected by the bits of `q`.
 //!
-//! The second way is worth its length since no float is so large that it has no sine: the float that comes closest to a
-//! multiple of pi/2 differs from it by 2^-29, of which 2^-58 turns leave the leading bits right.
+//! The second method is exact enough for all floats: the float closest to a multiple of pi/2 differs from it by 2^-29,
+//! and a precision of 2^-58 turns then leaves its leading bits correct.
 
 use super::ops::Ops;
 use crate::ir::CmpOp;
 use crate::loopir::ExprId;
 
-/// From here on numbers are reduced by integers.
+/// Magnitude from which numbers are reduced by integers.
 const LARGE: f32 = 32768.0;
 
 /// The biased exponent of [`LARGE`]: that of `m * 2^-8` for the smallest `m`.
 const LARGE_EXPONENT: i32 = 142;
 
-/// The biased exponent of an integer of 24 bits, the lowest of which counts one.
+/// The biased exponent of a 24-bit integer whose lowest bit is 1.
 const INTEGER_EXPONENT: i32 = 150;
 
-/// Bits of the fraction.
+/// Number of fraction bits.
 const FRACTION: i32 = 23;
 
 /// pi/2; the parts add up to it within 2^-75.
 const HALF_PI: [f32; 3] = [std::f32::consts::FRAC_PI_2, -4.371_139e-8, -1.715_124_5e-15];
 
-/// Adding it leaves the nearest integer in the low bits.
+/// Adding this puts the nearest integer into the low bits.
 const ROUND: f32 = 12_582_912.0;
 
-/// The 32 bits of `1 / (2 pi)` that count `2^(31 - 8j - 24 - 32)` and less, by `j`: `2^(8j + 24) / (2 pi)` modulo 2^32.
+/// 32-bit words of `1 / (2 pi)`, by `j`: `2^(8j + 24) / (2 pi)` modulo 2^32.
 const TURNS: [u32; 23] = [
     0x0028_be60,
     0x28be_60db,
@@ -61,18 +61,18 @@ const TURNS: [u32; 23] = [
     0x10e4_107f,
 ];
 
-/// A magnitude less whole quarters of a turn.
+/// A magnitude reduced by whole quarters of a turn.
 struct Reduced {
-    /// In radians, NaN where there is no finite number.
+    /// The remainder in radians; NaN if the input is not finite.
     r: ExprId,
-    /// The number of quarters, modulo 4.
+    /// Number of quarters, modulo 4.
     quadrant: ExprId,
 }
 
 fn reduced(o: &mut Ops<'_>, x: ExprId) -> Reduced {
     let a = o.abs(x);
     let a = o.named("a", a);
-    // The longer one first, while nothing of the other occupies registers.
+    // Compute the longer one first, while the other occupies no registers.
     let large = reduced_large(o, a);
     let small = reduced_small(o, a);
     let (limit, infinity, nan) = (o.c(LARGE), o.c(f32::INFINITY), o.c(f32::NAN));
@@ -119,7 +119,7 @@ fn reduced_large(o: &mut Ops<'_>, a: ExprId) -> Reduced {
 
     let [v0, v1, v2] = window(o, e);
     let (m_high, m_low) = halves(o, m);
-    // Whole turns leave by the top of 32 bits.
+    // Whole turns overflow out of the 32 bits.
     let product = o.mul(m, v0);
     let carried = high_product(o, (m_high, m_low), v1);
     let high = o.add(product, carried);
@@ -127,7 +127,7 @@ fn reduced_large(o: &mut Ops<'_>, a: ExprId) -> Reduced {
     let low = o.mul(m, v1);
     let rest = high_product(o, (m_high, m_low), v2);
 
-    // The nearest quarter; what is left of it in signed units of 2^-32 turns.
+    // The nearest quarter, and the remainder in signed units of 2^-32 turns.
     let eighth = o.i(1 << 29);
     let k = o.add(high, eighth);
     let quadrant = o.shift_right(k, 30);
@@ -135,14 +135,14 @@ fn reduced_large(o: &mut Ops<'_>, a: ExprId) -> Reduced {
     let quarters = o.shift_left(quadrant, 30);
     let high = o.sub(high, quarters);
     let high = o.named("h", high);
-    // Its upper part is exact as a float; the lower one, with what is below, counts 2^-58 turns.
+    // The upper part is exact as a float; the lower part, with further bits, is in units of 2^-58 turns.
     let (half_unit, units) = (o.i(16), o.i(!31));
     let upper = o.add(high, half_unit);
     let upper = o.and(upper, units);
     let upper = o.named("u", upper);
     let lower = o.sub(high, upper);
     let lower = o.shift_left(lower, 26);
-    // Two bits are kept free for the sum.
+    // Two bits stay free for the sum.
     let (low, rest) = (o.shift_right_zeros(low, 4), o.shift_right_zeros(rest, 4));
     let below = o.add(low, rest);
     let below = o.shift_right(below, 2);
@@ -155,8 +155,8 @@ fn reduced_large(o: &mut Ops<'_>, a: ExprId) -> Reduced {
     Reduced { r: o.named("r", r), quadrant }
 }
 
-/// The three words of [`TURNS`] that matter for `q = e / 8`. Each is chosen by itself, by a bit of `q` after the other, so
-/// that few words are at hand at a time.
+/// The three words of [`TURNS`] that matter for `q = e / 8`. Each is selected separately, by one bit of `q` at a time,
+/// so that few words are live at once.
 fn window(o: &mut Ops<'_>, e: ExprId) -> [ExprId; 3] {
     let zero = o.i(0);
     let conditions = [8, 16, 32, 64].map(|bit| {
@@ -171,7 +171,7 @@ fn window(o: &mut Ops<'_>, e: ExprId) -> [ExprId; 3] {
     })
 }
 
-/// The word that conditions choose, the first of which stands for `step` words.
+/// The word selected by conditions, the first of which distinguishes `step` words.
 fn word(o: &mut Ops<'_>, conditions: &[ExprId], first: usize, step: usize) -> ExprId {
     match conditions {
         [] => o.i(TURNS.get(first).map_or(0, |&w| w as i32)),
@@ -189,7 +189,7 @@ fn halves(o: &mut Ops<'_>, word: ExprId) -> (ExprId, ExprId) {
     (o.named("h", high), o.named("l", low))
 }
 
-/// The upper 32 bits of a product of unsigned words, the first one in halves.
+/// The upper 32 bits of a product of unsigned words, the first of which is given in halves.
 fn high_product(o: &mut Ops<'_>, (a_high, a_low): (ExprId, ExprId), b: ExprId) -> ExprId {
     let (b_high, b_low) = halves(o, b);
     let mask = o.i(0xffff);
@@ -210,9 +210,9 @@ fn high_product(o: &mut Ops<'_>, (a_high, a_low): (ExprId, ExprId), b: ExprId) -
 
 /// Sine and cosine of the remainder.
 fn sin_and_cos(o: &mut Ops<'_>, r: ExprId) -> (ExprId, ExprId) {
-    /// Of `(sin r - r) / r^3` in the square of `r`.
+    /// Coefficients of `(sin r - r) / r^3` in the square of `r`.
     const SIN: [f32; 3] = [-0.000_195_149_58, 0.008_332_158, -0.166_666_55];
-    /// Of `(cos r - 1 + r^2 / 2) / r^4`.
+    /// Coefficients of `(cos r - 1 + r^2 / 2) / r^4` in the square of `r`.
     const COS: [f32; 3] = [2.443_278_6e-5, -0.001_388_731_3, 0.041_666_646];
     let z = o.mul(r, r);
     let z = o.named("z", z);
@@ -225,14 +225,14 @@ fn sin_and_cos(o: &mut Ops<'_>, r: ExprId) -> (ExprId, ExprId) {
     (o.named("s", sin), o.named("c", cos))
 }
 
-/// The bit of an integer, moved to the sign.
+/// A bit of an integer, moved to the sign position.
 fn sign(o: &mut Ops<'_>, k: ExprId, bit: i32) -> ExprId {
     let mask = o.i(1 << bit);
     let k = o.and(k, mask);
     o.shift_left(k, 31 - bit)
 }
 
-/// The sine of the angle with its quadrant moved on by some.
+/// The sine of the angle, advanced by some quarters of a turn.
 fn wave(o: &mut Ops<'_>, reduced: &Reduced, quarters: i32) -> ExprId {
     let (sin, cos) = sin_and_cos(o, reduced.r);
     let (quarters, one, zero) = (o.i(quarters), o.i(1), o.i(0));
@@ -266,7 +266,7 @@ pub(super) fn cos(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     o.float(value)
 }
 
-/// `tan x`, which is minus the cotangent of the remainder in odd quadrants.
+/// `tan x`, which is the negated cotangent of the remainder in odd quadrants.
 pub(super) fn tan(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let Reduced { r, quadrant } = reduced(o, x);
     let (sin, cos) = sin_and_cos(o, r);

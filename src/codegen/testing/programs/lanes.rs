@@ -1,10 +1,10 @@
-//! Programs that compute each element by itself.
+//! Elementwise programs.
 
 use super::{ALL, Generator, NARROW, Program, c, is_float};
 use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
-    /// An expression of one type over leaves that are given; values stay small.
+    /// An expression of one type over the given leaves; values stay small.
     fn arithmetic(&mut self, dtype: &str, leaves: &[String], depth: usize) -> String {
         if depth == 0 || self.chance(6) {
             if self.chance(5) {

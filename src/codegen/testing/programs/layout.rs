@@ -1,4 +1,4 @@
-//! Programs about where elements are: copies, bounds, strides, and rows that are worked on several times.
+//! Programs with special layouts: copies, bounds, strides, and rows with several passes.
 
 use super::{ALL, Generator, Program, c, is_float};
 use crate::codegen::testing::{Closeness, below};
@@ -14,7 +14,7 @@ impl Generator {
         };
         let (si, sj) = (self.space(), self.vector());
         let (body, from, to) = match below(&mut self.rng, 4) {
-            // A transpose, of a part of wider rows.
+            // A transpose of a part of wider rows.
             0 | 1 => {
                 let (pad, slack) = (below(&mut self.rng, 3), below(&mut self.rng, 4));
                 let (wide, tall) = (m + pad, n + slack);
@@ -26,7 +26,7 @@ impl Generator {
                 );
                 (body, n * wide + pad, m * tall)
             }
-            // Panels: blocks of columns, one after the other; and back.
+            // Panels: blocks of columns, one after the other; and the inverse copy.
             2 => {
                 let width = self.pick(&[4, 8, 16, 32, 5]);
                 let blocks = m.div_ceil(width);
@@ -38,7 +38,7 @@ impl Generator {
                     format!("for b in {blocks} {{ for i in {n} {si} {{ for j in {width} {sj} {{ Y[{y}] = {x} }} }} }}");
                 (body, n * blocks * width, n * blocks * width)
             }
-            // Rows of one in the order of another.
+            // The rows of one buffer in the order of another.
             _ => {
                 let k = self.pick(&[2, 3, 4]);
                 let x = value(format!("X[(i * {k} + k) * {m} + j]"), self);
@@ -60,7 +60,7 @@ impl Generator {
         let width = self.pick(&[4, 8, 16, 32]);
         let blocks = n.div_ceil(width);
         let rows = self.extent(5);
-        // Rows may be cut where the row itself says.
+        // The bound may depend on the row itself.
         let is_said = self.chance(6);
         let at = format!("o * {width} + v");
         let value = match below(&mut self.rng, 3) {
@@ -95,9 +95,9 @@ impl Generator {
         let (x, z) = match below(&mut self.rng, 4) {
             // Backwards.
             0 => (format!("X[{} - j]", offset + m - 1), format!("X[j * {stride} + i + {offset}]")),
-            // Windows that overlap.
+            // Overlapping windows.
             1 => (format!("X[i + j + {offset}]"), format!("X[i + j + {}]", offset + 1)),
-            // Rows at places found elsewhere.
+            // Rows at loaded indices.
             2 => (format!("X[p * 16 + j + {offset}]"), format!("X[j * {stride}]")),
             _ => (format!("X[(i * {m} + j) * {stride}]"), format!("X[i * {m} + j + {offset}]")),
         };
@@ -127,7 +127,7 @@ impl Generator {
         let is_f32 = dtype == "float32";
         let cursor = format!("i * {m} + min(max(Q[0], 0), {})", m - 1);
         let body = match below(&mut self.rng, 6) {
-            // Elements at a place that memory says, which moves on.
+            // An index that is loaded from memory and updated.
             5 => {
                 let (steps, back) = (2 + below(&mut self.rng, 4), below(&mut self.rng, 3));
                 let value = self.pick(&["Y[{cursor}]", "W[i]"]).replace("{cursor}", &cursor);
@@ -141,13 +141,13 @@ impl Generator {
                     m - 1
                 )
             }
-            // What a row keeps for the next one.
+            // A value that a row keeps for the next one.
             4 => format!(
                 "if i > 0 {{ for j in {m} {sj} {{ Y[{at}] = max(T[j], X[{at}]) }} }}
     for j in {m} {sj} {{ T[j] = X[{at}] + W[i] }}
     for j in {m} {sj} {{ Z[{at}] = T[j] * X[j] }}"
             ),
-            // Softmax and what is like it.
+            // Softmax and similar programs.
             0 => {
                 let e = if is_f32 { format!("exp(X[{at}] - M[0])") } else { format!("X[{at}] - M[0]") };
                 let quotient = if is_float(dtype) { "S[0] * S[0] + " } else { "" };
@@ -167,13 +167,13 @@ impl Generator {
     let t: {dtype} = max(s, {zero})
     for j in {m} {sj} {{ Y[{at}] = X[{at}] * s + t Z[{at}] = max(X[{at}], t) }}"
             ),
-            // One after the other, over the same elements.
+            // Several passes over the same elements.
             2 => format!(
                 "for j in {m} {sj} {{ Y[{at}] = X[{at}] + W[i] }}
     for j in {m} {sj} {{ Z[{at}] = Y[{at}] * Y[{at}] }}
     for j in {m} {sj} {{ Y[{at}] = Z[{at}] - X[{at}] }}"
             ),
-            // Each row from the one before.
+            // Each row depends on the one before.
             _ => format!(
                 "for j in {m} {sj} {{ T[j] = select(i == 0, X[j], max(Z[j], X[{at}])) }}
     for j in {m} {sj} {{ Z[j] = T[j] Y[{at}] = T[j] + W[i] }}"
@@ -181,7 +181,7 @@ impl Generator {
         };
         let is_kept = body.starts_with("if");
         let si = if is_kept || body.contains("Z[j]") || body.contains("Q[0]") { "" } else { "independent" };
-        // Results that are not read can be where scratch lies.
+        // Scratch may be computed in the memory of results that are not read.
         let z = if is_kept { "out" } else { "inout" };
         let text = format!(
             "kernel @several(X: in {dtype}[{l}], W: in {dtype}[{n}], Y: inout {dtype}[{l}], Z: {z} {dtype}[{l}], P: in uint8[{n}], Q: inout int64[1]) {{

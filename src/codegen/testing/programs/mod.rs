@@ -1,7 +1,7 @@
-//! Random programs of each kind that regions are made for, as texts.
+//! Random programs of each kind of region, as text.
 //!
-//! Unlike [`super::random`], which tries what the loop IR allows, these are what schedules leave: nests over whole
-//! buffers, at lengths and strides that make vectors end where nothing is even.
+//! Unlike [`super::random`], which exercises the whole loop IR, these resemble the output of schedules: nests over
+//! whole buffers, with lengths and strides that leave partial vectors.
 
 mod lanes;
 mod layout;
@@ -14,49 +14,49 @@ mod sums;
 use super::{Closeness, below, rng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a program is about.
+/// A kind of program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Matrix products and convolutions: initialisation in several ways, split reductions, epilogues.
+    /// Matrix products and convolutions: with various initialisations, split reductions, and epilogues.
     Contraction,
-    /// Arithmetic of one type over up to three loops, operands broadcast along some.
+    /// Arithmetic of one type over up to three loops, with operands broadcast along some.
     Elementwise,
-    /// Choices and functions that are exact.
+    /// Selections, and functions with exact results.
     Condition,
-    /// From one type to another.
+    /// Conversions between types.
     Conversion,
     /// Functions that are computed by polynomials.
     Function,
     /// Sums, products, minima and maxima along rows or columns.
     Reduction,
-    /// Several results of one pass, such as a maximum with its place.
+    /// Several results of one pass, such as a maximum and its index.
     Tuple,
     /// Transposes, packing and unpacking.
     Copy,
     /// Sums of products of bytes.
     Dot,
-    /// Loops cut by a bound.
+    /// Loops that a bound cuts short.
     Tail,
-    /// Accesses at strides and offsets, rows found by an index.
+    /// Accesses with strides and offsets, and rows at loaded indices.
     Strided,
-    /// Rows worked on several times, with scalars from outside: softmax, normalisation.
+    /// Rows with several passes and scalars from outside: softmax, normalisation.
     Several,
     /// Elements at small distances, and channels of points.
     Picked,
-    /// Quotients and rests by constants.
+    /// Quotients and remainders by constants.
     Division,
-    /// Rows that are there under a condition.
+    /// Rows that exist under a condition.
     Padded,
-    /// Elements of a vector that are.
+    /// Elements of a vector that exist under a condition.
     Window,
-    /// Loops over the same extents, one after the other.
+    /// Consecutive loops over the same extents.
     Siblings,
-    /// Rows whose last nest scales what functions gave.
+    /// Rows whose last nest scales function values.
     Rows,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Kind; 18] = [
         Kind::Contraction,
         Kind::Elementwise,
@@ -79,14 +79,14 @@ impl Kind {
     ];
 }
 
-/// A program and what is expected of it.
+/// A program with the required precision of its results.
 pub(crate) struct Program {
     pub text: String,
-    /// How close fast floats come to the evaluator.
+    /// Required precision with fast floats.
     pub fast: Closeness,
-    /// The same of strict floats.
+    /// Required precision with strict floats.
     pub strict: Closeness,
-    /// May inputs be infinite, NaN or out of range? Not where the result depends on the order of operations.
+    /// Whether inputs may be infinite, NaN or out of range: not if the result depends on the order of operations.
     pub specials: bool,
 }
 
@@ -144,7 +144,7 @@ impl Generator {
         from[below(&mut self.rng, from.len())]
     }
 
-    /// A length: short and odd, a round one, or one beside it.
+    /// A random length: short and odd, round, or next to a round one.
     fn extent(&mut self, most: usize) -> usize {
         let n = match below(&mut self.rng, 4) {
             0 => self.pick(&[1, 2, 3, 4, 5, 7]),
@@ -155,7 +155,7 @@ impl Generator {
         n.min(most)
     }
 
-    /// What a loop says besides its extent.
+    /// An annotation of the loop besides its extent.
     fn vector(&mut self) -> &'static str {
         self.pick(&["independent", "independent", "independent vector", ""])
     }

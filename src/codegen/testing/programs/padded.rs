@@ -1,17 +1,17 @@
-//! Programs that read rows under conditions on loop variables.
+//! Programs that read padded rows under conditions on loop variables.
 
 use super::{Generator, Program, c, is_float};
 use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
-    /// Copies and windows of padded rows. The rows that are there end where their buffer does.
+    /// Copies and windows of padded rows. The rows that exist end where their buffer does.
     pub(super) fn padded(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float64", "int32"]);
         let (n, m) = (1 + below(&mut self.rng, 6), self.extent(90));
         let (before, behind) = (below(&mut self.rng, 3), below(&mut self.rng, 3));
         let (r, stride) = (1 + below(&mut self.rng, 3), self.pick(&[1, 1, 1, 2]));
         let sj = self.vector();
-        // Rows of windows reach over the padding on both sides.
+        // Windows extend over the padding on both sides.
         let rows = n + r - 1;
         let there = rows.saturating_sub(before + behind).max(1);
         let (low, high) = (before, before + there);
@@ -50,7 +50,7 @@ impl Generator {
         Program { text, fast, strict: Closeness::Exact, specials: false }
     }
 
-    /// Copies and windows of rows that are padded at their ends, in vectors: of whole rows, or of pieces.
+    /// Vectorised copies and windows of rows that are padded at their ends: whole rows, or pieces.
     pub(super) fn window(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float64", "int32"]);
         let (n, m) = (1 + below(&mut self.rng, 4), self.extent(90));

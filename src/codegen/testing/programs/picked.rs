@@ -1,10 +1,10 @@
-//! Programs whose vectors are picked from what is contiguous, and divisions by constants.
+//! Programs whose vectors are gathered from contiguous memory, and divisions by constants.
 
 use super::{ALL, Generator, NARROW, Program, c, is_float};
 use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
-    /// Points at a distance, and channels of points. Buffers end with what is accessed last.
+    /// Points at a distance, and channels of points. Buffers end with the last accessed element.
     pub(super) fn picked(&mut self) -> Program {
         let dtype = self.pick(&ALL);
         let (n, m) = (self.extent(5), self.extent(90));
@@ -13,7 +13,7 @@ impl Generator {
         let (stride, sj) = (self.pick(&[2, 2, 3, 4]), self.vector());
         let (x, offset) = (n * m * stride, below(&mut self.rng, 3));
         let (body, x, a, y) = match below(&mut self.rng, 4) {
-            // Neighbours combined.
+            // Combines neighbours.
             0 => {
                 let at = |phase| format!("X[(i * {m} + j) * {stride} + {phase}]");
                 let (first, second) = (below(&mut self.rng, stride), below(&mut self.rng, stride));
@@ -40,7 +40,7 @@ impl Generator {
                 };
                 (body, (n + r - 1) * row, 1, n * m)
             }
-            // Channels, with values by point and by channel.
+            // Channels, with values per point and per channel.
             2 => {
                 let k = self.pick(&[2, 3, 3, 4, 5]);
                 let at = format!("((i * {m} + j) * {k} + q)");
@@ -53,7 +53,7 @@ impl Generator {
                 );
                 (body, n * m * k, (n * m * 2).max(k) + offset, n * m * k)
             }
-            // The same in one loop.
+            // Channels in a single loop.
             _ => {
                 let k = self.pick(&[2, 3, 3, 4]);
                 let at = format!("i * {} + f", m * k);
@@ -68,7 +68,7 @@ impl Generator {
         Program { text, fast, strict: Closeness::Exact, specials: false }
     }
 
-    /// Quotients and rests.
+    /// Quotients and remainders.
     pub(super) fn division(&mut self) -> Program {
         let (from, to) = (self.pick(&NARROW), self.pick(&["int32", "int32", "uint8", "int16"]));
         let n = self.extent(64) * self.pick(&[1, 1, 4, 9]);
@@ -84,7 +84,7 @@ impl Generator {
             1 => format!("({x} * int32({b}) - int32({a}))"),
             2 => format!("({x} * {w} + {z} * (int32(255) - {w}) + int32({a}))"),
             3 => format!("(min({x}, {z}) + int32({a}) - {z} * int32({b}))"),
-            // Leaves the range.
+            // A product that overflows.
             _ => format!("({x} * {z} * int32({a}))"),
         };
         let quotient = match below(&mut self.rng, 4) {

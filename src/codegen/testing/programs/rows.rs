@@ -1,4 +1,4 @@
-//! Rows of which the last nest scales what functions gave, one or some at a time.
+//! Programs whose rows end with a nest that scales function values, one or several rows at a time.
 
 use super::{Generator, Program};
 use crate::codegen::testing::below;
@@ -7,17 +7,17 @@ impl Generator {
     pub(super) fn rows(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float32", "float16"]);
         let (n, at_once) = (3 + below(&mut self.rng, 5), self.pick(&[1, 1, 2, 3]));
-        // Rows long enough that their loops stay loops, most of them whole vectors.
+        // Rows are long enough for their loops to remain loops, mostly of whole vectors.
         let long = self.pick(&[256, 320, 512, 640, 1024, 1000, 777]);
         let m = if self.chance(4) { self.extent(200) } else { long };
         let apart = self.pick(&[0, 0, 0, 5]);
         let rows = n * at_once;
-        // Rows may lie apart, or be the columns.
+        // Rows may be apart, or be columns.
         let (at, l) = match self.chance(12) {
             true => (format!("j * {rows} + i * {at_once} + r"), rows * m),
             false => (format!("(i * {at_once} + r) * {} + j", m + apart), rows * (m + apart)),
         };
-        // Where the numbers of a row are kept: for this row alone, for the rows at hand in some order, or for all.
+        // The index of a row's statistics: for this row alone, for the current rows in some order, or for all.
         let one_row = ["0", "i", "i", "i"];
         let some_rows = ["r", "r", "i * {at_once} + r", "{at_once} - 1 - r", "r * 2"];
         let place = |g: &mut Generator| {
@@ -27,7 +27,7 @@ impl Generator {
         let (most, sum, other) = (place(self), place(self), place(self));
         // Iterations over rows stay independent.
         let other = if at_once == 1 { other } else { most.clone() };
-        // What is read was written, be it for another row.
+        // Only elements that were written are read, perhaps for another row.
         let read = if self.chance(2) && at_once > 1 && !sum.contains('i') {
             format!("{at_once} - 1 - r")
         } else {
@@ -79,7 +79,7 @@ impl Generator {
         let last = over_rows(format!("for j in {m} {sj} {{ Y[{at}] = {scaled} }}{extra}"));
         let mut body = format!("{head}\n    {first}\n    {last}");
         if at_once == 1 {
-            // Without a loop over rows there is one.
+            // Without a loop over rows, there is one row.
             body = replace_name(&body, 'r', "0");
         }
         let text = format!(
@@ -100,7 +100,7 @@ impl Generator {
         Program { strict: program.fast, specials: false, ..program }
     }
 
-    /// Sums of some rows, then all of them scaled, some columns at a time.
+    /// Sums several rows, then scales all of them, some columns at a time.
     fn summed_rows(&mut self, dtype: &str, n: usize, at_once: usize, row: usize) -> Program {
         let (width, sk) = (self.pick(&[8, 16, 32]), self.pick(&["reduction", "reduction vector"]));
         let columns = (row / width).max(1);
@@ -108,12 +108,12 @@ impl Generator {
         let row = row.max(m);
         let at = format!("(i * {at_once} + r) * {row} + j");
         let beside = format!("(i * {at_once} + r) * {row} + k * {width} + l");
-        // The numbers of one row may be read for another one, or be of all rows.
+        // The statistics of a row may be read for another row, or belong to all rows.
         let place = self.pick(&["r", "r", "i * {n} + r", "r * 3"]).replace("{n}", &at_once.to_string());
         let read = if self.chance(4) { format!("{at_once} - 1 - r") } else { place.clone() };
         let read = if place == "r" { read } else { place.clone() };
         let sums = below(&mut self.rng, 2) + 1;
-        // Rows may begin with something in scratch that all of them use.
+        // Rows may begin with a scratch value that all of them use.
         let kept = format!("T[0] = X[(i * {at_once} + r) * {row}] T[1] = T[0] ");
         let (begin, end) = if self.chance(2) { (kept.as_str(), " + T[cast(int64, P[i]) % 2]") } else { ("", "") };
         let sum = |name: &str, term: &str| {
@@ -150,7 +150,7 @@ impl Generator {
     }
 }
 
-/// The text with a name of one letter replaced.
+/// Replaces a name of one letter in a text.
 fn replace_name(text: &str, name: char, by: &str) -> String {
     let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let chars: Vec<char> = text.chars().collect();

@@ -1,4 +1,4 @@
-//! Loops one after the other over the same extents: some read the same, some need what others made.
+//! Consecutive loops over the same extents: some read the same data, some need results of others.
 
 use super::{Generator, Program, c, is_float};
 use crate::codegen::testing::below;
@@ -7,7 +7,7 @@ impl Generator {
     pub(super) fn siblings(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float64", "int32", "bfloat16"]);
         let (n, m) = (self.extent(5), self.extent(200));
-        // Elements may lie in an order of their own, and those beside them be read.
+        // Elements may be in an order of their own, and adjacent ones be read.
         let (row, at) = match self.pick(&[0, 0, 1, 3, 4, 5]) {
             0 => (m, format!("i * {m} + j")),
             apart => (2 * m + 6, format!("i * {} + j * 2 + j % 2 * {apart}", 2 * m + 6)),
@@ -21,12 +21,12 @@ impl Generator {
         for number in 0..n_loops {
             let (to, other) = self.pick(&[("Y", "Z"), ("Z", "Y")]);
             let mut leaves = vec![format!("X[{at}]"), format!("X[{at}]"), "W[j]".to_owned()];
-            // Of what the loop itself writes only the same element, so that its iterations stay independent.
+            // A loop reads only the same element of a buffer that it writes, so that its iterations stay independent.
             leaves.push(format!("{to}[{at}]"));
             leaves.extend([0, most_beside, most_beside].map(|beside| format!("{other}[{at} + {beside}]")));
             leaves.extend(sums.iter().map(|s| format!("{s}[i]")));
             let (a, b) = (self.pick_of(&leaves), self.pick_of(&leaves));
-            // Sums stay small, so that those of other orders are near.
+            // Sums stay small, so that reordering changes little.
             let term = match below(&mut self.rng, 4) {
                 0 => a.clone(),
                 1 => format!("{a} * {}", c(dtype, 0.5)),

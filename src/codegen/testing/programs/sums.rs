@@ -5,7 +5,7 @@ use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
     pub(super) fn contraction(&mut self) -> Program {
-        // Of inputs and of sums.
+        // Types of inputs and of sums.
         let (input, sum) = self.pick(&[
             ("float32", "float32"),
             ("float32", "float32"),
@@ -24,7 +24,7 @@ impl Generator {
         let (n0, n1) = (1 + below(&mut self.rng, 3), self.extent(12));
         let nk = n0 * n1;
         let k = format!("(k0 * {n1} + k1)");
-        // Rows of one matrix or the other may be columns, and a window slides.
+        // Either matrix may be transposed, and a window may slide.
         let slides = self.chance(5);
         let a = match below(&mut self.rng, 3) {
             _ if slides => format!("A[i * {nk} + k0 + k1]"),
@@ -42,7 +42,7 @@ impl Generator {
         let first = c(sum, first);
         let (si, sj) = (self.space(), self.vector());
         let init = below(&mut self.rng, 4);
-        // Elements after the first may ask for that one.
+        // The initialisation of an element may depend on the first element.
         let asks = init == 0 && self.chance(4);
         let (si, sj) = if asks { ("", "") } else { (si, sj) };
         let asked = if asks { format!(" && C[0] < {first}") } else { String::new() };
@@ -61,7 +61,7 @@ impl Generator {
             format!("for i in {ni} {si}"),
             format!("for j in {nj} {sj}"),
         );
-        // The initialisation of a row stands before what is inside of its loop.
+        // The initialisation of a row comes before the loops inside it.
         let nest = match below(&mut self.rng, 3) {
             0 if init != 2 => format!("{k0} {{ {li} {{ {k1} {{ {lj} {{ {update} }} }} }} }}"),
             1 => format!("{li} {{ {inside} {lj} {{ {k0} {{ {k1} {{ {update} }} }} }} }}"),
@@ -90,7 +90,7 @@ impl Generator {
         self.sums(text, sum, nk)
     }
 
-    /// A program whose floats are sums of so many terms.
+    /// A program whose floats are sums of `n` terms.
     pub(super) fn sums(&mut self, text: String, dtype: &str, n: usize) -> Program {
         let fast = if is_float(dtype) { Closeness::Ulps(16.0 + 2.0 * n as f64) } else { Closeness::Exact };
         Program { text, fast, strict: Closeness::Exact, specials: false }
@@ -101,11 +101,11 @@ impl Generator {
         let (ni, nj, nk) = (self.extent(6), self.extent(50), self.extent(6));
         let (first, sj) = (self.pick(&["int32(0)", "int32(7)"]), self.vector());
         let at = format!("C[i * {nj} + j]");
-        // Bytes may be found by the sum.
+        // The sum may determine the index of the bytes.
         let found = if self.chance(6) { format!(" + min(max(cast(int64, {at}), 0), 3)") } else { String::new() };
         let product = |a: String, b: String| format!("cast(int32, A[{a}{found}]) * cast(int32, {b})");
         let (body, la, lb) = match below(&mut self.rng, 3) {
-            // Packed by fours, as the instruction wants it.
+            // Packed in groups of four, as the instruction requires.
             0 => {
                 let product = product(format!("i * {} + k * 4 + q", 4 * nk), format!("B[(k * {nj} + j) * 4 + q]"));
                 (
@@ -119,7 +119,7 @@ impl Generator {
                     nk * nj * 4,
                 )
             }
-            // Along rows of both.
+            // Along the rows of both.
             1 => {
                 let nk = if self.chance(3) { nk } else { nk * 16 + self.pick(&[0, 4, 12]) };
                 let product = product(format!("i * {nk} + k"), format!("B[j * {nk} + k]"));
@@ -188,7 +188,7 @@ impl Generator {
         };
         let text = format!("kernel @reduction(X: in {dtype}[{}], Y: inout {dtype}[{n}]) {{\n  {body}\n}}\n", n * m);
         let program = self.sums(text, dtype, m);
-        // Squares are rounded before they are compared when halves are strict.
+        // Strict half-precision squares are rounded before they are compared.
         if is_exact && !is_half(dtype) { Program { fast: Closeness::Exact, ..program } } else { program }
     }
 
@@ -199,7 +199,7 @@ impl Generator {
         let op = self.pick(&["<", ">", "<=", ">="]);
         let (zero, far) = (c(dtype, 0.0), if op.starts_with('<') { c(dtype, 100.0) } else { c(dtype, 0.0) });
         let body = match below(&mut self.rng, 3) {
-            // The best and its place.
+            // The maximum and its index.
             0 => format!(
                 "V[i] = {far} P[i] = int32(0)
     for k in {m} reduction {{

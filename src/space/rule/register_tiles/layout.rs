@@ -1,4 +1,4 @@
-//! Copies that give tiles their operands, and results their place, in the order in which vectors want them.
+//! Copies that lay out operands and results as vector loads and stores need them.
 
 use super::super::super::analysis::{is_spatial, live_block};
 use super::super::super::contraction::Input;
@@ -11,8 +11,8 @@ use crate::schedule::arg::{Arg, LambdaExpr, Rv};
 use crate::schedule::error::ScheduleError;
 
 impl Plan<'_> {
-    /// Copies an operand that never changes before everything else, in panels `width` columns wide; all columns are one
-    /// panel without it.
+    /// Copies a constant operand before all other work, in panels of `width` columns; without `width`, all columns are
+    /// one panel.
     pub(super) fn prepare(&self, sch: &mut Schedule, input: &Input, width: Option<Rv>) -> Result<(), ScheduleError> {
         let copy = sch.cache_read(self.block, input.read as i64, "global")?;
         sch.annotate(copy, PREPARATION, true)?;
@@ -36,7 +36,7 @@ impl Plan<'_> {
         sch.lay_out_written(copy, access.n_dims, results)
     }
 
-    /// Lets the tile be written with contiguous columns, and copied to its place under `place`.
+    /// Makes the block write tiles with contiguous columns, which a copy under `place` moves to the result.
     pub(super) fn write_back(&self, sch: &mut Schedule, place: Option<Rv>, dim: usize) -> Result<(), ScheduleError> {
         let existing = match sch.get_consumers(self.block)?[..] {
             [one] if live_block(sch, one).is_some_and(|(f, b)| is_spatial(sch.func(f), b)) => Some(one),
@@ -53,7 +53,7 @@ impl Plan<'_> {
         sch.lay_out_written(self.block, n, moved_last(n, dim))
     }
 
-    /// Copies an operand, each panel when it is needed, with columns contiguous, or the quads of columns.
+    /// Copies an operand with contiguous columns (or quads of columns), panel by panel where it is used.
     pub(super) fn lay_out(&self, sch: &mut Schedule, input: &Input, place: Option<Rv>) -> Result<(), ScheduleError> {
         let copy = sch.cache_read(self.block, input.read as i64, "global")?;
         if let Some(place) = place {
@@ -69,7 +69,7 @@ impl Plan<'_> {
             |op: BinOp| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(k_dim)), Box::new(LambdaExpr::Int(QUAD)));
         let results = vec![part(BinOp::FloorDiv), LambdaExpr::Param(dim), part(BinOp::FloorMod)];
         sch.lay_out_written(copy, access.n_dims, results)?;
-        // Elements in the order in which they are written.
+        // Iterate in the order in which elements are written.
         let loops = sch.get_loops(copy)?;
         let [.., first, second] = loops[..] else { return Ok(()) };
         let (along_k, along_columns) = if k_dim < dim { (first, second) } else { (second, first) };

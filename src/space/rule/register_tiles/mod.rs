@@ -1,21 +1,21 @@
-//! Tiles a contraction for the vector registers of the machine.
+//! Tiles a contraction for the machine's vector registers.
 //!
-//! *When*: a reduction with loops of its own, in which a loop of results can be a loop of vectors: what is read moves by one
-//! element with it, or not at all, or can be laid out so because each element is used often enough. *What*: that loop
-//! and, if there is one that the vectors do not move with, another are split by sampled numbers of columns and rows,
-//! which need not divide them; the tile of rows and columns goes innermost, inside the reduction, and the loop over
-//! panels of columns outermost. *Why*: the code generator keeps such a tile in registers, so that an element that was
-//! loaded is used once for each row, or column, of it.
+//! *When*: a reduction with loops of its own, in which a loop of results can be vectorised: what is read moves by one
+//! element with it, or not at all, or can be laid out that way because each element is used often enough. *What*: that
+//! loop and, if there is one that the vectors do not move with, another are split by sampled numbers of columns and
+//! rows, which need not divide them; the tile of rows and columns goes innermost, inside the reduction, and the loop
+//! over panels of columns outermost. *Why*: the code generator keeps the tile in registers, so that each element loaded
+//! is used once per row or column of the tile.
 //!
 //!     for i, j, k: C[i, j] += A[i, k] * B[k, j]
 //!     # becomes, with tiles of 8 x 32 and a reduction in pieces of 256
 //!     for j0, k0, i0, k1, i1, j1: C[i0 * 8 + i1, j0 * 32 + j1] += …
 //!
-//! An operand that never changes (`layout_free_buffers`) is laid out in panels of so many columns by a copy that is made
-//! once, outside of the calls, and marked as such; there the numbers of columns divide the loop.
+//! A constant operand (`layout_free_buffers`) is laid out in panels by a copy that is made once, outside the calls, and
+//! annotated as a preparation; then the candidate numbers of columns divide the loop.
 //!
-//! Schedules come in two kinds: with the reduction in one piece, so that a consumer may follow each tile, and in sampled
-//! pieces, whose panels fit a nearer cache.
+//! Schedules come in two kinds: with the whole reduction in one piece, so that a consumer may be fused into each tile,
+//! and in sampled pieces, whose panels fit a nearer cache.
 
 mod layout;
 mod view;
@@ -33,7 +33,6 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 use view::{QUAD, RELAYOUT_REUSE, View, pieces, views};
 
-/// The rule.
 pub(crate) struct RegisterTiles {
     /// What tiles are to fit.
     pub machine: Core,
@@ -41,11 +40,11 @@ pub(crate) struct RegisterTiles {
     pub variant: usize,
 }
 
-/// An operand that can be read as it is, and whose elements serve fewer results than this, is not worth packing.
+/// Minimum number of results per element for packing an operand that can be read in place.
 const PACKING_REUSE: i64 = 32;
-/// Tiles that take so many times the cycles of the best ones are as good, if panels need not be packed for them.
+/// Tiles up to this many times slower than the best ones are acceptable if they avoid packing panels.
 const AS_GOOD: f64 = 1.1;
-/// Windows up to this length are unrolled.
+/// Maximum length of windows to unroll.
 const LONGEST_WINDOW: i64 = 16;
 
 impl Rule for RegisterTiles {
@@ -66,7 +65,7 @@ impl Rule for RegisterTiles {
         let mut drafts = Vec::new();
         for view in views(&contraction, &self.machine) {
             let split = !view.relayout_output && pieces(&contraction).1.len() > 1;
-            // In one piece, if something is to follow each tile; the pieces may be one, too.
+            // The reduction stays in one piece if a consumer may be fused; sampled pieces include the whole as well.
             let kinds: &[bool] = match (split, only_consumer) {
                 (true, true) => &[false, true],
                 (true, false) => &[true],
@@ -76,8 +75,8 @@ impl Rule for RegisterTiles {
                 let plan =
                     Plan { rule: self, contraction: &contraction, view: &view, block, in_pieces, prepares: false };
                 let kinds = [plan.can_prepare().then_some(true), plan.is_worth_relayout().then_some(false)];
-                // What a primitive refuses is not offered. Preparing costs no call anything, so there is no other kind
-                // where it is possible.
+                // A kind that a primitive refuses is skipped. Preparation costs nothing per call, so where it is
+                // possible, it is the only kind.
                 drafts.extend(kinds.into_iter().flatten().find_map(|prepares| {
                     let mut fork = draft.clone();
                     Plan { prepares, ..plan }.tile(&mut fork).is_ok().then_some(fork)
@@ -99,24 +98,24 @@ struct Plan<'a> {
     view: &'a View,
     block: Rv,
     in_pieces: bool,
-    /// Are operands that never change laid out in panels, once?
+    /// Whether constant operands are laid out in panels, once.
     prepares: bool,
 }
 
-/// The loops of a block that was split.
+/// The loops of a block after splitting.
 struct Parts {
-    /// The innermost loop of each axis; of the reduction in quads, that over quads.
+    /// The innermost loop of each axis; for a reduction in quads, the loop over quads.
     loops: Vec<Rv>,
     /// The loop over panels of columns.
     panels: Option<Rv>,
-    /// The number of columns of a panel.
+    /// Number of columns of a panel.
     width: Option<Rv>,
-    /// The loops over blocks of rows, and over tiles in a block.
+    /// The loops over blocks of rows and over the tiles of a block.
     blocks: Option<Rv>,
     row_tiles: Option<Rv>,
-    /// The loop over pieces of the reduction.
+    /// The loop over the pieces of the reduction.
     slab: Option<Rv>,
-    /// The four steps of a dot product.
+    /// The loop over the four steps of a dot product.
     quad: Option<Rv>,
 }
 
@@ -154,7 +153,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Splits the loops of columns, of rows and of the longest reduction.
+    /// Splits the loops of columns and rows, and the longest reduction.
     fn split(&self, sch: &mut Schedule) -> Result<Parts, ScheduleError> {
         let (c, view) = (self.contraction, self.view);
         let mut loops = sch.get_loops(self.block)?;
@@ -164,7 +163,7 @@ impl Plan<'_> {
         let position = |c: usize| columns.iter().position(|&n| n == of_all[c]);
         let ranked: Vec<(usize, usize)> =
             shape.ranked(&self.rule.machine).into_iter().filter_map(|(r, c)| Some((r, position(c)?))).collect();
-        // Every other variant has another length of the pieces.
+        // Successive variants differ in the length of the pieces.
         let (row_choice, column_choice) = ranked[(self.rule.variant / 2).min(ranked.len() - 1)];
         let extent = c.axes[view.column].extent;
         let (panels, column, width) = split_by(sch, loops[view.column], &columns, column_choice, extent)?;
@@ -175,7 +174,7 @@ impl Plan<'_> {
             (row_tiles, loops[axis], _) = split_by(sch, loops[axis], &rows, row_choice, extent)?;
             if let Some(outer) = row_tiles.filter(|_| self.rows_need_blocks()) {
                 let n = (extent + rows[row_choice] - 1) / rows[row_choice];
-                // One block, unless each thread is to have one.
+                // One block, or one per thread.
                 let n_blocks = (self.rule.machine.threads..=n).find(|b| n % b == 0).unwrap_or(1);
                 let factors = sch.choose_tile(outer, i64::MAX >> 32, vec![n_blocks, n / n_blocks])?;
                 let parts = sch.split(outer, factors.iter().map(Arg::from).collect())?;
@@ -197,11 +196,11 @@ impl Plan<'_> {
         Ok(Parts { loops, panels, width, blocks, row_tiles, slab, quad })
     }
 
-    /// Brings the loops into their order.
+    /// Reorders the loops.
     fn arrange(&self, sch: &mut Schedule, parts: &Parts) -> Result<(), ScheduleError> {
         let (c, view) = (self.contraction, self.view);
         let of = |axes: &[usize]| axes.iter().map(|&a| parts.loops[a]).collect::<Vec<Rv>>();
-        // What the window slides along comes last, unrolled: a row that was loaded serves several results.
+        // The axis that the window slides along goes last and is unrolled: a loaded row serves several results.
         let mut reductions: Vec<usize> = c.of_kind(IterKind::Reduce).collect();
         reductions.sort_by_key(|&a| view.sliding == Some(a));
         let mut order = of(&view.batch);
@@ -214,7 +213,8 @@ impl Plan<'_> {
         order.extend(parts.quad);
         sch.reorder(&order)?;
         let Some(sliding) = view.sliding else { return Ok(()) };
-        // All of a small window, so that what is read of it has constant places; else what slides.
+        // A small window is unrolled completely, so that its reads have constant offsets; otherwise only the sliding
+        // axis.
         let extent = |axes: &[usize]| axes.iter().map(|&a| c.axes[a].extent).product::<i64>();
         let is_small = extent(&reductions) <= LONGEST_WINDOW && parts.slab.is_none() && parts.quad.is_none();
         let window = if is_small { &reductions[..] } else { &[sliding] };
@@ -235,14 +235,14 @@ impl Plan<'_> {
         }
     }
 
-    /// Numbers of columns to choose from: where panels are prepared, those that divide the loop.
+    /// Candidate numbers of columns; for prepared panels, only those that divide the loop.
     fn column_choices(&self) -> Vec<i64> {
         let extent = self.contraction.axes[self.view.column].extent;
         let divides = |&n: &i64| !self.prepares || extent % n == 0;
         self.shape().column_choices().into_iter().filter(divides).collect()
     }
 
-    /// Is there an operand whose panels can be made once, and are tiles that divide the columns as good as others?
+    /// Whether some operand's panels can be prepared, and tiles that divide the columns are about as fast as others.
     fn can_prepare(&self) -> bool {
         let plan = Plan { prepares: true, ..*self };
         let (shape, machine) = (self.shape(), &self.rule.machine);
@@ -253,21 +253,21 @@ impl Plan<'_> {
             && least(plan.column_choices()) <= least(shape.column_choices()) * AS_GOOD
     }
 
-    /// Does it pay to lay out in every call what must be laid out anew?
+    /// Whether laying out operands in every call pays off.
     fn is_worth_relayout(&self) -> bool {
         let c = self.contraction;
         self.view.relayout.iter().all(|&i| c.reuse(&c.inputs[i]) >= RELAYOUT_REUSE)
     }
 
-    /// Are the panels of this input made once? It is read as vectors, or is to be.
+    /// Whether the panels of this input are prepared: it is constant, and read as vectors (perhaps after a new layout).
     fn is_prepared(&self, i: usize) -> bool {
         let input = &self.contraction.inputs[i];
         let as_vectors = self.view.relayout.contains(&i) || input.access.strides[self.view.column] == 1;
         self.prepares && input.is_constant && input.is_point && as_vectors
     }
 
-    /// Do all rows of the operands that panels are multiplied with exceed the second-level cache, or should threads
-    /// share them?
+    /// Whether the rows that are multiplied with a panel exceed the second-level cache, or should be divided among
+    /// threads.
     fn rows_need_blocks(&self) -> bool {
         let (c, view) = (self.contraction, self.view);
         let rows = c.inputs.iter().filter(|i| i.access.strides[view.column] == 0);
@@ -276,7 +276,7 @@ impl Plan<'_> {
         view.rest.is_empty() && (exceed || machine.threads > 1)
     }
 
-    /// The longest piece whose panel fits the nearest cache, or a part of the next.
+    /// The longest piece whose panel fits the nearest cache, or a part of the next one.
     fn piece_choice(&self, lengths: &[i64], columns: i64) -> usize {
         let c = self.contraction;
         let others: i64 =
@@ -288,8 +288,8 @@ impl Plan<'_> {
     }
 }
 
-/// Splits a loop into pieces of a sampled length: the outer loop, unless one piece is all there is, the inner one, and
-/// the length.
+/// Splits a loop into pieces of a sampled length. Returns the outer loop (`None` if there is only one piece), the inner
+/// loop and the length.
 fn split_by(
     sch: &mut Schedule,
     l: Rv,

@@ -1,4 +1,4 @@
-//! How the axes of a contraction become rows and columns of tiles.
+//! Assigns the axes of a contraction to rows and columns of tiles.
 
 use super::super::super::contraction::{Contraction, Input};
 use super::super::super::tile_sizes::reduction_choices;
@@ -6,33 +6,33 @@ use crate::ir::IterKind;
 use crate::machine::Core;
 use std::cmp::Reverse;
 
-/// An operand whose elements serve fewer results than this is not worth laying out anew.
+/// Minimum number of results per element for laying out an operand anew.
 pub(super) const RELAYOUT_REUSE: i64 = 16;
-/// Products that one lane of a dot product of bytes adds up.
+/// Number of products that one lane of a byte dot product accumulates.
 pub(super) const QUAD: i64 = 4;
 
-/// A way to see the axes of a contraction.
+/// One assignment of the axes of a contraction.
 #[derive(Clone, Debug)]
 pub(super) struct View {
-    /// The axis of vectors.
+    /// The axis that is vectorised.
     pub column: usize,
-    /// The axis of rows.
+    /// The axis that gives the rows of a tile.
     pub row: Option<usize>,
-    /// Spatial axes that operands loaded as vectors move with: outermost.
+    /// Spatial axes that operands loaded as vectors move with; their loops go outermost.
     pub batch: Vec<usize>,
     /// The other spatial axes.
     pub rest: Vec<usize>,
-    /// Positions of the inputs that must be laid out so that columns are contiguous.
+    /// Positions of the inputs to lay out so that columns are contiguous.
     pub relayout: Vec<usize>,
-    /// Must the result be, too?
+    /// Whether the result must be laid out so that columns are contiguous.
     pub relayout_output: bool,
     /// The reduction axis along which a window slides over the rows.
     pub sliding: Option<usize>,
-    /// The reduction axis of which four steps at a time are one dot product of bytes.
+    /// The reduction axis that is taken in groups of four, each a byte dot product.
     pub quads: Option<usize>,
 }
 
-/// The axis of the reduction that is taken in pieces, the first of the longest, and their possible lengths.
+/// The reduction axis that is strip-mined, the first of the longest, and the candidate lengths.
 pub(super) fn pieces(c: &Contraction) -> (usize, Vec<i64>) {
     let longest = c.of_kind(IterKind::Reduce).min_by_key(|&a| Reverse(c.axes[a].extent));
     let longest = longest.expect("a contraction has a reduction");
@@ -85,7 +85,7 @@ fn view(c: &Contraction, column: usize) -> Option<View> {
     })
 }
 
-/// A spatial and a reduction axis that a window slides along: neighbouring results read some of the same elements, for
+/// A spatial and a reduction axis that form a sliding window: neighbouring results read some of the same elements, in
 /// different iterations of the reduction.
 fn window(c: &Contraction, column: usize) -> Option<(usize, usize)> {
     let spatial = c.of_kind(IterKind::Spatial).filter(|&a| a != column && c.axes[a].extent > 1);
@@ -99,8 +99,8 @@ fn window(c: &Contraction, column: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// The reduction axis of which four steps are one dot product: operands are bytes, those that do not move with the columns
-/// have the four together, and the others have, or can be laid out so.
+/// The reduction axis that is suitable for byte dot products: operands are bytes; those that do not move with the
+/// columns have groups of four contiguous, and the others have, or can be laid out so.
 fn quads(c: &Contraction, column: usize) -> Option<usize> {
     let bytes = c.dtype.is_integer() && c.dtype.bytes() == QUAD as usize;
     if !bytes || c.inputs.iter().any(|i| i.access.element_bytes != 1 || !i.is_integer) {
