@@ -1,4 +1,4 @@
-//! Data-driven tests: every file below `tests/filetests` is a case, and a test with a name of its own: `opt::dot_bytes` is
+//! Data-driven tests: every file below `tests/filetests` is a test case with a name of its own: `opt::dot_bytes` is
 //! `tests/filetests/opt/dot_bytes.lir`.
 //!
 //! The first line gives the kind: `# test: KIND [options]`. Options are `bind n=4` for `--bind`, `dialect
@@ -13,8 +13,8 @@
 //! * Expected output follows a line `# expect:`, each line of it prefixed with `#|`. A case of a kind that has only
 //!   errors may omit it.
 //!
-//! `cargo test --test filetests NAME` runs the cases whose names contain `NAME`; with `TVMR_BLESS=1` it rewrites expected
-//! output: read the diff. The harness is libtest-mimic: a `#[test]` in here would never run.
+//! `cargo test --test filetests NAME` runs the cases whose names contain `NAME`; with `TVMR_BLESS=1` it rewrites the
+//! expected output: read the diff. The harness is libtest-mimic: a `#[test]` in this file would never run.
 
 #[path = "filetests/passes.rs"]
 mod passes;
@@ -99,7 +99,7 @@ fn main() -> std::process::ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Regions are for these machines only.
+/// Regions exist for these machines only.
 const HAS_REGIONS: bool = cfg!(all(target_arch = "x86_64", unix));
 
 fn every_directory_is_a_kind() -> Result<(), Failed> {
@@ -191,7 +191,7 @@ fn cases(kind: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Compares what a kind makes of a case with what the case says.
+/// Compares the outcome of a case with its expectations.
 fn check(kind: &str, run: Run, path: &Path) -> Result<(), Failed> {
     let bless = std::env::var_os("TVMR_BLESS").is_some_and(|v| v == "1");
     let text = std::fs::read_to_string(path)?;

@@ -1,4 +1,4 @@
-//! All tests of the library and the command from outside, in one binary: each binary links the whole library.
+//! All external tests of the library and the command, in one binary, since each binary links the whole library.
 //!
 //! `cargo test --test integration NAME::` runs those of one module.
 
@@ -13,7 +13,7 @@ mod space;
 mod statements;
 mod workloads;
 
-/// A target with a harness of its own runs no `#[test]`.
+/// A target with a harness of its own does not run `#[test]` functions.
 #[test]
 fn filetests_hold_no_test_that_would_never_run() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

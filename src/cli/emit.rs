@@ -1,4 +1,4 @@
-//! `tvmr emit`: a program at a stage of the code generator.
+//! `tvmr emit`: prints a program at a stage of code generation.
 //!
 //! ```text
 //! $ tvmr emit matmul.tir --best --stage passes
@@ -7,7 +7,7 @@
 //!   …
 //! ```
 //!
-//! The text of `loopir` and `after:PASS` is what `tests/filetests/opt` reads.
+//! `tests/filetests/opt` can read the text of `loopir` and `after:PASS`.
 
 use super::Done;
 use super::args::{DialectArg, Format, Global, Input, Intrin, Machine, WorkDir};
@@ -38,15 +38,15 @@ pub(super) struct Args {
     /// Stage: `tir`, `loopir`, `after:PASS`, `passes` (their times, and which changed anything), `clif` or `asm`
     #[arg(long, value_name = "STAGE", value_parser = stage)]
     stage: Stage,
-    /// As written, which is the default
+    /// Take the program as written (the default)
     #[arg(long, conflicts_with_all = ["best", "trace"])]
     as_written: bool,
-    /// With the best known schedule of each function
+    /// Apply the best known schedule of each function
     #[arg(long, conflicts_with = "trace")]
     best: bool,
     #[command(flatten)]
     intrin: Intrin,
-    /// With a trace (Python or JSON) or schedule function
+    /// Apply this trace (Python or JSON) or schedule function
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Seed for decisions that the trace leaves open
@@ -63,7 +63,7 @@ pub(super) struct Args {
     /// Write to a file instead of standard output (`-`)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Spelling of `--stage tir`; that of the file if left out
+    /// Dialect of `--stage tir`; that of the file if left out
     #[arg(long, value_enum, value_name = "DIALECT")]
     dialect: Option<DialectArg>,
     /// Form of the output
@@ -71,24 +71,24 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// A stage of the code generator.
+/// A stage of code generation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Stage {
     /// The scheduled program.
     Tir,
-    /// The loop IR that it is lowered to.
+    /// The loop IR after lowering.
     LoopIr,
     /// The loop IR after a pass.
     After(String),
-    /// The passes.
+    /// The list of passes with their times.
     Passes,
-    /// Cranelift's IR, with calls of regions.
+    /// Cranelift's IR, which calls the regions.
     Clif,
-    /// Machine instructions: regions, each with its loops, and what Cranelift compiles.
+    /// Machine instructions: regions, each with its loops, and the code of Cranelift.
     Asm,
 }
 
-/// Reads the name of a stage.
+/// Parses the name of a stage.
 fn stage(text: &str) -> Result<Stage, String> {
     Ok(match text {
         "tir" => Stage::Tir,
@@ -154,9 +154,9 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     output::write(args.output.as_deref(), &text, console)
 }
 
-/// A kernel at the stage.
+/// A kernel at a stage.
 struct Emitted {
-    /// The function, and which part of it; empty for a whole module.
+    /// The function, and the part of it; empty for a whole module.
     title: String,
     text: String,
     /// The passes that ran.
@@ -174,7 +174,7 @@ impl Emitted {
     }
 }
 
-/// The kernels of a function at a stage: one, or the preparation of its constant parameters and the call.
+/// The kernels of a function at a stage: one, or a preparation and the call.
 fn emit(version: &Version, stage: &Stage, kernels: &mut Vec<Emitted>) -> Done {
     let name = version.workload.func().name;
     match separate(&version.func) {

@@ -186,7 +186,7 @@ pub(super) enum ScheduleText {
     Function(ScheduleFunction),
 }
 
-/// Reads a trace or schedule function; JSON is told by its first character.
+/// Reads a trace or schedule function; the first character tells JSON from Python.
 pub(super) fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
     let source = text(path)?;
     let name = path.to_string_lossy();

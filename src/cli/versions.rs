@@ -1,4 +1,5 @@
-//! The version of each function that a command is about: as written, with its best record, or under a given schedule.
+//! Selects the version of each function that a command works on: as written, with its best record, or with a given
+//! schedule.
 
 use super::args::{Global, Intrin, Machine, WorkDir};
 use super::console::Console;
@@ -12,31 +13,31 @@ use crate::workload::Setting;
 use crate::workload::Workload;
 use std::path::Path;
 
-/// The versions that a command line asks for; as written unless it says otherwise.
+/// The versions that a command line asks for; by default, as written.
 pub(super) struct Wanted<'a> {
-    /// With the best known schedule.
+    /// Whether to apply the best known schedule.
     pub best: bool,
-    /// Under the schedule of this file.
+    /// The file of a schedule to apply.
     pub trace: Option<&'a Path>,
-    /// The one function that is wanted.
+    /// The only function to select; `None` for all.
     pub func: Option<&'a str>,
     /// Seed for decisions that the schedule leaves open.
     pub seed: u64,
     /// Files of tensor intrinsics.
     pub intrin: &'a Intrin,
-    /// The machine whose records count.
+    /// The machine whose records are used.
     pub machine: &'a Machine,
     /// The directory of the database.
     pub work_dir: &'a WorkDir,
 }
 
-/// A function to compile.
+/// A version of a function to compile.
 pub(super) struct Version {
-    /// The function as written, as the database knows it.
+    /// The function as written, in the database's form.
     pub workload: Workload,
-    /// The version of it.
+    /// The function with its schedule.
     pub func: Func,
-    /// How it is compiled and run.
+    /// The setting to compile and run it in.
     pub setting: Setting,
 }
 
@@ -91,7 +92,7 @@ impl Wanted<'_> {
                 return Err(Failure::Negative(format!("no record for `{}` on this target: {why}", workload.name)));
             };
             records::say_origin(&workload, &best, self.machine, console);
-            // As it was measured, unless the user wants otherwise.
+            // A record is measured in its own setting unless an option overrides it.
             let mut setting = setting.clone();
             let context = &best.record.context;
             setting.threads = context.threads.max(1);

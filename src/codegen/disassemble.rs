@@ -1,13 +1,13 @@
-//! Region code as text.
+//! Disassembles region code.
 //!
-//! An independent decoder reads the bytes back, so that what is shown is what the processor will see. Targets of jumps get
-//! labels; constants behind the code are listed in words.
+//! An independent decoder reads the bytes, so that the text shows what the processor executes. Jump targets get labels;
+//! constants after the code are listed in words.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, MemorySizeOptions, Mnemonic};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The x86-64 machine code of a region as text, an instruction per line, in Intel's syntax.
+/// The x86-64 machine code of a region as text, one instruction per line, in Intel syntax.
 pub fn disassemble(code: &[u8]) -> String {
     let mut instructions: Vec<Instruction> = Vec::new();
     for instruction in Decoder::new(64, code, DecoderOptions::NONE) {
@@ -16,7 +16,7 @@ pub fn disassemble(code: &[u8]) -> String {
             break;
         }
     }
-    // The only jump there is.
+    // The only jump instruction in use.
     let mut labels = BTreeMap::new();
     for i in instructions.iter().filter(|i| i.mnemonic() == Mnemonic::Jne) {
         labels.insert(i.near_branch_target(), 0);
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn code_and_what_lies_behind_it() {
-        // dec rax, twice; a jump back to the second; ret; padding; a word.
+        // Two `dec rax`; a jump back to the second; `ret`; padding; a word.
         let code = [0x48, 0xff, 0xc8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3, 0, 0, 0, 1, 0, 0, 0];
         assert_eq!(disassemble(&code), "  dec rax\nl0:\n  dec rax\n  jne l0\n  ret\n  0xc: 0x00000001\n");
         assert_eq!(disassemble(&[]), "");

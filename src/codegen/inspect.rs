@@ -1,4 +1,4 @@
-//! A kernel at the stages of code generation, for people: after a pass, as Cranelift's IR, as machine code.
+//! Shows a kernel at the stages of code generation: after a pass, as Cranelift's IR, as machine code.
 
 #![expect(clippy::disallowed_methods, reason = "passes are timed")]
 
@@ -9,18 +9,18 @@ use crate::loopir::Kernel;
 use crate::loopir::print::{print, print_stmts};
 use std::time::{Duration, Instant};
 
-/// A pass over a kernel.
+/// A pass that ran on a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PassRun {
     /// Its name.
     pub name: &'static str,
-    /// How long it took.
+    /// Duration of the pass.
     pub time: Duration,
-    /// Whether the kernel looks different after it.
+    /// Whether it changed the kernel.
     pub changed: bool,
 }
 
-/// Runs the passes over a kernel one by one, up to the one named `last` if there is one; gives the kernel after them.
+/// Runs the passes on a kernel one by one, up to the pass `last` if given; returns the kernel after them.
 pub fn run_passes(mut kernel: Kernel, options: &CodegenOptions, last: Option<&str>) -> (Kernel, Vec<PassRun>) {
     let names: Vec<&'static str> = opt::passes(Some(&kernel)).collect();
     let mut runs = Vec::with_capacity(names.len());
@@ -40,17 +40,17 @@ pub fn run_passes(mut kernel: Kernel, options: &CodegenOptions, last: Option<&st
     (kernel, runs)
 }
 
-/// An inner nest that the wide-vector back end compiles.
+/// A region: a loop nest compiled by the wide-vector back end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegionListing {
-    /// The statements that it stands for, as loop IR.
+    /// The statements that it replaces, as loop IR.
     pub loops: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
 impl RegionListing {
-    /// Its machine code, an instruction per line.
+    /// Its machine code as text, one instruction per line.
     pub fn assembly(&self) -> String {
         disassemble(&self.bytes)
     }
@@ -59,15 +59,15 @@ impl RegionListing {
 /// The code of a kernel as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listing {
-    /// Everything outside of regions, in Cranelift's IR.
+    /// Cranelift's IR of everything outside regions.
     pub clif: String,
-    /// Everything outside of regions, as Cranelift's machine instructions.
+    /// Cranelift's machine instructions for everything outside regions.
     pub assembly: String,
-    /// The regions, in the order of the program.
+    /// The regions, in program order.
     pub regions: Vec<RegionListing>,
 }
 
-/// Compiles a kernel as [`super::compile`] does, and lists the code.
+/// Compiles a kernel like [`super::compile`], and lists the code.
 ///
 /// # Errors
 /// As [`super::compile`].
@@ -78,8 +78,8 @@ pub fn listing(kernel: &Kernel, options: &CodegenOptions) -> Result<Listing, Cod
     Ok(Listing { clif: text.clif, assembly: text.assembly, regions })
 }
 
-/// The regions of a kernel, in the order of the program, for a machine that has all that the options ask for, whatever this
-/// one has. None where there is no wide-vector back end.
+/// The regions of a kernel, in program order, for a machine that supports everything that the options allow, whatever
+/// this one supports. Empty if there is no wide-vector back end.
 pub fn regions(kernel: &Kernel, options: &CodegenOptions) -> Vec<RegionListing> {
     let mut optimized = opt::optimize(kernel.clone(), options);
     let all = wide::Host { dots: true, halves: true, streams_wait: true };

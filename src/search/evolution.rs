@@ -25,9 +25,9 @@ use std::collections::{HashMap, HashSet};
 /// The machine and the switches of an evolutionary search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// The machine.
+    /// The machine to estimate times for.
     pub machine: CodeModel,
-    /// Begin with the candidates that the space recommends?
+    /// Whether to start with the candidates that the space recommends.
     pub seeds: bool,
     /// Whether to rank candidates by estimate and cost model. Otherwise mutants of the best are taken in random order.
     pub cost_model: bool,
@@ -171,7 +171,7 @@ impl Evolution {
         &mut self.model
     }
 
-    /// The machine that candidates are judged for.
+    /// The machine that times are estimated for.
     pub(super) fn machine(&self) -> CodeModel {
         self.options.machine
     }

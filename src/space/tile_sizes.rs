@@ -25,7 +25,7 @@ pub(crate) struct TileShape {
 const ROWS: [i64; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 28];
 /// Maximum number of vectors per row: with several rows, and with one.
 const VECTORS: [i64; 2] = [4, 8];
-/// What a tile costs beside its reduction: zeroing, storing, the loop's head.
+/// Cycles per tile besides its reduction: zeroing, storing, loop overhead.
 const TILE_CYCLES: f64 = 20.0;
 /// Slowdown of a tile that spills.
 const SPILL: f64 = 3.0;
@@ -58,7 +58,7 @@ impl TileShape {
         choices
     }
 
-    /// Cycles that all tiles take together if each has so many rows and columns and its operands are near.
+    /// Estimated cycles of all tiles of `rows` by `columns`, if operands are in near caches.
     pub(crate) fn cycles(&self, machine: &Core, rows: i64, columns: i64) -> f64 {
         let parts = |extent: i64, size: i64| [(extent / size, size), (1, extent % size)];
         let mut cycles = 0.0;
@@ -84,20 +84,20 @@ impl TileShape {
         };
         let work = loads.max(rows as f64 * cost) / Core::VECTOR_PORTS;
         let fits = machine.vectors.holds_tile(rows, vectors);
-        // Short tiles that are written out begin before the one before them has ended.
+        // Unrolled short tiles overlap with the previous one.
         let wait = if window.is_some() { 0.0 } else { Core::LATENCY };
         let step = work.max(wait) * if fits { 1.0 } else { SPILL };
         step * self.reduction as f64 + TILE_CYCLES
     }
 
-    /// Where a window slides over the rows: do rows that are loaded serve several steps of the reduction? They do if all of
-    /// the window is written out and the rows fit the registers beside the results.
+    /// Whether loaded rows of a sliding window serve several steps of the reduction: this needs the whole window
+    /// unrolled, and registers for the rows besides the results.
     fn is_written_out(&self, machine: &Core, rows: i64, vectors: i64, window: i64) -> bool {
         let loaded = (rows + window - 1) * vectors;
         rows * self.reduction <= WRITTEN_OUT && rows * vectors + loaded + 2 <= machine.vectors.registers as i64
     }
 
-    /// Pairs of positions in the two lists of choices, the most promising first.
+    /// Pairs of positions in the two candidate lists, most promising first.
     pub(crate) fn ranked(&self, machine: &Core) -> Vec<(usize, usize)> {
         let (rows, columns) = (self.row_choices(), self.column_choices());
         let mut all: Vec<(f64, usize, usize)> = Vec::with_capacity(rows.len() * columns.len());

@@ -1,4 +1,4 @@
-//! `emit`: a program at each stage of the code generator.
+//! Tests of `emit`: a program at each stage of code generation.
 
 use super::{MATMUL, TILES, dir, fails, succeeds, text};
 

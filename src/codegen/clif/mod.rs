@@ -76,22 +76,22 @@ struct Captured {
     offset: i32,
 }
 
-/// All functions of a kernel as text.
+/// The text of all functions of a kernel.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct FunctionText {
-    /// In Cranelift's IR.
+    /// Cranelift's IR.
     pub clif: String,
-    /// As Cranelift's machine instructions.
+    /// Cranelift's machine instructions.
     pub assembly: String,
 }
 
-/// What came of emission.
+/// The result of emission.
 pub(super) struct Emitted {
     /// The kernel function.
     pub entry: FuncId,
     /// Size of the machine code in bytes.
     pub code_size: usize,
-    /// The text of all functions, if asked for.
+    /// The text of all functions, if requested.
     pub text: Option<FunctionText>,
     /// Time spent building Cranelift's IR.
     pub build: Duration,

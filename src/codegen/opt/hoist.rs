@@ -41,7 +41,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
             }
             let ty = kernel.arena.ty(e);
             let registers = machine.vectors.registers_of(ty.dtype, ty.lanes as usize);
-            // Equal parts share a register.
+            // Equal vector parts share a register.
             let registers = if matches!(kernel.arena.expr(e), Expr::Broadcast(_)) { 1 } else { registers };
             if registers > left {
                 continue;

@@ -117,7 +117,7 @@ impl Shape {
                             match stride(arena, index, l.var) {
                                 Some(0) => {}
                                 Some(n) if n == own => shape.pressure += usize::from(!is_sum(stmt)),
-                                // Region code reads all that is between, and picks.
+                                // Region code loads the whole range and gathers from it.
                                 Some(n @ 2..=MOST_APART) if own == 1 && machine.vectors.has_regions() => {
                                     shape.pressure += n as usize;
                                 }
@@ -259,7 +259,7 @@ fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
 /// Bytes of Cranelift's vectors, the parts of wider ones.
 const MEMORY_BYTES: i64 = 16;
 
-/// Pieces of this many and fewer are written out.
+/// Maximum number of vectors to unroll.
 const FEW_PIECES: i64 = 4;
 
 /// The vectors that replace the loop; `None` if its body cannot be widened.
@@ -271,7 +271,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     let n = extent?;
     let mut done = 0;
     while done < n && shape.period > 1 && shape.pays {
-        // Whole registers and whole periods, as long as there are any; the rest one by one.
+        // As many whole registers and whole periods as possible; the rest one by one.
         let lanes = (machine.vectors.bytes / 4) as i64;
         let width = lanes / gcd_of(lanes, shape.period) * shape.period;
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
@@ -350,7 +350,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     // The sum must not determine the place of the result.
     let mut fits = !loads(arena, index, buffer);
     let mut is_busy = false;
-    // Can what is left at the end be read under a mask?
+    // Whether the remainder can be read with a mask.
     let mut has_short = machine.vectors.has_regions() && is_masked(dtype);
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
         Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,

@@ -271,7 +271,7 @@ pub(crate) unsafe extern "C" fn fork(
 /// Pins the calling thread to a core; a failure is ignored, since this only improves performance.
 #[cfg(target_os = "linux")]
 pub(crate) fn pin_to(core: usize) {
-    // SAFETY: `set` is a plain bit set, and the call reads as many bytes as it is told.
+    // SAFETY: `set` is a plain bit set, and the call gets its size.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);

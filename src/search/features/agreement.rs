@@ -1,5 +1,5 @@
-//! The search foresees the register tiles that the code generator makes: of sampled candidates of all workloads, for each
-//! instruction set.
+//! Tests that the search predicts the register tiles of the code generator, for sampled candidates of all workloads and
+//! each instruction set.
 
 use super::kernel::{Kernel, LanesBy};
 use super::{CodeModel, leaf};
@@ -16,14 +16,14 @@ use crate::stop::StopFlag;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Candidates of each workload and instruction set.
+/// Number of candidates of each workload and instruction set.
 const SAMPLES: u64 = 6;
 
-/// The share of the updates of a candidate whose tile must be foreseen, in percent, on average for each instruction set. Most
-/// of the rest is in the cut parts of uneven splits, which the search does not see, and in dot products of bytes.
+/// Minimum percentage of correctly predicted tiles, weighted by updates, as an average per instruction set. Most
+/// mispredictions are in remainders of uneven splits, which the search does not see, and in byte dot products.
 const FLOORS: [(Isa, f64); 4] = [(Isa::Portable, 87.8), (Isa::Avx2, 87.6), (Isa::Avx512Ymm, 84.9), (Isa::Avx512, 85.0)];
 
-/// Shares of candidates' updates: all, those whose tile is foreseen, and lines about those whose is not.
+/// Totals over candidates: the number of updates, the share with predicted tiles, and descriptions of the others.
 #[derive(Default)]
 struct Tally {
     all: f64,
@@ -64,7 +64,7 @@ fn register_tiles_are_foreseen() {
     }
 }
 
-/// Some candidates for the functions of a module.
+/// Some candidates of the functions of a module.
 fn candidates(module: &crate::ir::Module, isa: Isa) -> Vec<Func> {
     let mut found = Vec::new();
     for index in 0..module.funcs.len() {
@@ -90,7 +90,7 @@ fn compare(func: &Func, isa: Isa, name: &str, tally: &mut Tally) {
         let share = tile.updates / updates;
         tally.all += share;
         let is_foreseen = |k: &Kernel| match k.lanes_by {
-            // Its tile does not matter: partial sums take its place.
+            // The tile is irrelevant here: partial sums replace it.
             LanesBy::Reduction => !tile.is_vector,
             by => {
                 (by == LanesBy::Space, k.rows, k.vectors, k.trips)

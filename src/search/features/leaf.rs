@@ -25,9 +25,9 @@ pub(crate) struct Level {
 pub(crate) struct Access {
     /// The buffer.
     pub buffer: BufferId,
-    /// Type of an element.
+    /// Element type.
     pub dtype: DType,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub bytes: f64,
     /// Whether it is the store.
     pub is_store: bool,

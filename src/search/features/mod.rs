@@ -21,12 +21,12 @@ use kernel::{Kernel, LanesBy};
 use leaf::Leaf;
 use traffic::Traffic;
 
-/// The code that estimates are about: the cores that run it, and the rewrites of floats that it may use.
+/// The generated code that estimates are for: the cores that run it, and the allowed rewrites of floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeModel {
-    /// The cores.
+    /// The cores and their caches.
     pub core: Core,
-    /// Whether sums of floats may be computed in another order.
+    /// Whether sums of floats may be reassociated.
     pub reassociates: bool,
 }
 
@@ -36,13 +36,13 @@ impl CodeModel {
         CodeModel { core: Core::new(target, isa, threads as usize), reassociates: !strict_fp }
     }
 
-    /// Bytes of a cache line.
+    /// Size of a cache line in bytes.
     fn line(&self) -> f64 {
         self.core.line as f64
     }
 }
 
-/// Numbers about a candidate.
+/// Features of a candidate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Features {
     /// Inputs of the cost model; see [`names`]. Counts are logarithms.
@@ -73,9 +73,9 @@ struct Part<'a> {
 }
 
 impl Features {
-    /// The features of a scheduled program, postprocessing included.
+    /// The features of a scheduled program after postprocessing.
     pub fn of(func: &Func, machine: &CodeModel) -> Features {
-        // What is done only once takes no time of a call.
+        // Preparations take no time of a call.
         let separated = separate(func);
         let func = separated.as_ref().map_or(func, |parts| &parts.call);
         let func = &*func.without_steps();
@@ -189,7 +189,7 @@ impl<'a> Part<'a> {
     fn new(leaf: &'a Leaf, machine: &CodeModel, touched: f64) -> Part<'a> {
         let (kernel, loops) = Kernel::of(leaf, machine);
         let traffic = Traffic::of(leaf, &loops, machine, touched);
-        // Levels move at the same time.
+        // Transfers between different levels overlap.
         let moving = traffic.bytes.iter().zip(Core::BANDWIDTH).map(|(bytes, rate)| bytes / rate).fold(0.0, f64::max);
         let parallel = Parallel::of(leaf, machine);
         let (more, less) = (kernel.cycles.max(moving), kernel.cycles.min(moving));
@@ -266,7 +266,7 @@ impl Parallel {
         }
         let Some(i) = leaf.levels.iter().position(|l| l.kind == LoopKind::Parallel) else { return alone };
         let chunks = leaf.levels[i].extent as f64;
-        // The last ones work while others have nothing left.
+        // In the last round of chunks, some threads are idle.
         let speedup = chunks / (chunks / machine.core.threads as f64).ceil();
         let forks = leaf.levels[..i].iter().map(|l| l.extent as f64).product();
         Parallel { speedup, chunks, forks, at: Some(leaf.levels[i].id) }
@@ -372,7 +372,7 @@ mod tests {
         let func = scheduled(MATMUL, &parallel);
         let of = |threads| Features::of(&func, &machine(threads)).estimate;
         let ratio = of(1) / (of(3) - FORK / Core::HERTZ);
-        // 32 iterations by 3 threads: 11 each at most.
+        // 32 iterations on 3 threads: at most 11 each.
         assert!((2.5..3.0).contains(&ratio), "{ratio}");
     }
 

@@ -24,7 +24,6 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// The traffic of a store whose loops run in this order, in a program that touches `all` bytes. Kernels run
     /// repeatedly, so data that fits a cache as a whole is there already.
-    /// whole is there already.
     pub(crate) fn of(leaf: &Leaf, loops: &[Piece], machine: &CodeModel, all: f64) -> Traffic {
         let depth = loops.len();
         // Bytes that each access touches from each loop inwards.
@@ -36,7 +35,7 @@ impl Traffic {
         let conflicts: Vec<f64> = leaf.accesses.iter().map(|a| conflicts(a, loops, machine)).collect();
         let mut traffic = Traffic { conflicts: conflicts.iter().copied().fold(1.0, f64::max), ..Traffic::default() };
         for (level, &size) in machine.core.caches().iter().enumerate() {
-            // A cache is shared with what else is touched, and does not know what will be needed.
+            // Other data shares the cache, and its replacement is not optimal.
             let room = size as f64 * USABLE;
             let total = |d: usize| -> f64 {
                 let each = touched.iter().zip(&conflicts);
@@ -63,7 +62,7 @@ impl Traffic {
 /// Share of a cache that a loop can use.
 const USABLE: f64 = 0.75;
 
-/// By how much an access takes more room than its lines, because a stride lets them meet in few sets.
+/// Factor by which an access needs more room than its lines, because its stride maps them to few sets.
 fn conflicts(access: &Access, loops: &[Piece], machine: &CodeModel) -> f64 {
     if !access.is_param {
         return 1.0;
@@ -85,7 +84,7 @@ fn conflicts(access: &Access, loops: &[Piece], machine: &CodeModel) -> f64 {
     (a as f64 / run.max(machine.line())).max(1.0)
 }
 
-/// Bytes that a program touches in all: of each buffer the most that one access touches.
+/// Total bytes that a program touches: for each buffer, the maximum over its accesses.
 pub(crate) fn touched(leaves: &[Leaf], machine: &CodeModel) -> f64 {
     let mut buffers: Vec<(crate::ir::buffer::BufferId, f64)> = Vec::new();
     for leaf in leaves {

@@ -48,7 +48,7 @@ impl AddRFactor {
         }
     }
 
-    /// Only where there are fewer results than threads, or than a vector has elements: otherwise rows are reduced side by side.
+    /// Factors only if there are fewer results than threads or vector lanes; otherwise rows are reduced in parallel.
     pub(crate) fn for_machine(machine: &Core) -> Self {
         AddRFactor {
             max_parallel_extent: 0,

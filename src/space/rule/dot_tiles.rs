@@ -22,9 +22,9 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 pub(crate) struct DotTiles {
-    /// Whose vectors partial results fill.
+    /// The machine whose vectors hold the partial sums.
     pub machine: Core,
-    /// Which of the most promising decisions to make, 0 being the first.
+    /// Rank of the decisions to make, 0 being the most promising.
     pub variant: usize,
 }
 

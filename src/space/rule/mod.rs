@@ -39,8 +39,8 @@ pub trait Rule: Send + Sync {
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError>;
 }
 
-/// The default rules, in order; `variant` says which of the most promising decisions they make. Adding one is a file and
-/// a line here.
+/// The default rules, in order; `variant` is the rank of the decisions that they make, 0 being the most promising.
+/// Adding one is a file and a line here.
 pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),

@@ -27,9 +27,9 @@ use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
 
 pub(crate) struct NearConsumer {
-    /// Whose vectors the block should fill.
+    /// The machine whose vectors the block should fill.
     pub machine: Core,
-    /// Which of the most promising places to take, 0 being the first.
+    /// Rank of the location to choose, 0 being the most promising.
     pub variant: usize,
 }
 

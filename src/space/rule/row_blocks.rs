@@ -28,9 +28,9 @@ use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
 
 pub(crate) struct RowBlocks {
-    /// Whose vectors columns are counted in.
+    /// The machine in whose vectors columns are counted.
     pub machine: Core,
-    /// Which of the most promising decisions to make, 0 being the first.
+    /// Rank of the decisions to make, 0 being the most promising.
     pub variant: usize,
 }
 

@@ -26,7 +26,7 @@ impl<'a> Ops<'a> {
         machine: &Machine,
         names: Option<&'a mut Vec<Stmt>>,
     ) -> Ops<'a> {
-        // Floats that may be reassociated are not strict.
+        // Strict floats are those that may not be reassociated.
         let Machine { has_fma, reassociates, .. } = *machine;
         Ops { arena, lanes, has_fma, looks_up: machine.vectors.lookup_lanes(), keeps_subnormals: !reassociates, names }
     }

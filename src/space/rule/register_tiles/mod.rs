@@ -34,9 +34,9 @@ use crate::schedule::error::ScheduleError;
 use view::{QUAD, RELAYOUT_REUSE, View, pieces, views};
 
 pub(crate) struct RegisterTiles {
-    /// What tiles are to fit.
+    /// The machine that tiles must fit.
     pub machine: Core,
-    /// Which of the most promising decisions to make, 0 being the first.
+    /// Rank of the decisions to make, 0 being the most promising.
     pub variant: usize,
 }
 

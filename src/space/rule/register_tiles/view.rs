@@ -39,8 +39,8 @@ pub(super) fn pieces(c: &Contraction) -> (usize, Vec<i64>) {
     (longest, reduction_choices(c.axes[longest].extent))
 }
 
-/// The ways to tile: along the axis that is contiguous in the result, and along another one where that leaves vectors
-/// half empty.
+/// The possible assignments: vectors along the axis that is contiguous in the result, and along another one if the
+/// first leaves vectors half empty.
 pub(super) fn views(c: &Contraction, machine: &Core) -> Vec<View> {
     let lanes = machine.lanes(c.dtype);
     let candidates = c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1);
