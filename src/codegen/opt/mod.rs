@@ -1,7 +1,8 @@
 //! Loop optimisation: passes from kernels to kernels, each a function in a file of its own.
 //!
-//! [`optimize`] lists them in order. A pass reorders only what the facts of the loops ([`crate::loopir::Iterations`]) or
-//! disjoint accesses allow, never tiles, packs or interchanges spatial loops, and leaves a valid kernel.
+//! `PIPELINE` lists them in order. A pass reorders only what the facts of the loops ([`crate::loopir::Iterations`]) or disjoint
+//! accesses allow, and leaves a valid kernel. Loops of a reduction are tiled and interchanged (`accumulate`); elsewhere the
+//! order of loops stays as written.
 
 mod accumulate;
 mod contract;

@@ -18,6 +18,25 @@
 //!
 //! Values used several times are bound by `let`, except under a condition, since the binding would evaluate them
 //! always.
+//!
+//! A lane gets the same bits whatever instruction set the code is for, with one exception: `exp` and functions computed from it
+//! with 512-bit vectors, unless floats are strict. There sixteen powers of two lie in a register, `lookup` is one instruction,
+//! and the polynomial has two degrees less. (Half of the time of softmax is that polynomial. A table of 32 would save another
+//! degree, but no factor for each 32nd of an octave is finite wherever results are, and normal wherever they are.)
+//!
+//! Errors in ulp, at most, over all exponents in the tests:
+//!
+//! | function | ulp | function | ulp |
+//! | --- | --- | --- | --- |
+//! | `exp` | 2.6, by lookup 1.6, strict 1.5 | `log` | 0.8 |
+//! | `sigmoid` | 3, strict 2.5 | `log2`, `log10`, `log1p` | 2 |
+//! | `exp2`, `exp10` | 1.5 | | |
+//! | `tanh` | 2.5 | `rsqrt` | 1.5 |
+//! | `erf` | 3 | `pow` | 2 |
+//! | `sin`, `cos` | 1.6 | `tan` | 2.6 |
+//!
+//! Angles may be of any size: large ones are reduced in integers, against as many bits of 1/2π as matter. Infinities, NaN, signed
+//! zero and overflow are as in C. Subnormal numbers are flushed to zero unless floats are strict.
 
 mod exp;
 mod log;
