@@ -652,7 +652,7 @@ fn check_and_fmt() {
     assert_eq!(succeeds(&["check", MATMUL, "--quiet"]).err, "");
     let r = succeeds(&["fmt", MATMUL]);
     assert!(r.out.contains("for i, j, k in T.grid(128, 128, 128)"), "{}", r.out);
-    fails(&["fmt", MATMUL, "--check"], 1, "is not in its usual form");
+    fails(&["fmt", MATMUL, "--check"], 1, "is not in canonical form");
     let r = succeeds(&["fmt", MATMUL, "--dialect", "current"]);
     assert!(r.out.contains("T.sblock"), "{}", r.out);
 }
