@@ -13,7 +13,7 @@ use tvmr::ir::{Func, Module};
 use tvmr::machine::{Isa, Target};
 use tvmr::measure::{Bandwidth, Peak, PeakLoop, PeakWork, Summary};
 use tvmr::schedule::Schedule;
-use tvmr::schedule::function::ScheduleFunction;
+use tvmr::schedule_function::ScheduleFunction;
 use tvmr::script::{Dialect, ParseOptions, parse};
 use tvmr::tune::Interrupt;
 use tvmr::tune::backend::{Backend, Seconds};

@@ -22,6 +22,7 @@ pub mod machine;
 pub mod measure;
 pub mod perf;
 pub mod schedule;
+pub mod schedule_function;
 pub mod script;
 pub mod search;
 pub mod space;

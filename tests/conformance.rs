@@ -29,8 +29,8 @@ use tvmr::ir::equal::Equality;
 use tvmr::ir::verify::Checks;
 use tvmr::ir::visit::walk_rewrite;
 use tvmr::ir::{Arena, DType, ExprId, Module, Rewriter};
-use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::{Schedule, Trace, primitive};
+use tvmr::schedule_function::ScheduleFunction;
 use tvmr::script::{self, Dialect, ParseOptions};
 
 /// The measures, in the order of the output.

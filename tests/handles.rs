@@ -5,8 +5,8 @@
 
 use tvmr::schedule::Schedule;
 use tvmr::schedule::arg::{Rv, RvValue};
-use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::primitive;
+use tvmr::schedule_function::ScheduleFunction;
 use tvmr::script::{ParseOptions, parse};
 
 /// A producer, a reduction and a consumer.

@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "script",
     "lint",
     "schedule",
+    "schedule_function",
     "space",
     "search",
     "loopir",
@@ -37,6 +38,8 @@ const ALONE: &[(&str, &[&str])] = &[
     ("loopir", &["ir"]),
     ("lower", &["ir", "loopir", "stop"]),
     ("schedule", &["ir", "arith", "script", "diagnostic", "stop"]),
+    ("schedule_function", &["diagnostic", "ir", "script", "schedule"]),
+    ("perf", &["ir", "machine", "measure"]),
 ];
 
 #[test]

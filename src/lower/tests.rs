@@ -19,7 +19,7 @@ fn module(text: &str) -> Module {
 /// The function after a schedule function.
 fn scheduled(module: &Module, schedule: &str) -> Func {
     let mut sch = Schedule::new(module, 0);
-    let function = crate::schedule::function::ScheduleFunction::parse(schedule, "s.py")
+    let function = crate::schedule_function::ScheduleFunction::parse(schedule, "s.py")
         .unwrap_or_else(|e| panic!("{}", e.render(false)));
     function.apply(&mut sch).unwrap_or_else(|e| panic!("{e:?}"));
     sch.func(0).clone()

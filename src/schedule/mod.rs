@@ -11,10 +11,10 @@
 pub(crate) mod analysis;
 pub(crate) mod api;
 pub mod arg;
+pub(crate) mod bind;
 pub(crate) mod call;
 mod choices;
 pub mod error;
-pub mod function;
 pub(crate) mod intrin;
 pub mod kind;
 pub mod primitive;

@@ -15,7 +15,6 @@
 //!        = help: make the factors multiply to at least 128, or leave one as `None`
 
 use super::error::ScheduleError;
-use super::function::{FunctionError, ScheduleFunction};
 use super::trace::ReplayError;
 use super::{Schedule, Trace};
 use crate::diagnostic::{Diagnostic, Label, Source, Span};
@@ -73,15 +72,17 @@ pub fn of_error(error: &ScheduleError) -> Diagnostic {
     Diagnostic::error(error.kind.class(), error.to_string()).maybe_help((!help.is_empty()).then_some(help))
 }
 
-impl ScheduleFunction {
-    /// An error of [`ScheduleFunction::apply`], with the lines of the schedule function and, where an instruction was
-    /// refused, the loop or block in the program. The schedule must be as the error left it.
-    pub fn render_error(&self, error: &FunctionError, schedule: &Schedule, dialect: Dialect, color: bool) -> String {
-        match &error.refused {
-            Some(refused) => Shown::new(schedule, refused, dialect).render(&error.diagnostic, self.source(), color),
-            None => error.diagnostic.render(self.source(), color),
-        }
-    }
+/// Renders the diagnostic of a refused instruction, together with the loop or block that the error is about. The schedule
+/// must be as the error left it.
+pub(crate) fn refusal(
+    diagnostic: &Diagnostic,
+    source: Source<'_>,
+    error: &ScheduleError,
+    schedule: &Schedule,
+    dialect: Dialect,
+    color: bool,
+) -> String {
+    Shown::new(schedule, error, dialect).render(diagnostic, source, color)
 }
 
 impl Trace {
@@ -101,6 +102,6 @@ impl Trace {
         let line = text[start..].lines().next().unwrap_or_default();
         let indent = line.len() - line.trim_start().len();
         let diagnostic = of_error(&error.error).label(Span::new(start + indent, start + line.len()), "");
-        Shown::new(schedule, &error.error, dialect).render(&diagnostic, Source { name, text: &text }, color)
+        refusal(&diagnostic, Source { name, text: &text }, &error.error, schedule, dialect, color)
     }
 }

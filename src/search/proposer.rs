@@ -345,7 +345,7 @@ impl Proposer {
 mod tests {
     use super::*;
     use crate::ir::Module;
-    use crate::schedule::function::ScheduleFunction;
+    use crate::schedule_function::ScheduleFunction;
     use crate::script::{ParseOptions, parse};
     use crate::space::sample::{ScheduleSource, SourceError};
     use std::sync::Arc;

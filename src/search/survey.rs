@@ -157,7 +157,7 @@ fn sample(space: &Space, index: usize, base: &Schedule, seed: u64, i: u64) -> Sa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::function::ScheduleFunction;
+    use crate::schedule_function::ScheduleFunction;
     use crate::script::{ParseOptions, parse};
     use crate::space::sample::{ScheduleSource, SourceError};
     use std::sync::Arc;

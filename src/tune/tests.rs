@@ -15,7 +15,7 @@ use crate::measure::{
     Advice, Measurement, Outcome, Peak, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Timer, Verdict,
 };
 use crate::schedule::Schedule;
-use crate::schedule::function::ScheduleFunction;
+use crate::schedule_function::ScheduleFunction;
 use crate::script::{ParseOptions, parse};
 use crate::space::sample::{ScheduleSource, SourceError};
 use crate::stop::StopFlag;

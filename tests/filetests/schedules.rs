@@ -9,8 +9,8 @@ use super::{Case, Outcome, root};
 use tvmr::diagnostic::{Diagnostics, Source};
 use tvmr::ir::Module;
 use tvmr::schedule::error::ErrorKind;
-use tvmr::schedule::function::ScheduleFunction;
 use tvmr::schedule::{Schedule, Trace};
+use tvmr::schedule_function::ScheduleFunction;
 use tvmr::script::{ParseOptions, parse, print_module};
 
 pub(crate) fn schedule(case: &Case) -> Outcome {

@@ -2,7 +2,7 @@ use super::*;
 use crate::ir::Module;
 use crate::machine::Target;
 use crate::schedule::Schedule;
-use crate::schedule::function::ScheduleFunction;
+use crate::schedule_function::ScheduleFunction;
 use crate::script::{ParseOptions, parse};
 
 const SUM: &str = r#"

@@ -2,12 +2,12 @@
 
 use super::super::arg::{Arg, Rv};
 use super::super::error::ScheduleError;
-use super::super::function::ScheduleFunction;
 use super::super::kind::Kind;
 use super::super::{Schedule, primitive};
 use crate::ir::Module;
 use crate::ir::equal::Equality;
 use crate::ir::verify::Checks;
+use crate::schedule_function::ScheduleFunction;
 use crate::script::{Dialect, ParseOptions, parse, print_module};
 
 /// A schedule with short names for what tests do.

@@ -1,15 +1,14 @@
 //! Traces read from Python text without a program: straight lines of calls, as every printer of traces writes them.
 //!
-//! The number of results follows from the names they are assigned to. Whatever needs a program, loops over what
-//! `get_loops` gives, say, is a schedule function and is [applied](crate::schedule::function::ScheduleFunction::apply).
+//! The number of results follows from the names they are assigned to. A text that needs a program, such as one that
+//! iterates over the loops of a block, is a schedule function and not read here.
 
 use super::fit::fit;
 use super::read_expr::{self, RvNames};
 use super::{Instruction, Trace};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::schedule::arg::{Arg, Decision, Rv};
-use crate::schedule::function::bind::{self, Source as From};
-use crate::schedule::function::invoke::mismatch;
+use crate::schedule::bind::{self, Source as From, mismatch};
 use crate::schedule::kind::{Kind, Outputs, default_arg};
 use crate::schedule::primitive;
 use crate::script::python::{self, Call, Expr, ExprKind, Stmt, StmtKind};

@@ -1,5 +1,5 @@
 //! Arguments of a trace read from Python expressions: literals, random variables and arithmetic on them, index maps.
-//! No program is needed; what would need one belongs to [`function`](crate::schedule::function).
+//! No program is needed; a text that needs one is a schedule function.
 
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::{BinOp, CmpOp, DType, Symbol};

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::machine::tests::cascadelake;
     use crate::schedule::Schedule;
-    use crate::schedule::function::ScheduleFunction;
+    use crate::schedule_function::ScheduleFunction;
     use crate::script::{ParseOptions, parse};
 
     fn machine(threads: u32) -> CodeModel {

@@ -83,7 +83,7 @@ fn copies(f: &Func, buffer: BufferId) -> Vec<BlockId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::function::ScheduleFunction;
+    use crate::schedule_function::ScheduleFunction;
     use crate::script::{Dialect, ParseOptions, parse};
 
     const WEIGHTS: &str = "@T.prim_func

@@ -1,6 +1,5 @@
 //! Carrying out a schedule function: calls of the schedule's methods and of other functions of the text.
 
-use super::bind::{self, Mismatch, Source};
 use super::code::{Expr, Item, Method, Special};
 use super::failure::{FunctionError, refused, type_error};
 use super::run::{MAX_INSTRUCTIONS, Result, Run};
@@ -8,46 +7,10 @@ use super::value::Value;
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::Symbol;
 use crate::schedule::arg::{Arg, Decision, Rv, RvValue};
+use crate::schedule::bind::{self, Mismatch, Source, mismatch};
 use crate::schedule::call::Access;
 use crate::schedule::kind::{Kind, Param, Ty, default_arg};
 use crate::schedule::primitive::get_block::GET_BLOCK;
-
-/// Why arguments do not fit, as a diagnostic.
-pub(in crate::schedule) fn mismatch(
-    kind: &Kind,
-    error: Mismatch,
-    name: Span,
-    args_span: Span,
-    extra: Option<Span>,
-    keyword_spans: &[Span],
-) -> Diagnostic {
-    let at = |i: usize| keyword_spans.get(i).copied().unwrap_or(args_span);
-    let method = kind.method;
-    let help = format!("it is called as `{}`", bind::signature(kind));
-    match error {
-        Mismatch::TooMany { at_most } => {
-            let arguments = if at_most == 1 { "argument" } else { "arguments" };
-            let message = format!("`{method}` takes at most {at_most} positional {arguments}");
-            Diagnostic::error_at("argument-count", extra.unwrap_or(args_span), message).help(help)
-        }
-        Mismatch::UnknownKeyword { keyword, near } => {
-            let d = Diagnostic::error_at("unknown-argument", at(keyword), format!("`{method}` has no such argument"));
-            match near {
-                Some(near) => d.help(format!("did you mean `{near}`?")),
-                None => d.help(help),
-            }
-        }
-        Mismatch::Twice { keyword } => {
-            let message = "the argument is given twice".to_string();
-            Diagnostic::error_at("argument-count", at(keyword), message).help(help)
-        }
-        Mismatch::Missing { names } => {
-            let list = names.join("`, `");
-            let noun = if names.len() == 1 { "argument" } else { "arguments" };
-            Diagnostic::error_at("missing-argument", name, format!("`{method}` lacks the {noun} `{list}`")).help(help)
-        }
-    }
-}
 
 impl<'a> Run<'a> {
     /// `sch.method(…)`

@@ -13,7 +13,7 @@
 //! variables, unpacking, lists, tuples, dictionaries, integers and floats, `for` over lists and ranges, `if`,
 //! comprehensions, f-strings, assertions, lambdas as index maps, functions that call each other, and a handful of
 //! Python's own functions. Everything else is refused with a diagnostic. Methods of the schedule are the kinds of
-//! [`primitive::ALL`](super::primitive::ALL); each call goes through [`Schedule::execute`].
+//! [`primitive::ALL`](crate::schedule::primitive::ALL); each call goes through [`Schedule::execute`].
 //!
 //! # Sampled numbers
 //! Arithmetic on what `sample_…` gives stays symbolic, so that the trace follows other decisions. Where a plain number
@@ -29,7 +29,6 @@
 //! without a program, `run`, `eval` and `invoke` carry out. Steps, instructions, nesting and the length of lists and
 //! texts are limited: the text is untrusted.
 
-pub(super) mod bind;
 mod builtin;
 mod code;
 mod compile;
@@ -37,7 +36,7 @@ mod compile_expr;
 mod decisions;
 mod eval;
 mod failure;
-pub(super) mod invoke;
+mod invoke;
 mod lambda;
 mod lists;
 mod run;
@@ -48,9 +47,9 @@ mod value;
 
 pub use failure::FunctionError;
 
-use super::Schedule;
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
-use crate::script::python;
+use crate::schedule::{Schedule, render};
+use crate::script::{Dialect, python};
 use code::Function;
 use decisions::Decisions;
 use run::Run;
@@ -123,6 +122,15 @@ impl ScheduleFunction {
     /// As [`ScheduleFunction::apply`], and if the line is malformed or does not fit.
     pub fn apply_as_recorded(&self, schedule: &mut Schedule) -> Result<(), FunctionError> {
         self.run(schedule, Decisions::read(&self.text)?)
+    }
+
+    /// Renders an error of [`ScheduleFunction::apply`]: the lines of the schedule function and, where an instruction was
+    /// refused, the loop or block in the program. The schedule must be as the error left it.
+    pub fn render_error(&self, error: &FunctionError, schedule: &Schedule, dialect: Dialect, color: bool) -> String {
+        match &error.refused {
+            Some(refused) => render::refusal(&error.diagnostic, self.source(), refused, schedule, dialect, color),
+            None => error.diagnostic.render(self.source(), color),
+        }
     }
 
     fn run(&self, schedule: &mut Schedule, decisions: Option<Decisions>) -> Result<(), FunctionError> {

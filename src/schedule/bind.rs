@@ -1,11 +1,11 @@
-//! Which argument of a call goes to which parameter of an instruction.
+//! Binds the arguments of a Python call to the parameters of an instruction, for traces and schedule functions.
 
-use crate::diagnostic::nearest;
-use crate::schedule::kind::{Default, Kind, Ty};
+use super::kind::{Default, Kind, Ty};
+use crate::diagnostic::{Diagnostic, Span, nearest};
 
-/// Where a parameter's value comes from.
+/// The source of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::schedule) enum Source {
+pub(crate) enum Source {
     /// The positional argument at this place.
     Positional(usize),
     /// All positional arguments from this place on.
@@ -16,33 +16,33 @@ pub(in crate::schedule) enum Source {
     Default,
 }
 
-/// Where the parameters of an instruction, and its decision, get their values.
+/// The sources of all values that an instruction takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::schedule) struct Plan {
+pub(crate) struct Plan {
     /// One source for each parameter.
     pub params: Vec<Source>,
-    /// That of the decision.
+    /// The source of the decision.
     pub decision: Source,
 }
 
-/// Why arguments do not fit.
+/// A reason why arguments do not fit.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::schedule) enum Mismatch {
+pub(crate) enum Mismatch {
     /// More positional arguments than parameters.
     TooMany { at_most: usize },
-    /// No parameter of that name; the keyword's place.
+    /// No parameter has the name of this keyword.
     UnknownKeyword { keyword: usize, near: Option<String> },
-    /// A parameter is given twice; the keyword's place.
+    /// This keyword gives a parameter a second time.
     Twice { keyword: usize },
     /// Required parameters are left out.
     Missing { names: Vec<&'static str> },
 }
 
-/// Keywords that TVM calls otherwise than the instruction's parameter, or once did.
+/// Other names that TVM has or had for a parameter: the instruction, the keyword, the parameter.
 const ALIASES: [(&str, &str, &str); 2] = [("GetOutputBlocks", "scope_block", "block"), ("Blockize", "loop", "target")];
 
 /// Finds the source of each parameter.
-pub(in crate::schedule) fn plan(kind: &Kind, n_positional: usize, keywords: &[&str]) -> Result<Plan, Mismatch> {
+pub(crate) fn plan(kind: &Kind, n_positional: usize, keywords: &[&str]) -> Result<Plan, Mismatch> {
     let mut params = vec![Source::Default; kind.params.len()];
     let mut decision = Source::Default;
     let variadic = kind.params.iter().position(|p| p.ty == Ty::Loops);
@@ -82,8 +82,8 @@ pub(in crate::schedule) fn plan(kind: &Kind, n_positional: usize, keywords: &[&s
     if names.is_empty() { Ok(Plan { params, decision }) } else { Err(Mismatch::Missing { names }) }
 }
 
-/// A call of the method with its parameters, for messages: `sch.split(loop, factors, preserve_unit_iters=True)`.
-pub(in crate::schedule) fn signature(kind: &Kind) -> String {
+/// The signature of the method, for messages: `sch.split(loop, factors, preserve_unit_iters=True)`.
+pub(crate) fn signature(kind: &Kind) -> String {
     let mut params: Vec<String> = kind
         .params
         .iter()
@@ -101,6 +101,43 @@ pub(in crate::schedule) fn signature(kind: &Kind) -> String {
         params.push("decision=None".to_string());
     }
     format!("sch.{}({})", kind.method, params.join(", "))
+}
+
+/// The diagnostic of a mismatch. `name` is the place of the method, `extra` that of the first argument too many.
+pub(crate) fn mismatch(
+    kind: &Kind,
+    error: Mismatch,
+    name: Span,
+    args_span: Span,
+    extra: Option<Span>,
+    keyword_spans: &[Span],
+) -> Diagnostic {
+    let at = |i: usize| keyword_spans.get(i).copied().unwrap_or(args_span);
+    let method = kind.method;
+    let help = format!("it is called as `{}`", signature(kind));
+    match error {
+        Mismatch::TooMany { at_most } => {
+            let arguments = if at_most == 1 { "argument" } else { "arguments" };
+            let message = format!("`{method}` takes at most {at_most} positional {arguments}");
+            Diagnostic::error_at("argument-count", extra.unwrap_or(args_span), message).help(help)
+        }
+        Mismatch::UnknownKeyword { keyword, near } => {
+            let d = Diagnostic::error_at("unknown-argument", at(keyword), format!("`{method}` has no such argument"));
+            match near {
+                Some(near) => d.help(format!("did you mean `{near}`?")),
+                None => d.help(help),
+            }
+        }
+        Mismatch::Twice { keyword } => {
+            let message = "the argument is given twice".to_string();
+            Diagnostic::error_at("argument-count", at(keyword), message).help(help)
+        }
+        Mismatch::Missing { names } => {
+            let list = names.join("`, `");
+            let noun = if names.len() == 1 { "argument" } else { "arguments" };
+            Diagnostic::error_at("missing-argument", name, format!("`{method}` lacks the {noun} `{list}`")).help(help)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! A schedule function after its names and calls are resolved: what [`compile`](super::compile) makes of the text and
 //! [`run`](super::run) executes. It owns everything it needs and can be shared between threads.
 
-use super::bind::Plan;
 use super::builtin::Builtin;
 use crate::diagnostic::Span;
 use crate::ir::Symbol;
+use crate::schedule::bind::Plan;
 use crate::schedule::kind::Kind;
 use crate::script::python::{BinaryOp, CompareOp};
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! From the syntax tree of a text to schedule functions: expressions and calls.
 
-use super::bind;
 use super::builtin::Builtin;
 use super::code::{Change, Clause, Expr, ExprKind, Item, Lambda, Method, Special};
 use super::compile::Compiler;
-use super::invoke::mismatch;
 use super::scope::Meaning;
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::{BinOp, DType, Symbol};
+use crate::schedule::bind;
+use crate::schedule::bind::mismatch;
 use crate::schedule::primitive;
 use crate::script::python::{self, UnaryOp};
 
