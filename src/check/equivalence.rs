@@ -1,6 +1,6 @@
 //! Does a scheduled program give the results of the program as written?
 //!
-//! What is right comes from the plain path of [`reference`](super::reference), confirmed by the interpreter; where the
+//! What is right comes from the plain path of [`reference`](mod@super::reference), confirmed by the interpreter; where the
 //! program as written does not compile, from the interpreter alone. The scheduled program is compiled and run as it is
 //! when it is tuned, on poisoned outputs; where it does not compile, the interpreter runs it, if it is small.
 

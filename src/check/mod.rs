@@ -3,7 +3,7 @@
 //! | file | is about |
 //! | --- | --- |
 //! | [`params`] | the parameters of a function as arrays |
-//! | [`reference`] | right results, and how far a correct program may be from them |
+//! | [`mod@reference`] | right results, and how far a correct program may be from them |
 //! | [`sampling`] | single elements, computed by the interpreter |
 //! | [`equivalence`] | comparing a scheduled program with the one as written |
 //! | [`relayout`] | parameters that a schedule lays out anew |

@@ -1,11 +1,13 @@
 //! `tvmr space`: prints the search space.
 //!
-//!     # main: sketch 1 of 3: 146,692 combinations of decisions; 2 of 64 samples refused
-//!     # from tvm import s_tir
-//!     def apply_trace(sch: s_tir.Schedule) -> None:
-//!       b0 = sch.get_sblock(name="C", func_name="main")
-//!       …
-//!       v4, v5 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=64)  # 7 choices
+//! ```text
+//! # main: sketch 1 of 3: 146,692 combinations of decisions; 2 of 64 samples refused
+//! # from tvm import s_tir
+//! def apply_trace(sch: s_tir.Schedule) -> None:
+//!   b0 = sch.get_sblock(name="C", func_name="main")
+//!   …
+//!   v4, v5 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=64)  # 7 choices
+//! ```
 //!
 //! Each sketch is a schedule function, and so a valid `--space` file.
 

@@ -1,15 +1,17 @@
 //! Shows the steps of a schedule: the program after every instruction that changed it, and whether its results are
 //! unchanged.
 //!
-//!     # as written
-//!     @T.prim_func
-//!     …
+//! ```text
+//! # as written
+//! @T.prim_func
+//! …
 //!
-//!     # 0: b0 = sch.get_block(name="C", func_name="main")
-//!     # 1: l1, l2, l3 = sch.get_loops(block=b0)
-//!     # 2: l4, l5 = sch.split(loop=l1, factors=[None, 8])
-//!     @T.prim_func
-//!     …
+//! # 0: b0 = sch.get_block(name="C", func_name="main")
+//! # 1: l1, l2, l3 = sch.get_loops(block=b0)
+//! # 2: l4, l5 = sch.split(loop=l1, factors=[None, 8])
+//! @T.prim_func
+//! …
+//! ```
 //!
 //! Instructions are numbered as decisions are in a trace's JSON. The walk replays the recorded trace with its
 //! decisions, so its programs are those of the schedule.

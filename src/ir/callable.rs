@@ -1,8 +1,10 @@
 //! Functions as kernels are called: with buffers alone.
 //!
-//!     def main(A: …, h: T.handle) -> T.float32:        def main(A: …, result: T.Buffer((1,), "float32")):
-//!         …                                        →       …
-//!         return A[0]                                      result[0] = A[0]; return
+//! ```text
+//! def main(A: …, h: T.handle) -> T.float32:        def main(A: …, result: T.Buffer((1,), "float32")):
+//!     …                                        →       …
+//!     return A[0]                                      result[0] = A[0]; return
+//! ```
 //!
 //! What a function returns becomes the one element of a last parameter, so that it is made, filled, checked and compared
 //! as all results are. Handles that nothing reads are left out. Structure and text of programs stay as they are: this is

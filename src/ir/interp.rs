@@ -1,6 +1,6 @@
 //! A slow, obvious interpreter: what a function means.
 //!
-//! [`run`] executes a whole function statement by statement, as `expr`'s and `stmt`'s docs say it: blocks bind their
+//! [`run()`] executes a whole function statement by statement, as `expr`'s and `stmt`'s docs say it: blocks bind their
 //! iterations, test their predicate, run `init` where all reduction iterations are at the first value of their
 //! domain, then the body; loops of every kind run serially; allocations are fresh for every instance of their block;
 //! views are windows into what they show. Every access is checked against the extents of the buffer, every division

@@ -2,9 +2,11 @@
 //!
 //! A kernel is one function. [`linked`] puts the bodies of those that a function calls in the place of the calls:
 //!
-//!     def scale(X: T.Buffer((8,), "float32")): …        def main(A: T.Buffer((8,), "float32")):
-//!     def main(A: T.Buffer((8,), "float32")):      →        …    # of `scale`, with A for X
-//!         Module.scale(A)
+//! ```text
+//! def scale(X: T.Buffer((8,), "float32")): …        def main(A: T.Buffer((8,), "float32")):
+//! def main(A: T.Buffer((8,), "float32")):      →        …    # of `scale`, with A for X
+//!     Module.scale(A)
+//! ```
 //!
 //! A buffer of the caller takes the place of a parameter of the same shape and type; else the parameter becomes another
 //! name for its memory (`T.decl_buffer`). A call that gives a value is replaced by what its function returns, if that

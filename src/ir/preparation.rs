@@ -5,10 +5,12 @@
 //! parameters, or what was prepared before, and alone writes a buffer of the root: what it leaves there is the same in
 //! every call. [`separate`] takes the preparations out:
 //!
-//!     def main(X, W, Y):                        def preparation(X, W, Y, P): P[…] = W[…]
-//!         P = T.alloc_buffer(…)
-//!         P[…] = W[…]         # annotated       def call(X, W, Y, P): Y[…] = Y[…] + X[…] * P[…]
-//!         Y[…] = Y[…] + X[…] * P[…]
+//! ```text
+//! def main(X, W, Y):                        def preparation(X, W, Y, P): P[…] = W[…]
+//!     P = T.alloc_buffer(…)
+//!     P[…] = W[…]         # annotated       def call(X, W, Y, P): Y[…] = Y[…] + X[…] * P[…]
+//!     Y[…] = Y[…] + X[…] * P[…]
+//! ```
 //!
 //! Both take the parameters of the function, and behind them what is prepared. A nest that is annotated and does
 //! something else is an ordinary part of the call.

@@ -1,8 +1,10 @@
 //! Loops that count otherwise than 0, 1, 2, …, and how they are written as ones that do.
 //!
-//!     for i in range(2, 20, 3): S(i)
-//!     # is
-//!     for i in range(6): S(i * 3 + 2)
+//! ```text
+//! for i in range(2, 20, 3): S(i)
+//! # is
+//! for i in range(6): S(i * 3 + 2)
+//! ```
 //!
 //! A step that is no constant must be positive when the loop is entered.
 

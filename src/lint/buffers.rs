@@ -1,6 +1,8 @@
 //! `unused-buffer`, `unwritten-buffer`, `unread-buffer`: scratch buffers that have no use, or no contents.
 //!
-//!     Z = T.alloc_buffer((16,))      # never mentioned again
+//! ```text
+//! Z = T.alloc_buffer((16,))      # never mentioned again
+//! ```
 //!
 //! A *warning* for each buffer that the function allocates and does not use, reads although nothing stores to it, or
 //! stores to although nothing reads it; and for an unused parameter (`unused-buffer`). The lint skips functions with

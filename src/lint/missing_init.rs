@@ -1,7 +1,9 @@
 //! `missing-init`: a reduction that starts with whatever its buffer contains.
 //!
-//!     vi, vk = T.axis.remap("SR", [i, k])
-//!     C[vi] = C[vi] + A[vi, vk]
+//! ```text
+//! vi, vk = T.axis.remap("SR", [i, k])
+//! C[vi] = C[vi] + A[vi, vk]
+//! ```
 //!
 //! A *warning*: a block with a reduction iteration combines into an element of a buffer that nothing else in the
 //! function stores to, and has no init. To accumulate into values of the caller, list the buffer among the reads of the

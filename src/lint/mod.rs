@@ -5,7 +5,7 @@
 //! ever intended, and does not change the exit code. Errors must be certain, so a lint that cannot analyse an index or
 //! a condition reports nothing.
 //!
-//! Each file is one lint; [`ALL`] lists them. They access leaf blocks through [`Leaf`](leaf::Leaf), which has their
+//! Each file is one lint; [`ALL`] lists them. They access leaf blocks through [`Leaf`], which has their
 //! stores with simplified indices.
 
 mod block_names;

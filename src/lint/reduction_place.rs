@@ -1,8 +1,10 @@
 //! `reduction-store`, `init-place`: a reduction whose init does not set the element that the update accumulates into.
 //!
-//!     with T.init():
-//!         C[vi, vj] = 0.0
-//!     C[vi, vk] = C[vi, vk] + A[vi, vk] * B[vk, vj]     # vk reduces
+//! ```text
+//! with T.init():
+//!     C[vi, vj] = 0.0
+//! C[vi, vk] = C[vi, vk] + A[vi, vk] * B[vk, vj]     # vk reduces
+//! ```
 //!
 //! The init runs once for all steps of a reduction, so all of them must combine into the one element that it sets. An
 //! *error*: a plain update that combines into an element which a reduction iteration selects (`reduction-store`), or

@@ -1,7 +1,9 @@
 //! `shared-store`: a spatial iteration whose instances store different values to the same element.
 //!
-//!     vi, vj, vk = T.axis.remap("SSS", [i, j, k])
-//!     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]     # vk should be "R"
+//! ```text
+//! vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+//! C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]     # vk should be "R"
+//! ```
 //!
 //! Instances of a spatial iteration may run in any order, concurrently, and repeatedly, so the result is any of their
 //! values. A *warning*: the value of an unconditional store depends on the iteration, its indices do not. Only buffers

@@ -25,10 +25,10 @@
 //! Scalars follow [`crate::ir::expr`], with these failures instead of errors of the program: integer division by zero
 //! (also the smallest integer by -1) stops the kernel with [`Failure::Division`], a false check with its failure.
 //! What was stored before stays stored. Vectors apply the scalar operation in each lane; `and` and `or` of vectors
-//! evaluate both sides. [`eval`] is the definition in code, slow and obvious.
+//! evaluate both sides. `eval` is the definition in code, slow and obvious.
 //!
 //! # Text
-//! [`print`] and [`parse`] are inverse up to names:
+//! [`mod@print`] and [`parse`] are inverse up to names:
 //!
 //! ```text
 //! kernel @scale(X: in float32[100], Y: out float32[100]) {

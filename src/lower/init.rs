@@ -1,11 +1,13 @@
 //! Where inits run: in front of the loop at which the reduction begins, where that changes nothing.
 //!
-//!     for i, k in T.grid(8, 16):
-//!         with T.block("C"): T.init(): C[i] = 0; C[i] = C[i] + A[i, k]
-//!     # runs as
-//!     for i in range(8):
-//!         C[i] = 0
-//!         for k in range(16): C[i] = C[i] + A[i, k]
+//! ```text
+//! for i, k in T.grid(8, 16):
+//!     with T.block("C"): T.init(): C[i] = 0; C[i] = C[i] + A[i, k]
+//! # runs as
+//! for i in range(8):
+//!     C[i] = 0
+//!     for k in range(16): C[i] = C[i] + A[i, k]
+//! ```
 //!
 //! Otherwise the init stays in its block, under the condition that all reductions are at their first value.
 

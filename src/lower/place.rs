@@ -1,8 +1,10 @@
 //! Where buffers lie: which part of an allocation is kept, and whose it is.
 //!
-//!     B: 128 x 128, of which each iteration of i, j fills and reads rows i * 8 .. i * 8 + 8 and 16 columns
-//!     # becomes
-//!     B: 8 x 16, indexed by the distance from i * 8 and j * 16
+//! ```text
+//! B: 128 x 128, of which each iteration of i, j fills and reads rows i * 8 .. i * 8 + 8 and 16 columns
+//! # becomes
+//! B: 8 x 16, indexed by the distance from i * 8 and j * 16
+//! ```
 //!
 //! All accesses of a buffer share some loops, outermost first. An index is a sum over those and a rest that lies in some
 //! range; if all accesses have the same sum, the rest is all that has to be kept, provided that each iteration of the

@@ -1,7 +1,7 @@
 //! Measurement: checks a kernel's results and times it.
 //!
 //! A candidate gets [`Arguments`] (seeded, aligned, guarded), runs once on poisoned outputs, is compared with a
-//! [`Reference`] ([`check`]), and is then timed: a first look, then alternating pairs against the incumbent ([`race`]),
+//! [`Reference`] ([`check`]), and is then timed: a first look, then alternating pairs against the incumbent ([`mod@race`]),
 //! and for finalists a longer interleaved run. Reported times come from [`timing::bench`], which later commands use
 //! too. A failing candidate is data ([`Outcome`]), never an `Err`.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A [`Schedule`] holds a module and applies instructions to it. Everything goes through [`Schedule::execute`]: the
 //! arguments are resolved, the primitive checks and transforms (all of it or, on an error, nothing), its results get
-//! fresh [`Rv`]s, and the [`Instruction`](trace::Instruction) joins the [`Trace`]. What instructions there are is one
+//! fresh [`Rv`]s, and the [`Instruction`] joins the [`Trace`]. What instructions there are is one
 //! table, [`primitive::ALL`]; each has a file under `primitive/`, which begins with the edit it makes.
 //!
 //! Semantics follow TVM's TensorIR schedule (`src/s_tir/schedule`); where TVM accepts what would change results, we

@@ -1,18 +1,20 @@
 //! Showing a refused instruction: where it stands in the schedule function or trace, and the loop or block that it is
 //! about in the program as it was then, printed, with a caret below each.
 //!
-//!     error[WrongFactorError]: `split`: factors cover 96 of the 128 iterations
-//!       --> space.py:4:20
-//!        |
-//!      4 |     i0, i1 = sch.split(i, factors=[6, 16])
-//!        |                  ^^^^^
-//!        |
-//!       ::: the program at this point:12:13
-//!        |
-//!     12 |         for i, j, k in T.grid(128, 128, 128):
-//!        |             - this loop
-//!        |
-//!        = help: make the factors multiply to at least 128, or leave one as `None`
+//! ```text
+//! error[WrongFactorError]: `split`: factors cover 96 of the 128 iterations
+//!   --> space.py:4:20
+//!    |
+//!  4 |     i0, i1 = sch.split(i, factors=[6, 16])
+//!    |                  ^^^^^
+//!    |
+//!   ::: the program at this point:12:13
+//!    |
+//! 12 |         for i, j, k in T.grid(128, 128, 128):
+//!    |             - this loop
+//!    |
+//!    = help: make the factors multiply to at least 128, or leave one as `None`
+//! ```
 
 use super::error::ScheduleError;
 use super::trace::ReplayError;

@@ -1,8 +1,10 @@
 //! The decisions that a schedule function was found good with, recorded in a comment beside it:
 //!
-//!     # decisions: [[4, 32], 1, [8, 16]]
-//!     def tiles(sch):
-//!         …
+//! ```text
+//! # decisions: [[4, 32], 1, [8, 16]]
+//! def tiles(sch):
+//!     …
+//! ```
 //!
 //! The items are those of a trace's JSON: a list of tile sizes, the position of a candidate or of a place. Each call
 //! that samples without a `decision=` of its own takes the next one, and must be able to take it as it stands: what

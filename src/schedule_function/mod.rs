@@ -1,13 +1,15 @@
 //! Schedule functions: a user's search space, or a trace, as Python text.
 //!
-//!     def stochastic_schedule_mm(sch):
-//!         block_C = sch.get_block("C", "main")
-//!         i, j, k = sch.get_loops(block=block_C)
-//!         j_factors = sch.sample_perfect_tile(loop=j, n=2)
-//!         j_0, j_1 = sch.split(loop=j, factors=j_factors)
-//!         sch.reorder(i, j_0, k, j_1)
-//!         sch.decompose_reduction(block_C, k)
-//!         return sch
+//! ```text
+//! def stochastic_schedule_mm(sch):
+//!     block_C = sch.get_block("C", "main")
+//!     i, j, k = sch.get_loops(block=block_C)
+//!     j_factors = sch.sample_perfect_tile(loop=j, n=2)
+//!     j_0, j_1 = sch.split(loop=j, factors=j_factors)
+//!     sch.reorder(i, j_0, k, j_1)
+//!     sch.decompose_reduction(block_C, k)
+//!     return sch
+//! ```
 //!
 //! The text is real Python, parsed by a Python parser; of the language there is what building a schedule needs:
 //! variables, unpacking, lists, tuples, dictionaries, integers and floats, `for` over lists and ranges, `if`,

@@ -1,7 +1,7 @@
 //! TVMScript: the textual form of programs, read and printed.
 //!
 //! [`parse`] turns a file into an [`ir::Module`](crate::ir::Module) with the places of its statements, or into all
-//! its mistakes at once; [`print`] turns modules back into text. Two dialects are read, mixed freely, and printed as
+//! its mistakes at once; [`mod@print`] turns modules back into text. Two dialects are read, mixed freely, and printed as
 //! asked for ([`Dialect`]); docs/ir.md is the grammar.
 //!
 //! Reading goes through [`python`] (the only file that knows the Python parser), then through `read`, one function per

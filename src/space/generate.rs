@@ -124,10 +124,12 @@ impl Start {
 
 /// Normalises the loops to start at 0 with step 1, as primitives and thus rules require, and fuses strip-mined loops:
 ///
-///     for i in range(0, 64, 16):
-///         for j in range(16): S(i + j)
-///     # becomes
-///     for i in range(64): S(i)
+/// ```text
+/// for i in range(0, 64, 16):
+///     for j in range(16): S(i + j)
+/// # becomes
+/// for i in range(64): S(i)
+/// ```
 fn count_from_zero(schedule: &mut Schedule, func: usize, blocks: &[Rv]) -> Result<(), ScheduleError> {
     let f = schedule.func(func);
     if !f.subtree(f.root.stmt()).into_iter().any(|s| f.as_loop(s).is_some_and(|l| counts_otherwise(f, l))) {

@@ -4,9 +4,11 @@
 //! The linear index into the row-major buffer is a sum of parts of loop variables. Each part becomes a dimension, in
 //! the order of the loops:
 //!
-//!     for j0, k0, k1, j1: … W[j0 * 32 + j1, k0 * 8 + k1]        # W: (256, 512)
-//!     # reads from one end to the other with
-//!     lambda i0, i1: (i0 // 32, i1 // 8, i1 % 8, i0 % 32)
+//! ```text
+//! for j0, k0, k1, j1: … W[j0 * 32 + j1, k0 * 8 + k1]        # W: (256, 512)
+//! # reads from one end to the other with
+//! lambda i0, i1: (i0 // 32, i1 // 8, i1 % 8, i0 % 32)
+//! ```
 
 use crate::arith::iter_map::{IterMap, IterSum, MarkSource};
 use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};

@@ -20,7 +20,7 @@
 //! | [`transfer`] | what other settings and other databases know |
 //! | [`finals`] | the winner of all |
 //! | [`backend`], [`native`] | compiling and measuring, behind a trait with a mock |
-//! | [`best`], [`bench`] | what later commands need |
+//! | [`best`], [`mod@bench`] | what later commands need |
 //! | [`function_rates`] | rates of functions of scalars, for rooflines |
 
 pub mod backend;

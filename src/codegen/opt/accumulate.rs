@@ -1,12 +1,14 @@
 //! Arranges nests that accumulate so that a tile of results can stay in registers over the reduction.
 //!
-//!     for i in 8: for k in 64: for i1 in 4: for j in 8 vector:
-//!       if k == 0: C[i * 32 + i1 * 8 + j] = 0
-//!       C[i * 32 + i1 * 8 + j] = C[i * 32 + i1 * 8 + j] + A[(i * 4 + i1) * 64 + k] * B[k * 8 + j]
-//!     // becomes
-//!     for i in 8:
-//!       for i1 in 4 unroll: for j in 8 vector: C[…] = 0
-//!       for k in 64: for i1 in 4 unroll: for j in 8 vector: C[…] = C[…] + A[…] * B[…]
+//! ```text
+//! for i in 8: for k in 64: for i1 in 4: for j in 8 vector:
+//!   if k == 0: C[i * 32 + i1 * 8 + j] = 0
+//!   C[i * 32 + i1 * 8 + j] = C[i * 32 + i1 * 8 + j] + A[(i * 4 + i1) * 64 + k] * B[k * 8 + j]
+//! // becomes
+//! for i in 8:
+//!   for i1 in 4 unroll: for j in 8 vector: C[…] = 0
+//!   for k in 64: for i1 in 4 unroll: for j in 8 vector: C[…] = C[…] + A[…] * B[…]
+//! ```
 //!
 //! The loops around the tile keep their order. Spatial loops that the schedule put inside the reduction become the tile;
 //! of what does not fit the registers a part does, and the reduction runs once for each part. Reduction loops move inward

@@ -1,8 +1,10 @@
 //! Contracts multiplications and additions to fused multiply-adds.
 //!
-//!     c = c + a * b
-//!     // becomes
-//!     c = fma(a, b, c)
+//! ```text
+//! c = c + a * b
+//! // becomes
+//! c = fma(a, b, c)
+//! ```
 //!
 //! This is one operation with one rounding instead of two. It is not done if floats must be computed as written.
 

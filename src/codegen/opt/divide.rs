@@ -1,8 +1,10 @@
 //! Strength-reduces integer divisions by constants to multiplications and shifts.
 //!
-//!     Y[i] = (cast(int32, X[i]) * 3 + 127) // 255
-//!     // becomes, as bytes are at most 255
-//!     Y[i] = shift_right((cast(int32, X[i]) * 3 + 127) * 257, 16)
+//! ```text
+//! Y[i] = (cast(int32, X[i]) * 3 + 127) // 255
+//! // becomes, as bytes are at most 255
+//! Y[i] = shift_right((cast(int32, X[i]) * 3 + 127) * 257, 16)
+//! ```
 //!
 //! Vectors have no division instruction, and the scalar one takes as long as twenty other instructions. With `2^s = m *
 //! d - e`, the product `x * m / 2^s` exceeds `x / d` by `x * e / (d * 2^s)`, which does not reach the next integer

@@ -1,8 +1,10 @@
 //! Turns sums of byte products into dot products of four, a single instruction on many machines.
 //!
-//!     for q in 4 reduction: C[j] = C[j] + cast(int32, A[k * 4 + q]) * cast(int32, B[j * 4 + q])
-//!     // becomes, for unsigned A and signed B
-//!     C[j] = dot4(C[j], reinterpret(int32, A[k * 4; 4]), reinterpret(int32, B[j * 4; 4]))
+//! ```text
+//! for q in 4 reduction: C[j] = C[j] + cast(int32, A[k * 4 + q]) * cast(int32, B[j * 4 + q])
+//! // becomes, for unsigned A and signed B
+//! C[j] = dot4(C[j], reinterpret(int32, A[k * 4; 4]), reinterpret(int32, B[j * 4; 4]))
+//! ```
 //!
 //! The pass transforms innermost reduction loops with a multiple of four iterations, along which both factors are
 //! contiguous.
@@ -10,11 +12,13 @@
 //! The instruction multiplies unsigned by signed bytes. If both factors have the same signedness, one is shifted by 128
 //! in a copy before the nest, and the resulting excess is subtracted from the initial value:
 //!
-//!     for i in 64: for j in 16: for k in 32: C[i, j] += A[i, k] * B[j, k]
-//!     // becomes, for signed A and B
-//!     for i in 64: for k in 32: A1[i, k] = A[i, k] + 128
-//!     for j in 16: for k in 32: D[j] += 128 * B[j, k]
-//!     for i in 64: for j in 16: for k in 32: C[i, j] += A1[i, k] * B[j, k]       with D[j] subtracted from the init
+//! ```text
+//! for i in 64: for j in 16: for k in 32: C[i, j] += A[i, k] * B[j, k]
+//! // becomes, for signed A and B
+//! for i in 64: for k in 32: A1[i, k] = A[i, k] + 128
+//! for j in 16: for k in 32: D[j] += 128 * B[j, k]
+//! for i in 64: for j in 16: for k in 32: C[i, j] += A1[i, k] * B[j, k]       with D[j] subtracted from the init
+//! ```
 //!
 //! All of this wraps around like the sum itself, so the result is exact. It is done only if copy and correction are
 //! small compared to the nest.

@@ -1,13 +1,15 @@
 //! Forwards stored values to loads, and eliminates stores that are overwritten (dead stores).
 //!
-//!     C[i] = 0.0
-//!     c = C[i]
-//!     for k in 64: c = c + A[k]
-//!     C[i] = c
-//!     // becomes
-//!     c = 0.0
-//!     for k in 64: c = c + A[k]
-//!     C[i] = c
+//! ```text
+//! C[i] = 0.0
+//! c = C[i]
+//! for k in 64: c = c + A[k]
+//! C[i] = c
+//! // becomes
+//! c = 0.0
+//! for k in 64: c = c + A[k]
+//! C[i] = c
+//! ```
 //!
 //! The pass handles the statements of one body at a time. It also removes stores to scratch that nothing reads.
 

@@ -1,27 +1,31 @@
 //! Fuses consecutive loops that read the same data and do not depend on each other.
 //!
-//!     for k in 12 reduction: s = s + X[k * 64; 64]
-//!     S[0] = reduce(add, s)
-//!     q = splat(0.0, 64)
-//!     for k in 12 reduction: q = fma(X[k * 64; 64], X[k * 64; 64], q)
-//!     // becomes
-//!     q = splat(0.0, 64)
-//!     for k in 12 reduction:
-//!       s = s + X[k * 64; 64]
-//!       q = fma(X[k * 64; 64], X[k * 64; 64], q)
-//!     S[0] = reduce(add, s)
+//! ```text
+//! for k in 12 reduction: s = s + X[k * 64; 64]
+//! S[0] = reduce(add, s)
+//! q = splat(0.0, 64)
+//! for k in 12 reduction: q = fma(X[k * 64; 64], X[k * 64; 64], q)
+//! // becomes
+//! q = splat(0.0, 64)
+//! for k in 12 reduction:
+//!   s = s + X[k * 64; 64]
+//!   q = fma(X[k * 64; 64], X[k * 64; 64], q)
+//! S[0] = reduce(add, s)
+//! ```
 //!
 //! For example sums of a row and of its squares: shared data is loaded once. Or the second loop reads what the first
 //! one wrote in the same iteration, such as a sum over computed elements; several iterations of one loop may then
 //! correspond to one of the other:
 //!
-//!     for k in 32: E[k * 32] = exp(X[k * 32; 32])
-//!     for k in 16 reduction: s = s + E[k * 64; 64]
-//!     // becomes
-//!     for k in 16 reduction:
-//!       E[k * 64] = exp(X[k * 64; 32])
-//!       E[k * 64 + 32] = exp(X[k * 64 + 32; 32])
-//!       s = s + E[k * 64; 64]
+//! ```text
+//! for k in 32: E[k * 32] = exp(X[k * 32; 32])
+//! for k in 16 reduction: s = s + E[k * 64; 64]
+//! // becomes
+//! for k in 16 reduction:
+//!   E[k * 64] = exp(X[k * 64; 32])
+//!   E[k * 64 + 32] = exp(X[k * 64 + 32; 32])
+//!   s = s + E[k * 64; 64]
+//! ```
 //!
 //! Nests are fused level by level, down to their innermost loops, or not at all. Statements between the loops move
 //! before or after them. Loops that need many registers are not fused. This pass runs after register promotion, since

@@ -1,9 +1,11 @@
 //! Loop-invariant code motion.
 //!
-//!     for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * splat(1.0 / S[i], 4)
-//!     // becomes
-//!     let t = splat(1.0 / S[i], 4)
-//!     for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * t
+//! ```text
+//! for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * splat(1.0 / S[i], 4)
+//! // becomes
+//! let t = splat(1.0 / S[i], 4)
+//! for j in 64: Y[i * 64 + j; 4] = X[i * 64 + j; 4] * t
+//! ```
 //!
 //! Loops are processed from the outside in, so that each expression is evaluated as rarely as possible. A conditional
 //! expression stays, unless it is cheap and safe to evaluate. Indices stay as well: the back end uses induction

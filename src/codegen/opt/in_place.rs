@@ -1,15 +1,17 @@
 //! Computes intermediate values of a result in the result's own memory.
 //!
-//!     scratch E: float32[1024]
-//!     for i in 256:
-//!       for k in 1024: E[k] = exp(A[i * 1024 + k])
-//!       for k in 1024: S[0] = S[0] + E[k]
-//!       for k in 1024: B[i * 1024 + k] = E[k] / S[0]
-//!     // becomes
-//!     for i in 256:
-//!       for k in 1024: B[i * 1024 + k] = exp(A[i * 1024 + k])
-//!       for k in 1024: S[0] = S[0] + B[i * 1024 + k]
-//!       for k in 1024: B[i * 1024 + k] = B[i * 1024 + k] / S[0]
+//! ```text
+//! scratch E: float32[1024]
+//! for i in 256:
+//!   for k in 1024: E[k] = exp(A[i * 1024 + k])
+//!   for k in 1024: S[0] = S[0] + E[k]
+//!   for k in 1024: B[i * 1024 + k] = E[k] / S[0]
+//! // becomes
+//! for i in 256:
+//!   for k in 1024: B[i * 1024 + k] = exp(A[i * 1024 + k])
+//!   for k in 1024: S[0] = S[0] + B[i * 1024 + k]
+//!   for k in 1024: B[i * 1024 + k] = B[i * 1024 + k] / S[0]
+//! ```
 //!
 //! The result's cache lines are thus fetched during computation rather than during a final copy, and no scratch
 //! occupies the cache. The conditions: all of the scratch is written first, then read, and then each element becomes

@@ -1,17 +1,21 @@
 //! Coalesces a short innermost loop with the loop around it, if together they run over contiguous elements.
 //!
-//!     for x in 512: for c in 3: Y[x * 3 + c] = X[x * 3 + c] * A[x] + B[c]
-//!     // becomes
-//!     for f in 1536: Y[f] = X[f] * A[f // 3] + B[f % 3]
+//! ```text
+//! for x in 512: for c in 3: Y[x * 3 + c] = X[x * 3 + c] * A[x] + B[c]
+//! // becomes
+//! for f in 1536: Y[f] = X[f] * A[f // 3] + B[f % 3]
+//! ```
 //!
 //! For example, the channels of an image's points. The short loop would leave most lanes empty; a vector of the
 //! coalesced loop ends at a multiple of it, so that its elements have constant offsets, which region code gathers from
 //! contiguous vectors. The order of iterations is unchanged. A loop that was split, although indices are divided by
 //! something else, is coalesced for the same reason:
 //!
-//!     for i in 24: for j in 64: Y[i * 64 + j] = X[i * 64 + j] * A[(i * 64 + j) // 3]
-//!     // becomes
-//!     for f in 1536: Y[f] = X[f] * A[f // 3]
+//! ```text
+//! for i in 24: for j in 64: Y[i * 64 + j] = X[i * 64 + j] * A[(i * 64 + j) // 3]
+//! // becomes
+//! for f in 1536: Y[f] = X[f] * A[f // 3]
+//! ```
 //!
 //! This pass runs after reductions have been arranged, just before vectorisation.
 

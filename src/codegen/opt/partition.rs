@@ -1,10 +1,12 @@
 //! Index-set splitting and unswitching: splits loops where conditions on their variables change, and moves invariant
 //! conditions out of loops.
 //!
-//!     for i in 16: for j in 64 vector: if i * 64 + j < 1000: Y[i * 64 + j] = X[i * 64 + j]
-//!     // becomes, once simplified
-//!     for i in 15: for j in 64 vector: Y[i * 64 + j] = X[i * 64 + j]
-//!     for j in 40 vector: Y[960 + j] = X[960 + j]
+//! ```text
+//! for i in 16: for j in 64 vector: if i * 64 + j < 1000: Y[i * 64 + j] = X[i * 64 + j]
+//! // becomes, once simplified
+//! for i in 15: for j in 64 vector: Y[i * 64 + j] = X[i * 64 + j]
+//! for j in 40 vector: Y[960 + j] = X[960 + j]
+//! ```
 //!
 //! A loop is split where a comparison has the same outcome for all values of the other variables: at the bounds of
 //! padding, at predicates of unevenly split loops, and, with `Cuts::All`, after the first iteration of a reduction.

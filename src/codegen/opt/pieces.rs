@@ -1,9 +1,11 @@
 //! Strip-mines long loops with short iterations, so that the stop flag can be polled between strips.
 //!
-//!     for i in 1000000: S(i)
-//!     // becomes
-//!     for p in 500:
-//!       for i in 2000: S(p * 2000 + i)
+//! ```text
+//! for i in 1000000: S(i)
+//! // becomes
+//! for p in 500:
+//!   for i in 2000: S(p * 2000 + i)
+//! ```
 //!
 //! Polling after every short iteration would take noticeable time; polling after every strip does not. The order of
 //! iterations is unchanged. A remainder loop follows for an incomplete strip.

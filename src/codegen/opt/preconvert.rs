@@ -1,10 +1,12 @@
 //! Converts narrow operands once, in a copy before a nest that would convert each element many times.
 //!
-//!     for i in 64: for k in 32: for j in 16: C[i, j] += cast(float32, A[i, k]) * cast(float32, B[k, j])
-//!     // becomes, for operands of 16 bits
-//!     for i in 64: for k in 32: A1[i * 32 + k] = cast(float32, A[i, k])
-//!     for k in 32: for j in 16: B1[k * 16 + j] = cast(float32, B[k, j])
-//!     for i in 64: for k in 32: for j in 16: C[i, j] += A1[i * 32 + k] * B1[k * 16 + j]
+//! ```text
+//! for i in 64: for k in 32: for j in 16: C[i, j] += cast(float32, A[i, k]) * cast(float32, B[k, j])
+//! // becomes, for operands of 16 bits
+//! for i in 64: for k in 32: A1[i * 32 + k] = cast(float32, A[i, k])
+//! for k in 32: for j in 16: B1[k * 16 + j] = cast(float32, B[k, j])
+//! for i in 64: for k in 32: for j in 16: C[i, j] += A1[i * 32 + k] * B1[k * 16 + j]
+//! ```
 //!
 //! A copy has its elements in memory order, without those that are not read. It is made if each element is used often
 //! enough and the copy stays small; only elements that are in bounds under all conditions are copied.

@@ -1,10 +1,12 @@
 //! Scalar replacement: promotes array elements to registers while a loop works on them.
 //!
-//!     for k in 64: C[i] = C[i] + A[k]
-//!     // becomes
-//!     c = C[i]
-//!     for k in 64: c = c + A[k]
-//!     C[i] = c
+//! ```text
+//! for k in 64: C[i] = C[i] + A[k]
+//! // becomes
+//! c = C[i]
+//! for k in 64: c = c + A[k]
+//! C[i] = c
+//! ```
 //!
 //! An element qualifies if its index is invariant in the loop, every other access to its buffer inside is to the same
 //! element or to a provably different one, and each iteration accesses it unconditionally: then it can be loaded before

@@ -1,8 +1,10 @@
 //! Replaces divisions by a loop-invariant value by multiplications with its reciprocal.
 //!
-//!     for j in 64: Y[i * 64 + j] = X[i * 64 + j] / S[i]
-//!     // becomes
-//!     for j in 64: Y[i * 64 + j] = X[i * 64 + j] * (1.0 / S[i])
+//! ```text
+//! for j in 64: Y[i * 64 + j] = X[i * 64 + j] / S[i]
+//! // becomes
+//! for j in 64: Y[i * 64 + j] = X[i * 64 + j] * (1.0 / S[i])
+//! ```
 //!
 //! A division takes as long as several multiplications, and the reciprocal is hoisted. The result is rounded twice, so
 //! this is not done if floats must be computed as written; a subnormal reciprocal becomes zero. This pass runs before

@@ -1,8 +1,10 @@
 //! Rerolls an unrolled sum of four byte products into a loop, as tensor intrinsics contain:
 //!
-//!     C[i] = C[i] + (cast(int32, A[0]) * cast(int32, B[i * 4]) + … + cast(int32, A[3]) * cast(int32, B[i * 4 + 3]))
-//!     // becomes
-//!     for q in 4 unroll reduction: C[i] = C[i] + cast(int32, A[q]) * cast(int32, B[i * 4 + q])
+//! ```text
+//! C[i] = C[i] + (cast(int32, A[0]) * cast(int32, B[i * 4]) + … + cast(int32, A[3]) * cast(int32, B[i * 4 + 3]))
+//! // becomes
+//! for q in 4 unroll reduction: C[i] = C[i] + cast(int32, A[q]) * cast(int32, B[i * 4 + q])
+//! ```
 //!
 //! The sum wraps around, so the order of its terms does not matter. The products may also be computed in 16 bits, if
 //! those hold them. [`super::dot`] transforms these loops; the others are unrolled again.

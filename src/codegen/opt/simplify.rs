@@ -1,8 +1,10 @@
 //! Simplifies index arithmetic, conditions and loops, using the ranges of loop variables.
 //!
-//!     for i in 4: for j in 1: if i < 9: Y[(i * 8 + j) // 8 * 3] = X[(i * 8 + 5) % 8]
-//!     // becomes
-//!     for i in 4: Y[i * 3] = X[5]
+//! ```text
+//! for i in 4: for j in 1: if i < 9: Y[(i * 8 + j) // 8 * 3] = X[(i * 8 + 5) % 8]
+//! // becomes
+//! for i in 4: Y[i * 3] = X[5]
+//! ```
 //!
 //! The pass removes loops of one iteration, loops and conditions without effect, and conditions with a known outcome,
 //! and substitutes let-bound index values. Indices are brought to the canonical form of [`Affine`], so that equal

@@ -1,19 +1,21 @@
 //! Software-pipelines rows: runs the last nest of each row together with the nest that computes the next row.
 //!
-//!     for i in 256 independent:
-//!       M[0] = …
-//!       for j in 16: B[i * 1024 + j * 64] = exp(A[i * 1024 + j * 64; 64] - splat(M[0], 64)); s = s + …
-//!       S[0] = reduce(add, s)
-//!       let t = splat(1.0 / S[0], 64)
-//!       for j in 16: B[i * 1024 + j * 64] = B[i * 1024 + j * 64; 64] * t
-//!     // becomes, between the first row without its last nest and the last nest of the last row,
-//!     for i in 255:
-//!       M[0] = …
-//!       let t = splat(1.0 / S[0], 64)
-//!       for j in 16:
-//!         B[(i + 1) * 1024 + j * 64] = exp(A[(i + 1) * 1024 + j * 64; 64] - splat(M[0], 64)); s = s + …
-//!         B[i * 1024 + j * 64] = B[i * 1024 + j * 64; 64] * t
-//!       S[0] = reduce(add, s)
+//! ```text
+//! for i in 256 independent:
+//!   M[0] = …
+//!   for j in 16: B[i * 1024 + j * 64] = exp(A[i * 1024 + j * 64; 64] - splat(M[0], 64)); s = s + …
+//!   S[0] = reduce(add, s)
+//!   let t = splat(1.0 / S[0], 64)
+//!   for j in 16: B[i * 1024 + j * 64] = B[i * 1024 + j * 64; 64] * t
+//! // becomes, between the first row without its last nest and the last nest of the last row,
+//! for i in 255:
+//!   M[0] = …
+//!   let t = splat(1.0 / S[0], 64)
+//!   for j in 16:
+//!     B[(i + 1) * 1024 + j * 64] = exp(A[(i + 1) * 1024 + j * 64; 64] - splat(M[0], 64)); s = s + …
+//!     B[i * 1024 + j * 64] = B[i * 1024 + j * 64; 64] * t
+//!   S[0] = reduce(add, s)
+//! ```
 //!
 //! A nest of function calls is limited by arithmetic, one that scales the results by loads and stores; in one loop they
 //! overlap, and what the last nest needs of its whole row is ready long before.

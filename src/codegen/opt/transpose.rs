@@ -1,10 +1,12 @@
 //! Transposes tiles in registers, if a copy reads contiguously along one loop and writes contiguously along the other.
 //!
-//!     for j in 16 independent: for i in 16 independent: B[i * 64 + j] = A[j * 64 + i] * 2.0
-//!     // becomes, with vectors of 16 lanes
-//!     B[0] = pack(A[0; 16][0], A[64; 16][0], …) * splat(2.0, 16)
-//!     B[64] = pack(A[0; 16][1], A[64; 16][1], …) * splat(2.0, 16)
-//!     …
+//! ```text
+//! for j in 16 independent: for i in 16 independent: B[i * 64 + j] = A[j * 64 + i] * 2.0
+//! // becomes, with vectors of 16 lanes
+//! B[0] = pack(A[0; 16][0], A[64; 16][0], …) * splat(2.0, 16)
+//! B[64] = pack(A[0; 16][1], A[64; 16][1], …) * splat(2.0, 16)
+//! …
+//! ```
 //!
 //! If `n` vectors of `n` lanes are packed from the same lane of `n` loaded vectors each, they are the rows of a
 //! transposed square: the wide back end makes all rows together by shuffles, where lane-by-lane code takes a load per

@@ -1,8 +1,10 @@
 //! Delinearises fused loops: splits them into loops over the quotients and remainders that indices use.
 //!
-//!     for f in 32 vector: Y[f // 8 * 100 + f % 8] = …
-//!     // becomes
-//!     for f in 4: for f in 8 vector: Y[f0 * 100 + f1] = …
+//! ```text
+//! for f in 32 vector: Y[f // 8 * 100 + f % 8] = …
+//! // becomes
+//! for f in 4: for f in 8 vector: Y[f0 * 100 + f1] = …
+//! ```
 //!
 //! The order of iterations is unchanged. Divisions disappear, accesses become affine, and the contiguous part of a loop
 //! becomes visible. Parallel loops stay fused: their iterations are long, so the cost of the divisions is negligible.

@@ -1,9 +1,11 @@
 //! Unrolls loops.
 //!
-//!     for i in 2 unroll: Y[i * 4] = X[i]
-//!     // becomes
-//!     Y[0] = X[0]
-//!     Y[4] = X[1]
+//! ```text
+//! for i in 2 unroll: Y[i * 4] = X[i]
+//! // becomes
+//! Y[0] = X[0]
+//! Y[4] = X[1]
+//! ```
 //!
 //! The pass unrolls loops annotated `Unroll`, and loops that a hint of an enclosing statement allows, while the code
 //! stays small: unrolled code costs compile time, and beyond a few hundred operations there is no gain.

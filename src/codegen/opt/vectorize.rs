@@ -1,10 +1,12 @@
 //! Vectorises loops.
 //!
-//!     for j in 19 vector: Y[i * 19 + j] = X[i * 19 + j] * A[i]
-//!     // becomes, with vectors of 4 lanes
-//!     Y[i * 19; 16] = X[i * 19; 16] * splat(A[i], 16)
-//!     Y[i * 19 + 16; 2] = …
-//!     Y[i * 19 + 18] = …
+//! ```text
+//! for j in 19 vector: Y[i * 19 + j] = X[i * 19 + j] * A[i]
+//! // becomes, with vectors of 4 lanes
+//! Y[i * 19; 16] = X[i * 19; 16] * splat(A[i], 16)
+//! Y[i * 19 + 16; 2] = …
+//! Y[i * 19 + 18] = …
+//! ```
 //!
 //! The pass vectorises loops that the schedule annotated, and innermost loops whose iterations are independent and
 //! whose accesses are contiguous. A vector comprises several registers, for fewer and independent statements; the
@@ -13,11 +15,13 @@
 //! An innermost reduction over contiguous elements is computed in several partial sums, if the operation is associative
 //! or may be reassociated:
 //!
-//!     for k in 64: C[i] = C[i] + X[i * 64 + k]
-//!     // becomes
-//!     s = splat(0.0, 16)
-//!     for k in 4: s = s + X[i * 64 + k * 16; 16]
-//!     C[i] = C[i] + reduce(add, s)
+//! ```text
+//! for k in 64: C[i] = C[i] + X[i * 64 + k]
+//! // becomes
+//! s = splat(0.0, 16)
+//! for k in 4: s = s + X[i * 64 + k * 16; 16]
+//! C[i] = C[i] + reduce(add, s)
+//! ```
 
 use super::functions::pressure;
 use super::machine::Machine;

@@ -1,11 +1,13 @@
 //! Multiversions a body: one version for all values of an index but the last, and one for the last. This is what
 //! `partition` does for loops that cannot be split.
 //!
-//!     for f in 33 parallel: for i in 12: if f % 11 * 12 + i < 127: S(f % 11, i)
-//!     // becomes
-//!     for f in 33 parallel:
-//!         if f % 11 < 10: for i in 12: S(f % 11, i)
-//!         else: for i in 12: if 120 + i < 127: S(10, i)
+//! ```text
+//! for f in 33 parallel: for i in 12: if f % 11 * 12 + i < 127: S(f % 11, i)
+//! // becomes
+//! for f in 33 parallel:
+//!     if f % 11 < 10: for i in 12: S(f % 11, i)
+//!     else: for i in 12: if 120 + i < 127: S(10, i)
+//! ```
 //!
 //! A parallel loop is not split, and if it was fused from several loops, its predicates use quotients and remainders of
 //! its variable. The index is any part of a comparison that depends on that variable alone.

@@ -1,8 +1,10 @@
 //! Merges stores of four adjacent bytes into one.
 //!
-//!     for q in 4: P[j * 4 + q] = B[q * 32 + j]
-//!     // becomes
-//!     P[j * 4; 4] = reinterpret(int8, cast(int32, cast(uint8, B[j])) | cast(int32, cast(uint8, B[32 + j])) << 8 | …)
+//! ```text
+//! for q in 4: P[j * 4 + q] = B[q * 32 + j]
+//! // becomes
+//! P[j * 4; 4] = reinterpret(int8, cast(int32, cast(uint8, B[j])) | cast(int32, cast(uint8, B[32 + j])) << 8 | …)
+//! ```
 //!
 //! Along `j` the loaded bytes are contiguous, and so are the 32-bit values: packing bytes for dot products becomes
 //! vector code. The pass handles innermost loops of four iterations that copy, from any place.

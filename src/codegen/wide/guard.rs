@@ -1,6 +1,8 @@
 //! Values under a condition that all lanes share: rows of padding.
 //!
-//!     if_then_else(1 <= h + r && h + r < 57, X[(h + r) * 56 - 56; 56], splat(0.0, 56))
+//! ```text
+//! if_then_else(1 <= h + r && h + r < 57, X[(h + r) * 56 - 56; 56], splat(0.0, 56))
+//! ```
 //!
 //! Region code has no branches. What a comparison of indices depends on is counted in a general register, like an address;
 //! its sign becomes a mask of all lanes or none, under which everything inside is loaded. Memory of lanes that are masked

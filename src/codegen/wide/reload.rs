@@ -1,9 +1,11 @@
 //! Loads again what was loaded, where registers are short.
 //!
-//!     x = [X]                        x = [X]
-//!     a = x * w + a                  a = x * w + a
-//!     …                  becomes     …
-//!     b = x * v + b                  b = [X] * v + b
+//! ```text
+//! x = [X]                        x = [X]
+//! a = x * w + a                  a = x * w + a
+//! …                  becomes     …
+//! b = x * v + b                  b = [X] * v + b
+//! ```
 //!
 //! What is given up is what is needed again last (Belady, "A study of replacement algorithms for a virtual-storage computer",
 //! IBM Systems Journal, 1966): vectors and broadcast elements of buffers that the region does not write. Sums and what was

@@ -8,7 +8,7 @@
 //! This works for programs whose blocks stand each in a loop nest of their own, bound to the loops one to one, and
 //! make one store: the form in which workloads are written. For others [`Points::new`] gives nothing, and an element
 //! that depends on another element of the same nest is no value. The order of a reduction is that of the
-//! loops, so the result is what [`run`](super::run) gives, bit for bit.
+//! loops, so the result is what [`run`](super::run()) gives, bit for bit.
 
 use super::eval::{Env, Indices, Lane, eval, eval_int};
 use super::fault::{Fault, RunError, Trap};

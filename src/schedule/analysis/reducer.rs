@@ -4,10 +4,12 @@
 //! A reduction of one buffer is a store in the init and one in the body; a reduction of tuples stores several buffers
 //! in each, in the body through `let` variables, so that all new values are computed from the old ones:
 //!
-//!     with T.init(): I[vi] = -1; V[vi] = T.min_value("float32")
-//!     v_I: T.let[T.int32] = T.Select(V[vi] >= x, I[vi], y)
-//!     v_V: T.let[T.float32] = T.Select(V[vi] >= x, V[vi], x)
-//!     I[vi] = v_I; V[vi] = v_V
+//! ```text
+//! with T.init(): I[vi] = -1; V[vi] = T.min_value("float32")
+//! v_I: T.let[T.int32] = T.Select(V[vi] >= x, I[vi], y)
+//! v_V: T.let[T.float32] = T.Select(V[vi] >= x, V[vi], x)
+//! I[vi] = v_I; V[vi] = v_V
+//! ```
 
 use crate::ir::{Arena, BinOp, Block, BufferId, CmpOp, DType, Expr, ExprId, ExprList, Func, Stmt, VarId};
 use smallvec::{SmallVec, smallvec};

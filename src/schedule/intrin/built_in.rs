@@ -5,11 +5,13 @@
 //! an instruction means is said in [`meaning`](crate::ir::meaning), and any loop over the same products becomes what the
 //! machine has.
 //!
-//!     dot_16x4_vnni       c[i] += sum over 4 of a[k] * b[i, k]
-//!     outer_6x16_f32      c[i, j] += a[i] * b[j]
-//!     fma_16_f32          c[i] += b[0] * a[i]
-//!     matmul_4x16x4_f32   c[i, j] += sum over 4 of a[i, k] * b[k, j]
-//!     matmul_8x32x64_f32  the same as a register tile: 8 rows of two vectors over 64 terms
+//! ```text
+//! dot_16x4_vnni       c[i] += sum over 4 of a[k] * b[i, k]
+//! outer_6x16_f32      c[i, j] += a[i] * b[j]
+//! fma_16_f32          c[i] += b[0] * a[i]
+//! matmul_4x16x4_f32   c[i, j] += sum over 4 of a[i, k] * b[k, j]
+//! matmul_8x32x64_f32  the same as a register tile: 8 rows of two vectors over 64 terms
+//! ```
 
 use std::fmt::Write;
 

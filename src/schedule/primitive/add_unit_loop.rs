@@ -1,8 +1,10 @@
 //! `add_unit_loop`: puts a loop of one iteration around a block or loop.
 //!
-//!     S
-//!     // becomes
-//!     for u in range(1): S
+//! ```text
+//! S
+//! // becomes
+//! for u in range(1): S
+//! ```
 //!
 //! Requires: not the root block. Preserves: everything inside. Returns: the new loop. Handles: all persist.
 

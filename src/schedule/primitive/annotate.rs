@@ -1,6 +1,8 @@
 //! Annotations of loops and blocks: `annotate` and `unannotate`.
 //!
-//!     sch.annotate(block_or_loop=b0, ann_key="pragma_unroll", ann_val=1)
+//! ```text
+//! sch.annotate(block_or_loop=b0, ann_key="pragma_unroll", ann_val=1)
+//! ```
 //!
 //! Requires nothing of the program. A key that is there already keeps its old value, silently, as in TVM;
 //! `unannotate` requires that the key is there. No handle dies.

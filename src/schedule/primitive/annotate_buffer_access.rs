@@ -1,9 +1,11 @@
 //! States a region that a block reads or writes, in the place of the one that was found.
 //!
-//!     T.reads(A[vi, vj])
-//!     # becomes, with buffer_index=0, buf_type="read", gen_new_ranges=lambda vi, vj: [(vi - 1, vi + 2), (vj, vj + 1)]
-//!     T.reads(A[vi - 1:vi + 2, vj])
-//!     T.block_attr({"explicit_read_region": [0]})
+//! ```text
+//! T.reads(A[vi, vj])
+//! # becomes, with buffer_index=0, buf_type="read", gen_new_ranges=lambda vi, vj: [(vi - 1, vi + 2), (vj, vj + 1)]
+//! T.reads(A[vi - 1:vi + 2, vj])
+//! T.block_attr({"explicit_read_region": [0]})
+//! ```
 //!
 //! Requires: one range per dimension of the buffer, over the block's iteration variables; the new region holds what the
 //! body accesses (TVM believes the caller; later checks stand on regions). That is proved, or seen in each of the instances

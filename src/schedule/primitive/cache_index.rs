@@ -1,16 +1,18 @@
 //! Computes the index expressions of a block beforehand, into buffers that it then reads.
 //!
-//!     for i, j in T.grid(16, 32):
-//!         with T.block("C"): C[vi, vj] = A[vi // 2, vj * 3 % 16]
-//!     # becomes
-//!     index_var_0 = T.alloc_buffer((32,), "int32")
-//!     index_var_1 = T.alloc_buffer((16,), "int32")
-//!     for ax0 in range(32):
-//!         with T.block("index_0"): index_var_0[v0] = v0 * 3 % 16
-//!     for ax0 in range(16):
-//!         with T.block("index_1"): index_var_1[v0] = v0 // 2
-//!     for i, j in T.grid(16, 32):
-//!         with T.block("C"): C[vi, vj] = A[index_var_1[vi], index_var_0[vj]]
+//! ```text
+//! for i, j in T.grid(16, 32):
+//!     with T.block("C"): C[vi, vj] = A[vi // 2, vj * 3 % 16]
+//! # becomes
+//! index_var_0 = T.alloc_buffer((32,), "int32")
+//! index_var_1 = T.alloc_buffer((16,), "int32")
+//! for ax0 in range(32):
+//!     with T.block("index_0"): index_var_0[v0] = v0 * 3 % 16
+//! for ax0 in range(16):
+//!     with T.block("index_1"): index_var_1[v0] = v0 // 2
+//! for i, j in T.grid(16, 32):
+//!     with T.block("C"): C[vi, vj] = A[index_var_1[vi], index_var_0[vj]]
+//! ```
 //!
 //! Of the values that the block stores, the largest parts that read no buffer are taken, the more complex ones first. One
 //! that comes up less than `cse_thresh` times makes way for its parts. Each has a buffer over those of the block's iteration

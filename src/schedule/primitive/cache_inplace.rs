@@ -1,15 +1,17 @@
 //! Lets a block that updates a buffer in place do so in a copy.
 //!
-//!     for i, j in T.grid(16, 8):
-//!         with T.block("A"): A[vi, vj] = A[vi, vj] + 1
-//!     # becomes, with storage scope "local"
-//!     A_local = T.alloc_buffer((16, 8), scope="local")
-//!     for i, j in T.grid(16, 8):
-//!         for ax0, ax1 in T.grid(1, 1):
-//!             with T.block("A_local"): A_local[v0, v1] = A[v0, v1]
-//!         with T.block("A"): A_local[vi, vj] = A_local[vi, vj] + 1
-//!         for ax0, ax1 in T.grid(1, 1):
-//!             with T.block("A_local"): A[v0, v1] = A_local[v0, v1]
+//! ```text
+//! for i, j in T.grid(16, 8):
+//!     with T.block("A"): A[vi, vj] = A[vi, vj] + 1
+//! # becomes, with storage scope "local"
+//! A_local = T.alloc_buffer((16, 8), scope="local")
+//! for i, j in T.grid(16, 8):
+//!     for ax0, ax1 in T.grid(1, 1):
+//!         with T.block("A_local"): A_local[v0, v1] = A[v0, v1]
+//!     with T.block("A"): A_local[vi, vj] = A_local[vi, vj] + 1
+//!     for ax0, ax1 in T.grid(1, 1):
+//!         with T.block("A_local"): A[v0, v1] = A_local[v0, v1]
+//! ```
 //!
 //! Each instance's part is copied in right before it and out right behind it, under the block's predicate. TVM leaves
 //! the block's iteration variables in the bindings of the copies, where they mean nothing; here they are replaced by

@@ -1,13 +1,15 @@
 //! Lets the readers of a buffer read a copy.
 //!
-//!     for i, j in T.grid(128, 128):
-//!         with T.block("B"): B[vi, vj] = A[vi, vj] * 2
-//!     # becomes, with storage scope "local"
-//!     A_local = T.alloc_buffer((128, 128), scope="local")
-//!     for ax0, ax1 in T.grid(128, 128):
-//!         with T.block("A_local"): A_local[v0, v1] = A[v0, v1]
-//!     for i, j in T.grid(128, 128):
-//!         with T.block("B"): B[vi, vj] = A_local[vi, vj] * 2
+//! ```text
+//! for i, j in T.grid(128, 128):
+//!     with T.block("B"): B[vi, vj] = A[vi, vj] * 2
+//! # becomes, with storage scope "local"
+//! A_local = T.alloc_buffer((128, 128), scope="local")
+//! for ax0, ax1 in T.grid(128, 128):
+//!     with T.block("A_local"): A_local[v0, v1] = A[v0, v1]
+//! for i, j in T.grid(128, 128):
+//!     with T.block("B"): B[vi, vj] = A_local[vi, vj] * 2
+//! ```
 //!
 //! Of a buffer from outside the scope, what the scope states to read is copied (for `root`, all of it), first in the
 //! scope; so it is where all `consumer_blocks` run before the block that writes the buffer. Of a buffer that a block of the

@@ -1,13 +1,15 @@
 //! Lets a block write to a buffer of its own, and copies from there to the buffer that it wrote before.
 //!
-//!     for i, j in T.grid(128, 128):
-//!         with T.block("B"): B[vi, vj] = A[vi, vj] * 2
-//!     # becomes, with storage scope "local"
-//!     B_local = T.alloc_buffer((128, 128), scope="local")
-//!     for i, j in T.grid(128, 128):
-//!         with T.block("B"): B_local[vi, vj] = A[vi, vj] * 2
-//!     for ax0, ax1 in T.grid(128, 128):
-//!         with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
+//! ```text
+//! for i, j in T.grid(128, 128):
+//!     with T.block("B"): B[vi, vj] = A[vi, vj] * 2
+//! # becomes, with storage scope "local"
+//! B_local = T.alloc_buffer((128, 128), scope="local")
+//! for i, j in T.grid(128, 128):
+//!     with T.block("B"): B_local[vi, vj] = A[vi, vj] * 2
+//! for ax0, ax1 in T.grid(128, 128):
+//!     with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
+//! ```
 //!
 //! The copy goes into the innermost loop around the block that also holds a reader of the buffer, in front of the first
 //! reader there, and copies what the block writes in an iteration of that loop; without readers, it goes to the end of
@@ -20,12 +22,14 @@
 //! Where the block uses values of the buffer that it has not set in its init, or leaves parts of what is copied unwritten, TVM copies garbage back. Here the
 //! cache is filled first:
 //!
-//!     for ax0, ax1 in T.grid(128, 128):
-//!         with T.block("B_local_fill"): B_local[v0, v1] = B[v0, v1]
-//!     for i, j in T.grid(128, 128):
-//!         with T.block("B"): B_local[vi, vj] = B_local[vi, vj] + 1
-//!     for ax0, ax1 in T.grid(128, 128):
-//!         with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
+//! ```text
+//! for ax0, ax1 in T.grid(128, 128):
+//!     with T.block("B_local_fill"): B_local[v0, v1] = B[v0, v1]
+//! for i, j in T.grid(128, 128):
+//!     with T.block("B"): B_local[vi, vj] = B_local[vi, vj] + 1
+//! for ax0, ax1 in T.grid(128, 128):
+//!     with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
+//! ```
 //!
 //! TVM also accepts, and we refuse, what changes the result: a block that reads more of the buffer than it writes; a copy
 //! of more than the block writes, where iterations around it may run at the same time; blocks that do not state an access

@@ -1,11 +1,13 @@
 //! `compute_at`: moves a producer under a loop of its consumers, computing there what they need of it.
 //!
-//!     for i, j in T.grid(128, 128): B[i, j] = A[i, j] * 2
-//!     for i, j in T.grid(128, 128): C[i, j] = B[i, j] + 1
-//!     // becomes, with sch.compute_at(block=B, loop=i of C)
-//!     for i in range(128):
-//!         for ax0 in range(128): B[i, ax0] = A[i, ax0] * 2
-//!         for j in range(128): C[i, j] = B[i, j] + 1
+//! ```text
+//! for i, j in T.grid(128, 128): B[i, j] = A[i, j] * 2
+//! for i, j in T.grid(128, 128): C[i, j] = B[i, j] + 1
+//! // becomes, with sch.compute_at(block=B, loop=i of C)
+//! for i in range(128):
+//!     for ax0 in range(128): B[i, ax0] = A[i, ax0] * 2
+//!     for j in range(128): C[i, j] = B[i, j] + 1
+//! ```
 //!
 //! The block gets new loops, `ax0` and so on, over the instances that cover what the consumers under the loop read;
 //! where these may lie beyond the domain of an iteration variable, a predicate guards them. Without

@@ -1,12 +1,14 @@
 //! Puts a block's computation into its readers, and removes block and buffer.
 //!
-//!     for i in range(128):
-//!         with T.block("B"): B[vi] = A[vi] * 2
-//!     for i in range(128):
-//!         with T.block("C"): C[vi] = B[vi] + 1
-//!     # becomes
-//!     for i in range(128):
-//!         with T.block("C"): C[vi] = A[vi] * 2 + 1
+//! ```text
+//! for i in range(128):
+//!     with T.block("B"): B[vi] = A[vi] * 2
+//! for i in range(128):
+//!     with T.block("C"): C[vi] = B[vi] + 1
+//! # becomes
+//! for i in range(128):
+//!     with T.block("C"): C[vi] = A[vi] * 2 + 1
+//! ```
 //!
 //! Requires: a complete block of a stage pipeline without init, whose body is one store to a buffer of its scope, at
 //! indices that its iteration variables determine one to one; no view of the buffer; something else in the scope.

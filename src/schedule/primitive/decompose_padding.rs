@@ -1,12 +1,14 @@
 //! Fills a padded buffer in two steps: first the constant everywhere, then the values inside.
 //!
-//!     for i in range(140):
-//!         with T.block("B"): B[vi] = T.if_then_else(6 <= vi and vi < 134, A[vi - 6], 0)
-//!     # becomes, with sch.decompose_padding(block=B, loop=i)
-//!     for i in range(140):
-//!         with T.block("B_pad_const"): B[vi] = 0
-//!     for i in range(128):
-//!         with T.block("B"): B[vi + 6] = A[vi]
+//! ```text
+//! for i in range(140):
+//!     with T.block("B"): B[vi] = T.if_then_else(6 <= vi and vi < 134, A[vi - 6], 0)
+//! # becomes, with sch.decompose_padding(block=B, loop=i)
+//! for i in range(140):
+//!     with T.block("B_pad_const"): B[vi] = 0
+//! for i in range(128):
+//!     with T.block("B"): B[vi + 6] = A[vi]
+//! ```
 //!
 //! The constant goes before the loop. Loops at and inside it that hold nothing but the block shrink to the inside; what
 //! the condition says of loops further out becomes a predicate.

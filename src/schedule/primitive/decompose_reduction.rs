@@ -1,13 +1,15 @@
 //! Takes the init out of a reduction block and puts it in a nest of its own, right before a loop.
 //!
-//!     for i, j, k in T.grid(m, n, o):
-//!         with T.block("C"): init: C[vi, vj] = 0;  C[vi, vj] = C[vi, vj] + …
-//!     # becomes, decomposed at j
-//!     for i in range(m):
-//!         for j_init in range(n):
-//!             with T.block("C_init"): C[vi, vj] = 0
-//!         for j, k in T.grid(n, o):
-//!             with T.block("C_update"): C[vi, vj] = C[vi, vj] + …
+//! ```text
+//! for i, j, k in T.grid(m, n, o):
+//!     with T.block("C"): init: C[vi, vj] = 0;  C[vi, vj] = C[vi, vj] + …
+//! # becomes, decomposed at j
+//! for i in range(m):
+//!     for j_init in range(n):
+//!         with T.block("C_init"): C[vi, vj] = 0
+//!     for j, k in T.grid(n, o):
+//!         with T.block("C_update"): C[vi, vj] = C[vi, vj] + …
+//! ```
 //!
 //! The init nest has the loops from the given one inwards that the spatial iteration variables use, with their kinds
 //! and annotations, and of the predicate the parts that use no other loop.

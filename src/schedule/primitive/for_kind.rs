@@ -1,8 +1,10 @@
 //! How the iterations of a loop run: `parallel`, `vectorize`, `unroll`, `bind`.
 //!
-//!     for i in range(n): S(i)
-//!     // becomes, with sch.parallel(loop=i)
-//!     for i in T.parallel(n): S(i)
+//! ```text
+//! for i in range(n): S(i)
+//! // becomes, with sch.parallel(loop=i)
+//! for i in T.parallel(n): S(i)
+//! ```
 //!
 //! Requires (not for `unroll`, which keeps the order): every block directly below is complete or a reduction block
 //! with respect to the loop, and the loop drives only spatial iteration variables of the blocks below, at any depth.

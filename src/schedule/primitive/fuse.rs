@@ -1,8 +1,10 @@
 //! `fuse`: makes one loop of a nest.
 //!
-//!     for i, j in T.grid(n, m): S(i, j)
-//!     // becomes
-//!     for i_j_fused in range(n * m): S(i_j_fused // m, i_j_fused % m)
+//! ```text
+//! for i, j in T.grid(n, m): S(i, j)
+//! // becomes
+//! for i_j_fused in range(n * m): S(i_j_fused // m, i_j_fused % m)
+//! ```
 //!
 //! The bindings of blocks below are brought into the canonical form of iterator maps; without
 //! `preserve_unit_iters`, loops of one iteration drop out of them.

@@ -1,16 +1,18 @@
 //! Lets a reduction write where its consumer would copy the result, or add something to it.
 //!
-//!     for i, j, k in T.grid(8, 8, 6):
-//!         with T.block("Y"):
-//!             with T.init(): Y[vi, vj] = 0
-//!             Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
-//!     for i, j in T.grid(8, 8):
-//!         with T.block("C"): C[vi, vj] = Y[vi, vj] + bias[vj]
-//!     # becomes
-//!     for i, j, k in T.grid(8, 8, 6):
-//!         with T.block("Y"):
-//!             with T.init(): C[vi, vj] = bias[vj]
-//!             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//! ```text
+//! for i, j, k in T.grid(8, 8, 6):
+//!     with T.block("Y"):
+//!         with T.init(): Y[vi, vj] = 0
+//!         Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
+//! for i, j in T.grid(8, 8):
+//!     with T.block("C"): C[vi, vj] = Y[vi, vj] + bias[vj]
+//! # becomes
+//! for i, j, k in T.grid(8, 8, 6):
+//!     with T.block("Y"):
+//!         with T.init(): C[vi, vj] = bias[vj]
+//!         C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//! ```
 //!
 //! Requires: a reduction block, and its only consumer, a complete block without predicate that reads each element of the
 //! result once, at bare iteration variables; it copies it, or adds to it what nothing in the scope writes, where the

@@ -1,15 +1,17 @@
 //! `loop_partition`: cuts the iterations of a loop into consecutive ranges, each with a copy of the body.
 //!
-//!     for i in range(27):
-//!         with T.sblock("C"): S(i)
-//!     // becomes, with factors=[8, None]
-//!     with T.sblock("C_i_common"):
-//!         with T.sblock("C_i0_partition"):
-//!             for i0 in range(8):
-//!                 with T.sblock("C_i0"): S(i0)
-//!         with T.sblock("C_i1_partition"):
-//!             for i1 in range(8, 27):
-//!                 with T.sblock("C_i1"): S(i1)
+//! ```text
+//! for i in range(27):
+//!     with T.sblock("C"): S(i)
+//! // becomes, with factors=[8, None]
+//! with T.sblock("C_i_common"):
+//!     with T.sblock("C_i0_partition"):
+//!         for i0 in range(8):
+//!             with T.sblock("C_i0"): S(i0)
+//!     with T.sblock("C_i1_partition"):
+//!         for i1 in range(8, 27):
+//!             with T.sblock("C_i1"): S(i1)
+//! ```
 //!
 //! The factors are lengths; the rest of the loop is a last part, unless one factor is `None` and takes it. The outer
 //! blocks say of nothing that they read or write it, as in TVM, which hides dependences from later primitives. An

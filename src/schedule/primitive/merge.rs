@@ -1,11 +1,13 @@
 //! `merge`: makes one nest of several that iterate alike.
 //!
-//!     for i, j in T.grid(n, m): S(i, j)
-//!     for p, q in T.grid(n, m): T(p, q)
-//!     // becomes, with sch.merge(j, q)
-//!     for i_m, j_m in T.grid(n, m):
-//!         S(i_m, j_m)
-//!         T(i_m, j_m)
+//! ```text
+//! for i, j in T.grid(n, m): S(i, j)
+//! for p, q in T.grid(n, m): T(p, q)
+//! // becomes, with sch.merge(j, q)
+//! for i_m, j_m in T.grid(n, m):
+//!     S(i_m, j_m)
+//!     T(i_m, j_m)
+//! ```
 //!
 //! Each loop named stands for the nest from the outermost loop of its scope down to it. The merged nest takes the
 //! place of the last one named; its loops are called after the first one's.

@@ -1,8 +1,10 @@
 //! `normalize_loop`: lets a loop count from 0 by 1.
 //!
-//!     for i in range(2, 20, 3): S(i)
-//!     // becomes
-//!     for i in range(6): S(i * 3 + 2)
+//! ```text
+//! for i in range(2, 20, 3): S(i)
+//! // becomes
+//! for i in range(6): S(i * 3 + 2)
+//! ```
 //!
 //! Requires: a step that is a positive constant. Preserves: what runs, in its order. Returns: nothing. Handles: all persist.
 

@@ -1,16 +1,18 @@
 //! Extends the iteration domains of a reduction to multiples of given numbers, over padded copies: of a sum of products
 //! padded with zeros, of other reductions with what changes nothing.
 //!
-//!     for i, k in T.grid(27, 21):
-//!         with T.block("C"): C[vi] = C[vi] + A[vi, vk] * B[vk]
-//!     # becomes, with padding [8, 8]
-//!     for i0, i1 in T.grid(32, 24):
-//!         with T.block("A_pad"): A_pad[v0, v1] = T.if_then_else(v0 < 27 and v1 < 21, A[v0, v1], 0)
-//!     … # B_pad likewise
-//!     for i, k in T.grid(32, 24):
-//!         with T.block("C"): C_pad[vi] = C_pad[vi] + A_pad[vi, vk] * B_pad[vk]
-//!     for i0 in range(27):
-//!         with T.block("C_pad"): C[v0] = C_pad[v0]
+//! ```text
+//! for i, k in T.grid(27, 21):
+//!     with T.block("C"): C[vi] = C[vi] + A[vi, vk] * B[vk]
+//! # becomes, with padding [8, 8]
+//! for i0, i1 in T.grid(32, 24):
+//!     with T.block("A_pad"): A_pad[v0, v1] = T.if_then_else(v0 < 27 and v1 < 21, A[v0, v1], 0)
+//! … # B_pad likewise
+//! for i, k in T.grid(32, 24):
+//!     with T.block("C"): C_pad[vi] = C_pad[vi] + A_pad[vi, vk] * B_pad[vk]
+//! for i0 in range(27):
+//!     with T.block("C_pad"): C[v0] = C_pad[v0]
+//! ```
 //!
 //! Requires: a block of a stage pipeline that accesses every buffer once, at iteration variables and constants alone;
 //! a positive number for each iteration variable. Preserves: all loops and blocks. Returns: nothing.

@@ -1,17 +1,19 @@
 //! Copies, under a loop, the part of a buffer that the blocks there read, and lets them read the copy.
 //!
-//!     for i_0 in range(4):
-//!         for i_1, j in T.grid(8, 32):
-//!             with T.block("C"): C[vi, vj] = A[vi, vj]          # vi = i_0 * 8 + i_1
-//!     # becomes, with sch.read_at(loop=i_0, block=C, read_buffer_index=0, storage_scope="shared")
-//!     for i_0 in range(4):
-//!         with T.block("A_shared"):
-//!             T.reads(A[v0 * 8:v0 * 8 + 8, 0:32]); T.writes(A_shared[…])
-//!             T.block_attr({"auto_copy": True})
-//!             for ax0, ax1 in T.grid(8, 32):
-//!                 A_shared[v0 * 8 + ax0, ax1] = A[v0 * 8 + ax0, ax1]
-//!         for i_1, j in T.grid(8, 32):
-//!             with T.block("C"): C[vi, vj] = A_shared[vi, vj]
+//! ```text
+//! for i_0 in range(4):
+//!     for i_1, j in T.grid(8, 32):
+//!         with T.block("C"): C[vi, vj] = A[vi, vj]          # vi = i_0 * 8 + i_1
+//! # becomes, with sch.read_at(loop=i_0, block=C, read_buffer_index=0, storage_scope="shared")
+//! for i_0 in range(4):
+//!     with T.block("A_shared"):
+//!         T.reads(A[v0 * 8:v0 * 8 + 8, 0:32]); T.writes(A_shared[…])
+//!         T.block_attr({"auto_copy": True})
+//!         for ax0, ax1 in T.grid(8, 32):
+//!             A_shared[v0 * 8 + ax0, ax1] = A[v0 * 8 + ax0, ax1]
+//!     for i_1, j in T.grid(8, 32):
+//!         with T.block("C"): C[vi, vj] = A_shared[vi, vj]
+//! ```
 //!
 //! The block has one iteration variable for each loop that the part depends on. The buffer of the copy has the shape of
 //! the whole.

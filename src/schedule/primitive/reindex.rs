@@ -1,12 +1,14 @@
 //! Lets a block access a buffer at its iteration variables, through a copy that is laid out so.
 //!
-//!     for i, j in T.grid(8, 4):
-//!         with T.block("B"): B[vi, vj] = A[vj, vi]
-//!     # becomes, with buffer=("read", 0)
-//!     for ax0, ax1 in T.grid(8, 4):
-//!         with T.block("A_reindex_reindex"): A_reindex[v0, v1] = A[v1, v0]
-//!     for i, j in T.grid(8, 4):
-//!         with T.block("B"): B[vi, vj] = A_reindex[vi, vj]
+//! ```text
+//! for i, j in T.grid(8, 4):
+//!     with T.block("B"): B[vi, vj] = A[vj, vi]
+//! # becomes, with buffer=("read", 0)
+//! for ax0, ax1 in T.grid(8, 4):
+//!     with T.block("A_reindex_reindex"): A_reindex[v0, v1] = A[v1, v0]
+//! for i, j in T.grid(8, 4):
+//!     with T.block("B"): B[vi, vj] = A_reindex[vi, vj]
+//! ```
 //!
 //! The new buffer has a dimension for each iteration variable that the indices use. The copy goes in front of the
 //! block's nest, or right behind it for a buffer that is written, and copies what all instances access.

@@ -1,12 +1,14 @@
 //! Lets a block read a copy of a buffer that is laid out by an index map of the block's iteration variables.
 //!
-//!     for i, j, k in T.grid(32, 32, 32):
-//!         with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-//!     # becomes, for B with storage scope "shared" and index_map=lambda i, j, k: (j, k)
-//!     for j, k in T.grid(32, 32):
-//!         with T.block("B_shared"): B_shared[vj, vk] = B[vk, vj]
-//!     for i, j, k in T.grid(32, 32, 32):
-//!         with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
+//! ```text
+//! for i, j, k in T.grid(32, 32, 32):
+//!     with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//! # becomes, for B with storage scope "shared" and index_map=lambda i, j, k: (j, k)
+//! for j, k in T.grid(32, 32):
+//!     with T.block("B_shared"): B_shared[vj, vk] = B[vk, vj]
+//! for i, j, k in T.grid(32, 32, 32):
+//!     with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
+//! ```
 //!
 //! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where
 //! `cache_read` would put it. As in TVM it does without the block's predicate, and may copy more than the block reads;

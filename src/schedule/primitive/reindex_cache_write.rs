@@ -1,13 +1,15 @@
 //! Lets a block write to a buffer of its own that is laid out by an index map of the block's iteration variables, and
 //! copies from there to the buffer that it wrote before.
 //!
-//!     for i, j in T.grid(32, 32):
-//!         with T.block("C"): C[vi, vj] = A[vi, vj]
-//!     # becomes, with storage scope "shared" and index_map=lambda i, j: (j, i)
-//!     for i, j in T.grid(32, 32):
-//!         with T.block("C"): C_shared[vj, vi] = A[vi, vj]
-//!     for i, j in T.grid(32, 32):
-//!         with T.block("C_shared"): C[vi, vj] = C_shared[vj, vi]
+//! ```text
+//! for i, j in T.grid(32, 32):
+//!     with T.block("C"): C[vi, vj] = A[vi, vj]
+//! # becomes, with storage scope "shared" and index_map=lambda i, j: (j, i)
+//! for i, j in T.grid(32, 32):
+//!     with T.block("C"): C_shared[vj, vi] = A[vi, vj]
+//! for i, j in T.grid(32, 32):
+//!     with T.block("C_shared"): C[vi, vj] = C_shared[vj, vi]
+//! ```
 //!
 //! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where
 //! `cache_write` would put it. As in TVM it has no predicate, where that of the block follows from the domains of these

@@ -1,8 +1,10 @@
 //! `reorder`: exchanges loops of a nest.
 //!
-//!     for i, j, k in T.grid(a, b, c): S(i, j, k)
-//!     // becomes, with sch.reorder(k, i)
-//!     for k, j, i in T.grid(c, b, a): S(i, j, k)
+//! ```text
+//! for i, j, k in T.grid(a, b, c): S(i, j, k)
+//! // becomes, with sch.reorder(k, i)
+//! for k, j, i in T.grid(c, b, a): S(i, j, k)
+//! ```
 //!
 //! The loops named take, in the order given, the places that these loops have now; loops in between stay.
 //!

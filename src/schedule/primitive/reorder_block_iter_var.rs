@@ -1,8 +1,10 @@
 //! `reorder_block_iter_var`: changes the order in which a block lists its iteration variables.
 //!
-//!     vi, vj = T.axis.remap("SS", [i, j])
-//!     // becomes, with new_order=[1, 0]
-//!     vj, vi = T.axis.remap("SS", [j, i])
+//! ```text
+//! vi, vj = T.axis.remap("SS", [i, j])
+//! // becomes, with new_order=[1, 0]
+//! vj, vi = T.axis.remap("SS", [j, i])
+//! ```
 //!
 //! Requires: `new_order` is a permutation of the positions; not the root block. Preserves: what the block computes.
 //! Handles: all persist.

@@ -1,11 +1,13 @@
 //! `reverse_compute_at`: moves a consumer under a loop of its producers, using there what they make.
 //!
-//!     for i, j in T.grid(128, 128): B[i, j] = A[i, j] * 2
-//!     for i, j in T.grid(128, 128): C[i, j] = B[i, j] + 1
-//!     // becomes, with sch.reverse_compute_at(block=C, loop=i of B)
-//!     for i in range(128):
-//!         for j in range(128): B[i, j] = A[i, j] * 2
-//!         for ax0 in range(128): C[i, ax0] = B[i, ax0] + 1
+//! ```text
+//! for i, j in T.grid(128, 128): B[i, j] = A[i, j] * 2
+//! for i, j in T.grid(128, 128): C[i, j] = B[i, j] + 1
+//! // becomes, with sch.reverse_compute_at(block=C, loop=i of B)
+//! for i in range(128):
+//!     for j in range(128): B[i, j] = A[i, j] * 2
+//!     for ax0 in range(128): C[i, ax0] = B[i, ax0] + 1
+//! ```
 //!
 //! New loops, predicate, `preserve_unit_loops`, `index` and special places are as in
 //! [`compute_at`](super::compute_at), with "inline" meaning `reverse_compute_inline`. The block runs over the instances

@@ -1,27 +1,31 @@
 //! Puts a block's computation into the block that makes what it reads, and removes the block and the buffer between.
 //!
-//!     for i in range(128):
-//!         with T.block("B"): B[vi] = A[vi] * 2
-//!     for i in range(128):
-//!         with T.block("C"): C[vi] = B[vi] + 1
-//!     # becomes, with sch.reverse_compute_inline(block=C)
-//!     for i in range(128):
-//!         with T.block("B"): C[vi] = A[vi] * 2 + 1
+//! ```text
+//! for i in range(128):
+//!     with T.block("B"): B[vi] = A[vi] * 2
+//! for i in range(128):
+//!     with T.block("C"): C[vi] = B[vi] + 1
+//! # becomes, with sch.reverse_compute_inline(block=C)
+//! for i in range(128):
+//!     with T.block("B"): C[vi] = A[vi] * 2 + 1
+//! ```
 //!
 //! Where the block runs over fewer instances than the producer, the producer gets the predicate that remains.
 //!
 //! A producer may have an init though nothing reduces: it then sets the element that the body updates. Under a block that
 //! only copies, init and body work on the copy. Else the init's value takes the place of the element in the body:
 //!
-//!     for i in range(128):
-//!         with T.block("B"):
-//!             with T.init(): B[vi] = 0
-//!             B[vi] = B[vi] + A[vi]
-//!     for i in range(128):
-//!         with T.block("C"): C[vi] = T.exp(B[vi])
-//!     # becomes, with sch.reverse_compute_inline(block=C)
-//!     for i in range(128):
-//!         with T.block("B"): C[vi] = T.exp(0 + A[vi])
+//! ```text
+//! for i in range(128):
+//!     with T.block("B"):
+//!         with T.init(): B[vi] = 0
+//!         B[vi] = B[vi] + A[vi]
+//! for i in range(128):
+//!     with T.block("C"): C[vi] = T.exp(B[vi])
+//! # becomes, with sch.reverse_compute_inline(block=C)
+//! for i in range(128):
+//!     with T.block("B"): C[vi] = T.exp(0 + A[vi])
+//! ```
 //!
 //! Requires: a complete block of a stage pipeline without init and predicate, whose body is one store that reads one
 //! element of the buffer, at indices that determine its iteration variables; one complete producer, which is no output

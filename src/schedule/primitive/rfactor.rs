@@ -1,14 +1,16 @@
 //! Factors a reduction along a loop: partial results per iteration of the loop, then a reduction of those.
 //!
-//!     for i, k_0, k_1 in T.grid(m, 4, 8):
-//!         with T.block("B"): B[vi] = B[vi] + A[vi, vk]      # vk = k_0 * 8 + k_1
-//!     # becomes, at k_1 with factor_axis 0
-//!     for i, k_0, k_1 in T.grid(m, 4, 8):
-//!         with T.block("B_rf"):                             # vk_1 spatial, vi, vk_0 reduction
-//!             B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 * 8 + vk_1]
-//!     for i, k_1 in T.grid(m, 8):
-//!         with T.block("B"):                                # vk_1 reduction, vi
-//!             B[vi] = B[vi] + B_rf[vk_1, vi]
+//! ```text
+//! for i, k_0, k_1 in T.grid(m, 4, 8):
+//!     with T.block("B"): B[vi] = B[vi] + A[vi, vk]      # vk = k_0 * 8 + k_1
+//! # becomes, at k_1 with factor_axis 0
+//! for i, k_0, k_1 in T.grid(m, 4, 8):
+//!     with T.block("B_rf"):                             # vk_1 spatial, vi, vk_0 reduction
+//!         B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 * 8 + vk_1]
+//! for i, k_1 in T.grid(m, 8):
+//!     with T.block("B"):                                # vk_1 reduction, vi
+//!         B[vi] = B[vi] + B_rf[vk_1, vi]
+//! ```
 //!
 //! Requires: one block below the loop, a reduction block of a stage pipeline; the loop serial and driven by reduction
 //! iteration variables alone; no loop driven by both kinds; the block first in its outermost loop and alone in its

@@ -1,18 +1,20 @@
 //! Keeps only a window of a buffer, and does not compute again what the window still holds.
 //!
-//!     for i_0 in range(8):
-//!         for ax0 in range(6):
-//!             with T.block("B"): B[vi] = A[vi] * 2            # vi = i_0 * 4 + ax0, B: (34,)
-//!         for i_1 in range(4):
-//!             with T.block("C"): C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
-//!     # becomes
-//!     for i_0 in range(8):
-//!         for ax0 in range(6):
-//!             with T.block("B"):                              # B: (6,)
-//!                 T.where(i_0 < 1 or 2 <= ax0)
-//!                 B[vi % 6] = A[vi] * 2
-//!         for i_1 in range(4):
-//!             with T.block("C"): C[vi] = B[vi % 6] + B[(vi + 1) % 6] + B[(vi + 2) % 6]
+//! ```text
+//! for i_0 in range(8):
+//!     for ax0 in range(6):
+//!         with T.block("B"): B[vi] = A[vi] * 2            # vi = i_0 * 4 + ax0, B: (34,)
+//!     for i_1 in range(4):
+//!         with T.block("C"): C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+//! # becomes
+//! for i_0 in range(8):
+//!     for ax0 in range(6):
+//!         with T.block("B"):                              # B: (6,)
+//!             T.where(i_0 < 1 or 2 <= ax0)
+//!             B[vi % 6] = A[vi] * 2
+//!     for i_1 in range(4):
+//!         with T.block("C"): C[vi] = B[vi % 6] + B[(vi + 1) % 6] + B[(vi + 2) % 6]
+//! ```
 //!
 //! The outermost loop that moves a window which overlaps itself is rolled. As in TVM, the iteration variable at that
 //! position of every block in the scope becomes opaque, since iterations now depend on each other.

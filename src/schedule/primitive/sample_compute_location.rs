@@ -1,7 +1,9 @@
 //! `sample_compute_location`: draws a place for a block to be computed at.
 //!
-//!     l1 = sch.sample_compute_location(block=b0)
-//!     sch.compute_at(block=b0, loop=l1)
+//! ```text
+//! l1 = sch.sample_compute_location(block=b0)
+//! sch.compute_at(block=b0, loop=l1)
+//! ```
 //!
 //! The candidates are, as decisions: -2, inlined, if the block can be inlined; -1, under the root; and the positions of
 //! loops around the first consumer that `compute_at` would accept and that are worth it. A decision that is no

@@ -1,6 +1,8 @@
 //! Sampling: `sample_categorical`, `sample_perfect_tile`, `sample_partitioned_tile`.
 //!
-//!     v0, v1 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16)
+//! ```text
+//! v0, v1 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16)
+//! ```
 //!
 //! A decision that is given is used (and repaired where it does not fit, as TVM does); otherwise one is drawn from
 //! the schedule's stream. One that is only preferred ([`Schedule::prefer_decisions`](crate::schedule::Schedule::prefer_decisions)) becomes the

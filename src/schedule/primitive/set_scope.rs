@@ -1,8 +1,10 @@
 //! Moves a buffer to another storage scope.
 //!
-//!     B = T.alloc_buffer((128, 128))
-//!     # becomes
-//!     B_shared = T.alloc_buffer((128, 128), scope="shared")
+//! ```text
+//! B = T.alloc_buffer((128, 128))
+//! # becomes
+//! B_shared = T.alloc_buffer((128, 128), scope="shared")
+//! ```
 //!
 //! Requires: the block writes the buffer at that index, and a block around it allocates the buffer. Preserves:
 //! everything else; views of the buffer go along. Returns: nothing.

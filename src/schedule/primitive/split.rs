@@ -1,9 +1,11 @@
 //! `split`: makes a nest of a loop.
 //!
-//!     for i in range(n): S(i)
-//!     // becomes, with factors=[None, 8]
-//!     for i_0, i_1 in T.grid((n + 7) // 8, 8):
-//!         with T.where(i_0 * 8 + i_1 < n): S(i_0 * 8 + i_1)
+//! ```text
+//! for i in range(n): S(i)
+//! // becomes, with factors=[None, 8]
+//! for i_0, i_1 in T.grid((n + 7) // 8, 8):
+//!     with T.where(i_0 * 8 + i_1 < n): S(i_0 * 8 + i_1)
+//! ```
 //!
 //! One factor at most may be `None`: it is what the others leave. The guard goes to the blocks directly below, behind
 //! what they have, and is left out where the factors multiply to the extent, or where `disable_predication` says that

@@ -1,7 +1,9 @@
 //! Asks for an alignment of a dimension of a buffer, as an annotation of the block that writes it.
 //!
-//!     with T.block("B"):
-//!         T.block_attr({"buffer_dim_align": [[0, 1, 32, 8]]})  # buffer, axis, factor, offset
+//! ```text
+//! with T.block("B"):
+//!     T.block_attr({"buffer_dim_align": [[0, 1, 32, 8]]})  # buffer, axis, factor, offset
+//! ```
 //!
 //! The stride of the dimension becomes `k * factor + offset`. A request for the same buffer and axis replaces the one
 //! before.

@@ -1,11 +1,13 @@
 //! Puts the implementation of a tensor intrinsic in the place of what its description describes.
 //!
-//!     for j_1 in range(8):
-//!         with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-//!     # becomes, with an intrinsic described as c[i] = c[i] + b[0] * a[i]
-//!     with T.block("C_o"):
-//!         a = T.match_buffer(B[vk, vj_o * 8:vj_o * 8 + 8], (8,)); …
-//!         … # the implementation, over a, b and c
+//! ```text
+//! for j_1 in range(8):
+//!     with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//! # becomes, with an intrinsic described as c[i] = c[i] + b[0] * a[i]
+//! with T.block("C_o"):
+//!     a = T.match_buffer(B[vk, vj_o * 8:vj_o * 8 + 8], (8,)); …
+//!     … # the implementation, over a, b and c
+//! ```
 //!
 //! A loop is made a block first, as `blockize` does.
 //!

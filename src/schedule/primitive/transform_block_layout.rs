@@ -1,10 +1,12 @@
 //! Lets a block iterate along other axes.
 //!
-//!     for i, j in T.grid(32, 16):
-//!         with T.block("B"): B[vi, vj] = A[vi, vj]
-//!     # becomes, with index_map=lambda i, j: (j // 4, i, j % 4)
-//!     for ax0, ax1, ax2 in T.grid(4, 32, 4):
-//!         with T.block("B"): B[v1, v0 * 4 + v2] = A[v1, v0 * 4 + v2]
+//! ```text
+//! for i, j in T.grid(32, 16):
+//!     with T.block("B"): B[vi, vj] = A[vi, vj]
+//! # becomes, with index_map=lambda i, j: (j // 4, i, j % 4)
+//! for ax0, ax1, ax2 in T.grid(4, 32, 4):
+//!     with T.block("B"): B[v1, v0 * 4 + v2] = A[v1, v0 * 4 + v2]
+//! ```
 //!
 //! Requires: the iteration variables bound to the loops around, in order; no predicate; nothing else in the loops; a map made of
 //! splits and fusions that is one to one on the block's domain, without padding; each result made of variables of one

@@ -1,8 +1,10 @@
 //! Takes regions out of what a block says it reads or writes.
 //!
-//!     T.reads(A[vi], B[vi])
-//!     # becomes, hiding read 1
-//!     T.reads(A[vi])
+//! ```text
+//! T.reads(A[vi], B[vi])
+//! # becomes, hiding read 1
+//! T.reads(A[vi])
+//! ```
 //!
 //! Checks of later instructions no longer see the access, hence unsafe.
 //!

@@ -1,10 +1,12 @@
 //! Gives a buffer another element type, with conversions at every access.
 //!
-//!     B[vi] = A[vi] + T.float32(1)
-//!     C[vi] = B[vi] * T.float32(2)
-//!     # becomes, with float16
-//!     B[vi] = T.Cast("float16", A[vi] + T.float32(1))
-//!     C[vi] = T.Cast("float32", B[vi]) * T.float32(2)
+//! ```text
+//! B[vi] = A[vi] + T.float32(1)
+//! C[vi] = B[vi] * T.float32(2)
+//! # becomes, with float16
+//! B[vi] = T.Cast("float16", A[vi] + T.float32(1))
+//! C[vi] = T.Cast("float32", B[vi]) * T.float32(2)
+//! ```
 //!
 //! Requires: the block writes the buffer at that index, and a block around it allocates the buffer. Preserves: all but
 //! the precision of the buffer's values, hence unsafe. Returns: nothing.

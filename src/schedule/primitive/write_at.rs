@@ -1,15 +1,17 @@
 //! Lets the blocks under a loop write a copy of a buffer, which is copied back behind the last of them.
 //!
-//!     for i_0 in range(4):
-//!         for i_1, j in T.grid(8, 32):
-//!             with T.block("C"): C[vi, vj] = A[vi, vj]          # vi = i_0 * 8 + i_1
-//!     # becomes, with sch.write_at(loop=i_0, block=C, write_buffer_index=0, storage_scope="shared")
-//!     for i_0 in range(4):
-//!         for i_1, j in T.grid(8, 32):
-//!             with T.block("C"): C_shared[vi, vj] = A[vi, vj]
-//!         with T.block("C_shared"):
-//!             for ax0, ax1 in T.grid(8, 32):
-//!                 C[v0 * 8 + ax0, ax1] = C_shared[v0 * 8 + ax0, ax1]
+//! ```text
+//! for i_0 in range(4):
+//!     for i_1, j in T.grid(8, 32):
+//!         with T.block("C"): C[vi, vj] = A[vi, vj]          # vi = i_0 * 8 + i_1
+//! # becomes, with sch.write_at(loop=i_0, block=C, write_buffer_index=0, storage_scope="shared")
+//! for i_0 in range(4):
+//!     for i_1, j in T.grid(8, 32):
+//!         with T.block("C"): C_shared[vi, vj] = A[vi, vj]
+//!     with T.block("C_shared"):
+//!         for ax0, ax1 in T.grid(8, 32):
+//!             C[v0 * 8 + ax0, ax1] = C_shared[v0 * 8 + ax0, ax1]
+//! ```
 //!
 //! Requires: what [`read_at`](super::read_at) requires, with the roles of reading and writing exchanged; all writers under
 //! the loop write the same box, without gaps, so that nothing is copied back that was not written. Preserves: the buffer's

@@ -1,16 +1,18 @@
 //! Index maps as TVM writes them into the JSON of a trace: a graph of its objects, as a text in the text.
 //!
-//!     {"root_index": 9, "nodes": [
-//!       {"type": "None"},                                                           // 0
-//!       {"type": "ir.PrimType", "data": {"span": 0, "dtype": "int32"}},             // 1
-//!       {"type": "ffi.String", "data": "i"},                                        // 2
-//!       {"type": "ir.Var", "data": {"span": 0, "ty": 1, "name": 2}},                // 3
-//!       {"type": "ffi.Array", "data": [3]},                                         // 4
-//!       {"type": "int", "data": 4},                                                 // 5
-//!       {"type": "ir.IntImm", "data": {"span": 0, "ty": 1, "value": 5}},            // 6
-//!       {"type": "prim.FloorDiv", "data": {"span": 0, "ty": 1, "a": 3, "b": 6}},    // 7
-//!       {"type": "ffi.Array", "data": [7]},                                         // 8
-//!       {"type": "tirx.IndexMap", "data": {"initial_indices": 4, "final_indices": 8, "inverse_index_map": 0}}]}
+//! ```text
+//! {"root_index": 9, "nodes": [
+//!   {"type": "None"},                                                           // 0
+//!   {"type": "ir.PrimType", "data": {"span": 0, "dtype": "int32"}},             // 1
+//!   {"type": "ffi.String", "data": "i"},                                        // 2
+//!   {"type": "ir.Var", "data": {"span": 0, "ty": 1, "name": 2}},                // 3
+//!   {"type": "ffi.Array", "data": [3]},                                         // 4
+//!   {"type": "int", "data": 4},                                                 // 5
+//!   {"type": "ir.IntImm", "data": {"span": 0, "ty": 1, "value": 5}},            // 6
+//!   {"type": "prim.FloorDiv", "data": {"span": 0, "ty": 1, "a": 3, "b": 6}},    // 7
+//!   {"type": "ffi.Array", "data": [7]},                                         // 8
+//!   {"type": "tirx.IndexMap", "data": {"initial_indices": 4, "final_indices": 8, "inverse_index_map": 0}}]}
+//! ```
 //!
 //! This is `lambda i: (i // 4,)`. A number in `data` is the position of a node, but in the `data` of an `int`. A variable
 //! that is none of the initial indices is the random variable of its name. What is written has one node for each distinct

@@ -1,9 +1,11 @@
 //! Traces as Python text that TVM executes.
 //!
-//!     # from tvm import s_tir
-//!     def apply_trace(sch: s_tir.Schedule) -> None:
-//!       b0 = sch.get_sblock(name="C", func_name="main")
-//!       l1, l2 = sch.get_loops(block=b0)
+//! ```text
+//! # from tvm import s_tir
+//! def apply_trace(sch: s_tir.Schedule) -> None:
+//!   b0 = sch.get_sblock(name="C", func_name="main")
+//!   l1, l2 = sch.get_loops(block=b0)
+//! ```
 //!
 //! The text is TVM's own, character by character, but for what TVM's would not read back: texts are escaped, texts in
 //! dictionaries are quoted, whole floats keep their point, booleans among annotations stay booleans.

@@ -1,8 +1,10 @@
 //! Mutates tile sizes: moves a prime factor to another position, or swaps two sizes.
 //!
-//!     [4, 8, 2, 2]   # becomes, for example
-//!     [2, 8, 2, 4]   # a 2 moved inwards
-//!     [8, 4, 2, 2]   # two places swapped
+//! ```text
+//! [4, 8, 2, 2]   # becomes, for example
+//! [2, 8, 2, 4]   # a 2 moved inwards
+//! [8, 4, 2, 2]   # two places swapped
+//! ```
 
 use super::{Mutator, choose, unit};
 use crate::schedule::arg::{Arg, Decision};

@@ -5,10 +5,12 @@
 //! which is split in two by sampled factors; one schedule factors the outer part, one the inner, and one is unchanged.
 //! *Why*: otherwise a full reduction occupies only one core and one lane.
 //!
-//!     for i, k: B[i] += A[i, k]
-//!     # becomes
-//!     for i, k0, k1: B_rf[i, k0] += A[i, k0 * f + k1]
-//!     for i, k0: B[i] += B_rf[i, k0]
+//! ```text
+//! for i, k: B[i] += A[i, k]
+//! # becomes
+//! for i, k0, k1: B_rf[i, k0] += A[i, k0 * f + k1]
+//! for i, k0: B[i] += B_rf[i, k0]
+//! ```
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/add_rfactor.cc`.
 

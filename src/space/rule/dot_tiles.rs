@@ -6,11 +6,13 @@
 //! block of their own, which is placed under the loop over tiles. *Why*: data that rows share is loaded once for all of
 //! them, and their sums do not wait for each other.
 //!
-//!     for i, k: y[i] += A[i, k] * x[k]
-//!     # becomes, with 4 rows of 32 partial results
-//!     for i0:
-//!         for k0, i1, k1: y_rf[i0 * 4 + i1, k1] += A[i0 * 4 + i1, k0 * 32 + k1] * x[k0 * 32 + k1]
-//!         for i1, k1: y[i0 * 4 + i1] += y_rf[i0 * 4 + i1, k1]
+//! ```text
+//! for i, k: y[i] += A[i, k] * x[k]
+//! # becomes, with 4 rows of 32 partial results
+//! for i0:
+//!     for k0, i1, k1: y_rf[i0 * 4 + i1, k1] += A[i0 * 4 + i1, k0 * 32 + k1] * x[k0 * 32 + k1]
+//!     for i1, k1: y[i0 * 4 + i1] += y_rf[i0 * 4 + i1, k1]
+//! ```
 
 use super::super::analysis::live_block;
 use super::super::contraction::Contraction;

@@ -4,12 +4,14 @@
 //! consumer is computed at the innermost loop under which a tile is complete (`reverse_compute_at`). *Why*: the tile is
 //! still in registers or in the nearest cache, and the intermediate buffer needs no memory of its own.
 //!
-//!     for j0, i0, k, i1, j1: P[…] += …
-//!     for i, j: Y[i, j] = max(P[i, j], 0)
-//!     # becomes
-//!     for j0, i0:
-//!         for k, i1, j1: P[…] += …
-//!         for a, b: Y[…] = max(P[…], 0)
+//! ```text
+//! for j0, i0, k, i1, j1: P[…] += …
+//! for i, j: Y[i, j] = max(P[i, j], 0)
+//! # becomes
+//! for j0, i0:
+//!     for k, i1, j1: P[…] += …
+//!     for a, b: Y[…] = max(P[…], 0)
+//! ```
 
 use super::super::analysis::{is_spatial, live_block};
 use super::super::draft::Draft;

@@ -5,10 +5,12 @@
 //! *Why*: the copy may take a good part of the computation's time, and region code loads partial vectors. If each
 //! element is used often, the copy pays: it is made once, while conditions are evaluated at each use.
 //!
-//!     for h, w: P[h, w] = if_then_else(1 <= h and h < 57 and 1 <= w and w < 57, X[h - 1, w - 1], 0)
-//!     for h, w, r, s: Y[h, w] += P[h + r, w + s] * W[r, s]
-//!     # becomes
-//!     for h, w, r, s: Y[h, w] += if_then_else(1 <= h + r and …, X[h + r - 1, w + s - 1], 0) * W[r, s]
+//! ```text
+//! for h, w: P[h, w] = if_then_else(1 <= h and h < 57 and 1 <= w and w < 57, X[h - 1, w - 1], 0)
+//! for h, w, r, s: Y[h, w] += P[h + r, w + s] * W[r, s]
+//! # becomes
+//! for h, w, r, s: Y[h, w] += if_then_else(1 <= h + r and …, X[h + r - 1, w + s - 1], 0) * W[r, s]
+//! ```
 
 use super::super::analysis::{is_spatial, live_block};
 use super::super::draft::{Draft, Tiled};

@@ -6,9 +6,11 @@
 //! S3`; a write cache may be added and computed at the first or second spatial level. *Why*: with tiles, reuse hits
 //! registers and caches; `S3` is the register tile.
 //!
-//!     for i, j, k: C[i, j] += A[i, k] * B[k, j]
-//!     # becomes
-//!     for i0, j0, i1, j1, k0, i2, j2, k1, i3, j3: C[…] += …
+//! ```text
+//! for i, j, k: C[i, j] += A[i, k] * B[k, j]
+//! # becomes
+//! for i0, j0, i1, j1, k0, i2, j2, k1, i3, j3: C[…] += …
+//! ```
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/multi_level_tiling.cc`.
 

@@ -6,12 +6,14 @@
 //! location with the smallest intermediate buffer at which nothing is recomputed, except one where each piece is a
 //! single sum.
 //!
-//!     for i, k: S[i] += E[i, k]
-//!     for i, j: B[i, j] = E[i, j] / S[i]
-//!     # becomes
-//!     for i:
-//!         for k: S[i] += E[i, k]
-//!         for j: B[i, j] = E[i, j] / S[i]
+//! ```text
+//! for i, k: S[i] += E[i, k]
+//! for i, j: B[i, j] = E[i, j] / S[i]
+//! # becomes
+//! for i:
+//!     for k: S[i] += E[i, k]
+//!     for j: B[i, j] = E[i, j] / S[i]
+//! ```
 //!
 //! Corresponds to TVM's `random_compute_location`.
 

@@ -5,11 +5,13 @@
 //! power of two apart map to few cache sets and many pages; a packed panel avoids both, and all rows read it from the
 //! nearest cache.
 //!
-//!     for j0, k0, i0, k1, i1, j1: C[…] += A[…] * B[k0 * 256 + k1, j0 * 32 + j1]
-//!     # becomes
-//!     for j0, k0:
-//!         for a, b: B_global[a, b] = B[k0 * 256 + a, j0 * 32 + b]
-//!         for i0, k1, i1, j1: C[…] += A[…] * B_global[k1, j1]
+//! ```text
+//! for j0, k0, i0, k1, i1, j1: C[…] += A[…] * B[k0 * 256 + k1, j0 * 32 + j1]
+//! # becomes
+//! for j0, k0:
+//!     for a, b: B_global[a, b] = B[k0 * 256 + a, j0 * 32 + b]
+//!     for i0, k1, i1, j1: C[…] += A[…] * B_global[k1, j1]
+//! ```
 
 use super::super::draft::Draft;
 use super::Rule;

@@ -6,16 +6,18 @@
 //! and the rows go inside. *Why*: a reduction ends by waiting for its last sums; meanwhile the next row can proceed.
 //! Data that rows share is loaded once for all of them.
 //!
-//!     for i, k: S[i] += E[i, k]
-//!     for i, j: B[i, j] = E[i, j] / S[i]
-//!     # becomes, with the sum placed by near_consumer
-//!     for i0:
-//!         for i1, k: S[i0 * 2 + i1] += E[i0 * 2 + i1, k]
-//!         for i1, j: B[i0 * 2 + i1, j] = E[i0 * 2 + i1, j] / S[i0 * 2 + i1]
+//! ```text
+//! for i, k: S[i] += E[i, k]
+//! for i, j: B[i, j] = E[i, j] / S[i]
+//! # becomes, with the sum placed by near_consumer
+//! for i0:
+//!     for i1, k: S[i0 * 2 + i1] += E[i0 * 2 + i1, k]
+//!     for i1, j: B[i0 * 2 + i1, j] = E[i0 * 2 + i1, j] / S[i0 * 2 + i1]
 //!
-//!     for i, j: B[i, j] = E[i, j] / S[i] * G[j]
-//!     # becomes
-//!     for i0, j0, i1, j1: B[i0 * 2 + i1, j0 * 16 + j1] = E[…] / S[i0 * 2 + i1] * G[j0 * 16 + j1]
+//! for i, j: B[i, j] = E[i, j] / S[i] * G[j]
+//! # becomes
+//! for i0, j0, i1, j1: B[i0 * 2 + i1, j0 * 16 + j1] = E[…] / S[i0 * 2 + i1] * G[j0 * 16 + j1]
+//! ```
 
 use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};

@@ -4,9 +4,11 @@
 //! contiguous. *What*: both loops are split by sampled tile sizes, and the tile goes innermost. *Why*: a tile uses each
 //! cache line that it touches completely, and the code generator transposes tiles in registers.
 //!
-//!     for i, j: B[j, i] = A[i, j]
-//!     # becomes
-//!     for i0, j0, j1, i1: B[j0 * 16 + j1, i0 * 64 + i1] = A[i0 * 64 + i1, j0 * 16 + j1]
+//! ```text
+//! for i, j: B[j, i] = A[i, j]
+//! # becomes
+//! for i0, j0, j1, i1: B[j0 * 16 + j1, i0 * 64 + i1] = A[i0 * 64 + i1, j0 * 16 + j1]
+//! ```
 
 use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};

@@ -1,10 +1,12 @@
 //! Expands functions into operations that vectors have.
 //!
-//!     Y[i; 16] = exp(X[i; 16])
-//!     // becomes
-//!     let x: float32x16 = X[i; 16]
-//!     let t: float32x16 = …
-//!     Y[i; 16] = fma(…)
+//! ```text
+//! Y[i; 16] = exp(X[i; 16])
+//! // becomes
+//! let x: float32x16 = X[i; 16]
+//! let t: float32x16 = …
+//! Y[i; 16] = fma(…)
+//! ```
 //!
 //! Both back ends then compute functions without calls, and the lanes of a vector get the same bits as the scalars of a
 //! remainder loop: the operations are the same, and no later pass contracts or reorders them. The pass expands

@@ -1,13 +1,15 @@
 //! Makes one block of a subtree: of the loops from a given one inwards and the block below them, or of several blocks.
 //!
-//!     for i_0, j_0, i_1, j_1 in T.grid(4, 4, 8, 8):
-//!         with T.block("B"): B[vi, vj] = A[vi, vj]          # vi = i_0 * 8 + i_1, …
-//!     # becomes, at i_1
-//!     for i_0, j_0 in T.grid(4, 4):
-//!         with T.block("B_o"):                              # vi_o = i_0, vj_o = j_0
-//!             for i_1, j_1 in T.grid(8, 8):
-//!                 with T.block("B"):                        # vi_i = i_1, vj_i = j_1
-//!                     B[vi_o * 8 + vi_i, vj_o * 8 + vj_i] = A[…]
+//! ```text
+//! for i_0, j_0, i_1, j_1 in T.grid(4, 4, 8, 8):
+//!     with T.block("B"): B[vi, vj] = A[vi, vj]          # vi = i_0 * 8 + i_1, …
+//! # becomes, at i_1
+//! for i_0, j_0 in T.grid(4, 4):
+//!     with T.block("B_o"):                              # vi_o = i_0, vj_o = j_0
+//!         for i_1, j_1 in T.grid(8, 8):
+//!             with T.block("B"):                        # vi_i = i_1, vj_i = j_1
+//!                 B[vi_o * 8 + vi_i, vj_o * 8 + vj_i] = A[…]
+//! ```
 //!
 //! Under an outer reduction the init moves to the outer block, with a nest of its own.
 //!

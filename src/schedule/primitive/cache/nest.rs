@@ -24,10 +24,12 @@ pub(in super::super) struct CopyBox<'a> {
 
 /// Makes the nest, at no place yet: loops `ax0`, …, around a block with iteration variables `v0`, ….
 ///
-///     for ax0, ax1 in T.grid(extents):
-///         with T.block(name):
-///             v0 = T.axis.spatial(shape, min + ax0) …
-///             to[v0, v1] = from[v0, v1]
+/// ```text
+/// for ax0, ax1 in T.grid(extents):
+///     with T.block(name):
+///         v0 = T.axis.spatial(shape, min + ax0) …
+///         to[v0, v1] = from[v0, v1]
+/// ```
 ///
 /// With a compact buffer the iteration variables run over the extents, and `min + v0` is the index of the other.
 pub(in super::super) fn copy_nest(func: &mut Func, copy: &CopyBox<'_>) -> (BlockId, StmtId) {

@@ -1,10 +1,12 @@
 //! Changes how a buffer is laid out: every access moves to mapped indices.
 //!
-//!     B[vi, vj] = A[vi, vj] * 2        # B: (128, 128)
-//!     C[vi, vj] = B[vi, vj] + 1
-//!     # becomes, with buffer=("write", 0), index_map=lambda i, j: (i // 16, j, i % 16)
-//!     B[vi // 16, vj, vi % 16] = A[vi, vj] * 2        # B: (8, 128, 16)
-//!     C[vi, vj] = B[vi // 16, vj, vi % 16] + 1
+//! ```text
+//! B[vi, vj] = A[vi, vj] * 2        # B: (128, 128)
+//! C[vi, vj] = B[vi, vj] + 1
+//! # becomes, with buffer=("write", 0), index_map=lambda i, j: (i // 16, j, i % 16)
+//! B[vi // 16, vj, vi % 16] = A[vi, vj] * 2        # B: (8, 128, 16)
+//! C[vi, vj] = B[vi // 16, vj, vi % 16] + 1
+//! ```
 //!
 //! Where the new shape has places without an element, `pad_value` says what they hold (see [`padding`]): the block that
 //! writes the buffer runs over the new axes and writes it there too, or a block behind it does; for a buffer that is

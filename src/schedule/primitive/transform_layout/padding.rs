@@ -2,15 +2,19 @@
 //!
 //! * Nothing writes the buffer: a block in front states what the caller has put there.
 //!
-//!       with T.block("buffer_A_assumptions"):
-//!           T.evaluate(T.assume(not padding(v) or A[v] == pad_value))
+//! ```text
+//!   with T.block("buffer_A_assumptions"):
+//!       T.evaluate(T.assume(not padding(v) or A[v] == pad_value))
+//! ```
 //!
 //! * A store stands in a nest that runs through the old axes in order: the nest runs through the new ones.
 //!
-//!       for i in range(9): B[vi] = f(vi)
-//!       # becomes, with lambda i: (i // 4, i % 4)
-//!       for axis0, axis1 in T.grid(3, 4):
-//!           B[v0, v1] = T.if_then_else(v0 == 2 and 1 <= v1, pad_value, f(v0 * 4 + v1))
+//! ```text
+//!   for i in range(9): B[vi] = f(vi)
+//!   # becomes, with lambda i: (i // 4, i % 4)
+//!   for axis0, axis1 in T.grid(3, 4):
+//!       B[v0, v1] = T.if_then_else(v0 == 2 and 1 <= v1, pad_value, f(v0 * 4 + v1))
+//! ```
 //!
 //! * Otherwise a block behind the last store writes the padding alone.
 

@@ -7,9 +7,11 @@
 //! over panels of columns outermost. *Why*: the code generator keeps the tile in registers, so that each element loaded
 //! is used once per row or column of the tile.
 //!
-//!     for i, j, k: C[i, j] += A[i, k] * B[k, j]
-//!     # becomes, with tiles of 8 x 32 and a reduction in pieces of 256
-//!     for j0, k0, i0, k1, i1, j1: C[i0 * 8 + i1, j0 * 32 + j1] += …
+//! ```text
+//! for i, j, k: C[i, j] += A[i, k] * B[k, j]
+//! # becomes, with tiles of 8 x 32 and a reduction in pieces of 256
+//! for j0, k0, i0, k1, i1, j1: C[i0 * 8 + i1, j0 * 32 + j1] += …
+//! ```
 //!
 //! A constant operand (`layout_free_buffers`) is laid out in panels by a copy that is made once, outside the calls, and
 //! annotated as a preparation; then the candidate numbers of columns divide the loop.
