@@ -6,7 +6,30 @@
 //! script → ir → schedule / space → search → lower → codegen → measure → database
 //! ```
 //!
-//! `tune` drives the loop, `cli` presents it. docs/architecture.md is the map.
+//! `tune` drives the loop, `cli` presents it. docs/architecture.md is the map, docs/library.md a walk through the library for its
+//! users.
+//!
+//! ```
+//! use tvmr::schedule::{Schedule, arg::Arg};
+//! use tvmr::script::{Dialect, ParseOptions, parse, print_module};
+//!
+//! let text = r#"
+//! @T.prim_func
+//! def main(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
+//!     for i in range(128):
+//!         with T.block("B"):
+//!             vi = T.axis.spatial(128, i)
+//!             B[vi] = A[vi] * T.float32(2)
+//! "#;
+//! let module = parse(text, "double.tir", &ParseOptions::default()).map_err(|e| e.render(false))?.module;
+//! let mut schedule = Schedule::new(&module, 0);
+//! let block = schedule.get_block("B", "main")?;
+//! let i = schedule.get_loops(block)?[0];
+//! let parts = schedule.split(i, vec![Arg::Int(8), Arg::Int(16)])?;
+//! schedule.vectorize(parts[1])?;
+//! assert!(print_module(&schedule.module(), Dialect::Current).contains("T.vectorized(16)"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod arith;
 mod check;

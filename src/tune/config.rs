@@ -91,6 +91,24 @@ pub struct Config {
 }
 
 impl Config {
+    /// The defaults of `tvmr tune`: 64 trials in the default space by evolutionary search, seed 0, candidates compiled on all
+    /// cores.
+    pub fn new(setting: Setting) -> Config {
+        Config {
+            trials: 64,
+            max_time: None,
+            patience: None,
+            space: SpaceChoice::Auto,
+            intrinsics: None,
+            strategy: StrategyChoice::Evolutionary { seeds: true, cost_model: true },
+            seed_from: Vec::new(),
+            seed: 0,
+            jobs: setting.target.cores as usize,
+            machine: setting.target.clone(),
+            setting,
+        }
+    }
+
     /// The machine as rules see it; another one than that of the setting with its own instruction set.
     pub fn machine_of_space(&self) -> Core {
         let setting = &self.setting;

@@ -21,6 +21,12 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// This machine with its best instruction set and one thread; fast floats, and results compared with the reference.
+    pub fn native() -> Setting {
+        let target = Target::native().target;
+        Setting { isa: target.best_isa(), target, threads: 1, strict_fp: false, check: true }
+    }
+
     /// How code for this setting is generated.
     pub fn codegen(&self) -> CodegenOptions {
         CodegenOptions { isa: self.isa, strict_fp: self.strict_fp, dot_products: true, threads: self.threads }
