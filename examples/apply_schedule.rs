@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example apply_schedule`
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use std::error::Error;
 use tvmr::ir::Module;
 use tvmr::schedule::Schedule;

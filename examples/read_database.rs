@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example read_database -- tvmr_db`
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows its results")]
+
 use std::error::Error;
 use std::path::PathBuf;
 use tvmr::database::{Database, Filter};

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release --example tune_function`
 
+#![expect(clippy::print_stdout, reason = "an example shows its results")]
+
 use std::error::Error;
 use tvmr::codegen::{CompiledKernel, RunContext, compile};
 use tvmr::database::Database;

@@ -1,6 +1,7 @@
 //! Cranelift's description of this machine, created once.
 
 use super::options::CodegenError;
+use crate::machine::Isa;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use std::sync::OnceLock;
@@ -32,18 +33,18 @@ fn build(is_pic: bool) -> Result<OwnedTargetIsa, CodegenError> {
 }
 
 /// Whether this machine has an instruction for dot products of four bytes, in EVEX or VEX encoding.
-pub(super) fn has_dot_products(evex: bool) -> bool {
+pub(super) fn has_dot_products(isa: Isa) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        if evex {
-            std::arch::is_x86_feature_detected!("avx512vnni")
-        } else {
-            std::arch::is_x86_feature_detected!("avxvnni")
+        match isa {
+            Isa::Avx512 | Isa::Avx512Ymm => std::arch::is_x86_feature_detected!("avx512vnni"),
+            Isa::Avx2 => std::arch::is_x86_feature_detected!("avxvnni"),
+            Isa::Portable => false,
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = evex;
+        let _ = isa;
         false
     }
 }

@@ -3,7 +3,7 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
 //! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
 //! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, [`encode`] the bytes. Cranelift's code calls them with a
+//! virtual registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, and the target ([`target::VectorTarget`]; [`x86`]) encodes it. Cranelift's code calls them with a
 //! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
 //!
 //! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
@@ -12,12 +12,10 @@
 //! What comes before: loop optimisation for vectors of this width. What comes after: [`clif`](super::clif), which emits
 //! the calls. Start reading at [`plan`].
 
-mod asm;
 mod assign;
 mod build;
 mod code;
 mod constants;
-mod encode;
 mod forward;
 mod gather;
 mod guard;
@@ -25,21 +23,24 @@ mod lanes;
 mod narrow;
 mod prefetch;
 mod reload;
+mod target;
 mod transpose;
 mod window;
+mod x86;
 
+use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
-use super::{CodegenOptions, isa};
 use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
-use crate::machine::{Isa, streams_wait};
-use assign::Registers;
-use build::Features;
+use crate::machine::{Isa, VectorUnit};
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
 use prefetch::Around;
+pub(super) use target::Host;
+use target::VectorTarget;
+use x86::X86;
 
 /// What a region is called with: 8 bytes each.
 #[derive(Clone, Copy, Debug)]
@@ -106,35 +107,9 @@ fn is_supported(isa: Isa) -> bool {
     isa != Isa::Portable && cfg!(all(target_arch = "x86_64", unix))
 }
 
-/// What a machine may have beside an instruction set.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Host {
-    /// Dot products of bytes.
-    pub dots: bool,
-    /// Conversion of float16.
-    pub halves: bool,
-    /// Long streams of data wait unless they are fetched ahead.
-    pub streams_wait: bool,
-}
-
-impl Host {
-    /// This machine, for code of an instruction set.
-    pub(super) fn here(isa: Isa) -> Host {
-        Host {
-            dots: isa::has_dot_products(has_evex(isa)),
-            halves: isa::has_half_conversion(),
-            streams_wait: streams_wait(),
-        }
-    }
-}
-
 /// Picks the regions of a kernel whose loops have been optimised for the instruction set, for this machine.
 pub(super) fn plan(kernel: &mut Kernel, options: &CodegenOptions) -> Regions {
     plan_for(kernel, options, Host::here(options.isa))
-}
-
-fn has_evex(isa: Isa) -> bool {
-    matches!(isa, Isa::Avx512 | Isa::Avx512Ymm)
 }
 
 /// Picks the regions of a kernel whose loops have been optimised for the instruction set.
@@ -142,12 +117,14 @@ pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host
     if !is_supported(options.isa) {
         return Regions::default();
     }
+    let Some(target) = X86::new(options.isa, host) else { return Regions::default() };
     let costs = Costs::new(kernel, options.isa);
     let polls = costs.polls();
     let mut planner = Planner {
         kernel,
         options,
-        host,
+        target: &target,
+        streams_wait: host.streams_wait,
         costs,
         polls,
         around: None,
@@ -165,7 +142,8 @@ const CALL: f64 = 20.0;
 struct Planner<'a> {
     kernel: &'a mut Kernel,
     options: &'a CodegenOptions,
-    host: Host,
+    target: &'a dyn VectorTarget,
+    streams_wait: bool,
     costs: Costs,
     polls: HashSet<StmtId, FxBuild>,
     /// The innermost loop around the statements at hand.
@@ -268,26 +246,24 @@ impl Planner<'_> {
     }
 
     fn compile(&mut self, run: &[StmtId]) -> bool {
-        let vector_bytes = self.options.isa.vector_bits() as usize / 8;
-        let evex = has_evex(self.options.isa);
         let Some(mut stmts) = self.outer_vectors(run) else { return false };
         stmts.extend_from_slice(run);
-        let dots = self.options.dot_products && self.host.dots;
-        let available = if evex { Registers { vectors: 32, masks: 8 } } else { Registers { vectors: 16, masks: 0 } };
+        let available = self.target.registers();
         // Where registers are short, some of what is in memory is loaded again; where that is not enough, all of it.
         for shares in [true, false] {
-            let features = Features { masks: evex, dots, halves: self.host.halves, shares };
+            let features = self.target.features(self.options.dot_products, shares);
+            let vector_bytes = self.target.vector_bytes();
             let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
                 return false;
             };
             forward::forward(&mut code, &args);
-            prefetch::prefetch(&mut code, self.around(&args), self.host.streams_wait);
+            prefetch::prefetch(&mut code, self.around(&args), self.streams_wait);
             let assigned = assign::assign(&mut code, available).or_else(|| {
                 let fits = shares && reload::reload(&mut code, &args, usize::from(available.vectors));
                 if fits { assign::assign(&mut code, available) } else { None }
             });
             let Some(registers) = assigned else { continue };
-            let Some(bytes) = encode::encode(&code, &registers, evex, vector_bytes) else { return false };
+            let Some(bytes) = self.target.encode(&code, &registers) else { return false };
             self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
             return true;
         }
@@ -391,7 +367,7 @@ impl Planner<'_> {
 
     /// Is there enough to do for a call? Outside of a region it would take as many times longer as vectors are shorter.
     fn pays(&self, run: &[StmtId]) -> bool {
-        let narrower = f64::from(self.options.isa.vector_bits()) / f64::from(Isa::Portable.vector_bits());
+        let narrower = self.target.vector_bytes() as f64 / VectorUnit::here(Isa::Portable).bytes as f64;
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
             Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
             // Cranelift would take a transposed square apart, lane by lane, and windows of vectors.
@@ -587,7 +563,5 @@ fn mentions(arena: &Arena, stmt: Stmt, f: &mut impl FnMut(LocalId)) {
     });
 }
 
-#[cfg(test)]
-mod encode_tests;
 #[cfg(test)]
 mod tests;

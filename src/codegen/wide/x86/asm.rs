@@ -1,7 +1,7 @@
 //! Bytes of the instructions that region code consists of.
 //!
 //! Vector instructions are one form with VEX or EVEX in front, told apart by four numbers each, so that an instruction
-//! for all widths is a line of [`super::encode`]. (An assembler crate has a name for every combination of width and
+//! for all widths is a line of [`super::instructions`]. (An assembler crate has a name for every combination of width and
 //! prefix instead; one serves as the independent decoder of the tests.)
 //!
 //! ```text
@@ -10,7 +10,16 @@
 //! ```
 //! Register numbers in the prefixes are inverted.
 
-use super::code::Elem;
+use crate::codegen::wide::code::Elem;
+
+/// The form of vector instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// Two or three operands, 16 registers, up to 256 bits.
+    Vex,
+    /// 32 registers, mask registers, up to 512 bits.
+    Evex,
+}
 
 /// Which table an opcode is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,8 +88,8 @@ pub(super) struct Mask {
 /// Bytes so far.
 pub(super) struct Asm {
     pub bytes: Vec<u8>,
-    /// Are vector instructions encoded with EVEX?
-    pub evex: bool,
+    /// The form of its vector instructions.
+    pub form: Form,
     /// Displacements to fill in: where they are, and of which constant.
     pub constants: Vec<(usize, u64, Elem)>,
     /// The same of longer ones.
@@ -119,16 +128,19 @@ impl Asm {
             Rm::Mem(base, ..) => (base.0 >> 3 & 1, 0),
             Rm::Constant(..) | Rm::Bytes(_) => (0, 0),
         };
-        if self.evex {
-            let p0 = inverted(reg >> 3, 7) | inverted(rm_high, 6) | inverted(rm_low, 5) | inverted(reg >> 4, 4);
-            let p1 = (u8::from(op.w) << 7) | ((!v & 15) << 3) | 4 | op.pp as u8;
-            let zeroing = u8::from(mask.zeroing) << 7;
-            let p2 = zeroing | ((length as u8) << 5) | inverted(v >> 4, 3) | mask.register;
-            self.bytes.extend([0x62, p0 | op.map as u8, p1, p2]);
-        } else {
-            let p0 = inverted(reg >> 3, 7) | inverted(0, 6) | inverted(rm_low, 5) | op.map as u8;
-            let p1 = (u8::from(op.vex_w) << 7) | ((!v & 15) << 3) | ((length as u8) << 2) | op.pp as u8;
-            self.bytes.extend([0xC4, p0, p1]);
+        match self.form {
+            Form::Evex => {
+                let p0 = inverted(reg >> 3, 7) | inverted(rm_high, 6) | inverted(rm_low, 5) | inverted(reg >> 4, 4);
+                let p1 = (u8::from(op.w) << 7) | ((!v & 15) << 3) | 4 | op.pp as u8;
+                let zeroing = u8::from(mask.zeroing) << 7;
+                let p2 = zeroing | ((length as u8) << 5) | inverted(v >> 4, 3) | mask.register;
+                self.bytes.extend([0x62, p0 | op.map as u8, p1, p2]);
+            }
+            Form::Vex => {
+                let p0 = inverted(reg >> 3, 7) | inverted(0, 6) | inverted(rm_low, 5) | op.map as u8;
+                let p1 = (u8::from(op.vex_w) << 7) | ((!v & 15) << 3) | ((length as u8) << 2) | op.pp as u8;
+                self.bytes.extend([0xC4, p0, p1]);
+            }
         }
         self.bytes.push(op.byte);
         self.operand(reg, rm);
@@ -140,7 +152,10 @@ impl Asm {
         match rm {
             Rm::Reg(r) => self.bytes.push(0xC0 | reg | (r & 7)),
             Rm::Mem(base, disp, scale) => {
-                let unit = if self.evex { i32::from(scale) } else { 1 };
+                let unit = match self.form {
+                    Form::Evex => i32::from(scale),
+                    Form::Vex => 1,
+                };
                 let short = (disp % unit == 0).then(|| i8::try_from(disp / unit).ok()).flatten();
                 self.address(reg, base, disp, short);
             }

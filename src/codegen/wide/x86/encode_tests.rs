@@ -1,10 +1,11 @@
 //! Every instruction over registers of all kinds and displacements of all lengths, read back by a decoder that is not
 //! ours and compared with what was meant.
 
-use super::code::{
+use super::asm::Form;
+use super::encode::encode;
+use crate::codegen::wide::code::{
     Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Rounding, Shift16, Stream, StreamId, VReg, Width,
 };
-use super::encode::encode;
 use crate::ir::CmpOp;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter, MemorySizeOptions};
 use smallvec::SmallVec;
@@ -46,6 +47,10 @@ const SETS: [Set; 3] = [Set::Vex, Set::Evex, Set::EvexYmm];
 impl Set {
     fn is_evex(self) -> bool {
         self != Set::Vex
+    }
+
+    fn form(self) -> Form {
+        if self.is_evex() { Form::Evex } else { Form::Vex }
     }
 
     fn bytes(self) -> usize {
@@ -109,7 +114,7 @@ fn check(regs: &Regs, mem: Option<Mem>, inst: Inst, expected: &[String]) {
         tables: vec![SmallVec::from_elem(u32::from_le_bytes(NOPS), regs.set.bytes() / 4)],
         ..Code::default()
     };
-    let bytes = encode(&code, &regs.numbers, regs.set.is_evex(), regs.set.bytes()).expect("it can be encoded");
+    let bytes = encode(&code, &regs.numbers, regs.set.form(), regs.set.bytes()).expect("it can be encoded");
     let lines = disassemble(&bytes);
     // Before it registers are saved and pointers loaded; behind it are `vzeroupper`, what restores them, and data.
     let begin = lines.iter().position(|l| !l.starts_with("push") && !l.starts_with("mov r")).expect("an instruction");
@@ -604,7 +609,7 @@ fn constants_lie_behind_the_code() {
         classes: vec![Class::Vector; 4],
         ..Code::default()
     };
-    let bytes = encode(&code, &[0, 5, 9, 3], false, 32).expect("it can be encoded");
+    let bytes = encode(&code, &[0, 5, 9, 3], Form::Vex, 32).expect("it can be encoded");
     let lines = disassemble(&bytes[..31]);
     let expected =
         ["vbroadcastss ymm5, [0x20]", "vbroadcastsd ymm9, [0x28]", "vbroadcastss ymm3, [0x20]", "vzeroupper", "ret"];
@@ -625,7 +630,7 @@ fn loops_count_and_advance_their_pointers() {
             streams: (0..n).map(stream).collect(),
             ..Code::default()
         };
-        let bytes = encode(&code, &[], true, 64).expect("it can be encoded");
+        let bytes = encode(&code, &[], Form::Evex, 64).expect("it can be encoded");
         let lines = disassemble(&bytes);
         let names = ["rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "rbx", "rbp", "r12", "r13", "r14", "r15"];
         let mut expected: Vec<String> = Vec::new();

@@ -3,8 +3,9 @@
 //! A region is a function of one pointer, to its arguments: 8 bytes each, pointers first come first served. It keeps them
 //! in general registers which the loops advance, one counter per loop that is running, and touches nothing else.
 
-use super::asm::{Asm, Gpr, Length, Map, Mask, Opcode, Pp, RAX, RDI, Rm};
-use super::code::{Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Shift16, StreamId, VReg, Width};
+use super::asm::{Asm, Form, Gpr, Length, Mask, Opcode, RAX, RDI, Rm};
+use super::instructions::*;
+use crate::codegen::wide::code::{Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Shift16, StreamId, VReg, Width};
 use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
@@ -17,7 +18,7 @@ const SCRATCH_GPRS: usize = 8;
 const LOOP_ALIGN: usize = 32;
 
 /// The bytes of a region; `None` if it needs more general registers than there are.
-pub(super) fn encode(code: &Code, registers: &[u8], evex: bool, vector_bytes: usize) -> Option<Vec<u8>> {
+pub(super) fn encode(code: &Code, registers: &[u8], form: Form, vector_bytes: usize) -> Option<Vec<u8>> {
     let depth = depth(code);
     let n_gprs = code.streams.len() + depth;
     if n_gprs > GPRS.len() {
@@ -31,7 +32,7 @@ pub(super) fn encode(code: &Code, registers: &[u8], evex: bool, vector_bytes: us
     let mut encoder = Encoder {
         asm: Asm {
             bytes: Vec::with_capacity(64 + code.insts.len() * 8),
-            evex,
+            form,
             constants: Vec::new(),
             tables: Vec::new(),
         },
@@ -79,19 +80,22 @@ struct Encoder<'a> {
     extents: HashMap<LoopId, i64>,
 }
 
-fn op(map: Map, pp: Pp, byte: u8, w: bool) -> Opcode {
-    Opcode { map, pp, byte, w, vex_w: false }
+/// The load of a whole vector, a half or a scalar.
+fn load_op(elem: Elem, width: Width) -> Opcode {
+    match (width, elem) {
+        (Width::Scalar, Elem::F32 | Elem::I32) => VMOVSS_LOAD,
+        (Width::Scalar, Elem::F64) | (Width::Half, _) => VMOVSD_LOAD,
+        _ => VMOVUPS_LOAD,
+    }
 }
 
-/// Packed or scalar arithmetic of the table 0F.
-fn arithmetic(byte: u8, elem: Elem, width: Width) -> Opcode {
-    let (pp, w) = match (elem, width) {
-        (Elem::F64, Width::Scalar) => (Pp::F2, true),
-        (Elem::F64, _) => (Pp::P66, true),
-        (_, Width::Scalar) => (Pp::F3, false),
-        _ => (Pp::None, false),
-    };
-    op(Map::M0F, pp, byte, w)
+/// The store of a whole vector, a half or a scalar.
+fn store_op(elem: Elem, width: Width) -> Opcode {
+    match (width, elem) {
+        (Width::Scalar, Elem::F32 | Elem::I32) => VMOVSS_STORE,
+        (Width::Scalar, Elem::F64) | (Width::Half, _) => VMOVSD_STORE,
+        _ => VMOVUPS_STORE,
+    }
 }
 
 fn length(width: Width) -> Length {
@@ -136,11 +140,11 @@ impl Encoder<'_> {
             Inst::End { l } => self.end(l)?,
             Inst::Load { dst, mem, elem, width } => {
                 let rm = self.mem(mem, bytes(elem, width));
-                self.asm.vector(self.move_op(elem, width, 0x10), length(width), self.reg(dst), None, rm, None);
+                self.asm.vector(load_op(elem, width), length(width), self.reg(dst), None, rm, None);
             }
             Inst::Store { src, mem, elem, width } => {
                 let rm = self.mem(mem, bytes(elem, width));
-                self.asm.vector(self.move_op(elem, width, 0x11), length(width), self.reg(src), None, rm, None);
+                self.asm.vector(store_op(elem, width), length(width), self.reg(src), None, rm, None);
             }
             Inst::LoadNarrow { dst, mem, memory, width } => self.load_narrow(self.reg(dst), mem, memory, width),
             Inst::StoreNarrow { src, mem, memory, width } => self.store_narrow(self.reg(src), mem, memory, width),
@@ -169,72 +173,72 @@ impl Encoder<'_> {
             Inst::Binary { op: o @ (Op2::EvenChunks | Op2::OddChunks), dst, a, b, width, .. } => {
                 // Which chunks make the result, in two bits (one, of 256 bits) or four for each.
                 let is_even = o == Op2::EvenChunks;
-                let (byte, which) = match (self.asm.evex, width) {
-                    (true, Width::Z) => (0x23, if is_even { 0x88 } else { 0xDD }),
-                    (true, Width::Y) => (0x23, if is_even { 0x00 } else { 0x03 }),
-                    (false, Width::Y) => (0x06, if is_even { 0x20 } else { 0x31 }),
+                let (opcode, which) = match (self.asm.form, width) {
+                    (Form::Evex, Width::Z) => (VSHUFF32X4, if is_even { 0x88 } else { 0xDD }),
+                    (Form::Evex, Width::Y) => (VSHUFF32X4, if is_even { 0x00 } else { 0x03 }),
+                    (Form::Vex, Width::Y) => (VPERM2F128, if is_even { 0x20 } else { 0x31 }),
                     _ => return None,
                 };
-                let (opcode, rm) = (op(Map::M0F3A, Pp::P66, byte, false), Rm::Reg(self.reg(b)));
+                let rm = Rm::Reg(self.reg(b));
                 self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(which));
             }
             Inst::Binary { op: o, dst, a, b, elem, width } => {
                 let opcode = match (elem, o) {
-                    (_, Op2::And) => op(Map::M0F, Pp::P66, 0xDB, false),
-                    (_, Op2::Or) => op(Map::M0F, Pp::P66, 0xEB, false),
-                    (_, Op2::Xor) => op(Map::M0F, Pp::P66, 0xEF, false),
-                    (_, Op2::LowLanes) => arithmetic(0x14, elem, width),
-                    (_, Op2::HighLanes) => arithmetic(0x15, elem, width),
+                    (_, Op2::And) => VPAND,
+                    (_, Op2::Or) => VPOR,
+                    (_, Op2::Xor) => VPXOR,
+                    (_, Op2::LowLanes) => VUNPCKL.of(elem, width),
+                    (_, Op2::HighLanes) => VUNPCKH.of(elem, width),
                     (_, Op2::EvenChunks | Op2::OddChunks) => return None,
-                    (Elem::I32, Op2::Add) => op(Map::M0F, Pp::P66, 0xFE, false),
-                    (Elem::I32, Op2::Sub) => op(Map::M0F, Pp::P66, 0xFA, false),
-                    (Elem::I32, Op2::Mul) => op(Map::M0F38, Pp::P66, 0x40, false),
-                    (Elem::I32, Op2::Min) => op(Map::M0F38, Pp::P66, 0x39, false),
-                    (Elem::I32, Op2::Max) => op(Map::M0F38, Pp::P66, 0x3D, false),
-                    (_, Op2::Pack32) => op(Map::M0F38, Pp::P66, 0x2B, false),
-                    (_, Op2::Pack16) => op(Map::M0F, Pp::P66, 0x67, false),
-                    (_, Op2::MulPairs) => op(Map::M0F, Pp::P66, 0xF5, false),
+                    (Elem::I32, Op2::Add) => VPADDD,
+                    (Elem::I32, Op2::Sub) => VPSUBD,
+                    (Elem::I32, Op2::Mul) => VPMULLD,
+                    (Elem::I32, Op2::Min) => VPMINSD,
+                    (Elem::I32, Op2::Max) => VPMAXSD,
+                    (_, Op2::Pack32) => VPACKUSDW,
+                    (_, Op2::Pack16) => VPACKUSWB,
+                    (_, Op2::MulPairs) => VPMADDWD,
                     (Elem::I32, Op2::Div) => return None,
-                    (_, Op2::Add) => arithmetic(0x58, elem, width),
-                    (_, Op2::Mul) => arithmetic(0x59, elem, width),
-                    (_, Op2::Sub) => arithmetic(0x5C, elem, width),
-                    (_, Op2::Min) => arithmetic(0x5D, elem, width),
-                    (_, Op2::Div) => arithmetic(0x5E, elem, width),
-                    (_, Op2::Max) => arithmetic(0x5F, elem, width),
+                    (_, Op2::Add) => VADD.of(elem, width),
+                    (_, Op2::Mul) => VMUL.of(elem, width),
+                    (_, Op2::Sub) => VSUB.of(elem, width),
+                    (_, Op2::Min) => VMIN.of(elem, width),
+                    (_, Op2::Div) => VDIV.of(elem, width),
+                    (_, Op2::Max) => VMAX.of(elem, width),
                 };
                 let rm = Rm::Reg(self.reg(b));
                 self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, None);
             }
             Inst::Fma { acc, a, b, elem, width } => {
                 let rm = Rm::Reg(self.reg(b));
-                self.asm.vector(fma(ACC, elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+                self.asm.vector(VFMADD231.of(elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
             }
             Inst::FmaMem { acc, a, b, elem, width } => {
                 let rm = self.mem(b, bytes(elem, width));
-                self.asm.vector(fma(ACC, elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
+                self.asm.vector(VFMADD231.of(elem, width), length(width), self.reg(acc), Some(self.reg(a)), rm, None);
             }
             Inst::MulAdd { dst, a, b, c, elem, width } => {
                 let [dst, a, b, c] = [dst, a, b, c].map(|v| self.reg(v));
                 // In the register of the sum or of a factor, whichever it shares.
                 let (form, x, y) = match dst {
-                    _ if dst == c => (ACC, a, b),
-                    _ if dst == a => (FACTOR, b, c),
-                    _ if dst == b => (FACTOR, a, c),
+                    _ if dst == c => (VFMADD231, a, b),
+                    _ if dst == a => (VFMADD213, b, c),
+                    _ if dst == b => (VFMADD213, a, c),
                     _ => {
                         self.copy(dst, c);
-                        (ACC, a, b)
+                        (VFMADD231, a, b)
                     }
                 };
-                self.asm.vector(fma(form, elem, width), length(width), dst, Some(x), Rm::Reg(y), None);
+                self.asm.vector(form.of(elem, width), length(width), dst, Some(x), Rm::Reg(y), None);
             }
             Inst::Shift { dst, a, left, by, width } => {
-                let opcode = op(Map::M0F, Pp::P66, 0x72, false);
+                let opcode = SHIFT_DWORDS;
                 let form = if left { 6 } else { 4 };
                 let rm = Rm::Reg(self.reg(a));
                 self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(by));
             }
             Inst::Dot4 { acc, a, b, width } => {
-                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x50, false), Rm::Reg(self.reg(b)));
+                let (opcode, rm) = (VPDPBUSD, Rm::Reg(self.reg(b)));
                 self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(a)), rm, None);
             }
             Inst::ShiftByte { dst, a, kind, width } => {
@@ -243,7 +247,7 @@ impl Encoder<'_> {
                     Shift16::Signed => 4,
                     Shift16::Left => 6,
                 };
-                let (opcode, rm) = (op(Map::M0F, Pp::P66, 0x71, false), Rm::Reg(self.reg(a)));
+                let (opcode, rm) = (SHIFT_WORDS, Rm::Reg(self.reg(a)));
                 self.asm.vector(opcode, length(width), form, Some(self.reg(dst)), rm, Some(8));
             }
             Inst::Compare { op, dst, a, b, elem, width } => {
@@ -262,36 +266,36 @@ impl Encoder<'_> {
             Inst::Select { dst, mask, then, otherwise, elem, width } => {
                 let (dst, otherwise, rm) = (self.reg(dst), Some(self.reg(otherwise)), Rm::Reg(self.reg(then)));
                 let (mask, is_double) = (self.reg(mask), elem == Elem::F64);
-                if self.asm.evex {
-                    let opcode = op(Map::M0F38, Pp::P66, 0x65, is_double);
+                if self.asm.form == Form::Evex {
+                    let opcode = if is_double { VBLENDMPD } else { VBLENDMPS };
                     let mask = Mask { register: mask, zeroing: false };
                     self.asm.masked(opcode, length(width), dst, otherwise, rm, None, mask);
                 } else {
-                    let opcode = op(Map::M0F3A, Pp::P66, if is_double { 0x4B } else { 0x4A }, false);
+                    let opcode = if is_double { VBLENDVPD } else { VBLENDVPS };
                     self.asm.vector(opcode, length(width), dst, otherwise, rm, Some(mask << 4));
                 }
             }
             Inst::Sign { dst, stream, plus } => self.sign(self.reg(dst), self.gpr(stream), plus),
             Inst::Counted { dst, stream, plus } => self.counted(self.reg(dst), self.gpr(stream), plus),
             Inst::Indices { dst, lanes } => {
-                let opcode = op(Map::M0F38, Pp::P66, 0x31, false);
+                let opcode = VPMOVZXBD;
                 self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(&lanes.to_le_bytes()), None);
             }
             Inst::Table { dst, table } => {
                 let lanes: Vec<u8> = self.code.tables[table as usize].iter().flat_map(|v| v.to_le_bytes()).collect();
-                let opcode = op(Map::M0F, Pp::None, 0x10, false);
+                let opcode = VMOVUPS_LOAD;
                 self.asm.vector(opcode, self.whole, self.reg(dst), None, Rm::Bytes(&lanes), None);
             }
             Inst::Permute { dst, indices, a, width } => {
-                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x36, false), Rm::Reg(self.reg(a)));
+                let (opcode, rm) = (VPERMD, Rm::Reg(self.reg(a)));
                 self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(indices)), rm, None);
             }
             Inst::Permute2 { acc, indices, b, width } => {
-                let (opcode, rm) = (op(Map::M0F38, Pp::P66, 0x7E, false), Rm::Reg(self.reg(b)));
+                let (opcode, rm) = (VPERMT2D, Rm::Reg(self.reg(b)));
                 self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
             }
             Inst::Blend { dst, a, b, mask, width } => {
-                let (opcode, rm) = (op(Map::M0F3A, Pp::P66, 0x02, false), Rm::Reg(self.reg(b)));
+                let (opcode, rm) = (VPBLENDD, Rm::Reg(self.reg(b)));
                 self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(mask));
             }
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
@@ -304,28 +308,40 @@ impl Encoder<'_> {
     fn masked_move(&mut self, reg: u8, mask: VReg, mem: Mem, elem: Elem, width: Width, is_store: bool) {
         let (is_double, mask) = (elem == Elem::F64, self.reg(mask));
         let rm = self.mem(mem, bytes(elem, width));
-        if self.asm.evex {
-            let pp = if is_double { Pp::P66 } else { Pp::None };
-            let opcode = op(Map::M0F, pp, if is_store { 0x11 } else { 0x10 }, is_double);
-            let zeroing = !is_store;
-            self.asm.masked(opcode, length(width), reg, None, rm, None, Mask { register: mask, zeroing });
-        } else {
-            let byte = 0x2C + u8::from(is_double) + 2 * u8::from(is_store);
-            self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), length(width), reg, Some(mask), rm, None);
+        match self.asm.form {
+            Form::Evex => {
+                let opcode = match (is_store, is_double) {
+                    (false, false) => VMOVUPS_LOAD,
+                    (false, true) => VMOVUPD_LOAD,
+                    (true, false) => VMOVUPS_STORE,
+                    (true, true) => VMOVUPD_STORE,
+                };
+                let zeroing = !is_store;
+                self.asm.masked(opcode, length(width), reg, None, rm, None, Mask { register: mask, zeroing });
+            }
+            Form::Vex => {
+                let opcode = match (is_store, is_double) {
+                    (false, false) => VMASKMOVPS_LOAD,
+                    (false, true) => VMASKMOVPD_LOAD,
+                    (true, false) => VMASKMOVPS_STORE,
+                    (true, true) => VMASKMOVPD_STORE,
+                };
+                self.asm.vector(opcode, length(width), reg, Some(mask), rm, None);
+            }
         }
     }
 
     /// The mask of some lanes: a mask register, or lanes of all ones.
     fn lanes(&mut self, dst: u8, bits: u16, elem: Elem) {
-        if self.asm.evex {
+        if self.asm.form == Form::Evex {
             self.asm.set(RAX, u64::from(bits));
             self.asm.load_mask(dst, RAX);
         } else {
             // A byte for each lane, extended with its sign.
             let bits = (0..8).filter(|i| bits >> i & 1 == 1).fold(0u64, |bytes, i| bytes | 0xff << (8 * i));
-            let byte = if elem == Elem::F64 { 0x22 } else { 0x21 };
+            let opcode = if elem == Elem::F64 { VPMOVSXBQ } else { VPMOVSXBD };
             let rm = Rm::Constant(bits, Elem::F64);
-            self.asm.vector(op(Map::M0F38, Pp::P66, byte, false), Length::L256, dst, None, rm, None);
+            self.asm.vector(opcode, Length::L256, dst, None, rm, None);
         }
     }
 
@@ -333,10 +349,10 @@ impl Encoder<'_> {
     fn sign(&mut self, dst: u8, counted: Gpr, plus: i32) {
         // The pointer to the arguments has been read.
         self.asm.sign(counted, plus);
-        if self.asm.evex {
+        if self.asm.form == Form::Evex {
             self.asm.load_mask(dst, RDI);
         } else {
-            let to_vector = Opcode { vex_w: true, ..op(Map::M0F, Pp::P66, 0x6E, true) };
+            let to_vector = VMOVQ;
             self.asm.vector(to_vector, Length::L128, dst, None, Rm::Reg(RDI.0), None);
             self.broadcast(dst, Rm::Reg(dst), Elem::F64, self.whole);
         }
@@ -345,18 +361,18 @@ impl Encoder<'_> {
     /// The sum in every lane of 32 bits.
     fn counted(&mut self, dst: u8, counted: Gpr, plus: i32) {
         self.asm.sum(counted, plus);
-        if self.asm.evex {
-            let opcode = op(Map::M0F38, Pp::P66, 0x7C, false);
+        if self.asm.form == Form::Evex {
+            let opcode = VPBROADCASTD;
             self.asm.vector(opcode, self.whole, dst, None, Rm::Reg(RDI.0), None);
         } else {
-            self.asm.vector(op(Map::M0F, Pp::P66, 0x6E, false), Length::L128, dst, None, Rm::Reg(RDI.0), None);
+            self.asm.vector(VMOVD, Length::L128, dst, None, Rm::Reg(RDI.0), None);
             self.broadcast(dst, Rm::Reg(dst), Elem::I32, self.whole);
         }
     }
 
     fn copy(&mut self, dst: u8, src: u8) {
         if dst != src {
-            let opcode = op(Map::M0F, Pp::None, 0x28, false);
+            let opcode = VMOVAPS;
             self.asm.vector(opcode, self.whole, dst, None, Rm::Reg(src), None);
         }
     }
@@ -373,9 +389,9 @@ impl Encoder<'_> {
                 CmpOp::Gt => 0x1E,
                 CmpOp::Ge => 0x1D,
             };
-            let opcode = arithmetic(0xC2, elem, Width::X);
+            let opcode = VCMP.of(elem, Width::X);
             self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), Some(predicate));
-        } else if self.asm.evex {
+        } else if self.asm.form == Form::Evex {
             let predicate = match o {
                 CmpOp::Eq => 0,
                 CmpOp::Lt => 1,
@@ -384,16 +400,16 @@ impl Encoder<'_> {
                 CmpOp::Ge => 5,
                 CmpOp::Gt => 6,
             };
-            let opcode = op(Map::M0F3A, Pp::P66, 0x1F, false);
+            let opcode = VPCMPD;
             self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), Some(predicate));
         } else {
-            let (byte, a, b) = match o {
-                CmpOp::Eq => (0x76, a, b),
-                CmpOp::Gt => (0x66, a, b),
-                CmpOp::Lt => (0x66, b, a),
+            let (opcode, a, b) = match o {
+                CmpOp::Eq => (VPCMPEQD, a, b),
+                CmpOp::Gt => (VPCMPGTD, a, b),
+                CmpOp::Lt => (VPCMPGTD, b, a),
                 CmpOp::Ne | CmpOp::Le | CmpOp::Ge => return None,
             };
-            self.asm.vector(op(Map::M0F, Pp::P66, byte, false), length, dst, Some(a), Rm::Reg(b), None);
+            self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), None);
         }
         Some(())
     }
@@ -408,15 +424,15 @@ impl Encoder<'_> {
             source = Rm::Reg(dst);
         }
         let widen = match memory {
-            Memory::U8 => op(Map::M0F38, Pp::P66, 0x31, false),
-            Memory::I8 => op(Map::M0F38, Pp::P66, 0x21, false),
-            Memory::U16 | Memory::BF16 => op(Map::M0F38, Pp::P66, 0x33, false),
-            Memory::I16 => op(Map::M0F38, Pp::P66, 0x23, false),
-            Memory::F16 => OF_F16,
+            Memory::U8 => VPMOVZXBD,
+            Memory::I8 => VPMOVSXBD,
+            Memory::U16 | Memory::BF16 => VPMOVZXWD,
+            Memory::I16 => VPMOVSXWD,
+            Memory::F16 => VCVTPH2PS,
         };
         self.asm.vector(widen, length, dst, None, source, None);
         if memory == Memory::BF16 {
-            self.asm.vector(op(Map::M0F, Pp::P66, 0x72, false), length, 6, Some(dst), Rm::Reg(dst), Some(16));
+            self.asm.vector(SHIFT_DWORDS, length, 6, Some(dst), Rm::Reg(dst), Some(16));
         }
     }
 
@@ -426,13 +442,13 @@ impl Encoder<'_> {
         match n {
             1 => {
                 self.zero(dst);
-                self.asm.vector(op(Map::M0F3A, Pp::P66, 0x20, false), Length::L128, dst, Some(dst), rm, Some(0));
+                self.asm.vector(VPINSRB, Length::L128, dst, Some(dst), rm, Some(0));
             }
             2 => {
                 self.zero(dst);
-                self.asm.vector(op(Map::M0F, Pp::P66, 0xC4, false), Length::L128, dst, Some(dst), rm, Some(0));
+                self.asm.vector(VPINSRW, Length::L128, dst, Some(dst), rm, Some(0));
             }
-            _ => self.asm.vector(op(Map::M0F, Pp::P66, 0x6E, false), Length::L128, dst, None, rm, None),
+            _ => self.asm.vector(VMOVD, Length::L128, dst, None, rm, None),
         }
     }
 
@@ -440,9 +456,9 @@ impl Encoder<'_> {
         let lanes = bytes(Elem::I32, width) as usize / 4;
         let rm = self.mem(mem, (lanes * memory.bytes()) as u8);
         let (opcode, imm) = match memory {
-            Memory::U8 | Memory::I8 => (op(Map::M0F38, Pp::F3, 0x31, false), None),
-            Memory::U16 | Memory::I16 | Memory::BF16 => (op(Map::M0F38, Pp::F3, 0x33, false), None),
-            Memory::F16 => (op(Map::M0F3A, Pp::P66, 0x1D, false), Some(NEAREST)),
+            Memory::U8 | Memory::I8 => (VPMOVDB, None),
+            Memory::U16 | Memory::I16 | Memory::BF16 => (VPMOVDW, None),
+            Memory::F16 => (VCVTPS2PH, Some(NEAREST)),
         };
         self.asm.vector(opcode, length(width), src, None, rm, imm);
     }
@@ -450,11 +466,11 @@ impl Encoder<'_> {
     fn store_low(&mut self, src: u8, mem: Mem, n: u8) {
         let rm = self.mem(mem, n);
         let (opcode, imm) = match n {
-            1 => (op(Map::M0F3A, Pp::P66, 0x14, false), Some(0)),
-            2 => (op(Map::M0F3A, Pp::P66, 0x15, false), Some(0)),
-            4 => (self.move_op(Elem::I32, Width::Scalar, 0x11), None),
-            8 => (self.move_op(Elem::I32, Width::Half, 0x11), None),
-            _ => (self.move_op(Elem::I32, Width::X, 0x11), None),
+            1 => (VPEXTRB, Some(0)),
+            2 => (VPEXTRW, Some(0)),
+            4 => (VMOVSS_STORE, None),
+            8 => (VMOVSD_STORE, None),
+            _ => (VMOVUPS_STORE, None),
         };
         self.asm.vector(opcode, Length::L128, src, None, rm, imm);
     }
@@ -464,7 +480,8 @@ impl Encoder<'_> {
         let (_, start) = self.loops.pop()?;
         let extent = self.extents.get(&l).copied()?;
         let code = self.code;
-        let steps = |s: &super::code::Stream| s.steps.iter().find(|(m, _)| *m == l).map(|&(_, step)| step);
+        let steps =
+            |s: &crate::codegen::wide::code::Stream| s.steps.iter().find(|(m, _)| *m == l).map(|&(_, step)| step);
         for (i, stream) in code.streams.iter().enumerate() {
             if let Some(step) = steps(stream) {
                 self.asm.add(GPRS[i], i32::try_from(step).ok()?);
@@ -480,14 +497,6 @@ impl Encoder<'_> {
         Some(())
     }
 
-    fn move_op(&self, elem: Elem, width: Width, byte: u8) -> Opcode {
-        match (width, elem) {
-            (Width::Scalar, Elem::F32 | Elem::I32) => op(Map::M0F, Pp::F3, byte, false),
-            (Width::Scalar, Elem::F64) | (Width::Half, _) => op(Map::M0F, Pp::F2, byte, true),
-            _ => op(Map::M0F, Pp::None, byte, false),
-        }
-    }
-
     fn broadcast(&mut self, dst: u8, rm: Rm<'_>, elem: Elem, length: Length) {
         match (elem, length) {
             (Elem::F64, Length::L128) => {
@@ -496,10 +505,10 @@ impl Encoder<'_> {
                     Rm::Mem(base, disp, _) => Rm::Mem(base, disp, 8),
                     other => other,
                 };
-                self.asm.vector(op(Map::M0F, Pp::F2, 0x12, true), length, dst, None, rm, None);
+                self.asm.vector(VMOVDDUP, length, dst, None, rm, None);
             }
-            (Elem::F64, _) => self.asm.vector(op(Map::M0F38, Pp::P66, 0x19, true), length, dst, None, rm, None),
-            _ => self.asm.vector(op(Map::M0F38, Pp::P66, 0x18, false), length, dst, None, rm, None),
+            (Elem::F64, _) => self.asm.vector(VBROADCASTSD, length, dst, None, rm, None),
+            _ => self.asm.vector(VBROADCASTSS, length, dst, None, rm, None),
         }
     }
 
@@ -509,11 +518,11 @@ impl Encoder<'_> {
             return self.zero(dst);
         }
         self.asm.set(RAX, bits);
-        if self.asm.evex {
-            let opcode = op(Map::M0F38, Pp::P66, 0x7C, is_wide);
+        if self.asm.form == Form::Evex {
+            let opcode = if is_wide { VPBROADCASTQ } else { VPBROADCASTD };
             self.asm.vector(opcode, self.whole, dst, None, Rm::Reg(RAX.0), None);
         } else {
-            let to_vector = Opcode { vex_w: is_wide, ..op(Map::M0F, Pp::P66, 0x6E, is_wide) };
+            let to_vector = if is_wide { VMOVQ } else { VMOVD };
             self.asm.vector(to_vector, Length::L128, dst, None, Rm::Reg(RAX.0), None);
             self.broadcast(dst, Rm::Reg(dst), elem, self.whole);
         }
@@ -521,7 +530,7 @@ impl Encoder<'_> {
 
     /// Exclusive or with itself; a short one clears the whole register.
     fn zero(&mut self, dst: u8) {
-        let opcode = op(Map::M0F, Pp::P66, 0xEF, false);
+        let opcode = VPXOR;
         self.asm.vector(opcode, Length::L128, dst, Some(dst), Rm::Reg(dst), None);
     }
 
@@ -530,41 +539,41 @@ impl Encoder<'_> {
         match o {
             Op1::Sqrt => {
                 let source = (width == Width::Scalar).then_some(a);
-                self.asm.vector(arithmetic(0x51, elem, width), length(width), dst, source, Rm::Reg(a), None);
+                self.asm.vector(VSQRT.of(elem, width), length(width), dst, source, Rm::Reg(a), None);
             }
             Op1::Round(to) => {
                 let is_double = elem == Elem::F64;
-                let opcode = op(Map::M0F3A, Pp::P66, if is_double { 0x09 } else { 0x08 }, is_double);
+                let opcode = if is_double { VROUNDPD } else { VROUNDPS };
                 self.asm.vector(opcode, length(width), dst, None, Rm::Reg(a), Some(to as u8));
             }
             Op1::Convert => {
-                self.asm.vector(op(Map::M0F, Pp::None, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
+                self.asm.vector(VCVTDQ2PS, length(width), dst, None, Rm::Reg(a), None);
             }
             Op1::Truncate => {
-                self.asm.vector(op(Map::M0F, Pp::F3, 0x5B, false), length(width), dst, None, Rm::Reg(a), None);
+                self.asm.vector(VCVTTPS2DQ, length(width), dst, None, Rm::Reg(a), None);
             }
             Op1::ToF16 => {
                 // The source is the operand that others write.
-                let opcode = op(Map::M0F3A, Pp::P66, 0x1D, false);
+                let opcode = VCVTPS2PH;
                 self.asm.vector(opcode, length(width), a, None, Rm::Reg(dst), Some(NEAREST));
             }
-            Op1::OfF16 => self.asm.vector(OF_F16, length(width), dst, None, Rm::Reg(a), None),
+            Op1::OfF16 => self.asm.vector(VCVTPH2PS, length(width), dst, None, Rm::Reg(a), None),
             Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
             Op1::UpperHalf => match width {
                 Width::Z => {
-                    let opcode = op(Map::M0F3A, Pp::P66, 0x1B, true);
+                    let opcode = VEXTRACTF64X4;
                     self.asm.vector(opcode, Length::L512, a, None, Rm::Reg(dst), Some(1));
                 }
                 Width::Y => {
-                    let opcode = op(Map::M0F3A, Pp::P66, 0x19, false);
+                    let opcode = VEXTRACTF128;
                     self.asm.vector(opcode, Length::L256, a, None, Rm::Reg(dst), Some(1));
                 }
                 Width::X => {
-                    let opcode = op(Map::M0F3A, Pp::P66, 0x05, true);
+                    let opcode = VPERMILPD;
                     self.asm.vector(opcode, Length::L128, dst, None, Rm::Reg(a), Some(1));
                 }
                 Width::Half | Width::Scalar => {
-                    let opcode = op(Map::M0F, Pp::F3, 0x16, false);
+                    let opcode = VMOVSHDUP;
                     self.asm.vector(opcode, Length::L128, dst, None, Rm::Reg(a), None);
                 }
             },
@@ -572,18 +581,5 @@ impl Encoder<'_> {
     }
 }
 
-/// float16 to float32.
-const OF_F16: Opcode = Opcode { map: Map::M0F38, pp: Pp::P66, byte: 0x13, w: false, vex_w: false };
 /// Rounding to nearest, of two the even one.
 const NEAREST: u8 = 0;
-
-/// Multiplication and addition into the register of the sum: `dst += a * b`.
-const ACC: u8 = 0xB8;
-/// Into that of a factor: `dst = dst * a + b`.
-const FACTOR: u8 = 0xA8;
-
-fn fma(form: u8, elem: Elem, width: Width) -> Opcode {
-    let byte = form + u8::from(width == Width::Scalar);
-    let w = elem == Elem::F64;
-    Opcode { map: Map::M0F38, pp: Pp::P66, byte, w, vex_w: w }
-}

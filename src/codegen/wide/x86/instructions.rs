@@ -1,0 +1,145 @@
+//! The vector instructions of region code, by mnemonic.
+//!
+//! An instruction is the same four numbers in VEX and EVEX form, and so has one entry, under the VEX mnemonic where the two
+//! differ (`vpand` is `vpandd` with EVEX). The tests read every one back with an independent decoder.
+
+use super::asm::{Map, Opcode, Pp};
+use crate::codegen::wide::code::{Elem, Width};
+
+macro_rules! instructions {
+    ($($(#[$doc:meta])* $name:ident $map:ident $prefix:ident $byte:literal $(w $w:literal)? $(vex_w $vex_w:literal)?;)*) => {
+        $(
+            $(#[$doc])*
+            pub(super) const $name: Opcode = Opcode {
+                map: Map::$map,
+                pp: Pp::$prefix,
+                byte: $byte,
+                w: 0 $(+ $w)? == 1,
+                vex_w: 0 $(+ $vex_w)? == 1,
+            };
+        )*
+    };
+}
+
+instructions! {
+    // mnemonic        map    prefix byte
+    VPAND              M0F    P66    0xDB;
+    VPOR               M0F    P66    0xEB;
+    VPXOR              M0F    P66    0xEF;
+    VPADDD             M0F    P66    0xFE;
+    VPSUBD             M0F    P66    0xFA;
+    VPMULLD            M0F38  P66    0x40;
+    VPMINSD            M0F38  P66    0x39;
+    VPMAXSD            M0F38  P66    0x3D;
+    VPACKUSDW          M0F38  P66    0x2B;
+    VPACKUSWB          M0F    P66    0x67;
+    VPMADDWD           M0F    P66    0xF5;
+    VPDPBUSD           M0F38  P66    0x50;
+    /// `vpslld` with 6 in the register field, `vpsrad` with 4.
+    SHIFT_DWORDS       M0F    P66    0x72;
+    /// `vpsllw` with 6 in the register field, `vpsraw` with 4, `vpsrlw` with 2.
+    SHIFT_WORDS        M0F    P66    0x71;
+    VSHUFF32X4         M0F3A  P66    0x23;
+    VPERM2F128         M0F3A  P66    0x06;
+    VPERMD             M0F38  P66    0x36;
+    VPERMT2D           M0F38  P66    0x7E;
+    VPERMILPD          M0F3A  P66    0x05 w 1;
+    VPBLENDD           M0F3A  P66    0x02;
+    VBLENDMPS          M0F38  P66    0x65;
+    VBLENDMPD          M0F38  P66    0x65 w 1;
+    VBLENDVPS          M0F3A  P66    0x4A;
+    VBLENDVPD          M0F3A  P66    0x4B;
+    VMASKMOVPS_LOAD    M0F38  P66    0x2C;
+    VMASKMOVPD_LOAD    M0F38  P66    0x2D;
+    VMASKMOVPS_STORE   M0F38  P66    0x2E;
+    VMASKMOVPD_STORE   M0F38  P66    0x2F;
+    VMOVUPS_LOAD       M0F    None   0x10;
+    VMOVUPS_STORE      M0F    None   0x11;
+    VMOVUPD_LOAD       M0F    P66    0x10 w 1;
+    VMOVUPD_STORE      M0F    P66    0x11 w 1;
+    VMOVSS_LOAD        M0F    F3     0x10;
+    VMOVSS_STORE       M0F    F3     0x11;
+    VMOVSD_LOAD        M0F    F2     0x10 w 1;
+    VMOVSD_STORE       M0F    F2     0x11 w 1;
+    VMOVAPS            M0F    None   0x28;
+    VMOVDDUP           M0F    F2     0x12 w 1;
+    VMOVSHDUP          M0F    F3     0x16;
+    /// From a general register, or memory, to the low lane.
+    VMOVD              M0F    P66    0x6E;
+    VMOVQ              M0F    P66    0x6E w 1 vex_w 1;
+    VPINSRB            M0F3A  P66    0x20;
+    VPINSRW            M0F    P66    0xC4;
+    VPEXTRB            M0F3A  P66    0x14;
+    VPEXTRW            M0F3A  P66    0x15;
+    VEXTRACTF128       M0F3A  P66    0x19;
+    VEXTRACTF64X4      M0F3A  P66    0x1B w 1;
+    VBROADCASTSS       M0F38  P66    0x18;
+    VBROADCASTSD       M0F38  P66    0x19 w 1;
+    /// From a general register, with EVEX.
+    VPBROADCASTD       M0F38  P66    0x7C;
+    VPBROADCASTQ       M0F38  P66    0x7C w 1;
+    VPMOVZXBD          M0F38  P66    0x31;
+    VPMOVSXBD          M0F38  P66    0x21;
+    VPMOVSXBQ          M0F38  P66    0x22;
+    VPMOVZXWD          M0F38  P66    0x33;
+    VPMOVSXWD          M0F38  P66    0x23;
+    /// Lanes of 32 bits to bytes in memory, with EVEX.
+    VPMOVDB            M0F38  F3     0x31;
+    VPMOVDW            M0F38  F3     0x33;
+    VCVTPH2PS          M0F38  P66    0x13;
+    VCVTPS2PH          M0F3A  P66    0x1D;
+    VCVTDQ2PS          M0F    None   0x5B;
+    VCVTTPS2DQ         M0F    F3     0x5B;
+    VROUNDPS           M0F3A  P66    0x08;
+    VROUNDPD           M0F3A  P66    0x09 w 1;
+    /// Comparisons of integers into a mask register, with EVEX.
+    VPCMPD             M0F3A  P66    0x1F;
+    VPCMPEQD           M0F    P66    0x76;
+    VPCMPGTD           M0F    P66    0x66;
+}
+
+/// Instructions with a form for each type and for scalars, such as `vaddps`, `vaddpd`, `vaddss`, `vaddsd`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Family(u8);
+
+pub(super) const VUNPCKL: Family = Family(0x14);
+pub(super) const VUNPCKH: Family = Family(0x15);
+pub(super) const VSQRT: Family = Family(0x51);
+pub(super) const VADD: Family = Family(0x58);
+pub(super) const VMUL: Family = Family(0x59);
+pub(super) const VSUB: Family = Family(0x5C);
+pub(super) const VMIN: Family = Family(0x5D);
+pub(super) const VDIV: Family = Family(0x5E);
+pub(super) const VMAX: Family = Family(0x5F);
+pub(super) const VCMP: Family = Family(0xC2);
+
+impl Family {
+    /// The form for a type and a width.
+    pub(super) fn of(self, elem: Elem, width: Width) -> Opcode {
+        let (pp, w) = match (elem, width) {
+            (Elem::F64, Width::Scalar) => (Pp::F2, true),
+            (Elem::F64, _) => (Pp::P66, true),
+            (_, Width::Scalar) => (Pp::F3, false),
+            _ => (Pp::None, false),
+        };
+        Opcode { map: Map::M0F, pp, byte: self.0, w, vex_w: false }
+    }
+}
+
+/// Fused multiply-add, by the operand that the result replaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct FmaFamily(u8);
+
+/// `dst = a * b + dst`.
+pub(super) const VFMADD231: FmaFamily = FmaFamily(0xB8);
+/// `dst = dst * a + b`.
+pub(super) const VFMADD213: FmaFamily = FmaFamily(0xA8);
+
+impl FmaFamily {
+    /// The form for a type and a width.
+    pub(super) fn of(self, elem: Elem, width: Width) -> Opcode {
+        let w = elem == Elem::F64;
+        let byte = self.0 + u8::from(width == Width::Scalar);
+        Opcode { map: Map::M0F38, pp: Pp::P66, byte, w, vex_w: w }
+    }
+}
