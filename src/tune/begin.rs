@@ -44,6 +44,7 @@ impl<B: Backend> Run<'_, B> {
         for program in self.db.programs(task.subject.id, &self.config.setting.filter()) {
             proposer.skip(program);
         }
+        // Without a space there is nothing to try.
         if task.has_problem() {
             task.stop(StopReason::SpaceExhausted);
         }
