@@ -1,5 +1,5 @@
 //! The code of a schedule function, with its names and calls resolved: [`compile`](super::compile) makes it of the text,
-//! [`run`](super::run) executes it. It borrows nothing and can be shared between threads.
+//! [`run`](super::run) executes it. It borrows nothing, so threads can share it.
 
 use super::builtin::Builtin;
 use crate::diagnostic::Span;

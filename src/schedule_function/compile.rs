@@ -17,7 +17,7 @@ pub(super) struct Program {
     pub module: Function,
 }
 
-/// Does a statement use the name `sch`?
+/// Does the text contain the name `sch`?
 fn mentions_schedule(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "sch")
 }

@@ -48,7 +48,7 @@ pub(super) struct Run<'a> {
     pub nesting: usize,
 }
 
-/// How a statement ended.
+/// The way in which a statement ended.
 enum Flow {
     Next,
     Break,
