@@ -40,6 +40,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("schedule", &["ir", "arith", "script", "diagnostic", "stop"]),
     ("schedule_function", &["diagnostic", "ir", "script", "schedule"]),
     ("perf", &["ir", "machine", "measure"]),
+    ("check", &["ir", "loopir", "lower", "codegen", "schedule", "search", "measure", "database", "workload", "stop"]),
 ];
 
 #[test]

@@ -1,8 +1,8 @@
-//! Does a scheduled program give the results of the program as written?
+//! Compares the results of a scheduled program with those of the program as written.
 //!
-//! What is right comes from the plain path of [`reference`](mod@super::reference), confirmed by the interpreter; where the
-//! program as written does not compile, from the interpreter alone. The scheduled program is compiled and run as it is
-//! when it is tuned, on poisoned outputs; where it does not compile, the interpreter runs it, if it is small.
+//! The right results come from the plain path of [`reference`](mod@super::reference), confirmed by the interpreter; if the
+//! program as written does not compile, the interpreter alone computes them. The scheduled program is compiled and run as
+//! in tuning, on poisoned outputs; if it does not compile and is small, the interpreter runs it.
 
 use super::relayout::Layouts;
 use super::{params, reference};
@@ -20,26 +20,26 @@ use std::sync::{Arc, Mutex};
 
 /// The seed of the data.
 const SEED: u64 = 0;
-/// Stores that the interpreter may make: some seconds.
+/// Stores that the interpreter may make: a few seconds.
 const MAX_STEPS: u64 = 30_000_000;
-/// Elements of a buffer that the interpreter is given.
+/// Elements of a buffer that the interpreter takes at most.
 const MAX_ELEMENTS: u64 = 1 << 24;
-/// Runs of a program on several threads, where races show by chance.
+/// Runs of a program on several threads; several are needed because a race shows by chance.
 const PARALLEL_RUNS: usize = 4;
 
-/// Two programs agree.
+/// The agreement of two programs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Agreement {
     /// The largest difference of floats; integers are equal.
     pub max_error: f64,
     /// The number of elements that were compared.
     pub elements: usize,
-    /// Was the scheduled program interpreted, for want of a compiled one?
+    /// Was the scheduled program interpreted because it does not compile?
     pub interpreted: bool,
 }
 
 impl Agreement {
-    /// Of two functions together.
+    /// The agreement of two functions together.
     #[must_use]
     pub(crate) fn and(self, other: Agreement) -> Agreement {
         Agreement {
@@ -61,18 +61,18 @@ impl fmt::Display for Agreement {
     }
 }
 
-/// Why two programs do not agree.
+/// The reason why two programs do not agree.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum CheckError {
     /// Results differ.
     Different(String),
     /// The scheduled program stops with an error.
     Fails(String),
-    /// There is nothing to compare.
+    /// Their results cannot be compared.
     NotComparable(String),
-    /// The program as written cannot be run; and what to do about it.
+    /// The program as written cannot be run; the second text is a help.
     Program(String, String),
-    /// The machine does not have what it takes.
+    /// The machine lacks memory or threads.
     Machine(String),
 }
 
@@ -95,7 +95,7 @@ impl Checker {
         let func = workload.func();
         let (specs, reference) = match isolated(|| reference::plain(workload, StopFlag::new())) {
             Ok(Ok(plain)) => compiled(func, plain)?,
-            // What cannot be lowered can still be interpreted.
+            // A program that cannot be lowered can still be interpreted.
             Ok(Err(_)) | Err(_) => interpreted(func)?,
         };
         let machine = |e: &dyn fmt::Display| CheckError::Machine(e.to_string());
@@ -107,7 +107,7 @@ impl Checker {
         Ok(Checker { specs, args, reference, options, context: Arc::new(Mutex::new(context)) })
     }
 
-    /// Compares a scheduled version, whose parameters are passed in these layouts.
+    /// Compares a scheduled version, which takes its parameters in these layouts.
     ///
     /// # Errors
     /// They do not agree.
@@ -128,7 +128,7 @@ impl Checker {
         let mut max_error = 0f64;
         let runs = if self.options.threads > 1 { PARALLEL_RUNS } else { 1 };
         for _ in 0..runs {
-            // Whatever is not written is seen, even where the poison would be right by chance.
+            // The poison differs from the right result, so an element that is not written shows.
             args.reset(Poison::Opposite(self.reference.outputs()));
             code.run(&mut args).map_err(|e| CheckError::Fails(e.to_string()))?;
             args.inspect().map_err(|damage| CheckError::Fails(damage.to_string()))?;
@@ -137,7 +137,7 @@ impl Checker {
         Ok(Agreement { max_error, elements: self.elements(), interpreted: false })
     }
 
-    /// For a version that does not compile, and why it does not.
+    /// Compares a version that does not compile because of `why`.
     fn check_interpreted(&self, func: &Func, layouts: &Layouts, why: &str) -> Result<Agreement, CheckError> {
         let mut args = self.arguments(layouts)?;
         interpret(func, &mut args, Precision::Exact).map_err(|e| match e {
@@ -149,12 +149,12 @@ impl Checker {
         Ok(Agreement { max_error: self.compare(&args, layouts)?, elements: self.elements(), interpreted: true })
     }
 
-    /// How many elements are compared.
+    /// The number of elements that are compared.
     fn elements(&self) -> usize {
         self.specs.iter().filter(|s| s.is_written()).map(ParamSpec::len).sum()
     }
 
-    /// The data as the scheduled version takes them.
+    /// The data in the layouts of the scheduled version.
     fn arguments(&self, layouts: &Layouts) -> Result<Arguments, CheckError> {
         let specs = layouts.specs(&self.specs);
         let mut args = Arguments::new(&specs, SEED).map_err(|e| CheckError::Machine(e.to_string()))?;
@@ -211,7 +211,7 @@ fn interpreted(func: &Func) -> Result<(Vec<ParamSpec>, Reference), CheckError> {
     Ok((specs, reference))
 }
 
-/// The parameters of a function that is not lowered, with what its blocks do to them.
+/// The parameters of a function that is not lowered; blocks tell how they are accessed.
 fn accessed(func: &Func) -> Option<Vec<ParamSpec>> {
     let func = &*func.with_param_layouts();
     let blocks = func.blocks();
@@ -233,14 +233,14 @@ fn accessed(func: &Func) -> Option<Vec<ParamSpec>> {
     func.params.iter().map(spec).collect()
 }
 
-/// Can the interpreter hold a buffer? It needs many times the bytes of its elements. Views of unknown shape need none.
+/// Is a buffer small enough for the interpreter, which needs many times its bytes? Views of unknown shape need none.
 fn is_small(func: &Func, b: BufferId) -> bool {
     let extents = func.arena.list(func.arena.buffer(b).shape).iter().filter_map(|&e| func.arena.as_int(e));
     let n = extents.map(|n| n.max(0) as u64).fold(1, u64::saturating_mul);
     n <= MAX_ELEMENTS
 }
 
-/// How interpreting ends early.
+/// The reasons why interpretation ends early.
 enum Interpreted {
     TooLong,
     Failed(String),

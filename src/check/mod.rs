@@ -1,16 +1,19 @@
-//! Whether a scheduled program gives the results of the one as written.
+//! Checks that a scheduled program gives the results of the program as written.
 //!
-//! | file | is about |
+//! | file | content |
 //! | --- | --- |
 //! | [`params`] | the parameters of a function as arrays |
-//! | [`mod@reference`] | right results, and how far a correct program may be from them |
+//! | [`mod@reference`] | right results, and the errors that a right program may have |
 //! | [`sampling`] | single elements, computed by the interpreter |
-//! | [`equivalence`] | comparing a scheduled program with the one as written |
-//! | [`relayout`] | parameters that a schedule lays out anew |
+//! | [`equivalence`] | comparing a scheduled program with the program as written |
+//! | [`relayout`] | parameters whose layout a schedule changes |
 //!
-//! Before it come `measure`, which runs and compares, and `workload`; the driver asks it for references.
+//! `measure`, which runs programs and compares arrays, and `workload` come before. The driver, `tune`, comes after; it
+//! takes references from here.
 
 pub(crate) mod equivalence;
+#[cfg(test)]
+mod expressions;
 pub(crate) mod params;
 pub(crate) mod reference;
 pub(crate) mod relayout;

@@ -1,4 +1,4 @@
-//! The parameters of a workload as measuring needs them.
+//! The parameters of a workload as arrays that can be measured with.
 
 use crate::database::{Failure, FailureKind};
 use crate::ir::expr::{Expr, ExprId};
@@ -9,8 +9,8 @@ use crate::loopir::{Kernel, Storage};
 use crate::measure::ParamSpec;
 use std::collections::BTreeMap;
 
-/// The buffers a function takes, in order: shapes from the function, how they are used from its kernel, and for integers
-/// that index other buffers what they stay below.
+/// The arrays that a function takes, in order. Shapes come from the function, accesses from its kernel. Integers that
+/// index other buffers get a limit.
 ///
 /// # Errors
 /// A parameter is a scalar, or its extents are not known.
@@ -29,7 +29,7 @@ pub(crate) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, Stri
         let Some(mut shape) = shape else {
             return Err(format!("the extents of `{}` are not known; make them concrete with `--bind`", buffer.name));
         };
-        // Vectors are passed as one more dimension.
+        // The lanes of a vector are one more dimension.
         shape.extend((buffer.lanes > 1).then_some(i64::from(buffer.lanes)));
         let access = match used.storage {
             Storage::Param(access) => access,
@@ -50,11 +50,11 @@ pub(crate) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, Stri
     Ok(specs)
 }
 
-/// Does a scheduled version take its parameters as the function as written does? Arguments are made once for a task, in
-/// the layout as written.
+/// Checks that a scheduled version takes its parameters in the layout as written: arguments are made once for a task, in
+/// that layout.
 ///
 /// # Errors
-/// The schedule has changed a layout, in place of which another buffer stands for the parameter.
+/// The schedule has changed a layout; the parameter is then another buffer.
 pub(crate) fn passed_as_written(written: &Func, scheduled: &Func) -> Result<(), Failure> {
     let changed = written.params.iter().zip(&scheduled.params).find(|(w, s)| w.buffer != s.buffer);
     let Some((param, _)) = changed else { return Ok(()) };
@@ -63,7 +63,7 @@ pub(crate) fn passed_as_written(written: &Func, scheduled: &Func) -> Result<(), 
     Err(Failure { kind: FailureKind::Compile, stage: "parameters".to_owned(), primitive: None, message })
 }
 
-/// Buffers whose elements are indices, with the least extent that they index.
+/// The buffers whose elements are indices, with the least extent that they index.
 #[derive(Default)]
 struct Limits(BTreeMap<BufferId, i64>);
 

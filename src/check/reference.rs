@@ -1,8 +1,8 @@
-//! The right results of a workload.
+//! The reference: the right results of a workload.
 //!
-//! They come from the program as written by a plain path (`lower_reference`: floats carried as `float64`, loops as
-//! written; `compile_plain`: scalar code, none of the passes that candidates go through), on a thread of its own, and a few
-//! hundred elements are confirmed by the interpreter. For long ones the results are kept in the work directory.
+//! The program as written computes them on a plain path, which shares no pass with candidates: `lower_reference` carries
+//! floats as `float64` and keeps the loops, `compile_plain` makes scalar code. The interpreter confirms a few hundred
+//! elements. All this runs on a thread of its own. References that took long are kept in the work directory.
 
 #![expect(clippy::disallowed_methods, reason = "the reference has a time limit")]
 
@@ -24,31 +24,31 @@ use crate::stop::StopFlag;
 use crate::workload::Workload;
 use std::sync::{Arc, Mutex};
 
-/// Elements that the interpreter computes again.
+/// Elements that the interpreter confirms.
 const SPOTS: usize = 300;
-/// Stores that it may make for them: a second or so, on a thread that nobody waits for.
+/// Stores that it may make for them: about a second, on a thread that nobody waits for.
 const SPOT_STEPS: u64 = 20_000_000;
 
 /// The plain kernel of a workload.
 ///
-/// Nothing is optimised in it, so that what runs through memory in the wrong order takes seconds for what could take
-/// one: the last spatial loop of each reduction is moved inside its reduction loops, where it is allowed. The
-/// interpreter, which confirms results, knows nothing of that.
+/// It is not optimised, except that the last spatial loop of each reduction is moved inside the reduction loops if that is
+/// allowed: programs that access memory in the wrong order would take several times as long. The interpreter, which
+/// confirms results, runs the program without this change.
 ///
-/// Once `stop` is raised, no further block is looked at: nobody will use what comes of it.
+/// Once `stop` is raised, the remaining blocks stay as they are: nobody will use the result.
 pub(crate) fn plain(workload: &Workload, stop: StopFlag) -> Result<Plain, LowerError> {
     let mut schedule = Schedule::new(&workload.module, 0).until(stop);
     let func = workload.func();
     let names: Vec<Symbol> = func.blocks().iter().filter(|&&b| b != func.root).map(|&b| func.block(b).name).collect();
     for name in names {
-        // A block that is not found by name, or is nested, stays as it is.
+        // A block that is nested, or not found by its name, stays as it is.
         let _ = move_spatial_inside(&mut schedule, name.as_str());
     }
     let func = schedule.func(0).clone();
     Ok(Plain { kernel: lower_reference(&func)?, func })
 }
 
-/// The program that reference values are computed by.
+/// The program that computes reference values.
 pub(crate) struct Plain {
     pub kernel: Kernel,
     func: Func,
@@ -74,33 +74,34 @@ fn move_spatial_inside(schedule: &mut Schedule, name: &str) -> Option<()> {
     schedule.reorder(&order).ok()
 }
 
-/// What a reference is computed from.
+/// The inputs from which a reference is computed.
 pub(crate) struct Job {
     pub func: Func,
     pub plain: Plain,
     pub specs: Vec<ParamSpec>,
     pub seed: u64,
-    /// Where it may be kept.
+    /// The place where the reference may be kept.
     pub cache: Option<(ReferenceCache, ReferenceKey)>,
-    /// What it runs in; its flag stops it.
+    /// The context that the program runs in; its flag stops the run.
     pub context: Arc<Mutex<RunContext>>,
-    /// Ends what goes before and after the run.
+    /// Ends the work before and after the run.
     pub stop: StopFlag,
 }
 
 impl Job {
-    /// The reference that was kept.
+    /// The reference that an earlier run kept.
     pub(crate) fn kept(&self) -> Option<Reference> {
         let (cache, key) = self.cache.as_ref()?;
         let kept = cache.load(*key, &self.specs, &vec![Tolerance::EXACT; self.specs.len()])?;
         Some(self.judging(kept))
     }
 
-    /// The reference with all that right programs stay within.
+    /// Adds the errors that a right program may have: tolerances, and intervals of the results.
     fn judging(&self, reference: Reference) -> Reference {
         let bounds = isolated(|| lower_bounds(&self.plain.func)).ok().and_then(Result::ok).flatten();
         let Some(bounds) = bounds else { return toleranced(reference, &self.func, &self.specs) };
-        // Roundings of half precision add up to more than faults make: of those, only what rounds once is right unseen.
+        // Roundings of half precision may add up to more than a fault changes. There, a result is only accepted without
+        // its interval if it is as near as one rounding.
         let rounds_often = self.func.arena.buffer_ids().any(|b| self.func.arena.buffer(b).dtype.is_half());
         let reference = toleranced(reference, &self.func, &self.specs);
         let narrow = if rounds_often {
@@ -117,7 +118,7 @@ impl Job {
         reference.with_intervals(self.intervals(bounds, sampling), narrow)
     }
 
-    /// How far each element may be from the reference.
+    /// The interval of each element: results outside of it are wrong.
     fn intervals(&self, bounds: Bounds, sampling: Sampling) -> IntervalsJob {
         let (specs, seed, context) = (self.specs.clone(), self.seed, self.context.clone());
         IntervalsJob::new(move || {
@@ -141,13 +142,13 @@ impl Job {
         })
     }
 
-    /// Computes the reference, and keeps it if `worth` says so.
+    /// Computes the reference, and keeps it if `worth` returns true.
     pub(crate) fn compute(self, worth: impl FnOnce() -> bool) -> Result<Reference, ReferenceError> {
         let args = Arguments::until(&self.specs, self.seed, &self.stop)?;
         let compiled = isolated(|| codegen::compile_plain(&self.plain.kernel).map_err(|e| e.to_string()));
         let compiled = compiled.and_then(|r| r).map_err(ReferenceError::Run)?;
         let loaded = Loaded::new(compiled, self.context.clone(), 1);
-        // Both are exact but for the last rounding; what the order of a sum changes in float64 is far below that.
+        // Both are exact except for the last rounding; the order of a sum changes far less than that in float64.
         let near: Vec<Tolerance> = self.specs.iter().map(|s| Tolerance::of(s.dtype, 1)).collect();
         let run = |args: &mut Arguments| loaded.run(args).map_err(|e| e.to_string());
         let wide = Options { precision: Precision::Wide, max_steps: SPOT_STEPS, ..Options::default() };
@@ -166,11 +167,11 @@ impl Job {
     }
 }
 
-/// The reference with what right programs stay within.
+/// Adds the tolerances of right programs to a reference.
 ///
-/// [`Tolerance::of`] speaks of sums of terms of magnitude 1, which come to about `sqrt(n) / 3`; the results at hand may be
-/// smaller (a softmax) or larger (a product of products), and what is allowed follows their root mean square. Each block
-/// of a chain adds errors of its own.
+/// [`Tolerance::of`] assumes sums of terms of magnitude 1, which are about `sqrt(n) / 3`. Actual results may be smaller (a
+/// softmax) or larger (a product of products), so the tolerance is scaled by their root mean square. It is multiplied by
+/// the number of blocks, since each block of a chain adds errors.
 pub(crate) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec]) -> Reference {
     let (longest, stages) = reductions(func);
     let tolerances = specs
@@ -181,7 +182,7 @@ pub(crate) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec])
             if plain == Tolerance::EXACT || bytes.is_empty() {
                 return plain;
             }
-            // What intermediate values of magnitude 1 are rounded by stays, however small the results are.
+            // Intermediate values of magnitude 1 may be rounded even if the results are small.
             let least = 2.0 * spec.dtype.half_ulp();
             let scale = root_mean_square(spec, bytes) / ((longest as f64).sqrt() / 3.0);
             let absolute = (plain.absolute * scale).max(least);
@@ -191,7 +192,7 @@ pub(crate) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec])
     reference.with_tolerances(tolerances)
 }
 
-/// The number of terms of the longest reduction (1 for none), and of blocks, which may follow one another.
+/// The number of terms of the longest reduction (1 without one), and the number of blocks, which may form a chain.
 fn reductions(func: &Func) -> (u64, u64) {
     let (mut longest, mut stages) = (1u64, 0);
     for b in func.blocks() {
@@ -208,7 +209,7 @@ fn reductions(func: &Func) -> (u64, u64) {
 
 fn root_mean_square(spec: &ParamSpec, bytes: &[u8]) -> f64 {
     let tensor = crate::ir::interp::TensorRef { dtype: spec.dtype, shape: &spec.shape, data: bytes };
-    // A part of a large result says as much as all of it.
+    // A part of a large result represents all of it.
     let n = tensor.n_elements();
     let step = n.div_ceil(1 << 16).max(1);
     let values = (0..n).step_by(step).map(|i| tensor.get(i).as_f64()).filter(|v| v.is_finite());

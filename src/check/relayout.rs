@@ -1,7 +1,7 @@
-//! How callers must pass the parameters of a scheduled function.
+//! The layouts in which a scheduled function takes its parameters.
 //!
-//! `transform_layout` of a parameter changes what the function expects. [`Layouts`] follows a schedule instruction by
-//! instruction, and moves arrays from the layout as written to that of the schedule and back.
+//! `transform_layout` may change the layout of a parameter. [`Layouts`] follows a schedule instruction by instruction, and
+//! converts arrays between the layout as written and that of the schedule.
 
 use crate::ir::{BufferId, Func};
 use crate::measure::ParamSpec;
@@ -10,7 +10,7 @@ use crate::schedule::arg::{Arg, Lambda, LambdaExpr, Rv};
 
 /// The changes of the layout of each parameter of a function.
 pub(crate) struct Layouts {
-    /// The buffers of the parameters, as of the last instruction.
+    /// The buffers of the parameters after the last instruction.
     buffers: Vec<Option<BufferId>>,
     changes: Vec<Vec<Change>>,
 }
@@ -21,15 +21,15 @@ enum Change {
         from: Vec<i64>,
         to: Vec<i64>,
         map: Lambda,
-        /// What places without an element hold.
+        /// The contents of places without an element.
         padding: Padding,
     },
-    /// One that cannot be followed, and why.
+    /// A change that cannot be followed, with the reason.
     Unknown(String),
 }
 
 enum Padding {
-    /// Anything: the program does not care, or makes it itself.
+    /// Any value: the program does not read it, or writes it itself.
     Any,
     Value(f64),
     /// A function of the indices.
@@ -37,12 +37,12 @@ enum Padding {
 }
 
 impl Layouts {
-    /// Those of a function that is as written.
+    /// The layouts of a function as written.
     pub(crate) fn new(func: &Func) -> Layouts {
         Layouts { buffers: buffers(func), changes: func.params.iter().map(|_| Vec::new()).collect() }
     }
 
-    /// Takes note of what the last instruction of a schedule did to the parameters of function `index`.
+    /// Records the changes that the last instruction of a schedule made to the parameters of function `index`.
     pub(crate) fn follow(&mut self, schedule: &Schedule, index: usize) {
         let func = schedule.func(index);
         let new = buffers(func);
@@ -77,10 +77,10 @@ impl Layouts {
         self.changes[i].is_empty()
     }
 
-    /// An array for parameter `i`, in the layout that the schedule has given it.
+    /// Converts an array of parameter `i` from the layout as written to that of the schedule.
     ///
     /// # Errors
-    /// Why that is not known.
+    /// The layout is not known; the text says why.
     pub(crate) fn to_scheduled(&self, i: usize, spec: &ParamSpec, written: &[u8]) -> Result<Vec<u8>, String> {
         self.check_compact(i, spec)?;
         let size = spec.dtype.bytes();
@@ -108,10 +108,10 @@ impl Layouts {
         Ok(data)
     }
 
-    /// An array of parameter `i` in the layout that the schedule has given it, in the layout as written.
+    /// Converts an array of parameter `i` from the layout of the schedule to that as written.
     ///
     /// # Errors
-    /// Why that is not known.
+    /// The layout is not known; the text says why.
     pub(crate) fn to_written(&self, i: usize, spec: &ParamSpec, scheduled: &[u8]) -> Result<Vec<u8>, String> {
         self.check_compact(i, spec)?;
         let size = spec.dtype.bytes();
@@ -162,7 +162,7 @@ fn constant(arg: &Arg) -> Option<f64> {
     }
 }
 
-/// For each element before the change its place behind it, and the number of places.
+/// The place of each element after the change, and the number of places.
 fn places(change: &Change) -> Result<(Vec<usize>, usize), String> {
     let (from, to, map) = match change {
         Change::Map { from, to, map, .. } => (from, to, map),

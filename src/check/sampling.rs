@@ -1,5 +1,5 @@
-//! Samples of right results: what the interpreter makes of a few hundred elements when the roundings of the program go a
-//! random way ([`Precision::Perturbed`]), and when they are as written.
+//! Samples of right results: the interpreter computes a few hundred elements with the roundings of the program, and again
+//! with roundings in random directions ([`Precision::Perturbed`]).
 
 use crate::ir::Func;
 use crate::ir::interp::{ArgRef, Fault, Options, Points, Precision, Value};
@@ -8,19 +8,19 @@ use hashbrown::HashMap;
 
 /// Elements that are sampled.
 const ELEMENTS: usize = 256;
-/// Random runs of them.
+/// Random runs of these elements.
 const RUNS: u64 = 8;
-/// Random runs of an element whose range is asked for.
+/// Random runs of an element whose range is requested.
 const RUNS_OF_ONE: u64 = 32;
-/// How much larger than they are its roundings are made.
+/// The factor by which its roundings are enlarged in these runs.
 const SCALE_OF_ONE: u32 = 4;
-/// Stores that one run may make: a tenth of a second.
+/// Stores of one run at most: about a tenth of a second.
 const MAX_STEPS: u64 = 2_000_000;
 
-/// Computes elements of a function's results: by parameter and position. `None` where that is not possible.
+/// Computes an element of a result, given parameter and position; `None` if that is not possible.
 pub(super) type ElementValue<'a> = dyn FnMut(usize, usize) -> Result<Option<Value>, String> + 'a;
 
-/// Calls `work` with what computes single elements of the results for these arguments.
+/// Calls `work` with a function that computes single elements of the results for these arguments.
 pub(super) fn with_elements<R>(
     func: &Func,
     args: &Arguments,
@@ -34,7 +34,7 @@ pub(super) fn with_elements<R>(
     work(&mut |param, element| {
         let Some(points) = &mut points else { return Ok(None) };
         let Some(buffer) = func.params[param].buffer else { return Ok(None) };
-        // Between the elements of a parameter with strides nothing is computed.
+        // A parameter with strides has gaps between its elements.
         let Some(indices) = args.specs()[param].indices(element) else { return Ok(None) };
         match points.eval(buffer, &indices) {
             Ok(value) => Ok(value),
@@ -44,19 +44,19 @@ pub(super) fn with_elements<R>(
     })
 }
 
-/// What samples are made of.
+/// A plan of samples for one function.
 pub(super) struct Sampling {
     func: Func,
     specs: Vec<ParamSpec>,
     seed: u64,
-    /// What counts as equal to the reference.
+    /// Results within these tolerances count as equal to the reference.
     tolerances: Vec<Tolerance>,
-    /// The elements that are sampled, with the reference.
+    /// The sampled elements: parameter, position, reference value.
     elements: Vec<(usize, usize, f64)>,
 }
 
 impl Sampling {
-    /// For the results of a function on arguments from this seed.
+    /// A plan for the results of a function on arguments from this seed.
     pub(super) fn new(
         func: &Func,
         specs: &[ParamSpec],
@@ -64,13 +64,13 @@ impl Sampling {
         reference: &Reference,
         tolerances: &[Tolerance],
     ) -> Sampling {
-        // Other elements than those that confirm the reference.
+        // The seed differs, so that these are other elements than those that confirm the reference.
         let elements = spots(specs, !seed, ELEMENTS);
         let elements = elements.into_iter().map(|(p, e)| (p, e, reference.value(p, &specs[p], e))).collect();
         Sampling { func: func.clone(), specs: specs.to_vec(), seed, tolerances: tolerances.to_vec(), elements }
     }
 
-    /// How far the samples of each parameter are from the reference; `None` for those without any.
+    /// The distances of each parameter's samples from the reference; `None` for a parameter without samples.
     pub(super) fn spreads(&self) -> Vec<Option<Spread>> {
         let mut distances = vec![Vec::new(); self.specs.len()];
         if let Ok(args) = Arguments::new(&self.specs, self.seed) {
@@ -78,7 +78,7 @@ impl Sampling {
             for precision in as_written.chain(perturbed(RUNS, 1)) {
                 with_elements(&self.func, &args, options(precision), |value| {
                     for &(param, element, expected) in &self.elements {
-                        // What takes too long, or fails, is no sample.
+                        // An element that takes too long, or fails, is no sample.
                         if let Ok(Some(v)) = value(param, element) {
                             let v = rounded(&self.specs[param], v);
                             let is_near = self.tolerances[param].admits(expected, v);
@@ -91,7 +91,7 @@ impl Sampling {
         distances.into_iter().map(Spread::new).collect()
     }
 
-    /// What computes the ranges of single elements.
+    /// A function that computes the ranges of single elements.
     pub(super) fn ranges(self) -> ElementRanges {
         ElementRanges::new(move |elements| {
             let Ok(args) = Arguments::new(&self.specs, self.seed) else { return vec![None; elements.len()] };
@@ -108,7 +108,8 @@ impl Sampling {
                 });
             }
             let range = |key| match samples.get(key)?.as_slice() {
-                // As written, as exact as it can be, and at random; of one that fails some of the time nothing is known.
+                // The first is rounded as written, the second as exact as possible, the others are random. An element that
+                // fails in some run has no range.
                 [first, last, random @ ..] if random.len() as u64 == RUNS + RUNS_OF_ONE => {
                     let (ordinary, larger) = random.split_at(RUNS as usize);
                     Some(Range::new(*first, *last, ordinary, larger))

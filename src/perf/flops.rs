@@ -1,18 +1,18 @@
-//! How much work a program is: operations and bytes.
+//! The work of a program: operations and bytes.
 //!
-//! Operations are those of the program as written, so that a schedule that computes something twice gains nothing by
-//! it. Counted are the values that statements store, evaluate or name, once for each time the loops around run them:
+//! Operations are counted in the program as written, so a schedule that computes a value twice gains nothing by it. The
+//! count covers the values that statements store, evaluate or name, multiplied by the iterations of the loops around:
 //!
-//! * one for each addition, subtraction, multiplication, division, remainder, minimum and maximum, of floats and of
+//! * each addition, subtraction, multiplication, division, remainder, minimum and maximum counts one, for floats and
 //!   integers alike;
-//! * one for each function of scalars (`exp`, `sqrt`, …);
-//! * none for indices, comparisons, selections, casts, loads, stores and boolean operators;
-//! * of the two sides of an `if` (a statement's or an expression's), the one with more;
-//! * an initialisation, once for each element of the reduction's result.
+//! * each call of a function of scalars (`exp`, `sqrt`, …) counts one;
+//! * indices, comparisons, selections, casts, loads, stores and boolean operators count nothing;
+//! * an `if`, as a statement or an expression, counts its larger side;
+//! * an initialisation counts once for each element of the reduction's result.
 //!
-//! A matmul thus has `2 * M * N * K`. Bytes are the sizes of the parameters that the program loads from or stores to,
-//! each once: the least that must move. Of a parameter that is accessed at computed places only, such as the table of an
-//! embedding, only what is accessed counts.
+//! A matmul thus has `2 * M * N * K` operations. Bytes are the sizes of the parameters that the program loads or stores,
+//! each counted once: the least that must move. A parameter that is only accessed at computed places, such as the table of
+//! an embedding, counts as many elements as it has accesses.
 
 use super::min_ops::gathered;
 use crate::ir::expr::{Expr, ExprId};
@@ -22,12 +22,12 @@ use crate::ir::visit::{Visitor, walk_expr, walk_stmt};
 use crate::ir::{BufferId, DType, Func};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a run of a function comes to.
+/// The work of one run of a function.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Work {
     /// Operations; a float, since products of extents may be large.
     pub flops: f64,
-    /// Bytes of the parameters that are touched.
+    /// Bytes of the parameters that are accessed.
     pub bytes: u64,
 }
 
@@ -45,14 +45,15 @@ pub(crate) fn work(func: &Func) -> Work {
     Work { flops: of_stmt(func, func.root.stmt()), bytes }
 }
 
-/// Bytes of a buffer that have to move: of one that is accessed only at computed places, as many as there are accesses.
+/// The bytes of a buffer that must move. `gathered` counts the accesses of buffers that are only accessed at computed
+/// places.
 pub(super) fn moved_of(func: &Func, b: BufferId, gathered: &BTreeMap<BufferId, f64>) -> u64 {
     let all = bytes_of(func, b);
     let bytes = func.arena.buffer(b).dtype.bytes() as f64;
     gathered.get(&b).map_or(all, |n| all.min((n * bytes) as u64))
 }
 
-/// Size of a buffer of constant shape.
+/// The size of a buffer of constant shape.
 pub(super) fn bytes_of(func: &Func, b: BufferId) -> u64 {
     let buffer = func.arena.buffer(b);
     let extents = func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e).unwrap_or(0).max(0) as u64);
@@ -74,7 +75,7 @@ fn of_stmt(func: &Func, s: StmtId) -> f64 {
         Stmt::If { then, otherwise, .. } => all(then).max(all(otherwise)),
         Stmt::Let { value, body, .. } => of_expr(func, *value) + all(body),
         Stmt::Attr(a) => all(&a.body),
-        // How often it runs is not known; once at least, as a rule.
+        // The number of iterations is unknown; one is assumed.
         Stmt::While { condition, body } => of_expr(func, *condition) + all(body),
         Stmt::Return(value) => of_expr(func, *value),
         Stmt::Assert(a) => of_expr(func, a.condition),
@@ -82,7 +83,7 @@ fn of_stmt(func: &Func, s: StmtId) -> f64 {
     }
 }
 
-/// Does a function multiply 8-bit integers, as numbers of 32 bits?
+/// Does a function multiply 8-bit integers that are widened to 32 bits?
 pub(crate) fn multiplies_bytes(func: &Func) -> bool {
     let mut found = Products(false);
     found.visit_stmt(func, func.root.stmt());
@@ -104,16 +105,16 @@ impl Visitor for Products {
     }
 }
 
-/// What a function does with integers.
+/// The integer arithmetic of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arithmetic {
-    /// Of the narrowest type that is added or multiplied.
+    /// Bits of the narrowest type that is added or multiplied.
     pub bits: u32,
     /// Is anything multiplied?
     pub multiplies: bool,
 }
 
-/// The arithmetic of integers in the values that a function stores, indices left out; `None` if there is none.
+/// The integer arithmetic in the values that a function stores, without indices; `None` if there is none.
 pub(crate) fn integer_arithmetic(func: &Func) -> Option<Arithmetic> {
     let mut found = Integers(None);
     found.visit_stmt(func, func.root.stmt());
@@ -125,7 +126,7 @@ struct Integers(Option<Arithmetic>);
 impl Integers {
     fn value(&mut self, func: &Func, e: ExprId) {
         match func.arena.expr(e) {
-            // Indices are no values.
+            // Indices do not count.
             Expr::Load(..) => return,
             Expr::Binary(op, ..) if func.arena.dtype(e).is_integer() && func.arena.dtype(e) != DType::Bool => {
                 let bits = func.arena.dtype(e).bits();
@@ -163,7 +164,7 @@ fn of_expr(func: &Func, e: ExprId) -> f64 {
             BinOp::And | BinOp::Or => 0.0,
         },
         Expr::Call(..) | Expr::Builtin(..) => 1.0,
-        // Indices are not counted.
+        // Indices do not count.
         Expr::Load(..) => return 0.0,
         Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => return of_expr(func, a).max(of_expr(func, b)),
         Expr::Int(_)
@@ -185,7 +186,7 @@ fn of_expr(func: &Func, e: ExprId) -> f64 {
     here + inside
 }
 
-/// The buffers that loads and stores name. Regions only declare.
+/// The buffers of loads and stores. Declared regions do not count.
 #[derive(Default)]
 struct Touched(BTreeSet<BufferId>);
 
@@ -195,7 +196,7 @@ impl Visitor for Touched {
             Stmt::Store { buffer, .. } => {
                 self.0.insert(*buffer);
             }
-            // A view stands for what it shows.
+            // An access of a view is one of its source.
             Stmt::Block(b) => self.0.extend(b.matches.iter().map(|m| m.source.buffer)),
             Stmt::Loop(_)
             | Stmt::If { .. }

@@ -1,8 +1,8 @@
-//! The operations that a function cannot do without: each value once, however many loops compute it over and over.
+//! The minimum of operations that a function needs: each value is counted once, even if loops compute it many times.
 //!
-//! Unlike [`flops`](super::flops), which counts a program as written so that all its schedules are compared by one number,
-//! this is for a bound. In `Y[i, j] = X[i, j] / sqrt(V[i])` the root is needed once for each `i`: a value is counted for
-//! the loops that it depends on, directly or through the variables of its block.
+//! [`flops`](super::flops) counts the program as written, so that all its schedules are compared by one number. This
+//! count is for a lower bound. In `Y[i, j] = X[i, j] / sqrt(V[i])` the root is needed once for each `i`: a value counts as
+//! often as the loops iterate on which it depends, directly or through the variables of its block.
 
 use crate::ir::expr::{Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, Intrinsic};
@@ -11,17 +11,17 @@ use crate::ir::visit::vars_of;
 use crate::ir::{BufferId, DType, Func};
 use std::collections::BTreeMap;
 
-/// Operations, and the calls of functions of scalars among them.
+/// A minimum of operations.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct MinOps {
-    /// All of them.
+    /// All operations, calls included.
     pub ops: f64,
-    /// Calls, by function and the type that it is computed in.
+    /// Calls of functions of scalars, by function and data type.
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
 }
 
 impl MinOps {
-    /// The operations that a function needs; none in loops of symbolic extent.
+    /// The minimum of a function. Loops of symbolic extent count nothing.
     pub(crate) fn of(func: &Func) -> MinOps {
         Count::new(func).stmt(func.root.stmt())
     }
@@ -41,11 +41,11 @@ impl MinOps {
 
 struct Count<'a> {
     func: &'a Func,
-    /// The loops around.
+    /// The loops around the statement, with their extents.
     loops: Vec<(VarId, f64)>,
-    /// The variables of loops that a variable of a block or a `let` stands for.
+    /// The loop variables on which each variable of a block or a `let` depends.
     meaning: BTreeMap<VarId, Vec<VarId>>,
-    /// Elements that are read of each buffer at places that were computed; `None` where others are read too.
+    /// The accesses of each buffer at computed places; `None` if it has accesses at other places.
     gathered: BTreeMap<BufferId, Option<f64>>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Count<'a> {
                 for iter in &b.iters {
                     self.define(iter.var, iter.value);
                 }
-                // An initial value is a constant nearly always.
+                // The init is left out: initial values are nearly always constants.
                 self.all(&b.body)
             }
             Stmt::Store { buffer, indices, value } => {
@@ -90,12 +90,12 @@ impl<'a> Count<'a> {
             }
             Stmt::Let { var, value, body } => {
                 self.accesses(*value);
-                let needed = self.expr(*value, &mut Vec::new());
+                let of_value = self.expr(*value, &mut Vec::new());
                 self.define(*var, *value);
-                needed.and(self.all(body))
+                of_value.and(self.all(body))
             }
             Stmt::Attr(a) => self.all(&a.body),
-            // It may not run at all.
+            // The body may not run at all.
             Stmt::While { condition, body } => {
                 self.accesses(*condition);
                 self.all(body);
@@ -116,7 +116,7 @@ impl<'a> Count<'a> {
         self.meaning.insert(var, vars);
     }
 
-    /// The variables of loops that an expression depends on.
+    /// The loop variables on which an expression depends.
     fn loop_vars(&self, e: ExprId) -> Vec<VarId> {
         let mut vars = Vec::new();
         for v in vars_of(&self.func.arena, e) {
@@ -128,7 +128,7 @@ impl<'a> Count<'a> {
         vars
     }
 
-    /// Takes note of the loads in an expression, those in indices included.
+    /// Counts the loads in an expression, those in indices included.
     fn accesses(&mut self, e: ExprId) {
         if let Expr::Load(buffer, indices) = self.func.arena.expr(e) {
             self.access(buffer, self.func.arena.list(indices));
@@ -144,29 +144,29 @@ impl<'a> Count<'a> {
         *all = all.filter(|_| is_computed).map(|sum| sum + elements);
     }
 
-    /// How often an expression has to be computed.
+    /// The least number of times that an expression must be computed.
     fn times(&self, e: ExprId) -> f64 {
         let vars = self.loop_vars(e);
         self.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product()
     }
 
     fn expr(&self, e: ExprId, seen: &mut Vec<ExprId>) -> MinOps {
-        let mut needed = MinOps::default();
+        let mut min = MinOps::default();
         if seen.contains(&e) {
-            return needed;
+            return min;
         }
         seen.push(e);
         match self.func.arena.expr(e) {
-            // Indices are not counted.
-            Expr::Load(..) => return needed,
+            // Indices do not count.
+            Expr::Load(..) => return min,
             Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => {
                 return self.expr(a, &mut seen.clone()).or(self.expr(b, seen));
             }
             Expr::Binary(BinOp::And | BinOp::Or, ..) => {}
-            Expr::Binary(..) => needed.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
+            Expr::Binary(..) => min.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
             Expr::Call(function, _) => {
-                needed.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
-                needed.calls.insert((function, self.func.arena.dtype(e)), needed.ops);
+                min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
+                min.calls.insert((function, self.func.arena.dtype(e)), min.ops);
             }
             Expr::Int(_)
             | Expr::Float(_)
@@ -182,8 +182,8 @@ impl<'a> Count<'a> {
             | Expr::Shuffle(..)
             | Expr::Builtin(..) => {}
         }
-        self.func.arena.for_each_child(e, |c| needed = std::mem::take(&mut needed).and(self.expr(c, seen)));
-        needed
+        self.func.arena.for_each_child(e, |c| min = std::mem::take(&mut min).and(self.expr(c, seen)));
+        min
     }
 }
 
@@ -194,8 +194,8 @@ fn reads(func: &Func, e: ExprId) -> bool {
     found
 }
 
-/// Buffers that are accessed only at places that are computed, such as the rows that an embedding looks up, and how many
-/// elements of each.
+/// The buffers that are only accessed at computed places, such as the table of an embedding, with the number of accesses
+/// of each.
 pub(super) fn gathered(func: &Func) -> BTreeMap<BufferId, f64> {
     let mut count = Count::new(func);
     count.stmt(func.root.stmt());
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::script::{ParseOptions, parse};
 
-    fn needed(workload: &str) -> (f64, Vec<(&'static str, f64)>) {
+    fn min_ops(workload: &str) -> (f64, Vec<(&'static str, f64)>) {
         let path = format!("{}/workloads/{workload}.tir", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
         let module = parse(&text, workload, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn known_programs() {
-        assert_eq!(needed("matmul"), (2.0 * 128.0 * 128.0 * 128.0, vec![]));
+        assert_eq!(min_ops("matmul"), (2.0 * 128.0 * 128.0 * 128.0, vec![]));
         let n = 256.0 * 1024.0;
-        assert_eq!(needed("softmax"), (5.0 * n, vec![("exp", n)]));
-        // Two sums, a product for one of them; subtraction, division, gain and bias; mean, variance and root by row.
+        assert_eq!(min_ops("softmax"), (5.0 * n, vec![("exp", n)]));
+        // For each element: two sums, a product, a subtraction, a division, gain and bias. For each row: mean, variance, root.
         let (rows, n) = (128.0, 128.0 * 768.0);
-        assert_eq!(needed("layer_norm"), (7.0 * n + 6.0 * rows, vec![("sqrt", rows)]));
+        assert_eq!(min_ops("layer_norm"), (7.0 * n + 6.0 * rows, vec![("sqrt", rows)]));
     }
 }

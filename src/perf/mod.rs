@@ -1,12 +1,13 @@
-//! How much work a program is, and how long that takes at least.
+//! The work of a program, and the least time that it takes.
 //!
-//! | file | is about |
+//! | file | content |
 //! | --- | --- |
-//! | [`flops`] | operations and bytes of a program as written, which all its schedules are compared by |
-//! | [`min_ops`] | operations that its results need at least |
-//! | [`roofline`] | the least time for them on a machine |
+//! | [`flops`] | operations and bytes of a program as written, by which its schedules are compared |
+//! | [`min_ops`] | the minimum of operations that its results need |
+//! | [`roofline`] | the least time on a machine |
 //!
-//! Before it comes `measure`, which knows the machine's rates; the driver measures those of functions of scalars.
+//! `measure` comes before and gives the rates of the machine. The driver, `tune`, comes after; it measures the rates of
+//! functions of scalars.
 
 pub(crate) mod flops;
 mod min_ops;

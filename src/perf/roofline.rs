@@ -1,11 +1,12 @@
 //! The roofline: the least time that a function can take on this machine.
 //!
-//! Two bounds, of which the higher one counts:
+//! It is the larger of two bounds:
 //!
-//! * *operations*: what the results [need](super::min_ops), functions of scalars (`exp`, `tanh`, …) at the rate at which compiled code computes each alone, over data in
-//!   the nearest cache; all other operations at the peak of multiply-adds;
-//! * *traffic*: every parameter that is touched moves once, at the rate at which this machine copies what is written, and
-//!   reads the rest, over and over in as many bytes. Temporaries are free: a good schedule keeps them near.
+//! * *operations*: the [minimum](super::min_ops) of operations. Functions of scalars (`exp`, `tanh`, …) run at the rate that
+//!   compiled code reaches for each alone, on data in the nearest cache. All other operations run at the peak of
+//!   multiply-adds;
+//! * *traffic*: every parameter that is accessed moves once, at the rate at which the machine copies as many bytes as are
+//!   written and reads the others. Temporaries are free, since a good schedule keeps them in near caches.
 
 use super::flops::moved_of;
 use super::min_ops::{MinOps, gathered};
@@ -21,36 +22,36 @@ use std::collections::BTreeSet;
 /// The bounds of a function. Field names are interface (docs/tuning.md).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Roofline {
-    /// The least microseconds: the larger of the two bounds.
+    /// The larger of the two bounds, in microseconds.
     pub bound_us: f64,
-    /// What that is: `operations`, or the level of memory.
+    /// The bound that is larger: `operations`, or the level of memory.
     pub bound_by: &'static str,
-    /// Microseconds that the operations take at least; `None` where there is no peak.
+    /// The bound by operations, in microseconds; `None` if no peak is known.
     pub operations_us: Option<f64>,
-    /// The functions of scalars among them.
+    /// The functions of scalars among the operations.
     pub functions: Vec<FunctionRate>,
-    /// Bytes of the parameters that are touched.
+    /// Bytes of the parameters that are accessed.
     pub bytes: u64,
-    /// The level of memory that they fit.
+    /// The level of memory that holds these bytes.
     pub level: &'static str,
-    /// 10^9 bytes a second that the machine moves there.
+    /// Bandwidth at this level, in 10^9 bytes per second.
     pub level_gbs: f64,
-    /// Microseconds that moving them takes at least.
+    /// The bound by traffic, in microseconds.
     pub traffic_us: f64,
 }
 
-/// How often a function of scalars is called, and how fast it is.
+/// The calls of a function of scalars, and its rate.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FunctionRate {
     /// Its name.
     pub name: &'static str,
     /// Calls.
     pub calls: f64,
-    /// 10^9 calls a second, alone.
+    /// 10^9 calls per second of compiled code that computes nothing else.
     pub gcalls: f64,
 }
 
-/// The rates of a machine that the bounds are made of.
+/// The rates of a machine from which the bounds follow.
 pub(crate) struct Rates<'a> {
     /// The machine.
     pub target: &'a Target,
@@ -120,7 +121,7 @@ fn written(func: &Func) -> u64 {
     params.map(|b| moved_of(func, b, &gathered)).sum()
 }
 
-/// Is it more than an instruction or two?
+/// Does the function take more than an instruction or two?
 fn is_slow(function: Intrinsic) -> bool {
     use Intrinsic::{Abs, Ceil, CopySign, Floor, Fma, IsFinite, IsInf, IsNan, NearbyInt, Round, Trunc};
     function.domain() == Domain::Float

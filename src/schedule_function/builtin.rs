@@ -1,4 +1,4 @@
-//! Python's own functions, as far as schedule functions may use them.
+//! Python's built-in functions that schedule functions may use.
 
 use super::eval::{index_error, undefined};
 use super::failure::type_error;
@@ -9,7 +9,7 @@ use crate::ir::BinOp;
 use crate::script::python::BinaryOp;
 use std::cmp::Ordering;
 
-/// A function that is there without an import.
+/// A built-in function of Python.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Builtin {
     Len,
@@ -60,12 +60,12 @@ impl Builtin {
         Builtin::ALL.iter().find(|(n, _)| *n == name).map(|(_, b)| *b)
     }
 
-    /// Its name.
+    /// The name of the function.
     pub(super) fn name(self) -> &'static str {
         Builtin::ALL.iter().find(|(_, b)| *b == self).map_or("", |(n, _)| n)
     }
 
-    /// The keywords that it takes.
+    /// The keyword arguments that it takes.
     pub(super) fn keywords(self) -> &'static [&'static str] {
         match self {
             Builtin::Enumerate => &["start"],
@@ -89,7 +89,7 @@ impl Builtin {
         }
     }
 
-    /// How many positional arguments it takes.
+    /// The range of the number of positional arguments.
     pub(super) fn arity(self) -> std::ops::RangeInclusive<usize> {
         match self {
             Builtin::Len
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
         for pair in items.windows(2) {
             self.order(&pair[0], &pair[1], span)?;
         }
-        // Each comparison must be a total order, which mixed integers and floats do not have among themselves.
+        // Sorting needs a total order, which mixed integers and floats do not have.
         let schedule = &*self.schedule;
         if items.iter().all(|v| v.int(schedule).is_some()) {
             items.sort_by_key(|v| v.int(schedule));

@@ -1,5 +1,5 @@
-//! A schedule function after its names and calls are resolved: what [`compile`](super::compile) makes of the text and
-//! [`run`](super::run) executes. It owns everything it needs and can be shared between threads.
+//! The code of a schedule function, with its names and calls resolved: [`compile`](super::compile) makes it of the text,
+//! [`run`](super::run) executes it. It borrows nothing, so threads can share it.
 
 use super::builtin::Builtin;
 use crate::diagnostic::Span;
@@ -14,22 +14,22 @@ use std::sync::Arc;
 pub(super) struct Function {
     /// Its name.
     pub name: Box<str>,
-    /// Parameters, with the values they take where they are left out. They are the first of the variables.
+    /// Parameters, with their default values. They are the first of the variables.
     pub params: Vec<(Box<str>, Option<Expr>)>,
     /// Names of the variables, for messages.
     pub locals: Vec<Box<str>>,
-    /// What it does.
+    /// Its statements.
     pub body: Vec<Stmt>,
-    /// Its name in the text.
+    /// The place of its name.
     pub span: Span,
 }
 
 /// A statement.
 #[derive(Debug)]
 pub(super) struct Stmt {
-    /// What it is.
+    /// Its kind.
     pub kind: StmtKind,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -44,7 +44,7 @@ pub(super) enum StmtKind {
     For(Target, Expr, Vec<Stmt>),
     /// `if …: elif …: else: …`; an `else` has no condition.
     If(Vec<(Option<Expr>, Vec<Stmt>)>),
-    /// An expression, for its effect.
+    /// An expression that is evaluated for its effect.
     Expr(Expr),
     /// `return value`
     Return(Option<Expr>),
@@ -56,12 +56,12 @@ pub(super) enum StmtKind {
     Continue,
 }
 
-/// What is assigned to.
+/// The target of an assignment.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// What it is.
+    /// Its kind.
     pub kind: TargetKind,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -79,9 +79,9 @@ pub(super) enum TargetKind {
 /// An expression.
 #[derive(Debug)]
 pub(super) struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -107,7 +107,7 @@ pub(super) enum ExprKind {
     Str(Arc<str>),
     /// A variable of the function.
     Local(usize),
-    /// A variable of the text outside of functions.
+    /// A global variable of the text.
     Global(usize),
     /// A parameter of the innermost lambda.
     Param(usize),
@@ -121,7 +121,7 @@ pub(super) enum ExprKind {
     Index(Box<Expr>, Box<Expr>),
     /// `a[lower:upper:step]`
     Slice(Box<Expr>, Box<[Option<Expr>; 3]>),
-    /// `a.name`, of what `sch.get` gives.
+    /// `a.name`, of a view that `sch.get` returned.
     Attribute(Box<Expr>, Box<str>),
     /// `-a`
     Neg(Box<Expr>),
@@ -143,7 +143,7 @@ pub(super) enum ExprKind {
     Comprehension(Box<Expr>, Vec<Clause>),
     /// An f-string: its pieces.
     Format(Vec<Expr>),
-    /// A call of one of Python's own functions.
+    /// A call of a built-in function.
     Builtin(Builtin, Vec<Item>, Vec<(Box<str>, Span, Expr)>),
     /// `T.float32(0)`: type and value.
     Typed(Symbol, Box<Expr>),
@@ -177,7 +177,7 @@ pub(super) enum Clause {
 pub(super) struct Lambda {
     pub params: Vec<Symbol>,
     pub results: Vec<Expr>,
-    /// Where results are ranges: for each, what is behind its last index, if that is written.
+    /// For results that are ranges: the end of each, if it is written.
     pub ends: Option<Vec<Option<Expr>>>,
     pub scalar: bool,
 }
@@ -187,21 +187,21 @@ pub(super) struct Lambda {
 pub(super) struct Method {
     /// The schedule.
     pub receiver: Expr,
-    /// What is called.
+    /// The instruction.
     pub kind: &'static Kind,
     /// Positional arguments.
     pub args: Vec<Item>,
     /// Keyword arguments.
     pub keywords: Vec<(Box<str>, Span, Expr)>,
-    /// Which argument goes where; `None` where `*` leaves their number open.
+    /// The binding of arguments to parameters; `None` if `*` leaves their number open.
     pub plan: Option<Plan>,
-    /// The method's name.
+    /// The place of the method's name.
     pub name: Span,
-    /// The parentheses with the arguments.
+    /// The place of the arguments, with their parentheses.
     pub args_span: Span,
 }
 
-/// Methods of a schedule that are no instructions.
+/// Methods of a schedule that are not instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Special {
     /// `sch.get(rv)`: the number that a random variable stands for, or a view of a loop or block.
@@ -235,7 +235,7 @@ impl Change {
         ("reverse", Change::Reverse),
     ];
 
-    /// How many arguments there may be.
+    /// The range of the number of arguments.
     pub(super) fn arity(self) -> std::ops::RangeInclusive<usize> {
         match self {
             Change::Append | Change::Extend => 1..=1,

@@ -1,24 +1,23 @@
-//! From the syntax tree of a text to schedule functions: functions, statements, targets. Expressions are in
-//! [`compile_expr`](super::compile_expr). All mistakes that can be seen without a program are found here, so that one
-//! reading shows every one of them.
+//! Compiles the syntax tree of a text to schedule functions: functions, statements, targets. Expressions are in
+//! [`compile_expr`](super::compile_expr). All mistakes that can be found without a program are reported together.
 
 use super::code::{self, Function, StmtKind, Target, TargetKind};
 use super::scope::{Outside, Scope};
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::script::python::{self, Expr, ExprKind, Stmt};
 
-/// What a text says.
+/// The functions of a text.
 #[derive(Debug)]
 pub(super) struct Program {
     /// The functions.
     pub functions: Vec<Function>,
     /// The position of the schedule function.
     pub main: usize,
-    /// What stands outside of functions, as a function without parameters.
+    /// The statements outside of functions, as a function without parameters.
     pub module: Function,
 }
 
-/// Does the name `sch` stand in a statement?
+/// Does the text contain the name `sch`?
 fn mentions_schedule(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "sch")
 }
@@ -54,7 +53,7 @@ pub(super) fn program(text: &str, stmts: &[Stmt<'_>], name: Option<&str>) -> Res
         if let Some(name) = name {
             return Err(vec![Diagnostic::error("unknown-function", format!("the text defines no function `{name}`"))]);
         }
-        // Bare statements, as older traces are: the schedule is called `sch`.
+        // Older traces are bare statements, in which the schedule is called `sch`.
         if !rest.iter().any(|s| mentions_schedule(&text[s.span.range()])) {
             let d = Diagnostic::error("no-function", "the text defines no schedule function");
             return Err(vec![
@@ -118,7 +117,7 @@ fn empty_module() -> Function {
     Function { name: "".into(), params: Vec::new(), locals: Vec::new(), body: Vec::new(), span: Span::default() }
 }
 
-/// `if __name__ == "__main__":` guards what only Python runs.
+/// Is the statement `if __name__ == "__main__":`, which guards statements that only Python runs?
 fn is_main_guard(branches: &[python::Branch<'_>]) -> bool {
     match branches.first().and_then(|b| b.test.as_ref()).map(|t| &t.kind) {
         Some(ExprKind::Compare(left, _)) => matches!(left.kind, ExprKind::Name("__name__")),
@@ -159,13 +158,13 @@ fn function(outside: &Outside<'_>, f: &python::Function<'_>, errors: &mut Vec<Di
 
 /// The compilation of one function.
 pub(super) struct Compiler<'a, 'o, 'e> {
-    /// What names mean.
+    /// The meanings of names.
     pub scope: Scope<'a, 'o>,
     /// Mistakes found so far.
     pub errors: &'e mut Vec<Diagnostic>,
     /// The first parameter: the schedule.
     pub schedule: Option<&'a str>,
-    /// Inside a lambda: is this a place where its parameters may not stand?
+    /// Inside a lambda: are its parameters forbidden here?
     pub no_params: bool,
     loops: usize,
 }
@@ -191,7 +190,7 @@ impl<'a, 'o, 'e> Compiler<'a, 'o, 'e> {
         Function { name: name.into(), params, locals: self.scope.locals, body, span }
     }
 
-    /// Notes something that Python has and schedule functions have not.
+    /// Reports a construct that schedule functions do not support.
     pub(super) fn unsupported(&mut self, span: Span, what: &str) -> &mut Diagnostic {
         let message = format!("{what} is not possible in a schedule function");
         self.errors.push(Diagnostic::error_at("unsupported", span, message));
@@ -272,7 +271,7 @@ impl<'a, 'o, 'e> Compiler<'a, 'o, 'e> {
         })
     }
 
-    /// What is assigned to.
+    /// Compiles the target of an assignment.
     pub(super) fn target(&mut self, t: &Expr<'a>) -> Target {
         let kind = match &t.kind {
             ExprKind::Name(name) => {

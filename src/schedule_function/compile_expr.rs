@@ -1,4 +1,4 @@
-//! From the syntax tree of a text to schedule functions: expressions and calls.
+//! Compiles the expressions and calls of schedule functions.
 
 use super::builtin::Builtin;
 use super::code::{Change, Clause, Expr, ExprKind, Item, Lambda, Method, Special};
@@ -11,7 +11,7 @@ use crate::schedule::bind::mismatch;
 use crate::schedule::primitive;
 use crate::script::python::{self, UnaryOp};
 
-/// Methods of TVM's schedules that a schedule function has no use for.
+/// Methods of TVM's schedules that are not supported, each with a help.
 const OTHER_METHODS: [(&str, &str); 12] = [
     ("copy", "there is one schedule; sampling explores the others"),
     ("seed", "the seed is `--seed`"),
@@ -28,7 +28,7 @@ const OTHER_METHODS: [(&str, &str); 12] = [
 ];
 
 impl<'a> Compiler<'a, '_, '_> {
-    /// Compiles an expression; where it is wrong, the error is noted and `None` stands for it.
+    /// Compiles an expression. If it is wrong, the error is reported, and `None` stands for it.
     pub(super) fn expr(&mut self, e: &python::Expr<'a>) -> Expr {
         Expr { kind: self.expr_kind(e), span: e.span }
     }
@@ -42,7 +42,7 @@ impl<'a> Compiler<'a, '_, '_> {
         self.errors.last_mut().expect("one was just added")
     }
 
-    /// Compiles something in which the parameters of the lambda around it may not stand.
+    /// Compiles an expression in which the parameters of the lambda around it are forbidden.
     fn value<R>(&mut self, compile: impl FnOnce(&mut Self) -> R) -> R {
         let before = std::mem::replace(&mut self.no_params, self.scope.lambda.is_some());
         let result = compile(self);
@@ -183,7 +183,7 @@ impl<'a> Compiler<'a, '_, '_> {
                 continue;
             };
             let key = self.expr(key);
-            // TVM's traces print texts in dictionaries without quotes: a name that means nothing is such a text.
+            // TVM's traces print texts in dictionaries without quotes, so an undefined name is such a text.
             let value = match value.kind {
                 python::ExprKind::Name(name) if self.scope.find(name).is_none() => {
                     Expr { kind: ExprKind::Str(name.into()), span: value.span }
@@ -365,7 +365,7 @@ impl<'a> Compiler<'a, '_, '_> {
         }
     }
 
-    /// A call of something from a module: `T.float32(0)`, `T.if_then_else(…)`, `tir.IntImm("int64", 4)`.
+    /// A call of a function of a module: `T.float32(0)`, `T.if_then_else(…)`, `tir.IntImm("int64", 4)`.
     fn call_module(&mut self, path: &str, name: &str, call: &python::Call<'a>, span: Span) -> ExprKind {
         if name == "from_func" && (path == "IndexMap.from_func" || path.ends_with(".IndexMap.from_func")) {
             return self.index_map(call);
@@ -402,7 +402,7 @@ impl<'a> Compiler<'a, '_, '_> {
                     ExprKind::None
                 }
             },
-            // Indices have the type of what they index, whatever they are cast to.
+            // A cast of an index is ignored: the index has the type of its buffer.
             (None, "Cast") if n == 2 => match (&take(0).kind, take(1)) {
                 (ExprKind::Str(dtype), value) if dtype.parse::<DType>().is_ok_and(DType::is_index) => value.kind,
                 _ => {
@@ -433,8 +433,8 @@ impl<'a> Compiler<'a, '_, '_> {
         kind
     }
 
-    /// `IndexMap.from_func(lambda i: …, inverse_index_map=lambda i: …, index_dtype=…)`. An inverse is passed over, since
-    /// inverses are found and not believed, and so is the type of the indices.
+    /// `IndexMap.from_func(lambda i: …, inverse_index_map=lambda i: …, index_dtype=…)`. The inverse is ignored, since it is
+    /// computed from the map, and so is the type of the indices.
     fn index_map(&mut self, call: &python::Call<'a>) -> ExprKind {
         const OTHERS: [&str; 3] = ["ndim", "inverse_index_map", "index_dtype"];
         let mut map = call.args.first();

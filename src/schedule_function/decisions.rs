@@ -1,4 +1,4 @@
-//! The decisions that a schedule function was found good with, recorded in a comment beside it:
+//! Recorded decisions: a comment in the text holds the decisions with which a schedule function was found fast.
 //!
 //! ```text
 //! # decisions: [[4, 32], 1, [8, 16]]
@@ -6,10 +6,9 @@
 //!     …
 //! ```
 //!
-//! The items are those of a trace's JSON: a list of tile sizes, the position of a candidate or of a place. Each call
-//! that samples without a `decision=` of its own takes the next one, and must be able to take it as it stands: what
-//! was recorded for another program, or for an earlier version of the function, is an error rather than another
-//! schedule.
+//! The items have the form of a trace's JSON: a list of tile sizes, or the position of a candidate or of a loop. Each
+//! sampling call without a `decision=` takes the next item. It is an error if the item does not fit as it is, for it was
+//! then recorded for another program or an earlier version of the function.
 
 use super::failure::FunctionError;
 use crate::diagnostic::{Diagnostic, Label, Span};
@@ -19,7 +18,7 @@ const MARK: &str = "decisions:";
 const FORM: &str =
     "it is written as `# decisions: [[4, 32], 1]`: one item for each sampling instruction, as in a trace's JSON";
 
-/// Recorded decisions, and how many of them have been taken.
+/// Recorded decisions, and the number of those that have been taken.
 #[derive(Debug)]
 pub(super) struct Decisions {
     items: Vec<(Decision, Span)>,
@@ -29,10 +28,10 @@ pub(super) struct Decisions {
 }
 
 impl Decisions {
-    /// The decisions that a text records, if it has a line of them.
+    /// Reads the decisions of a text, if it has a line of them.
     ///
     /// # Errors
-    /// A line that is no list of decisions, and a second line.
+    /// The line is not a list of decisions, or there is a second one.
     pub(super) fn read(text: &str) -> Result<Option<Decisions>, Diagnostic> {
         let mut found: Option<Decisions> = None;
         let mut start = 0;
@@ -60,7 +59,7 @@ impl Decisions {
     /// The decision for the call at `call`.
     ///
     /// # Errors
-    /// If all have been taken.
+    /// All have been taken.
     pub(super) fn take(&mut self, call: Span) -> Result<Decision, FunctionError> {
         let n = self.items.len();
         let Some((decision, _)) = self.items.get(self.taken) else {
@@ -74,10 +73,10 @@ impl Decisions {
         Ok(decision.clone())
     }
 
-    /// Checks that the instruction at `call` has used the decision that was taken last as it stands.
+    /// Checks that the instruction at `call` has used the decision that was taken last without a change.
     ///
     /// # Errors
-    /// If it had to be changed, as tile sizes that do not multiply to the extent are.
+    /// The decision was changed to fit, for example because tile sizes do not multiply to the extent.
     pub(super) fn check_used(&self, used: Option<&Decision>, call: Span) -> Result<(), FunctionError> {
         let Some((given, span)) = self.taken.checked_sub(1).and_then(|i| self.items.get(i)) else { return Ok(()) };
         let Some(used) = used.filter(|used| *used != given) else { return Ok(()) };
@@ -100,7 +99,7 @@ impl Decisions {
         Err(Diagnostic::error_at("decisions", *span, message).label(call, "taken here").help(help).into())
     }
 
-    /// Lets an error of the instruction at `call` point to the decision that was taken last.
+    /// Adds the place of the decision that was taken last to an error of the instruction at `call`.
     pub(super) fn blame(&self, mut error: FunctionError, call: Span) -> FunctionError {
         if let Some((_, span)) = self.taken.checked_sub(1).and_then(|i| self.items.get(i)) {
             let labels = &mut error.diagnostic.labels;
@@ -113,10 +112,10 @@ impl Decisions {
         error
     }
 
-    /// Checks that all have been taken.
+    /// Checks that all decisions have been taken.
     ///
     /// # Errors
-    /// If some are left.
+    /// Some are left.
     pub(super) fn check_all_taken(&self) -> Result<(), FunctionError> {
         let Some((_, span)) = self.items.get(self.taken) else { return Ok(()) };
         let (n, found) = (self.taken, self.items.len());
@@ -191,7 +190,7 @@ impl Reader<'_> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Goes over a character, if it comes next.
+    /// Skips a character if it comes next.
     fn next_is(&mut self, c: u8) -> bool {
         self.blanks();
         let is = self.text.as_bytes().get(self.at) == Some(&c);

@@ -1,4 +1,4 @@
-//! Carrying out a schedule function: expressions.
+//! Evaluates the expressions of a schedule function.
 
 use super::code::{Clause, Expr, ExprKind, Item};
 use super::failure::{FunctionError, type_error};
@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The longest text that is built.
+/// The length of a text at most.
 const MAX_TEXT: usize = 100_000;
 
 pub(super) fn index_error(span: Span, message: String) -> FunctionError {
@@ -21,7 +21,7 @@ pub(super) fn index_error(span: Span, message: String) -> FunctionError {
 }
 
 impl<'a> Run<'a> {
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub(super) fn eval(&mut self, e: &'a Expr) -> Result<Value> {
         self.step(1, e.span)?;
         self.enter(e.span)?;
@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The values of items, starred ones spread.
+    /// The values of items; starred ones are spread.
     pub(super) fn items(&mut self, items: &'a [Item]) -> Result<Vec<Value>> {
         let mut values = Vec::with_capacity(items.len());
         for item in items {
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// An index as a position among `n` items.
+    /// The position of an index among `n` items.
     pub(super) fn position(&self, at: &Value, n: usize, at_span: Span, of: Span) -> Result<usize> {
         let Some(i) = at.int(self.schedule) else {
             let found = at.describe(self.schedule);
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
         Ok(Value::Bool(true))
     }
 
-    /// Does the comparison hold? A sampled number is compared by the value that it now has.
+    /// Does the comparison hold? A sampled number is compared by its present value.
     fn compare(&mut self, op: CompareOp, a: &Value, b: &Value, span: Span) -> Result<bool> {
         let same = |run: &mut Self| run.equal(a, b, span);
         Ok(match op {
@@ -456,7 +456,7 @@ impl<'a> Run<'a> {
         Err(type_error(span, format!("`{}` is not possible between {x} and {y}", op.token())))
     }
 
-    /// Arithmetic on integers; on sampled numbers it stays symbolic.
+    /// Arithmetic on integers; with sampled numbers, the result is symbolic.
     pub(super) fn arithmetic(&mut self, op: BinOp, a: Value, b: Value, span: Span) -> Result<Value> {
         let (Some(x), Some(y)) = (a.as_rv_expr(self.schedule), b.as_rv_expr(self.schedule)) else {
             let (x, y) = (a.describe(self.schedule), b.describe(self.schedule));
@@ -514,7 +514,7 @@ fn not_defined(result: &str, span: Span) -> FunctionError {
         .into()
 }
 
-/// Operators that exist for integers alone; the inner `None` is an undefined result.
+/// Applies an operator that exists for integers only; the inner `None` is an undefined result.
 fn integer_only(op: BinaryOp, x: i64, y: i64) -> Option<Option<i64>> {
     let shift = |y: i64| u32::try_from(y).ok().filter(|&n| n < 64);
     match op {

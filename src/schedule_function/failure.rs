@@ -1,16 +1,16 @@
-//! Why a schedule function stopped.
+//! Errors of schedule functions.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::schedule::error::ScheduleError;
+use crate::schedule::render::of_error;
 
-/// A schedule function that could not be carried out: what is wrong, where in its text, and which functions called
-/// each other there. Rendering, which shows the program as well, is left to
-/// [`ScheduleFunction::render_error`](super::ScheduleFunction::render_error).
+/// The error that stopped a schedule function, with its place in the text and the calls that led there.
+/// [`ScheduleFunction::render_error`](super::ScheduleFunction::render_error) shows the program as well.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FunctionError {
-    /// What is wrong, pointing into the text of the schedule function.
+    /// The mistake, with its places in the text of the schedule function.
     pub diagnostic: Box<Diagnostic>,
-    /// The refused instruction, if it is one.
+    /// The error of the instruction, if one was refused.
     pub refused: Option<Box<ScheduleError>>,
 }
 
@@ -28,15 +28,13 @@ impl From<Diagnostic> for FunctionError {
     }
 }
 
-/// An error of a value's type.
+/// The error of a value of the wrong type.
 pub(super) fn type_error(span: Span, message: impl Into<String>) -> FunctionError {
     Diagnostic::error_at("type", span, message).into()
 }
 
-/// An instruction that the schedule refused.
+/// The error of an instruction that the schedule refused.
 pub(super) fn refused(span: Span, error: ScheduleError) -> FunctionError {
-    let help = error.kind.help();
-    let diagnostic = Diagnostic::error_at(error.kind.class(), span, error.to_string())
-        .maybe_help((!help.is_empty()).then_some(help));
+    let diagnostic = of_error(&error).label(span, "");
     FunctionError { diagnostic: Box::new(diagnostic), refused: Some(Box::new(error)) }
 }

@@ -1,4 +1,4 @@
-//! Carrying out a schedule function: calls of the schedule's methods and of other functions of the text.
+//! Calls of a schedule function: the schedule's methods, and other functions of the text.
 
 use super::code::{Expr, Item, Method, Special};
 use super::failure::{FunctionError, refused, type_error};
@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
         Ok(outputs)
     }
 
-    /// Arguments with starred ones spread, each with the place it comes from.
+    /// The arguments, each with its place; starred ones are spread.
     fn spread(&mut self, items: &'a [Item]) -> Result<(Vec<Value>, Vec<Span>)> {
         let mut values = Vec::with_capacity(items.len());
         let mut spans = Vec::with_capacity(items.len());
@@ -104,14 +104,14 @@ impl<'a> Run<'a> {
         Ok((values, spans))
     }
 
-    /// A value as the argument for a parameter.
+    /// Converts a value to the argument of a parameter.
     fn argument(&mut self, kind: &Kind, param: &Param, value: &Value, span: Span, before: &[Arg]) -> Result<Arg> {
         let fail = |run: &Self, expected: &str| {
             let found = value.describe(run.schedule);
             let message = format!("expected {expected} for `{}`, found {found}", param.name);
             Diagnostic::error_at("type", span, message)
         };
-        // What a parameter may be left out as may also be written.
+        // `None` may be written for a parameter that is `None` by default.
         if matches!(value, Value::None) && default_arg(param) == Some(Arg::None) {
             return Ok(Arg::None);
         }
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
                 Value::Bool(v) => Arg::Int(*v as i64),
                 v => plain(v),
             }),
-            // A buffer's position may be given as its name.
+            // A buffer may be given by its name instead of its position.
             Ty::BufferIndex | Ty::Buffer if matches!(value, Value::Str(_)) => {
                 Ok(self.buffer_called(param, value, before))
             }
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
         Ok(loops)
     }
 
-    /// The block of that name, fetched by an instruction of its own as TVM does.
+    /// Looks up the block of that name by an instruction of its own, as TVM does.
     fn block_called(&mut self, name: &Value, span: Span) -> Result<Arg> {
         let mut args = vec![name.to_arg().unwrap_or(Arg::None), Arg::None];
         self.name_function(&GET_BLOCK, &mut args);
@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
         Ok(outputs.first().map_or(Arg::None, |&rv| Arg::Rv(rv)))
     }
 
-    /// Fills in the function that a look-up of a block without one is in, so that the trace names it.
+    /// Adds the function to a look-up of a block that does not name one, so that the trace names it.
     fn name_function(&self, kind: &Kind, args: &mut [Arg]) {
         if kind.name != GET_BLOCK.name {
             return;
@@ -278,8 +278,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The position of a buffer that the block among the arguments accesses, by its name. The name itself where there
-    /// is no such buffer or several: the primitive says what is wrong.
+    /// The position of the buffer of that name among those that the block accesses. Without such a buffer, or with several,
+    /// the name itself is passed on, and the primitive reports the mistake.
     fn buffer_called(&self, param: &Param, value: &Value, before: &[Arg]) -> Arg {
         let unresolved = value.to_arg().unwrap_or(Arg::None);
         let Arg::Str(name) = unresolved else { return unresolved };

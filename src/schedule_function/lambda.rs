@@ -1,5 +1,5 @@
-//! Functions of indices: from the text of a lambda to an [`arg::Lambda`](Lambda). Variables of the schedule function
-//! are replaced by their values; sampled numbers stay symbolic, so that the map follows another decision.
+//! Converts lambdas to functions of indices ([`arg::Lambda`](Lambda)). Variables of the schedule function are replaced by
+//! their values. Sampled numbers stay symbolic, so that a replay with other decisions gives another map.
 
 use super::code::{self, Expr, ExprKind};
 use super::failure::type_error;
@@ -10,7 +10,7 @@ use crate::ir::{BinOp, CmpOp};
 use crate::schedule::arg::{Lambda, LambdaExpr, RvExpr};
 use crate::script::python::{BinaryOp, CompareOp};
 
-/// The function of indices that a lambda is.
+/// Converts a lambda to a function of indices.
 pub(super) fn evaluate<'a>(run: &mut Run<'a>, l: &'a code::Lambda) -> Result<Lambda> {
     let mut results = Vec::with_capacity(l.results.len());
     for (i, e) in l.results.iter().enumerate() {
@@ -19,7 +19,7 @@ pub(super) fn evaluate<'a>(run: &mut Run<'a>, l: &'a code::Lambda) -> Result<Lam
         let Some(ends) = &l.ends else { continue };
         results.push(match ends.get(i) {
             Some(Some(end)) => expr(run, end)?,
-            // A single index is a range of one.
+            // A single index is a range of length one.
             _ => LambdaExpr::Binary(BinOp::Add, Box::new(first), Box::new(LambdaExpr::Int(1))),
         });
     }
@@ -91,7 +91,7 @@ fn expr<'a>(run: &mut Run<'a>, e: &'a Expr) -> Result<LambdaExpr> {
             LambdaExpr::IfThenElse(Box::new([expr(run, c)?, expr(run, a)?, expr(run, b)?]))
         }
         ExprKind::Typed(dtype, value) => LambdaExpr::Typed(*dtype, boxed(run, value)?),
-        // Anything else does not depend on the parameters (the compiler sees to it), so it is a value.
+        // The compiler makes sure that other expressions do not use the parameters, so they are values.
         _ => {
             let value = run.eval(e)?;
             constant(run, value, e.span)?

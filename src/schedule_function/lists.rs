@@ -1,4 +1,4 @@
-//! Lists that change.
+//! Changes of lists.
 
 use super::code::{Change, Expr};
 use super::eval::index_error;
@@ -9,8 +9,8 @@ use crate::diagnostic::{Diagnostic, Span};
 use std::rc::Rc;
 
 impl<'a> Run<'a> {
-    /// The list in a variable, to be changed. Lists have value here, so one that something else holds as well must
-    /// not be: in Python both would see the change.
+    /// The list in a variable, to be changed. Lists are values here, but objects in Python, where all holders of a list see
+    /// a change. So a list with other holders is refused.
     fn changeable(&mut self, variable: usize, span: Span) -> Result<&mut Sequence> {
         let name = &self.function.locals[variable];
         match &self.locals[variable] {

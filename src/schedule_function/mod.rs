@@ -1,4 +1,4 @@
-//! Schedule functions: a user's search space, or a trace, as Python text.
+//! The interpreter of schedule functions. A schedule function is a search space of a user, or a trace, as Python text.
 //!
 //! ```text
 //! def stochastic_schedule_mm(sch):
@@ -11,25 +11,36 @@
 //!     return sch
 //! ```
 //!
-//! The text is real Python, parsed by a Python parser; of the language there is what building a schedule needs:
-//! variables, unpacking, lists, tuples, dictionaries, integers and floats, `for` over lists and ranges, `if`,
-//! comprehensions, f-strings, assertions, lambdas as index maps, functions that call each other, and a handful of
-//! Python's own functions. Everything else is refused with a diagnostic. Methods of the schedule are the kinds of
-//! [`primitive::ALL`](crate::schedule::primitive::ALL); each call goes through [`Schedule::execute`].
+//! A Python parser parses the text. The supported part of the language is: variables, unpacking, lists, tuples,
+//! dictionaries, integers and floats, `for` over lists and ranges, `if`, comprehensions, f-strings, assertions, lambdas as
+//! index maps, functions that call each other, and a few built-in functions. Everything else is refused with a diagnostic.
+//! The methods of the schedule are the kinds of [`primitive::ALL`](crate::schedule::primitive::ALL); each call goes through
+//! [`Schedule::execute`].
+//!
+//! The module comes after `schedule`, which does not know it. Traces that need no program are read by
+//! [`Trace::from_python`](crate::schedule::Trace::from_python); both bind arguments by `schedule::bind`.
 //!
 //! # Sampled numbers
-//! Arithmetic on what `sample_…` gives stays symbolic, so that the trace follows other decisions. Where a plain number
-//! is needed to go on (a comparison, an `if`, an index, the bound of a `range`, an f-string, `sch.get`), the value that
-//! it has now is taken, and the trace holds the instructions of the path that was taken.
+//! Arithmetic on sampled numbers is symbolic, so that a trace can be replayed with other decisions. If a plain number is
+//! needed (in a comparison, an `if`, an index, the bound of a `range`, an f-string, `sch.get`), the present value is used;
+//! the trace then holds the instructions of the path that was taken.
 //!
 //! # Recorded decisions
-//! `bench` and `apply` give sampling instructions the decisions of a `# decisions:` comment line, if the text has one;
-//! searches draw their own.
+//! If the text has a comment line `# decisions:`, the commands `bench` and `apply` use its decisions. Searches draw their
+//! own.
 //!
 //! # Stages
-//! [`python`] parses, `compile` and `compile_expr` resolve names and calls and find every mistake that can be seen
-//! without a program, `run`, `eval` and `invoke` carry out. Steps, instructions, nesting and the length of lists and
-//! texts are limited: the text is untrusted.
+//! | file | content |
+//! | --- | --- |
+//! | [`python`] | parses the text |
+//! | [`scope`], [`compile`], [`compile_expr`] | resolve names and calls; find all mistakes that need no program |
+//! | [`code`] | the result of compiling |
+//! | [`run`], [`eval`], [`invoke`] | execute statements, expressions and calls |
+//! | [`value`], [`lists`], [`lambda`], [`builtin`] | values, changes of lists, index maps, built-in functions |
+//! | [`decisions`] | recorded decisions |
+//! | [`failure`] | errors |
+//!
+//! The text is untrusted, so steps, instructions, nesting and the length of lists and texts are limited.
 
 mod builtin;
 mod code;
@@ -69,10 +80,10 @@ pub struct ScheduleFunction {
 }
 
 impl ScheduleFunction {
-    /// Reads a text: its last function, or its statements if it has none. `file_name` is only shown in messages.
+    /// Reads the last function of a text, or its statements if it has none. `file_name` is only shown in messages.
     ///
     /// # Errors
-    /// All mistakes that can be found without a program.
+    /// The text has mistakes; all that can be found without a program are reported.
     pub fn parse(text: &str, file_name: &str) -> Result<ScheduleFunction, Diagnostics> {
         Self::read(text, file_name, None)
     }
@@ -80,7 +91,7 @@ impl ScheduleFunction {
     /// Reads the function called `name` of a text.
     ///
     /// # Errors
-    /// As [`ScheduleFunction::parse`], and if there is no such function.
+    /// As for [`ScheduleFunction::parse`]; also, there is no such function.
     pub fn parse_named(text: &str, file_name: &str, name: &str) -> Result<ScheduleFunction, Diagnostics> {
         Self::read(text, file_name, Some(name))
     }
@@ -109,19 +120,19 @@ impl ScheduleFunction {
         Source { name: &self.file_name, text: &self.text }
     }
 
-    /// Carries out the function on a schedule. Decisions that it does not give are drawn from the schedule's stream.
+    /// Runs the function on a schedule. Decisions that it does not give are drawn from the schedule's random stream.
     ///
     /// # Errors
-    /// The first instruction that is refused, or any other mistake; what was carried out before stays.
+    /// An instruction was refused, or there is another mistake. The instructions before stay carried out.
     pub fn apply(&self, schedule: &mut Schedule) -> Result<(), FunctionError> {
         self.run(schedule, None)
     }
 
-    /// Carries out the function on a schedule, with the decisions of the text's `# decisions:` line if it has one; see
-    /// the head of `decisions.rs`.
+    /// Runs the function on a schedule, with the decisions of the text's `# decisions:` line if it has one; see
+    /// [`decisions`].
     ///
     /// # Errors
-    /// As [`ScheduleFunction::apply`], and if the line is malformed or does not fit.
+    /// As for [`ScheduleFunction::apply`]; also, the line is malformed, or a decision does not fit.
     pub fn apply_as_recorded(&self, schedule: &mut Schedule) -> Result<(), FunctionError> {
         self.run(schedule, Decisions::read(&self.text)?)
     }

@@ -1,4 +1,4 @@
-//! Carrying out a schedule function: statements.
+//! Runs the statements of a schedule function.
 
 use super::builtin::Builtin;
 use super::code::{Function, Stmt, StmtKind, Target, TargetKind};
@@ -10,16 +10,16 @@ use crate::schedule::Schedule;
 use crate::schedule::error::ErrorKind;
 use std::rc::Rc;
 
-/// Steps after which a function is thought never to end: a loop's turn, an operation and an item are one each.
+/// Steps of a function at most. An iteration of a loop, an operation and an item are one step each.
 pub(super) const MAX_STEPS: usize = 5_000_000;
 
-/// Instructions after which a function is thought never to end.
+/// Instructions of a function at most.
 pub(super) const MAX_INSTRUCTIONS: usize = 20_000;
 
-/// The deepest nesting of calls.
+/// The nesting of calls at most.
 const MAX_CALLS: usize = 40;
 
-/// The deepest nesting of expressions and bodies, over all open calls.
+/// The nesting of expressions and bodies at most, over all open calls.
 const MAX_NESTING: usize = 500;
 
 pub(super) type Result<T> = std::result::Result<T, FunctionError>;
@@ -30,25 +30,25 @@ pub(super) struct Run<'a> {
     pub schedule: &'a mut Schedule,
     /// The functions of the text.
     pub functions: &'a [Function],
-    /// Variables outside of functions.
+    /// Global variables.
     pub globals: Vec<Option<Value>>,
-    /// Variables of the function that runs.
+    /// Variables of the running function.
     pub locals: Vec<Option<Value>>,
-    /// The function that runs.
+    /// The running function.
     pub function: &'a Function,
-    /// Steps that are left.
+    /// Steps left.
     pub steps: usize,
-    /// Instructions that are left.
+    /// Instructions left.
     pub instructions: usize,
     /// Recorded decisions, for sampling instructions without their own.
     pub decisions: Option<Decisions>,
-    /// Calls that are open.
+    /// The number of open calls.
     depth: usize,
-    /// Expressions and bodies that are open: what the machine's stack has to bear.
+    /// The number of open expressions and bodies, which limits the use of the stack.
     pub nesting: usize,
 }
 
-/// How a statement ended.
+/// The way in which a statement ended.
 enum Flow {
     Next,
     Break,
@@ -94,7 +94,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs the body of the function; gives what it returns.
+    /// Runs the body of the function, and returns its result.
     pub(super) fn body(&mut self) -> Result<Value> {
         let function = self.function;
         match self.block(&function.body)? {
@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
         self.locals = saved;
         self.depth -= 1;
         result.map_err(|mut e| {
-            // A function that calls itself fails at many levels of one place.
+            // A recursive function fails at many levels of one place.
             if e.diagnostic.labels.iter().all(|l| l.span != span) {
                 e.diagnostic.labels.push(crate::diagnostic::Label { span, text: "called from here".to_string() });
             }
@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Assigns a value; `from` is where it comes from.
+    /// Assigns a value; `from` is the place of its expression.
     pub(super) fn assign(&mut self, target: &'a Target, value: Value, from: Span) -> Result<()> {
         match &target.kind {
             TargetKind::Variable(v) => {
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The items of a value that can be looped over.
+    /// The items of an iterable value.
     pub(super) fn iterate(&mut self, value: Value, span: Span) -> Result<Vec<Value>> {
         match value {
             Value::Sequence(s) => {

@@ -1,30 +1,30 @@
-//! What names mean while a schedule function is compiled.
+//! The meanings of names while a schedule function is compiled.
 
 use super::builtin::Builtin;
 use crate::script::python::{Expr, ExprKind, Stmt, StmtKind};
 use hashbrown::HashMap;
 
-/// Names that stand for TVM's modules even where the text does not import them, as in printed traces.
+/// Names of TVM's modules that need no import; printed traces use them without.
 const MODULES: [&str; 7] = ["T", "tir", "tirx", "s_tir", "tvm", "te", "IndexMap"];
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
     /// A variable of the function.
     Local(usize),
-    /// A variable outside of functions.
+    /// A global variable.
     Global(usize),
     /// A parameter of the lambda being compiled.
     Param(usize),
     /// Another function of the text.
     Function(usize),
-    /// One of Python's own functions.
+    /// A built-in function.
     Builtin(Builtin),
-    /// A module, or something imported from one.
+    /// A module, or an item imported from one.
     Module,
 }
 
-/// What is defined outside of functions.
+/// The global names of a text.
 #[derive(Default)]
 pub(super) struct Outside<'a> {
     /// Variables, in order.
@@ -41,7 +41,7 @@ pub(super) struct Scope<'a, 'o> {
     names: HashMap<&'a str, usize>,
     /// Names of the variables by their position.
     pub locals: Vec<Box<str>>,
-    /// Variables of the comprehensions around what is being compiled, innermost last.
+    /// Variables of the open comprehensions, innermost last.
     inner: Vec<(&'a str, usize)>,
     /// Parameters of the lambda being compiled.
     pub lambda: Option<Vec<&'a str>>,
@@ -114,7 +114,7 @@ impl<'a, 'o> Scope<'a, 'o> {
         }
     }
 
-    /// The number of open comprehension variables, for [`Scope::leave`].
+    /// The number of variables of open comprehensions, for [`Scope::leave`].
     pub(super) fn mark(&self) -> usize {
         self.inner.len()
     }
@@ -130,7 +130,7 @@ impl<'a, 'o> Scope<'a, 'o> {
         inner.or_else(|| self.names.get(name).copied())
     }
 
-    /// What a name means.
+    /// The meaning of a name.
     pub(super) fn find(&self, name: &str) -> Option<Meaning> {
         if let Some(i) = self.lambda.as_ref().and_then(|params| params.iter().position(|p| *p == name)) {
             return Some(Meaning::Param(i));
@@ -146,7 +146,7 @@ impl<'a, 'o> Scope<'a, 'o> {
             .or_else(|| Builtin::by_name(name).map(Meaning::Builtin))
     }
 
-    /// All names that mean something, for suggestions.
+    /// All defined names, for suggestions.
     pub(super) fn known(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.lambda.iter().flatten().copied().collect();
         names.extend(self.inner.iter().map(|(n, _)| *n));

@@ -1,4 +1,4 @@
-//! What schedule functions compute, seen in the trace they leave; refusals are filetests.
+//! Tests of the values of schedule functions, which show in the trace. Refusals are filetests.
 
 use super::*;
 use crate::script::{self, Dialect, ParseOptions};
@@ -19,7 +19,7 @@ fn schedule() -> Schedule {
     Schedule::new(&parsed.module, 0)
 }
 
-/// Runs a text and gives the statements of its trace.
+/// Runs a text and returns the statements of its trace.
 fn trace(text: &str) -> Vec<String> {
     let function = ScheduleFunction::parse(text, "test.py").unwrap_or_else(|d| panic!("{d}"));
     let mut schedule = schedule();
@@ -27,7 +27,7 @@ fn trace(text: &str) -> Vec<String> {
         .apply(&mut schedule)
         .unwrap_or_else(|e| panic!("{}", function.render_error(&e, &schedule, Dialect::Classic, false)));
     let statements = schedule.trace().python_statements(Dialect::Classic);
-    // Whatever a function leaves behind is a function again, with the same trace.
+    // The printed trace is itself a schedule function with the same trace.
     let again = ScheduleFunction::parse(&schedule.trace().to_python(Dialect::Classic), "trace.py");
     let mut second = self::schedule();
     again.unwrap_or_else(|d| panic!("{d}")).apply(&mut second).expect("the trace replays");

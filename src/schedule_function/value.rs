@@ -1,4 +1,4 @@
-//! The values that a schedule function computes with.
+//! The values of schedule functions.
 
 use crate::ir::BinOp;
 use crate::ir::Symbol;
@@ -39,7 +39,7 @@ pub(super) enum Value {
     Typed(Symbol, Box<Value>),
     /// The schedule.
     Schedule,
-    /// What `sch.get` gives for a block or loop.
+    /// The view of a block or loop that `sch.get` returns.
     View(Rv),
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Sequence {
     pub items: Vec<Value>,
     /// Is it a tuple?
     pub tuple: bool,
-    /// How deep the nesting is, with this level.
+    /// The depth of the nesting, with this level.
     pub depth: usize,
 }
 
 impl Value {
-    /// A list, or a tuple; `None` if it were nested too deep.
+    /// A list or a tuple; `None` if the nesting would be too deep.
     pub(super) fn sequence(items: Vec<Value>, tuple: bool) -> Option<Value> {
         let depth = 1 + items.iter().map(Value::depth).max().unwrap_or(0);
         (depth <= MAX_DEPTH).then(|| Value::Sequence(Rc::new(Sequence { items, tuple, depth })))
@@ -67,7 +67,7 @@ impl Value {
         Value::Sequence(Rc::new(Sequence { items, tuple: false, depth: 1 }))
     }
 
-    /// How deep the nesting is.
+    /// The depth of the nesting.
     pub(super) fn depth(&self) -> usize {
         match self {
             Value::Sequence(s) => s.depth,
@@ -107,7 +107,7 @@ impl Value {
         }
     }
 
-    /// The integer that the value is or now stands for.
+    /// The integer value; for a sampled number, its present value.
     pub(super) fn int(&self, schedule: &Schedule) -> Option<i64> {
         match self {
             Value::Int(v) => Some(*v),
@@ -127,7 +127,7 @@ impl Value {
         }
     }
 
-    /// The number that the value is or now stands for.
+    /// The numeric value; for a sampled number, its present value.
     pub(super) fn number(&self, schedule: &Schedule) -> Option<f64> {
         match self {
             Value::Float(v) => Some(*v),
@@ -149,7 +149,7 @@ impl Value {
         }
     }
 
-    /// What the value is, in words with an article.
+    /// A description of the value for messages, with an article.
     pub(super) fn describe(&self, schedule: &Schedule) -> &'static str {
         match self {
             Value::None => "`None`",
@@ -174,7 +174,7 @@ impl Value {
         }
     }
 
-    /// The value as an argument of an instruction, whatever is expected; `None` for what no instruction takes.
+    /// Converts the value to an argument of its natural type; `None` if no instruction takes such a value.
     pub(super) fn to_arg(&self) -> Option<Arg> {
         Some(match self {
             Value::None => Arg::None,
@@ -196,7 +196,7 @@ impl Value {
     }
 }
 
-/// `a op b` on random variables, simplified no further; `None` if it were nested too deep.
+/// The expression `a op b` on random variables, not simplified; `None` if the nesting would be too deep.
 pub(super) fn rv_binary(op: BinOp, a: RvExpr, b: RvExpr) -> Option<RvExpr> {
     let depth = 1 + rv_depth(&a).max(rv_depth(&b));
     (depth <= MAX_DEPTH).then(|| RvExpr::Binary(op, Box::new(a), Box::new(b)))

@@ -1,4 +1,4 @@
-//! What the driver asks of code generation and measurement, so that it can be tested without either.
+//! The driver's interface to code generation and measurement. Tests implement it without either.
 
 use crate::database::{Failure, FailureKind, Timestamp};
 use crate::ir::Func;
@@ -11,39 +11,39 @@ use crate::workload::Workload;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Compiles programs and opens places to measure them.
+/// Compiles programs and opens sessions that measure them.
 pub trait Backend: Sync {
     /// A compiled program.
     type Code: Clone + Send;
-    /// Where programs of one workload are measured.
+    /// A session that measures programs of one workload.
     type MeasureSession: MeasureSession<Self::Code>;
 
     /// Compiles a program; called on several threads at once. `program` is its hash.
     ///
     /// # Errors
-    /// Why it cannot be; a bug in a pass is a failure too, never a panic.
+    /// The program cannot be compiled. A panic in a pass is a failure, too.
     fn compile(&self, program: u64, func: &Func) -> Result<Compiled<Self::Code>, Failure>;
 
-    /// Allocates the arguments of a workload, and starts on its reference.
+    /// Opens a session: allocates the arguments of a workload, and starts to compute its reference.
     ///
     /// # Errors
     /// See [`SessionError`].
     fn open(&self, workload: &Workload) -> Result<Self::MeasureSession, SessionError>;
 
-    /// Keeps the calling thread on a core while it measures.
+    /// Pins the calling thread to a core while it measures.
     fn pin(&self) -> Option<Pinned>;
 
-    /// Operations per second that this machine can do at most, of the type that the workload computes in.
+    /// The peak of this machine in operations per second, for the data type of the workload.
     fn peak_flops(&self, workload: &Workload) -> Option<f64>;
 
-    /// The least seconds that the workload can take on this machine, whose peak is `peak` operations per second; `None`
-    /// if nothing is known. A glance suffices: it tells which of several functions have something left to win.
+    /// A lower bound of the seconds of the workload on this machine, whose peak is `peak` operations per second; `None` if
+    /// unknown. A quick estimate suffices: it tells which of several functions can still gain.
     fn bound(&self, workload: &Workload, peak: Option<f64>) -> Option<f64>;
 
-    /// Time since some fixed point.
+    /// The time since some fixed point.
     fn now(&self) -> Duration;
 
-    /// A timer that raises the flag when it is armed and its time has passed; `None` where nobody waits for time to pass.
+    /// A timer that, once armed, raises the flag when its time has passed; `None` if there is none.
     fn alarm(&self, stop: &StopFlag) -> Option<Box<dyn Timer>>;
 
     /// The time of day.
@@ -53,13 +53,13 @@ pub trait Backend: Sync {
 /// A compiled program.
 #[derive(Clone, Debug)]
 pub struct Compiled<C> {
-    /// What to run.
+    /// The code.
     pub code: C,
-    /// Seconds that lowering and compiling took.
+    /// Seconds of lowering and compiling.
     pub secs: f64,
 }
 
-/// Where programs of one workload are measured.
+/// A session that measures programs of one workload.
 pub trait MeasureSession<C>: Runner<C> {
     /// Benchmarks a program as `tvmr bench` does.
     ///
@@ -67,53 +67,52 @@ pub trait MeasureSession<C>: Runner<C> {
     /// The program failed.
     fn bench(&mut self, code: &C) -> Result<Bench, RunFailure>;
 
-    /// What this machine can do at most, of the type that the workload computes in, measured now; `None` where there is
-    /// no peak to compare with.
+    /// Measures the peak of this machine for the data type of the workload; `None` if there is no peak to compare with.
     fn peak(&mut self) -> Option<Peak>;
 
-    /// The least seconds of a few runs of a program, none of which may take longer than `limit`.
+    /// The least seconds of a few runs of a program; `None` if a run fails or takes longer than `limit`.
     fn least_secs(&mut self, code: &C, limit: Duration) -> Option<f64>;
 
-    /// From now on no call may take longer than this.
+    /// Limits the time of every further call.
     fn set_ceiling(&mut self, ceiling: Option<Duration>);
 
-    /// Why no result can be right, if so.
+    /// The reason why no result can be checked, such as a failed reference.
     fn broken(&self) -> Option<String>;
 
-    /// What to say about the machine, if anything.
+    /// Advice about the machine, if there is any.
     fn advice(&self) -> Option<Advice>;
 
-    /// Time spent on checking results.
+    /// The time spent on checking results.
     fn checking_time(&self) -> Duration;
 }
 
-/// A workload that cannot be measured.
+/// The reason why a session cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SessionError {
     /// The program as written cannot be compiled.
     #[error("{0}")]
     Program(String),
-    /// The machine does not have what it takes: memory, threads.
+    /// The machine lacks memory or threads.
     #[error("{0}")]
     Machine(String),
-    /// The run was ended before there was one.
+    /// The run was stopped before.
     #[error("stopped")]
     Stopped,
 }
 
-/// A place in this process, with the loop that its kernels are compared with.
+/// A session in this process, with the loop that measures the peak.
 pub struct InProcessSession<T> {
     pub(super) runner: InProcess<T>,
     pub(super) peak: Option<PeakSetting>,
     pub(super) load: LoadWatch,
 }
 
-/// The loop that kernels are compared with, and what it runs on.
+/// The loop that measures the peak, and its threads.
 #[derive(Clone, Debug)]
 pub struct PeakSetting {
-    /// What runs.
+    /// The loop.
     pub peak_loop: PeakLoop,
-    /// As many threads as kernels have, but no more than there are cores.
+    /// As many threads as kernels have, but at most one for each core.
     pub threads: u32,
     /// The cores.
     pub cores: Arc<[usize]>,
@@ -127,7 +126,7 @@ impl PeakSetting {
 }
 
 impl<T: Timer> InProcessSession<T> {
-    /// What it runs programs with.
+    /// The runner.
     pub fn runner(&mut self) -> &mut InProcess<T> {
         &mut self.runner
     }
@@ -174,7 +173,7 @@ impl<T: Timer> MeasureSession<Candidate> for InProcessSession<T> {
     }
 
     fn advice(&self) -> Option<Advice> {
-        // What is known of the cause says more.
+        // The cause, if known, says more than the symptom.
         self.load.disturbance().map(|cores| Advice::Busy { cores }).or_else(|| self.runner.advice())
     }
 
@@ -183,7 +182,10 @@ impl<T: Timer> MeasureSession<Candidate> for InProcessSession<T> {
     }
 }
 
-/// A measured failure as records keep it.
+/// Turns a failed outcome into a failure of a record.
+///
+/// # Errors
+/// The outcome is not a measurement.
 pub fn failure_of(outcome: Outcome, best_secs: Option<f64>) -> Result<crate::measure::Measurement, Failure> {
     let failure = |kind, stage: &str, message| Failure { kind, stage: stage.to_owned(), primitive: None, message };
     match outcome {
@@ -199,7 +201,7 @@ pub fn failure_of(outcome: Outcome, best_secs: Option<f64>) -> Result<crate::mea
     }
 }
 
-/// Seconds in the unit that suits them, with three digits or four.
+/// Prints seconds in a suitable unit, with three or four digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Seconds(pub f64);
 
@@ -213,7 +215,7 @@ impl std::fmt::Display for Seconds {
         };
         let digits = if value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
         let text = format!("{value:.digits$}");
-        // A whole number of milliseconds is one.
+        // Zeros behind the point are left out.
         let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
         write!(f, "{text} {unit}")
     }

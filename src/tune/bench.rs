@@ -1,4 +1,4 @@
-//! Checking and timing one program.
+//! `tvmr bench`: checks and times one program.
 
 use super::backend::{Backend, Compiled, MeasureSession, SessionError, failure_of};
 use super::function_rates::measured_roofline;
@@ -12,33 +12,33 @@ use crate::perf::roofline::Roofline;
 use crate::workload::Workload;
 use serde::Serialize;
 
-/// What a benchmark reports. Field names are interface (docs/tuning.md).
+/// The report of a benchmark. Field names are interface (docs/tuning.md).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BenchReport {
     /// The function.
     pub func: String,
-    /// Median microseconds of a call.
+    /// The median time of a call, in microseconds.
     pub us: f64,
-    /// The least.
+    /// The least time of a call, in microseconds.
     pub min_us: f64,
-    /// 10^9 operations a second.
+    /// 10^9 operations per second.
     pub gflops: Option<f64>,
-    /// 10^9 bytes a second, each parameter counted once.
+    /// 10^9 bytes per second; each parameter counts once.
     pub gbs: f64,
-    /// 10^9 operations a second that this machine can do at most.
+    /// The peak of this machine, in 10^9 operations per second.
     pub peak_gflops: Option<f64>,
-    /// Their ratio.
+    /// `gflops` over `peak_gflops`.
     pub peak_fraction: Option<f64>,
-    /// The least time that operations and bytes allow on this machine, over the median.
+    /// The roofline bound over the median time.
     pub roofline_fraction: Option<f64>,
-    /// That time, and what it comes from.
+    /// The roofline.
     #[serde(flatten)]
     pub roofline: Roofline,
-    /// Microseconds that lowering and compiling took.
+    /// Microseconds of lowering and compiling.
     pub compile_us: f64,
-    /// Were constant parameters prepared once, outside of the calls?
+    /// Were constant parameters prepared once, before the calls?
     pub prepared: bool,
-    /// Microseconds that this took.
+    /// Microseconds of the preparation.
     pub prepare_us: Option<f64>,
     /// Was the result compared with the reference?
     pub checked: bool,
@@ -46,17 +46,17 @@ pub struct BenchReport {
     pub isa: String,
     /// The number of threads.
     pub threads: u32,
-    /// How many cores other processes took meanwhile, if it was enough to disturb measurements.
+    /// Cores that other processes used meanwhile, if they were enough to disturb measurements.
     pub busy_cores: Option<f64>,
 }
 
-/// A program that was not benchmarked.
+/// The reason why a program was not benchmarked.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum BenchError {
-    /// It does not compile, is wrong, or fails.
+    /// The program does not compile, gives a wrong result, or fails.
     #[error("{}: {}", .0.stage, .0.message)]
     Program(Failure),
-    /// The machine does not have what it takes.
+    /// The machine lacks memory or threads.
     #[error("{0}")]
     Machine(String),
 }
@@ -112,7 +112,7 @@ fn failure(kind: FailureKind, stage: &str, message: String) -> Failure {
     Failure { kind, stage: stage.to_owned(), primitive: None, message }
 }
 
-/// A run that failed, as records keep it.
+/// A failed run as a failure of a record.
 pub(super) fn failed_run(run: &RunFailure) -> Failure {
     match run {
         RunFailure::Stopped => failure(FailureKind::Timeout, "run", "it took longer than a minute".to_owned()),

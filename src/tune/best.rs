@@ -1,24 +1,24 @@
-//! The best known version of a function, from the database.
+//! Finds the best recorded schedule of a function.
 
 use crate::database::{Database, DatabaseError, Filter, LineProblem, TuningRecord};
 use crate::schedule::trace::ReplayError;
 use crate::schedule::{Schedule, Trace};
 use crate::workload::Workload;
 
-/// A record with the schedule that it stands for.
+/// A record with its schedule.
 pub struct Best {
     /// The record.
     pub record: TuningRecord,
-    /// The schedule; its trace is empty where the program as written is the fastest.
+    /// The schedule; its trace is empty if the program as written is the fastest.
     pub schedule: Schedule,
 }
 
-/// Why a record cannot be used.
+/// The reason why a record cannot be used.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Unusable {
     /// Its trace cannot be read.
     Trace(String),
-    /// Its trace does not apply to the function any more.
+    /// Its trace no longer applies to the function.
     Replay(ReplayError),
 }
 
@@ -31,18 +31,18 @@ impl std::fmt::Display for Unusable {
     }
 }
 
-/// What a look-up brought.
+/// The result of a look-up.
 #[derive(Default)]
 pub struct Found {
-    /// The record that was asked for.
+    /// The requested record.
     pub best: Option<Best>,
     /// Better records that cannot be used.
     pub unusable: Vec<Unusable>,
-    /// Lines of the database that turned out to be damaged.
+    /// Damaged lines of the database.
     pub problems: Vec<LineProblem>,
 }
 
-/// The `rank`-th fastest usable record of a workload, 1 being the fastest.
+/// Finds the `rank`-th fastest usable record of a workload; rank 1 is the fastest.
 ///
 /// # Errors
 /// If the database cannot be read.
@@ -52,7 +52,7 @@ pub fn find(workload: &Workload, db: &Database, filter: &Filter, rank: usize) ->
     let mut left = rank.max(1);
     let mut skip = 0;
     loop {
-        // Most look-ups are for the very best; more are read only as records prove unusable.
+        // Most look-ups want the first record; more are only read if records are unusable.
         let want = skip + left;
         let (records, problems) = db.top_k(id, want, filter)?;
         found.problems = problems;
@@ -74,7 +74,7 @@ pub fn find(workload: &Workload, db: &Database, filter: &Filter, rank: usize) ->
     }
 }
 
-/// The schedule that a record stands for.
+/// Replays the trace of a record.
 ///
 /// # Errors
 /// If its trace cannot be read or does not apply.

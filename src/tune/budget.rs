@@ -1,4 +1,4 @@
-//! How long a run may go on.
+//! The time budget of a run.
 
 use std::time::Duration;
 
@@ -7,50 +7,51 @@ use std::time::Duration;
 pub(super) struct Budget {
     start: Duration,
     max_time: Option<Duration>,
-    /// When no further candidate is measured.
+    /// The time after which no further candidate is measured.
     end: Option<Duration>,
 }
 
-/// Kept for a final: its own time, and that of the benchmark behind it.
+/// The time kept for a final and its benchmark.
 const FINAL: Duration = Duration::from_millis(800);
-/// A final may begin so much too late: the last trial ended with the time.
+/// A final may begin this long after the end: the last trial may have ended with the time.
 const LATE: Duration = Duration::from_millis(100);
-/// The same for each further function: most finals are between few.
+/// The time kept for the final of each further function; most finals have few finalists.
 const FURTHER_FINAL: Duration = Duration::from_millis(350);
 
 impl Budget {
-    /// A run that begins at `now` and may take so long. The last part of it, at most a fifth, belongs to the final.
+    /// The budget of a run that begins at `now` and may take `max_time`. The last part, at most a fifth, is kept for the
+    /// final.
     pub(super) fn new(now: Duration, max_time: Option<Duration>) -> Budget {
         let mut budget = Budget { start: now, max_time, end: None };
         budget.reserve_finals(1);
         budget
     }
 
-    /// Keeps time for the finals of so many functions.
+    /// Keeps time for the finals of several functions.
     pub(super) fn reserve_finals(&mut self, functions: usize) {
         let further = u32::try_from(functions.saturating_sub(1)).unwrap_or(u32::MAX);
         let finals = FINAL.saturating_add(FURTHER_FINAL.saturating_mul(further));
         self.end = self.max_time.and_then(|t| self.start.checked_add(t.saturating_sub(finals.min(t / 5))));
     }
 
-    /// What is left of the whole time, that of the finals included; `None` where there is no limit.
+    /// The time left, finals included; `None` without a limit.
     pub(super) fn left(&self, now: Duration) -> Option<Duration> {
         Some(self.max_time?.saturating_sub(self.elapsed(now)))
     }
 
-    /// What is left for the search; `None` where there is no limit.
+    /// The time left for the search; `None` without a limit.
     pub(super) fn left_to_search(&self, now: Duration) -> Option<Duration> {
         Some(self.end?.saturating_sub(now))
     }
 
-    /// When everything has to be over: the time, and the shortest final behind it; `None` where there is no limit.
+    /// The time left until everything must be over: the whole time and one short final; `None` without a limit.
     pub(super) fn left_at_most(&self, now: Duration) -> Option<Duration> {
         let end = self.start.checked_add(self.max_time?)?.checked_add(FINAL)?;
         Some(end.saturating_sub(now))
     }
 
-    /// Is there time for finals that take so long? Those of the usual length may begin until the time is up: without them
-    /// it would not be known what is best.
+    /// Is there time for finals of this length? Finals of the usual length may begin until the time is up: without one, the
+    /// best program would not be known.
     pub(super) fn has_time_for(&self, finals: Duration, now: Duration) -> bool {
         let Some(left) = self.left(now) else { return true };
         if left.is_zero() {
@@ -60,7 +61,7 @@ impl Budget {
         finals <= left.max(FINAL)
     }
 
-    /// Is the time up?
+    /// Is the time of the search up?
     pub(super) fn is_up(&self, now: Duration) -> bool {
         self.end.is_some_and(|end| now >= end)
     }
@@ -71,10 +72,10 @@ impl Budget {
     }
 }
 
-/// Rounds that `--patience` looks at.
+/// The rounds that `--patience` compares.
 pub(super) const PATIENT_ROUNDS: usize = 4;
 
-/// Did the last rounds together improve the best time by less than this share?
+/// Did the last rounds together improve the best time by less than the share `patience`?
 pub(super) fn is_stuck(bests: &[Option<f64>], patience: f64) -> bool {
     let Some(before) = bests.len().checked_sub(PATIENT_ROUNDS + 1) else { return false };
     match (bests[before], bests[bests.len() - 1]) {
@@ -104,7 +105,7 @@ mod tests {
                 && !budget.has_time_for(secs(0.5), secs(11.2))
                 && Budget::new(secs(1.0), None).has_time_for(secs(1e6), secs(3.0))
         );
-        // Each of several functions has one.
+        // Each of several functions has a final.
         let mut several = budget;
         several.reserve_finals(3);
         assert!(!several.is_up(secs(9.4)) && several.is_up(secs(9.6)));

@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The configuration of a run.
 
 use crate::database::Database;
 use crate::machine::Core;
@@ -9,16 +9,16 @@ use crate::workload::Setting;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where candidates come from.
+/// The space of candidates.
 #[derive(Clone)]
 pub enum SpaceChoice {
     /// The default rules.
     Auto,
     /// The rules of TVM's MetaSchedule.
     Tvm,
-    /// A user's schedule function, and the file it is from.
+    /// A user's schedule function.
     Function {
-        /// The file.
+        /// The name of its file.
         name: String,
         /// The function.
         function: Arc<dyn ScheduleSource>,
@@ -36,19 +36,19 @@ impl SpaceChoice {
     }
 }
 
-/// How decisions are made.
+/// The strategy that makes the decisions of candidates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StrategyChoice {
-    /// From the decisions of good candidates, ranked by a cost model.
+    /// Decisions are varied from those of good candidates, and ranked by a cost model.
     Evolutionary {
         /// Begin with the candidates that the space recommends?
         seeds: bool,
         /// Rank candidates by estimate and model?
         cost_model: bool,
     },
-    /// Drawn at random.
+    /// Decisions are drawn at random.
     Random,
-    /// Those of the records of the workload in other settings or databases, the fastest first.
+    /// Schedules recorded in other settings or databases are replayed, the fastest first.
     Replay,
 }
 
@@ -63,30 +63,30 @@ impl StrategyChoice {
     }
 }
 
-/// What a run is asked to do.
+/// The configuration of a run.
 #[derive(Clone)]
 pub struct Config {
-    /// Trials in the database when the run is done, over all functions.
+    /// Trials in the database at the end of the run, over all functions.
     pub trials: u64,
-    /// How long it may take.
+    /// The time limit.
     pub max_time: Option<Duration>,
     /// The run ends when four rounds together improved the best time by less than this share.
     pub patience: Option<f64>,
     /// The space.
     pub space: SpaceChoice,
-    /// What `tensorize` knows beside the built-in intrinsics.
+    /// Intrinsics that `tensorize` knows besides the built-in ones.
     pub intrinsics: Option<Arc<Intrinsics>>,
     /// The strategy.
     pub strategy: StrategyChoice,
-    /// Other databases, whose schedules are tried first, or, where the strategy is to replay, alone.
+    /// Other databases, whose schedules are tried first. The strategy `Replay` tries no others.
     pub seed_from: Vec<Arc<Database>>,
-    /// Candidates are a function of it.
+    /// The seed of all random decisions.
     pub seed: u64,
-    /// Threads for proposing and compiling. They change no result.
+    /// Threads that propose and compile. Their number changes no result.
     pub jobs: usize,
-    /// The machine that the space is made for: that of the setting, or another whose candidates are to be reproduced.
+    /// The machine for which the space is made: that of the setting, or another one whose candidates are reproduced.
     pub machine: Target,
-    /// Under which circumstances.
+    /// The setting in which programs are compiled and measured.
     pub setting: Setting,
 }
 
@@ -109,7 +109,7 @@ impl Config {
         }
     }
 
-    /// The machine as rules see it; another one than that of the setting with its own instruction set.
+    /// The machine as rules see it. A machine other than that of the setting has its best instruction set.
     pub fn machine_of_space(&self) -> Core {
         let setting = &self.setting;
         let isa = if self.machine == setting.target { setting.isa } else { self.machine.best_isa() };
@@ -117,20 +117,20 @@ impl Config {
     }
 }
 
-/// How a run ended.
+/// The reason why a task ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StopReason {
-    /// The database has as many trials as were wanted.
+    /// The database has the requested number of trials.
     TrialsReached,
     /// No new program came up in several rounds.
     SpaceExhausted,
     /// The time is up.
     TimeIsUp,
-    /// The last rounds brought too little.
+    /// The last rounds improved the best time too little.
     NoImprovement,
-    /// The user, or the system, ended it.
+    /// A signal ended the run.
     Interrupted,
-    /// The function cannot be compiled, or its reference not be computed.
+    /// The function cannot be compiled, or its reference cannot be computed.
     NotMeasurable,
 }
 

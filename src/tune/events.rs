@@ -1,96 +1,96 @@
-//! What a run tells while it goes on.
+//! Events that a run reports to its interface.
 
 use crate::database::Failure;
 use crate::schedule::Trace;
 use std::time::Duration;
 
-/// Something happened. An interface shows what it likes; the run does not depend on it.
+/// An event. The run does not depend on what the interface does with it.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The functions are known, and what the database has of them.
+    /// The tasks were opened.
     Opened {
-        /// Names of the functions, by task.
+        /// The names of the functions, by task.
         names: &'a [String],
-        /// Trials that the database has.
+        /// Trials in the database.
         done: u64,
-        /// Trials that are wanted.
+        /// Trials requested.
         wanted: u64,
-        /// For each function, the operations per second that this machine can do at most.
+        /// The peak of this machine for each function, in operations per second.
         peak_flops: &'a [Option<f64>],
     },
     /// The program as written was measured.
     Baseline {
-        /// Which function.
+        /// The position of the task.
         task: usize,
-        /// Seconds, or why there are none.
+        /// Its seconds, or its failure.
         result: Result<f64, &'a Failure>,
     },
     /// A candidate was tried.
     Trial(Trial<'a>),
-    /// How the functions stand: after each round, and at the end.
+    /// The states of all tasks, after each round and at the end.
     Standings(&'a [TaskState<'a>]),
-    /// The leaders are compared once more.
+    /// A final begins: the fastest programs are compared side by side.
     Finals {
-        /// Which function.
+        /// The position of the task.
         task: usize,
-        /// How many there are.
+        /// The number of finalists.
         finalists: usize,
     },
-    /// Something the user may like to know.
+    /// A note for the user.
     Note(&'a str),
-    /// Something the user should know.
+    /// A warning for the user.
     Warning(&'a str),
 }
 
-/// How a function stands.
+/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TaskState<'a> {
-    /// Its name.
+    /// The name of the function.
     pub name: &'a str,
-    /// How often the module has it.
+    /// How often the module has the function.
     pub weight: u64,
-    /// Its operations.
+    /// Operations of the function.
     pub flops: f64,
-    /// Operations per second that this machine can do at most.
+    /// The peak of this machine, in operations per second.
     pub peak_flops: Option<f64>,
     /// The best seconds so far.
     pub best: Option<f64>,
-    /// The least seconds that it can take, if that was asked for.
+    /// The lower bound of the seconds, if it is known.
     pub bound: Option<f64>,
     /// Trials in the database.
     pub trials: u64,
-    /// Has it come to its end?
+    /// Has the task ended?
     pub is_done: bool,
 }
 
 /// A candidate that was tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// Which function.
+    /// The position of the task.
     pub task: usize,
     /// Its number within the run, over all functions, from 1.
     pub number: u64,
-    /// Seconds, or why there are none.
+    /// Its seconds, or its failure.
     pub result: Result<f64, &'a Failure>,
-    /// Is it the fastest so far, of its function?
+    /// Is it the fastest program of its function so far?
     pub is_best: bool,
     /// The best seconds of its function so far.
     pub best: Option<f64>,
     /// Operations of the function.
     pub flops: f64,
-    /// What was done.
+    /// The trace of its schedule.
     pub trace: &'a Trace,
-    /// Since the run began.
+    /// The time since the run began.
     pub elapsed: Duration,
 }
 
-/// Who is told.
+/// Receives the events of a run.
 pub trait Observer {
-    /// Something happened.
+    /// Receives an event.
     fn event(&mut self, event: &Event<'_>);
 }
 
-/// Tells nobody.
+/// Ignores all events.
 pub struct Silent;
 
 impl Observer for Silent {

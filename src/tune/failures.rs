@@ -1,20 +1,20 @@
-//! The ways in which candidates fail, counted: over all of them, and for each sketch.
+//! Counts the reasons why candidates fail, over all of them and for each sketch.
 
 use crate::database::Failure;
 use crate::space::Rejection;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// A way to fail.
+/// A reason of failures, with its count.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FailureCount {
     /// The stage: `schedule`, `postproc`, `lower`, `codegen`, `check`, `run`.
     pub stage: String,
     /// The primitive, postprocessor or kind of failure.
     pub by: String,
-    /// What it said; of several that differ in numbers only, the first.
+    /// The message; if several differ in numbers only, the first one.
     pub message: String,
-    /// How often.
+    /// The number of failures.
     pub count: u64,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Counts a candidate that was sent to the compiler.
+    /// Counts the failure of a candidate that was sent to the compiler.
     pub(super) fn note(&mut self, failure: &Failure) {
         let by = failure.primitive.as_deref().unwrap_or(failure.kind.name());
         self.add(&failure.stage, by, &failure.message);
@@ -47,7 +47,7 @@ impl Failures {
         self.counts[i].count += 1;
     }
 
-    /// The reasons, the most frequent first; of equal ones, the earlier.
+    /// The reasons, the most frequent first; equally frequent ones in order of appearance.
     pub(super) fn sorted(&self) -> Vec<FailureCount> {
         let mut all = self.counts.clone();
         all.sort_by_key(|f| std::cmp::Reverse(f.count));
@@ -55,14 +55,14 @@ impl Failures {
     }
 }
 
-/// What became of the candidates of a sketch.
+/// The candidates of a sketch, with counts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SketchCount {
-    /// Its number, from 1; `None` for candidates that were not sampled, as replayed traces.
+    /// The number of the sketch, from 1; `None` for candidates that were not sampled, such as replayed traces.
     pub sketch: Option<u64>,
     /// Candidates that were sent to the compiler.
     pub tried: u64,
-    /// Those of them that failed.
+    /// Candidates among them that failed.
     pub failed: u64,
     /// Candidates that the space refused.
     pub refused: u64,
@@ -70,7 +70,7 @@ pub struct SketchCount {
     pub reason: Option<FailureCount>,
 }
 
-/// What became of the candidates of a run.
+/// The fates of the candidates of a task.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Fates {
     all: Failures,
@@ -90,13 +90,13 @@ impl Fates {
         self.sketches.entry(sketch).or_default().0.tried += 1;
     }
 
-    /// Takes back that a candidate was tried.
+    /// Withdraws a candidate that was counted as tried.
     pub(super) fn forget_trial(&mut self, sketch: Option<usize>) {
         let tried = &mut self.sketches.entry(sketch).or_default().0.tried;
         *tried = tried.saturating_sub(1);
     }
 
-    /// Counts the failure of one that was.
+    /// Counts the failure of a candidate that was sent to the compiler.
     pub(super) fn note_failure(&mut self, sketch: Option<usize>, failure: &Failure) {
         let (tally, reasons) = self.sketches.entry(sketch).or_default();
         tally.failed += 1;
@@ -130,7 +130,7 @@ impl Fates {
     }
 }
 
-/// What a message says, without the facts of the single case: its numbers, and what follows a semicolon.
+/// A message without the facts of the single case, which are numbers and the text after a semicolon.
 fn without_numbers(message: &str) -> String {
     let message = message.split(';').next().unwrap_or_default();
     let mut key = String::with_capacity(message.len());

@@ -1,4 +1,4 @@
-//! Rates of functions of scalars, and the roofline that they bound.
+//! Measures the rates of functions of scalars, and computes rooflines from them.
 
 use super::backend::{Backend, MeasureSession};
 use super::native::Native;
@@ -10,15 +10,15 @@ use crate::perf::roofline::{Rates, Roofline};
 use crate::script::{ParseOptions, parse};
 use crate::workload::Workload;
 
-/// Elements of the program that times a function: input and output fit the nearest cache of every machine.
+/// Elements of the program that times a function. Its input and output fit the nearest cache of every machine.
 const SAMPLE: u32 = 2048;
 
-/// The roofline of a program that touches `bytes` bytes; `peak` is that of multiply-adds, in operations per second.
+/// The roofline of a program that accesses `bytes` bytes; `peak` is that of multiply-adds, in operations per second.
 pub(super) fn measured_roofline(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
     roofline(native, func, bytes, peak, |session, code| Some(session.bench(code).ok()?.summary.median))
 }
 
-/// The roofline at a glance: functions of scalars are timed for some milliseconds only.
+/// A quick estimate of the roofline: functions of scalars are timed for some milliseconds only.
 pub(super) fn estimated_roofline(native: &Native, func: &Func, bytes: u64, peak: Option<f64>) -> Roofline {
     roofline(native, func, bytes, peak, |session, code| match session.measure(code) {
         Outcome::Measured(m) => Some(m.secs),
@@ -43,8 +43,8 @@ fn roofline(
     Roofline::new(func, bytes, &mut rates)
 }
 
-/// Calls of a function per second on one thread, as compiled code for the same instruction set does them; `None` if that
-/// cannot be measured.
+/// Calls of a function per second on one thread, in compiled code for the same instruction set; `None` if they cannot be
+/// measured.
 fn rate(
     native: &Native,
     function: Intrinsic,

@@ -1,22 +1,22 @@
-//! Stopping a run from outside.
+//! Interrupts a run from outside, by a signal.
 
 use crate::measure::Stop;
 use crate::stop::StopFlag;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Says that a run is to end, and why. Clones are the same flag; raising it may happen on any thread.
+/// A flag that ends a run, with the signal that raised it. Clones are the same flag; any thread may raise it.
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    /// The signal; 0 while there is none.
+    /// The signal; 0 for none.
     signal: AtomicI32,
     running: Mutex<Vec<Arc<dyn Stop>>>,
-    /// Raised with it.
+    /// Raised together with the signal.
     flag: StopFlag,
-    /// Has the run noticed?
+    /// Is the run about to end?
     is_ending: AtomicBool,
     /// Has the search begun?
     is_searching: AtomicBool,
@@ -25,12 +25,12 @@ struct State {
 }
 
 impl Interrupt {
-    /// A flag that is not raised.
+    /// An interrupt that is not raised.
     pub fn new() -> Interrupt {
         Interrupt::default()
     }
 
-    /// Ends the run, as a signal of this number does. Kernels that run return soon.
+    /// Ends the run like a signal of this number. Running kernels return soon.
     pub fn raise(&self, signal: i32) {
         self.0.signal.store(signal, SeqCst);
         self.0.flag.raise();
@@ -47,22 +47,22 @@ impl Interrupt {
         self.signal().is_some()
     }
 
-    /// The flag that is raised when the run is to end: what may take long looks at it.
+    /// The flag that is raised when the run is to end. Long work polls it.
     pub fn flag(&self) -> &StopFlag {
         &self.0.flag
     }
 
-    /// Says that the run is on its way out: what is left is to write what there is.
+    /// Notes that the run is about to end: it only writes its results.
     pub fn note_ending(&self) {
         self.0.is_ending.store(true, SeqCst);
     }
 
-    /// Is the run on its way out?
+    /// Is the run about to end?
     pub fn is_ending(&self) -> bool {
         self.0.is_ending.load(SeqCst)
     }
 
-    /// Says that the search begins: everything that it takes is read and in the database.
+    /// Notes that the search begins: its inputs are read, and its workloads are in the database.
     pub fn note_searching(&self) {
         self.0.is_searching.store(true, SeqCst);
     }
@@ -72,7 +72,7 @@ impl Interrupt {
         self.0.is_searching.load(SeqCst)
     }
 
-    /// Says that the search is over: finals and the summary are left, which end in time by themselves.
+    /// Notes that the search is over: finals and the summary, which are left, end in time by themselves.
     pub fn note_finishing(&self) {
         self.0.is_finishing.store(true, SeqCst);
     }
@@ -82,7 +82,7 @@ impl Interrupt {
         self.0.is_finishing.load(SeqCst)
     }
 
-    /// Raises this flag too when the run is to end.
+    /// Registers another flag that is raised when the run is to end.
     pub fn also_stop(&self, stop: Arc<dyn Stop>) {
         let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_raised() {

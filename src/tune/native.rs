@@ -1,4 +1,4 @@
-//! Compiling and measuring in this process.
+//! The back end of real runs: compiles for this machine, and measures in this process.
 
 #![expect(clippy::disallowed_methods, reason = "the clock behind the `Backend` trait")]
 
@@ -27,12 +27,12 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The seed of the arguments: not that of the search, so that references serve every search.
+/// The seed of the arguments. It is not the seed of the search, so that one reference serves every search.
 const DATA_SEED: u64 = 0;
-/// What a call may take while nothing is known, for each 10^9 operations and each 10^9 bytes, and at least: programs
-/// slower than that are not worth waiting for.
+/// The time limit of a call while no time is known, for each 10^9 operations and bytes, and at least. Slower programs are
+/// not worth waiting for.
 const FIRST_LIMIT: Duration = Duration::from_secs(5);
-/// A reference that takes longer is worth keeping on disk.
+/// A reference that takes longer than this is kept on disk.
 const WORTH_KEEPING: Duration = Duration::from_millis(100);
 
 /// Compiles for this machine, and measures on it.
@@ -42,12 +42,12 @@ pub struct Native {
     runner: RunnerOptions,
     context: Arc<Mutex<RunContext>>,
     stop: StopFlag,
-    /// Where references are kept.
+    /// The directory of references.
     references: Option<PathBuf>,
     interrupt: Interrupt,
-    /// Its clock serves as that of the run; its deadline is never armed.
+    /// The clock of the run; its deadline is never armed.
     clock: RealTimer,
-    /// The core to measure on, where parallel loops have the others.
+    /// The core that measures; parallel loops use the others, too.
     core: Option<usize>,
     /// All cores that this process may run on.
     cores: Arc<[usize]>,
@@ -61,7 +61,7 @@ pub fn reference_dir(work_dir: &Path) -> PathBuf {
 }
 
 impl Native {
-    /// A backend for a setting. References are looked up in `references`, and kept there if they took long.
+    /// A back end for a setting. References are looked up in the directory `references`, and kept there if they took long.
     ///
     /// # Errors
     /// The system refuses threads.
@@ -69,7 +69,7 @@ impl Native {
         let threads = setting.threads.max(1) as usize;
         let all = crate::measure::cores();
         let (pinning, core) = match all.clone() {
-            // With more threads than cores there is nothing to divide.
+            // Threads are only pinned if each has a core.
             cores if threads > 1 && cores.len() >= threads => {
                 let core = cores[0];
                 (Pinning::Cores(cores), Some(core))
@@ -96,12 +96,12 @@ impl Native {
         })
     }
 
-    /// Under which circumstances it compiles and measures.
+    /// The setting in which it compiles and measures.
     pub fn setting(&self) -> &Setting {
         &self.setting
     }
 
-    /// The machine at hand.
+    /// This machine.
     pub fn machine(&self) -> &Target {
         &self.native
     }
@@ -111,13 +111,13 @@ impl Native {
         &self.clock
     }
 
-    /// What other processes take of the machine.
+    /// The load of the machine by other processes.
     pub fn load(&self) -> &LoadWatch {
         &self.load
     }
 
-    /// The loop that kernels of a workload are compared with: for the type it computes in, with the widest vectors that
-    /// this machine has, whatever code is generated for.
+    /// The loop that measures the peak for a workload: in its data type, with the widest vectors of this machine, whatever
+    /// instruction set code is generated for.
     fn peak_setting(&self, workload: &Workload) -> Option<PeakSetting> {
         let func = workload.func();
         let types: Vec<DType> = func
@@ -137,7 +137,7 @@ impl Native {
                 dots.or_else(integers)?
             }
             (_, true) => PeakLoop::new(isa, PeakWork::Float64)?,
-            // Half-precision is computed in float32.
+            // Half precision is computed in float32.
             (_, false) => PeakLoop::new(isa, PeakWork::Float32)?,
         };
         // More threads than cores are no faster.
@@ -204,7 +204,7 @@ impl Backend for Native {
             self.reference(Job { func: func.clone(), plain, specs, seed: DATA_SEED, cache, context, stop })
         });
         let timer = RealTimer::new(Arc::new(self.stop.clone())).map_err(|e| SessionError::Machine(e.to_string()))?;
-        // Whatever scratch holds, a kernel must not depend on it.
+        // A kernel that reads uninitialised scratch memory gives a wrong result.
         self.context.lock().unwrap_or_else(PoisonError::into_inner).poison_scratch(0xff);
         let Work { flops, bytes } = flops::work(func);
         let first_limit = FIRST_LIMIT.mul_f64(((flops + bytes as f64) / 1e9).clamp(1.0, 1e6));
@@ -238,22 +238,22 @@ impl Backend for Native {
     }
 
     fn alarm(&self, stop: &StopFlag) -> Option<Box<dyn Timer>> {
-        // Where the system refuses a thread, the clock is looked at between candidates.
+        // Without a thread for the timer, the clock is only read between candidates.
         RealTimer::new(Arc::new(stop.clone())).ok().map(|timer| Box::new(timer) as Box<dyn Timer>)
     }
 
     fn time(&self) -> Timestamp {
-        // A clock before 1970 is no time.
+        // A clock before 1970 counts as zero.
         Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
     }
 }
 
-/// Does work on a thread of its own, which is left to itself once `stop` is raised, and ends with the process: a compiler
-/// cannot be told to stop. `None`: it was left.
+/// Does work on a thread of its own, and abandons the thread once `stop` is raised, since compilation cannot be stopped. The
+/// thread ends with the process. Returns `None` if the work was abandoned.
 fn abandonable<T: Send + 'static>(stop: &StopFlag, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    /// How often the flag is looked at; what comes of the work is waited for without that.
+    /// The interval at which the flag is polled. The result of the work is received at once.
     const LOOK: Duration = Duration::from_millis(5);
-    /// As much as the main thread has: programs may be nested deep.
+    /// The stack size of the main thread: programs may be nested deeply.
     const STACK: usize = 8 << 20;
     if stop.is_raised() {
         return None;
@@ -264,12 +264,12 @@ fn abandonable<T: Send + 'static>(stop: &StopFlag, work: impl FnOnce() -> T + Se
     let on_thread = work.clone();
     let run = move || {
         if let Some(work) = take(&on_thread) {
-            // Nobody is there to receive it if it was left.
+            // If the work was abandoned, nobody receives the result.
             let _ = send.send(work());
         }
     };
     if std::thread::Builder::new().name("tvmr-compile".into()).stack_size(STACK).spawn(run).is_err() {
-        // Where the system refuses a thread, it is waited for.
+        // If the system refuses a thread, this one does the work.
         return take(&work).map(|work| work());
     }
     loop {
@@ -277,13 +277,13 @@ fn abandonable<T: Send + 'static>(stop: &StopFlag, work: impl FnOnce() -> T + Se
             Ok(result) => return Some(result),
             Err(RecvTimeoutError::Timeout) if stop.is_raised() => return None,
             Err(RecvTimeoutError::Timeout) => {}
-            // Panics are kept in by the stages; should there be one elsewhere, there is no result.
+            // The work panicked outside of its stages, which catch panics; there is no result.
             Err(RecvTimeoutError::Disconnected) => return None,
         }
     }
 }
 
-/// A stage of compilation; a panic in it is its failure.
+/// Runs a stage of compilation; a panic in it is a failure.
 fn staged<T>(stage: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, Failure> {
     isolated(work).and_then(|r| r).map_err(|message| Failure {
         kind: FailureKind::Compile,

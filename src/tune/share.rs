@@ -1,40 +1,40 @@
-//! Which function gets the next round.
+//! Chooses the function that gets the next round.
 //!
-//! Every function gets a first round. After that the next one goes to where it promises most: the seconds that a round may
-//! take off the best time, times the weight of the function. Two things tell how many those are: what the last rounds
-//! brought, and the *room*, the distance between the best time and the least that the function can take on this machine.
-//! The room is sure to be the limit of what is to come, and of it a round that follows many brings less than one that
-//! follows few. TVM's gradient scheduler weighs history and outlook in the same way, but has no bound: there a fast
-//! function seems to have all of its time still to win.
+//! Every function gets a first round. After that, each round goes to the function with the largest expected *gain*: the
+//! seconds that a round may save, times the weight of the function. The expectation has two parts. The history is the gain
+//! of the last rounds. The outlook is the *room*, the distance between the best time and the lower bound of the function on
+//! this machine, divided by the number of rounds so far: later rounds find less. The room also limits the gain. TVM's
+//! gradient scheduler weighs history and outlook in the same way, but has no bound, so a fast function seems to have all
+//! of its time still to gain.
 
-/// How a function stands.
+/// The facts about a function that decide whether it gets a round.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Standing {
-    /// Can it still be improved?
+    /// Is it worth another round?
     pub is_open: bool,
-    /// How often a model calls it.
+    /// The number of functions of the module that are this program.
     pub weight: f64,
-    /// The best seconds after each round of this run, if any candidate was right by then.
+    /// The best seconds after each round of this run; `None` as long as no candidate was right.
     pub bests: Vec<Option<f64>>,
-    /// The least seconds that it can take, if known.
+    /// The lower bound of its seconds, if known.
     pub bound: Option<f64>,
 }
 
-/// Rounds that are looked back at (TVM: 3).
+/// Rounds that the history covers (TVM: 3).
 const WINDOW: usize = 3;
-/// The share of history in what a round promises, the rest being outlook (TVM: 0.2).
+/// The share of history in the expected gain; the rest is outlook (TVM: 0.2).
 const HISTORY: f64 = 0.2;
 /// The room where no bound is known, as a share of the best time.
 const UNKNOWN_ROOM: f64 = 0.5;
-/// A function whose bound is this share of its best time is as good as done: others come first.
+/// A function is saturated once its bound is this share of its best time: others come first.
 const SATURATED: f64 = 0.95;
-/// Smaller rounds are not worth what goes with each.
+/// Candidates of a round at least: smaller ones are not worth the costs of a round.
 const LEAST_ROUND: usize = 4;
-/// A bound that lies this far above what was reached was measured on a machine that was busy then, and says nothing.
+/// A bound this much above the best time is refuted: it was measured while the machine was busy.
 const REFUTED: f64 = 1.1;
 
 impl Standing {
-    /// Is it as good as its bound, so that others should come first?
+    /// Is its best time so near to its bound that others come first?
     pub(super) fn is_saturated(&self) -> bool {
         self.best().is_some_and(|best| self.bound_below(best).is_some_and(|bound| bound >= best * SATURATED))
     }
@@ -48,7 +48,7 @@ impl Standing {
         self.bound.filter(|&bound| bound <= best * REFUTED)
     }
 
-    /// Seconds that a further round promises to take off, weighted; `None` while nothing was right.
+    /// The weighted seconds that a further round is expected to save; `None` while no candidate was right.
     fn gain(&self) -> Option<f64> {
         let rounds = self.bests.len();
         let best = self.best()?;
@@ -60,7 +60,7 @@ impl Standing {
     }
 }
 
-/// The function that gets the next round; `None` when all are done.
+/// The function that gets the next round; `None` when all have ended.
 pub(super) fn next(tasks: &[Standing]) -> Option<usize> {
     let open: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].is_open).collect();
     if let Some(&fresh) = open.iter().find(|&&i| tasks[i].bests.is_empty()) {
@@ -68,8 +68,8 @@ pub(super) fn next(tasks: &[Standing]) -> Option<usize> {
     }
     let unsaturated: Vec<usize> = open.iter().copied().filter(|&i| !tasks[i].is_saturated()).collect();
     let among = if unsaturated.is_empty() { open } else { unsaturated };
-    // Whatever is found first of a function of which nothing was right is a gain that cannot be foretold: it is served
-    // as often as the others are on average, and no more, for it may be hopeless.
+    // The gain of a function with no valid result yet cannot be estimated. It gets the average share of rounds, and no more,
+    // since it may be hopeless.
     let (known, unknown): (Vec<usize>, Vec<usize>) = among.iter().partition(|&&i| tasks[i].gain().is_some());
     let rounds = |i: usize| tasks[i].bests.len();
     let neediest = unknown.into_iter().min_by_key(|&i| rounds(i));
@@ -80,10 +80,10 @@ pub(super) fn next(tasks: &[Standing]) -> Option<usize> {
     }
 }
 
-/// Candidates in the next round of function `index`, of which a whole round has `full`, where so many trials are left.
+/// The number of candidates in the next round of function `index`; `full` is that of a whole round, `left` the trials left.
 ///
-/// Rounds of several functions are smaller, so that half of the trials are left to choose with after the first ones, and
-/// every function gets something, however few there are.
+/// With several functions, rounds are smaller: half of the trials are left to choose with after the first rounds, and every
+/// function gets a share even of few trials.
 pub(super) fn round_size(tasks: &[Standing], index: usize, left: usize, full: usize) -> usize {
     let open = tasks.iter().filter(|t| t.is_open).count();
     if open < 2 {
@@ -95,7 +95,7 @@ pub(super) fn round_size(tasks: &[Standing], index: usize, left: usize, full: us
     size.min(fair)
 }
 
-/// Of equal gains the first, so that the choice depends on nothing but the measurements.
+/// The item with the greatest gain. The first of equal ones is taken, so that measurements alone decide.
 fn first_of_greatest(gains: impl Iterator<Item = (usize, f64)>) -> Option<usize> {
     let greater = |best: Option<(usize, f64)>, item: (usize, f64)| match best {
         Some((_, gain)) if gain >= item.1 => best,
@@ -112,7 +112,7 @@ mod tests {
         Standing { is_open: true, weight: 1.0, bests: bests.iter().map(|&b| Some(b)).collect(), bound: None }
     }
 
-    /// Rounds that each function gets, if nothing more is found.
+    /// The rounds that each function gets if no time improves.
     fn shares(mut tasks: Vec<Standing>, rounds: usize) -> Vec<usize> {
         let mut shares = vec![0; tasks.len()];
         for _ in 0..rounds {
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(sizes(4, 1000), [16; 4]);
         assert_eq!(sizes(4, 6), [2, 2, 1, 1]);
         assert_eq!(sizes(4, 3), [1, 1, 1, 0]);
-        // Later ones are not too small, but for the last.
+        // Later rounds are not too small, except for the last one.
         let tasks = [task(&[1.0]), task(&[1.0])];
         assert_eq!([9, 5, 3].map(|left| round_size(&tasks, 0, left, 16)), [4, 4, 3]);
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(shares(vec![task(&[1.0]), task(&[1.0])], 20), [10, 10]);
         let uneven = shares(vec![task(&[1.0]), task(&[0.1])], 40);
         assert!(uneven[0] > uneven[1] && uneven[1] >= 2, "{uneven:?}");
-        // One that fails always takes no more than its turn.
+        // A function that always fails gets no more than its share.
         let hopeless = Standing { bests: vec![None], ..task(&[]) };
         let shares = shares(vec![task(&[1.0]), hopeless, task(&[1.0])], 30);
         assert!((8..=12).contains(&shares[1]), "{shares:?}");
@@ -173,7 +173,7 @@ mod tests {
         let near = Standing { bound: Some(0.9), ..task(&[1.0, 1.0]) };
         let far = Standing { bound: Some(0.2), ..task(&[1.0, 1.0]) };
         assert_eq!(next(&[near.clone(), far.clone()]), Some(1));
-        // But for the weight.
+        // Unless the weight is larger.
         let often = Standing { weight: 20.0, ..near };
         assert_eq!(next(&[often, far]), Some(0));
     }
@@ -184,9 +184,9 @@ mod tests {
         let open = Standing { bound: Some(1e-9), ..task(&[1e-6]) };
         assert_eq!(shares(vec![done.clone(), open.clone()], 10), [0, 10]);
         assert_eq!(next(&[done.clone(), Standing { is_open: false, ..open }]), Some(0));
-        // A bound that is beaten by far was none.
+        // A bound that is far above the best time is refuted.
         assert!(!Standing { bound: Some(1.2), ..task(&[1.0]) }.is_saturated());
-        // A first round is due to everybody.
+        // Every function gets a first round.
         assert_eq!(next(&[Standing { bests: vec![], ..done.clone() }, done]), Some(0));
     }
 }

@@ -1,10 +1,10 @@
-//! What a run comes to. Field names are interface (docs/tuning.md).
+//! The summary of a run. Field names are interface (docs/tuning.md).
 
 use super::failures::{FailureCount, SketchCount};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Where the time went, in seconds.
+/// Seconds that a run spent, by activity.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct Breakdown {
     /// Making the space.
@@ -13,21 +13,21 @@ pub struct Breakdown {
     pub search: f64,
     /// Lowering and compiling.
     pub compile: f64,
-    /// Timing, the final included.
+    /// Timing, finals included.
     pub measure: f64,
-    /// Running and comparing once, before anything is timed; waiting for the reference.
+    /// Checking: one run of each program compared with the reference, and waiting for the reference.
     pub check: f64,
     /// Reading and writing the database.
     pub database: f64,
 }
 
 impl Breakdown {
-    /// All of it.
+    /// The sum.
     pub fn total(&self) -> f64 {
         self.space + self.search + self.compile + self.measure + self.check + self.database
     }
 
-    /// Both together.
+    /// The sum of both, by activity.
     #[must_use]
     pub fn plus(self, o: Breakdown) -> Breakdown {
         Breakdown {
@@ -41,7 +41,7 @@ impl Breakdown {
     }
 }
 
-/// What a run came to for one function.
+/// The summary of one function.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct TaskSummary {
     /// The file.
@@ -55,19 +55,19 @@ pub struct TaskSummary {
     pub hash: String,
     /// Trials in the database for this setting: `valid` and `errors`.
     pub trials: u64,
-    /// Those that ran and were right.
+    /// Trials that ran and gave the right result.
     pub valid: u64,
-    /// The others, by kind.
+    /// The other trials, by kind of failure.
     pub errors: BTreeMap<String, u64>,
     /// Candidates of this run that the space refused.
     pub rejected: u64,
     /// Programs that the search passed over because they cannot be fast enough.
     pub pruned: u64,
-    /// Trials that earlier runs had made.
+    /// Trials of earlier runs.
     pub resumed: u64,
-    /// Why it ended.
+    /// The reason of its end.
     pub stop_reason: &'static str,
-    /// Size of the space, once it is exhausted.
+    /// The number of distinct programs of the space, if it is exhausted.
     pub distinct_programs: Option<u64>,
     /// How often the module has it.
     pub weight: u64,
@@ -75,36 +75,36 @@ pub struct TaskSummary {
     pub baseline_us: Option<f64>,
     /// Microseconds of the best program.
     pub best_us: Option<f64>,
-    /// The same times the weight.
+    /// `best_us` times the weight.
     pub weighted_us: Option<f64>,
     /// `baseline_us` over `best_us`.
     pub speedup: Option<f64>,
     /// Is the program as written the best one?
     pub baseline_is_best: bool,
-    /// 10^9 operations a second of the best program.
+    /// 10^9 operations per second of the best program.
     pub gflops: Option<f64>,
-    /// The same of this machine at most.
+    /// The peak of this machine, in 10^9 operations per second.
     pub peak_gflops: Option<f64>,
-    /// Their ratio.
+    /// `gflops` over `peak_gflops`.
     pub peak_fraction: Option<f64>,
-    /// Why the program as written has no time, if it failed.
+    /// The failure of the program as written, if it failed.
     #[serde(skip)]
     pub as_written_failed: Option<String>,
-    /// The least microseconds that this machine allows, where several functions share the trials.
+    /// The lower bound in microseconds, if several functions share the trials.
     pub bound_us: Option<f64>,
-    /// Its ratio to `best_us`.
+    /// `bound_us` over `best_us`.
     pub bound_fraction: Option<f64>,
     /// Seconds that the run took.
     pub elapsed_s: f64,
-    /// Trials of this run over its seconds.
+    /// Trials of this run per second.
     pub trials_per_s: f64,
-    /// Where the seconds went.
+    /// The seconds by activity.
     pub breakdown_s: Breakdown,
-    /// Each way to fail, with how often.
+    /// The reasons of failures and refusals, with counts.
     pub failures: Vec<FailureCount>,
-    /// What became of the candidates of each sketch.
+    /// The candidates of each sketch, with counts.
     pub sketches: Vec<SketchCount>,
-    /// Why it could not be measured or has no space, if so.
+    /// The reason why it could not be measured, or has no space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// The database.
@@ -119,7 +119,7 @@ pub struct TaskSummary {
     pub threads: u32,
     /// The instruction set.
     pub isa: String,
-    /// Floating point as written?
+    /// Is floating-point arithmetic kept as written?
     pub strict_fp: bool,
     /// Were results compared with the reference?
     pub checked: bool,
@@ -127,17 +127,17 @@ pub struct TaskSummary {
     pub target: serde_json::Value,
 }
 
-/// What a run came to.
+/// The summary of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
-    /// Each function.
+    /// The functions.
     pub tasks: Vec<TaskSummary>,
-    /// All together; of microseconds, the sums, each as often as the module has the function.
+    /// The totals. Microseconds are sums, in which each function counts as often as the module has it.
     pub total: TaskSummary,
 }
 
 impl Summary {
-    /// The totals of these functions.
+    /// Adds up the totals of these functions.
     pub fn new(tasks: Vec<TaskSummary>, elapsed_s: f64, new_trials: u64) -> Summary {
         let mut total = tasks.first().cloned().unwrap_or_default();
         total.elapsed_s = elapsed_s;

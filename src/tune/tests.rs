@@ -1,4 +1,4 @@
-//! Tests of the driver: no clock, no code, no lowering.
+//! Tests of the driver, with a mock that neither lowers, compiles nor reads the clock.
 
 use super::backend::{Backend, Compiled, MeasureSession, SessionError};
 use super::config::{Config, SpaceChoice, StrategyChoice};
@@ -27,7 +27,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 mod evolution;
-mod expressions;
 mod finals;
 
 const MATMUL: &str = include_str!("../../workloads/matmul.tir");
@@ -90,10 +89,10 @@ fn config(space: SpaceChoice, trials: u64) -> Config {
     }
 }
 
-/// What becomes of a program.
+/// The result of a program.
 type Fate = dyn Fn(u64) -> Result<f64, Failure> + Send + Sync;
 
-/// Measures nothing: times are made up, and the clock is a count of what was asked.
+/// A back end that makes times up. Its clock counts the calls.
 #[derive(Clone)]
 struct Mock {
     fate: Arc<Fate>,
@@ -101,18 +100,18 @@ struct Mock {
     measured: Arc<Mutex<Vec<u64>>>,
     compiled: Arc<AtomicU64>,
     millis: Arc<AtomicU64>,
-    /// Verdicts come only when they are asked for so many times.
+    /// The number of requests after which verdicts come.
     patience: u64,
     interrupt_after: Option<(u64, Interrupt)>,
-    /// What becomes of programs in finals, where that is another thing.
+    /// The result of a program in finals, if it differs.
     in_final: Option<Arc<InFinal>>,
-    /// Why no result can be right; known when the first verdict is due.
+    /// The reason why no result can be checked, which is known when the first verdict is due.
     broken: Option<String>,
-    /// How far the windows of the peak are apart.
+    /// The spread between the windows of the peak.
     peak_spread: f64,
-    /// How many times too long the program as written was held up at first.
+    /// The factor by which the first measurement of the program as written is disturbed.
     disturbance: f64,
-    /// What was measured once more.
+    /// Programs that were measured once more.
     again: Arc<Mutex<Vec<u64>>>,
 }
 
@@ -151,7 +150,7 @@ impl Mock {
     }
 }
 
-/// A time that has no order to speak of.
+/// A time that looks random.
 fn secs(program: u64) -> f64 {
     1e-6 * (10 + program.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1000) as f64
 }
@@ -345,7 +344,7 @@ fn a_peak_of_a_disturbed_machine_is_not_believed() {
     let mock = Mock { peak_spread: 0.3, ..Mock::plain() };
     let summary = run_in(dir.path(), MATMUL, &config(space(FIVE), 64), &mock);
     assert_eq!((one(&summary).peak_gflops, one(&summary).peak_fraction), (None, None));
-    // It is kept with what there is to judge it by.
+    // The record keeps the peak with its spread.
     let stored: Vec<_> =
         finals::records(dir.path()).iter().filter_map(|r| r.context.other.get("peak").cloned()).collect();
     assert_eq!(stored.len(), 1);
@@ -386,11 +385,11 @@ fn the_budget_is_a_total_and_nothing_is_measured_twice() {
     let more = Mock::plain();
     let summary = run_in(dir.path(), MATMUL, &config(space(MANY), 50), &more);
     assert_eq!((one(&summary).trials, one(&summary).resumed), (50, 20));
-    // The best so far is the yardstick; the other thirty are new.
+    // The best recorded program is the yardstick; the other thirty are new.
     let (before, after) = (mock.measured(), more.measured());
     assert_eq!(after.len(), 31);
     assert!(after[1..].iter().all(|p| !before.contains(p)));
-    // In one go it would have been the same candidates.
+    // A single run would have had the same candidates.
     let whole = tempfile::tempdir().unwrap();
     let at_once = Mock::plain();
     run_in(whole.path(), MATMUL, &config(space(MANY), 50), &at_once);
@@ -608,13 +607,13 @@ fn a_search_begins_with_what_another_database_knows() {
     let (summary, notes) = run(&seeded(20, StrategyChoice::Random), &first);
     let measured = first.measured();
     assert_eq!(measured[1..1 + 2], known[..2], "the fastest come first");
-    // As many as a first round has, and then others.
+    // The first round tries them, later rounds others.
     assert_eq!(measured[1..1 + 16].iter().filter(|p| known.contains(p)).count(), 16);
     assert!(measured[1 + 16..].iter().any(|p| !known.contains(p)));
     assert_eq!((summary.total.trials, notes.len()), (20, 1));
     assert!(notes[0].contains("has 20 schedules of `main`"), "{notes:?}");
 
-    // What is left of them can be replayed; nothing is measured twice.
+    // The other schedules can be replayed; nothing is measured twice.
     let rest = Mock::plain();
     let (summary, _) = run(&seeded(64, StrategyChoice::Replay), &rest);
     assert_eq!(one(&summary).stop_reason, "space exhausted");
@@ -622,7 +621,7 @@ fn a_search_begins_with_what_another_database_knows() {
     let all: Vec<u64> = [measured, rest.measured()].concat();
     assert!(known.iter().all(|p| all.contains(p)));
 
-    // Of another program it knows nothing, and says so.
+    // It has no schedule of another program, and says so.
     let mut db = Database::create(here.path()).unwrap();
     let mut heard = Notes::default();
     let config = Config { seed_from: vec![other.clone()], ..config(space("def f(sch):\n    pass\n"), 4) };
@@ -630,7 +629,7 @@ fn a_search_begins_with_what_another_database_knows() {
     assert!(heard.0.iter().any(|n| n.contains("has no schedule of `first`")), "{:?}", heard.0);
 }
 
-/// Hears notes only.
+/// Collects notes only.
 #[derive(Default)]
 struct Notes(Vec<String>);
 
@@ -678,7 +677,7 @@ fn functions_share_the_trials() {
     assert_eq!(summary.tasks[0].same_as, ["third"]);
     assert!(summary.tasks.iter().all(|t| t.trials >= 10), "{:?}", summary.tasks);
     assert_eq!((summary.total.trials, summary.total.stop_reason), (30, "trials reached"));
-    // A program that is there twice counts twice.
+    // A program that the module has twice counts twice.
     assert_eq!(summary.tasks.iter().map(|t| t.weight).collect::<Vec<_>>(), [2, 1]);
     let best = |i: usize| summary.tasks[i].best_us.unwrap();
     assert_eq!(summary.tasks[0].weighted_us, Some(2.0 * best(0)));

@@ -1,42 +1,44 @@
-//! What is known of a workload elsewhere: in other settings of the database at hand, and in other databases.
+//! Transfer: schedules that were recorded in other settings of this database, or in other databases.
 //!
-//! Times of elsewhere say little about this machine, schedules say much: so the traces are proposed here, the fastest of
-//! elsewhere first, and measured anew. One that came to a program which was measured here before is not measured again.
+//! Times of other settings say little about this one, but schedules say much. So their traces are proposed, the fastest
+//! first, and measured anew. A trace whose program was already measured in this setting is left out.
 
 use super::backend::Backend;
-use super::driver::{Driver, TuneError};
+use super::driver::TuneError;
 use super::events::Event;
+use super::run::Run;
+use super::task::Task;
 use crate::database::{Database, DatabaseError, Filter, TuningRecord};
 use crate::schedule::Trace;
 use crate::workload::Workload;
 use std::collections::HashSet;
 
-/// Traces of other databases that a search begins with, for each function. A first round has as many candidates.
+/// Traces of other databases that a search of one function begins with at most: as many as a round has candidates.
 const FIRST: usize = super::driver::ROUND;
 
-impl<B: Backend> Driver<'_, B> {
-    /// The traces that are to be replayed: those of the databases named, or else those of other settings of this one.
-    pub(super) fn traces_to_replay(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
+impl<B: Backend> Run<'_, B> {
+    /// The traces to replay: those of the databases that the user named, else those of other settings of this one.
+    pub(super) fn traces_to_replay(&mut self, task: &Task<B>) -> Result<Vec<Trace>, TuneError> {
         if !self.config.seed_from.is_empty() {
-            return self.traces_of_others(index, usize::MAX);
+            return self.traces_of_others(task, usize::MAX);
         }
-        let (records, _) = self.db.top_k(self.tasks[index].id, usize::MAX, &Filter::any())?;
-        let known = self.db.programs(self.tasks[index].id, &self.config.setting.filter());
+        let (records, _) = self.db.top_k(task.subject.id, usize::MAX, &Filter::any())?;
+        let known = self.db.programs(task.subject.id, &self.config.setting.filter());
         let new = records.iter().filter(|r| r.context.program.is_none_or(|p| !known.contains(&p)));
         let traces: Vec<_> = new.map(read).collect();
         Ok(self.readable(traces))
     }
 
     /// The traces that a search begins with.
-    pub(super) fn traces_to_begin_with(&mut self, index: usize) -> Result<Vec<Trace>, TuneError> {
-        self.traces_of_others(index, FIRST)
+    pub(super) fn traces_to_begin_with(&mut self, task: &Task<B>) -> Result<Vec<Trace>, TuneError> {
+        self.traces_of_others(task, FIRST)
     }
 
-    /// The traces that other databases have of a task, the fastest of each in turn, and `limit` at most.
-    fn traces_of_others(&mut self, index: usize, limit: usize) -> Result<Vec<Trace>, TuneError> {
+    /// At most `limit` traces that other databases have of a task: the fastest of each, then the second ones, and so on.
+    fn traces_of_others(&mut self, task: &Task<B>, limit: usize) -> Result<Vec<Trace>, TuneError> {
         let mut lists = Vec::with_capacity(self.config.seed_from.len());
         for db in &self.config.seed_from {
-            let workload = &self.tasks[index].workload;
+            let workload = &task.subject.workload;
             let records = of_workload(db, workload)?;
             let (name, dir) = (workload.name, db.dir().display());
             self.observer.event(&Event::Note(&match records.len() {
@@ -46,10 +48,10 @@ impl<B: Backend> Driver<'_, B> {
             }));
             lists.push(records);
         }
-        let known = self.db.programs(self.tasks[index].id, &self.config.setting.filter());
+        let known = self.db.programs(task.subject.id, &self.config.setting.filter());
         let mut seen = HashSet::new();
         let distinct = in_turn(lists).into_iter().filter(|r| r.context.program.is_none_or(|p| seen.insert(p)));
-        // Those that were measured here are among the first, too: a resumed search does not go further down each time.
+        // The limit comes before the filter, so that a resumed search does not go further down the list each time.
         let new = distinct.take(limit).filter(|r| r.context.program.is_none_or(|p| !known.contains(&p)));
         let traces = new.map(|r| read(&r)).collect();
         Ok(self.readable(traces))
@@ -71,7 +73,7 @@ fn read(record: &TuningRecord) -> Result<Trace, String> {
     Trace::from_json(&record.trace).map_err(|e| e.to_string())
 }
 
-/// The records that have a time, of whatever setting, the fastest first; the program as written is no schedule.
+/// The records of all settings that have a time, the fastest first, without those of the program as written.
 fn of_workload(db: &Database, workload: &Workload) -> Result<Vec<TuningRecord>, DatabaseError> {
     let Some(id) = workload.find(db) else { return Ok(Vec::new()) };
     let (mut records, _) = db.top_k(id, usize::MAX, &Filter::any())?;
@@ -79,7 +81,8 @@ fn of_workload(db: &Database, workload: &Workload) -> Result<Vec<TuningRecord>, 
     Ok(records)
 }
 
-/// The first items of all lists, then the second ones, and so on: times of different machines cannot be compared.
+/// Interleaves lists: the first items of all, then the second ones, and so on. Times of different machines cannot be
+/// compared.
 fn in_turn<T>(lists: Vec<Vec<T>>) -> Vec<T> {
     let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();

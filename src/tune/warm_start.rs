@@ -1,34 +1,34 @@
-//! What earlier runs measured, for the search to begin with.
+//! Warm start: the search begins with the measurements of earlier runs.
 
 use super::backend::Backend;
-use super::driver::{Driver, TuneError};
+use super::driver::TuneError;
+use super::run::Run;
 use crate::database::{Role, TuningRecord, WorkloadId};
 use crate::schedule::{Schedule, Trace};
 use crate::script::{ParseOptions, parse};
 use crate::search::{Proposer, isolated};
 
-/// Measurements of this program that are looked at: each takes a fraction of a millisecond.
+/// Measurements of this program that are used at most: each takes a fraction of a millisecond.
 const OWN: usize = 200;
-/// Other programs that are looked at, the latest ones.
+/// Other programs that are used at most, the latest ones.
 const OTHERS: usize = 4;
-/// Measurements of each of them: together they should take less than a few trials.
+/// Measurements of each of them at most: all together should take less time than a few trials.
 const OF_OTHER: usize = 24;
 
-impl<B: Backend> Driver<'_, B> {
-    /// Tells a proposer what the database has of its task.
+impl<B: Backend> Run<'_, B> {
+    /// Tells a proposer the measurements that the database has of its workload, and of a few others.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub(super) fn warm_start(&mut self, index: usize, proposer: &mut Proposer) -> Result<(), TuneError> {
+    pub(super) fn warm_start(&self, id: WorkloadId, proposer: &mut Proposer) -> Result<(), TuneError> {
         if !proposer.learns() {
             return Ok(());
         }
-        let id = self.tasks[index].id;
         for (secs, program, record) in sampled(self.measured(id, OWN)?, OWN) {
             if self.stop.is_raised() {
                 return Ok(());
             }
-            // A trace that cannot be read teaches nothing; commands that need it say so.
+            // A trace that cannot be read is skipped; commands that need it report the error.
             if let Ok(trace) = Trace::from_json(&record.trace) {
                 let is_of_space = record.context.space == self.config.space.name();
                 proposer.remember(program, &trace, secs, is_of_space);
@@ -37,7 +37,7 @@ impl<B: Backend> Driver<'_, B> {
         self.warm_start_from_others(id, proposer)
     }
 
-    /// Tells a proposer what was measured of other programs in this setting.
+    /// Tells a proposer the measurements of other programs in this setting.
     fn warm_start_from_others(&self, id: WorkloadId, proposer: &mut Proposer) -> Result<(), TuneError> {
         let mut others: Vec<(WorkloadId, &str)> = self.db.workloads().map(|(id, w)| (id, w.tir.as_str())).collect();
         others.reverse();
@@ -47,7 +47,7 @@ impl<B: Backend> Driver<'_, B> {
                 break;
             }
             let known = if other == id { Vec::new() } else { self.measured(other, OF_OTHER)? };
-            // Of a few nothing can be learnt but how long they took.
+            // Few measurements teach the model nothing but the scale of the times.
             if known.len() < OF_OTHER / 2 {
                 continue;
             }
@@ -69,14 +69,15 @@ impl<B: Backend> Driver<'_, B> {
 
     /// The programs of a workload that have a time in this setting, the fastest first and not many more than `most`.
     fn measured(&self, id: WorkloadId, most: usize) -> Result<Vec<(f64, u64, TuningRecord)>, TuneError> {
-        // Reading all lines of a large table would take longer than they are worth.
+        // Reading all lines of a large table would take too long.
         let (records, _) = self.db.top_k(id, most * 4, &self.config.setting.filter())?;
         let known = records.into_iter().filter(|r| r.context.role != Role::Baseline);
         Ok(known.filter_map(|r| Some((r.secs()?, r.context.program?, r))).collect())
     }
 }
 
-/// All of a few; of many the fastest half of those that are looked at, and some of all others.
+/// Selects about `most` items of a list that begins with the fastest: half of them are the fastest ones, the others are
+/// spread over the rest.
 fn sampled<T>(mut all: Vec<T>, most: usize) -> Vec<T> {
     if all.len() <= most {
         return all;

@@ -1,17 +1,17 @@
-//! Random programs that quantise, and that compute in half precision: right candidates are called right, and faults are
-//! called wrong.
+//! Random programs that quantise or compute in half precision: the check accepts right candidates and rejects faults.
 //!
-//! A program is a chain of stages: a sum (a product of matrices, a window, rows), one to three steps behind it (rounding
-//! to bytes and back, comparisons, remainders, half precision, angles), and often a second sum of what they gave. Its
-//! candidates are drawn from the automatic space and judged as in tuning. A fault is the same program with a mistake in
-//! it, compiled and run as a candidate is, or a result that was tampered with.
+//! A program is a chain of stages: a sum (a product of matrices, a window, rows), then one to three steps (rounding to
+//! bytes and back, comparisons, remainders, half precision, angles), and often a second sum over their results. Its
+//! candidates are drawn from the automatic space and checked as in tuning. A fault is the same program with a mistake,
+//! compiled and run like a candidate, or a result that was tampered with.
 //!
-//! A fault counts if it moves results (a twentieth of them, in half precision a quarter, or the one that it is about) further
-//! than roundings do, both where it is computed exactly and where it is rounded as written. How far roundings move each
-//! result comes from the interpreter, which rounds each operation as it is written, and two dozen times a random way: a
-//! program that turns each rounding into another result has no faults that anybody could tell. `cargo test` runs a few dozen programs;
-//! `TVMR_JUDGE=10000 cargo test --release --lib judging -- --nocapture` runs as many as it says, from the seed
-//! `TVMR_JUDGE_SEED` on.
+//! A fault counts if it moves results further than roundings do, both when it is computed exactly and when it is rounded as
+//! written. It must move a twentieth of the results (a quarter in half precision), or the single one that it is about. The
+//! interpreter tells how far roundings move each result: it rounds each operation as written, and two dozen times in random
+//! directions. In a program that turns each rounding into another result, no fault can be told from a rounding.
+//!
+//! `cargo test` runs a few dozen programs. `TVMR_JUDGE=10000 cargo test --release --lib judging -- --nocapture` runs that
+//! many, starting with the seed `TVMR_JUDGE_SEED`.
 
 use super::*;
 use crate::check::params;
@@ -31,7 +31,7 @@ const FEW: u64 = 48;
 /// Candidates of each program, beside the program as written.
 const CANDIDATES: usize = 4;
 
-/// Numbers that follow from a seed (SplitMix64).
+/// A generator of pseudo-random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -60,20 +60,20 @@ enum Fault {
     Tail,
     /// The last term of each sum is left out.
     LostTerm,
-    /// What the sum is multiplied by is another number.
+    /// The factor of the sum is another number.
     Constant,
     /// An input is read at other places.
     Access,
     /// One element is off.
     OneOff,
-    /// Sums start from what was there before.
+    /// Sums do not start from zero.
     Stale,
 }
 
 const FAULTS: [Fault; 7] =
     [Fault::Nothing, Fault::Tail, Fault::LostTerm, Fault::Constant, Fault::Access, Fault::OneOff, Fault::Stale];
 
-/// One step behind a sum: the expression that it makes of one of float32, and the type that it is stored in.
+/// One step after a sum: an expression of a float32 value, and the type in which its result is stored.
 type Step = (&'static str, &'static str);
 
 /// `{}` is the value, `{c}` the constant.
@@ -101,7 +101,7 @@ const STEPS: &[Step] = &[
 ];
 
 struct Program {
-    /// Type of the first inputs, and of the sum.
+    /// The type of the first inputs.
     input: &'static str,
     sum: &'static str,
     m: u64,
@@ -111,7 +111,7 @@ struct Program {
     steps: Vec<(Step, f64)>,
     /// The terms of a second sum, if there is one.
     second: Option<&'static str>,
-    /// Where a single element is off.
+    /// The place of the single element that is off.
     at: (u64, u64),
 }
 
@@ -179,7 +179,7 @@ impl Program {
             }
             let source = format!("{}[vi, vj]", value.0);
             let source = if value.1 == "float32" { source } else { format!("T.Cast(\"float32\", {source})") };
-            // Sums of bytes are brought to the size of the others.
+            // Sums of bytes are scaled to the magnitude of the others.
             let source = if value.1 == "int32" { format!("({source} * T.float32(0.0173))") } else { source };
             let c = if is(Fault::Constant) && i == 0 { c * 1.5 + 0.5 } else { *c };
             let mut made = step.replace("{}", &source).replace("{c}", &format!("T.float32({c:?})"));
@@ -193,7 +193,7 @@ impl Program {
         if let Some(second) = self.second {
             let of = if out_type == "int32" { second } else { "float32" };
             let source = format!("T.Cast(\"{of}\", {}[vi, vk])", value.0);
-            // A square of what was rounded, of as many columns as there are.
+            // Each term is the product of two elements of a row.
             let other = format!("T.Cast(\"{of}\", {}[vi, vj])", value.0);
             let terms = if is(Fault::LostTerm) { n - 1 } else { *n };
             let term = format!("{source} * {other}");
@@ -216,11 +216,11 @@ impl Program {
         [self.sum].into_iter().chain(self.steps.iter().map(|s| s.0.1)).any(|t| t.ends_with("float16"))
     }
 
-    /// The value, but for one element.
+    /// The value, except that one element is another.
     fn one_off(&self, value: &str, dtype: &str) -> String {
         let (i, j) = self.at;
         let off = match dtype {
-            // Roundings of half precision come to more at single elements than at most of them.
+            // At single elements, roundings of half precision may add up to more than elsewhere.
             "float32" | "float16" | "bfloat16" if self.is_coarse() => {
                 format!("{value} * T.{dtype}(4) + T.{dtype}(40)")
             }
@@ -270,23 +270,23 @@ fn values(spec: &ParamSpec, bytes: &[u8]) -> Vec<f64> {
     (0..spec.len()).map(|i| tensor.get(i).as_f64()).collect()
 }
 
-/// What the results of a program are, and how far rounding moves them.
+/// The exact results of a program, and how far roundings move them.
 struct Exact {
     results: Vec<f64>,
-    /// For each result how far it must be moved to count as changed.
+    /// The distance by which each result must be moved to count as changed.
     clearly: Vec<f64>,
-    /// What is less is no change: a twentieth of the results, by their root mean square.
+    /// The least distance that counts: a twentieth of the root mean square of the results.
     noticeable: f64,
 }
 
 /// Random runs of each program.
 const RUNS: u64 = 12;
-/// How many times further than these a result must be moved to count as changed.
+/// A result counts as changed if it is moved this many times further than by roundings.
 const CLEARLY: u32 = 8;
-/// Roundings so many times as large show what is a step away from a result, where the others may happen to show none.
+/// Roundings enlarged by this factor: they show steps near a result that ordinary roundings may happen to miss.
 const LARGER: u32 = 4;
 
-/// The results of a program whose roundings go so.
+/// The results of a program with roundings of this kind.
 fn rounded(checker: &Checker, func: &Func, precision: Precision) -> Vec<f64> {
     let c = checker.specs.len() - 1;
     let mut args = Arguments::new(&checker.specs, SEED).expect("little memory");
@@ -311,7 +311,7 @@ impl Exact {
         Exact { noticeable: if n > 0.0 { 0.05 * f64::sqrt(sum / n) } else { 0.0 }, results, clearly }
     }
 
-    /// How many of other results are clearly others?
+    /// The number of wrong results that clearly differ from the exact ones.
     fn changed(&self, wrong: &[f64]) -> usize {
         let far = |((exact, clearly), wrong): &((&f64, &f64), &f64)| {
             clearly.is_finite() && distance(**exact, **wrong) > self.noticeable.max(0.05 * exact.abs()).max(**clearly)
@@ -319,7 +319,7 @@ impl Exact {
         self.results.iter().zip(&self.clearly).zip(wrong).filter(far).count()
     }
 
-    /// Is there a result that roundings leave about where it is?
+    /// Is there a result that roundings hardly move?
     fn has_settled(&self, results: impl Fn(usize) -> bool) -> bool {
         (0..self.results.len()).any(|i| results(i) && self.clearly[i] <= 0.5 * self.results[i].abs())
     }
@@ -328,7 +328,7 @@ impl Exact {
 #[derive(Default)]
 struct Tally {
     candidates: usize,
-    /// Faults that nobody could tell.
+    /// Faults that cannot be told from roundings.
     unclear: usize,
     faults: BTreeMap<String, (usize, usize)>,
     problems: Vec<String>,
@@ -385,7 +385,7 @@ fn judge(seed: u64, setting: &Setting, tally: &mut Tally) {
         };
         let first_of_tail = ((program.m - 1) * program.n) as usize;
         let is_clear = match fault {
-            // What is not stored is not right by chance.
+            // An element that is not stored is not right by chance.
             Fault::Nothing => right.has_settled(|_| true),
             Fault::Tail => right.has_settled(|i| i >= first_of_tail),
             _ => {
@@ -407,7 +407,7 @@ fn judge(seed: u64, setting: &Setting, tally: &mut Tally) {
     tamper(seed, &program, &checker, &right, tally);
 }
 
-/// Results that were tampered with, as by a race, and by writing each to the place of another.
+/// Tampers with results: some get the value of another, as in a race; or each row gets the values of the next.
 fn tamper(seed: u64, program: &Program, checker: &Checker, right: &Exact, tally: &mut Tally) {
     let c = checker.specs.len() - 1;
     let spec = &checker.specs[c];
@@ -459,7 +459,7 @@ fn right_candidates_are_right_and_faults_are_wrong() {
     let first: Vec<&str> = tally.problems.iter().map(|p| p.lines().next().unwrap_or_default()).collect();
     let texts = tally.problems.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("\n\n");
     assert!(n == 0, "{n} problems:\n{}\n\n{texts}", first.join("\n"));
-    // Of a few programs these need not hold; their problems come first.
+    // Problems are reported first, since these need not hold for a few programs.
     assert!(injected > 2 * unclear, "most faults are clear: {injected}, {unclear}");
     assert!(tally.candidates as u64 >= 2 * programs, "only {} candidates were judged", tally.candidates);
     assert!(tally.faults.len() == FAULTS.len() + 2, "every kind of fault was injected: {:?}", tally.faults);

@@ -46,7 +46,7 @@ fn checker() -> Checker {
     Checker::new(&Workload::of(&module(), 0), &setting).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
-/// Compiled and interpreted, the results are the same.
+/// The scheduled program agrees, both compiled and interpreted.
 #[track_caller]
 fn agrees(body: &str) {
     let (func, layouts) = scheduled(body);
@@ -67,7 +67,7 @@ fn right_schedules_agree() {
 #[test]
 fn layouts_are_followed() {
     agrees("sch.transform_layout(c, ('read', 0), lambda i, k: (k // 4, i, k % 4))");
-    // What is read and written goes both ways; twice.
+    // A parameter that is read and written is converted both ways, here twice.
     agrees(
         "sch.transform_layout(d, ('write', 0), lambda i: (i % 3, i // 3)); sch.transform_layout(d, ('write', 0), lambda i, j: (j, i))",
     );
@@ -87,7 +87,7 @@ fn a_program_that_is_only_interpreted_is_a_reference_too() {
 
 #[test]
 fn another_result_is_told() {
-    // The same but for one number.
+    // The same program, except for one number.
     let other = SUM.replace("D[vi] + 1", "D[vi] + 2");
     let other = parse(&other, "t.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
     let layouts = Layouts::new(&other.funcs[0]);

@@ -1,4 +1,4 @@
-//! Runs of the default strategy: what it is told, and that runs go on where others ended.
+//! Runs of the default strategy: its feedback, and runs that resume others.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What finals record, and what they leave alone.
+//! The records of finals.
 
 use super::*;
 use crate::database::{Role, TuningRecord};

@@ -10,8 +10,8 @@ use crate::lower::{lower, lower_reference};
 use crate::machine::Isa;
 use crate::script::{Dialect, ParseOptions, parse, print_func};
 
-/// The body of a function of these parameters, and what it stores to `B` and `D`, which hold -1 before; nothing where
-/// it stores nothing.
+/// The body of a function, and the values that it stores to `B` and `D`, which hold -1 before. An empty list stands for a
+/// buffer that it does not store to.
 struct Case {
     name: &'static str,
     body: &'static str,
@@ -49,7 +49,7 @@ fn memory(t: &Tensor) -> Memory {
     }))
 }
 
-/// Compares what was stored with what is expected, bit for bit where `exact`.
+/// Compares the stored values with the expected ones, bit for bit if `exact`.
 fn compare(case: &Case, found: &[Memory], exact: bool, how: &str) {
     let filled = |n: usize, v: Const| vec![v; n];
     let b = match case.b {
@@ -698,7 +698,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// What the products and sums of floats of 8 bits come to, and the bits of the products.
+/// The products and sums of floats of 8 bits, and the bits of the products.
 type Float8Results = ([f32; 16], [i32; 16]);
 
 const FLOAT8: &[(&str, Float8Results)] = &[
