@@ -2,6 +2,7 @@
 //!
 //! All buffers of a task lie in one block of memory at fixed offsets, so that a later run meets the same cache sets and
 //! pages as the recorded one:
+//! ```text
 //! | guard | A ........ | guard | B ........ | guard | C ........ | guard |
 //!         ^ 64-byte aligned, each start 9 cache lines further into its page than the one before
 //! ```
