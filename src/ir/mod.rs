@@ -24,6 +24,7 @@ pub mod interp;
 pub mod link;
 pub(crate) mod math;
 pub(crate) mod meaning;
+pub(crate) mod mix;
 pub(crate) mod narrow;
 pub(crate) mod op;
 pub(crate) mod operators;

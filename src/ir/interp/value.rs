@@ -4,6 +4,7 @@ use super::Precision;
 use super::fault::Trap;
 use crate::ir::dtype::DType;
 use crate::ir::math::{erf, next_after};
+use crate::ir::mix::mixed;
 use crate::ir::op::{BinOp, CmpOp, Intrinsic};
 use crate::ir::operators::fold_ints;
 use crate::ir::rounding::{DIVISION, FUNCTION, has_exact_reciprocal};
@@ -94,13 +95,6 @@ fn perturbed(dtype: DType, v: f64, seed: u64, units: f64) -> f64 {
     let unit = if dtype == DType::Float64 { 2.0 * dtype.half_ulp() } else { dtype.half_ulp() };
     let off = v.abs() * unit * units;
     if is_up { v + off } else { v - off }
-}
-
-/// A number that depends on every bit of another (the finalizer of SplitMix64).
-fn mixed(v: u64) -> u64 {
-    let v = (v ^ (v >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let v = (v ^ (v >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    v ^ (v >> 31)
 }
 
 /// `a op b`; `and` and `or` are evaluated lazily elsewhere.
