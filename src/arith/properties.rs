@@ -9,6 +9,7 @@ use super::rewrite::log::APPLIED;
 use super::testing::{World, eval, for_points};
 use super::{Analyzer, Strength, bound};
 use crate::ir::expr::{ExprId, VarId};
+use crate::ir::mix::next_mixed;
 use crate::ir::op::{BinOp, CmpOp};
 use std::collections::BTreeSet;
 
@@ -17,11 +18,7 @@ pub(super) struct Random(pub(super) u64);
 
 impl Random {
     pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        next_mixed(&mut self.0) % n
     }
 
     pub(super) fn pick<T: Copy>(&mut self, items: &[T]) -> T {

@@ -5,7 +5,7 @@
 use crate::ir::DType;
 use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, CmpOp, Intrinsic};
-use crate::ir::operators::fold_ints;
+use crate::ir::scalar::int;
 use std::collections::HashMap;
 
 const BINARY: [(&str, BinOp); 11] = [
@@ -145,7 +145,7 @@ pub(super) fn eval(a: &Arena, e: ExprId, values: &[(VarId, i64)]) -> Option<i64>
         }
         Expr::Binary(op, x, y) => {
             let (x, y) = (eval(a, x, values)?, eval(a, y, values)?);
-            fold_ints(op, x, y, if dtype.is_index() { DType::Int64 } else { dtype })?
+            int::binary(op, if dtype.is_index() { DType::Int64 } else { dtype }, x, y).ok()?
         }
         Expr::Compare(op, x, y) => op.holds(eval(a, x, values)?, eval(a, y, values)?) as i64,
         Expr::Not(x) => (eval(a, x, values)? == 0) as i64,

@@ -69,6 +69,9 @@ pub use runtime::{Pinning, RunContext, RuntimeFailure, Workers};
 pub(crate) mod testing;
 
 #[cfg(test)]
+mod scalars;
+
+#[cfg(test)]
 mod soak;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::float8::Float8;
 use super::narrow::Narrow;
+use super::scalar::round::{to_bf16, to_f16};
 use std::fmt;
 use std::str::FromStr;
 
@@ -104,6 +105,11 @@ impl DType {
         matches!(self, DType::Float16 | DType::BFloat16)
     }
 
+    /// Is this `float32` or `float64`?
+    pub fn is_single_or_double(self) -> bool {
+        matches!(self, DType::Float32 | DType::Float64)
+    }
+
     /// Digits of the numbers of a floating-point type in binary, the leading one included; `None` for other types.
     pub fn significant_bits(self) -> Option<u32> {
         match self {
@@ -179,8 +185,8 @@ impl DType {
     /// `value` rounded to the nearest number of this floating-point type (ties to even); unchanged for others.
     pub fn round(self, value: f64) -> f64 {
         match self {
-            DType::Float16 => half::f16::from_f64(value).to_f64(),
-            DType::BFloat16 => half::bf16::from_f64(value).to_f64(),
+            DType::Float16 => to_f16(value).to_f64(),
+            DType::BFloat16 => to_bf16(value).to_f64(),
             DType::Float32 => value as f32 as f64,
             DType::Float8(t) => t.decode(t.encode(value)),
             _ => value,

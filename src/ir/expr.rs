@@ -1,14 +1,9 @@
 //! Expressions: small interned nodes in an [`Arena`], together with the variables and buffers they mention.
 //!
 //! # Semantics
-//! * Integer arithmetic wraps in two's complement to the width of the type; `bool` is 0 or 1.
-//! * `//` and `%` round towards minus infinity, [`BinOp::Div`] and [`BinOp::Mod`] towards zero. Division by zero is an
-//!   error of the program, and so is the smallest signed integer divided by -1.
-//! * Float arithmetic rounds every operation to its type, to nearest, ties to even; float16 and bfloat16 operations
-//!   round the result of the float32 operation. Code generation may contract and reassociate (unless told not to),
-//!   the interpreter never does.
-//! * A cast from float to integer truncates and saturates, NaN gives 0; between integers it wraps; to `bool` it is
-//!   `!= 0`.
+//! * Operators, functions and casts of scalars mean what [`scalar`](super::scalar) says. A division without a result is an
+//!   error of the program. Code generation may contract and reassociate floats (unless told not to), the interpreter never
+//!   does.
 //! * [`Expr::Select`] evaluates both sides and must not be used to guard an access; [`Expr::IfThenElse`], `and` and
 //!   `or` evaluate only what they need.
 //!
@@ -135,13 +130,32 @@ pub struct Pointee {
     pub scope: Symbol,
 }
 
-/// A constant number.
+/// A number, as a constant or as the value of an expression. Its type stands beside it: integers are within its range
+/// (`uint64` by the bits of the `i64`).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Const {
     /// An integer or boolean.
     Int(i64),
     /// A float.
     Float(f64),
+}
+
+impl Const {
+    /// The value as a float.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Const::Int(v) => v as f64,
+            Const::Float(v) => v,
+        }
+    }
+
+    /// The value as an integer: floats truncate and saturate.
+    pub fn as_i64(self) -> i64 {
+        match self {
+            Const::Int(v) => v,
+            Const::Float(v) => v as i64,
+        }
+    }
 }
 
 /// Owner of the expressions, variables and buffers of one function. Nothing is removed: what a rewrite leaves behind

@@ -16,17 +16,20 @@ mod eval;
 mod fault;
 mod layout;
 mod point;
+mod precision;
 mod run;
-mod scalar;
 mod tensor;
-mod value;
+mod value_at;
 
 pub use fault::{Fault, RunError};
 pub use point::Points;
 pub use run::run;
-pub use scalar::value_at;
+
 pub use tensor::{Tensor, TensorRef};
-pub use value::Value;
+pub use value_at::value_at;
+
+/// A scalar. Floats are numbers of their type unless they are carried wide.
+pub use crate::ir::expr::Const as Value;
 
 /// How floating-point values are carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -22,8 +22,8 @@ pub(crate) mod graft;
 pub mod hash;
 pub mod interp;
 pub mod link;
-pub(crate) mod math;
 pub(crate) mod meaning;
+pub(crate) mod mix;
 pub(crate) mod narrow;
 pub(crate) mod op;
 pub(crate) mod operators;
@@ -33,6 +33,7 @@ pub(crate) mod preparation;
 pub(crate) mod rounding;
 #[cfg(test)]
 pub(crate) mod samples;
+pub(crate) mod scalar;
 mod sorting;
 pub(crate) mod steps;
 pub(crate) mod stmt;

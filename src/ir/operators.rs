@@ -1,7 +1,7 @@
 //! Expressions from their operands: checked, folded where they are constant, and interned.
 //!
 //! The constructors fold where TVM's do (`src/arith/const_fold.h`): constants with constants, neutral and absorbing
-//! constants. They never reorder: text stays as written, simplification is the business of `arith`. Vectors do not fold,
+//! constants; the values are those of [`scalar`]. They never reorder: text stays as written, simplification is the business of `arith`. Vectors do not fold,
 //! as they do not in TVM; a scalar operand beside a vector becomes a broadcast of as many lanes.
 //!
 //! Loops and shapes of one program may count in `int32` and in `int64`. So where one operand of an operator or comparison
@@ -12,6 +12,7 @@ use super::buffer::BufferId;
 use super::dtype::{DType, Ty};
 use super::expr::{Arena, Const, Expr, ExprId, Pointee, VarId};
 use super::op::{BinOp, Builtin, CmpOp, Intrinsic, ResultType};
+use super::scalar::{self, Exact, Rounding, Trap, float, int};
 
 impl Arena {
     /// The operands in one type: of an `int32` and an `int64`, the former is converted, and of a scalar and a vector, the
@@ -142,10 +143,10 @@ impl Arena {
             return None;
         }
         if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
-            return fold_ints(op, x, y, dtype).map(Folding::Int);
+            return fold_ints(op, dtype, x, y).map(Folding::Int);
         }
         if let (Some(x), Some(y)) = (self.as_float(a), self.as_float(b))
-            && let Some(v) = fold_floats(op, x, y, dtype)
+            && let Some(v) = fold_floats(op, dtype, x, y)
         {
             return Some(Folding::Float(v));
         }
@@ -232,13 +233,15 @@ impl Arena {
     pub fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
         let (a, b) = self.matched(a, b);
         assert_eq!(self.ty(a), self.ty(b), "operands of {op:?} differ in type");
-        match (self.as_const(a), self.as_const(b)) {
-            (Some(Const::Int(x)), Some(Const::Int(y))) => {
-                let holds = if self.dtype(a) == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) };
-                self.bool(holds)
-            }
-            (Some(Const::Float(x)), Some(Const::Float(y))) => self.bool(op.holds(x, y)),
-            _ => self.intern(Expr::Compare(op, a, b), self.ty(a).with_dtype(DType::Bool)),
+        let dtype = self.dtype(a);
+        let number = |e: ExprId| match self.as_const(e)? {
+            // Constants may have digits that their type has not.
+            Const::Float(v) => Some(Const::Float(dtype.round(v))),
+            v @ Const::Int(_) => Some(v),
+        };
+        match number(a).zip(number(b)).and_then(|(x, y)| scalar::compare(op, dtype, x, y).ok()) {
+            Some(holds) => self.bool(holds),
+            None => self.intern(Expr::Compare(op, a, b), self.ty(a).with_dtype(DType::Bool)),
         }
     }
 
@@ -277,13 +280,17 @@ impl Arena {
             return a;
         }
         match self.as_const(a) {
-            Some(Const::Int(v)) if !dtype.is_float() => self.int(v, dtype),
-            Some(Const::Int(v)) => {
-                let v = if from == DType::UInt64 { v as u64 as f64 } else { v as f64 };
-                self.float(v, dtype)
-            }
-            Some(Const::Float(v)) if dtype.is_float() => self.float(v, dtype),
+            // Floats are not folded to integers.
+            Some(v @ Const::Int(_)) => self.number(fold_cast(from, dtype, v), dtype),
+            Some(v @ Const::Float(_)) if dtype.is_float() => self.number(fold_cast(from, dtype, v), dtype),
             _ => self.intern(Expr::Cast(a), self.ty(a).with_dtype(dtype)),
+        }
+    }
+
+    fn number(&mut self, value: Const, dtype: DType) -> ExprId {
+        match value {
+            Const::Int(v) => self.int(v, dtype),
+            Const::Float(v) => self.float(v, dtype),
         }
     }
 
@@ -354,79 +361,53 @@ impl Arena {
     }
 }
 
-/// `x op y` of integer constants of a type; `None` where the operation is not defined.
-pub(crate) fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<i64> {
-    let unsigned = dtype == DType::UInt64;
-    let value = match op {
-        BinOp::Add => x.wrapping_add(y),
-        BinOp::Sub => x.wrapping_sub(y),
-        BinOp::Mul => x.wrapping_mul(y),
-        BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod if y == 0 => return None,
-        BinOp::Div | BinOp::FloorDiv if unsigned => ((x as u64) / (y as u64)) as i64,
-        BinOp::Mod | BinOp::FloorMod if unsigned => ((x as u64) % (y as u64)) as i64,
-        BinOp::Div => x.checked_div(y)?,
-        BinOp::Mod => x.checked_rem(y)?,
-        BinOp::FloorDiv => floor_div(x, y)?,
-        BinOp::FloorMod => floor_mod(x, y)?,
-        BinOp::Min if unsigned => (x as u64).min(y as u64) as i64,
-        BinOp::Max if unsigned => (x as u64).max(y as u64) as i64,
-        BinOp::Min => x.min(y),
-        BinOp::Max => x.max(y),
-        BinOp::And => ((x != 0) && (y != 0)) as i64,
-        BinOp::Or => ((x != 0) || (y != 0)) as i64,
+/// The constant that TVM folds integers to; `None` where it leaves the operator.
+fn fold_ints(op: BinOp, dtype: DType, x: i64, y: i64) -> Option<i64> {
+    match int::binary(op, dtype, x, y) {
+        Ok(v) => Some(v),
+        // The program is in error, but TVM divides in 64 bits and wraps.
+        Err(Trap::DivisionOverflow) if x != i64::MIN => int::binary(op, DType::Int64, x, y).ok().map(|v| dtype.wrap(v)),
+        Err(_) => None,
+    }
+}
+
+/// The constant that TVM folds floats to; `None` where it leaves the operator.
+fn fold_floats(op: BinOp, dtype: DType, x: f64, y: f64) -> Option<f64> {
+    // Constants may have digits that their type has not.
+    let rounded = (dtype.round(x), dtype.round(y));
+    let folds = match op {
+        BinOp::Min | BinOp::Max => true,
+        // Narrower constants stay as written.
+        BinOp::Add | BinOp::Sub | BinOp::Mul => dtype.is_single_or_double(),
+        BinOp::Div | BinOp::FloorDiv => dtype.is_single_or_double() && rounded.1 != 0.0,
+        BinOp::Mod | BinOp::FloorMod | BinOp::And | BinOp::Or => false,
     };
-    Some(dtype.wrap(value))
-}
-
-/// The quotient rounded towards minus infinity; `None` for a zero divisor or on overflow.
-pub(crate) fn floor_div(x: i64, y: i64) -> Option<i64> {
-    let q = x.checked_div(y)?;
-    Some(if x % y != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
-}
-
-/// What [`floor_div`] leaves.
-pub(crate) fn floor_mod(x: i64, y: i64) -> Option<i64> {
-    x.checked_sub(floor_div(x, y)?.checked_mul(y)?)
-}
-
-/// `x op y` on integers without bounds; `None` where the operator is not one of numbers, for a zero divisor, or where the
-/// result has no place in `i64`.
-pub(crate) fn checked(op: BinOp, x: i64, y: i64) -> Option<i64> {
-    match op {
-        BinOp::Add => x.checked_add(y),
-        BinOp::Sub => x.checked_sub(y),
-        BinOp::Mul => x.checked_mul(y),
-        BinOp::FloorDiv => floor_div(x, y),
-        BinOp::FloorMod => floor_mod(x, y),
-        BinOp::Div => x.checked_div(y),
-        BinOp::Mod => x.checked_rem(y),
-        BinOp::Min => Some(x.min(y)),
-        BinOp::Max => Some(x.max(y)),
-        BinOp::And | BinOp::Or => None,
-    }
-}
-
-fn fold_floats(op: BinOp, x: f64, y: f64, dtype: DType) -> Option<f64> {
-    // TVM folds float32 and float64 only; narrower constants stay as written.
-    if matches!(op, BinOp::Min) {
-        return Some(x.min(y));
-    }
-    if matches!(op, BinOp::Max) {
-        return Some(x.max(y));
-    }
-    if !matches!(dtype, DType::Float32 | DType::Float64) {
+    if !folds {
         return None;
     }
-    let (x, y) = (dtype.round(x), dtype.round(y));
-    let value = match op {
-        BinOp::Add => x + y,
-        BinOp::Sub => x - y,
-        BinOp::Mul => x * y,
-        BinOp::Div if y != 0.0 => x / y,
-        BinOp::FloorDiv if y != 0.0 => dtype.round(x / y).floor(),
-        _ => return None,
+    let value = float::binary(op, dtype, rounded.0, rounded.1, &Exact).ok()?;
+    // The smaller or larger one stays as written.
+    let is_choice = matches!(op, BinOp::Min | BinOp::Max);
+    let same = |v: f64| v.to_bits() == value.to_bits();
+    Some(match (is_choice && same(rounded.0), is_choice && same(rounded.1)) {
+        (true, _) => x,
+        (_, true) => y,
+        (false, false) => value,
+    })
+}
+
+/// A float constant converted. Digits that neither type has stay: TVM prints them.
+fn fold_cast(from: DType, to: DType, value: Const) -> Const {
+    let exact = match value {
+        Const::Int(_) => scalar::cast(from, to, value, &Exact),
+        Const::Float(v) => scalar::cast(from, to, Const::Float(from.round(v)), &Exact),
     };
-    Some(dtype.round(value))
+    let Const::Float(number) = exact else { return exact };
+    let written = match value {
+        Const::Int(v) => Exact.of_int(from, DType::Float64, v),
+        Const::Float(v) => v,
+    };
+    Const::Float(if to.round(written).to_bits() == number.to_bits() { written } else { number })
 }
 
 /// What becomes of an operator on these operands.
@@ -434,4 +415,58 @@ enum Folding {
     Int(i64),
     Float(f64),
     Operand(ExprId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(a: &Arena, e: ExprId) -> Const {
+        a.as_const(e).unwrap_or_else(|| panic!("{} is no constant", a.brief(e)))
+    }
+
+    #[test]
+    fn constants_are_numbers_of_their_type() {
+        let mut a = Arena::new();
+        // 0.1 is no `float16`, and 0.1 and 0.100001 are the same one.
+        let (x, y) = (a.float(0.1, DType::Float16), a.float(0.100001, DType::Float16));
+        let less = a.lt(x, y);
+        assert_eq!(value(&a, less), Const::Int(0));
+        let wide = a.cast(DType::Float64, x);
+        assert_eq!(value(&a, wide), Const::Float(0.0999755859375));
+        // What rounds to the same number stays as TVM writes it.
+        let tenth = a.float(0.1, DType::Float32);
+        let narrow = a.cast(DType::Float16, tenth);
+        assert_eq!(value(&a, narrow), Const::Float(0.1));
+    }
+
+    #[test]
+    fn integers_become_floats_by_one_rounding() {
+        let mut a = Arena::new();
+        let (big, odd) = (a.int((1 << 54) + (1 << 30) + 1, DType::Int64), a.int32(16777217));
+        let (big, odd) = (a.cast(DType::Float32, big), a.cast(DType::Float32, odd));
+        assert_eq!(value(&a, big), Const::Float(18014400656965632.0));
+        assert_eq!(value(&a, odd), Const::Float(16777217.0), "as TVM writes it");
+    }
+
+    #[test]
+    fn minima_take_the_second_operand_of_nan_and_of_zeros() {
+        let mut a = Arena::new();
+        let [nan, one, zero, minus] = [f64::NAN, 1.0, 0.0, -0.0].map(|v| a.float(v, DType::Float32));
+        assert_eq!((a.min(nan, one), a.max(nan, one)), (one, one));
+        let second = a.min(one, nan);
+        assert!(a.as_float(second).is_some_and(f64::is_nan));
+        assert_eq!((a.min(zero, minus), a.min(minus, zero)), (minus, zero));
+        assert_eq!((a.max(zero, minus), a.max(minus, zero)), (minus, zero));
+    }
+
+    #[test]
+    fn the_smallest_integer_by_minus_one_folds_as_in_tvm() {
+        let mut a = Arena::new();
+        let (least, minus) = (a.int32(i32::MIN.into()), a.int32(-1));
+        assert_eq!(a.floor_div(least, minus), least);
+        let (least, minus) = (a.int(i64::MIN, DType::Int64), a.int(-1, DType::Int64));
+        let quotient = a.floor_div(least, minus);
+        assert_eq!(a.as_const(quotient), None);
+    }
 }

@@ -11,7 +11,7 @@
 use super::expr::{ExprId, VarId};
 use super::func::Func;
 use super::op::CmpOp;
-use super::operators::floor_div;
+use super::scalar::int::floor_div;
 use super::stmt::{Assert, Body, Loop, LoopId, Stmt};
 use super::symbol::Symbol;
 use super::visit::Substitution;

@@ -2,10 +2,10 @@
 
 use super::expr::{Expr, ExprId};
 use super::kernel::{BufferId, Kernel};
-use super::operators::{bits_of_float, dot4, float_of_bits, int_to_float};
+use super::operators::dot4;
 use super::stmt::{Body, Failure, For, Stmt};
-use crate::ir::operators::fold_ints;
-use crate::ir::{BinOp, Const, DType, Intrinsic};
+use crate::ir::scalar::{self, Exact, Trap, bits};
+use crate::ir::{BinOp, Const, DType};
 
 /// Why a run ended early.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -142,27 +142,20 @@ impl Machine<'_> {
                 zip(&a, &b, |x, y| binary(op, x, y, ty.dtype))?
             }
             Expr::Compare(op, a, b) => {
-                let unsigned = arena.dtype(a) == DType::UInt64;
+                let dtype = arena.dtype(a);
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
-                zip(&a, &b, |x, y| {
-                    let holds = match (x, y) {
-                        (Const::Int(x), Const::Int(y)) if unsigned => op.holds(x as u64, y as u64),
-                        (Const::Int(x), Const::Int(y)) => op.holds(x, y),
-                        (x, y) => op.holds(float_of(x), float_of(y)),
-                    };
-                    Ok(Const::Int(holds as i64))
-                })?
+                zip(&a, &b, |x, y| Ok(Const::Int(typed(scalar::compare(op, dtype, x, y)).into())))?
             }
-            Expr::Not(a) => self.expr(a)?.into_iter().map(|v| Const::Int((int_of(v) == 0) as i64)).collect(),
+            Expr::Not(a) => self.expr(a)?.into_iter().map(|v| typed(scalar::not(v))).collect(),
             Expr::Cast(a) => {
                 let from = arena.dtype(a);
-                self.expr(a)?.into_iter().map(|v| cast(v, from, ty.dtype)).collect()
+                self.expr(a)?.into_iter().map(|v| scalar::cast(from, ty.dtype, v, &Exact)).collect()
             }
             Expr::Reinterpret(a) => {
                 let from = arena.dtype(a);
                 let lanes = self.expr(a)?;
                 if from.bytes() == ty.dtype.bytes() {
-                    lanes.into_iter().map(|v| reinterpret(v, from, ty.dtype)).collect()
+                    lanes.into_iter().map(|v| bits::reinterpret(from, ty.dtype, v)).collect()
                 } else {
                     regroup(&lanes, from, ty.dtype)
                 }
@@ -199,7 +192,7 @@ impl Machine<'_> {
                 (0..ty.lanes as usize)
                     .map(|lane| {
                         let args: Vec<Const> = args.iter().map(|a| a[lane]).collect();
-                        call(function, &args, dtype)
+                        typed(scalar::call(function, dtype, &args, &Exact))
                     })
                     .collect()
             }
@@ -238,89 +231,19 @@ fn int_of(v: Const) -> i64 {
     }
 }
 
-fn float_of(v: Const) -> f64 {
-    match v {
-        Const::Float(v) => v,
-        Const::Int(_) => unreachable!("types were checked: a float was expected"),
-    }
+fn typed<T>(result: Result<T, Trap>) -> T {
+    result.unwrap_or_else(|trap| unreachable!("types were checked: {trap:?}"))
 }
 
 fn zip(a: &[Const], b: &[Const], mut f: impl FnMut(Const, Const) -> Result<Const, Stopped>) -> Result<Lanes, Stopped> {
     a.iter().zip(b).map(|(&x, &y)| f(x, y)).collect()
 }
 
-/// The precision in which operations of a float type are computed, before the result is rounded to the type.
-fn computed_in(dtype: DType, value: f64) -> f64 {
-    if dtype == DType::Float64 { value } else { value as f32 as f64 }
-}
-
 fn binary(op: BinOp, x: Const, y: Const, dtype: DType) -> Result<Const, Stopped> {
-    let (x, y) = match (x, y) {
-        (Const::Int(x), Const::Int(y)) => {
-            // The smallest 64-bit integer has no negation; `fold_ints` gives nothing there, and wraps for the others.
-            let overflows = matches!(op, BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod)
-                && dtype.is_int()
-                && y == -1
-                && dtype.min_value() == Ok(x);
-            let value = if overflows { None } else { fold_ints(op, x, y, dtype) };
-            return value.map(Const::Int).ok_or(Stopped::Failure(Failure::Division));
-        }
-        (x, y) => (float_of(x), float_of(y)),
-    };
-    // Sums, products and quotients of two float32 values, rounded to float64 first, still round correctly to float32.
-    let value = match op {
-        BinOp::Add => x + y,
-        BinOp::Sub => x - y,
-        BinOp::Mul => x * y,
-        BinOp::Div => x / y,
-        BinOp::Mod => x % y,
-        BinOp::FloorDiv => computed_in(dtype, x / y).floor(),
-        BinOp::FloorMod => x - computed_in(dtype, computed_in(dtype, x / y).floor() * y),
-        BinOp::Min => {
-            if x < y {
-                x
-            } else {
-                y
-            }
-        }
-        BinOp::Max => {
-            if x > y {
-                x
-            } else {
-                y
-            }
-        }
-        BinOp::And | BinOp::Or => unreachable!("types were checked: `and` and `or` take booleans"),
-    };
-    Ok(Const::Float(dtype.round(computed_in(dtype, value))))
-}
-
-fn cast(v: Const, from: DType, to: DType) -> Const {
-    match (v, to) {
-        (Const::Int(v), DType::Bool) => Const::Int((v != 0) as i64),
-        (Const::Float(v), DType::Bool) => Const::Int((v != 0.0) as i64),
-        (Const::Int(v), to) if to.is_float() => Const::Float(to.round(int_to_float(v, from, to))),
-        (Const::Int(v), to) => Const::Int(to.wrap(v)),
-        (Const::Float(v), to) if to.is_float() => Const::Float(to.round(v)),
-        (Const::Float(v), to) => Const::Int(match to {
-            DType::Int8 => v as i8 as i64,
-            DType::Int16 => v as i16 as i64,
-            DType::Int32 => v as i32 as i64,
-            DType::UInt8 => v as u8 as i64,
-            DType::UInt16 => v as u16 as i64,
-            DType::UInt32 => v as u32 as i64,
-            DType::UInt64 => v as u64 as i64,
-            _ => v as i64,
-        }),
-    }
-}
-
-fn reinterpret(v: Const, from: DType, to: DType) -> Const {
-    let bits = match v {
-        Const::Int(v) => v as u64,
-        Const::Float(v) => bits_of_float(v, from),
-    };
-    if to.is_float() { Const::Float(float_of_bits(bits, to)) } else { Const::Int(to.wrap(bits as i64)) }
+    scalar::binary(op, dtype, x, y, &Exact).map_err(|trap| match trap {
+        Trap::DivisionByZero | Trap::DivisionOverflow => Stopped::Failure(Failure::Division),
+        Trap::IllTyped => unreachable!("types were checked: {op:?} of {dtype}"),
+    })
 }
 
 /// The bytes of integers as integers of another size.
@@ -328,113 +251,6 @@ fn regroup(lanes: &[Const], from: DType, to: DType) -> Lanes {
     let bytes: Vec<u8> = lanes.iter().flat_map(|&v| int_of(v).to_le_bytes().into_iter().take(from.bytes())).collect();
     let value = |lane: &[u8]| lane.iter().rev().fold(0, |v, &byte| v << 8 | i64::from(byte));
     bytes.chunks(to.bytes()).map(|lane| Const::Int(to.wrap(value(lane)))).collect()
-}
-
-/// An intrinsic of scalars whose arguments are of type `dtype`.
-fn call(function: Intrinsic, args: &[Const], dtype: DType) -> Const {
-    let value = match args[0] {
-        Const::Int(x) => {
-            let y = args.get(1).map_or(0, |&y| int_of(y));
-            let bits = dtype.bits() as i64;
-            let unsigned = (x as u64) & (u64::MAX >> (64 - bits));
-            Const::Int(match function {
-                Intrinsic::Abs if dtype.is_int() => dtype.wrap(x.wrapping_abs()),
-                Intrinsic::Abs => x,
-                Intrinsic::PopCount => unsigned.count_ones() as i64,
-                Intrinsic::Clz => unsigned.leading_zeros() as i64 - (64 - bits),
-                Intrinsic::BitAnd => x & y,
-                Intrinsic::BitOr => x | y,
-                Intrinsic::BitXor => x ^ y,
-                Intrinsic::BitNot if dtype == DType::Bool => (x == 0) as i64,
-                Intrinsic::BitNot => dtype.wrap(!x),
-                Intrinsic::ShiftLeft if (0..bits).contains(&y) => dtype.wrap(x << y),
-                Intrinsic::ShiftLeft => 0,
-                Intrinsic::ShiftRight if (0..bits).contains(&y) && dtype == DType::UInt64 => ((x as u64) >> y) as i64,
-                Intrinsic::ShiftRight if (0..bits).contains(&y) => x >> y,
-                Intrinsic::ShiftRight => {
-                    if dtype.is_int() && x < 0 {
-                        -1
-                    } else {
-                        0
-                    }
-                }
-                Intrinsic::Likely | Intrinsic::Assume => x,
-                _ => unreachable!("types were checked: {function} takes no integers"),
-            })
-        }
-        Const::Float(x) => {
-            let y = args.get(1).map_or(0.0, |&y| float_of(y));
-            let z = args.get(2).map_or(0.0, |&z| float_of(z));
-            match function {
-                Intrinsic::IsNan => Const::Int(x.is_nan() as i64),
-                Intrinsic::IsInf => Const::Int(x.is_infinite() as i64),
-                Intrinsic::IsFinite => Const::Int(x.is_finite() as i64),
-                Intrinsic::Fma if dtype != DType::Float64 => {
-                    Const::Float((x as f32).mul_add(y as f32, z as f32) as f64)
-                }
-                Intrinsic::NextAfter => Const::Float(crate::ir::math::next_after(dtype, x, y)),
-                _ => Const::Float(computed_in(dtype, float_call(function, x, y, z))),
-            }
-        }
-    };
-    match value {
-        Const::Float(v) => Const::Float(dtype.round(v)),
-        Const::Int(v) => Const::Int(v),
-    }
-}
-
-/// A float function in double precision.
-fn float_call(function: Intrinsic, x: f64, y: f64, z: f64) -> f64 {
-    match function {
-        Intrinsic::Exp => x.exp(),
-        Intrinsic::Exp2 => x.exp2(),
-        Intrinsic::Exp10 => 10f64.powf(x),
-        Intrinsic::Log => x.ln(),
-        Intrinsic::Log2 => x.log2(),
-        Intrinsic::Log10 => x.log10(),
-        Intrinsic::Log1p => x.ln_1p(),
-        Intrinsic::Sqrt => x.sqrt(),
-        Intrinsic::Rsqrt => 1.0 / x.sqrt(),
-        Intrinsic::Tanh => x.tanh(),
-        Intrinsic::Sin => x.sin(),
-        Intrinsic::Cos => x.cos(),
-        Intrinsic::Tan => x.tan(),
-        Intrinsic::Asin => x.asin(),
-        Intrinsic::Acos => x.acos(),
-        Intrinsic::Atan => x.atan(),
-        Intrinsic::Sinh => x.sinh(),
-        Intrinsic::Cosh => x.cosh(),
-        Intrinsic::Asinh => x.asinh(),
-        Intrinsic::Acosh => x.acosh(),
-        Intrinsic::Atanh => x.atanh(),
-        Intrinsic::Atan2 => x.atan2(y),
-        Intrinsic::Erf => crate::ir::math::erf(x),
-        Intrinsic::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Intrinsic::Pow => x.powf(y),
-        Intrinsic::Fmod => x % y,
-        Intrinsic::Hypot => x.hypot(y),
-        Intrinsic::CopySign => x.copysign(y),
-        Intrinsic::Fma => x.mul_add(y, z),
-        Intrinsic::Abs => x.abs(),
-        Intrinsic::Floor => x.floor(),
-        Intrinsic::Ceil => x.ceil(),
-        Intrinsic::Trunc => x.trunc(),
-        Intrinsic::Round | Intrinsic::NearbyInt => x.round_ties_even(),
-        Intrinsic::NextAfter
-        | Intrinsic::IsNan
-        | Intrinsic::IsInf
-        | Intrinsic::IsFinite
-        | Intrinsic::PopCount
-        | Intrinsic::Clz
-        | Intrinsic::BitAnd
-        | Intrinsic::BitOr
-        | Intrinsic::BitXor
-        | Intrinsic::BitNot
-        | Intrinsic::ShiftLeft
-        | Intrinsic::ShiftRight
-        | Intrinsic::Likely
-        | Intrinsic::Assume => unreachable!("{function} gives no float"),
-    }
 }
 
 /// The contents of a buffer from numbers of its type.

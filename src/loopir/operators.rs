@@ -1,10 +1,11 @@
-//! Expressions from their operands: checked, folded where they are constant, and interned.
+//! Expressions from their operands: checked, folded where they are constant, and interned. What constants give is what
+//! [`scalar`] says.
 
 use super::expr::{Arena, Expr, ExprId, ExprList, Ty};
 use super::kernel::BufferId;
 use super::rewrite::reads_memory;
 use crate::ir::op::ResultType;
-use crate::ir::operators::fold_ints;
+use crate::ir::scalar::{self, Exact, bits, float, int};
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 
 impl Arena {
@@ -28,7 +29,7 @@ impl Arena {
             return Some(self.broadcast(scalar, ty.lanes));
         }
         if let (Some(x), Some(y)) = (self.as_int(a), self.as_int(b)) {
-            return fold_ints(op, x, y, ty.dtype).map(|v| self.int(v, ty.dtype));
+            return int::binary(op, ty.dtype, x, y).ok().map(|v| self.int(v, ty.dtype));
         }
         if ty.dtype.is_float() {
             return self.fold_float_binary(op, a, b);
@@ -50,7 +51,8 @@ impl Arena {
             BinOp::Or if is_a(1) || is_b(0) => Some(a),
             // Constants go to the right, and sums with them are gathered.
             BinOp::Add | BinOp::Mul if x.is_some() => Some(self.binary(op, b, a)),
-            BinOp::Sub if y.is_some() && ty.lanes == 1 => {
+            // Of booleans, a difference is no sum.
+            BinOp::Sub if y.is_some() && ty.lanes == 1 && ty.dtype != DType::Bool => {
                 let negated = self.int(self.as_int(b)?.wrapping_neg(), ty.dtype);
                 Some(self.binary(BinOp::Add, a, negated))
             }
@@ -78,29 +80,10 @@ impl Arena {
         let (Expr::Float(x), Expr::Float(y)) = (self.expr(a), self.expr(b)) else { return None };
         let dtype = self.dtype(a);
         let (x, y) = (f64::from_bits(x), f64::from_bits(y));
-        let value = match op {
-            BinOp::Add => x + y,
-            BinOp::Sub => x - y,
-            BinOp::Mul => x * y,
-            BinOp::Div => x / y,
-            BinOp::Min => {
-                if x < y {
-                    x
-                } else {
-                    y
-                }
-            }
-            BinOp::Max => {
-                if x > y {
-                    x
-                } else {
-                    y
-                }
-            }
-            BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => return None,
-        };
-        // Float16 and bfloat16 operations round the float32 result.
-        let value = if dtype == DType::Float64 { value } else { value as f32 as f64 };
+        if matches!(op, BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod) {
+            return None;
+        }
+        let value = float::binary(op, dtype, x, y, &Exact).ok()?;
         Some(self.float(value, dtype))
     }
 
@@ -144,16 +127,27 @@ impl Arena {
             let scalar = self.compare(op, x, y);
             return self.broadcast(scalar, ty.lanes);
         }
-        match (self.expr(a), self.expr(b)) {
-            (Expr::Int(x), Expr::Int(y)) => {
-                let holds = if ty.dtype == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) };
-                self.bool(holds)
-            }
-            (Expr::Float(x), Expr::Float(y)) => {
-                let holds = op.holds(f64::from_bits(x), f64::from_bits(y));
-                self.bool(holds)
-            }
-            _ => self.intern(Expr::Compare(op, a, b), ty.with_dtype(DType::Bool)),
+        let constants = (self.constant_of(a), self.constant_of(b));
+        match constants.0.zip(constants.1).and_then(|(x, y)| scalar::compare(op, ty.dtype, x, y).ok()) {
+            Some(holds) => self.bool(holds),
+            None => self.intern(Expr::Compare(op, a, b), ty.with_dtype(DType::Bool)),
+        }
+    }
+
+    /// The value of a scalar constant.
+    fn constant_of(&self, e: ExprId) -> Option<Const> {
+        match self.expr(e) {
+            Expr::Int(v) => Some(Const::Int(v)),
+            Expr::Float(bits) => Some(Const::Float(f64::from_bits(bits))),
+            _ => None,
+        }
+    }
+
+    /// A scalar constant of either kind.
+    fn number(&mut self, value: Const, dtype: DType) -> ExprId {
+        match value {
+            Const::Int(v) => self.int(v, dtype),
+            Const::Float(v) => self.float(v, dtype),
         }
     }
 
@@ -178,15 +172,12 @@ impl Arena {
         if from.dtype == dtype {
             return a;
         }
-        match self.expr(a) {
-            Expr::Int(v) if dtype == DType::Bool => self.bool(v != 0),
-            Expr::Int(v) if !dtype.is_float() => self.int(v, dtype),
-            Expr::Int(v) => {
-                let value = int_to_float(v, from.dtype, dtype);
-                self.float(value, dtype)
+        match (self.expr(a), self.constant_of(a)) {
+            // Of a float, an integer is left to the kernel.
+            (_, Some(value)) if !from.dtype.is_float() || dtype.is_float() => {
+                self.number(scalar::cast(from.dtype, dtype, value, &Exact), dtype)
             }
-            Expr::Float(bits) if dtype.is_float() => self.float(f64::from_bits(bits), dtype),
-            Expr::Broadcast(b) => {
+            (Expr::Broadcast(b), _) => {
                 let scalar = self.cast(dtype, b);
                 self.broadcast(scalar, from.lanes)
             }
@@ -211,18 +202,13 @@ impl Arena {
                 }
             };
         }
+        if let Some(value) = self.constant_of(a) {
+            return match bits::reinterpret(from.dtype, dtype, value) {
+                Const::Float(v) if v.is_nan() => self.intern(Expr::Reinterpret(a), from.with_dtype(dtype)),
+                number => self.number(number, dtype),
+            };
+        }
         match self.expr(a) {
-            Expr::Int(v) if dtype.is_float() => {
-                let value = float_of_bits(v as u64, dtype);
-                if value.is_nan() {
-                    return self.intern(Expr::Reinterpret(a), from.with_dtype(dtype));
-                }
-                self.float(value, dtype)
-            }
-            Expr::Int(v) => self.int(v, dtype),
-            Expr::Float(bits) if !dtype.is_float() => {
-                self.int(bits_of_float(f64::from_bits(bits), from.dtype) as i64, dtype)
-            }
             Expr::Reinterpret(b) if self.dtype(b) == dtype => b,
             Expr::Broadcast(b) => {
                 let scalar = self.reinterpret(dtype, b);
@@ -373,17 +359,6 @@ impl Arena {
     }
 }
 
-/// An integer of type `from` as a float, with the one rounding to `to` that a conversion has (`from` through `f64`
-/// would round 64-bit integers twice).
-pub(crate) fn int_to_float(value: i64, from: DType, to: DType) -> f64 {
-    match (from == DType::UInt64, to == DType::Float64) {
-        (true, true) => value as u64 as f64,
-        (true, false) => value as u64 as f32 as f64,
-        (false, true) => value as f64,
-        (false, false) => value as f32 as f64,
-    }
-}
-
 /// Are there lanes of type `to` with the bits of a value of type `from`?
 pub(crate) fn can_reinterpret(from: Ty, to: DType) -> bool {
     if from.dtype.bytes() == to.bytes() {
@@ -408,12 +383,31 @@ pub(crate) fn dot4(acc: i64, a: i64, b: i64) -> i64 {
     i64::from((acc as i32).wrapping_add(products.sum()))
 }
 
-/// The number that bits of `float32` or `float64` stand for.
-pub(super) fn float_of_bits(bits: u64, dtype: DType) -> f64 {
-    if dtype == DType::Float32 { f32::from_bits(bits as u32) as f64 } else { f64::from_bits(bits) }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The bits of a number in `float32` or `float64`.
-pub(super) fn bits_of_float(value: f64, dtype: DType) -> u64 {
-    if dtype == DType::Float32 { (value as f32).to_bits() as u64 } else { value.to_bits() }
+    #[test]
+    fn divisions_without_a_result_stay() {
+        for dtype in [DType::Int8, DType::Int16, DType::Int32, DType::Int64] {
+            let mut a = Arena::default();
+            let least = a.int(dtype.min_value().expect("an integer"), dtype);
+            let (minus, zero) = (a.int(-1, dtype), a.int(0, dtype));
+            for op in [BinOp::Div, BinOp::Mod, BinOp::FloorDiv, BinOp::FloorMod] {
+                for divisor in [minus, zero] {
+                    let e = a.binary(op, least, divisor);
+                    assert_eq!(a.expr(e), Expr::Binary(op, least, divisor), "{dtype}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_difference_of_booleans_is_no_sum() {
+        let mut a = Arena::default();
+        let v = a.new_var("x", Ty::scalar(DType::Bool));
+        let (x, one) = (a.var_expr(v), a.bool(true));
+        let difference = a.sub(x, one);
+        assert_eq!(a.expr(difference), Expr::Binary(BinOp::Sub, x, one));
+    }
 }

@@ -108,8 +108,12 @@ impl Rewriter for Pass {
                 round(arena, t, single)
             }
             (Expr::Builtin(Builtin::Reinterpret, args), Some(t)) => {
-                let a = self.rewrite_expr(arena, arena.list(args)[0]);
-                let byte = arena.cast(DType::UInt8, a);
+                let source = arena.list(args)[0];
+                let a = self.rewrite_expr(arena, source);
+                let byte = match arena.dtype(source) {
+                    DType::Float8(from) => encode(arena, from, a),
+                    _ => arena.cast(DType::UInt8, a),
+                };
                 decode(arena, t, byte)
             }
             (Expr::Builtin(Builtin::Reinterpret, args), None)
@@ -135,6 +139,11 @@ impl Rewriter for Pass {
             (Expr::Binary(op, ..), Some(t)) => {
                 let value = walk_rewrite(self, arena, e);
                 if matches!(op, BinOp::Min | BinOp::Max) { value } else { round(arena, t, value) }
+            }
+            (Expr::Call(Intrinsic::NextAfter, args), Some(t)) => {
+                let (x, y) = (arena.list(args)[0], arena.list(args)[1]);
+                let (x, y) = (self.rewrite_expr(arena, x), self.rewrite_expr(arena, y));
+                next_after(arena, t, x, y)
             }
             (Expr::Call(..), Some(t)) => {
                 let value = walk_rewrite(self, arena, e);
@@ -245,6 +254,39 @@ fn decode(a: &mut Arena, t: Float8, byte: ExprId) -> ExprId {
         all = b.choose(bits, CmpOp::Eq, 0x80, nan, all);
     }
     b.as_float(all)
+}
+
+/// The neighbour of `x` in the direction of `y`, among the numbers of 8 bits: their bytes are ordered as they are.
+fn next_after(a: &mut Arena, t: Float8, x: ExprId, y: ExprId) -> ExprId {
+    let byte = encode(a, t, x);
+    let bits = a.cast(DType::UInt32, byte);
+    let is_up = a.compare(CmpOp::Gt, y, x);
+    let mut b = Bits(a);
+    let one = b.int(1);
+    let (more, less) = (b.0.add(bits, one), b.0.sub(bits, one));
+    let next = if t == Float8::E8M0FNU {
+        b.0.select(is_up, more, less)
+    } else {
+        let sign = b.and(bits, 0x80);
+        let zero = b.int(0);
+        let is_positive = b.0.compare(CmpOp::Eq, sign, zero);
+        let is_outwards = b.0.compare(CmpOp::Eq, is_up, is_positive);
+        let next = b.0.select(is_outwards, more, less);
+        let negative = b.int(0x81);
+        let from_zero = b.0.select(is_up, one, negative);
+        let magnitude = b.and(bits, 0x7f);
+        let next = b.choose(magnitude, CmpOp::Eq, 0, from_zero, next);
+        match t.specials() {
+            Specials::NanForNegativeZero => b.choose(next, CmpOp::Eq, 0x80, zero, next),
+            Specials::Ieee | Specials::Nan => next,
+        }
+    };
+    let next = decode(a, t, next);
+    let is_equal = a.compare(CmpOp::Eq, x, y);
+    let next = a.select(is_equal, y, next);
+    let (no_x, no_y) = (a.call(Intrinsic::IsNan, &[x]), a.call(Intrinsic::IsNan, &[y]));
+    let next = a.select(no_y, y, next);
+    a.select(no_x, x, next)
 }
 
 /// The byte of a `float32`, rounded to nearest even.

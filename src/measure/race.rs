@@ -246,6 +246,7 @@ mod tests {
     use super::super::fakes::{Fake, args, micros};
     use super::super::timer::MockTimer;
     use super::*;
+    use crate::ir::mix::mixed;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -257,8 +258,7 @@ mod tests {
     impl Machine {
         fn factor(&self, seed: u64) -> f64 {
             let n = self.calls.fetch_add(1, SeqCst);
-            let mut x = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
-            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let x = mixed((n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed);
             let jitter = (x >> 40) as f64 / (1u64 << 24) as f64;
             (1.1 + 0.1 * (n as f64 / 60.0).sin()) * (1.0 + 0.02 * jitter)
         }

@@ -1,6 +1,6 @@
 //! Arguments and results of schedule instructions, as a trace holds them.
 
-use crate::ir::{BinOp, BlockId, CmpOp, LoopId, Symbol, operators::checked};
+use crate::ir::{BinOp, BlockId, CmpOp, LoopId, Symbol, scalar::int::checked};
 use std::sync::Arc;
 
 /// A random variable of a schedule: the name of an instruction's result. One counter numbers all kinds, in order of

@@ -3,7 +3,7 @@
 //! Strides are found by evaluating the indices, not from their form: `i // 4` moves as it does at the start of its
 //! range.
 
-use crate::ir::operators::checked;
+use crate::ir::scalar::int::checked;
 use crate::ir::{BufferRegion, Expr, ExprId, Func, VarId};
 
 /// The strides of a region's first element.

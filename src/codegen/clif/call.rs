@@ -99,6 +99,11 @@ impl Emitter<'_, '_> {
             Intrinsic::BitNot if is_bool && ty.lanes == 1 => Val::scalar(dtype, self.b.ins().bxor_imm_u(x.single(), 1)),
             Intrinsic::BitNot => self.zip(x, x, |e, a, _| e.b.ins().bnot(a)),
             Intrinsic::PopCount => self.by_lane_or_scalar(ty, &[x], |e, a| e.b.ins().popcnt(a[0])),
+            // A boolean has one bit.
+            Intrinsic::Clz if is_bool => self.by_lane_or_scalar(ty, &[x], |e, a| {
+                let is_zero = e.b.ins().bxor_imm_u(a[0], 1);
+                e.b.ins().uextend(types::I32, is_zero)
+            }),
             Intrinsic::Clz => self.by_lane_or_scalar(ty, &[x], |e, a| {
                 let zeros = e.b.ins().clz(a[0]);
                 match e.b.func.dfg.value_type(zeros) {
@@ -126,15 +131,17 @@ impl Emitter<'_, '_> {
     /// A scalar shift whose count may exceed the width.
     fn shift(&mut self, function: Intrinsic, dtype: DType, a: Value, count: Value) -> Value {
         let ty = scalar_type(dtype);
+        let zero = self.zero(ty);
+        if dtype == DType::Bool {
+            // Any shift of the one bit by another one is beyond the width.
+            let stays = self.b.ins().icmp(IntCC::Equal, count, zero);
+            return self.b.ins().select(stays, a, zero);
+        }
         let width = ty.bits() as i64;
         let limit = self.int_like(ty, width);
         let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, count, limit);
-        let zero = self.zero(ty);
         if function == Intrinsic::ShiftLeft {
-            let mut shifted = self.b.ins().ishl(a, count);
-            if dtype == DType::Bool {
-                shifted = self.is_nonzero(shifted);
-            }
+            let shifted = self.b.ins().ishl(a, count);
             return self.b.ins().select(inside, shifted, zero);
         }
         if dtype.is_int() {

@@ -1,6 +1,7 @@
 //! Scalar functions that compiled code calls by name.
 
-use crate::ir::math::next_after;
+use crate::ir::scalar::math::{acosh, asinh, atanh, erf, exp10, next_after, sigmoid};
+use crate::ir::scalar::round::{to_bf16, to_f16};
 use crate::ir::{DType, Intrinsic};
 
 /// A function of one or two floats that returns a float of the same type.
@@ -17,9 +18,12 @@ unsafe impl Sync for ScalarFunction {}
 
 macro_rules! functions {
     ($($intrinsic:ident $name32:literal $name64:literal ($($x:ident),*) $f32:expr, $f64:expr;)*) => {
-        /// The `float32` or `float64` function of an intrinsic; `None` if it is an instruction.
+        /// The function of an intrinsic for a type; half-precision types pass `float32`. `None` if it is an instruction.
         pub(crate) fn scalar_function(intrinsic: Intrinsic, dtype: DType) -> Option<&'static ScalarFunction> {
             match (intrinsic, dtype) {
+                // Neighbours are those in the type.
+                (Intrinsic::NextAfter, DType::Float16) => Some(&NEXT_F16),
+                (Intrinsic::NextAfter, DType::BFloat16) => Some(&NEXT_BF16),
                 $((Intrinsic::$intrinsic, DType::Float64) => {
                     extern "C" fn double($($x: f64),*) -> f64 { $f64 }
                     static FUNCTION: ScalarFunction =
@@ -50,7 +54,7 @@ macro_rules! functions {
 functions! {
     Exp "tvmr_exp_f32" "tvmr_exp_f64" (x) x.exp(), x.exp();
     Exp2 "tvmr_exp2_f32" "tvmr_exp2_f64" (x) x.exp2(), x.exp2();
-    Exp10 "tvmr_exp10_f32" "tvmr_exp10_f64" (x) 10f64.powf(x as f64) as f32, 10f64.powf(x);
+    Exp10 "tvmr_exp10_f32" "tvmr_exp10_f64" (x) exp10(x.into()) as f32, exp10(x);
     Log "tvmr_log_f32" "tvmr_log_f64" (x) x.ln(), x.ln();
     Log2 "tvmr_log2_f32" "tvmr_log2_f64" (x) x.log2(), x.log2();
     Log10 "tvmr_log10_f32" "tvmr_log10_f64" (x) x.log10(), x.log10();
@@ -64,12 +68,11 @@ functions! {
     Atan "tvmr_atan_f32" "tvmr_atan_f64" (x) x.atan(), x.atan();
     Sinh "tvmr_sinh_f32" "tvmr_sinh_f64" (x) x.sinh(), x.sinh();
     Cosh "tvmr_cosh_f32" "tvmr_cosh_f64" (x) x.cosh(), x.cosh();
-    // Rust's own formulas lose precision in single precision.
-    Asinh "tvmr_asinh_f32" "tvmr_asinh_f64" (x) (x as f64).asinh() as f32, x.asinh();
-    Acosh "tvmr_acosh_f32" "tvmr_acosh_f64" (x) (x as f64).acosh() as f32, x.acosh();
-    Atanh "tvmr_atanh_f32" "tvmr_atanh_f64" (x) (x as f64).atanh() as f32, x.atanh();
-    Erf "tvmr_erf_f32" "tvmr_erf_f64" (x) crate::ir::math::erf(x as f64) as f32, crate::ir::math::erf(x);
-    Sigmoid "tvmr_sigmoid_f32" "tvmr_sigmoid_f64" (x) 1.0 / (1.0 + (-x).exp()), 1.0 / (1.0 + (-x).exp());
+    Asinh "tvmr_asinh_f32" "tvmr_asinh_f64" (x) asinh(x.into()) as f32, asinh(x);
+    Acosh "tvmr_acosh_f32" "tvmr_acosh_f64" (x) acosh(x.into()) as f32, acosh(x);
+    Atanh "tvmr_atanh_f32" "tvmr_atanh_f64" (x) atanh(x.into()) as f32, atanh(x);
+    Erf "tvmr_erf_f32" "tvmr_erf_f64" (x) erf(x.into()) as f32, erf(x);
+    Sigmoid "tvmr_sigmoid_f32" "tvmr_sigmoid_f64" (x) sigmoid(x.into()) as f32, sigmoid(x);
     Atan2 "tvmr_atan2_f32" "tvmr_atan2_f64" (y, x) y.atan2(x), y.atan2(x);
     Pow "tvmr_pow_f32" "tvmr_pow_f64" (x, y) x.powf(y), x.powf(y);
     Fmod "tvmr_fmod_f32" "tvmr_fmod_f64" (x, y) x % y, x % y;
@@ -86,16 +89,27 @@ pub(crate) static F64_TO_BF16: ScalarFunction =
     ScalarFunction { name: "tvmr_f64_to_bf16", address: f64_to_bf16 as *const u8 };
 
 extern "C" fn f64_to_f16(x: f64) -> u32 {
-    half::f16::from_f64(x).to_bits() as u32
+    to_f16(x).to_bits().into()
 }
 
 extern "C" fn f64_to_bf16(x: f64) -> u32 {
-    half::bf16::from_f64(x).to_bits() as u32
+    to_bf16(x).to_bits().into()
+}
+
+static NEXT_F16: ScalarFunction = ScalarFunction { name: "tvmr_nextafter_f16", address: next_f16 as *const u8 };
+static NEXT_BF16: ScalarFunction = ScalarFunction { name: "tvmr_nextafter_bf16", address: next_bf16 as *const u8 };
+
+extern "C" fn next_f16(x: f32, y: f32) -> f32 {
+    next_after(DType::Float16, x.into(), y.into()) as f32
+}
+
+extern "C" fn next_bf16(x: f32, y: f32) -> f32 {
+    next_after(DType::BFloat16, x.into(), y.into()) as f32
 }
 
 /// The address of a symbol that compiled code refers to.
 pub(crate) fn address_of(name: &str) -> Option<*const u8> {
-    [&F64_TO_F16, &F64_TO_BF16]
+    [&F64_TO_F16, &F64_TO_BF16, &NEXT_F16, &NEXT_BF16]
         .into_iter()
         .find(|f| f.name == name)
         .map(|f| f.address)
@@ -140,7 +154,7 @@ mod tests {
     #[test]
     fn every_function_is_found_by_its_name() {
         for &intrinsic in Intrinsic::ALL {
-            for dtype in [DType::Float32, DType::Float64] {
+            for dtype in [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64] {
                 if let Some(f) = scalar_function(intrinsic, dtype) {
                     assert_eq!(address_of(f.name), Some(f.address), "{}", f.name);
                 }

@@ -1,5 +1,6 @@
 //! Buffers between inaccessible pages.
 
+use crate::ir::scalar::bits::{bits_of, value_of};
 use crate::ir::{Const, DType};
 use crate::loopir::eval::Memory;
 
@@ -63,15 +64,7 @@ impl GuardedBuffer {
 
     fn write(&mut self, i: usize, v: Const) {
         let at = self.element(i);
-        let bytes = match v {
-            Const::Int(v) => v.to_le_bytes(),
-            Const::Float(v) => match self.dtype {
-                DType::Float16 => (half::f16::from_f64(v).to_bits() as u64).to_le_bytes(),
-                DType::BFloat16 => (half::bf16::from_f64(v).to_bits() as u64).to_le_bytes(),
-                DType::Float32 => ((v as f32).to_bits() as u64).to_le_bytes(),
-                _ => v.to_le_bytes(),
-            },
-        };
+        let bytes = bits_of(self.dtype, v).to_le_bytes();
         // SAFETY: an element of the buffer.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, self.dtype.bytes()) };
     }
@@ -85,14 +78,10 @@ impl GuardedBuffer {
         let mut bytes = [0; 8];
         // SAFETY: an element of the buffer.
         unsafe { std::ptr::copy_nonoverlapping(self.element(i), bytes.as_mut_ptr(), self.dtype.bytes()) };
-        let bits = u64::from_le_bytes(bytes);
         match self.dtype {
-            DType::Float16 => Const::Float(half::f16::from_bits(bits as u16).to_f64()),
-            DType::BFloat16 => Const::Float(half::bf16::from_bits(bits as u16).to_f64()),
-            DType::Float32 => Const::Float(f32::from_bits(bits as u32) as f64),
-            DType::Float64 => Const::Float(f64::from_bits(bits)),
-            DType::Bool => Const::Int(bits as i64),
-            dtype => Const::Int(dtype.wrap(bits as i64)),
+            // Any other byte than 0 and 1 is a mistake.
+            DType::Bool => Const::Int(bytes[0].into()),
+            dtype => value_of(dtype, u64::from_le_bytes(bytes)),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Evaluation of expressions.
 
-use super::Precision;
-use super::fault::{Fault, Trap};
-use super::tensor::{from_bytes, to_bytes};
-use super::value::{Value, binary, call, cast, compare};
+use super::fault::Fault;
+use super::{Precision, Value};
 use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, Builtin, Intrinsic};
+use crate::ir::scalar::bits::{bits_of, value_of};
+use crate::ir::scalar::{Trap, binary, call, cast, compare, not};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -85,18 +85,15 @@ fn eval_lane<E: Env>(
         Expr::Binary(op, a, b) => {
             let x = eval(arena, env, precision, a)?;
             let y = eval(arena, env, precision, b)?;
-            binary(op, dtype, x, y, precision)?
+            binary(op, dtype, x, y, &precision)?
         }
         Expr::Compare(op, a, b) => {
             let x = eval(arena, env, precision, a)?;
             let y = eval(arena, env, precision, b)?;
-            compare(op, arena.dtype(a), x, y)?
+            Value::Int(compare(op, arena.dtype(a), x, y)?.into())
         }
-        Expr::Not(a) => match eval(arena, env, precision, a)? {
-            Value::Int(v) => Value::Int((v == 0).into()),
-            Value::Float(_) => return Err(Trap::IllTyped.into()),
-        },
-        Expr::Cast(a) => cast(arena.dtype(a), dtype, eval(arena, env, precision, a)?, precision),
+        Expr::Not(a) => not(eval(arena, env, precision, a)?)?,
+        Expr::Cast(a) => cast(arena.dtype(a), dtype, eval(arena, env, precision, a)?, &precision),
         Expr::Select(c, t, o) => {
             let c = eval(arena, env, precision, c)?;
             let t = eval(arena, env, precision, t)?;
@@ -129,7 +126,7 @@ fn eval_lane<E: Env>(
                 }
                 args.push(eval(arena, env, precision, a)?);
             }
-            call(function, arena.dtype(list[0]), &args, precision)?
+            call(function, arena.dtype(list[0]), &args, &precision)?
         }
         Expr::Let(v, value, body) if arena.lanes(value) > 1 => {
             let value = eval_lanes(arena, env, precision, value)?;
@@ -145,8 +142,8 @@ fn eval_lane<E: Env>(
             let base = eval(arena, env, precision, base)?;
             let stride = eval(arena, env, precision, stride)?;
             let step = if dtype.is_float() { Value::Float(lane as f64) } else { Value::Int(dtype.wrap(lane as i64)) };
-            let reach = binary(BinOp::Mul, dtype, step, stride, precision)?;
-            binary(BinOp::Add, dtype, base, reach, precision)?
+            let reach = binary(BinOp::Mul, dtype, step, stride, &precision)?;
+            binary(BinOp::Add, dtype, base, reach, &precision)?
         }
         Expr::Broadcast(value) => eval(arena, env, precision, value)?,
         Expr::Shuffle(vectors, indices) => {
@@ -169,9 +166,9 @@ fn eval_lane<E: Env>(
             for (i, slot) in bytes[..size].iter_mut().enumerate() {
                 let at = lane * size + i;
                 let value = eval_lane(arena, env, precision, source, at / step)?;
-                *slot = to_bytes(arena.dtype(source), value)[at % step];
+                *slot = bits_of(arena.dtype(source), value).to_le_bytes()[at % step];
             }
-            from_bytes(dtype, bytes)
+            value_of(dtype, u64::from_le_bytes(bytes))
         }
         Expr::Builtin(function, list) => {
             let name = function.called(arena, list);

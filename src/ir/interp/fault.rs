@@ -4,6 +4,7 @@ use crate::ir::buffer::BufferId;
 use crate::ir::dtype::DType;
 use crate::ir::expr::VarId;
 use crate::ir::func::Func;
+use crate::ir::scalar::Trap;
 use crate::ir::stmt::StmtId;
 use crate::ir::symbol::Symbol;
 
@@ -108,14 +109,6 @@ pub enum Fault {
     },
     /// The limit of steps was reached.
     TooLong,
-}
-
-/// What an operation on values cannot do: small, so that the evaluation of expressions stays quick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Trap {
-    DivisionByZero,
-    DivisionOverflow,
-    IllTyped,
 }
 
 impl From<Trap> for Box<Fault> {

@@ -1,10 +1,10 @@
 //! Where the elements of a buffer are in its memory.
 
 use super::Precision;
+use super::Value;
 use super::eval::{Env, Indices, eval_indices, eval_int};
 use super::fault::Fault;
 use super::tensor::TensorRef;
-use super::value::Value;
 use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Arena, ExprId};
 

@@ -10,16 +10,17 @@
 //! that depends on another element of the same nest is no value. The order of a reduction is that of the
 //! loops, so the result is what [`run`](super::run()) gives, bit for bit.
 
+use super::Value;
 use super::eval::{Env, Indices, Lane, eval, eval_int};
-use super::fault::{Fault, RunError, Trap};
+use super::fault::{Fault, RunError};
 use super::layout::Layout;
 use super::tensor::TensorRef;
-use super::value::Value;
 use super::{ArgRef, Options};
 use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Arena, Expr, ExprId, ExprList, VarId};
 use crate::ir::func::Func;
 use crate::ir::op::BinOp;
+use crate::ir::scalar::Trap;
 use crate::ir::stmt::{IterKind, Stmt, StmtId};
 use hashbrown::HashMap;
 

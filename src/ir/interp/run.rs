@@ -1,10 +1,10 @@
 //! Execution of whole functions.
 
+use super::Value;
 use super::eval::{Env, Indices, Lane, eval, eval_indices, eval_int, eval_lane_indices, eval_lanes};
 use super::fault::{Fault, RunError};
 use super::layout::{Layout, bind_symbol};
 use super::tensor::Tensor;
-use super::value::Value;
 use super::{Arg, Fresh, Options, Precision};
 use crate::ir::buffer::{Buffer, BufferId};
 use crate::ir::dtype::DType;

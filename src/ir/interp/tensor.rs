@@ -1,7 +1,8 @@
 //! Arrays of typed elements in plain bytes, little-endian, row-major.
 
-use super::value::Value;
+use super::Value;
 use crate::ir::dtype::DType;
+use crate::ir::scalar::bits::{bits_of, value_of};
 
 /// An array that owns its bytes.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,7 +63,7 @@ impl Tensor {
     /// Sets the element at a position in row-major order, rounded or wrapped to the type.
     pub fn set(&mut self, i: usize, value: Value) {
         let n = self.dtype.bytes();
-        self.data[i * n..(i + 1) * n].copy_from_slice(&to_bytes(self.dtype, value)[..n]);
+        self.data[i * n..(i + 1) * n].copy_from_slice(&bits_of(self.dtype, value).to_le_bytes()[..n]);
     }
 
     /// All elements as floats.
@@ -82,55 +83,7 @@ impl TensorRef<'_> {
         let n = self.dtype.bytes();
         let mut bytes = [0; 8];
         bytes[..n].copy_from_slice(&self.data[i * n..(i + 1) * n]);
-        from_bytes(self.dtype, bytes)
-    }
-}
-
-/// The bytes of a value in memory, rounded or wrapped to the type, in the first places.
-pub(super) fn to_bytes(dtype: DType, value: Value) -> [u8; 8] {
-    let bits = match dtype {
-        DType::Float16 => half::f16::from_f64(value.as_f64()).to_bits().into(),
-        DType::BFloat16 => half::bf16::from_f64(value.as_f64()).to_bits().into(),
-        DType::Float32 => (value.as_f64() as f32).to_bits().into(),
-        DType::Float64 => value.as_f64().to_bits(),
-        DType::Float8(t) => t.encode(value.as_f64()).into(),
-        DType::Bool => (value.as_i64() != 0).into(),
-        DType::Int8
-        | DType::Int16
-        | DType::Int32
-        | DType::Int64
-        | DType::UInt8
-        | DType::UInt16
-        | DType::UInt32
-        | DType::UInt64
-        | DType::Narrow(_)
-        | DType::Handle
-        | DType::Str => value.as_i64() as u64,
-    };
-    bits.to_le_bytes()
-}
-
-/// The value that the first bytes are in memory.
-pub(super) fn from_bytes(dtype: DType, bytes: [u8; 8]) -> Value {
-    let bits = u64::from_le_bytes(bytes);
-    match dtype {
-        DType::Float16 => Value::Float(half::f16::from_bits(bits as u16).to_f64()),
-        DType::BFloat16 => Value::Float(half::bf16::from_bits(bits as u16).to_f64()),
-        DType::Float32 => Value::Float(f32::from_bits(bits as u32).into()),
-        DType::Float64 => Value::Float(f64::from_bits(bits)),
-        DType::Float8(t) => Value::Float(t.decode(bits as u8)),
-        DType::Int8
-        | DType::Int16
-        | DType::Int32
-        | DType::UInt8
-        | DType::UInt16
-        | DType::UInt32
-        | DType::Int64
-        | DType::UInt64
-        | DType::Narrow(_)
-        | DType::Handle
-        | DType::Str => Value::Int(dtype.wrap(bits as i64)),
-        DType::Bool => Value::Int((bits as u8 != 0).into()),
+        value_of(self.dtype, u64::from_le_bytes(bytes))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, CmpOp};
-use crate::ir::operators::floor_div;
+use crate::ir::scalar::int::floor_div;
 
 /// The values `lo`, `lo + step`, …, `hi`, all reached; with `step` 0 only the two ends are known to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

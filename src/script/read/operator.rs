@@ -7,6 +7,7 @@
 use super::func::FuncReader;
 use super::value::Value;
 use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::scalar::{self, Exact};
 use crate::ir::{Arena, BinOp, CmpOp, Const, DType, ExprId, Intrinsic};
 use crate::script::python::{BinaryOp, CompareOp, Expr, LogicalOp, UnaryOp};
 
@@ -321,10 +322,13 @@ impl<'a> FuncReader<'a, '_> {
 
 /// A conversion, folded for constants as TVM's `cast` does: float constants become booleans, and integers where they fit.
 fn cast(arena: &mut Arena, dtype: DType, e: ExprId) -> ExprId {
-    match arena.as_float(e) {
-        Some(v) if dtype == DType::Bool => arena.bool(v != 0.0),
-        Some(v) if dtype.is_integer() && v.abs() < 9e18 && dtype.wrap(v as i64) == v as i64 => {
-            arena.int(v as i64, dtype)
+    let from = arena.dtype(e);
+    let Some(v) = arena.as_float(e).map(|v| from.round(v)) else { return arena.cast(dtype, e) };
+    let as_int = |to| scalar::cast(from, to, Const::Float(v), &Exact).as_i64();
+    match dtype {
+        DType::Bool => arena.int(as_int(dtype), dtype),
+        _ if dtype.is_integer() && v.abs() < 9e18 && as_int(dtype) == as_int(DType::Int64) => {
+            arena.int(as_int(dtype), dtype)
         }
         _ => arena.cast(dtype, e),
     }

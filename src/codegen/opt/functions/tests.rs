@@ -237,7 +237,7 @@ fn errors_are_small_everywhere() {
         ("exp10", |x| 10f64.powf(x)),
         ("sigmoid", |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }),
         ("tanh", f64::tanh),
-        ("erf", crate::ir::math::erf),
+        ("erf", crate::ir::scalar::math::erf),
         ("log", f64::ln),
         ("log2", f64::log2),
         ("log10", f64::log10),

@@ -1,11 +1,11 @@
 //! The value of an expression of variables alone, without a program around it.
 
-use super::Precision;
 use super::eval::{Env, Lane, eval};
-use super::fault::{Fault, Trap};
-use super::value::Value;
+use super::fault::Fault;
+use super::{Precision, Value};
 use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Arena, ExprId, VarId};
+use crate::ir::scalar::Trap;
 use hashbrown::HashMap;
 
 /// The value of a scalar expression where variables have these values; `None` where it reads memory, mentions another
