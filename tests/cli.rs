@@ -373,9 +373,9 @@ fn a_short_time_is_kept_to_with_several_functions() {
     let dir = dir();
     let db = dir.path().join("db");
     let start = Instant::now();
-    let args = ["tune", BLOCK, "--max-seconds", "0.2", "--work-dir", text(&db), "--format", "json"];
+    let args = ["tune", BLOCK, "--max-seconds", "1", "--work-dir", text(&db), "--format", "json"];
     let r = succeeds(&args);
-    // The finals of four functions add to the time; the machine may be busy.
+    // The finals of four functions add to the time; on a busy machine less than a second may bring no valid trial.
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     let json: Value = serde_json::from_str(&r.out).expect("JSON");
     assert_eq!(json["stop_reason"], "time is up", "{json:#}");
