@@ -32,7 +32,7 @@
 //! * Other functions are computed in `float64` and rounded; implementations may be off by what [`rounding`](super::rounding)
 //!   says.
 //!
-//! # Conversions ([`cast`])
+//! # Conversions ([`cast()`])
 //! * Between integers they wrap; to `bool` they are `!= 0`, of NaN too.
 //! * From float to integer they truncate and saturate; NaN gives 0.
 //! * From `float64` to `float16` and `bfloat16` they round once; to floats of 8 bits by way of `float32`.
