@@ -7,6 +7,7 @@ mod conformance;
 mod handles;
 mod interpreter;
 mod layers;
+mod pages;
 mod random_walks;
 mod script;
 mod space;

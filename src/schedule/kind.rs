@@ -194,6 +194,21 @@ impl Kind {
         !self.samples && !self.name.starts_with("Get")
     }
 
+    /// The declaration of the method as Python would write it: `fuse(*loops, preserve_unit_iters=True)`.
+    pub fn signature(&self) -> String {
+        let params = self.params.iter().map(|p| {
+            let name = if p.ty == Ty::Loops { format!("*{}", p.name) } else { p.name.to_string() };
+            match p.default {
+                Default::Required => name,
+                Default::None | Default::Empty => format!("{name}=None"),
+                Default::Int(v) => format!("{name}={v}"),
+                Default::Bool(v) => format!("{name}={}", if v { "True" } else { "False" }),
+                Default::Str(v) => format!("{name}=\"{v}\""),
+            }
+        });
+        format!("{}({})", self.method, params.collect::<Vec<_>>().join(", "))
+    }
+
     /// The position of a parameter.
     pub fn param(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name)

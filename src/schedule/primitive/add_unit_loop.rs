@@ -1,3 +1,32 @@
+//! # `add_unit_loop`
+//!
+//! Adds a loop of one iteration around a block or loop.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     sch.add_unit_loop("B")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i, u in T.grid(30, 1):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: not the root block.
+//! * Errors: `RootBlockError`.
+//! * Handles: persists: all; created: the loop.
+//!
+//! # Implementation
+//!
 //! `add_unit_loop`: puts a loop of one iteration around a block or loop.
 //!
 //! ```text

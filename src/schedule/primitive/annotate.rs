@@ -1,5 +1,63 @@
 //! Annotations of loops and blocks: `annotate` and `unannotate`.
 //!
+//! # `annotate`
+//!
+//! Annotates a loop or block. An existing key silently keeps its value.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.annotate(i, "pragma_unroll_explicit", 1)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i in T.serial(30, annotations={"pragma_unroll_explicit": 1}):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: nothing.
+//! * Errors: –.
+//! * Handles: persists: all.
+//!
+//! # `unannotate`
+//!
+//! Removes an annotation.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in T.serial(30, annotations={"pragma_unroll_explicit": 1}):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.unannotate(i, "pragma_unroll_explicit")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: the key exists.
+//! * Errors: `IndexError`.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! ```text
 //! sch.annotate(block_or_loop=b0, ann_key="pragma_unroll", ann_val=1)
 //! ```

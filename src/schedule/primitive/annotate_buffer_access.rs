@@ -1,3 +1,38 @@
+//! # `annotate_buffer_access`
+//!
+//! Declares a region that a block reads or writes, replacing the inferred one.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     sch.annotate_buffer_access("B", 0, "read", lambda vi: ((vi - 1, vi + 2),))
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+//!     # with T.sblock("root"):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             T.reads(A[vi - 1:vi - 1 + 3])
+//!             T.writes(B[vi])
+//!             T.sblock_attr({"explicit_read_region": [0]})
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: one range per dimension; the region contains all accesses of the body. This is proved, or checked for
+//!   each instance if there are few.
+//! * Errors: `BufferIndexOutOfRangeError`, `BufTypeError`, `RegionTooSmallError`.
+//! * Handles: persists: all.
+//! * Refused, though TVM accepts it: regions that hide accesses: TVM trusts the caller, and later checks go wrong.
+//!
+//! # Implementation
+//!
 //! States a region that a block reads or writes, in the place of the one that was found.
 //!
 //! ```text

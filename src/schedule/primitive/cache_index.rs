@@ -1,3 +1,56 @@
+//! # `cache_index`
+//!
+//! Precomputes index expressions of a block in buffers that it then reads.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((8, 16)), C: T.Buffer((16, 16))):
+//!     for i, j in T.grid(16, 16):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             C[vi, vj] = A[vi // 2, vj * 3 % 16]
+//!
+//! def steps(sch):
+//!     sch.cache_index("C", "global", 0)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((8, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+//!     # with T.sblock("root"):
+//!     index_var_0 = T.sblock_alloc_buffer((16,), "int32", strides=(1,))
+//!     index_var_1 = T.sblock_alloc_buffer((16,), "int32", strides=(1,))
+//!     for ax0 in range(16):
+//!         with T.sblock("index_0"):
+//!             v0 = T.axis.spatial(16, ax0)
+//!             T.reads()
+//!             T.writes(index_var_0[v0])
+//!             index_var_0[v0] = v0 * 3 % 16
+//!     for ax0 in range(16):
+//!         with T.sblock("index_1"):
+//!             v0 = T.axis.spatial(16, ax0)
+//!             T.reads()
+//!             T.writes(index_var_1[v0])
+//!             index_var_1[v0] = v0 // 2
+//!     for i, j in T.grid(16, 16):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             T.reads(A[vi // 2, vj * 3 % 16], index_var_0[vj], index_var_1[vi])
+//!             T.writes(C[vi, vj])
+//!             C[vi, vj] = A[index_var_1[vi], index_var_0[vj]]
+//! ```
+//!
+//! It takes the largest parts of the stored values that read no buffer; one that occurs less than `cse_thresh` times is
+//! replaced by its parts. The more complex ones come first.
+//!
+//! * Requires: a leaf block; at least two such expressions; over iteration variables that are bound to loops of the
+//!   scope, each loop to one of them.
+//! * Errors: `RootBlockError`, `InvalidStorageScopeError`, `NotLeafBlockError`, `TooFewIndicesError`,
+//!   `IndexNotCachableError`.
+//! * Handles: persists: all; created: the computing blocks, their loops.
+//! * Unlike TVM: after a `split`, TVM computes only a part of a buffer, tvmr all of it. The block declares that it
+//!   reads the buffers.
+//!
+//! # Implementation
+//!
 //! Computes the index expressions of a block beforehand, into buffers that it then reads.
 //!
 //! ```text

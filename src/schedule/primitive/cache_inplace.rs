@@ -1,3 +1,41 @@
+//! # `cache_inplace`
+//!
+//! Copies a buffer that a block both reads and writes in and out.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32)):
+//!     for i in range(32):
+//!         with T.sblock("A"):
+//!             vi = T.axis.spatial(32, i)
+//!             A[vi] = A[vi] + 1.0
+//!
+//! def steps(sch):
+//!     sch.cache_inplace("A", 0, "local")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,))):
+//!     A_local = T.sblock_alloc_buffer((32,), scope="local")
+//!     for i in range(32):
+//!         for ax0 in range(1):
+//!             with T.sblock("A_local"):
+//!                 v0 = T.axis.spatial(32, i + ax0)
+//!                 A_local[v0] = A[v0]
+//!         with T.sblock("A"):
+//!             vi = T.axis.spatial(32, i)
+//!             A_local[vi] = A_local[vi] + T.float32(1.0)
+//!         for ax0 in range(1):
+//!             with T.sblock("A_local"):
+//!                 v0 = T.axis.spatial(32, i + ax0)
+//!                 A[v0] = A_local[v0]
+//! ```
+//!
+//! * Requires: the block reads and writes the buffer.
+//! * Errors: `NotSingleReadWriteBuffer`.
+//! * Handles: persists: all; created: both copy blocks, their loops.
+//!
+//! # Implementation
+//!
 //! Lets a block that updates a buffer in place do so in a copy.
 //!
 //! ```text

@@ -1,3 +1,42 @@
+//! # `cache_read`
+//!
+//! Copies a buffer, and redirects its readers to the copy.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     sch.cache_read("B", 0, "local")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     A_local = T.sblock_alloc_buffer((30,), scope="local")
+//!     for ax0 in range(30):
+//!         with T.sblock("A_local"):
+//!             v0 = T.axis.spatial(30, ax0)
+//!             A_local[v0] = A[v0]
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A_local[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: at most one writer; no view.
+//! * Errors: `BufferIndexOutOfRangeError`, `NotSingleWriteBlock`, `NotRegionCoverError`, `CopyOutOfOrderError`,
+//!   `CopyOutOfBoundsError`.
+//! * Handles: persists: all; created: the copy block, its loops.
+//! * Unlike TVM: the copy follows blocks that write the buffer without declaring it (of `loop_partition`), where TVM
+//!   copies first.
+//! * Refused, though TVM accepts it: readers before the copy. If all `consumer_blocks` run before the only writer, the
+//!   initial contents of the buffer are copied at the start of the scope.
+//!
+//! # Implementation
+//!
 //! Lets the readers of a buffer read a copy.
 //!
 //! ```text

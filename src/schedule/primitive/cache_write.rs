@@ -1,3 +1,42 @@
+//! # `cache_write`
+//!
+//! Redirects a block's stores to a new buffer, which is then copied out.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     sch.cache_write("B", 0, "local")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     B_local = T.sblock_alloc_buffer((30,), scope="local")
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B_local[vi] = A[vi] * T.float32(2.0)
+//!     for ax0 in range(30):
+//!         with T.sblock("B_local"):
+//!             v0 = T.axis.spatial(30, ax0)
+//!             B[v0] = B_local[v0]
+//! ```
+//!
+//! * Requires: the only writer; no view.
+//! * Errors: `BufferIndexOutOfRangeError`, `NotSingleWriteBlock`, `CachedBufferIsReadError`, `CopyOutOfOrderError`,
+//!   `CopyOutOfBoundsError`, `UncoveredCopyError`.
+//! * Handles: persists: all; created: the copy block, the block that fills, their loops.
+//! * Unlike TVM: if the block uses elements of the buffer that neither its init nor a block inside has set before, or
+//!   writes it only partially, the cache is filled first; in TVM it starts uninitialised.
+//! * Refused, though TVM accepts it: blocks that read more of the buffer than they write; copies of more than the block
+//!   writes, if enclosing iterations run in parallel.
+//!
+//! # Implementation
+//!
 //! Lets a block write to a buffer of its own, and copies from there to the buffer that it wrote before.
 //!
 //! ```text

@@ -1,3 +1,47 @@
+//! # `compute_at`
+//!
+//! Moves a producer under a loop of its consumers.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((4, 8))
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             C[vi, vj] = B[vi, vj] + 1.0
+//!
+//! def steps(sch):
+//!     i, j = sch.get_loops("C")
+//!     sch.compute_at("B", i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((4, 8))
+//!     for i in range(4):
+//!         for ax0 in range(8):
+//!             with T.sblock("B"):
+//!                 vi, vj = T.axis.remap("SS", [i, ax0])
+//!                 B[vi, vj] = A[vi, vj] * T.float32(2.0)
+//!         for j in range(8):
+//!             with T.sblock("C"):
+//!                 vi, vj = T.axis.remap("SS", [i, j])
+//!                 C[vi, vj] = B[vi, vj] + T.float32(1.0)
+//! ```
+//!
+//! * Requires: a stage pipeline; a complete or reduction block, not an output; all consumers under the loop; a solvable
+//!   region.
+//! * Errors: `NotStagePipelineError`, `NotCompleteOrReductionBlockError`, `OutputBlockError`, `NotInSameScopeError`,
+//!   `OnlyLeafError`, `NotAllRequiredBlocksAreVisitedError`, `InsertionPointNotFoundError`, `DependenceOrderError`.
+//! * Handles: dies: loops left empty; persists: the block, other loops; created: the block's new loops.
+//! * Refused, though TVM accepts it: moves past a block that depends on the moved one and is not under the loop.
+//!
+//! # Implementation
+//!
 //! `compute_at`: moves a producer under a loop of its consumers, computing there what they need of it.
 //!
 //! ```text

@@ -1,3 +1,39 @@
+//! # `compute_inline`
+//!
+//! Inlines a block's computation into its consumers.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), C: T.Buffer(32)):
+//!     B = T.sblock_alloc_buffer(32)
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = A[vi] * 2.0
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = B[vi] + 1.0
+//!
+//! def steps(sch):
+//!     sch.compute_inline("B")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,)), C: T.Buffer((32,))):
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = A[vi] * T.float32(2.0) + T.float32(1.0)
+//! ```
+//!
+//! * Requires: a complete block of a stage pipeline, with one store whose indices determine the instance; not an
+//!   output; no view.
+//! * Errors: `HasInitBlock`, `NotSingleReadWriteBuffer`, `OutputBlockError`, `IncompleteBlockError`,
+//!   `BodyAnalysisError`, `OnlyLeafError`, `OpaqueAccessError`.
+//! * Handles: dies: the block, loops left empty; persists: producers, consumers.
+//!
+//! # Implementation
+//!
 //! Puts a block's computation into its readers, and removes block and buffer.
 //!
 //! ```text

@@ -1,3 +1,38 @@
+//! # `decompose_padding`
+//!
+//! Splits the filling of a padded buffer in two: the constant, then the interior.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(28), B: T.Buffer(32)):
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = T.if_then_else(2 <= vi and vi < 30, A[vi - 2], 0.0)
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.decompose_padding("B", i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((28,)), B: T.Buffer((32,))):
+//!     for i in range(32):
+//!         with T.sblock("B_pad_const"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = T.float32(0.0)
+//!     for i in range(28):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(28, i)
+//!             B[vi + 2] = A[vi]
+//! ```
+//!
+//! * Requires: a complete block with one such store of a constant outside the interior; unstrided ranges; the loop is
+//!   around it.
+//! * Errors: `IncompleteBlockError`, `LoopPositionError`, `PaddingPatternMatchError`.
+//! * Handles: persists: the block (as the copy inside), its loops; created: the block of the constant, its loops.
+//!
+//! # Implementation
+//!
 //! Fills a padded buffer in two steps: first the constant everywhere, then the values inside.
 //!
 //! ```text

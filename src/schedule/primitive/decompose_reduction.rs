@@ -1,3 +1,42 @@
+//! # `decompose_reduction`
+//!
+//! Hoists the init out of a reduction.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 32)), B: T.Buffer(4)):
+//!     for i, k in T.grid(4, 32):
+//!         with T.sblock("B"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 B[vi] = 0.0
+//!             B[vi] = B[vi] + A[vi, vk]
+//!
+//! def steps(sch):
+//!     i, k = sch.get_loops("B")
+//!     sch.decompose_reduction("B", k)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 32)), B: T.Buffer((4,))):
+//!     for i in range(4):
+//!         with T.sblock("B_init"):
+//!             vi = T.axis.spatial(4, i)
+//!             B[vi] = T.float32(0.0)
+//!         for k in range(32):
+//!             with T.sblock("B_update"):
+//!                 vi, vk = T.axis.remap("SR", [i, k])
+//!                 B[vi] = B[vi] + A[vi, vk]
+//! ```
+//!
+//! * Requires: a reduction block; the loop is around it, outside all reduction loops.
+//! * Errors: `LoopPositionError`, `NotReductionBlockError`, `LoopHeightError`, `RepeatedReductionError`,
+//!   `LostPredicateError`.
+//! * Handles: persists: the block (as the update), its loops; created: the init block, its loops.
+//! * Refused, though TVM accepts it: an inner loop that no binding uses, which would repeat the update; an init that
+//!   would exceed its domain; reductions whose bindings start later than their domains, so that the init never runs.
+//!
+//! # Implementation
+//!
 //! Takes the init out of a reduction block and puts it in a nest of its own, right before a loop.
 //!
 //! ```text

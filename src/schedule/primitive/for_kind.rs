@@ -1,5 +1,120 @@
 //! How the iterations of a loop run: `parallel`, `vectorize`, `unroll`, `bind`.
 //!
+//! # `parallel`
+//!
+//! Makes a loop parallel: its iterations run on several threads.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.parallel(i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i in T.parallel(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: blocks below are complete or reduction blocks for the loop; only spatial bindings use it.
+//! * Errors: `NotCompactDataFlowError`, `WrongBlockIterTypeError`.
+//! * Handles: persists: all.
+//!
+//! # `vectorize`
+//!
+//! Vectorises a loop: its iterations become vector lanes.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.vectorize(i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i in T.vectorized(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: as `parallel`.
+//! * Errors: as `parallel`.
+//! * Handles: persists: all.
+//!
+//! # `unroll`
+//!
+//! Unrolls a loop.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.unroll(i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i in T.unroll(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: nothing.
+//! * Errors: –.
+//! * Handles: persists: all.
+//!
+//! # `bind`
+//!
+//! Binds a loop to a GPU thread axis; on a CPU it runs serially.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.bind(i, "threadIdx.x")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i in T.thread_binding(30, thread="threadIdx.x"):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: as `parallel`; a known axis; `threadIdx` may drive reductions.
+//! * Errors: `NotCompactDataFlowError`, `WrongBlockIterTypeError`.
+//! * Handles: persists: all.
+//! * Refused, though TVM accepts it: unknown thread axes.
+//!
+//! # Implementation
+//!
 //! ```text
 //! for i in range(n): S(i)
 //! // becomes, with sch.parallel(loop=i)

@@ -1,3 +1,36 @@
+//! # `fuse`
+//!
+//! Fuses a loop nest into one loop.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     i, j = sch.get_loops("B")
+//!     sch.fuse(i, j)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i_j_fused in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(4, i_j_fused // 8)
+//!             vj = T.axis.spatial(8, i_j_fused % 8)
+//!             B[vi, vj] = A[vi, vj] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: a chain of loops without branches, from 0, without annotations and thread bindings, no dependent
+//!   extents.
+//! * Errors: `OuterNotInnerParent`, `NotOnlyChildError`, `HasAnnotationOrThreadBindingError`,
+//!   `LoopNotStartWithZeroError`, `DependentLoopError`, `ExtentOverflowError`.
+//! * Handles: dies: the fused loops; persists: blocks, other loops; created: the fused loop.
+//!
+//! # Implementation
+//!
 //! `fuse`: makes one loop of a nest.
 //!
 //! ```text

@@ -1,3 +1,45 @@
+//! # `fuse_reduction_epilogue`
+//!
+//! Fuses a consumer that copies the result of a reduction, or adds something to it, into the reduction.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 32)), bias: T.Buffer(4), C: T.Buffer(4)):
+//!     Y = T.sblock_alloc_buffer(4)
+//!     for i, k in T.grid(4, 32):
+//!         with T.sblock("Y"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 Y[vi] = 0.0
+//!             Y[vi] = Y[vi] + A[vi, vk]
+//!     for i in range(4):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(4, i)
+//!             C[vi] = Y[vi] + bias[vi]
+//!
+//! def steps(sch):
+//!     sch.fuse_reduction_epilogue("Y", "C")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 32)), bias: T.Buffer((4,)), C: T.Buffer((4,))):
+//!     Y = T.sblock_alloc_buffer((4,))
+//!     for i, k in T.grid(4, 32):
+//!         with T.sblock("Y"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 C[vi] = bias[vi]
+//!             C[vi] = C[vi] + A[vi, vk]
+//! ```
+//!
+//! * Requires: the only consumer, without predicate, reading each element once; the reduction is a sum from 0, unless
+//!   the consumer is a plain copy.
+//! * Errors: `NotReductionBlockError`, `IncompleteBlockError`, `BodyAnalysisError`.
+//! * Handles: dies: the consumer, loops left empty; persists: the reduction block, its loops.
+//! * Refused, though TVM accepts it: `max(Y + bias, 0)` and clipping, which would apply at each step; other consumers
+//!   of the result.
+//!
+//! # Implementation
+//!
 //! Lets a reduction write where its consumer would copy the result, or add something to it.
 //!
 //! ```text

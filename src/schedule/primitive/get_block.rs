@@ -1,4 +1,47 @@
 //! Looking up blocks: by name, below a block or loop, along dependences. Nothing changes.
+//!
+//! # `get_sblock`
+//!
+//! Returns the block with this name; formerly `get_block`.
+//!
+//! * Requires: exactly one block with this name.
+//! * Errors: `BlockNotFoundError`, `MultipleBlocksFoundError`.
+//! * Handles: persists: all.
+//!
+//! # `get_child_blocks`
+//!
+//! Returns the blocks directly below, in text order.
+//!
+//! * Requires: a block that still exists.
+//! * Errors: –.
+//! * Handles: persists: all.
+//!
+//! # `get_producers`
+//!
+//! Returns the earlier blocks of the scope that write what this block reads or writes.
+//!
+//! * Requires: a block that still exists; not the root.
+//! * Errors: `RootBlockError`.
+//! * Handles: persists: all.
+//!
+//! # `get_consumers`
+//!
+//! Returns the later blocks of the scope that read or write what this block writes.
+//!
+//! * Requires: a block that still exists; not the root.
+//! * Errors: `RootBlockError`.
+//! * Handles: persists: all.
+//!
+//! # `get_output_blocks`
+//!
+//! Returns the blocks below that write buffers which their scope does not allocate.
+//!
+//! * Requires: a block that still exists.
+//! * Errors: –.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 
 use super::super::analysis::block_class::is_output_block;
 use super::super::analysis::dependence::Scope;

@@ -1,3 +1,13 @@
+//! # `get_loops`
+//!
+//! Returns the loops around a block up to the next block, outermost first.
+//!
+//! * Requires: a block that still exists.
+//! * Errors: –.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! `get_loops`: the loops around a block, outermost first, up to the next block. Changes nothing.
 
 use super::super::arg::RvValue;

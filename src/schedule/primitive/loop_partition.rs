@@ -1,3 +1,58 @@
+//! # `loop_partition`
+//!
+//! Splits the iterations of a loop into consecutive ranges, each with a copy of the body (index-set splitting).
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.loop_partition(i, [8, None])
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+//!     with T.sblock("root"):
+//!         T.reads()
+//!         T.writes()
+//!         with T.sblock("B_i_common"):
+//!             T.reads()
+//!             T.writes()
+//!             with T.sblock("B_i0_partition"):
+//!                 T.reads()
+//!                 T.writes()
+//!                 for i0 in range(8):
+//!                     with T.sblock("B_i0"):
+//!                         vi = T.axis.spatial(8, i0)
+//!                         T.reads(A[0:8])
+//!                         T.writes(B[0:8])
+//!                         B[vi] = A[vi] * T.float32(2.0)
+//!             with T.sblock("B_i1_partition"):
+//!                 T.reads()
+//!                 T.writes()
+//!                 for i1 in range(8, 30):
+//!                     with T.sblock("B_i1"):
+//!                         vi = T.axis.spatial((8, 30), i1)
+//!                         T.reads(A[8:30])
+//!                         T.writes(B[8:30])
+//!                         B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: constant bounds from 0; lengths whose sum is less than the extent; one block below.
+//! * Errors: `SymbolicShapeError`, `NotSingleInferFactorError`, `NonPositiveFactorError`, `WrongFactorError`,
+//!   `HasAnnotationOrThreadBindingError`, `NonSingleChildBlockError`.
+//! * Handles: dies: the loop, all loops and blocks inside; persists: what is outside; created: the loops and blocks of
+//!   the parts.
+//! * Refused, though TVM accepts it: parts of a reduction with its init, each of which would discard the sum of the
+//!   others. As in TVM, the blocks around the parts do not declare their accesses: later primitives do not see these
+//!   dependences.
+//!
+//! # Implementation
+//!
 //! `loop_partition`: cuts the iterations of a loop into consecutive ranges, each with a copy of the body.
 //!
 //! ```text

@@ -1,3 +1,43 @@
+//! # `merge`
+//!
+//! Fuses several nests with equal extents into one nest, side by side.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), B: T.Buffer(32), C: T.Buffer(32)):
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = A[vi] * 2.0
+//!     for j in range(32):
+//!         with T.sblock("C"):
+//!             vj = T.axis.spatial(32, j)
+//!             C[vj] = A[vj] + 1.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     (j,) = sch.get_loops("C")
+//!     sch.merge(i, j)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,)), B: T.Buffer((32,)), C: T.Buffer((32,))):
+//!     for i_m in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i_m)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//!         with T.sblock("C"):
+//!             vj = T.axis.spatial(32, i_m)
+//!             C[vj] = A[vj] + T.float32(1.0)
+//! ```
+//!
+//! * Requires: equal extents; one scope.
+//! * Errors: `MergeLoopsNotMatchError`, `OuterNotInnerParent`, `NotOnlyChildError`.
+//! * Handles: dies: the merged loops; persists: blocks, loops inside; created: the merged loop and those around it.
+//! * Refused, though TVM accepts it: nests whose iterations, or the statements between them, depend on each other in
+//!   another order.
+//!
+//! # Implementation
+//!
 //! `merge`: makes one nest of several that iterate alike.
 //!
 //! ```text

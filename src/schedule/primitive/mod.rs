@@ -1,4 +1,48 @@
 //! The primitives, one file each, and the table that lists them.
+//!
+//! # Primitives
+//!
+//! This page lists the primitives of schedules. For each primitive it gives the signature, the edit, the requirements,
+//! the errors (with the names of TVM's TensorIR schedule, whose semantics these are), and the effect on handles: *dies*
+//! means that using the handle later is an error; handles that are not mentioned persist.
+//!
+//! A primitive checks everything before it changes anything: a refused one leaves the program unchanged, and names the
+//! offending loop or block. An accepted one does not change results, except for the order of floating-point operations
+//! in reductions. Where TVM accepts a schedule that changes results, tvmr does what the schedule intends, or refuses
+//! it; the end of each section says which. `loop_partition`, `split` with `disable_predication` and the primitives
+//! called `unsafe_…` can mislead later checks, as their sections say. Block instances outside the domains of their
+//! iterations do not exist ([ir.md](ir.md)), so some schedules that run out of bounds in TVM are correct in tvmr.
+//!
+//! Some limits apply to all primitives. An extent must fit the type of its loop, which is that of the program's extents
+//! (`ExtentOverflowError`); in TVM the number wraps around. Instructions nest a program at most 90 levels deep, so that
+//! the printed program can be parsed again (`NestTooDeepError`). Some statements between blocks limit what may be
+//! rearranged (`StatementBetweenBlocksError`, see [Control](ir.md#control)). A loop with a step around blocks
+//! (`range(0, 64, 4)`) must be [normalised](#normalize_looploop) before its function can be changed, other than by
+//! queries and annotations (`LoopStepError`). (TVM's primitives treat such a loop as one that counts by 1, and lose the
+//! step.) A function is limited likewise by loops of other types than `int32` and `int64` and by bindings of another
+//! type than their iteration (`IndexTypeError`), by empty loops, domains and buffers (`EmptyRangeError`), and by blocks
+//! that do not list their accesses (`UnlistedAccessError`). After each instruction, in every build, a check verifies
+//! that all buffers in use are parameters, allocated by an enclosing block, or views of such. A violation would be a
+//! bug of tvmr: the instruction is then undone and refused with `InternalError`.
+//!
+//! Loops, block iterations, shapes and indices may be `int32` and `int64` in one program. In an expression of both, the
+//! `int32` operand is converted, as in TVM.
+//!
+//! In a function that accesses vectors (`A[0:4]`, or elements that are vectors) the primitives that rewrite individual
+//! indices refuse with `NotSupportedError`: `cache_index`, `cache_inplace`, `compute_inline`, `decompose_padding`,
+//! `fuse_reduction_epilogue`, `pad_einsum`, `read_at`, `reindex`, `reindex_cache_read`, `reindex_cache_write`,
+//! `reverse_compute_inline`, `rfactor`, `rolling_buffer`, `transform_block_layout`, `transform_layout`,
+//! `unsafe_set_dtype` and `write_at`. The others work on blocks and regions, for which a vector is a box.
+//!
+//! Sampling primitives also take `decision=…`, which a trace records. An argument that selects a buffer of a block is
+//! its position among the reads or writes, or its name.
+//!
+//! # Handles
+//!
+//! The table shows the effect on the handles of blocks and loops that a schedule has looked up. A handle that *dies*
+//! must not be used again: the error then names the instruction that invalidated it. A *created* loop or block is
+//! returned, or found by `get_loops`, `get_sblock` and similar. A handle is never reused for something else, and a
+//! block that moves keeps its handle.
 
 use super::kind::Kind;
 
@@ -120,7 +164,6 @@ pub fn by_method(method: &str) -> Option<&'static Kind> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind::{Default, Ty};
     use super::*;
 
     #[test]
@@ -133,44 +176,5 @@ mod tests {
         }
         assert_eq!(by_name("GetBlock").map(|k| k.name), Some("GetSBlock"));
         assert_eq!(by_method("get_block").map(|k| k.name), Some("GetSBlock"));
-    }
-
-    /// As Python declares it.
-    fn signature(kind: &Kind) -> String {
-        let params = kind.params.iter().map(|p| {
-            let name = if p.ty == Ty::Loops { format!("*{}", p.name) } else { p.name.to_string() };
-            match p.default {
-                Default::Required => name,
-                Default::None | Default::Empty => format!("{name}=None"),
-                Default::Int(v) => format!("{name}={v}"),
-                Default::Bool(v) => format!("{name}={}", if v { "True" } else { "False" }),
-                Default::Str(v) => format!("{name}=\"{v}\""),
-            }
-        });
-        format!("{}({})", kind.method, params.collect::<Vec<_>>().join(", "))
-    }
-
-    #[test]
-    fn all_are_documented() {
-        let page = include_str!("../../../docs/primitives.md");
-        let documented: Vec<&str> = page.lines().filter_map(|l| l.strip_prefix("## `")?.strip_suffix('`')).collect();
-        assert!(documented.is_sorted(), "docs/primitives.md lists primitives by name");
-        let mut signatures: Vec<String> = ALL.iter().map(|k| signature(k)).collect();
-        signatures.sort_unstable();
-        assert_eq!(documented, signatures, "the sections of docs/primitives.md are the table of primitives");
-    }
-
-    /// The table of what becomes of handles has a row for each primitive, and no other.
-    #[test]
-    fn handles_of_all_are_documented() {
-        let page = include_str!("../../../docs/primitives.md");
-        let table = page.split("\n## ").find(|s| s.starts_with("Handles\n")).expect("a section about handles");
-        let rows = table.lines().filter_map(|l| l.strip_prefix("| `")?.split_once("` | ")).map(|(method, rest)| {
-            assert_eq!(rest.split(" | ").count(), 3, "`{method}`: dies, persists, created");
-            method
-        });
-        let mut methods: Vec<&str> = ALL.iter().map(|k| k.method).collect();
-        methods.sort_unstable();
-        assert_eq!(rows.collect::<Vec<_>>(), methods);
     }
 }

@@ -1,3 +1,33 @@
+//! # `normalize_loop`
+//!
+//! Normalises a loop to count from 0 by 1. TVM has no such primitive.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(20), B: T.Buffer(20)):
+//!     for i in range(2, 20, 3):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(20, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.normalize_loop(i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((20,)), B: T.Buffer((20,))):
+//!     for i in range(6):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(20, i * 3 + 2)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: a step that is a positive constant, or none.
+//! * Errors: `LoopStepError`.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! `normalize_loop`: lets a loop count from 0 by 1.
 //!
 //! ```text

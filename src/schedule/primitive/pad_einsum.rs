@@ -1,3 +1,51 @@
+//! # `pad_einsum`
+//!
+//! Pads the iteration domains of a reduction to multiples, with padded copies of the buffers.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((30, 32)), x: T.Buffer(32), y: T.Buffer(30)):
+//!     for i, k in T.grid(30, 32):
+//!         with T.sblock("y"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 y[vi] = 0.0
+//!             y[vi] = y[vi] + A[vi, vk] * x[vk]
+//!
+//! def steps(sch):
+//!     sch.pad_einsum("y", [16, 1])
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30, 32)), x: T.Buffer((32,)), y: T.Buffer((30,))):
+//!     A_pad = T.sblock_alloc_buffer((32, 32))
+//!     y_pad = T.sblock_alloc_buffer((32,))
+//!     for i0, i1 in T.grid(32, 32):
+//!         with T.sblock("A_pad"):
+//!             v0, v1 = T.axis.remap("SS", [i0, i1])
+//!             A_pad[v0, v1] = T.if_then_else(v0 < 30, A[v0, v1], T.float32(0.0))
+//!     for i, k in T.grid(32, 32):
+//!         with T.sblock("y"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 y_pad[vi] = T.float32(0.0)
+//!             y_pad[vi] = y_pad[vi] + A_pad[vi, vk] * x[vk]
+//!     for i0 in range(30):
+//!         with T.sblock("y_pad"):
+//!             v0 = T.axis.spatial(30, i0)
+//!             y[v0] = y_pad[v0]
+//! ```
+//!
+//! * Requires: each buffer is accessed once, at plain iteration variables; a positive padding for each of them.
+//! * Errors: `NotStagePipelineError`, `InvalidPaddingError`, `NonEinsumError`, `UnsoundPaddingError`,
+//!   `ExtentOverflowError`.
+//! * Handles: persists: all; created: the copy blocks, their loops.
+//! * Unlike TVM, which always pads with zeros: a product, maximum, minimum or `argmax` of loaded values is padded with
+//!   the identity of the reduction.
+//! * Refused, though TVM accepts it: reductions to which the padding contributes (a sum of exponentials), and other
+//!   blocks in the nest that would run too far or see unwritten elements.
+//!
+//! # Implementation
+//!
 //! Extends the iteration domains of a reduction to multiples of given numbers, over padded copies: of a sum of products
 //! padded with zeros, of other reductions with what changes nothing.
 //!

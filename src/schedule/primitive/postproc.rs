@@ -1,3 +1,13 @@
+//! # `enter_postproc`
+//!
+//! Marks where the search space ends and postprocessing begins.
+//!
+//! * Requires: nothing.
+//! * Errors: –.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! `enter_postproc`: marks where the search space ends. What follows was added by postprocessors. Changes nothing.
 
 use super::super::kind::{Kind, Outcome, Outputs};

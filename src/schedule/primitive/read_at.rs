@@ -1,3 +1,43 @@
+//! # `read_at`
+//!
+//! Copies, under a loop, the region of a buffer that the blocks there read.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((32, 8)), C: T.Buffer((32, 8))):
+//!     for i_0, i_1, j in T.grid(4, 8, 8):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i_0 * 8 + i_1)
+//!             vj = T.axis.spatial(8, j)
+//!             C[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     i_0, i_1, j = sch.get_loops("C")
+//!     sch.read_at(i_0, "C", 0, "shared")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32, 8)), C: T.Buffer((32, 8))):
+//!     A_shared = T.sblock_alloc_buffer((32, 8), scope="shared")
+//!     for i_0 in range(4):
+//!         with T.sblock("A_shared"):
+//!             v0 = T.axis.spatial(4, i_0)
+//!             T.sblock_attr({"auto_copy": True})
+//!             for ax0, ax1 in T.grid(8, 8):
+//!                 A_shared[v0 * 8 + ax0, ax1] = A[v0 * 8 + ax0, ax1]
+//!         for i_1, j in T.grid(8, 8):
+//!             with T.sblock("C"):
+//!                 vi = T.axis.spatial(32, i_0 * 8 + i_1)
+//!                 vj = T.axis.spatial(8, j)
+//!                 C[vi, vj] = A_shared[vi, vj] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: the block is under the loop; nothing there writes the buffer; the region lies inside it.
+//! * Errors: `BufferIndexOutOfRangeError`, `InvalidStorageScopeError`, `InternalError`.
+//! * Handles: persists: all; created: the copy block, its loops.
+//! * Refused, though TVM accepts it: regions beyond the buffer.
+//!
+//! # Implementation
+//!
 //! Copies, under a loop, the part of a buffer that the blocks there read, and lets them read the copy.
 //!
 //! ```text

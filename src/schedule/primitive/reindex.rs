@@ -1,3 +1,48 @@
+//! # `reindex`
+//!
+//! Redirects a block to a new buffer that it accesses at its plain iteration variables.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(34), w: T.Buffer(3), C: T.Buffer(32)):
+//!     for i, k in T.grid(32, 3):
+//!         with T.sblock("C"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 C[vi] = 0.0
+//!             C[vi] = C[vi] + A[vi + vk] * w[vk]
+//!
+//! def steps(sch):
+//!     sch.reindex("C", "A")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((34,)), w: T.Buffer((3,)), C: T.Buffer((32,))):
+//!     A_reindex = T.sblock_alloc_buffer((32, 3))
+//!     for ax0, ax1 in T.grid(32, 3):
+//!         with T.sblock("A_reindex_reindex"):
+//!             v0, v1 = T.axis.remap("SS", [ax0, ax1])
+//!             A_reindex[v0, v1] = A[v0 + v1]
+//!     for i, k in T.grid(32, 3):
+//!         with T.sblock("C"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 C[vi] = T.float32(0.0)
+//!             C[vi] = C[vi] + A_reindex[vi, vk] * w[vk]
+//! ```
+//!
+//! * Requires: a leaf block that accesses the buffer at the same indices everywhere, in loops without branches.
+//! * Errors: `NotStagePipelineError`, `BufferIndexOutOfRangeError`, `NotLeafBlockError`, `InvalidBufferAccessError`,
+//!   `CopyOutOfBoundsError`, `CachedBufferIsReadError`.
+//! * Handles: persists: all; created: the copy block, the block that fills, their loops.
+//! * Unlike TVM: if another block in the nest accesses the buffer, the copy is placed next to the block, inside its
+//!   loops. A buffer that the block both writes and reads is copied in first; with ("read", …) the block continues to
+//!   write to the old one. Only the written part is copied back. A copy of elements read under a condition tests the
+//!   bounds.
+//! * Refused, though TVM accepts it: stores beyond the buffer; for ("read", …), several stores in a block that writes
+//!   the buffer.
+//!
+//! # Implementation
+//!
 //! Lets a block access a buffer at its iteration variables, through a copy that is laid out so.
 //!
 //! ```text

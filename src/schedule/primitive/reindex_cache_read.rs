@@ -1,3 +1,41 @@
+//! # `reindex_cache_read`
+//!
+//! Copies what a block reads into a buffer whose layout the map determines.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     sch.reindex_cache_read("B", 0, "local", lambda vi, vj: (vj, vi))
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     A_local = T.sblock_alloc_buffer((8, 4), scope="local")
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("A_local"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             A_local[vj, vi] = A[vi, vj]
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A_local[vj, vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: single-element accesses; equal iteration variables.
+//! * Errors: `NotSinglePointAccess`, `ReindexCacheReadWriteNotMatchError`, `ReindexCacheOverlapError`,
+//!   `ExtentOverflowError`, `CachedBufferIsReadError`, `CopyOutOfOrderError`, `GuardedBlockError`.
+//! * Handles: persists: all; created: the copy block, its loops.
+//! * Unlike TVM: a copy of elements that the block reads under a condition tests the bounds (`T.if_then_else`); under a
+//!   loop around the block too, the copy keeps the block's predicate, as far as that does not follow from the domains.
+//! * Refused, though TVM accepts it: maps that send different elements to one place; blocks that also write the buffer.
+//!
+//! # Implementation
+//!
 //! Lets a block read a copy of a buffer that is laid out by an index map of the block's iteration variables.
 //!
 //! ```text

@@ -1,3 +1,41 @@
+//! # `reindex_cache_write`
+//!
+//! Redirects a block's stores to a buffer whose layout the map determines, which is then copied out.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     sch.reindex_cache_write("B", 0, "local", lambda vi, vj: (vj, vi))
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     B_local = T.sblock_alloc_buffer((8, 4), scope="local")
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B_local[vj, vi] = A[vi, vj] * T.float32(2.0)
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B_local"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = B_local[vj, vi]
+//! ```
+//!
+//! * Requires: as `reindex_cache_read`.
+//! * Errors: as `reindex_cache_read`.
+//! * Handles: persists: all; created: the copy block, the block that fills, their loops.
+//! * Unlike TVM: the copy keeps the block's predicate, as far as that does not follow from the domains; the cache is
+//!   filled first as in `cache_write`.
+//! * Refused, though TVM accepts it: maps that send different elements to one place; predicates that relate loops of
+//!   the copy to others.
+//!
+//! # Implementation
+//!
 //! Lets a block write to a buffer of its own that is laid out by an index map of the block's iteration variables, and
 //! copies from there to the buffer that it wrote before.
 //!

@@ -1,3 +1,37 @@
+//! # `reorder`
+//!
+//! Interchanges the loops of a nest.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     i, j = sch.get_loops("B")
+//!     sch.reorder(j, i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for j, i in T.grid(8, 4):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: a chain of loops above one block; affine bindings; spatial and reduction variables only; no dependent
+//!   bounds.
+//! * Errors: `LoopMultiAppearanceError`, `LoopsNotAChainError`, `BlockPropertyError`, `NotAffineBindingError`,
+//!   `DependentLoopError`, `ReductionOutOfOrderError`.
+//! * Refused, though TVM accepts it: reordering loops that are each used by spatial and reduction bindings of a block
+//!   with an init, which would then run after other steps.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! `reorder`: exchanges loops of a nest.
 //!
 //! ```text

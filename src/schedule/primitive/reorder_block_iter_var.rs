@@ -1,3 +1,32 @@
+//! # `reorder_block_iter_var`
+//!
+//! Changes the order of a block's iteration variables.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     sch.reorder_block_iter_var("B", [1, 0])
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vj, vi = T.axis.remap("SS", [j, i])
+//!             B[vi, vj] = A[vi, vj] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: a permutation.
+//! * Errors: `InvalidReorderIndex`.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! `reorder_block_iter_var`: changes the order in which a block lists its iteration variables.
 //!
 //! ```text

@@ -1,3 +1,47 @@
+//! # `reverse_compute_at`
+//!
+//! Moves a consumer under a loop of its producers.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((4, 8))
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             C[vi, vj] = B[vi, vj] + 1.0
+//!
+//! def steps(sch):
+//!     i, j = sch.get_loops("B")
+//!     sch.reverse_compute_at("C", i)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((4, 8))
+//!     for i in range(4):
+//!         for j in range(8):
+//!             with T.sblock("B"):
+//!                 vi, vj = T.axis.remap("SS", [i, j])
+//!                 B[vi, vj] = A[vi, vj] * T.float32(2.0)
+//!         for ax0 in range(8):
+//!             with T.sblock("C"):
+//!                 vi, vj = T.axis.remap("SS", [i, ax0])
+//!                 C[vi, vj] = B[vi, vj] + T.float32(1.0)
+//! ```
+//!
+//! * Requires: as `compute_at`, with the roles exchanged; outputs may move.
+//! * Errors: as `compute_at`; `LostInstancesError`, `LostPredicateError`, `RepeatedReductionError`,
+//!   `ParallelReductionError`, `EarlyReadError`.
+//! * Handles: dies: loops left empty; persists: the block, other loops; created: the block's new loops.
+//! * Refused, though TVM accepts it: moves that lose instances or a predicate, that run a reduction twice or its steps
+//!   concurrently, that read a tile before it is complete, or that pass a block that depends on the moved one.
+//!
+//! # Implementation
+//!
 //! `reverse_compute_at`: moves a consumer under a loop of its producers, using there what they make.
 //!
 //! ```text

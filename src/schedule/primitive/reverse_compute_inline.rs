@@ -1,3 +1,46 @@
+//! # `reverse_compute_inline`
+//!
+//! Inlines a block's computation into its producer.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), C: T.Buffer(32)):
+//!     B = T.sblock_alloc_buffer(32)
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = A[vi] * 2.0
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = B[vi] + 1.0
+//!
+//! def steps(sch):
+//!     sch.reverse_compute_inline("C")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,)), C: T.Buffer((32,))):
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = A[vi] * T.float32(2.0) + T.float32(1.0)
+//! ```
+//!
+//! * Requires: one complete producer, not an output; one store that reads one element, which determines the instance;
+//!   no predicate; no view. An init of the producer sets the element that its body updates.
+//! * Errors: `HasInitBlock`, `NotSingleReadWriteBuffer`, `IncompleteBlockError`, `NonSingleProducerError`,
+//!   `OutputBlockError`, `BodyAnalysisError`, `OnlyLeafError`, `NonSingleConsumerError`.
+//! * Handles: dies: the block, loops left empty; persists: producers, other consumers.
+//! * Unlike TVM: the whole computation of a producer with an init passes through the block: `B[i] = 0; B[i] = B[i] +
+//!   A[i]` and `C[i] = f(B[i])` become `C[i] = f(0 + A[i])`. TVM makes `C[i] = f(0); C[i] = f(C[i] + A[i])` of it,
+//!   which is correct only if `f` copies, and in that case tvmr does the same. The producer keeps its own predicate, as
+//!   far as the new one does not imply it.
+//! * Refused, though TVM accepts it: another reader of the buffer, which nothing would write any more; several elements
+//!   per instance (`C[i] = B[2 * i]`); an update under a condition whose init is unconditional, unless the block
+//!   copies.
+//!
+//! # Implementation
+//!
 //! Puts a block's computation into the block that makes what it reads, and removes the block and the buffer between.
 //!
 //! ```text

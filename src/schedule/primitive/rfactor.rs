@@ -1,3 +1,50 @@
+//! # `rfactor`
+//!
+//! Splits a reduction into partial results and their combination.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 32)), B: T.Buffer(4)):
+//!     for i, k in T.grid(4, 32):
+//!         with T.sblock("B"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 B[vi] = 0.0
+//!             B[vi] = B[vi] + A[vi, vk]
+//!
+//! def steps(sch):
+//!     i, k = sch.get_loops("B")
+//!     k_0, k_1 = sch.split(k, [None, 8])
+//!     sch.rfactor(k_1, 0)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 32)), B: T.Buffer((4,))):
+//!     B_rf = T.sblock_alloc_buffer((8, 4))
+//!     for i, k_0, k_1 in T.grid(4, 4, 8):
+//!         with T.sblock("B_rf"):
+//!             vk_1, vi, vk_0 = T.axis.remap("SSR", [k_1, i, k_0])
+//!             with T.init():
+//!                 B_rf[vk_1, vi] = T.float32(0.0)
+//!             B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 * 8 + vk_1]
+//!     for i, k_1 in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vk_1, vi = T.axis.remap("RS", [k_1, i])
+//!             with T.init():
+//!                 B[vi] = T.float32(0.0)
+//!             B[vi] = B[vi] + B_rf[vk_1, vi]
+//! ```
+//!
+//! * Requires: a reduction block with a known operation; a serial loop that only reduction bindings use; a valid axis.
+//! * Errors: `NotReductionBlockError`, `NotSerialLoopKindError`, `LoopPropertyError`, `NoMatchedReducerError`,
+//!   `RFactorNotApplicableError`, `FactorAxisOutOfRangeError`, `RFactorUncoveredError`.
+//! * Handles: dies: reduction loops but the factored one; persists: the block (as the final reduction), other loops;
+//!   created: the block of partial results, its loops.
+//! * Refused, though TVM accepts it: loops that no binding uses; predicates that may leave partial results unwritten;
+//!   reductions that start later than their domains, so that the init never runs. The final block keeps the predicate's
+//!   conditions on spatial loops; TVM's exceeds the output.
+//!
+//! # Implementation
+//!
 //! Factors a reduction along a loop: partial results per iteration of the loop, then a reduction of those.
 //!
 //! ```text

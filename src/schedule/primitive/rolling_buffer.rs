@@ -1,3 +1,49 @@
+//! # `rolling_buffer`
+//!
+//! Reduces a buffer to a sliding window, and computes only the new part of each window.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(34), C: T.Buffer(32)):
+//!     B = T.sblock_alloc_buffer(34)
+//!     for i_0 in range(8):
+//!         for ax0 in range(6):
+//!             with T.sblock("B"):
+//!                 vi = T.axis.spatial(34, i_0 * 4 + ax0)
+//!                 B[vi] = A[vi] * 2.0
+//!         for i_1 in range(4):
+//!             with T.sblock("C"):
+//!                 vi = T.axis.spatial(32, i_0 * 4 + i_1)
+//!                 C[vi] = B[vi] + B[vi + 2]
+//!
+//! def steps(sch):
+//!     sch.rolling_buffer("B", 0)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((34,)), C: T.Buffer((32,))):
+//!     B = T.sblock_alloc_buffer((6,))
+//!     for i_0 in range(8):
+//!         for ax0 in range(6):
+//!             with T.sblock("B"):
+//!                 vi = T.axis.opaque(34, i_0 * 4 + ax0)
+//!                 T.where(i_0 < 1 or 2 <= ax0)
+//!                 B[vi % 6] = A[vi] * T.float32(2.0)
+//!         for i_1 in range(4):
+//!             with T.sblock("C"):
+//!                 vi = T.axis.opaque(32, i_0 * 4 + i_1)
+//!                 C[vi] = B[vi % 6] + B[(vi + 2) % 6]
+//! ```
+//!
+//! * Requires: a common loop with the consumers, which read only what the block writes; not an output; reads only after
+//!   writes; a moving, overlapping window; serial enclosing loops.
+//! * Errors: `OutputBlockError`, `NotRegionCoverError`, `RollingBufferDependencyError`, `RollingBufferInsertionError`,
+//!   `RollingBufferMatchError`.
+//! * Handles: persists: all. Buffers of a chain are rolled one after the other, in any order.
+//! * Refused, though TVM accepts it: enclosing loops that are not serial, whose iterations would share the window;
+//!   stores at indices other than the first iteration variables.
+//!
+//! # Implementation
+//!
 //! Keeps only a window of a buffer, and does not compute again what the window still holds.
 //!
 //! ```text

@@ -1,3 +1,14 @@
+//! # `sample_compute_location`
+//!
+//! Samples a compute location for a block: -2 inlined, -1 under the root, otherwise the number of a loop around the
+//! first consumer. An invalid decision is replaced by the next smaller valid one.
+//!
+//! * Requires: not the root block.
+//! * Errors: `RootBlockError`.
+//! * Handles: persists: all; created: – (names a loop that is there, or a place).
+//!
+//! # Implementation
+//!
 //! `sample_compute_location`: draws a place for a block to be computed at.
 //!
 //! ```text

@@ -1,5 +1,31 @@
 //! Sampling: `sample_categorical`, `sample_perfect_tile`, `sample_partitioned_tile`.
 //!
+//! # `sample_categorical`
+//!
+//! Samples one of the candidates; the decision is its index.
+//!
+//! * Requires: equal numbers of probabilities and candidates; the index in range.
+//! * Errors: `ValueError`.
+//! * Handles: persists: all; created: a number.
+//!
+//! # `sample_perfect_tile`
+//!
+//! Samples factors of a loop's extent. A decision whose product is not the extent is adjusted.
+//!
+//! * Requires: n positive.
+//! * Errors: `ValueError`.
+//! * Handles: persists: all; created: numbers.
+//!
+//! # `sample_partitioned_tile`
+//!
+//! Samples factors like `sample_perfect_tile`; the product of the inner part is a multiple of a factor.
+//!
+//! * Requires: a constant extent.
+//! * Errors: `ValueError`.
+//! * Handles: persists: all; created: numbers.
+//!
+//! # Implementation
+//!
 //! ```text
 //! v0, v1 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16)
 //! ```

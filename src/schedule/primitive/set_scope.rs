@@ -1,3 +1,42 @@
+//! # `set_scope`
+//!
+//! Changes the storage scope of a buffer.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), C: T.Buffer(32)):
+//!     B = T.sblock_alloc_buffer(32)
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = A[vi] * 2.0
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = B[vi] + 1.0
+//!
+//! def steps(sch):
+//!     sch.set_scope("B", 0, "shared")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,)), C: T.Buffer((32,))):
+//!     B_shared = T.sblock_alloc_buffer((32,), scope="shared")
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B_shared[vi] = A[vi] * T.float32(2.0)
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = B_shared[vi] + T.float32(1.0)
+//! ```
+//!
+//! * Requires: the block writes an allocated buffer; a known scope.
+//! * Errors: `BufferIndexOutOfRangeError`, `NonAllocatedBufferError`, `InvalidStorageScopeError`.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! Moves a buffer to another storage scope.
 //!
 //! ```text

@@ -1,3 +1,38 @@
+//! # `split`
+//!
+//! Splits a loop into a nest.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(30), B: T.Buffer(30)):
+//!     for i in range(30):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     (i,) = sch.get_loops("B")
+//!     sch.split(i, [None, 8])
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((30,)), B: T.Buffer((30,))):
+//!     for i_0, i_1 in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(30, i_0 * 8 + i_1)
+//!             T.where(i_0 * 8 + i_1 < 30)
+//!             B[vi] = A[vi] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: a loop from 0 without annotations and thread bindings; positive factors that reach the extent, at most
+//!   one of them `None`.
+//! * Errors: `HasAnnotationOrThreadBindingError`, `LoopNotStartWithZeroError`, `NotSingleInferFactorError`,
+//!   `NonPositiveFactorError`, `WrongFactorError`, `ExtentOverflowError`, `NestTooDeepError`.
+//! * Handles: dies: the loop; persists: blocks, other loops; created: the new loops. With `disable_predication`, the
+//!   caller promises that exceeding the extent is harmless; blocks that bind the loop do not exceed their domains
+//!   anyway.
+//!
+//! # Implementation
+//!
 //! `split`: makes a nest of a loop.
 //!
 //! ```text

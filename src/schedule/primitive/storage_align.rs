@@ -1,3 +1,47 @@
+//! # `storage_align`
+//!
+//! Requests an alignment of a dimension, as an annotation.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((4, 8))
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             C[vi, vj] = B[vi, vj] + 1.0
+//!
+//! def steps(sch):
+//!     sch.storage_align("B", 0, -2, 32, 8)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((4, 8))
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             T.sblock_attr({"buffer_dim_align": [[0, 0, 32, 8]]})
+//!             B[vi, vj] = A[vi, vj] * T.float32(2.0)
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             C[vi, vj] = B[vi, vj] + T.float32(1.0)
+//! ```
+//!
+//! Lowering lays out the buffer accordingly: strides are rounded up from the last axis on, after compaction of the
+//! buffer. With `storage_align(pad, 0, -2, 16, 0)` the rows of a padded copy of `float32` start at cache lines.
+//!
+//! * Requires: the block writes an allocated buffer; the axis exists; a positive factor.
+//! * Errors: `BufferIndexOutOfRangeError`, `NonAllocatedBufferError`, `StorageAlignAxisOutOfRangeError`,
+//!   `StorageAlignInvalidFactorError`.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! Asks for an alignment of a dimension of a buffer, as an annotation of the block that writes it.
 //!
 //! ```text

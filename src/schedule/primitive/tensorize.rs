@@ -1,3 +1,45 @@
+//! # `tensorize`
+//!
+//! Replaces a computation that matches the description of a tensor intrinsic by its implementation. Intrinsics are
+//! pairs of functions, `x_desc` and `x_impl`; there is a built-in table, and `--intrin FILE` registers others: see
+//! [adding-an-intrinsic.md](adding-an-intrinsic.md).
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), s: T.Buffer(1), C: T.Buffer(32)):
+//!     for i_0, i_1 in T.grid(4, 8):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i_0 * 8 + i_1)
+//!             C[vi] = C[vi] + s[0] * A[vi]
+//!
+//! def steps(sch):
+//!     i_0, i_1 = sch.get_loops("C")
+//!     sch.tensorize(i_1, "fma_8_f32")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,)), s: T.Buffer((1,)), C: T.Buffer((32,))):
+//!     for i_0 in range(4):
+//!         with T.sblock("C_o"):
+//!             vi_o = T.axis.spatial(4, i_0)
+//!             a = T.match_buffer(A[vi_o * 8:vi_o * 8 + 8], (8,))
+//!             b = T.match_buffer(s[0], (1,))
+//!             c = T.match_buffer(C[vi_o * 8:vi_o * 8 + 8], (8,))
+//!             for i in T.vectorized(8):
+//!                 with T.sblock("fma"):
+//!                     vi = T.axis.spatial(8, i)
+//!                     c[vi] = c[vi] + b[0] * a[vi]
+//! ```
+//!
+//! * Requires: a registered intrinsic; a block without init that matches the description, up to names and offsets.
+//! * Errors: `ValueError` (an unknown name; it lists those that are registered), `TensorizeError`, and those of
+//!   `blockize`.
+//! * Handles: dies: what is inside the block, the loop, of a loop; persists: the block; created: of a loop: the block,
+//!   which `get_child_blocks` finds.
+//! * Refused, though TVM accepts it: implementations that do not compute what the description says: the pair is
+//!   compared on random data when it is registered.
+//!
+//! # Implementation
+//!
 //! Puts the implementation of a tensor intrinsic in the place of what its description describes.
 //!
 //! ```text

@@ -1,3 +1,35 @@
+//! # `transform_block_layout`
+//!
+//! Changes the iteration space of a block by an index map.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     sch.transform_block_layout("B", lambda i, j: (j // 4, i, j % 4))
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+//!     for ax0, ax1, ax2 in T.grid(2, 4, 4):
+//!         with T.sblock("B"):
+//!             v0, v1, v2 = T.axis.remap("SSS", [ax0, ax1, ax2])
+//!             B[v1, v0 * 4 + v2] = A[v1, v0 * 4 + v2] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: each variable bound to a loop of its own, nothing else in the loops, no predicate on them; a bijective
+//!   map without padding; results of one kind.
+//! * Errors: `NonSingleChildBlockError`, `NotTrivialBindingError`, `IndexMapNotApplicableToBlockIterError`,
+//!   `OpaqueNewIterTypeError`, `NotBijectiveAffineIndexMapError`, `ExtentOverflowError`.
+//! * Handles: dies: the block's loops; persists: the block; created: the new loops.
+//! * Refused, though TVM accepts it: blocks with a predicate over the loops, which would no longer exist.
+//!
+//! # Implementation
+//!
 //! Lets a block iterate along other axes.
 //!
 //! ```text

@@ -1,3 +1,35 @@
+//! # `unsafe_hide_buffer_access`
+//!
+//! Removes regions from the declared accesses of a block. Later checks no longer see them, hence the name.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), s: T.Buffer(1), C: T.Buffer(32)):
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = A[vi] * s[0]
+//!
+//! def steps(sch):
+//!     sch.unsafe_hide_buffer_access("C", "read", [1])
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,), "float32"), s: T.Buffer((1,), "float32"), C: T.Buffer((32,), "float32")):
+//!     # with T.sblock("root"):
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             T.reads(A[vi])
+//!             T.writes(C[vi])
+//!             C[vi] = A[vi] * s[0]
+//! ```
+//!
+//! * Requires: the positions exist.
+//! * Errors: `BufTypeError`, `InvalidIndexError`.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! Takes regions out of what a block says it reads or writes.
 //!
 //! ```text

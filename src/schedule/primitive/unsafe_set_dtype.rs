@@ -1,3 +1,42 @@
+//! # `unsafe_set_dtype`
+//!
+//! Changes the element type of a buffer, with conversions at every access. Values may lose precision, hence the name.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), C: T.Buffer(32)):
+//!     B = T.sblock_alloc_buffer(32)
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = A[vi] * 2.0
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = B[vi] + 1.0
+//!
+//! def steps(sch):
+//!     sch.unsafe_set_dtype("B", 0, "float16")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,)), C: T.Buffer((32,))):
+//!     B = T.sblock_alloc_buffer((32,), "float16")
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = T.Cast("float16", A[vi] * T.float32(2.0))
+//!     for i in range(32):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i)
+//!             C[vi] = T.Cast("float32", B[vi]) + T.float32(1.0)
+//! ```
+//!
+//! * Requires: the block writes an allocated buffer.
+//! * Errors: `BufferIndexOutOfRangeError`, `NonAllocatedBufferError`.
+//! * Handles: persists: all.
+//!
+//! # Implementation
+//!
 //! Gives a buffer another element type, with conversions at every access.
 //!
 //! ```text

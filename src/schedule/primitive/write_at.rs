@@ -1,3 +1,44 @@
+//! # `write_at`
+//!
+//! Redirects the stores of the blocks under a loop to a copy, which is copied back after the last of them.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((32, 8)), C: T.Buffer((32, 8))):
+//!     for i_0, i_1, j in T.grid(4, 8, 8):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(32, i_0 * 8 + i_1)
+//!             vj = T.axis.spatial(8, j)
+//!             C[vi, vj] = A[vi, vj] * 2.0
+//!
+//! def steps(sch):
+//!     i_0, i_1, j = sch.get_loops("C")
+//!     sch.write_at(i_0, "C", 0, "shared")
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32, 8)), C: T.Buffer((32, 8))):
+//!     C_shared = T.sblock_alloc_buffer((32, 8), scope="shared")
+//!     for i_0 in range(4):
+//!         for i_1, j in T.grid(8, 8):
+//!             with T.sblock("C"):
+//!                 vi = T.axis.spatial(32, i_0 * 8 + i_1)
+//!                 vj = T.axis.spatial(8, j)
+//!                 C_shared[vi, vj] = A[vi, vj] * T.float32(2.0)
+//!         with T.sblock("C_shared"):
+//!             v0 = T.axis.spatial(4, i_0)
+//!             T.sblock_attr({"auto_copy": True})
+//!             for ax0, ax1 in T.grid(8, 8):
+//!                 C[v0 * 8 + ax0, ax1] = C_shared[v0 * 8 + ax0, ax1]
+//! ```
+//!
+//! * Requires: as `read_at`; the written region is a box without gaps; no block there uses earlier contents of the
+//!   buffer (except those that its own init has set).
+//! * Errors: as `read_at`.
+//! * Handles: persists: all; created: the copy block, its loops.
+//! * Refused, though TVM accepts it: regions that are not written completely, or exceed the buffer.
+//!
+//! # Implementation
+//!
 //! Lets the blocks under a loop write a copy of a buffer, which is copied back behind the last of them.
 //!
 //! ```text

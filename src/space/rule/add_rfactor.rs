@@ -1,3 +1,42 @@
+//! # `add_rfactor`
+//!
+//! *When*: a reduction to few results: fewer than four per thread, or fewer than eight. *What*: its loops are fused and
+//! split by sampled factors; one sketch factors the outer loop into partial results, one the inner loop (`rfactor`),
+//! one is unchanged. *Why*: otherwise a full reduction occupies only one core and one lane. TVM's rule, fired less
+//! often.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(4096), B: T.Buffer(1)):
+//!     for k in range(4096):
+//!         with T.sblock("B"):
+//!             vk = T.axis.reduce(4096, k)
+//!             with T.init():
+//!                 B[0] = 0.0
+//!             B[0] = B[0] + A[vk]
+//!
+//! # becomes
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer(4096), B: T.Buffer(1)):
+//!     B_rf = T.sblock_alloc_buffer((32, 1))
+//!     for k_0, k_1 in T.grid(32, 128):
+//!         with T.sblock("B_rf"):
+//!             vk_0, vk_1 = T.axis.remap("SR", [k_0, k_1])
+//!             with T.init():
+//!                 B_rf[vk_0, 0] = 0.0
+//!             B_rf[vk_0, 0] = B_rf[vk_0, 0] + A[vk_0 * 128 + vk_1]
+//!     for k_0 in range(32):
+//!         with T.sblock("B"):
+//!             vk_0 = T.axis.reduce(32, k_0)
+//!             T.sblock_attr({"meta_schedule.random_compute_producer": 1})
+//!             with T.init():
+//!                 B[0] = 0.0
+//!             B[0] = B[0] + B_rf[vk_0, 0]
+//! ```
+//!
+//! # Implementation
+//!
 //! Factors long reductions, so that their parts can run in parallel.
 //!
 //! *When*: a reduction block with plain bindings and one output; if tiling serves it too, only if the reduction has

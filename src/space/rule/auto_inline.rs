@@ -1,3 +1,39 @@
+//! # `auto_inline`
+//!
+//! *When*: a block computes a scalar from nothing; or it writes one buffer element by element, from elements at the
+//! same or shifted indices, and neither calls `exp` or another costly function nor contains a condition. In a program
+//! without reductions only the first part of this matters. *What*: `compute_inline`. *Why*: the buffer's memory traffic
+//! is saved, and only what costs less than a load is recomputed. As in TVM.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 32)), C: T.Buffer(4)):
+//!     B = T.sblock_alloc_buffer((4, 32))
+//!     for i, k in T.grid(4, 32):
+//!         with T.sblock("B"):
+//!             vi, vk = T.axis.remap("SS", [i, k])
+//!             B[vi, vk] = A[vi, vk] * 2.0
+//!     for i, k in T.grid(4, 32):
+//!         with T.sblock("C"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 C[vi] = 0.0
+//!             C[vi] = C[vi] + B[vi, vk]
+//!
+//! # becomes
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer((4, 32)), C: T.Buffer((4,))):
+//!     for i, k in T.grid(4, 32):
+//!         with T.sblock("C"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 C[vi] = 0.0
+//!             C[vi] = C[vi] + A[vi, vk] * 2.0
+//! ```
+//!
+//! # Implementation
+//!
 //! Inlines blocks that are cheap to recompute into their consumers.
 //!
 //! *When*: the block writes one buffer that consumers read, every index it reads is a constant or one of the indices it

@@ -1,3 +1,46 @@
+//! # `dot_tiles`
+//!
+//! *When*: a reduction that `register_tiles` does not tile, whose operands are contiguous along the reduction, and one
+//! of which does not move with the rows. *What*: one sketch is unchanged, and one has partial sums in vectors
+//! (`rfactor`) for a sampled number of rows. *Why*: data that rows share is loaded once, and their sums do not wait for
+//! each other. *Seeds*: 4 rows of 4 or 2 vectors and similar, then pairs with 8 to 16 simultaneous sums; those first if
+//! hardly any width divides the reduction.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((64, 256)), x: T.Buffer(256), y: T.Buffer(64)):
+//!     for i, k in T.grid(64, 256):
+//!         with T.sblock("y"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 y[vi] = 0.0
+//!             y[vi] = y[vi] + A[vi, vk] * x[vk]
+//!
+//! # becomes (candidate: 1)
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer((64, 256)), x: T.Buffer((256,)), y: T.Buffer((64,))):
+//!     y_rf = T.sblock_alloc_buffer((64, 64))
+//!     for i_0 in range(16):
+//!         for ax2, ax1, ax0 in T.grid(4, 4, 64):
+//!             with T.sblock("y_rf"):
+//!                 vk_1 = T.axis.spatial(64, ax0)
+//!                 vi = T.axis.spatial(64, i_0 * 4 + ax1)
+//!                 vk_0 = T.axis.reduce(4, ax2)
+//!                 with T.init():
+//!                     y_rf[vi, vk_1] = 0.0
+//!                 y_rf[vi, vk_1] = y_rf[vi, vk_1] + A[vi, vk_0 * 64 + vk_1] * x[vk_0 * 64 + vk_1]
+//!         for i_1, k_1 in T.grid(4, 64):
+//!             with T.sblock("y"):
+//!                 vk_1 = T.axis.reduce(64, k_1)
+//!                 vi = T.axis.spatial(64, i_0 * 4 + i_1)
+//!                 with T.init():
+//!                     y[vi] = 0.0
+//!                 y[vi] = y[vi] + y_rf[vi, vk_1]
+//! ```
+//!
+//! # Implementation
+//!
 //! Reduces several rows at once, each in vectors of partial sums.
 //!
 //! *When*: a reduction that `register_tiles` does not tile because its operands are contiguous along the reduction, and

@@ -1,3 +1,47 @@
+//! # `fuse_epilogue`
+//!
+//! *When*: a tiled block has one consumer, without reduction. *What*: one sketch is unchanged, and one has the consumer
+//! computed at the innermost loop under which a tile is complete (`reverse_compute_at`). *Why*: the consumer finds the
+//! tile in registers, or in the nearest cache.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((128, 64)), B: T.Buffer((64, 128)), Y: T.Buffer((128, 128))):
+//!     C = T.sblock_alloc_buffer((128, 128))
+//!     for i, j, k in T.grid(128, 128, 64):
+//!         with T.sblock("C"):
+//!             vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+//!             with T.init():
+//!                 C[vi, vj] = 0.0
+//!             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//!     for i, j in T.grid(128, 128):
+//!         with T.sblock("Y"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             Y[vi, vj] = T.max(C[vi, vj], 0.0)
+//!
+//! # becomes (with: register_tiles; candidate: 1)
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer((128, 64)), B: T.Buffer((64, 128)), Y: T.Buffer((128, 128))):
+//!     C = T.sblock_alloc_buffer((128, 128))
+//!     for j_0, i_0 in T.grid(2, 32):
+//!         for k, i_1, j_1 in T.grid(64, 4, 64):
+//!             with T.sblock("C"):
+//!                 vi = T.axis.spatial(128, i_0 * 4 + i_1)
+//!                 vj = T.axis.spatial(128, j_0 * 64 + j_1)
+//!                 vk = T.axis.reduce(64, k)
+//!                 with T.init():
+//!                     C[vi, vj] = 0.0
+//!                 C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//!         for ax0, ax1 in T.grid(4, 64):
+//!             with T.sblock("Y"):
+//!                 vi = T.axis.spatial(128, i_0 * 4 + ax0)
+//!                 vj = T.axis.spatial(128, j_0 * 64 + ax1)
+//!                 Y[vi, vj] = T.max(C[vi, vj], 0.0)
+//! ```
+//!
+//! # Implementation
+//!
 //! Fuses the consumer of a tiled block into its tiles.
 //!
 //! *When*: the block has one consumer, which is elementwise. *What*: one schedule is unchanged; in the other one, the

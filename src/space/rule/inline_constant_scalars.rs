@@ -1,3 +1,34 @@
+//! # `inline_constant_scalars`
+//!
+//! *When*: a block computes a scalar from nothing; or it writes one buffer element by element, from elements at the
+//! same or shifted indices, and neither calls `exp` or another costly function nor contains a condition. In a program
+//! without reductions only the first part of this matters. *What*: `compute_inline`. *Why*: the buffer's memory traffic
+//! is saved, and only what costs less than a load is recomputed. As in TVM.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), B: T.Buffer(32)):
+//!     c = T.sblock_alloc_buffer(())
+//!     with T.sblock("c"):
+//!         vu = T.axis.spatial(1, 0)
+//!         c[()] = 2.0
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = A[vi] * c[()]
+//!
+//! # becomes
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer(32), B: T.Buffer(32)):
+//!     for i in range(32):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i)
+//!             B[vi] = A[vi] * 2.0
+//! ```
+//!
+//! # Implementation
+//!
 //! Inlines constants that are stored in a buffer of their own.
 //!
 //! *When*: the block stores one value that depends on no buffer into a buffer without dimensions, which is not an

@@ -1,3 +1,41 @@
+//! # `inline_padding`
+//!
+//! *When*: a block only selects between an element and a constant, by conditions on indices, and its one consumer is
+//! tiled and loads its elements as vectors, each for fewer than 32 results. *What*: one sketch is unchanged, and one
+//! has the block inlined (`compute_inline`). *Why*: the copy may take a good part of the computation's time, and
+//! vectors can be loaded partially. If elements are used more often, one copy is cheaper than a condition at each use.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(X: T.Buffer((64, 56)), W: T.Buffer((3, 8, 64)), Y: T.Buffer((8, 56))):
+//!     P = T.sblock_alloc_buffer((64, 58))
+//!     for c, w in T.grid(64, 58):
+//!         with T.sblock("P"):
+//!             vc, vw = T.axis.remap("SS", [c, w])
+//!             P[vc, vw] = T.if_then_else(1 <= vw and vw < 57, X[vc, vw - 1], 0.0)
+//!     for o, w, c, r in T.grid(8, 56, 64, 3):
+//!         with T.sblock("Y"):
+//!             vo, vw, vc, vr = T.axis.remap("SSRR", [o, w, c, r])
+//!             with T.init():
+//!                 Y[vo, vw] = 0.0
+//!             Y[vo, vw] = Y[vo, vw] + P[vc, vw + vr] * W[vr, vo, vc]
+//!
+//! # becomes (with: register_tiles; candidate: 1)
+//!
+//! @T.prim_func
+//! def after(X: T.Buffer((64, 56)), W: T.Buffer((3, 8, 64)), Y: T.Buffer((8, 56))):
+//!     for w_0, o_0, c, r, o_1, w_1 in T.grid(1, 2, 64, 3, 4, 56):
+//!         with T.sblock("Y"):
+//!             vo = T.axis.spatial(8, o_0 * 4 + o_1)
+//!             vw = T.axis.spatial(56, w_0 * 56 + w_1)
+//!             vc, vr = T.axis.remap("RR", [c, r])
+//!             with T.init():
+//!                 Y[vo, vw] = 0.0
+//!             Y[vo, vw] = Y[vo, vw] + T.if_then_else(1 <= vw + vr and vw + vr < 57, X[vc, vw + vr - 1], 0.0) * W[vr, vo, vc]
+//! ```
+//!
+//! # Implementation
+//!
 //! Inlines the padding of an operand into its consumer.
 //!
 //! *When*: a block only selects between an element and a constant, and its only consumer is a tiled block that reads it

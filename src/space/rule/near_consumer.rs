@@ -1,3 +1,46 @@
+//! # `near_consumer`
+//!
+//! *When*: a block directly under the root, alone in its nest, not tiled, with a consumer. *What*:
+//! `sample_compute_location` and `compute_at`. *Why*: a row of a softmax, or a channel of a padded image, is then used
+//! while it is in the nearest cache; but some locations recompute the block many times. *Seeds*: locations with little
+//! recomputation and full vectors, the smallest intermediate buffer first, those with single sums last; then the root.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(E: T.Buffer((64, 128)), B: T.Buffer((64, 128))):
+//!     S = T.sblock_alloc_buffer(64)
+//!     for i, k in T.grid(64, 128):
+//!         with T.sblock("S"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 S[vi] = 0.0
+//!             S[vi] = S[vi] + E[vi, vk]
+//!     for i, j in T.grid(64, 128):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = E[vi, vj] / S[vi]
+//!
+//! # becomes
+//!
+//! @T.prim_func
+//! def after(E: T.Buffer((64, 128)), B: T.Buffer((64, 128))):
+//!     S = T.sblock_alloc_buffer(64)
+//!     for i in range(64):
+//!         for ax0, ax1 in T.grid(1, 128):
+//!             with T.sblock("S"):
+//!                 vi = T.axis.spatial(64, i + ax0)
+//!                 vk = T.axis.reduce(128, ax1)
+//!                 with T.init():
+//!                     S[vi] = 0.0
+//!                 S[vi] = S[vi] + E[vi, vk]
+//!         for j in range(128):
+//!             with T.sblock("B"):
+//!                 vi, vj = T.axis.remap("SS", [i, j])
+//!                 B[vi, vj] = E[vi, vj] / S[vi]
+//! ```
+//!
+//! # Implementation
+//!
 //! Computes a block near its use, at a sampled loop of its consumers.
 //!
 //! *When*: a block directly under the root, alone in its nest, not tiled, with a consumer. *What*:

@@ -1,3 +1,31 @@
+//! # `parallelize_vectorize_unroll`
+//!
+//! *When*: on the root block, with more than one thread. *What*: the annotation `meta_schedule.parallel` with a sampled
+//! number of chunks (1, 4, 16 or 64 per thread). The postprocessor `rewrite_parallel_vectorize_unroll` fuses that many
+//! iterations of the outermost loops of each nest and makes them parallel. *Why*: few chunks are long, many balance the
+//! load of busy cores.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((64, 4096)), B: T.Buffer((64, 4096))):
+//!     for i, j in T.grid(64, 4096):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!
+//! # becomes (threads: 4)
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer((64, 4096)), B: T.Buffer((64, 4096))):
+//!     for i_fused in T.parallel(64):
+//!         for j in range(4096):
+//!             with T.sblock("B"):
+//!                 vi, vj = T.axis.remap("SS", [i_fused, j])
+//!                 B[vi, vj] = A[vi, vj] * 2.0
+//! ```
+//!
+//! # Implementation
+//!
 //! Annotates the root block with the degrees of parallelism, vectorisation and unrolling.
 //!
 //! *When*: on the root block. *What*: annotations `meta_schedule.parallel`, `.vectorize` and, in a function with

@@ -1,3 +1,47 @@
+//! # `row_blocks`
+//!
+//! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: its outermost loop
+//! is split by a sampled number of rows (1, 2, 4 or 8) that divides it; `near_consumer` may then compute producers at
+//! either loop. If rows share data that is contiguous along them, the innermost loop is also split by a sampled number
+//! of columns (1, 2 or 4 vectors, or all), and the rows go inside. *Why*: a reduction ends by waiting for its last
+//! sums; meanwhile the next row can proceed. Data that rows share is loaded once for all of them. *Seeds*: 2 rows, 1,
+//! 4; if rows share data, 4 rows of one vector, 2, then more vectors.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(E: T.Buffer((64, 128)), B: T.Buffer((64, 128))):
+//!     S = T.sblock_alloc_buffer(64)
+//!     for i, k in T.grid(64, 128):
+//!         with T.sblock("S"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 S[vi] = 0.0
+//!             S[vi] = S[vi] + E[vi, vk]
+//!     for i, j in T.grid(64, 128):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = E[vi, vj] / S[vi]
+//!
+//! # becomes
+//!
+//! @T.prim_func
+//! def after(E: T.Buffer((64, 128)), B: T.Buffer((64, 128))):
+//!     S = T.sblock_alloc_buffer(64)
+//!     for i, k in T.grid(64, 128):
+//!         with T.sblock("S"):
+//!             vi, vk = T.axis.remap("SR", [i, k])
+//!             with T.init():
+//!                 S[vi] = 0.0
+//!             S[vi] = S[vi] + E[vi, vk]
+//!     for i_0, i_1, j in T.grid(32, 2, 128):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(64, i_0 * 2 + i_1)
+//!             vj = T.axis.spatial(128, j)
+//!             B[vi, vj] = E[vi, vj] / S[vi]
+//! ```
+//!
+//! # Implementation
+//!
 //! Blocks the rows of a computation that works row by row.
 //!
 //! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: its outermost loop

@@ -1,3 +1,30 @@
+//! # `transpose_tiles`
+//!
+//! *When*: a block without reduction whose result is contiguous along one loop, and one of its reads along another.
+//! *What*: both loops are split by sampled edges (16 to 128), and the tile goes innermost. *Why*: each cache line is
+//! used completely, and the code generator transposes tiles in registers.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((128, 256)), B: T.Buffer((256, 128))):
+//!     for i, j in T.grid(128, 256):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vj, vi] = A[vi, vj]
+//!
+//! # becomes
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer((128, 256)), B: T.Buffer((256, 128))):
+//!     for i_0, j_0, j_1, i_1 in T.grid(2, 16, 16, 64):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(128, i_0 * 64 + i_1)
+//!             vj = T.axis.spatial(256, j_0 * 16 + j_1)
+//!             B[vj, vi] = A[vi, vj]
+//! ```
+//!
+//! # Implementation
+//!
 //! Tiles copies that read contiguously along one loop and write contiguously along another.
 //!
 //! *When*: a block without reduction that reads contiguously along a loop other than the one along which its result is

@@ -1,3 +1,41 @@
+//! # `blockize`
+//!
+//! Wraps a subtree, or several adjacent blocks, into one block.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer(32), B: T.Buffer(32)):
+//!     for i_0, i_1 in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi = T.axis.spatial(32, i_0 * 8 + i_1)
+//!             B[vi] = A[vi] * 2.0
+//!
+//! def steps(sch):
+//!     i_0, i_1 = sch.get_loops("B")
+//!     sch.blockize(i_1)
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((32,)), B: T.Buffer((32,))):
+//!     for i_0 in range(4):
+//!         with T.sblock("B_o"):
+//!             vi_o = T.axis.spatial(4, i_0)
+//!             for i_1 in range(8):
+//!                 with T.sblock("B"):
+//!                     vi_i = T.axis.spatial(8, i_1)
+//!                     B[vi_o * 8 + vi_i] = A[vi_o * 8 + vi_i] * T.float32(2.0)
+//! ```
+//!
+//! * Requires: one block below the loop; its bindings divide into an outer and an inner part; an init runs first.
+//! * Errors: `NonSingleChildBlockError`, `SubspaceNotDivisibleError`.
+//! * Handles: persists: the blocks (as inner blocks), the loops; created: the outer block.
+//! * Unlike TVM, which loses bounds on a single loop: if the parts together exceed a domain, the blocks declare it in
+//!   `T.where`. The offset of a binding (`i + 2`) is the start of the inner part's domain, where TVM's starts at 0.
+//!   Refused, though TVM accepts it: predicates that are stronger than the domains and that neither part would keep;
+//!   loops around a block without iteration variables, which TVM takes for constants; the init of a guarded reduction
+//!   drops conditions on reduction loops, which TVM leaves undefined.
+//!
+//! # Implementation
+//!
 //! Makes one block of a subtree: of the loops from a given one inwards and the block below them, or of several blocks.
 //!
 //! ```text

@@ -1,3 +1,48 @@
+//! # `transform_layout`
+//!
+//! Changes the layout of a buffer. A parameter changes its shape: callers pass it in the new layout, so `tune` and
+//! `bench`, which pass arguments as written, refuse it; `apply --check` converts the data.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((4, 8))
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vi, vj] = A[vi, vj] * 2.0
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             C[vi, vj] = B[vi, vj] + 1.0
+//!
+//! def steps(sch):
+//!     sch.transform_layout("B", ("write", 0), lambda i, j: (j // 4, i, j % 4))
+//!
+//! @T.prim_func(s_tir=True)
+//! def after(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+//!     B = T.sblock_alloc_buffer((2, 4, 4))
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("B"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             B[vj // 4, vi, vj % 4] = A[vi, vj] * T.float32(2.0)
+//!     for i, j in T.grid(4, 8):
+//!         with T.sblock("C"):
+//!             vi, vj = T.axis.remap("SS", [i, j])
+//!             C[vi, vj] = B[vj // 4, vi, vj % 4] + T.float32(1.0)
+//! ```
+//!
+//! * Requires: a parameter or allocation, without views; an injective map; padding only with a value of the buffer's
+//!   type.
+//! * Errors: `BufferIndexOutOfRangeError`, `BufferIsSubregionError`, `OpaqueAccessError`,
+//!   `TransformationPaddingTypeError`, `TransformationIntroducesPaddingError`, `InternalError`, `ExtentOverflowError`.
+//! * Handles: dies: with padding: the writing block's loops; persists: the rest; created: with padding: loops over the
+//!   new axes, or a block that fills it.
+//! * Refused, though TVM accepts it: maps that send two elements to one place, whatever `assume_injective_transform`
+//!   says.
+//!
+//! # Implementation
+//!
 //! Changes how a buffer is laid out: every access moves to mapped indices.
 //!
 //! ```text

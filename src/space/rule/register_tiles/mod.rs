@@ -1,3 +1,59 @@
+//! # `register_tiles`
+//!
+//! *When*: a reduction whose bindings are its loops, over constant ranges, in which some loop of results can be
+//! vectorised: each operand moves by one element with it, or not at all, or each of its elements serves at least 16
+//! results, so that a new layout pays off. *What*: see below. *Why*: each loaded value is used for every row, or
+//! column, of a tile that stays in registers.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(A: T.Buffer((128, 64)), B: T.Buffer((64, 128)), C: T.Buffer((128, 128))):
+//!     for i, j, k in T.grid(128, 128, 64):
+//!         with T.sblock("C"):
+//!             vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+//!             with T.init():
+//!                 C[vi, vj] = 0.0
+//!             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//!
+//! # becomes
+//!
+//! @T.prim_func
+//! def after(A: T.Buffer((128, 64)), B: T.Buffer((64, 128)), C: T.Buffer((128, 128))):
+//!     for j_0, i_0, k, i_1, j_1 in T.grid(2, 32, 64, 4, 64):
+//!         with T.sblock("C"):
+//!             vi = T.axis.spatial(128, i_0 * 4 + i_1)
+//!             vj = T.axis.spatial(128, j_0 * 64 + j_1)
+//!             vk = T.axis.reduce(64, k)
+//!             with T.init():
+//!                 C[vi, vj] = 0.0
+//!             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+//! ```
+//!
+//! * The *columns* are the axis that is contiguous in the result. If its extent is not a multiple of the vector length
+//!   and another axis has one that is, there is a sketch for that axis as well: the result is computed with it last and
+//!   then copied to its place, and operands are laid out likewise (a convolution with channels last).
+//! * The *rows* are the last axis that vector operands do not move with. If there is none, an axis that a window slides
+//!   along is used: its reduction loop goes last and is unrolled, so that a loaded row serves all results that need it;
+//!   the other reduction loops are unrolled too, if all together have at most 16 iterations.
+//! * *Sampled* are the number of columns (whole vectors, up to four, or all columns), the number of rows, and the
+//!   length of the pieces of the longest reduction (its divisors from 64 up). If the rows of all operands exceed the
+//!   second-level cache, or several threads run, the number of tiles in a block of rows is sampled as well.
+//! * The *order* of loops is: axes that vector operands move with; blocks of rows; panels of columns; pieces of the
+//!   reduction; other axes; tiles of rows; the reduction; the tile.
+//! * There are sketches with the reduction in one piece, so that a consumer may be fused into each tile, and with it
+//!   strip-mined, so that a panel fits a nearer cache.
+//! * *Constant* operands ([layout-free parameters](tuning.md#layout-free-parameters)) are laid out in panels as wide as
+//!   the tiles, by a `cache_read` under the root that is annotated as a preparation, and so takes no time of a call.
+//!   The candidate numbers of columns then divide the loop. If those would make worse tiles, a constant operand is
+//!   treated like any other.
+//! * *Products of bytes* that are accumulated as 32-bit integers are taken in groups of four, innermost; an operand
+//!   whose groups are not contiguous is always packed.
+//! * *Seeds*: the pairs of rows and columns with the fewest estimated cycles (from multiply-adds, loads and remainders)
+//!   that fit the vector registers, for a window together with the rows that it reads; and the longest pieces whose
+//!   panel fits the first-level cache, or a quarter of the second.
+//!
+//! # Implementation
+//!
 //! Tiles a contraction for the machine's vector registers.
 //!
 //! *When*: a reduction with loops of its own, in which a loop of results can be vectorised: what is read moves by one
