@@ -6,6 +6,7 @@ use super::operators::dot4;
 use super::stmt::{Body, Failure, For, Stmt};
 use crate::ir::scalar::{self, Exact, Trap, bits};
 use crate::ir::{BinOp, Const, DType};
+use smallvec::{SmallVec, smallvec};
 
 /// Why a run ended early.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,8 +27,8 @@ pub(crate) enum Stopped {
 /// The contents of a buffer; `None` is undefined.
 pub(crate) type Memory = Vec<Option<Const>>;
 
-/// The values of lanes.
-type Lanes = Vec<Const>;
+/// The values of lanes; scalars are by far the most frequent.
+type Lanes = SmallVec<[Const; 1]>;
 
 /// Runs `kernel` on the contents of its parameters, which are checked for number and length only by the accesses.
 /// Parallel loops run in order.
@@ -41,6 +42,9 @@ pub(crate) fn run(kernel: &Kernel, params: &mut [Memory]) -> Result<(), Stopped>
         memory,
         vars: vec![None; kernel.arena.n_vars()],
         locals: vec![None; kernel.arena.n_locals()],
+        is_shared: shared(kernel),
+        values: vec![None; kernel.arena.n_exprs()],
+        n_steps: 0,
     };
     let result = machine.body(kernel.body);
     for (to, from) in params.iter_mut().zip(machine.memory) {
@@ -49,11 +53,27 @@ pub(crate) fn run(kernel: &Kernel, params: &mut [Memory]) -> Result<(), Stopped>
     result
 }
 
+/// Whether an expression is an operand in several places. Without the values of those, a statement whose expressions
+/// are a graph would take time exponential in its depth.
+fn shared(kernel: &Kernel) -> Vec<bool> {
+    let arena = &kernel.arena;
+    let mut n_uses = vec![0u32; arena.n_exprs()];
+    for e in arena.exprs() {
+        arena.for_each_child(e, |child| n_uses[child.index()] += 1);
+    }
+    n_uses.into_iter().map(|n| n > 1).collect()
+}
+
 struct Machine<'a> {
     kernel: &'a Kernel,
     memory: Vec<Memory>,
     vars: Vec<Option<Lanes>>,
     locals: Vec<Option<Lanes>>,
+    is_shared: Vec<bool>,
+    /// The last value of each shared expression, and the step in which it was computed.
+    values: Vec<Option<(u64, Lanes)>>,
+    /// Number of statements executed. Within one of them, an expression has one value.
+    n_steps: u64,
 }
 
 impl Machine<'_> {
@@ -65,10 +85,11 @@ impl Machine<'_> {
     }
 
     fn stmt(&mut self, stmt: Stmt) -> Result<(), Stopped> {
+        self.n_steps += 1;
         match stmt {
             Stmt::For(For { var, extent, body, .. }) => {
                 for i in 0..self.int(extent)? {
-                    self.vars[var.index()] = Some(vec![Const::Int(i)]);
+                    self.vars[var.index()] = Some(smallvec![Const::Int(i)]);
                     self.body(body)?;
                 }
                 self.vars[var.index()] = None;
@@ -126,11 +147,25 @@ impl Machine<'_> {
     }
 
     fn expr(&mut self, e: ExprId) -> Result<Lanes, Stopped> {
+        if !self.is_shared[e.index()] {
+            return self.compute(e);
+        }
+        match &self.values[e.index()] {
+            Some((step, lanes)) if *step == self.n_steps => Ok(lanes.clone()),
+            _ => {
+                let lanes = self.compute(e)?;
+                self.values[e.index()] = Some((self.n_steps, lanes.clone()));
+                Ok(lanes)
+            }
+        }
+    }
+
+    fn compute(&mut self, e: ExprId) -> Result<Lanes, Stopped> {
         let arena = &self.kernel.arena;
         let ty = arena.ty(e);
         Ok(match arena.expr(e) {
-            Expr::Int(v) => vec![Const::Int(v)],
-            Expr::Float(bits) => vec![Const::Float(f64::from_bits(bits))],
+            Expr::Int(v) => smallvec![Const::Int(v)],
+            Expr::Float(bits) => smallvec![Const::Float(f64::from_bits(bits))],
             Expr::Var(v) => self.vars[v.index()].clone().ok_or(Stopped::Undefined)?,
             Expr::Local(l) => self.locals[l.index()].clone().ok_or(Stopped::Undefined)?,
             Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b) if ty.lanes == 1 => {
@@ -196,7 +231,7 @@ impl Machine<'_> {
                     })
                     .collect()
             }
-            Expr::Broadcast(a) => vec![self.expr(a)?[0]; ty.lanes as usize],
+            Expr::Broadcast(a) => smallvec![self.expr(a)?[0]; ty.lanes as usize],
             Expr::Ramp(base, stride) => {
                 let base = self.int(base)?;
                 let at = |lane: i64| base.wrapping_add(lane.wrapping_mul(stride));
@@ -211,14 +246,14 @@ impl Machine<'_> {
                 let low = constants.len() - 1;
                 self.expr(index)?.into_iter().map(|i| constants[int_of(i) as usize & low]).collect()
             }
-            Expr::Extract(a, lane) => vec![self.expr(a)?[lane as usize]],
+            Expr::Extract(a, lane) => smallvec![self.expr(a)?[lane as usize]],
             Expr::Reduce(op, a) => {
                 let lanes = self.expr(a)?;
                 let mut result = lanes[0];
                 for &v in &lanes[1..] {
                     result = binary(op, result, v, ty.dtype)?;
                 }
-                vec![result]
+                smallvec![result]
             }
         })
     }

@@ -129,6 +129,11 @@ impl Arena {
         self.nodes.len()
     }
 
+    /// All expressions, also those that no statement uses any more; operands come before the nodes that use them.
+    pub(super) fn exprs(&self) -> impl Iterator<Item = ExprId> {
+        (0..self.nodes.len() as u32).map(ExprId)
+    }
+
     /// The items of a list.
     pub fn list(&self, l: ExprList) -> &[ExprId] {
         let (start, len) = self.lists[l.index()];
