@@ -8,6 +8,7 @@ mod handles;
 mod interpreter;
 mod layers;
 mod pages;
+mod pictures;
 mod random_walks;
 mod script;
 mod space;
