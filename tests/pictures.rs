@@ -3,13 +3,17 @@
 #[path = "../examples/draw_pictures/pictures/mod.rs"]
 mod drawing;
 
+use drawing::data_flow::{Kind, NODES};
 use drawing::{DIRECTORY, TUNING_RUN, draw_all};
 use std::fs;
 use std::path::Path;
 
+fn recorded_run() -> String {
+    fs::read_to_string(Path::new(DIRECTORY).join(TUNING_RUN)).expect("the recorded tuning run")
+}
+
 fn drawn() -> [(&'static str, String); 2] {
-    let run = fs::read_to_string(Path::new(DIRECTORY).join(TUNING_RUN)).expect("the recorded tuning run");
-    draw_all(&run).expect("pictures without overlapping texts")
+    draw_all(&recorded_run()).expect("pictures without overlapping texts")
 }
 
 #[test]
@@ -40,9 +44,34 @@ fn pictures_are_small_and_stand_alone() {
 }
 
 #[test]
+fn a_picture_with_overlapping_texts_is_refused() {
+    let run = recorded_run();
+    let crowded = run.replace("workloads/", "workloads/in/a/directory/with/a/long/name/");
+    assert_ne!(run, crowded);
+    let refusal = draw_all(&crowded).expect_err("the command reaches the remark on the right");
+    assert!(refusal.contains("overlaps"), "{refusal}");
+}
+
+#[test]
 fn the_front_page_shows_every_picture() {
     let readme = include_str!("../README.md");
     for (file, _) in drawn() {
         assert!(readme.contains(&format!("](docs/pictures/{file})")), "README.md does not show {file}");
+    }
+}
+
+#[test]
+fn boxes_of_the_data_flow_are_modules_and_commands() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for node in &NODES {
+        let path = match node.kind {
+            Kind::File => continue,
+            Kind::Stage | Kind::Decision | Kind::Store => node.name.replace("::", "/"),
+            Kind::Command => {
+                let command = node.name.split(' ').nth(1).expect("`tvmr COMMAND`");
+                format!("cli/{}.rs", command.replace('-', "_"))
+            }
+        };
+        assert!(source.join(&path).exists(), "there is no src/{path} for `{}`", node.name);
     }
 }

@@ -32,7 +32,7 @@ const fn back_end(y: f64) -> Rect {
 
 /// What a box stands for, which decides how it is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     /// A file that a user writes.
     File,
     /// A module that transforms or measures programs.
@@ -46,10 +46,10 @@ enum Kind {
 }
 
 /// A box of the picture.
-struct Node {
-    kind: Kind,
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
     area: Rect,
-    name: &'static str,
+    pub(crate) name: &'static str,
     remarks: &'static [&'static str],
 }
 
@@ -57,7 +57,8 @@ const fn node(kind: Kind, area: Rect, name: &'static str, remarks: &'static [&'s
     Node { kind, area, name, remarks }
 }
 
-const NODES: [Node; 18] = [
+/// The boxes; arrows name them.
+pub(crate) const NODES: [Node; 18] = [
     node(Kind::File, cell(0, BEFORE), "matmul.tir", &["tensor program", "in TVMScript"]),
     node(Kind::Stage, cell(1, BEFORE), "script", &["parses the text,", "reports all mistakes"]),
     node(Kind::Stage, cell(2, BEFORE), "ir", &["typed program,", "verified"]),

@@ -4,7 +4,7 @@
 //! light or dark background, need no fonts or scripts, and depend on nothing but this code and `tuning_run.json`.
 
 mod canvas;
-mod data_flow;
+pub(crate) mod data_flow;
 pub(crate) mod tuning_run;
 
 /// The directory of the pictures in the repository.
