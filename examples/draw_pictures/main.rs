@@ -4,7 +4,7 @@
 //! records that run, whose database must still be where the document says:
 //!
 //! ```console
-//! $ tvmr tune workloads/conv2d_nchw.tir --trials 64 --seed 0 --work-dir run --format json > run.json
+//! $ tvmr tune workloads/depthwise_conv2d.tir --trials 64 --seed 0 --work-dir run --format json > run.json
 //! $ cargo run --example draw_pictures -- run.json
 //! ```
 
