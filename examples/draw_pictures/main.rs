@@ -1,7 +1,8 @@
 //! Draws the pictures of the documentation.
 //!
-//! `cargo run --example draw_pictures` draws them from what is in the repository. With the document of a tuning run it first
-//! records that run, whose database must still be where the document says:
+//! `cargo run --example draw_pictures` draws them from what is in the repository. With the document of a tuning run it
+//! first records that run, whose database must still be where the document says. Run both commands in the root of the
+//! repository:
 //!
 //! ```console
 //! $ tvmr tune workloads/depthwise_conv2d.tir --trials 64 --seed 0 --work-dir run --format json > run.json

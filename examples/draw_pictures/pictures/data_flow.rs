@@ -76,7 +76,7 @@ pub(crate) const NODES: [Node; 18] = [
     node(Kind::Store, Rect::new(column(1), 500.0, 170.0, 84.0), "database", &["traces and times", "in JSON lines"]),
     node(Kind::Command, strip(482.0), "tvmr apply-best", &["the program as scheduled"]),
     node(Kind::Command, strip(526.0), "tvmr print-trace", &["its schedule, in Python"]),
-    node(Kind::Command, strip(570.0), "tvmr bench --best", &["its time, and share of the peak"]),
+    node(Kind::Command, strip(570.0), "tvmr bench --best", &["its time and share of peak"]),
 ];
 
 /// A side of a box, and how far along it from its middle.
@@ -88,8 +88,8 @@ enum Port {
     Bottom(f64),
 }
 
-/// An arrow between two boxes. It leaves and enters them at right angles; `bends` are its coordinates in between, x and y
-/// by turns.
+/// An arrow between two boxes. It leaves and enters them at right angles; `bends` are its coordinates in between, x and
+/// y by turns.
 struct Arrow {
     from: (&'static str, Port),
     to: (&'static str, Port),
@@ -142,12 +142,13 @@ const TEXTS: [(Point, Anchor, Font, &str); 7] = [
     ((128.0, 560.0), Anchor::Start, Font::Body, "earlier runs"),
 ];
 
-const DESCRIPTION: &str = "A tensor program in TVMScript is parsed by script into the typed program of ir. From it, rules or a \
-    schedule function of the user make the search space. The search loop: search proposes traces with decisions; schedule \
-    replays each on the program; lower makes loop IR of it; codegen optimises the loop IR and emits machine code, by Cranelift \
-    and, for wide vectors, by an encoder of its own; check compares the results with those of the program as written; measure \
-    times the kernel; the cost model learns from the time and predicts those of further candidates. Every outcome goes to the \
-    database, from which later runs learn, and which the commands apply-best, print-trace and bench read.";
+const DESCRIPTION: &str = "A tensor program in TVMScript is parsed by script into the typed program of ir. From it, rules \
+    or a schedule function of the user make the search space. The search loop: search proposes traces with decisions; \
+    schedule replays each on the program; lower makes loop IR of it; codegen optimises the loop IR and emits machine \
+    code, by Cranelift and, for wide vectors, by an encoder of its own; check compares the results with those of the \
+    program as written; measure times the kernel; the cost model learns from the time and predicts those of further \
+    candidates. Every outcome goes to the database, from which later runs learn, and which the commands apply-best, \
+    print-trace and bench read.";
 
 /// The picture as SVG.
 pub(super) fn draw() -> Result<String, String> {

@@ -1,7 +1,7 @@
 //! The pictures of the documentation, drawn as SVG.
 //!
-//! The example `draw_pictures` writes them; a test compares the committed files with what is drawn here. They adapt to a
-//! light or dark background, need no fonts or scripts, and depend on nothing but this code and `tuning_run.json`.
+//! The example `draw_pictures` writes them; a test compares the committed files with what is drawn here. They adapt to
+//! a light or dark background, need no fonts or scripts, and depend on this code and `tuning_run.json` alone.
 
 mod canvas;
 pub(crate) mod data_flow;

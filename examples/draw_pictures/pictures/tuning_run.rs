@@ -44,86 +44,105 @@ const FINAL: f64 = PLOT.x + PLOT.width + 26.0;
 /// Where labels begin.
 const LABELS: f64 = FINAL + 22.0;
 
+/// The place of a trial and of a speed in the picture.
+struct Scale {
+    n_trials: usize,
+    /// The speed at the upper edge of the plot.
+    top: f64,
+}
+
+impl Scale {
+    fn x(&self, trial: usize) -> f64 {
+        PLOT.x + PLOT.width * (trial as f64 - 0.5) / self.n_trials as f64
+    }
+
+    fn y(&self, speed: f64) -> f64 {
+        PLOT.bottom() - PLOT.height * speed / self.top
+    }
+}
+
 /// The picture as SVG.
 pub(super) fn draw(run: &TuningRun) -> Result<String, String> {
-    let n = run.trials_us.len();
-    if n == 0 {
+    let n_trials = run.trials_us.len();
+    if n_trials == 0 {
         return Err("the tuning run has no trials".to_owned());
     }
-    let top = run.peak_gflops.max(run.gflops) * 1.06;
-    let y = |speed: f64| PLOT.bottom() - PLOT.height * speed / top;
-    let x = |trial: usize| PLOT.x + PLOT.width * (trial as f64 - 0.5) / n as f64;
+    let speeds = run.trials_us.iter().flatten().map(|&us| run.speed(us));
+    let scale = Scale { n_trials, top: speeds.fold(run.peak_gflops.max(run.gflops), f64::max) * 1.06 };
+    let n_failed = run.trials_us.iter().filter(|us| us.is_none()).count();
+    let command = format!("tvmr tune {} --trials {n_trials} --seed {}", run.workload, run.seed);
+    let threads = if run.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", run.threads) };
+    let setting = format!("{}, {threads}, {:.1} s in all", run.mcpu, run.elapsed_s);
 
     let mut canvas = Canvas::new(WIDTH, HEIGHT);
-    let command = format!("tvmr tune {} --trials {n} --seed {}", run.workload, run.seed);
     canvas.text((30.0, 38.0), Anchor::Start, Font::Code, &command);
-    let failed = run.trials_us.iter().filter(|us| us.is_none()).count();
-    key(&mut canvas, failed > 0);
-    axes(&mut canvas, n, top, &x, &y);
+    canvas.text((WIDTH - 30.0, 38.0), Anchor::End, Font::Body, &setting);
+    key(&mut canvas, n_failed > 0);
+    axes(&mut canvas, &scale);
+    levels(&mut canvas, run, &scale);
+    trials(&mut canvas, run, &scale);
+    let description = format!(
+        "{n_trials} trials of `{command}` ({setting}), of which {n_failed} failed. The program as written reaches {:.1} \
+         GFLOP/s, the winner of the final {:.1}, and the machine's peak is {:.1}.",
+        run.speed(run.baseline_us),
+        run.gflops,
+        run.peak_gflops,
+    );
+    canvas.finish("A tuning run: the speed of each trial", &description)
+}
 
-    // The bounds, and the results at the end of their lines.
+/// The lines of the program as written and of the machine's peak, and the labels of all lines.
+fn levels(canvas: &mut Canvas, run: &TuningRun, scale: &Scale) {
     let as_written = run.speed(run.baseline_us);
     for speed in [run.peak_gflops, as_written] {
-        canvas.line(&[(PLOT.x, y(speed)), (LABELS - 6.0, y(speed))], 0.0, "bound dashed");
+        canvas.line(&[(PLOT.x, scale.y(speed)), (LABELS - 6.0, scale.y(speed))], 0.0, "bound dashed");
     }
-    let peak_us = run.best_us * run.gflops / run.peak_gflops;
     let share = run.gflops / run.peak_gflops;
     let mut labels = [
-        (y(run.peak_gflops), "machine's peak".to_owned(), label(run.peak_gflops, peak_us)),
-        (y(run.gflops), format!("tuned: {share:.2} of peak"), label(run.gflops, run.best_us)),
-        (y(as_written), "as written".to_owned(), label(as_written, run.baseline_us)),
+        (run.peak_gflops, "machine's peak".to_owned()),
+        (run.gflops, format!("tuned: {share:.2} of peak")),
+        (as_written, "as written".to_owned()),
     ];
-    labels.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let places = spread(labels.each_ref().map(|l| l.0));
-    for ((_, name, value), at) in labels.iter().zip(places) {
+    labels.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let places = spread(labels.each_ref().map(|(speed, _)| scale.y(*speed)));
+    for ((speed, name), at) in labels.iter().zip(places) {
+        let us = run.best_us * run.gflops / speed;
+        let time = if us < 1000.0 { format!("{us:.1} µs") } else { format!("{:.2} ms", us / 1000.0) };
         canvas.text((LABELS, at - 3.0), Anchor::Start, Font::Name, name);
-        canvas.text((LABELS, at + 13.0), Anchor::Start, Font::Body, value);
+        canvas.text((LABELS, at + 13.0), Anchor::Start, Font::Body, &format!("{speed:.1} GFLOP/s, {time}"));
     }
+}
 
-    // The trials, those that were the best so far on top of their line.
+/// The trials, the line of the best so far, and on it the trials that were the best, then the final.
+fn trials(canvas: &mut Canvas, run: &TuningRun, scale: &Scale) {
     let mut best = f64::INFINITY;
-    let mut steps: Vec<Point> = Vec::new();
+    let mut line: Vec<Point> = Vec::new();
     let mut records: Vec<Point> = Vec::new();
     for (i, us) in run.trials_us.iter().enumerate() {
-        let trial = i + 1;
-        match *us {
-            None => canvas.cross((x(trial), PLOT.bottom() - 8.0)),
-            Some(us) => {
-                let at = (x(trial), y(run.speed(us)));
-                if us < best {
-                    best = us;
-                    steps.extend(steps.last().map(|&(_, before)| (at.0, before)));
-                    steps.push(at);
-                    records.push(at);
-                } else {
-                    canvas.dot(at, 3.0, "dot");
-                }
-            }
+        let x = scale.x(i + 1);
+        let Some(us) = *us else {
+            canvas.cross((x, PLOT.bottom() - 8.0));
+            continue;
+        };
+        let at = (x, scale.y(run.speed(us)));
+        if us < best {
+            best = us;
+            line.extend(line.last().map(|&(_, before)| (x, before)));
+            line.push(at);
+            records.push(at);
+        } else {
+            canvas.dot(at, 3.0, "dot");
         }
     }
-    let end = (FINAL, y(run.gflops));
-    if let Some(&(_, last)) = steps.last() {
-        steps.extend([(PLOT.right(), last), end]);
+    let end = (FINAL, scale.y(run.gflops));
+    if let Some(&(_, last)) = line.last() {
+        line.extend([(PLOT.right(), last), end]);
+        canvas.line(&line, 0.0, "best");
     }
-    canvas.line(&steps, 0.0, "best");
     for at in records {
         canvas.dot(at, 4.0, "record");
     }
     canvas.dot(end, 6.0, "record");
-
-    let description = format!(
-        "{n} trials of `{command}` on one machine ({}, {} in {:.1} s), {failed} of them failed. The program as written reaches \
-         {as_written:.1} GFLOP/s, the first trial {}, the winner of the final {:.1}, and the machine's peak is {:.1}.",
-        run.mcpu,
-        threads(run.threads),
-        run.elapsed_s,
-        run.trials_us[0].map_or("none".to_owned(), |us| format!("{:.1}", run.speed(us))),
-        run.gflops,
-        run.peak_gflops,
-    );
-    let machine = format!("{}, {}, {:.1} s in all", run.mcpu, threads(run.threads), run.elapsed_s);
-    canvas.text((WIDTH - 30.0, 38.0), Anchor::End, Font::Body, &machine);
-    canvas.finish("A tuning run: speed of each trial", &description)
 }
 
 /// The meaning of dots and lines.
@@ -141,55 +160,36 @@ fn key(canvas: &mut Canvas, has_failed: bool) {
 }
 
 /// The axes with their numbers.
-fn axes(canvas: &mut Canvas, n: usize, top: f64, x: &impl Fn(usize) -> f64, y: &impl Fn(f64) -> f64) {
-    let step = step(top, 7);
-    let mut speed = 0.0;
-    while speed <= top {
-        canvas.line(&[(PLOT.x, y(speed)), (FINAL + 10.0, y(speed))], 0.0, "grid");
-        canvas.text((PLOT.x - 8.0, y(speed) + 4.0), Anchor::End, Font::Body, &format!("{speed}"));
-        speed += step;
+fn axes(canvas: &mut Canvas, scale: &Scale) {
+    let step = step(scale.top, 7);
+    for i in 0..=(scale.top / step) as u32 {
+        let speed = step * f64::from(i);
+        let y = scale.y(speed);
+        canvas.line(&[(PLOT.x, y), (FINAL + 10.0, y)], 0.0, "grid");
+        canvas.text((PLOT.x - 8.0, y + 4.0), Anchor::End, Font::Body, &speed.to_string());
     }
     canvas.text((PLOT.x - 8.0, PLOT.y - 6.0), Anchor::Middle, Font::Body, "GFLOP/s");
     let below = PLOT.bottom() + 19.0;
-    let stride = step_of_trials(n);
-    for trial in std::iter::once(1).chain((stride..=n).step_by(stride)) {
-        canvas.text((x(trial), below), Anchor::Middle, Font::Body, &trial.to_string());
+    let stride = scale.n_trials.div_ceil(8).max(2);
+    for trial in std::iter::once(1).chain((stride..=scale.n_trials).step_by(stride)) {
+        canvas.text((scale.x(trial), below), Anchor::Middle, Font::Body, &trial.to_string());
     }
     canvas.text((PLOT.centre().0, below + 22.0), Anchor::Middle, Font::Body, "trial");
     canvas.text((FINAL, below), Anchor::Middle, Font::Body, "final");
 }
 
-/// The distance of at most `most` round numbers up to `top`.
+/// The distance of at most `most` round numbers up to `top`: 1, 2, 5 or 10 times a power of ten.
 fn step(top: f64, most: u32) -> f64 {
-    let mut unit = 10f64.powf((top / f64::from(most)).log10().floor());
-    for factor in [2.0, 2.5, 2.0] {
-        if top / unit <= f64::from(most) {
-            break;
-        }
-        unit *= factor;
-    }
-    unit
+    let most = f64::from(most);
+    let unit = 10f64.powf((top / most).log10().floor());
+    [1.0, 2.0, 5.0].map(|factor| factor * unit).into_iter().find(|step| top / step <= most).unwrap_or(10.0 * unit)
 }
 
-/// The distance of about eight numbers up to `n`.
-fn step_of_trials(n: usize) -> usize {
-    n.div_ceil(8).max(2)
-}
-
-/// Moves places of labels, which are in order, down until they do not touch.
+/// Moves labels, whose places are in order, down until they do not touch.
 fn spread<const N: usize>(mut places: [f64; N]) -> [f64; N] {
     const HEIGHT: f64 = 38.0;
     for i in 1..N {
         places[i] = places[i].max(places[i - 1] + HEIGHT);
     }
     places
-}
-
-fn label(speed: f64, us: f64) -> String {
-    let time = if us < 1000.0 { format!("{us:.1} µs") } else { format!("{:.2} ms", us / 1000.0) };
-    format!("{speed:.1} GFLOP/s, {time}")
-}
-
-fn threads(n: u32) -> String {
-    format!("{n} {}", if n == 1 { "thread" } else { "threads" })
 }
