@@ -82,8 +82,8 @@ pub(super) fn draw(run: &TuningRun) -> Result<String, String> {
     levels(&mut canvas, run, &scale);
     trials(&mut canvas, run, &scale);
     let description = format!(
-        "{n_trials} trials of `{command}` ({setting}), of which {n_failed} failed. The program as written reaches {:.1} \
-         GFLOP/s, the winner of the final {:.1}, and the machine's peak is {:.1}.",
+        "{n_trials} trials of `{command}` ({setting}), of which {n_failed} failed. The program as written reaches \
+         {:.1} GFLOP/s, the winner of the final {:.1}, and the machine's peak is {:.1}.",
         run.speed(run.baseline_us),
         run.gflops,
         run.peak_gflops,
