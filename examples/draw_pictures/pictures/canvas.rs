@@ -144,8 +144,7 @@ impl Canvas {
 
     /// A rectangle with round corners.
     pub(super) fn rect(&mut self, area: Rect, radius: f64, class: &str) {
-        let Rect { x, y, width, height } = area;
-        let (x, y, width, height, radius) = (number(x), number(y), number(width), number(height), number(radius));
+        let [x, y, width, height, radius] = [area.x, area.y, area.width, area.height, radius].map(number);
         self.add(format_args!(
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{radius}\"/>"
         ));
@@ -154,8 +153,8 @@ impl Canvas {
     /// A sheet of paper, its upper right corner folded.
     pub(super) fn sheet(&mut self, area: Rect, class: &str) {
         const FOLD: f64 = 11.0;
-        let (left, top, right, bottom) = (number(area.x), number(area.y), number(area.right()), number(area.bottom()));
-        let (x, y) = (number(area.right() - FOLD), number(area.y + FOLD));
+        let [left, top, right, bottom] = [area.x, area.y, area.right(), area.bottom()].map(number);
+        let [x, y] = [area.right() - FOLD, area.y + FOLD].map(number);
         self.add(format_args!(
             "<path class=\"{class}\" d=\"M{left} {top}H{x}L{right} {y}V{bottom}H{left}ZM{x} {top}V{y}H{right}\"/>"
         ));
@@ -164,8 +163,8 @@ impl Canvas {
     /// A drum, the usual sign of a database. Returns its area below the lid.
     pub(super) fn drum(&mut self, area: Rect, class: &str) -> Rect {
         const RY: f64 = 9.0;
-        let (left, right, rx) = (number(area.x), number(area.right()), number(area.width / 2.0));
-        let (top, bottom, ry) = (number(area.y + RY), number(area.bottom() - RY), number(RY));
+        let [left, right, rx] = [area.x, area.right(), area.width / 2.0].map(number);
+        let [top, bottom, ry] = [area.y + RY, area.bottom() - RY, RY].map(number);
         let lid = format_args!("A{rx} {ry} 0 0 1 {right} {top}");
         self.add(format_args!(
             "<path class=\"{class}\" d=\"M{left} {top}{lid}V{bottom}A{rx} {ry} 0 0 1 {left} {bottom}Z\"/>"
@@ -213,7 +212,7 @@ impl Canvas {
 
     /// A dot.
     pub(super) fn dot(&mut self, (x, y): Point, radius: f64, class: &str) {
-        let (x, y, r) = (number(x), number(y), number(radius));
+        let [x, y, r] = [x, y, radius].map(number);
         self.add(format_args!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\"/>"));
     }
 
@@ -229,7 +228,7 @@ impl Canvas {
     /// A line of text; `at` is on its baseline.
     pub(super) fn text(&mut self, at: Point, anchor: Anchor, font: Font, text: &str) {
         let width = font.width(text);
-        let (left, name) = match anchor {
+        let (left, attribute) = match anchor {
             Anchor::Start => (at.0, ""),
             Anchor::Middle => (at.0 - width / 2.0, " text-anchor=\"middle\""),
             Anchor::End => (at.0 - width, " text-anchor=\"end\""),
@@ -245,7 +244,7 @@ impl Canvas {
         self.texts.push((area, text.to_owned()));
         let (x, y, class) = (number(at.0), number(at.1), font.class());
         let text = escaped(text);
-        self.add(format_args!("<text{class} x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{name}>{text}</text>"));
+        self.add(format_args!("<text{class} x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{attribute}>{text}</text>"));
     }
 
     /// Lines of text in the middle of an area: a name, and remarks below.
@@ -280,7 +279,8 @@ impl Canvas {
         let (title, description, body) = (escaped(title), escaped(description), self.body);
         Ok(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"title desc\">\n\
+             viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"title\" \
+             aria-describedby=\"desc\">\n\
              <title id=\"title\">{title}</title>\n<desc id=\"desc\">{description}</desc>\n\
              <style>\n{SHAPES}{light}@media (prefers-color-scheme:dark){{\n{dark}}}\n</style>\n{body}</svg>\n"
         ))

@@ -142,11 +142,12 @@ const TEXTS: [(Point, Anchor, Font, &str); 7] = [
     ((128.0, 560.0), Anchor::Start, Font::Body, "earlier runs"),
 ];
 
-const DESCRIPTION: &str = "A tensor program in TVMScript is parsed by script into the typed program of ir. From it, \
-    rules or a schedule function of the user make the search space. The search loop: search proposes traces with decisions; \
-    schedule replays each on the program; lower makes loop IR of it; codegen optimises the loop IR and emits machine \
-    code, by Cranelift and, for wide vectors, by an encoder of its own; check compares the results with those of the \
-    program as written; measure times the kernel; the cost model learns from the time and predicts those of further \
+const DESCRIPTION: &str = "\
+    A tensor program in TVMScript is parsed by script into the typed program of ir. From it, rules or a schedule \
+    function of the user make the search space. The search loop: search proposes traces with decisions; schedule \
+    replays each on the program; lower makes loop IR of it; codegen optimises the loop IR and emits machine code, by \
+    Cranelift and, for wide vectors, by an encoder of its own; check compares the results with those of the program \
+    as written; measure times the kernel; the cost model learns from the time and predicts those of further \
     candidates. Every outcome goes to the database, from which later runs learn, and which the commands apply-best, \
     print-trace and bench read.";
 
