@@ -130,6 +130,7 @@ impl Arena {
     }
 
     /// All expressions, also those that no statement uses any more; operands come before the nodes that use them.
+    #[cfg(test)]
     pub(super) fn exprs(&self) -> impl Iterator<Item = ExprId> {
         (0..self.nodes.len() as u32).map(ExprId)
     }
