@@ -196,7 +196,7 @@ fn kernel(version: &Version, func: &Func, title: String, stage: &Stage) -> Resul
         Stage::Tir | Stage::LoopIr => print(&kernel),
         Stage::After(pass) => {
             if !opt::passes(Some(&kernel)).any(|name| name == pass) {
-                let why = "it has loops that are not counted, or jumps, which only `cut_long_loops` takes";
+                let why = "it has loops that are not counted, or jumps, which only `strip_mine` takes";
                 return Err(Failure::Negative(format!("the pass `{pass}` does not run over `{title}`: {why}")));
             }
             print(&inspect::run_passes(kernel, &options, Some(pass)).0)

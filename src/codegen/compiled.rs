@@ -73,7 +73,7 @@ pub fn compile(kernel: &Kernel, options: &CodegenOptions) -> Result<CompiledKern
 pub fn compile_plain(kernel: &Kernel) -> Result<CompiledKernel, CodegenError> {
     let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1 };
     let mut kernel = kernel.clone();
-    opt::cut_long_loops(&mut kernel, options.isa);
+    opt::strip_mine(&mut kernel, options.isa);
     Ok(assemble(&mut kernel, &options, false)?.0)
 }
 

@@ -47,7 +47,7 @@ impl LoopCost {
     }
 
     /// Whether the loop must be strip-mined to poll the stop flag between strips.
-    pub(super) fn wants_pieces(&self) -> bool {
+    pub(super) fn needs_strip_mining(&self) -> bool {
         self.total > UNPOLLED && !self.polled_inside && self.iteration < POLLED_ITERATION
     }
 }
@@ -73,7 +73,7 @@ impl Costs {
 
     /// Whether no loop needs to be strip-mined.
     pub(super) fn all_short_enough(&self) -> bool {
-        !self.order.iter().any(|s| self.loops[s].wants_pieces())
+        !self.order.iter().any(|s| self.loops[s].needs_strip_mining())
     }
 
     /// The estimate for a loop.

@@ -17,7 +17,7 @@
 //! *Vectors of any length.* Region code loads and stores the last register's worth under a mask (a mask register with EVEX, lanes
 //! of all ones with VEX), so that an extent without good divisors keeps whole register tiles. Elements up to four apart, or that
 //! several lanes share, are picked from contiguous vectors by permutations (`wide/gather`), which read nothing beyond the first
-//! and the last element. A short innermost loop over the channels of points is coalesced with the loop around it (`opt/join`).
+//! and the last element. A short innermost loop over the channels of points is coalesced with the loop around it (`opt/coalesce`).
 //! Tiles that are contiguous one way in memory and the other way in the result are transposed by shuffles (`opt/transpose`).
 //!
 //! *Padding.* A condition that all lanes share becomes a mask of all lanes or none (`wide/guard`): memory that is not there is not

@@ -11,7 +11,7 @@ fn every_stage_has_text() {
     let lowered = emit(&["--stage", "loopir"]);
     assert!(lowered.starts_with("kernel @main(") && lowered.contains("for "), "{lowered}");
     let first = emit(&["--stage", "after:simplify"]);
-    let last = emit(&["--stage", "after:cut_long_loops"]);
+    let last = emit(&["--stage", "after:strip_mine"]);
     assert!(first.starts_with("kernel @main(") && first != last, "{first}");
     assert!(emit(&["--stage", "clif"]).contains("function u0:"));
     assert!(emit(&["--stage", "asm"]).contains("the rest, by Cranelift"));

@@ -5,7 +5,9 @@
 //! order of loops stays as written.
 
 mod accumulate;
+mod coalesce;
 mod contract;
+mod delinearize;
 mod divide;
 mod dot;
 mod effects;
@@ -14,27 +16,25 @@ mod functions;
 mod fuse;
 mod hoist;
 mod in_place;
-mod join;
 mod machine;
+mod multiversion;
 mod nest;
 mod partition;
-mod pieces;
 mod preconvert;
 mod promote;
 mod reciprocal;
 mod roll;
 mod simplify;
 mod stagger;
+mod strip_mine;
 mod transpose;
-mod unfuse;
 mod unroll;
 mod vectorize;
-mod versions;
 mod walk;
 mod widen;
 mod words;
 
-pub use pieces::cut_long_loops;
+pub use strip_mine::strip_mine;
 
 use super::CodegenOptions;
 use crate::loopir::Kernel;
@@ -46,7 +46,7 @@ use partition::Cuts;
 pub fn optimize(mut kernel: Kernel, options: &CodegenOptions) -> Kernel {
     let machine = Machine::new(options);
     if kernel.is_irregular() {
-        cut_long_loops(&mut kernel, machine.vectors.isa);
+        strip_mine(&mut kernel, machine.vectors.isa);
         return kernel;
     }
     for pass in PIPELINE {
@@ -72,13 +72,13 @@ enum Run {
 use Run::{Plain, Simplified};
 
 /// The only pass over kernels with loops that are not counted, or with jumps.
-const CUT: &str = "cut_long_loops";
+const STRIP_MINE: &str = "strip_mine";
 
 const PIPELINE: &[Pass] = &[
     // What the program is: affine accesses, loops without conditions.
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
-    Pass { name: "unfuse", run: Simplified(|k, _| unfuse::unfuse(k)) },
+    Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     // What it reads: bytes four at a time, other narrow operands converted once.
     Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
@@ -90,7 +90,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "partition_first", run: Simplified(|k, m| partition::partition(k, m, Cuts::All)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "divide", run: Plain(divide::divide) },
-    Pass { name: "join", run: Simplified(join::join) },
+    Pass { name: "coalesce", run: Simplified(coalesce::coalesce) },
     Pass { name: "transpose", run: Plain(transpose::transpose) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
@@ -105,7 +105,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "contract", run: Plain(contract::contract) },
     Pass { name: "stagger", run: Simplified(stagger::stagger) },
     Pass { name: "functions", run: Plain(functions::functions) },
-    Pass { name: CUT, run: Plain(|k, m| cut_long_loops(k, m.vectors.isa)) },
+    Pass { name: STRIP_MINE, run: Plain(|k, m| strip_mine(k, m.vectors.isa)) },
 ];
 
 impl Pass {
@@ -128,7 +128,7 @@ impl Pass {
 /// The names of the passes that run over a kernel, in their order; of all if none is given.
 pub fn passes(kernel: Option<&Kernel>) -> impl Iterator<Item = &'static str> + use<> {
     let is_irregular = kernel.is_some_and(Kernel::is_irregular);
-    PIPELINE.iter().map(|p| p.name).filter(move |&name| !is_irregular || name == CUT)
+    PIPELINE.iter().map(|p| p.name).filter(move |&name| !is_irregular || name == STRIP_MINE)
 }
 
 /// Whether there is a pass of this name.

@@ -11,8 +11,8 @@
 //! A loop is split where a comparison has the same outcome for all values of the other variables: at the bounds of
 //! padding, at predicates of unevenly split loops, and, with `Cuts::All`, after the first iteration of a reduction.
 //! Pieces run in the order of the loop. The amount of copied code is limited. Parallel loops are not split; their
-//! bodies are multiversioned ([`versions`](super::versions)). Nor is a loop split where padding starts or ends inside a
-//! vector that can be loaded partially: the comparison becomes a mask.
+//! bodies are multiversioned ([`multiversion`](super::multiversion)). Nor is a loop split where padding starts or ends
+//! inside a vector that can be loaded partially: the comparison becomes a mask.
 
 use super::machine::Machine;
 use super::nest::conjuncts;
@@ -103,7 +103,7 @@ impl Partition {
         let points = points.find(|points| may_copy(kernel, &l, points.len() + 1)).unwrap_or_default();
         if points.is_empty() {
             let body = match l.kind {
-                LoopKind::Parallel => self.versions(kernel, &l, l.body, 0),
+                LoopKind::Parallel => self.multiversion(kernel, &l, l.body, 0),
                 _ => self.body(kernel, l.body),
             };
             let same = body == l.body;

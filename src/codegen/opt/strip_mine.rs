@@ -19,17 +19,17 @@ use crate::loopir::{ExprId, For, Kernel, Stmt, StmtId};
 use crate::machine::Isa;
 
 /// Target for the estimated nanoseconds of a strip.
-const PIECE: f64 = 10_000.0;
+const STRIP_NS: f64 = 10_000.0;
 
 /// Strip-mines all loops of the kernel that need it.
-pub fn cut_long_loops(kernel: &mut Kernel, isa: Isa) {
+pub fn strip_mine(kernel: &mut Kernel, isa: Isa) {
     let costs = Costs::new(kernel, isa);
     if costs.all_short_enough() {
         return;
     }
     let body = kernel.body;
     kernel.body = kernel.rebuild(body, &mut |kernel, old, id, stmt, out| match stmt {
-        Stmt::For(l) if costs.of(old).wants_pieces() => cut(kernel, l, costs.of(old), out),
+        Stmt::For(l) if costs.of(old).needs_strip_mining() => split(kernel, l, costs.of(old), out),
         Stmt::For(_)
         | Stmt::If { .. }
         | Stmt::Store { .. }
@@ -40,29 +40,29 @@ pub fn cut_long_loops(kernel: &mut Kernel, isa: Isa) {
     });
 }
 
-fn cut(kernel: &mut Kernel, l: For, cost: LoopCost, out: &mut Vec<StmtId>) {
-    let piece = (PIECE / cost.iteration).ceil().max(2.0) as i64;
+fn split(kernel: &mut Kernel, l: For, cost: LoopCost, out: &mut Vec<StmtId>) {
+    let strip = (STRIP_NS / cost.iteration).ceil().max(2.0) as i64;
     let arena = &mut kernel.arena;
-    let (n_pieces, piece, rest) = match arena.as_int(l.extent) {
+    let (n_strips, strip, rest) = match arena.as_int(l.extent) {
         Some(n) => {
-            let piece = divisor_near(n, piece);
-            (arena.index(n / piece), piece, arena.index(n % piece))
+            let strip = divisor_near(n, strip);
+            (arena.index(n / strip), strip, arena.index(n % strip))
         }
         None => {
-            let size = arena.index(piece);
-            let (pieces, rest) = (arena.binary(BinOp::Div, l.extent, size), arena.binary(BinOp::Mod, l.extent, size));
-            (pieces, piece, rest)
+            let size = arena.index(strip);
+            let (strips, rest) = (arena.binary(BinOp::Div, l.extent, size), arena.binary(BinOp::Mod, l.extent, size));
+            (strips, strip, rest)
         }
     };
     let (outer, p) = kernel.arena.new_index("p");
-    let start = kernel.arena.mul_const(p, piece);
-    let size = kernel.arena.index(piece);
+    let start = kernel.arena.mul_const(p, strip);
+    let size = kernel.arena.index(strip);
     let inner = counted_from(kernel, &l, start, size);
     let inner = kernel.stmts.push(inner);
     let body = kernel.stmts.body(&[inner]);
-    out.push(kernel.stmts.push(Stmt::For(For { var: outer, extent: n_pieces, body, ..l })));
+    out.push(kernel.stmts.push(Stmt::For(For { var: outer, extent: n_strips, body, ..l })));
     if kernel.arena.as_int(rest) != Some(0) {
-        let done = kernel.arena.mul_const(n_pieces, piece);
+        let done = kernel.arena.mul_const(n_strips, strip);
         let tail = counted_from(kernel, &l, done, rest);
         out.push(kernel.stmts.push(tail));
     }
@@ -76,7 +76,7 @@ fn counted_from(kernel: &mut Kernel, l: &For, start: ExprId, n: ExprId) -> Stmt 
     Stmt::For(For { var, extent: n, body, ..*l })
 }
 
-/// The largest divisor of `n` between half of `piece` and `piece`; `piece` if there is none.
-fn divisor_near(n: i64, piece: i64) -> i64 {
-    (piece / 2..=piece).rev().take(4096).find(|&d| d > 1 && n % d == 0).unwrap_or(piece)
+/// The largest divisor of `n` between half of `strip` and `strip`; `strip` if there is none.
+fn divisor_near(n: i64, strip: i64) -> i64 {
+    (strip / 2..=strip).rev().take(4096).find(|&d| d > 1 && n % d == 0).unwrap_or(strip)
 }

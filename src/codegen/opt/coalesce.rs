@@ -30,7 +30,7 @@ use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, 
 const SHORT: i64 = 8;
 
 /// Coalesces all such pairs of loops. Returns whether there were any.
-pub(super) fn join(kernel: &mut Kernel, machine: &Machine) -> bool {
+pub(super) fn coalesce(kernel: &mut Kernel, machine: &Machine) -> bool {
     if !machine.vectors.has_regions() {
         return false;
     }
@@ -41,9 +41,9 @@ pub(super) fn join(kernel: &mut Kernel, machine: &Machine) -> bool {
 
 fn body(kernel: &mut Kernel, old: Body, changed: &mut bool) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        if let Some(joined) = joined(kernel, l) {
+        if let Some(coalesced) = coalesced(kernel, l) {
             *changed = true;
-            return out.push(kernel.stmts.push(joined));
+            return out.push(kernel.stmts.push(coalesced));
         }
         let inner = body(kernel, l.body, changed);
         out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
@@ -51,7 +51,7 @@ fn body(kernel: &mut Kernel, old: Body, changed: &mut bool) -> Body {
 }
 
 /// The coalesced loop, if legal.
-fn joined(kernel: &mut Kernel, outer: For) -> Option<Stmt> {
+fn coalesced(kernel: &mut Kernel, outer: For) -> Option<Stmt> {
     let &[s] = kernel.stmts.list(outer.body) else { return None };
     let Stmt::For(inner) = kernel.stmts.get(s) else { return None };
     let is_plain =

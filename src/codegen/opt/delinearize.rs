@@ -19,7 +19,7 @@ use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, VarI
 use hashbrown::{HashMap, HashSet};
 
 /// Delinearises all fused loops. Returns whether there were any.
-pub(super) fn unfuse(kernel: &mut Kernel) -> bool {
+pub(super) fn delinearize(kernel: &mut Kernel) -> bool {
     let mut cuts = Cuts::default();
     let body = kernel.body;
     kernel.for_each_stmt(body, &mut |_, stmt| {

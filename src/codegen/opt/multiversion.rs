@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 2;
 
 impl Partition {
     /// The body of a loop, multiversioned if that decides its predicates; each version is partitioned.
-    pub(super) fn versions(&mut self, kernel: &mut Kernel, l: &For, body: Body, depth: usize) -> Body {
+    pub(super) fn multiversion(&mut self, kernel: &mut Kernel, l: &For, body: Body, depth: usize) -> Body {
         let found = if depth < MAX_DEPTH && may_copy(kernel, &For { body, ..*l }, 2) {
             self.index_to_decide(kernel, l, body)
         } else {
@@ -39,8 +39,8 @@ impl Partition {
         let at_last = kernel.arena.index(last);
         let otherwise = replaced(kernel, copy, &mut ExprMap::from_iter([(index, at_last)]));
         let condition = kernel.arena.compare(CmpOp::Lt, index, at_last);
-        let then = self.versions(kernel, l, others, depth + 1);
-        let otherwise = self.versions(kernel, l, otherwise, depth + 1);
+        let then = self.multiversion(kernel, l, others, depth + 1);
+        let otherwise = self.multiversion(kernel, l, otherwise, depth + 1);
         kernel.stmts.single(Stmt::If { condition, then, otherwise })
     }
 
