@@ -1,13 +1,13 @@
-//! The analyzer: what is known of variables and conditions, and the questions one may ask.
+//! The analyzer: facts about variables and conditions, and the questions that they answer.
 //!
 //! An [`Analyzer`] belongs to one [`Arena`]: every call must pass the same one (or the same one grown). It learns
 //! ranges and values of variables ([`Analyzer::bind`], [`Analyzer::bind_value`]) and conditions that hold in a scope
 //! ([`Analyzer::with_constraint`]), and answers by simplifying, bounding and comparing expressions. Answers are
 //! remembered by expression until more becomes known. Creating one costs almost nothing.
 //!
-//! Sound means: an expression and its simplification have the same value, and what is proved holds, for all values of
-//! the variables that agree with what the analyzer was told, as long as index arithmetic (`int32`, `int64`) does not
-//! overflow and nothing is divided by zero.
+//! An answer is sound: an expression and its simplification have the same value, and a proved condition holds, for all
+//! values of the variables that agree with the facts, as long as index arithmetic (`int32`, `int64`) does not overflow
+//! and nothing is divided by zero.
 //!
 //! Follows TVM's `analyzer.cc` (0.27).
 
@@ -30,15 +30,15 @@ pub enum Strength {
     SymbolicBound,
 }
 
-/// What is known of a variable.
+/// Facts about a variable.
 #[derive(Clone, Copy)]
 pub(super) struct VarInfo {
-    /// Constant bounds; none where only its type or a condition says something.
+    /// Constant bounds; `None` if only the type or a condition bounds the variable.
     pub(super) bound: Option<Bound>,
     pub(super) modular: Modular,
-    /// The expression it equals, simplified.
+    /// The simplified expression that the variable equals.
     pub(super) value: Option<ExprId>,
-    /// The range it was bound to, for relaxation.
+    /// The range to which the variable is bound, for relaxation.
     pub(super) set: Option<IntSet>,
 }
 
@@ -69,7 +69,7 @@ pub struct Analyzer {
     pub(super) limit_hit: [bool; 2],
 }
 
-/// How much was known before a constraint was entered.
+/// The lengths of the lists of facts before a constraint was entered.
 pub(super) struct Scope {
     epoch: u32,
     bound_facts: usize,
@@ -187,8 +187,8 @@ impl Analyzer {
         self.learn();
     }
 
-    /// Learns that an extent is not negative: the bound of the variable in `scale * var + offset` follows (TVM's
-    /// `MarkGlobalNonNegValue`).
+    /// Learns that an extent is not negative, from which a bound of the variable in `scale * var + offset` follows
+    /// (TVM's `MarkGlobalNonNegValue`).
     pub fn mark_non_negative(&mut self, a: &mut Arena, value: ExprId) {
         let mut offset = 0i64;
         let mut terms: Vec<(ExprId, bool)> = Vec::new();
@@ -225,12 +225,12 @@ impl Analyzer {
         infos.filter_map(|(&v, info)| info.set.map(|set| (v, set))).collect()
     }
 
-    /// Is anything known of the variable?
+    /// Whether any fact about the variable is known.
     pub fn is_bound(&self, var: VarId) -> bool {
         self.var(var).is_some()
     }
 
-    /// What `f` returns, when `condition` holds.
+    /// Calls `f` in a scope in which `condition` holds, and returns its result.
     pub fn with_constraint<R>(
         &mut self,
         a: &mut Arena,
@@ -243,7 +243,7 @@ impl Analyzer {
         result
     }
 
-    /// Starts a scope in which `condition` holds, to be ended by [`Analyzer::leave`].
+    /// Enters a scope in which `condition` holds; [`Analyzer::leave`] ends it.
     pub(super) fn enter(&mut self, a: &mut Arena, condition: ExprId) -> Scope {
         let mut scope = Scope {
             epoch: self.epoch,
@@ -359,12 +359,12 @@ impl Analyzer {
         Simplifier::new(a, self, Mode::Canonical).visit(e)
     }
 
-    /// Does the condition always hold?
+    /// Whether the condition provably always holds.
     pub fn can_prove(&mut self, a: &mut Arena, condition: ExprId) -> bool {
         self.can_prove_with(a, condition, Strength::Default)
     }
 
-    /// Does the condition always hold?
+    /// Whether the condition provably always holds, with this effort.
     pub fn can_prove_with(&mut self, a: &mut Arena, condition: ExprId, strength: Strength) -> bool {
         if let Some(v) = a.as_int(condition) {
             return v != 0;
@@ -393,7 +393,7 @@ impl Analyzer {
         self.const_int_bound(a, low).min >= at_least
     }
 
-    /// Are the two expressions always equal?
+    /// Whether the two expressions are provably equal.
     pub fn can_prove_equal(&mut self, a: &mut Arena, x: ExprId, y: ExprId) -> bool {
         if x == y {
             return true;
@@ -410,7 +410,7 @@ impl Analyzer {
         self.can_prove(a, equal)
     }
 
-    /// Is the expression never below `value`?
+    /// Whether the expression is provably at least `value`.
     pub fn can_prove_greater_equal(&mut self, a: &mut Arena, e: ExprId, value: i64) -> bool {
         if let Some(v) = a.as_int(e) {
             return v >= value && a.dtype(e) != DType::UInt64;
@@ -419,7 +419,7 @@ impl Analyzer {
         self.const_int_bound(a, simple).min >= value
     }
 
-    /// Is the expression always below `value`?
+    /// Whether the expression is provably below `value`.
     pub fn can_prove_less(&mut self, a: &mut Arena, e: ExprId, value: i64) -> bool {
         if let Some(v) = a.as_int(e) {
             return v < value && a.dtype(e) != DType::UInt64;
@@ -431,7 +431,7 @@ impl Analyzer {
 
     // ---- the stack -----------------------------------------------------------------------------------------
 
-    /// Goes one level down; false where there is no more room.
+    /// Enters one more level of nesting; returns false at the maximum depth.
     pub(super) fn descend(&mut self) -> bool {
         if self.depth >= MAX_DEPTH {
             return false;
@@ -440,13 +440,13 @@ impl Analyzer {
         true
     }
 
-    /// Comes back from a level that [`Analyzer::descend`] entered.
+    /// Leaves a level that [`Analyzer::descend`] entered.
     pub(super) fn ascend(&mut self) {
         self.depth -= 1;
     }
 }
 
-/// Does the value depend on nothing but variables?
+/// Whether the value depends on nothing but variables.
 pub(super) fn is_pure(a: &Arena, e: ExprId) -> bool {
     match a.expr(e) {
         Expr::Load(..) => false,

@@ -1,10 +1,10 @@
 //! Constant bounds of integer expressions.
 //!
-//! A [`Bound`] is the set of integers between two ends, either of which may be infinite; every value that the
-//! expression can take lies in it. Bookkeeping that would overflow gives an infinite end. Arithmetic of index types
-//! (`int32`, `int64`) is taken not to overflow, as everywhere in `arith`; of other integer types, which wrap by
-//! definition, a result that may leave the type's range is any value of the type. A divisor is taken not to be zero,
-//! since that would be an error of the program.
+//! A [`Bound`] is the set of integers between two ends, either of which may be infinite; it contains every value that
+//! the expression can take. Bookkeeping that would overflow gives an infinite end. Arithmetic of index types (`int32`,
+//! `int64`) is assumed not to overflow, as everywhere in `arith`. Other integer types wrap: a result that may leave the
+//! range of such a type is any value of the type. A divisor is assumed not to be zero, since that would be an error of
+//! the program.
 //!
 //! Follows TVM's `const_int_bound.cc`, with its bounds of remainders mended.
 
@@ -29,7 +29,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The values of a variable in a range with such a start and number of values.
+    /// The values of a variable in a range, given the bounds of its start and of its number of values.
     pub(super) fn sum_of_range(min: Bound, extent: Bound) -> Bound {
         let last = add(min.max, add(extent.max, -1, POS_INF), POS_INF);
         Bound { min: min.min, max: last.max(NEG_INF + 1) }
@@ -106,7 +106,8 @@ fn is_inf(x: i64) -> bool {
     x == POS_INF || x == NEG_INF
 }
 
-/// A sum as the lower (`-1`) or upper (`1`) end of a bound: an infinite operand or an overflow gives the infinity.
+/// Adds two lower (`toward` = -1) or upper (`toward` = 1) ends of bounds: an infinite operand or an overflow gives the
+/// infinity.
 fn add(x: i64, y: i64, toward: i64) -> i64 {
     if is_inf(x) || is_inf(y) {
         return if is_inf(x) && is_inf(y) && x != y {
@@ -154,7 +155,7 @@ fn div(x: i64, y: i64, floor: bool) -> i64 {
 }
 
 fn quotient(a: Bound, b: Bound, floor: bool) -> Bound {
-    // The ends of a divisor that may have either sign are not extreme: -1 and 1 are.
+    // If the divisor may have either sign, the extreme quotients are those by -1 and 1, not those by its ends.
     if b.min < 0 && b.max > 0 {
         let low = a.corners(Bound::new(b.min, -1), |x, y| div(x, y, floor));
         return low.union(a.corners(Bound::new(1, b.max), |x, y| div(x, y, floor)));
@@ -272,7 +273,7 @@ impl Analyzer {
             (false, false, true) => Bound { min: p.min.max(-cap), max: 0 },
             (false, false, false) => Bound { min: p.min.max(-cap), max: p.max.max(0).min(cap) },
         };
-        // Of a dividend with a known residue, the remainder has that residue too.
+        // If the dividend has a known residue, so has the remainder.
         let Some(divisor) = q.as_point() else { return bound };
         let residue = self.modular_set(a, x);
         let step = gcd(residue.coeff, divisor);
@@ -297,7 +298,7 @@ fn nonzero(q: Bound) -> Option<Bound> {
 
 fn constant(v: i64, dtype: DType) -> Bound {
     match dtype {
-        // Beyond the range of the bookkeeping.
+        // Values above the range of the bookkeeping.
         DType::UInt64 if v < 0 => Bound { min: POS_INF - 1, max: POS_INF },
         _ if v == i64::MIN => Bound { min: NEG_INF, max: NEG_INF + 1 },
         _ if v == POS_INF => Bound { min: POS_INF - 1, max: POS_INF },
@@ -328,7 +329,7 @@ fn bound_of_bits(f: Intrinsic, x: Bound, y: Bound, whole: Bound) -> Bound {
     if bound.within(whole) { bound } else { whole }
 }
 
-/// The facts about constant bounds that a condition states: pairs of an expression and where it lies.
+/// The facts about constant bounds that follow from a condition: pairs of an expression and its bound.
 pub(super) fn facts_of(a: &Arena, condition: ExprId) -> Option<(ExprId, Bound)> {
     let Expr::Compare(op, x, y) = a.expr(condition) else { return None };
     if !a.dtype(x).is_index() {

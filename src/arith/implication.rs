@@ -1,4 +1,4 @@
-//! Does one condition follow from another?
+//! Implication: whether one condition follows from another.
 
 use super::Analyzer;
 use crate::ir::{Arena, BinOp, CmpOp, Expr, ExprId};
@@ -17,7 +17,7 @@ pub(crate) fn conjuncts(a: &Arena, condition: ExprId) -> SmallVec<[ExprId; 4]> {
     parts
 }
 
-/// Does `wanted` hold wherever `given` does, for what the analyzer knows of the variables? `false` if that is not found.
+/// Whether `wanted` follows from `given` and the facts of the analyzer. `false` if no proof is found.
 pub(crate) fn implies(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: ExprId) -> bool {
     let mut premises = conjuncts(a, given);
     for n in 0..premises.len() {
@@ -31,7 +31,7 @@ pub(crate) fn implies(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wan
     })
 }
 
-/// What `x // c < n` says of `x`, for constants.
+/// The condition on `x` that `x // c < n` implies, for constants `c` and `n`.
 fn without_quotient(a: &mut Arena, e: ExprId) -> Option<ExprId> {
     let Expr::Compare(CmpOp::Lt, quotient, n) = a.expr(e) else { return None };
     let Expr::Binary(BinOp::FloorDiv, x, c) = a.expr(quotient) else { return None };
@@ -40,7 +40,7 @@ fn without_quotient(a: &mut Arena, e: ExprId) -> Option<ExprId> {
     Some(a.lt(x, end))
 }
 
-/// Is one inequality another with something added to its greater side?
+/// Whether an inequality is another one with a nonnegative amount added to its greater side.
 fn is_at_least(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: ExprId) -> bool {
     let (Some(given), Some(wanted)) = (excess(a, given), excess(a, wanted)) else { return false };
     if a.dtype(given) != a.dtype(wanted) {
@@ -50,7 +50,7 @@ fn is_at_least(a: &mut Arena, analyzer: &mut Analyzer, given: ExprId, wanted: Ex
     analyzer.can_prove(a, less)
 }
 
-/// The sum that an inequality of integers says is not positive.
+/// The sum that an inequality of integers bounds by 0 from above.
 fn excess(a: &mut Arena, e: ExprId) -> Option<ExprId> {
     let Expr::Compare(op, x, y) = a.expr(e) else { return None };
     if !a.dtype(x).is_index() {
@@ -89,12 +89,12 @@ mod tests {
         assert!(implies(&mut a, &mut analyzer, given, same));
         assert!(implies(&mut a, &mut analyzer, given, weaker));
         assert!(!implies(&mut a, &mut analyzer, given, stronger));
-        // A quotient bounds what is divided.
+        // A bound of a quotient bounds its dividend.
         let (three, twelve) = (a.int32(3), a.int32(12));
         let quotient = a.floor_div(sum, four);
         let (limited, wanted) = (a.lt(quotient, three), a.lt(swapped, twelve));
         assert!(implies(&mut a, &mut analyzer, limited, wanted));
-        // What the ranges say needs no premise.
+        // A condition that follows from the ranges needs no premise.
         let always = a.lt(sum, twenty);
         let nothing = a.bool(true);
         assert!(implies(&mut a, &mut analyzer, nothing, always));

@@ -14,7 +14,7 @@ use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, CmpOp};
 use smallvec::SmallVec;
 
-/// One end of a set.
+/// An end of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// No lower limit.
@@ -69,12 +69,12 @@ impl IntSet {
         IntSet::interval(min, a.add_const(end, -1))
     }
 
-    /// Is there no integer in it, as far as one can see?
+    /// Whether the set is provably empty.
     pub fn is_nothing(&self) -> bool {
         self.min == End::PosInf || self.max == End::NegInf
     }
 
-    /// The value, if both ends are one expression.
+    /// The value of a set whose ends are the same expression.
     pub fn as_point(&self) -> Option<ExprId> {
         match (self.min, self.max) {
             (End::At(x), End::At(y)) if x == y => Some(x),
@@ -92,7 +92,7 @@ impl IntSet {
         if self.is_nothing() { None } else { self.max.value() }
     }
 
-    /// Are both ends provably equal?
+    /// Whether both ends are provably equal.
     pub fn can_prove_point(&self, a: &mut Arena, analyzer: &mut Analyzer) -> bool {
         match (self.lower(), self.upper()) {
             (Some(x), Some(y)) => analyzer.can_prove_equal(a, x, y),
@@ -109,7 +109,7 @@ impl IntSet {
         (analyzer.simplify(a, min), analyzer.simplify(a, extent))
     }
 
-    /// Is this provably the set of the range?
+    /// Whether this is provably the set of the range.
     pub fn match_range(&self, a: &mut Arena, min: ExprId, extent: ExprId) -> bool {
         let (Some(low), Some(high)) = (self.lower(), self.upper()) else { return false };
         let mut analyzer = Analyzer::new();
@@ -138,7 +138,7 @@ pub(super) fn binary(a: &mut Arena, op: BinOp, x: ExprId, y: ExprId) -> ExprId {
     a.binary(op, x, y)
 }
 
-/// All integers of either set, and what lies between.
+/// The smallest interval that contains all the sets.
 pub(crate) fn union(a: &mut Arena, sets: &[IntSet]) -> IntSet {
     match sets {
         [] => IntSet::NOTHING,
@@ -150,8 +150,8 @@ pub(crate) fn union(a: &mut Arena, sets: &[IntSet]) -> IntSet {
     }
 }
 
-/// A set of integers that are all in one of the sets, as large as can be proved: sets that may lie apart from those
-/// before are left out.
+/// An interval of integers each of which is in one of the sets, as large as can be proved. Sets that may lie apart from
+/// earlier ones are left out.
 pub(crate) fn union_lower_bound(a: &mut Arena, sets: &[IntSet]) -> IntSet {
     if let [one] = sets {
         return *one;
@@ -323,7 +323,7 @@ struct Evaluator<'a> {
     analyzer: &'a mut Analyzer,
     domains: &'a Domains,
     facts: &'a Domains,
-    /// How many variables have been replaced by sets that mention others.
+    /// Number of variables that have been replaced by sets that mention other variables.
     depth: usize,
     in_progress: SmallVec<[VarId; 4]>,
 }
@@ -389,7 +389,7 @@ impl<'a> Evaluator<'a> {
             }
             Expr::Cast(x) => self.eval_cast(e, x),
             Expr::Load(_, indices) => {
-                // An element that no relaxed variable selects is one value.
+                // An element selected by no relaxed variable is one value.
                 let relaxed = self
                     .a
                     .list(indices)
@@ -406,7 +406,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What all lanes of a vector reach together.
+    /// Joins the sets of all lanes of a vector.
     fn eval_lanes(&mut self, e: ExprId) -> IntSet {
         match self.a.expr(e) {
             Expr::Broadcast(value) => self.eval(value),
@@ -534,7 +534,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A product or quotient by one value, which keeps or turns the order by its sign.
+    /// A product or quotient by one value, which keeps or reverses the order according to its sign.
     fn monotone(&mut self, op: BinOp, p: IntSet, c: ExprId) -> IntSet {
         let apply = |s: &mut Self, end: End, otherwise: End| match end {
             End::At(x) => End::At(binary(s.a, op, x, c)),
@@ -595,7 +595,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Does the expression use a variable of which `f` says yes?
+/// Whether the expression uses a variable for which `f` returns true.
 pub(crate) fn uses_var(a: &Arena, e: ExprId, f: &mut impl FnMut(VarId) -> bool) -> bool {
     match a.expr(e) {
         Expr::Int(_) | Expr::Float(_) | Expr::Str(_) => false,

@@ -1,4 +1,4 @@
-//! What an analyzer has found out about expressions, by id.
+//! An analyzer's conclusions about expressions, by id.
 //!
 //! A table has one row per expression, stamped with the epoch in which the row was written; an epoch is one state of
 //! one analyzer's knowledge, so a row is valid exactly if its stamp is the current epoch. Starting afresh is a new
@@ -34,7 +34,7 @@ impl<T: Copy> Table<T> {
     }
 }
 
-/// A simplified expression, and how many nested rewrites of results it took.
+/// A simplified expression, and the depth of nested rewrites that produced it.
 #[derive(Clone, Copy)]
 pub(super) struct Simplified {
     pub(super) result: ExprId,

@@ -1,12 +1,12 @@
-//! Integer analysis: what index expressions amount to, where their values lie, and how iterators are split and fused.
+//! Integer analysis: simplifies index expressions, bounds their values, and analyses how iterators are split and fused.
 //!
-//! Schedules, lowering and in-bounds proofs stand on this. Start reading at [`analyzer`]: it holds what is known of
-//! variables and simplifies, bounds and compares. [`iter_map`] sees through splits and fusions of loops, [`int_set`]
+//! Schedules, lowering and in-bounds proofs use this module. Start reading at [`analyzer`], which holds the facts about
+//! variables and simplifies, bounds and compares. [`iter_map`] recognises splits and fusions of loops, [`int_set`]
 //! relaxes loops out of index expressions, and [`implication`] compares conditions.
 //!
-//! Everything works on the interned expressions of one [`Arena`](crate::ir::Arena), knows nothing of statements, and
-//! answers "don't know" rather than guess. Results for index expressions are those of TVM 0.27, tree by tree, which
-//! conformance of schedules is judged by.
+//! All functions work on the interned expressions of one [`Arena`](crate::ir::Arena), know nothing of statements, and
+//! return "unknown" rather than guess. Results for index expressions equal those of TVM 0.27, tree by tree, because
+//! conformance of schedules depends on them.
 
 #[cfg(test)]
 mod agreement;

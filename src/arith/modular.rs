@@ -15,9 +15,9 @@ use crate::ir::op::{BinOp, CmpOp, Intrinsic};
 /// The integers `coeff * k + base`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Modular {
-    /// The distance of neighbours; 0 for a single integer.
+    /// Distance of adjacent members; 0 for a single integer.
     pub coeff: i64,
-    /// One of the integers, the smallest that is not negative unless `coeff` is 0.
+    /// A member of the set: the smallest nonnegative one unless `coeff` is 0.
     pub base: i64,
 }
 
@@ -45,7 +45,7 @@ impl Modular {
         if self.coeff == 0 { value == self.base } else { value.rem_euclid(self.coeff) == self.base }
     }
 
-    /// A set that holds the members of either. As in TVM, of two different single integers it is any integer.
+    /// A set that contains both sets. As in TVM, the union of two different single integers is any integer.
     pub fn union(self, other: Modular) -> Modular {
         let coeff = gcd(self.coeff, other.coeff);
         if coeff == 0 {
@@ -55,7 +55,7 @@ impl Modular {
         Modular::new(if x == y { coeff } else { gcd(gcd(x, y), coeff) }, x)
     }
 
-    /// A set that holds the members of both; `self` where there are none.
+    /// A set that contains the intersection; `self` if the intersection is empty.
     pub fn intersect(self, other: Modular) -> Modular {
         if self.coeff == 0 || other.coeff == 1 {
             return self;
@@ -246,7 +246,7 @@ fn wrap_modulo(set: Modular, dtype: DType) -> Modular {
     Modular::new(gcd(set.coeff, 1 << dtype.bits()), set.base)
 }
 
-/// The fact about a variable's residue that a condition states: `x % c == b`, `x == b`.
+/// The residue of a variable that a condition states: `x % c == b`, `x == b`.
 pub(super) fn fact_of(a: &Arena, condition: ExprId) -> Option<(VarId, Modular)> {
     let Expr::Compare(CmpOp::Eq, x, y) = a.expr(condition) else { return None };
     let (x, value) = match (a.as_int(x), a.as_int(y)) {

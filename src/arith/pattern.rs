@@ -50,7 +50,7 @@ const NOT: u32 = 2;
 const SELECT: u32 = 4;
 const OTHER: u32 = 8;
 
-/// What the letters of a pattern stand for.
+/// The bindings of a pattern's letters.
 #[derive(Clone, Copy)]
 pub(super) struct Match {
     vars: [ExprId; 5],
@@ -66,7 +66,7 @@ impl Match {
         Match { vars: [ExprId(0); 5], consts: [0; 3], bound: 0, dtype }
     }
 
-    /// Forgets what was matched.
+    /// Removes all bindings.
     pub(super) fn clear(&mut self) {
         self.bound = 0;
     }
@@ -79,23 +79,24 @@ impl Match {
 
 /// A tree to match, and to build.
 pub(super) trait Pat: Copy {
-    /// The kinds of nodes it can match.
+    /// The kinds of nodes that the pattern can match.
     const KINDS: u32;
 
-    /// Can it match a node whose two operands are of these kinds?
+    /// Whether the pattern can match a node whose operands have these kinds.
     fn operands_fit(left: u32, right: u32) -> bool {
         let _ = (left, right);
         true
     }
 
-    /// Does it match? Letters met first are bound.
+    /// Whether the pattern matches `e`. Letters that occur for the first time are bound.
     fn matches(self, a: &Arena, e: ExprId, m: &mut Match) -> bool;
 
-    /// The expression it stands for, built by the folding constructors; `None` where a constant is out of range.
+    /// The expression that the pattern stands for, built by the folding constructors; `None` if a constant is out of
+    /// range.
     fn build(self, a: &mut Arena, m: &Match) -> Option<ExprId>;
 }
 
-/// What can stand where a pattern is expected.
+/// Values that can be used as patterns.
 pub(super) trait IntoPat {
     /// The pattern.
     type Pat: Pat;
@@ -119,7 +120,7 @@ pub(super) struct Lit(i128);
 #[derive(Clone, Copy)]
 pub(super) struct Truth(pub(super) bool);
 
-/// An expression at hand.
+/// A given expression.
 #[derive(Clone, Copy)]
 pub(super) struct E(pub(super) ExprId);
 
@@ -330,7 +331,7 @@ impl IntoPat for i32 {
     }
 }
 
-/// Is the value representable in this integer type?
+/// Whether an integer type can represent the value.
 pub(super) fn fits(value: i64, dtype: DType) -> bool {
     dtype.wrap(value) == value
 }
@@ -449,13 +450,13 @@ functions! {
     tdiv = Bin KDiv;
     /// The remainder of [`tdiv`].
     tmod = Bin KMod;
-    /// The smaller.
+    /// The minimum.
     min = Bin KMin;
-    /// The larger.
+    /// The maximum.
     max = Bin KMax;
-    /// Both hold.
+    /// Conjunction.
     and = Bin KAnd;
-    /// One holds.
+    /// Disjunction.
     or = Bin KOr;
     /// Equality.
     eq = Cmp KEq;
@@ -497,7 +498,7 @@ pub(super) fn floor_mod(x: i128, y: i128) -> i128 {
     if y == 0 { 0 } else { x - floor_div(x, y) * y }
 }
 
-/// Is `x` a multiple of `y`, and `y` not zero?
+/// Whether `y` is not zero and divides `x`.
 pub(super) fn divides(y: i128, x: i128) -> bool {
     y != 0 && x % y == 0
 }
@@ -558,7 +559,7 @@ pub(super) fn build(right: impl IntoPat, a: &mut Arena, m: &Match) -> Option<Exp
     right.pat().build(a, m)
 }
 
-/// [`Pat::operands_fit`] of a pattern at hand.
+/// [`Pat::operands_fit`] of the type of a pattern.
 #[inline(always)]
 pub(super) fn operands_fit<P: Pat>(_: &P, left: u32, right: u32) -> bool {
     P::operands_fit(left, right)

@@ -343,8 +343,8 @@ fn iterator_maps_keep_values() {
                 IterMapLevel::Surjective => onto,
                 IterMapLevel::NoCheck => true,
             };
-            // As in TVM, a constraint on a sum of which only one iterator has more than one value goes unseen where
-            // that iterator is divided.
+            // As in TVM, a constraint on a sum is ignored where an iterator is divided that is the only one of the sum
+            // with more than one value.
             assert!(holds || fields[3] != "T", "{question}: not what {level:?} claims");
             unseen += !holds as u32;
         }

@@ -39,7 +39,7 @@ impl World {
         *self.vars.entry(name.into()).or_insert_with(|| self.arena.new_var(name, dtype))
     }
 
-    /// The expression of a text.
+    /// Parses an expression.
     pub(super) fn parse(&mut self, text: &str) -> ExprId {
         let mut tokens = text.split_whitespace();
         let e = self.parse_tokens(&mut tokens);

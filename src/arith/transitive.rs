@@ -1,14 +1,14 @@
 //! Known comparisons between expressions, up to constants.
 //!
-//! A condition such as `i < n` cannot be a constant bound, but it decides `i <= n` and `i < n + 3`. A [`Known`] says
-//! `left op right + offset`; a question is answered by the knowns between the same two expressions. TVM's
+//! A condition such as `i < n` is not a constant bound, but it decides `i <= n` and `i < n + 3`. A [`Known`] is the
+//! fact `left op right + offset`; facts about two expressions answer questions about the same two. Follows TVM's
 //! `transitive_comparison_analyzer.cc` with its default of not chaining comparisons.
 
 use super::analyzer::Analyzer;
 use crate::ir::expr::{Arena, Expr, ExprId};
 use crate::ir::op::{BinOp, CmpOp};
 
-/// Which relations between two integers are possible, as a set of bits.
+/// The possible relations between two integers, as a set of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Relation(u8);
 
@@ -21,19 +21,19 @@ impl Relation {
     pub(super) const NE: Relation = Relation(6);
     pub(super) const UNKNOWN: Relation = Relation(7);
 
-    /// What both say; what `self` says if they contradict each other.
+    /// The intersection of both; `self` if they contradict each other.
     pub(super) fn and(self, other: Relation) -> Relation {
         let both = self.0 & other.0;
         if both == 0 { self } else { Relation(both) }
     }
 
-    /// Is only one relation possible?
+    /// Whether only one relation is possible.
     pub(super) fn is_decided(self) -> bool {
         self.0.count_ones() == 1
     }
 }
 
-/// `left op right + offset`, where op is one of `==`, `!=`, `<=`, `>=`.
+/// The fact `left op right + offset`, where op is one of `==`, `!=`, `<=`, `>=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Known {
     left: ExprId,
@@ -43,7 +43,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What a comparison that holds says; nothing for constants and other types than those of indices.
+    /// The fact that a true comparison states; `None` for constants and for types that are not index types.
     pub(super) fn from_comparison(a: &mut Arena, op: CmpOp, x: ExprId, y: ExprId) -> Option<Known> {
         if !a.dtype(x).is_index() || (a.as_int(x).is_some() && a.as_int(y).is_some()) {
             return None;
@@ -60,7 +60,7 @@ impl Known {
         Some(Known { left, right, offset: offset.checked_add(shift)?, relation })
     }
 
-    /// What a condition that holds says.
+    /// The fact that a true condition states.
     pub(super) fn from_condition(a: &mut Arena, condition: ExprId) -> Option<Known> {
         match a.expr(condition) {
             Expr::Compare(op, x, y) => Known::from_comparison(a, op, x, y),
@@ -68,12 +68,12 @@ impl Known {
         }
     }
 
-    /// Is this about the expression itself?
+    /// Whether `e` is one of the compared expressions.
     pub(super) fn mentions(self, e: ExprId) -> bool {
         self.left == e || self.right == e
     }
 
-    /// What this says of `left` against `right + offset`.
+    /// The relations of `left` to `right + offset` that this fact allows.
     fn answer(self, left: ExprId, right: ExprId, offset: i64) -> Relation {
         let known = if (self.left, self.right) == (left, right) {
             self
@@ -88,7 +88,7 @@ impl Known {
         } else {
             return Relation::UNKNOWN;
         };
-        // left op right + known.offset, asked against right + offset
+        // The fact compares with `right + known.offset`, the question with `right + offset`.
         match known.relation {
             Relation::EQ if known.offset == offset => Relation::EQ,
             Relation::EQ if known.offset < offset => Relation::LT,
@@ -120,7 +120,7 @@ fn split_offset(a: &mut Arena, e: ExprId) -> (ExprId, i64) {
 }
 
 impl Analyzer {
-    /// What is known directly of `x` against `y`.
+    /// The relations of `x` to `y` that the known facts allow, without chaining.
     pub(super) fn compare_by_knowns(&self, a: &mut Arena, x: ExprId, y: ExprId) -> Relation {
         if (self.knowns.is_empty() && self.range_knowns.is_empty()) || !a.dtype(x).is_index() {
             return Relation::UNKNOWN;

@@ -1,8 +1,8 @@
-//! What a block asks of the strides of the buffers that it writes.
+//! Alignment requests: constraints of a block on the strides of the buffers that it writes.
 //!
-//! A block may be annotated `buffer_dim_align` with a list of requests `[buffer, axis, factor, offset]`: the stride of
-//! that axis, of the buffer at that index of the block's writes, is to be `k * factor + offset`, in elements. This is how
-//! the rows of a buffer come to begin at the lines of the cache, or to avoid its sets (TVM's `storage_align`).
+//! The annotation `buffer_dim_align` of a block is a list of requests `[buffer, axis, factor, offset]`: the stride of
+//! axis `axis` of the `buffer`-th written buffer must be `k * factor + offset` elements for some `k`. Requests make the
+//! rows of a buffer start at cache lines, or avoid conflicts of cache sets (TVM's `storage_align`).
 
 use super::attr::AttrValue;
 
@@ -12,18 +12,18 @@ pub(crate) const DIM_ALIGN: &str = "buffer_dim_align";
 /// A request about one axis of one buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DimAlign {
-    /// The buffer's index among the block's writes.
+    /// Index of the buffer among the block's writes.
     pub buffer: i64,
-    /// The axis whose stride is meant.
+    /// The axis whose stride is constrained.
     pub axis: i64,
-    /// The stride is a multiple of this, in elements, ...
+    /// The stride minus `offset` must be a multiple of this number of elements.
     pub factor: i64,
-    /// ... and so many elements more.
+    /// Elements by which the stride exceeds a multiple of `factor`.
     pub offset: i64,
 }
 
 impl DimAlign {
-    /// The requests that an annotation holds; `None` if it is no list of requests.
+    /// The requests in an annotation; `None` if it is not a list of requests.
     pub(crate) fn read(annotation: &AttrValue) -> Option<Vec<Self>> {
         let AttrValue::List(requests) = annotation else { return None };
         requests.iter().map(Self::read_one).collect()
@@ -40,14 +40,14 @@ impl DimAlign {
         })
     }
 
-    /// The annotation that holds the requests.
+    /// The annotation with these requests.
     pub(crate) fn write(requests: &[Self]) -> AttrValue {
         let fields = |r: &Self| [r.buffer, r.axis, r.factor, r.offset].map(AttrValue::Int).to_vec();
         AttrValue::List(requests.iter().map(|r| AttrValue::List(fields(r))).collect())
     }
 
-    /// The least stride, of `stride` or above, that the request allows; `None` if it overflows or the request has no
-    /// positive factor.
+    /// The least stride, not below `stride`, that the request allows; `None` on overflow or if the factor is not
+    /// positive.
     pub(crate) fn round_up(&self, stride: i64) -> Option<i64> {
         if self.factor <= 0 {
             return None;

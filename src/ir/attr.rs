@@ -33,13 +33,13 @@ pub enum AttrValue {
     },
     /// `T.target(value)`: a text or a dictionary.
     Target(Box<AttrValue>),
-    /// An object of TVM's: what makes it, and the arguments.
+    /// An object of TVM: the function that makes it, and the arguments.
     Object(ObjectKind, Vec<AttrValue>),
-    /// `T.index_map(lambda i, j: (j, i))`: its own variables, and what they are mapped to.
+    /// `T.index_map(lambda i, j: (j, i))`: its own variables, and the expressions to which they are mapped.
     IndexMap(Vec<ExprId>, Vec<ExprId>),
 }
 
-/// The function that makes an object of TVM's which only attributes hold.
+/// The function that makes a TVM object that occurs only in attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ObjectKind {
     /// `T.Range(begin, end)`
@@ -53,11 +53,11 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// All of them.
+    /// All functions.
     pub const ALL: [ObjectKind; 4] =
         [ObjectKind::Range, ObjectKind::IterVar, ObjectKind::VDevice, ObjectKind::DummyGlobalInfo];
 
-    /// The function as texts call it.
+    /// The name of the function in texts.
     pub fn name(self) -> &'static str {
         match self {
             ObjectKind::Range => "T.Range",
@@ -67,7 +67,7 @@ impl ObjectKind {
         }
     }
 
-    /// The names of its arguments, and how many of them must be given.
+    /// The names of its parameters, and the number of required arguments.
     pub fn params(self) -> (&'static [&'static str], usize) {
         match self {
             ObjectKind::Range => (&["begin", "end"], 2),
@@ -79,7 +79,7 @@ impl ObjectKind {
 }
 
 impl AttrValue {
-    /// The integer, from a plain one.
+    /// The value of a plain integer.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             AttrValue::Int(v) => Some(*v),
@@ -87,7 +87,8 @@ impl AttrValue {
         }
     }
 
-    /// Calls `f` with each expression of the program inside; index maps are over variables of their own.
+    /// Calls `f` with each contained expression of the program. Index maps are skipped, since they have variables of
+    /// their own.
     pub fn for_each_expr(&self, f: &mut impl FnMut(ExprId)) {
         match self {
             AttrValue::Expr(e) | AttrValue::Buffer(e) => f(*e),
@@ -103,7 +104,7 @@ impl AttrValue {
         }
     }
 
-    /// Replaces each expression inside by what `f` gives.
+    /// Replaces each contained expression by the result of `f`.
     pub fn map_exprs(&mut self, f: &mut impl FnMut(ExprId) -> ExprId) {
         match self {
             AttrValue::Expr(e) | AttrValue::Buffer(e) => *e = f(*e),
@@ -142,7 +143,7 @@ impl Annotations {
         Annotations(Vec::new())
     }
 
-    /// Is there none?
+    /// Whether there are no annotations.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -153,7 +154,7 @@ impl Annotations {
         self.0.iter().find(|(k, _)| *k == key).map(|(_, v)| v)
     }
 
-    /// Sets `key`, and gives the value it had.
+    /// Sets the value of `key`, and returns the old one.
     pub fn insert(&mut self, key: impl Into<Symbol>, value: AttrValue) -> Option<AttrValue> {
         let key = key.into();
         match self.0.binary_search_by(|(k, _)| k.cmp(&key)) {
@@ -165,7 +166,7 @@ impl Annotations {
         }
     }
 
-    /// Removes `key`, and gives the value it had.
+    /// Removes `key`, and returns its value.
     pub fn remove(&mut self, key: impl Into<Symbol>) -> Option<AttrValue> {
         let key = key.into();
         let i = self.0.iter().position(|(k, _)| *k == key)?;
@@ -177,7 +178,7 @@ impl Annotations {
         self.0.iter()
     }
 
-    /// The values, for changing them.
+    /// The values, as mutable references.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut AttrValue> {
         self.0.iter_mut().map(|(_, v)| v)
     }

@@ -1,7 +1,7 @@
 //! Short one-line texts of expressions, regions and statements, for messages.
 //!
-//! They read like TVMScript but are not meant to be read back: names are hints and may repeat. The printer of
-//! `script` is the one that writes programs.
+//! They resemble TVMScript but cannot be parsed: names are hints and may repeat. The printer of `script` writes
+//! programs.
 
 use super::buffer::BufferRegion;
 use super::dtype::DType;
@@ -11,7 +11,7 @@ use super::op::{BinOp, Typing};
 use super::stmt::{LoopKind, Stmt, StmtId};
 use std::fmt::{self, Display, Formatter};
 
-/// How tightly an operator binds, as in Python; operands of a looser one are put in brackets.
+/// Precedence levels of operators, as in Python; operands with a lower level are put in brackets.
 mod precedence {
     pub(super) const ANY: u8 = 0;
     pub(super) const OR: u8 = 1;
@@ -177,7 +177,7 @@ impl Display for Brief<'_> {
 }
 
 impl Func {
-    /// What a statement is, in a few words for messages: ``loop `i` ``, ``block `C` ``, ``store to `C[vi, vj]` ``.
+    /// A short description of a statement: ``loop `i` ``, ``block `C` ``, ``store to `C[vi, vj]` ``.
     pub fn brief_stmt(&self, s: StmtId) -> String {
         match self.get(s) {
             Stmt::Loop(l) => {

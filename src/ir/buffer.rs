@@ -12,30 +12,31 @@ id! {
 /// A multi-dimensional array: a parameter, an allocation of a block, or a view made by `T.match_buffer`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// The name it prints under if that is free; otherwise no part of the structure.
+    /// The name under which the buffer prints if it is free; not part of the structure.
     pub name: Symbol,
-    /// Type of the elements' lanes.
+    /// Type of the lanes of an element.
     pub dtype: DType,
-    /// The number of lanes of an element; 1 unless this is a buffer of vectors.
+    /// Number of lanes of an element; 1 unless this is a buffer of vectors.
     pub lanes: u16,
     /// Extent of each dimension, in elements.
     pub shape: ExprList,
-    /// Where it lives: `global` unless a schedule says otherwise.
+    /// Storage scope: `global` unless a schedule sets another one.
     pub scope: Symbol,
-    /// Distance of neighbours in each dimension, in elements; `None` means row-major and compact.
+    /// Strides in elements; `None` means row-major and compact.
     pub strides: Option<ExprList>,
-    /// Distance of the first element from the data pointer, in elements; `None` means 0 of the type of the first extent.
+    /// Offset of the first element from the data pointer, in elements; `None` means 0, in the type of the first extent.
     pub elem_offset: Option<ExprId>,
     /// `T.match_buffer`'s `align`: alignment of the data in bytes; 0 means the default.
     pub align: u32,
-    /// `T.match_buffer`'s `offset_factor`: what divides `elem_offset`; 0 means unstated.
+    /// `T.match_buffer`'s `offset_factor`: a divisor of `elem_offset`; 0 means unstated.
     pub offset_factor: u32,
-    /// Is it a scalar variable (`x: T.float32`), of shape `(1,)`, read and stored by its name? Only a way to write it.
+    /// Whether this is a scalar variable (`x: T.float32`), of shape `(1,)`, read and stored by its name. It only
+    /// affects the text.
     pub scalar: bool,
     /// `T.buffer`'s `axis_separators`, which lowering to flat memory ignores.
     pub axis_separators: Vec<u32>,
-    /// `layout=None` in a function without `s_tir`, whose buffers else have a layout for threads. Nothing but TVM's lowering
-    /// for GPUs looks at it.
+    /// Whether `layout=None` was stated in a function without `s_tir`, where buffers otherwise have a thread layout.
+    /// Only TVM's lowering for GPUs reads it.
     pub no_layout: bool,
 }
 
@@ -77,7 +78,7 @@ impl Buffer {
     }
 }
 
-/// The type of the offset of a buffer that states none: that of the first extent, `int64` without dimensions.
+/// The default type of the offset: that of the first extent, or `int64` without dimensions.
 pub(crate) fn index_type(arena: &Arena, shape: ExprList) -> DType {
     arena.list(shape).first().map_or(DType::Int64, |&e| arena.dtype(e))
 }
@@ -101,7 +102,7 @@ impl BufferRegion {
         BufferRegion { buffer, mins: arena.new_list(&mins), extents: arena.new_list(&extents) }
     }
 
-    /// The single element at `indices`; of a vector index, the elements from its smallest to its largest lane.
+    /// The single element at `indices`. With a vector index, the region extends from its smallest to its largest lane.
     pub fn point(arena: &mut Arena, buffer: BufferId, indices: ExprList) -> Self {
         if arena.list(indices).iter().any(|&i| arena.lanes(i) > 1) {
             return Self::lanes(arena, buffer, indices);
@@ -111,7 +112,7 @@ impl BufferRegion {
             .to_vec()
             .into_iter()
             .map(|i| {
-                // What is no integer is reported by the verifier.
+                // The verifier reports an index that is not an integer.
                 let dtype = arena.dtype(i);
                 arena.int(1, if dtype.is_integer() { dtype } else { DType::Int32 })
             })
@@ -119,7 +120,7 @@ impl BufferRegion {
         BufferRegion { buffer, mins: indices, extents: arena.new_list(&ones) }
     }
 
-    /// What an access with a vector index touches: the whole dimension, where the index is no ramp of constant stride.
+    /// The region of an access with a vector index; the whole dimension if the index is not a ramp of constant stride.
     fn lanes(arena: &mut Arena, buffer: BufferId, indices: ExprList) -> Self {
         let ranges: Vec<(ExprId, ExprId)> = (0..arena.list(indices).len())
             .map(|dim| {
@@ -137,7 +138,7 @@ impl BufferRegion {
                     _ if arena.lanes(i) == 1 => (i, arena.int(1, int)),
                     _ => {
                         let shape = arena.buffer(buffer).shape;
-                        // The number of indices is the verifier's business.
+                        // The verifier checks the number of indices.
                         let extent = arena.list(shape).get(dim).copied().unwrap_or_else(|| arena.int(1, int));
                         let dtype = arena.dtype(extent);
                         (arena.int(0, dtype), extent)

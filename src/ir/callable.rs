@@ -1,4 +1,4 @@
-//! Functions as kernels are called: with buffers alone.
+//! Converts functions to the form in which kernels are called: with buffers alone.
 //!
 //! ```text
 //! def main(A: …, h: T.handle) -> T.float32:        def main(A: …, result: T.Buffer((1,), "float32")):
@@ -6,9 +6,9 @@
 //!     return A[0]                                      result[0] = A[0]; return
 //! ```
 //!
-//! What a function returns becomes the one element of a last parameter, so that it is made, filled, checked and compared
-//! as all results are. Handles that nothing reads are left out. Structure and text of programs stay as they are: this is
-//! done where a function is compiled or interpreted, each time anew.
+//! The result of the function becomes the single element of an additional last parameter, so that it is allocated,
+//! initialised, checked and compared like all results. Unused handles are removed. The program itself does not change:
+//! this conversion happens each time a function is compiled or interpreted.
 
 use super::buffer::{Buffer, BufferRegion};
 use super::dtype::{DType, Ty};
@@ -17,7 +17,7 @@ use super::stmt::{BlockId, Stmt, StmtId};
 use super::visit::{for_each_own_expr, uses_var};
 use std::borrow::Cow;
 
-/// The name of the parameter that gets what a function returns.
+/// The name of the parameter that receives the function's result.
 const RESULT: &str = "result";
 
 impl Func {
@@ -26,7 +26,7 @@ impl Func {
         let returns: Vec<StmtId> =
             self.subtree(self.root.stmt()).into_iter().filter(|&s| matches!(self.get(s), Stmt::Return(_))).collect();
         let unused: Vec<Param> = self.params.iter().copied().filter(|p| self.is_unused_handle(p)).collect();
-        // Where all statements return nothing, this is done.
+        // If all statements return nothing, no conversion is necessary.
         if unused.is_empty() && (returns.is_empty() || self.returned_type(&returns).is_none()) {
             return Cow::Borrowed(self);
         }
@@ -46,7 +46,7 @@ impl Func {
         !used
     }
 
-    /// The one type of what the statements return; `None` where they return nothing any more.
+    /// The common type of the returned values; `None` if the statements return nothing.
     fn returned_type(&self, returns: &[StmtId]) -> Option<Ty> {
         self.returns?;
         let mut types = returns.iter().filter_map(|&s| match self.get(s) {
@@ -78,7 +78,7 @@ impl Func {
                 self.block_mut(b).writes.push(region);
             }
             let end = self.add(Stmt::Return(zero));
-            // Behind the last statement there is nothing to skip.
+            // After the last statement, no statement must be skipped.
             let new: &[StmtId] = if Some(s) == last { &[store] } else { &[store, end] };
             self.replace(s, new);
         }

@@ -27,14 +27,14 @@ pub enum DType {
     Float8(Float8),
     /// A type of less than 8 bits.
     Narrow(Narrow),
-    /// An untyped address: the type of a function parameter that `T.match_buffer` gives a shape to.
+    /// An untyped address: the type of a function parameter whose shape `T.match_buffer` states.
     Handle,
     /// Text, as in the arguments of some intrinsics.
     Str,
 }
 
 impl DType {
-    /// The element types that kernels hold, in the order of declaration; the floats of 8 bits besides are bytes to them.
+    /// The element types of kernels, in the order of declaration. Kernels treat 8-bit floats as bytes.
     pub const ELEMENTS: [DType; 13] = [
         DType::Float16,
         DType::BFloat16,
@@ -110,7 +110,7 @@ impl DType {
         matches!(self, DType::Float32 | DType::Float64)
     }
 
-    /// Digits of the numbers of a floating-point type in binary, the leading one included; `None` for other types.
+    /// Number of significand bits of a floating-point type, including the leading one; `None` for other types.
     pub fn significant_bits(self) -> Option<u32> {
         match self {
             DType::Float64 => Some(53),
@@ -133,8 +133,8 @@ impl DType {
         }
     }
 
-    /// Half the distance from 1 to the next number of a floating-point type: what rounding a number near 1 may be off by.
-    /// 0 for other types.
+    /// Half the distance from 1 to the next number of a floating-point type: the maximum error of rounding a number
+    /// near 1. 0 for other types.
     pub fn half_ulp(self) -> f64 {
         self.significant_bits().map_or(0.0, |bits| 2f64.powi(-(bits as i32)))
     }
@@ -246,12 +246,12 @@ impl fmt::Display for DType {
 pub struct Ty {
     /// The type of each lane.
     pub dtype: DType,
-    /// 1 for scalars, else the vector's length; 0 for [`Ty::VOID`].
+    /// Number of lanes: 1 for scalars, more for vectors, 0 for [`Ty::VOID`].
     pub lanes: u16,
 }
 
 impl Ty {
-    /// The type of a call that gives nothing: as in TVM, an address without lanes.
+    /// The type of a call without a result. As in TVM, it is an address without lanes.
     pub const VOID: Ty = Ty { dtype: DType::Handle, lanes: 0 };
     /// The type of the loop IR's indices and loop variables.
     pub const INDEX: Ty = Ty::scalar(DType::Int64);
@@ -268,7 +268,7 @@ impl Ty {
         Ty { dtype, lanes }
     }
 
-    /// The type with another scalar type and as many lanes.
+    /// The type with the same number of lanes and another scalar type.
     pub fn with_dtype(self, dtype: DType) -> Ty {
         Ty { dtype, ..self }
     }

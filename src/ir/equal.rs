@@ -21,12 +21,12 @@ use super::stmt::{Assert, Block, Body, Stmt, StmtId};
 use super::symbol::Symbol;
 use std::fmt::{self, Display, Formatter};
 
-/// What counts when programs are compared.
+/// Options of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Equality {
-    /// Must blocks have the same names?
+    /// Whether block names must be equal.
     pub block_names: bool,
-    /// Are constants folded on both sides first, as reading the texts would?
+    /// Whether constants are folded on both sides first, as reading the texts would do.
     pub fold: bool,
 }
 
@@ -40,9 +40,9 @@ impl Default for Equality {
 /// The first difference of two programs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// The statements around it, outermost first, as the left program calls them.
+    /// The enclosing statements, outermost first, with the names of the left program.
     pub path: Vec<String>,
-    /// What differs.
+    /// The kind of difference.
     pub what: &'static str,
     /// The left side, as a short text.
     pub left: String,
@@ -106,8 +106,8 @@ fn fail(what: &'static str, left: impl Display, right: impl Display) -> Same {
     Err(Box::new(Difference { path: Vec::new(), what, left: left.to_string(), right: right.to_string() }))
 }
 
-/// A key of attributes or annotations in the current spelling: the classic prefix `tir.` becomes `tirx.`.
-/// Gives the parts before and after the place where the spellings differ.
+/// A key of attributes or annotations in the current spelling: the classic prefix `tir.` becomes `tirx.`. Returns the
+/// parts before and after the place where the spellings differ.
 pub(super) fn key_parts(key: &str) -> (&'static str, &str) {
     match key.strip_prefix("tir.").or_else(|| key.strip_prefix("tirx.")) {
         Some(rest) => ("tirx.", rest),
@@ -117,7 +117,7 @@ pub(super) fn key_parts(key: &str) -> (&'static str, &str) {
 
 const UNKNOWN: u32 = u32::MAX;
 
-/// One comparison: what has been found to correspond.
+/// The state of one comparison: the correspondences found so far.
 struct Compare<'a> {
     options: Equality,
     left: &'a Func,
@@ -128,10 +128,10 @@ struct Compare<'a> {
     buffers: (Vec<u32>, Vec<u32>),
     /// The right expression that each left expression was found equal to.
     exprs: Vec<u32>,
-    /// Let expressions around the current place. Their variables are bound anew at each occurrence, so nothing inside
-    /// is remembered.
+    /// Number of enclosing let expressions. Their variables are bound again at each occurrence, so equalities inside
+    /// are not recorded.
     open_lets: u32,
-    /// Let expressions met so far; an expression with one inside is not remembered.
+    /// Number of let expressions visited so far. The equality of an expression that contains one is not recorded.
     n_lets: u32,
 }
 
@@ -650,7 +650,7 @@ mod tests {
         for b in g.arena.buffer_ids() {
             g.arena.update_buffer(b, |b| b.name = "X".into());
         }
-        // The first nest again, with fresh ids for all that is bound inside.
+        // A copy of the first nest, with fresh ids for all bindings.
         let first = g.block(g.root).body[0];
         let copy = g.copy_subtree(first, &mut Substitution::default());
         g.replace(first, &[copy]);

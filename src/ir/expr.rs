@@ -1,9 +1,9 @@
 //! Expressions: small interned nodes in an [`Arena`], together with the variables and buffers they mention.
 //!
 //! # Semantics
-//! * Operators, functions and casts of scalars mean what [`scalar`](super::scalar) says. A division without a result is an
-//!   error of the program. Code generation may contract and reassociate floats (unless told not to), the interpreter never
-//!   does.
+//! * [`scalar`](super::scalar) defines operators, functions and casts of scalars. A division without a result is an
+//!   error of the program. Code generation may contract and reassociate floats (unless told not to), the interpreter
+//!   never does.
 //! * [`Expr::Select`] evaluates both sides and must not be used to guard an access; [`Expr::IfThenElse`], `and` and
 //!   `or` evaluate only what they need.
 //!
@@ -13,9 +13,9 @@
 //! scalar operand to the lanes of the other one, as TVM's operators do. A vector index accesses one element for each
 //! lane: `A[T.Ramp(0, 1, 4)]` is the vector of four elements. Only the last index of an access may be a vector. An
 //! element of a buffer of vectors has the lanes of the buffer, and a vector index into it gives the elements' lanes one
-//! element after the other. Where `T.if_then_else`, `and` or `or` has a condition with several lanes, each lane is
-//! evaluated only where it is needed. A vector store evaluates all lanes of its value before it writes the first; it
-//! writes lane 0 first, so that of two lanes stored to one place the later one stays.
+//! element after the other. If the condition of `T.if_then_else`, `and` or `or` has several lanes, each lane of an
+//! operand is evaluated only if it is needed. A vector store evaluates all lanes of its value before it writes the
+//! first one. It writes lanes in ascending order, so that the last of several lanes stored to one place stays.
 
 use super::buffer::{Buffer, BufferId};
 use super::dtype::{DType, Ty};
@@ -56,7 +56,7 @@ id! {
     pub ExprList
 }
 id! {
-    /// A variable. Each is bound at one place: a loop, a block iteration variable, a `let`, a parameter.
+    /// A variable. It has one binding: a loop, a block iteration variable, a `let` or a parameter.
     pub VarId
 }
 
@@ -85,7 +85,7 @@ pub enum Expr {
     IfThenElse(ExprId, ExprId, ExprId),
     /// An element of a buffer.
     Load(BufferId, ExprList),
-    /// `buffer.data`: where the memory of a buffer begins, a handle.
+    /// `buffer.data`: the address of a buffer's memory, a handle.
     BufferData(BufferId),
     /// A function of scalars.
     Call(Intrinsic, ExprList),
@@ -95,43 +95,43 @@ pub enum Expr {
     Ramp(ExprId, ExprId),
     /// `T.Broadcast(value, lanes)`: a scalar in every lane.
     Broadcast(ExprId),
-    /// `T.Shuffle(vectors, indices)`: the lanes of all vectors one after the other, of which each index picks one.
+    /// `T.Shuffle(vectors, indices)`: the concatenated lanes of all vectors, from which each index picks one.
     Shuffle(ExprList, ExprList),
-    /// A function of TVM that is none of scalars alone, such as `T.reinterpret` or `T.call_extern`.
+    /// A TVM function that is not a function of scalars, such as `T.reinterpret` or `T.call_extern`.
     Builtin(Builtin, ExprList),
 }
 
-/// What is known of a variable.
+/// A variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Var {
-    /// The name it prints under if that is free; otherwise no part of the structure.
+    /// The name under which the variable prints if it is free; not part of the structure.
     pub name: Symbol,
-    /// The type of its lanes.
+    /// Type of the variable's lanes.
     pub dtype: DType,
-    /// The number of its lanes.
+    /// Number of the variable's lanes.
     pub lanes: u16,
-    /// What a handle points to, if that is stated: `T.handle("float32", "global")`.
+    /// The target of a typed handle: `T.handle("float32", "global")`.
     pub pointee: Option<Pointee>,
 }
 
 impl Var {
-    /// The whole type.
+    /// The type of the variable.
     pub fn ty(&self) -> Ty {
         Ty::vector(self.dtype, self.lanes)
     }
 }
 
-/// What a typed handle points to.
+/// The target of a typed handle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pointee {
     /// The type of the elements.
     pub ty: Ty,
-    /// Where they live.
+    /// Storage scope of the elements.
     pub scope: Symbol,
 }
 
-/// A number, as a constant or as the value of an expression. Its type stands beside it: integers are within its range
-/// (`uint64` by the bits of the `i64`).
+/// A number: a constant, or the value of an expression. Its type is stored separately; an integer lies in the range of
+/// its type (`uint64` as the `i64` of equal bits).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Const {
     /// An integer or boolean.
@@ -158,14 +158,14 @@ impl Const {
     }
 }
 
-/// Owner of the expressions, variables and buffers of one function. Nothing is removed: what a rewrite leaves behind
-/// is unreachable from the function's statements, and costs a few bytes.
+/// The owner of the expressions, variables and buffers of one function. Entries are never removed: an expression that a
+/// rewrite replaced becomes unreachable from the function's statements, and costs a few bytes.
 #[derive(Clone, Default)]
 pub struct Arena {
     nodes: Vec<(Expr, Ty)>,
-    /// By expression.
+    /// The variables in each expression.
     vars_inside: Vec<VarBits>,
-    /// By expression.
+    /// The buffers in each expression.
     buffers_inside: Vec<BufferBits>,
     node_table: HashTable<Interned>,
     list_items: Vec<ExprId>,
@@ -174,14 +174,14 @@ pub struct Arena {
     vars: Vec<Var>,
     buffers: Vec<Buffer>,
     hasher: FxBuild,
-    /// Was there ever a vector or a builtin?
+    /// Whether a vector or a builtin was ever made.
     beyond_scalars: bool,
-    /// Was there ever an expression of a float of 8 bits?
+    /// Whether an expression of an 8-bit float type was ever made.
     float8: bool,
     narrow: Option<Narrow>,
 }
 
-/// Variables, by their numbers modulo 64: a set that may hold more than was put in.
+/// A set of variables, by their numbers modulo 64; it may appear to contain variables that were not added.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VarBits(u64);
 
@@ -197,12 +197,12 @@ impl VarBits {
     }
 }
 
-/// Buffers, by their numbers modulo 64: a set that may hold more than was put in.
+/// A set of buffers, by their numbers modulo 64; it may appear to contain buffers that were not added.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BufferBits(u64);
 
 impl BufferBits {
-    /// So many buffers are told apart.
+    /// Buffers with smaller numbers are represented exactly.
     pub const EXACT: usize = 64;
 
     /// Adds a buffer.
@@ -210,14 +210,14 @@ impl BufferBits {
         self.0 |= 1 << (b.0 % 64);
     }
 
-    /// The buffers with numbers below 64 that were put in, if no others were.
+    /// The buffers in the set; none if a buffer with a number of 64 or above was added.
     pub fn members(self) -> impl Iterator<Item = BufferId> {
         let rest = |bits: &u64| Some(bits & (bits - 1)).filter(|&rest| rest != 0);
         let all = std::iter::successors(Some(self.0).filter(|&bits| bits != 0), rest);
         all.map(|bits| BufferId(bits.trailing_zeros()))
     }
 
-    /// May the set hold a buffer? Surely not, where this says no.
+    /// Whether the set may contain a buffer; `false` is certain.
     pub fn may_hold(self, b: BufferId) -> bool {
         self.0 & 1 << (b.0 % 64) != 0
     }
@@ -228,8 +228,8 @@ impl BufferBits {
     }
 }
 
-/// An entry of a table of interned things. With its hash beside it, a table grows without looking at what is interned, and
-/// looks at little that is not what it searches for.
+/// An entry of a hash table of interned values. The stored hash lets the table grow without reading the values, and
+/// skip most unequal entries of a lookup.
 #[derive(Clone, Copy)]
 struct Interned {
     hash: u32,
@@ -237,7 +237,7 @@ struct Interned {
 }
 
 impl Interned {
-    /// The hash by which the table places the entry: it takes the bucket from the low bits, a tag from the high ones.
+    /// Spreads the hash: the table takes the bucket from the low bits and a tag from the high bits.
     fn place(hash: u32) -> u64 {
         u64::from(hash) << 32 | u64::from(hash)
     }
@@ -261,7 +261,7 @@ impl BuildHasher for FxBuild {
 
 impl Hasher for FxHasher {
     fn finish(&self) -> u64 {
-        // The table takes its bucket from the low bits, which multiplication leaves weak.
+        // The table takes its bucket from the low bits, which are weak after a multiplication.
         self.0 ^ (self.0 >> 29)
     }
 
@@ -308,8 +308,8 @@ impl Arena {
         Self::default()
     }
 
-    /// Makes room for as many more expressions. Copies of the arena keep the room, so that what is made from one arena many
-    /// times over is not rehashed each time.
+    /// Reserves capacity for this many more expressions. Copies of the arena keep it, so that the many copies of one
+    /// arena need not rehash.
     pub fn reserve(&mut self, n: usize) {
         self.node_table.reserve(n, |x| Interned::place(x.hash));
         self.list_table.reserve(n / 8, |x| Interned::place(x.hash));
@@ -332,7 +332,7 @@ impl Arena {
         self.nodes[e.index()].1.lanes
     }
 
-    /// The whole type of an expression.
+    /// The type of an expression.
     pub fn ty(&self, e: ExprId) -> Ty {
         self.nodes[e.index()].1
     }
@@ -348,7 +348,7 @@ impl Arena {
         &self.list_items[start as usize..(start + len) as usize]
     }
 
-    /// What is known of a variable.
+    /// The variable's entry.
     pub fn var(&self, v: VarId) -> &Var {
         &self.vars[v.index()]
     }
@@ -358,7 +358,7 @@ impl Arena {
         self.vars.len()
     }
 
-    /// A buffer's description.
+    /// The buffer's entry.
     pub fn buffer(&self, b: BufferId) -> &Buffer {
         &self.buffers[b.index()]
     }
@@ -368,13 +368,13 @@ impl Arena {
         self.buffers.len()
     }
 
-    /// Is everything a scalar, and made of operators and functions of scalars? What was made and is no longer used
-    /// counts too.
+    /// Whether all expressions are scalars, made of operators and functions of scalars. Unreachable expressions count
+    /// too.
     pub fn is_scalar_only(&self) -> bool {
         !self.beyond_scalars
     }
 
-    /// A type of less than 8 bits that an expression or the elements of a buffer have.
+    /// The first type of less than 8 bits among expressions and buffers.
     pub fn narrow(&self) -> Option<Narrow> {
         let of_buffer = |b: BufferId| match self.buffer(b).dtype {
             DType::Narrow(t) => Some(t),
@@ -383,12 +383,12 @@ impl Arena {
         self.narrow.or_else(|| self.buffer_ids().find_map(of_buffer))
     }
 
-    /// Is there a float of 8 bits? What was made and is no longer used counts too.
+    /// Whether an 8-bit float type occurs. Unreachable expressions count too.
     pub fn has_float8(&self) -> bool {
         self.float8
     }
 
-    /// Is the value any value: `T.undef()`, perhaps converted or broadcast?
+    /// Whether the value is undefined: `T.undef()`, perhaps converted or broadcast.
     pub fn is_undefined(&self, e: ExprId) -> bool {
         match self.expr(e) {
             Expr::Builtin(Builtin::Undef, _) => true,
@@ -445,7 +445,7 @@ impl Arena {
         self.as_int(e) == Some(value)
     }
 
-    /// Which variables may occur in an expression: what there is no need to look into for one of them.
+    /// A superset of the variables in an expression, to decide quickly that a variable does not occur.
     pub fn vars_inside(&self, e: ExprId) -> VarBits {
         self.vars_inside[e.index()]
     }
@@ -501,7 +501,7 @@ impl Arena {
         self.vars[v.index()].pointee = pointee;
     }
 
-    /// Changes the name under which a variable prints.
+    /// Renames a variable; the name only affects printing.
     pub fn rename_var(&mut self, v: VarId, name: impl Into<Symbol>) {
         self.vars[v.index()].name = name.into();
     }
@@ -557,7 +557,7 @@ impl Arena {
         ExprId(id)
     }
 
-    /// The list of these items.
+    /// Interns a list.
     pub fn new_list(&mut self, items: &[ExprId]) -> ExprList {
         let hash = hash_of(&self.hasher, &items);
         let place = Interned::place(hash);
@@ -613,15 +613,15 @@ impl Arena {
         self.intern(Expr::Var(v), ty)
     }
 
-    /// Where the memory of a buffer begins.
+    /// The address of a buffer's memory.
     pub fn buffer_data(&mut self, b: BufferId) -> ExprId {
         self.intern(Expr::BufferData(b), DType::Handle)
     }
 
     // ---- rebuilding ----------------------------------------------------------------------------------------
 
-    /// The node of `e` with its operands replaced by those that `f` gives, built by the folding constructors; `e`
-    /// itself where nothing changed.
+    /// The node of `e` with each operand replaced by the result of `f`, built by the folding constructors; `e` itself
+    /// if nothing changed.
     pub fn map_children(&mut self, e: ExprId, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprId {
         match self.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_) | Expr::BufferData(_) => e,
@@ -690,8 +690,8 @@ impl Arena {
         }
     }
 
-    /// As [`Arena::map_children`], built without folding: what replacing variables by constants leaves stays readable
-    /// as what it was.
+    /// [`Arena::map_children`] without folding, so that an expression stays recognisable after variables were replaced
+    /// by constants.
     pub fn map_children_unfolded(&mut self, e: ExprId, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprId {
         match self.expr(e) {
             Expr::Binary(op, a, b) => {
@@ -714,7 +714,7 @@ impl Arena {
         }
     }
 
-    /// The list of what `f` gives for each item.
+    /// Maps each item of a list with `f`, and interns the result.
     pub fn map_list(&mut self, list: ExprList, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprList {
         let n = self.list(list).len();
         let mut items = smallvec::SmallVec::<[ExprId; 8]>::with_capacity(n);

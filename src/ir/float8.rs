@@ -1,12 +1,12 @@
 //! Floats of 8 bits.
 //!
 //! All but [`Float8::E8M0FNU`] have a sign, an exponent and a mantissa, and subnormal numbers where the exponent is 0.
-//! They differ in how many bits are whose, in the bias, and in what the last numbers stand for. The names are those of
-//! TVM (and `ml_dtypes`): `fn` has no infinity and one NaN of each sign, `uz` no negative zero, in place of which it has
-//! its only NaN.
+//! They differ in the widths of these fields, the bias and the special values. The names are those of TVM (and
+//! `ml_dtypes`): `fn` has no infinity and one NaN of each sign; `uz` has no negative zero, whose encoding is its only
+//! NaN.
 //!
-//! Conversions round to nearest, ties to even, from the value as `float32`. What is too large becomes infinity, or NaN
-//! where there is none.
+//! Conversions round to nearest, ties to even, from the value as `float32`. Overflow gives infinity, or NaN in types
+//! without infinity.
 
 /// A type of 8 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,19 +23,19 @@ pub enum Float8 {
     E8M0FNU,
 }
 
-/// What stands beyond the finite numbers.
+/// The encodings of values that are not finite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Specials {
-    /// With the largest exponent: infinity, and NaN where the mantissa is not 0.
+    /// The largest exponent: infinity, or NaN if the mantissa is not 0.
     Ieee,
-    /// With all bits of exponent and mantissa: NaN.
+    /// All bits of exponent and mantissa set: NaN.
     Nan,
-    /// In the place of negative zero: NaN.
+    /// The encoding of negative zero: NaN.
     NanForNegativeZero,
 }
 
 impl Float8 {
-    /// All of them.
+    /// All types.
     pub const ALL: [Float8; 8] = [
         Float8::E3M4,
         Float8::E4M3,
@@ -71,7 +71,7 @@ impl Float8 {
         }
     }
 
-    /// What is added to exponents.
+    /// The bias of the exponent.
     pub fn bias(self) -> i32 {
         match self {
             Float8::E3M4 => 3,
@@ -84,7 +84,7 @@ impl Float8 {
         }
     }
 
-    /// What is no finite number.
+    /// The encodings of values that are not finite.
     pub fn specials(self) -> Specials {
         match self {
             Float8::E3M4 | Float8::E4M3 | Float8::E5M2 => Specials::Ieee,
@@ -103,7 +103,7 @@ impl Float8 {
         }
     }
 
-    /// The bits of infinity, or of NaN where there is none.
+    /// The result of overflow: the bits of infinity, or of NaN in types without infinity.
     pub fn too_large(self) -> u8 {
         match (self, self.specials()) {
             (_, Specials::Ieee) => self.largest() + 1,
@@ -138,7 +138,7 @@ impl Float8 {
         sign * special.unwrap_or_else(|| self.magnitude(magnitude))
     }
 
-    /// The number with these bits, if there were no infinity and no NaN.
+    /// The number with these bits, if no encoding were special.
     fn magnitude(self, bits: u8) -> f64 {
         let m = self.mantissa_bits();
         let (exponent, mantissa) = (i32::from(bits >> m), f64::from(bits & ((1 << m) - 1)));
@@ -156,7 +156,7 @@ impl Float8 {
             return self.encode_power(value);
         }
         let magnitude = value.abs();
-        // The largest code whose number is not above; numbers grow with their codes.
+        // Find the largest code whose number does not exceed the value; numbers grow with their codes.
         let codes = self.largest();
         let (mut below, mut above) = (0, codes + 1);
         while above - below > 1 {
@@ -173,21 +173,21 @@ impl Float8 {
         if code == 0 && self.specials() == Specials::NanForNegativeZero { 0 } else { code | sign }
     }
 
-    /// What would follow a number, whether or not it is one of the type.
+    /// The number that would follow, even beyond the range of the type.
     fn above(self, code: u8) -> f64 {
         let m = self.mantissa_bits();
         let exponent = i32::from(code >> m).max(1);
         self.magnitude(code) + 2f64.powi(exponent - self.bias() - m as i32)
     }
 
-    /// The nearest power of two; NaN for what is not positive.
+    /// The nearest power of two; NaN if the value is not positive.
     fn encode_power(self, value: f64) -> u8 {
         if value <= 0.0 || value.is_infinite() {
             return 0xff;
         }
         let exponent = (value.log2().floor() as i32).clamp(-127, 127);
         let lo = 2f64.powi(exponent);
-        // Halfway, the next power.
+        // Ties round up to the next power.
         let up = value >= 1.5 * lo;
         u8::try_from((exponent + 127 + i32::from(up)).clamp(0, 255)).unwrap_or(0xff)
     }

@@ -1,15 +1,15 @@
 //! Rebuilds every expression of a function through the folding constructors.
 //!
-//! Text read by TVM folds constants because its operators do; programs in memory may hold nodes that folding would
-//! change (`T.Add(i, 0)`, left over from substitutions). Before two programs are compared as texts are, both are
-//! folded. Folding is idempotent.
+//! TVM's operators fold constants while it reads a text; programs in memory may contain nodes that folding would change
+//! (`T.Add(i, 0)`, left by substitutions). Before two programs are compared as their texts would be, both are folded.
+//! Folding is idempotent.
 
 use super::expr::{Arena, Expr, ExprId};
 use super::func::Func;
 use super::visit::Rewriter;
 use hashbrown::HashMap;
 
-/// The rewriter that folds. Results are remembered, so one `Fold` serves one arena.
+/// The rewriter that folds. Results are memoised per expression, so one `Fold` serves one arena.
 #[derive(Default)]
 pub(crate) struct Fold {
     done: HashMap<ExprId, ExprId>,

@@ -15,31 +15,31 @@ use std::sync::Arc;
 /// A parameter of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Param {
-    /// The parameter itself: a handle for a buffer, else a scalar.
+    /// The variable of the parameter: a handle for a buffer, else a scalar.
     pub var: VarId,
-    /// The buffer it stands for.
+    /// The buffer of a buffer parameter.
     pub buffer: Option<BufferId>,
 }
 
-/// A scalar parameter whose value is known.
+/// A scalar parameter with a fixed value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BoundParam {
-    /// Its position among all parameters of the function as callers see it.
+    /// Position among all parameters, as callers see them.
     pub position: usize,
-    /// Its name.
+    /// Name of the parameter.
     pub name: Symbol,
-    /// Its type.
+    /// Type of the parameter.
     pub ty: Ty,
 }
 
 /// A function: parameters and one root block. It dereferences to its [`Stmts`], and owns the [`Arena`] of all its
 /// expressions, variables and buffers.
 ///
-/// The root block has no iteration variables and no predicate; it holds the function's allocations. Text without one
-/// gets one, and a root that carries nothing prints as a comment.
+/// The root block has no iteration variables and no predicate; it contains the function's allocations. Functions
+/// written without one get one, and a root without content prints as a comment.
 #[derive(Clone)]
 pub struct Func {
-    /// The name; no part of the structure.
+    /// Name of the function; not part of the structure.
     pub name: Symbol,
     /// Expressions, variables and buffers.
     pub arena: Arena,
@@ -47,22 +47,23 @@ pub struct Func {
     pub stmts: Stmts,
     /// Parameters, in order.
     pub params: Vec<Param>,
-    /// Attributes (`T.func_attr`). Keys with TVM's prefix are kept in the current spelling (`tirx.noalias`);
-    /// `global_symbol` is kept only where it is not the function's name.
+    /// Attributes (`T.func_attr`). Keys with TVM's prefix have the current spelling (`tirx.noalias`); `global_symbol`
+    /// is present only if it differs from the function's name.
     pub attrs: Annotations,
     /// The outermost block.
     pub root: BlockId,
-    /// The type of what it returns, if that is stated (`-> T.int32`).
+    /// Stated type of the result (`-> T.int32`).
     pub returns: Option<DType>,
-    /// Was the function marked `private`?
+    /// Whether the function is marked `private`.
     pub private: bool,
-    /// Is it marked `s_tir`, as functions are that schedules transform? TVM gives only those a root block and finds out what their
-    /// blocks access. The classic dialect has no others.
+    /// Whether the function is marked `s_tir`, as schedulable functions are. TVM gives only those a root block and
+    /// derives the accesses of their blocks. In the classic dialect all functions have this mark.
     pub s_tir: bool,
-    /// Scalar parameters that were given a value when the function was read. Callers pass them still, so they print; but nothing
-    /// reads them, and they are no part of the structure.
+    /// Scalar parameters whose values were given when the function was read. Callers still pass them, so they print;
+    /// but nothing reads them, and they are not part of the structure.
     pub bound: Vec<BoundParam>,
-    /// Did the text write the root block? Around statements without blocks TVM makes none, so there it is told apart.
+    /// Whether the text states the root block. TVM makes none around statements without blocks, so the two cases differ
+    /// there.
     pub explicit_root: bool,
 }
 
@@ -110,15 +111,15 @@ impl Func {
         buffer
     }
 
-    /// A new row-major buffer with constant `int32` extents, allocated nowhere yet.
+    /// A new row-major buffer with constant `int32` extents, not allocated yet.
     pub fn constant_buffer(&mut self, name: &str, dtype: DType, shape: &[i64]) -> BufferId {
         let extents: Vec<ExprId> = shape.iter().map(|&n| self.arena.int32(n)).collect();
         let shape = self.arena.new_list(&extents);
         self.arena.new_buffer(Buffer::new(name, dtype, shape))
     }
 
-    /// The parameter at a position of the list that callers see, in which those are that were given a value. Attributes name
-    /// parameters so.
+    /// The parameter at a position of the callers' list, which includes parameters with fixed values. Attributes refer
+    /// to parameters by such positions.
     pub fn param_at(&self, position: usize) -> Option<&Param> {
         let before = self.bound.iter().filter(|b| b.position < position).count();
         match self.bound.iter().any(|b| b.position == position) {
@@ -150,7 +151,7 @@ impl Func {
         self.stmts.ancestors(s).find_map(|p| self.stmts.as_block(p))
     }
 
-    /// Does `outer` lie around `inner`, or is it the same statement?
+    /// Whether `outer` contains `inner`, or is the same statement.
     pub fn contains(&self, outer: StmtId, inner: StmtId) -> bool {
         outer == inner || self.stmts.ancestors(inner).any(|p| p == outer)
     }
@@ -177,14 +178,14 @@ impl Func {
         self.outline().blocks().to_vec()
     }
 
-    /// Which blocks there are and what they access, as the statements are now.
+    /// The outline of the current statements: the blocks and their accesses.
     pub fn outline(&self) -> Arc<Outline> {
         let kept = self.stmts.kept_outline(|| Outline::new(self));
-        // The root may have become another one since.
+        // The root may have been replaced since.
         if kept.is_of(self.root) { kept.clone() } else { Arc::new(Outline::new(self)) }
     }
 
-    /// The statements directly inside, without a block's init, whose statements no schedule touches.
+    /// The children of a statement without a block's init, which schedules do not transform.
     pub fn scheduled_children(&self, s: StmtId) -> SmallVec<[StmtId; 8]> {
         match self.stmts.get(s) {
             Stmt::Block(b) => SmallVec::from_slice(&b.body),
@@ -192,7 +193,7 @@ impl Func {
         }
     }
 
-    /// Does a statement load or store several elements at once, or elements that are vectors?
+    /// Whether a statement accesses several elements at once, or elements that are vectors.
     pub fn accesses_vectors(&self) -> bool {
         struct Found(bool);
         impl visit::Visitor for Found {
@@ -220,13 +221,12 @@ impl Func {
         found.0
     }
 
-    /// The element that a block copies, if that is all it does: `X[…] = Y[i, j]`, perhaps converted, at indices that do not
-    /// depend on what memory holds. Where its source lies beyond the buffer there is nothing to copy, and the instance
-    /// does nothing.
+    /// The element that a block copies, if it only copies: `X[…] = Y[i, j]`, perhaps converted, at indices that do not
+    /// depend on memory. If the source is outside its buffer, the instance does nothing.
     pub fn copied(&self, block: &Block) -> Option<(BufferId, ExprList)> {
         let &[only] = &block.body[..] else { return None };
         let Stmt::Store { mut value, .. } = *self.get(only) else { return None };
-        // Each lane of a vector would have a source of its own.
+        // Each lane of a vector would have its own source.
         if self.arena.lanes(value) > 1 {
             return None;
         }
@@ -257,7 +257,7 @@ impl Func {
         out
     }
 
-    /// A loop around `body` with a fresh variable, at no place yet.
+    /// A loop around `body` with a fresh variable, not inserted yet.
     pub fn make_loop(&mut self, var: VarId, extent: ExprId, body: Body) -> LoopId {
         let dtype = self.arena.var(var).dtype;
         let min = self.arena.int(0, dtype);
@@ -291,23 +291,23 @@ impl Block {
     }
 }
 
-/// What a module says besides its functions.
+/// The contents of a module besides its functions.
 #[derive(Clone, Default)]
 pub struct ModuleAttrs {
     /// `I.module_attrs({…})`
     pub attrs: Annotations,
     /// `I.module_global_infos({…})`: lists of objects.
     pub global_infos: Annotations,
-    /// The owner of expressions in their values, such as `T.int64(4)`.
+    /// The arena of expressions in the attributes' values, such as `T.int64(4)`.
     pub arena: Arena,
 }
 
 /// A module: functions in the order of the text, each with its own name.
 #[derive(Clone, Default)]
 pub struct Module {
-    /// The name of the class it was written as.
+    /// Name of the class in the text.
     pub name: Option<Symbol>,
-    /// What it says besides its functions.
+    /// The contents besides the functions.
     pub attributes: Arc<ModuleAttrs>,
     /// The functions.
     pub funcs: Vec<Func>,

@@ -7,8 +7,8 @@ use super::func::Func;
 use super::stmt::{Assert, Attr, Block, BlockIter, Body, Loop, MatchBuffer, Stmt, StmtId};
 use hashbrown::HashMap;
 
-/// What of the one function stands for what in the other. Variables bound inside, and buffers, get counterparts when
-/// they are first met.
+/// Maps entities of the source function to their counterparts in the target. Variables bound inside a copied statement,
+/// and buffers, get counterparts when they are first met.
 pub(crate) struct Graft<'a> {
     from: &'a Func,
     vars: HashMap<VarId, VarId>,
@@ -18,17 +18,17 @@ pub(crate) struct Graft<'a> {
 }
 
 impl<'a> Graft<'a> {
-    /// Nothing stands for anything yet.
+    /// An empty mapping.
     pub(crate) fn new(from: &'a Func) -> Self {
         Graft { from, vars: HashMap::new(), values: HashMap::new(), buffers: HashMap::new(), done: HashMap::new() }
     }
 
-    /// A buffer of the first function is this one of the second.
+    /// Maps a buffer of the source to a buffer of the target.
     pub(crate) fn set_buffer(&mut self, from: BufferId, to: BufferId) {
         self.buffers.insert(from, to);
     }
 
-    /// A variable of the first function is this value in the second.
+    /// Maps a variable of the source to a value in the target.
     pub(crate) fn set_var(&mut self, from: VarId, to: ExprId) {
         self.values.insert(from, to);
     }
@@ -166,7 +166,7 @@ impl<'a> Graft<'a> {
         copy
     }
 
-    /// Copies of statements, at no place yet.
+    /// Copies statements, and does not insert them yet.
     pub(crate) fn body(&mut self, to: &mut Func, body: &[StmtId]) -> Body {
         body.iter().map(|&s| self.stmt(to, s)).collect()
     }

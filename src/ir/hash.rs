@@ -57,7 +57,7 @@ pub fn workload_hash(func: &Func) -> WorkloadHash {
     WorkloadHash(u64::from_le_bytes(first))
 }
 
-/// The canonical byte form of a function (docs/database.md): the same for structurally equal functions.
+/// The canonical byte form of a function (docs/database.md), equal for structurally equal functions.
 pub fn canonical_bytes(func: &Func) -> Vec<u8> {
     Walk::new(func, Bytes(vec![FORMAT_VERSION])).run().0
 }
@@ -81,7 +81,7 @@ struct Walk<'a, S> {
     /// Number of each buffer, in the order of binding.
     buffers: Vec<u32>,
     n_buffers: u32,
-    /// Let expressions around, and met so far; see `Compare` of [`super::equal`].
+    /// Numbers of enclosing let expressions and of let expressions visited so far; see `Compare` of [`super::equal`].
     open_lets: u32,
     n_lets: u32,
 }
@@ -136,7 +136,8 @@ impl<'a, S: Sink> Walk<'a, S> {
         self.number(v);
     }
 
-    /// The code of the scalar type; of a vector, that of its lanes' type with the high bit set, then their number.
+    /// Writes the code of a scalar type, or for a vector the code of its lanes with the high bit set, then their
+    /// number.
     fn ty(&mut self, ty: Ty) {
         if ty.lanes == 1 {
             self.sink.tag(dtype_code(ty.dtype));
@@ -184,7 +185,7 @@ impl<'a, S: Sink> Walk<'a, S> {
         for &axis in &buffer.axis_separators {
             self.sink.count(axis as usize);
         }
-        // A buffer that says nothing of its layout hashes as it did before one could.
+        // A buffer with a default layout hashes as it did before layouts could be stated.
         if buffer.no_layout {
             self.sink.tag(b'L');
         }
@@ -348,7 +349,7 @@ impl<'a, S: Sink> Walk<'a, S> {
     fn annotations(&mut self, all: &Annotations, ignored: Option<Symbol>) {
         let mut kept: Vec<&(Symbol, AttrValue)> = all.iter().filter(|(k, _)| Some(*k) != ignored).collect();
         if kept.len() > 1 {
-            // The order of the current spelling, whichever one was written.
+            // Sort by the current spelling, whichever one was written.
             kept.sort_by_key(|(k, _)| key_parts(k.as_str()));
         }
         self.sink.count(kept.len());
@@ -445,7 +446,7 @@ impl<'a, S: Sink> Walk<'a, S> {
                 self.sink.tag(b'L');
                 self.expr(l.min);
                 self.expr(l.extent);
-                // A loop without a step hashes as it did before there were steps.
+                // A loop without a step hashes as it did before steps existed.
                 if let Some(step) = l.step {
                     self.sink.tag(b'/');
                     self.expr(step);

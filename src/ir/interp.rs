@@ -1,15 +1,14 @@
-//! A slow, obvious interpreter: what a function means.
+//! A simple interpreter, which defines the meaning of functions.
 //!
-//! [`run()`] executes a whole function statement by statement, as `expr`'s and `stmt`'s docs say it: blocks bind their
-//! iterations, test their predicate, run `init` where all reduction iterations are at the first value of their
-//! domain, then the body; loops of every kind run serially; allocations are fresh for every instance of their block;
-//! views are windows into what they show. Every access is checked against the extents of the buffer, every division
-//! against what it cannot do; a fault names the statement.
+//! [`run()`] executes a whole function statement by statement, as the docs of `expr` and `stmt` define it: a block
+//! binds its iteration variables, tests its predicate, runs `init` if all reduction iterations are at the first value
+//! of their domain, then runs its body; loops of all kinds run serially; each instance of a block has fresh
+//! allocations; views are windows into their sources. Every access is checked against the extents of the buffer, and
+//! every division for undefined results; a fault names the statement.
 //!
-//! [`Points`] recomputes chosen elements of large functions without running them, on demand from the blocks that
-//! produce them.
+//! [`Points`] computes single elements of the results of large functions, on demand from the blocks that produce them.
 //!
-//! The code generator is judged by both, so neither shares anything with it. Functions are verified before they are
+//! Tests compare the code generator with both, so neither shares code with it. Functions are verified before they are
 //! interpreted.
 
 mod eval;
@@ -28,29 +27,29 @@ pub use run::run;
 pub use tensor::{Tensor, TensorRef};
 pub use value_at::value_at;
 
-/// A scalar. Floats are numbers of their type unless they are carried wide.
+/// A scalar. Floats are numbers of their type, except with [`Precision::Wide`].
 pub use crate::ir::expr::Const as Value;
 
-/// How floating-point values are carried.
+/// Rounding of floating-point values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precision {
     /// Every operation is rounded to its type.
     Exact,
-    /// Everything is carried as `float64` and rounded when a function's outputs are read: for reference values.
+    /// All values are `float64`, and are rounded when a function's outputs are read: for reference values.
     Wide,
-    /// The same, but what an operation would round is moved by as much as a right implementation may be off, one way or
-    /// the other. Runs of several seeds show how far right results are from one another (Monte Carlo arithmetic: Stott
-    /// Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic", 1997).
+    /// Like `Wide`, but each result that an operation would round is changed, up or down, by the maximum error of a
+    /// correct implementation. Runs with several seeds show how far correct results differ (Monte Carlo arithmetic:
+    /// Stott Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic", 1997).
     Perturbed {
-        /// Which way each goes follows from the seed and from what is rounded: the same operation on the same values
-        /// gives the same result throughout a run.
+        /// Seed of the directions. A direction is a function of the seed and the rounded value: the same operation on
+        /// the same values gives the same result throughout a run.
         seed: u64,
-        /// The roundings are taken to be so many times as large as they are.
+        /// Factor by which the errors are enlarged.
         scale: u32,
     },
 }
 
-/// What is in memory that nothing has been stored to.
+/// Contents of memory before the first store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fresh {
     /// A NaN, or the integer of bytes `0xa5`: garbage that is easy to see.
@@ -62,16 +61,16 @@ pub enum Fresh {
 /// Options of the interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How floats are carried.
+    /// Rounding of floats.
     pub precision: Precision,
-    /// What fresh allocations hold.
+    /// Contents of fresh allocations.
     pub fresh: Fresh,
     /// The run ends with [`Fault::TooLong`] after this many stores.
     pub max_steps: u64,
 }
 
 impl Default for Options {
-    /// Exact, poisoned, without limit.
+    /// Exact rounding, poisoned memory, no limit.
     fn default() -> Self {
         Options { precision: Precision::Exact, fresh: Fresh::Poison, max_steps: u64::MAX }
     }
@@ -80,9 +79,9 @@ impl Default for Options {
 /// An argument of a function.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Arg {
-    /// For a buffer parameter; results are stored here.
+    /// Argument for a buffer parameter; it receives results.
     Tensor(Tensor),
-    /// For a scalar parameter.
+    /// Argument for a scalar parameter.
     Scalar(Value),
 }
 
@@ -95,7 +94,7 @@ impl Arg {
         }
     }
 
-    /// The argument without its ownership.
+    /// A borrowed view of the argument.
     pub fn view(&self) -> ArgRef<'_> {
         match self {
             Arg::Tensor(t) => ArgRef::Tensor(t.view()),
@@ -104,7 +103,7 @@ impl Arg {
     }
 }
 
-/// An argument that is only read.
+/// A read-only argument.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ArgRef<'a> {
     /// For a buffer parameter.

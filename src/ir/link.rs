@@ -1,6 +1,6 @@
-//! Calls of functions of the module, written out.
+//! Inlines calls of functions of the same module.
 //!
-//! A kernel is one function. [`linked`] puts the bodies of those that a function calls in the place of the calls:
+//! A kernel is one function. [`linked`] replaces calls by the bodies of the called functions:
 //!
 //! ```text
 //! def scale(X: T.Buffer((8,), "float32")): …        def main(A: T.Buffer((8,), "float32")):
@@ -8,10 +8,10 @@
 //!     Module.scale(A)
 //! ```
 //!
-//! A buffer of the caller takes the place of a parameter of the same shape and type; else the parameter becomes another
-//! name for its memory (`T.decl_buffer`). A call that gives a value is replaced by what its function returns, if that
-//! does nothing else. What cannot be written out stays a call, which lowering refuses by name: a function that calls
-//! itself, leaves in the middle, or is given an address that is no buffer's.
+//! If a parameter and the caller's buffer have the same shape and type, the buffer replaces the parameter; otherwise
+//! the parameter becomes another name for the buffer's memory (`T.decl_buffer`). A call with a value is replaced by the
+//! returned expression, if the function does nothing else. Other calls stay, and lowering refuses them by name: a
+//! function that calls itself, returns before its end, or is given an address that does not belong to a buffer.
 
 use super::buffer::{Buffer, BufferId};
 use super::dtype::DType;
@@ -24,12 +24,12 @@ use super::symbol::Symbol;
 use super::visit::{Rewriter, for_each_subexpr, walk_rewrite};
 use std::borrow::Cow;
 
-/// Calls inside calls are written out to this depth; deeper ones are of functions that call each other.
+/// Maximum depth of nested calls; functions that call each other exceed it.
 const MAX_DEPTH: usize = 32;
-/// A function does not grow beyond this number of statements.
+/// Maximum number of statements of a function after inlining.
 const MAX_STMTS: usize = 1 << 16;
 
-/// Function `index` of a module with the calls of others of its functions written out, as far as they can be.
+/// Function `index` of a module with its calls of the module's functions inlined as far as possible.
 pub fn linked(module: &Module, index: usize) -> Cow<'_, Func> {
     let func = &module.funcs[index];
     if calls(func).is_empty() {
@@ -68,19 +68,19 @@ fn call_of(arena: &Arena, e: ExprId) -> Option<(Symbol, Vec<ExprId>)> {
     }
 }
 
-/// What a parameter of the callee is in the caller.
+/// The argument for a parameter of the callee.
 enum Given {
-    /// This buffer.
+    /// A buffer of the same shape and type: the callee's and the caller's.
     Same(BufferId, BufferId),
-    /// A name for memory: the callee's buffer, where the memory begins, and how many elements behind that.
+    /// Another name for memory: the callee's buffer, the address of the memory, and an offset in elements.
     Memory(BufferId, ExprId, Option<ExprId>),
-    /// A value.
+    /// A scalar: the parameter and its value.
     Value(Param, ExprId),
 }
 
 struct Linker<'m> {
     module: &'m Module,
-    /// The functions that are being written out.
+    /// The functions that are being inlined, outermost first.
     stack: Vec<Symbol>,
 }
 
@@ -96,7 +96,7 @@ impl Linker<'_> {
         }
     }
 
-    /// The function of that name with its own calls written out; `None` for one that is being written out already.
+    /// The function of that name with its own calls inlined; `None` if it is being inlined already.
     fn callee(&mut self, name: Symbol) -> Option<Func> {
         if self.stack.contains(&name) || self.stack.len() > MAX_DEPTH {
             return None;
@@ -108,7 +108,7 @@ impl Linker<'_> {
         calls(&callee).is_empty().then_some(callee)
     }
 
-    /// Writes out a call whose value nobody takes.
+    /// Inlines a call whose value is unused.
     fn statement(&mut self, func: &mut Func, call: StmtId, name: Symbol, args: &[ExprId]) -> Option<()> {
         let callee = self.callee(name)?;
         let body = without_result(&callee)?;
@@ -140,7 +140,7 @@ impl Linker<'_> {
         let allocs: Vec<BufferId> = root.allocs.iter().map(|&b| graft.buffer(func, b)).collect();
         match func.as_block(place.parent) {
             Some(block) => func.block_mut(block).allocs.extend(allocs),
-            // In a loop each iteration has memory of its own.
+            // In a loop, each iteration has its own memory.
             None => {
                 for buffer in allocs {
                     made.push(func.add(Stmt::Alloc { buffer, annotations: Default::default() }));
@@ -150,7 +150,7 @@ impl Linker<'_> {
         let new = graft.body(func, &body);
         rename_blocks(func, &new);
         made.extend(new);
-        // Arguments that are computed are computed once.
+        // Computed arguments are evaluated once.
         for (var, value) in lets.into_iter().rev() {
             let body: Body = std::mem::take(&mut made).into();
             made.push(func.add(Stmt::Let { var, value, body }));
@@ -159,7 +159,7 @@ impl Linker<'_> {
         Some(())
     }
 
-    /// Replaces calls that give a value.
+    /// Replaces calls whose value is used.
     fn values(&mut self, func: &mut Func) {
         for name in calls(func) {
             let Some(callee) = self.callee(name) else { continue };
@@ -185,7 +185,7 @@ impl Linker<'_> {
         for given in &given {
             match *given {
                 Given::Same(theirs, ours) => graft.set_buffer(theirs, ours),
-                // There is no place for another name.
+                // An expression cannot declare another name for memory.
                 Given::Memory(..) => return None,
                 Given::Value(param, value) if is_plain(&func.arena, value) => graft.set_var(param.var, value),
                 Given::Value(param, value) => lets.push((param, value)),
@@ -201,7 +201,7 @@ impl Linker<'_> {
     }
 }
 
-/// A call of the function in whose arguments there is no other; none of those in `but`.
+/// A call of the function without a call in its arguments, and not in `but`.
 fn innermost_call(func: &Func, name: Symbol, but: &[ExprId]) -> Option<ExprId> {
     let is_call = |e: ExprId| call_of(&func.arena, e).is_some_and(|c| c.0 == name) && !but.contains(&e);
     let mut found = None;
@@ -219,7 +219,7 @@ fn innermost_call(func: &Func, name: Symbol, but: &[ExprId]) -> Option<ExprId> {
     found
 }
 
-/// Puts one expression in the place of another.
+/// Replaces one expression by another.
 struct Replace {
     from: ExprId,
     to: ExprId,
@@ -231,12 +231,12 @@ impl Rewriter for Replace {
     }
 }
 
-/// Is it a constant or a variable, which may stand in several places?
+/// Whether the expression is a constant or a variable, which may be duplicated.
 fn is_plain(arena: &Arena, e: ExprId) -> bool {
     arena.as_const(e).is_some() || arena.as_var(e).is_some()
 }
 
-/// The statements of a function whose result nobody takes; `None` if it returns anywhere but at its end.
+/// The statements of a function whose result is unused; `None` if it returns before its end.
 fn without_result(callee: &Func) -> Option<Body> {
     let mut body = callee.block(callee.root).body.clone();
     if let Some(&last) = body.last()
@@ -249,7 +249,7 @@ fn without_result(callee: &Func) -> Option<Body> {
     (plain && !body.iter().any(returns)).then_some(body)
 }
 
-/// What a function returns that does nothing else.
+/// The returned expression of a function that does nothing else.
 fn pure_result(callee: &Func) -> Option<ExprId> {
     let block = callee.block(callee.root);
     match block.body.as_slice() {
@@ -261,7 +261,7 @@ fn pure_result(callee: &Func) -> Option<ExprId> {
     }
 }
 
-/// What each parameter of the callee is.
+/// Matches the arguments with the parameters of the callee.
 fn arguments(func: &mut Func, callee: &Func, args: &[ExprId]) -> Option<Vec<Given>> {
     if args.len() != callee.params.len() || !callee.bound.is_empty() {
         return None;
@@ -275,7 +275,7 @@ fn argument(func: &mut Func, callee: &Func, param: Param, arg: ExprId) -> Option
         if func.arena.ty(arg) == wanted {
             return Some(Given::Value(param, arg));
         }
-        // A number takes the type of the parameter.
+        // A constant takes the type of the parameter.
         let literal = func.arena.as_int(arg).filter(|_| wanted.dtype.is_integer() && wanted.lanes == 1)?;
         let fits = wanted.dtype.wrap(literal) == literal;
         return fits.then(|| Given::Value(param, func.arena.int(literal, wanted.dtype)));
@@ -284,7 +284,7 @@ fn argument(func: &mut Func, callee: &Func, param: Param, arg: ExprId) -> Option
     let (data, offset) = match func.arena.expr(arg) {
         Expr::Builtin(Builtin::WholeBuffer, _) => (func.arena.whole_buffer(arg)?, None),
         Expr::BufferData(b) => (b, None),
-        // The handle of a parameter.
+        // The handle of a buffer parameter.
         Expr::Var(v) => (func.params.iter().find(|p| p.var == v)?.buffer?, None),
         Expr::Builtin(Builtin::AddressOf, list) => {
             let &[element] = func.arena.list(list) else { return None };
@@ -319,7 +319,7 @@ fn argument(func: &mut Func, callee: &Func, param: Param, arg: ExprId) -> Option
     Some(Given::Memory(theirs, func.arena.buffer_data(data), offset))
 }
 
-/// How many elements of a compact buffer lie in front of one.
+/// The number of elements of a compact buffer before the one at `indices`.
 fn offset_of(func: &mut Func, b: BufferId, indices: super::expr::ExprList) -> Option<ExprId> {
     let shape = func.arena.list(func.arena.buffer(b).shape).to_vec();
     let indices = func.arena.list(indices).to_vec();
@@ -339,8 +339,8 @@ fn offset_of(func: &mut Func, b: BufferId, indices: super::expr::ExprList) -> Op
     sum
 }
 
-/// Gives the symbols in the shapes of the callee's parameters the extents that the caller's buffers have. `None` if two
-/// do not agree, or one stays open.
+/// Gives symbolic extents of the callee's parameters the values of the caller's buffers. `None` if two values differ,
+/// or a symbol has none.
 fn symbols(func: &mut Func, callee: &Func, given: &[Given], graft: &mut Graft) -> Option<()> {
     let mut known: Vec<(super::expr::VarId, ExprId)> = Vec::new();
     for given in given {
@@ -382,7 +382,7 @@ fn symbols(func: &mut Func, callee: &Func, given: &[Given], graft: &mut Graft) -
     Some(())
 }
 
-/// Gives blocks names that no other block of the function has: schedules find blocks by name.
+/// Renames blocks whose names another block of the function has: schedules find blocks by name.
 fn rename_blocks(func: &mut Func, new: &[StmtId]) {
     let mut taken: Vec<Symbol> = func.blocks().iter().map(|&b| func.block(b).name).collect();
     for &s in new {

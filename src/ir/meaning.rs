@@ -1,16 +1,16 @@
-//! What builtins mean, in terms of operators and functions of scalars.
+//! Definitions of builtins in terms of operators and functions of scalars.
 //!
-//! Most functions that TVM knows by name, and those of C and LLVM with a plain meaning, are short for other expressions.
-//! [`meaning`] gives that expression; it is the definition, for the interpreter as for lowering:
+//! Most named functions of TVM, and the simple ones of C and LLVM, are abbreviations of other expressions. [`meaning`]
+//! returns that expression; it is the definition for both the interpreter and lowering:
 //!
-//! * the functions of C's mathematics with arguments of their type (`expf` of `float32`, `exp` of `float64`);
-//! * LLVM's intrinsics of the same kind, its integer ones (`ctpop`, `smax`, `sadd.sat`, …), and the dot products of x86
-//!   (`pmaddubs`, `pmaddw`, `vpdpbusd`, …) and Arm (`sdot`, `udot`, `usdot`, and `smull`, `saddlp`, `addp` that do the same
-//!   in steps);
+//! * the functions of C's mathematics library on arguments of their type (`expf` on `float32`, `exp` on `float64`);
+//! * similar LLVM intrinsics, integer intrinsics of LLVM (`ctpop`, `smax`, `sadd.sat`, …), and the dot products of x86
+//!   (`pmaddubs`, `pmaddw`, `vpdpbusd`, …) and Arm (`sdot`, `udot`, `usdot`, and `smull`, `saddlp`, `addp`, which
+//!   compute one in steps);
 //! * TVM's fixed-point products, `ldexp`, and the halves of vectors;
-//! * the packed functions that sort, which [`sorting`](super::sorting) writes out as statements.
+//! * the packed functions that sort, which [`sorting`](super::sorting) rewrites as statements.
 //!
-//! What is left afterwards is a reinterpretation of bits, or a function that is not known here.
+//! The remaining builtins are reinterpretations of bits and unknown functions.
 
 use super::dtype::{DType, Ty};
 use super::expr::{Arena, Expr, ExprId};
@@ -21,8 +21,8 @@ use hashbrown::HashMap;
 use std::borrow::Cow;
 
 impl Func {
-    /// The function with every builtin replaced by what it means, where that is known; the function itself where there
-    /// is none.
+    /// The function with every builtin replaced by its definition, if that is known; the function itself if it has no
+    /// builtin.
     pub fn with_meanings(&self) -> Cow<'_, Func> {
         if self.arena.is_scalar_only() {
             return Cow::Borrowed(self);
@@ -55,7 +55,7 @@ impl Rewriter for Meanings {
     }
 }
 
-/// The expression that a call is short for; `None` for functions that stand for themselves, or are not known.
+/// The definition of a call; `None` for functions without one.
 pub(crate) fn meaning(a: &mut Arena, function: Builtin, args: &[ExprId], ty: Ty) -> Option<ExprId> {
     match function {
         Builtin::VectorLow => Some(every(a, args[0], 0, 1, ty.lanes)),
@@ -147,7 +147,7 @@ fn every(a: &mut Arena, vector: ExprId, first: u16, step: u16, lanes: u16) -> Ex
     a.shuffle(&[vector], &indices)
 }
 
-/// `value` no less than `lo` and no more than `hi`.
+/// `value` clamped to `lo .. hi`, both included.
 fn clamp(a: &mut Arena, value: ExprId, lo: i64, hi: i64) -> ExprId {
     let (lo, hi) = (like(a, value, lo), like(a, value, hi));
     let value = a.max(value, lo);
@@ -186,8 +186,8 @@ fn fixed_product(
     a.cast(DType::Int32, result)
 }
 
-/// `x * 2^n`, rounded once: a power of two that is too small for one factor goes in two, of which the first leaves
-/// room for all digits.
+/// `x * 2^n`, rounded once. A power of two that is too small for one factor is applied in two steps, the first of which
+/// keeps all digits.
 fn ldexp(a: &mut Arena, x: ExprId, n: ExprId) -> ExprId {
     let ty = a.ty(x);
     let mut n = a.cast(DType::Int64, n);
@@ -197,7 +197,7 @@ fn ldexp(a: &mut Arena, x: ExprId, n: ExprId) -> ExprId {
         let too_small = a.compare(CmpOp::Lt, n, lo);
         let step = like(a, n, -969);
         let within = a.min(n, hi);
-        // In the last round what is left is 0, or the result no longer changes.
+        // In the last round the remaining exponent is 0, or the result no longer changes.
         let step = a.select(too_small, step, within);
         let biased = like(a, step, 1023);
         let biased = a.add(step, biased);
@@ -212,7 +212,7 @@ fn ldexp(a: &mut Arena, x: ExprId, n: ExprId) -> ExprId {
 
 // ---- C -----------------------------------------------------------------------------------------------------------
 
-/// A function of `math.h`: with an `f` behind its name for `float32`, without for `float64`.
+/// A function of `math.h`: its name ends in `f` for `float32`.
 fn c_function(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<ExprId> {
     if name == "abs" && args.len() == 1 && a.ty(args[0]) == ty && ty.dtype == DType::Int32 {
         return Some(a.call(Intrinsic::Abs, args));
@@ -236,7 +236,7 @@ fn is_c_function(name: &str) -> bool {
     matches!(name, "ldexp" | "fmin" | "fmax" | "round") || float_intrinsic(name).is_some()
 }
 
-/// The function of scalars that C and LLVM know under a name.
+/// The scalar function with this name in C and LLVM.
 fn float_intrinsic(name: &str) -> Option<Intrinsic> {
     match name {
         "fabs" => Some(Intrinsic::Abs),
@@ -250,7 +250,7 @@ fn float_intrinsic(name: &str) -> Option<Intrinsic> {
     }
 }
 
-/// A function of floats that are all of the result's type.
+/// A function of floats whose arguments have the type of the result.
 fn float_function(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<ExprId> {
     if !ty.dtype.is_float() || args.iter().any(|&x| a.ty(x) != ty) {
         return None;
@@ -259,7 +259,7 @@ fn float_function(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<
         return (args.len() == function.arity()).then(|| a.call(function, args));
     }
     match (name, args) {
-        // Halves away from zero.
+        // Round halves away from zero.
         ("round", &[x]) => {
             let whole = a.call(Intrinsic::Trunc, &[x]);
             let rest = a.sub(x, whole);
@@ -272,7 +272,7 @@ fn float_function(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<
             let up = a.compare(CmpOp::Ge, rest, half);
             Some(a.select(up, next, whole))
         }
-        // Of a NaN and a number, the number.
+        // If one operand is a NaN, the result is the other one.
         ("fmin" | "fmax" | "minnum" | "maxnum", &[x, y]) => {
             let op = if name.contains("min") { BinOp::Min } else { BinOp::Max };
             let (no_x, no_y) = (a.call(Intrinsic::IsNan, &[x]), a.call(Intrinsic::IsNan, &[y]));
@@ -290,7 +290,7 @@ fn float_function(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<
 
 // ---- LLVM --------------------------------------------------------------------------------------------------------
 
-/// An intrinsic of LLVM, whose name may end with the types that it is for.
+/// An intrinsic of LLVM, whose name may end in type suffixes.
 fn llvm_intrinsic(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<ExprId> {
     let mut name = name.strip_prefix("llvm.")?;
     let arch = ["x86.", "aarch64.", "arm."].into_iter().find_map(|arch| name.strip_prefix(arch));
@@ -306,7 +306,7 @@ fn llvm_intrinsic(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<
     if let Some(value) = float_function(a, name, args, ty) {
         return Some(value);
     }
-    // Older programs state how many arguments are in the signature.
+    // Older programs state the number of arguments of the signature.
     if let [count, rest @ ..] = args
         && a.dtype(*count) == DType::UInt32
         && a.as_int(*count).is_some()
@@ -317,7 +317,7 @@ fn llvm_intrinsic(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<
     int_function(a, name, args, ty)
 }
 
-/// `f32`, `i8`, `v4f32`, `nxv4i32`.
+/// Whether the suffix names a type: `f32`, `i8`, `v4f32`, `nxv4i32`.
 fn is_type_suffix(suffix: &str) -> bool {
     let scalar = suffix.strip_prefix('v').map_or(suffix, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
@@ -336,7 +336,7 @@ fn int_function(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<Ex
             Some(a.cast(ty.dtype, zeros))
         }
         ("cttz", &[x] | &[x, _]) => {
-            // The bits below the lowest one.
+            // The bits below the lowest set bit.
             let (zero, one) = (like(a, x, 0), like(a, x, 1));
             let minus = a.sub(zero, x);
             let lowest = a.call(Intrinsic::BitAnd, &[x, minus]);
@@ -381,15 +381,15 @@ fn with_sign(dtype: DType, signed: bool) -> DType {
     }
 }
 
-/// Sums of products of neighbouring lanes.
+/// Sums of products of adjacent lanes.
 struct DotProduct {
-    /// How many products a lane of the result adds up.
+    /// Number of products in the sum of one lane.
     terms: u16,
-    /// The types of the factors.
+    /// Types of the factors.
     factors: (DType, DType),
-    /// Does the first argument come in addition?
+    /// Whether the first argument is added to the sum.
     accumulates: bool,
-    /// Does the sum stop at the ends of its type, instead of wrapping around?
+    /// Whether the sum saturates instead of wrapping around.
     saturates: bool,
 }
 
@@ -419,7 +419,7 @@ fn dot_product(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<Exp
         return None;
     };
     let n = 2 + usize::from(dot.accumulates);
-    // Older programs state how many arguments are in the signature.
+    // Older programs state the number of arguments of the signature.
     let args = match args {
         [count, rest @ ..] if rest.len() == n && a.dtype(*count) == DType::UInt32 => rest,
         args => args,
@@ -457,11 +457,11 @@ fn dot_product(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<Exp
     })
 }
 
-/// A step of a dot product on Arm: products of twice the size, or sums of neighbouring lanes.
+/// A step of a dot product on Arm: products of twice the width, or sums of adjacent lanes.
 fn arm_step(a: &mut Arena, name: &str, args: &[ExprId], ty: Ty) -> Option<ExprId> {
     let name = name.strip_prefix("neon.")?;
     let base = name.split('.').next()?;
-    // Sums of neighbouring lanes of one vector, or of one vector behind the other.
+    // Sums of adjacent lanes of one vector, or of two concatenated vectors.
     let neighbours = |a: &mut Arena, vectors: &[ExprId]| {
         let mut half = |first: i64| {
             let indices: Vec<ExprId> = (0..i64::from(ty.lanes)).map(|i| a.int32(first + 2 * i)).collect();

@@ -1,14 +1,14 @@
-//! Numbers that look random and follow from other numbers (SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom
-//! number generators", 2014).
+//! Deterministic pseudorandom numbers (SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number
+//! generators", 2014).
 
-/// A number that depends on every bit of another.
+/// A hash of a number, each bit of which depends on all bits of the number.
 pub(crate) fn mixed(v: u64) -> u64 {
     let v = (v ^ (v >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let v = (v ^ (v >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     v ^ (v >> 31)
 }
 
-/// The next number of a sequence that follows from the first `state`.
+/// Returns the next number of the sequence, and advances the state.
 #[cfg(test)]
 pub(crate) fn next_mixed(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

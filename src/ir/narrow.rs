@@ -1,5 +1,5 @@
-//! Types of less than 8 bits. Programs with them are read, checked, scheduled and printed, but not run: no kernel packs
-//! several elements into a byte.
+//! Types of less than 8 bits. Programs with them are read, checked, scheduled and printed, but cannot run: no kernel
+//! packs several elements into a byte.
 
 /// A type of less than 8 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -16,7 +16,7 @@ pub enum Narrow {
 }
 
 impl Narrow {
-    /// All of them.
+    /// All types.
     pub const ALL: [Narrow; 9] = [
         Narrow::Float4E2M1FN,
         Narrow::Float6E2M3FN,
@@ -59,7 +59,7 @@ impl Narrow {
         matches!(self, Narrow::Float4E2M1FN | Narrow::Float6E2M3FN | Narrow::Float6E3M2FN)
     }
 
-    /// Digits of the numbers of a floating-point type in binary, the leading one included; `None` for other types.
+    /// Number of significand bits of a floating-point type, including the leading one; `None` for other types.
     pub const fn significant_bits(self) -> Option<u32> {
         match self {
             Narrow::Float4E2M1FN => Some(2),
@@ -79,7 +79,7 @@ impl Narrow {
         matches!(self, Narrow::UInt1 | Narrow::UInt2 | Narrow::UInt4)
     }
 
-    /// An integer reduced to the width; of a float, the integer itself.
+    /// Wraps an integer to the width of an integer type; the identity for floating-point types.
     pub const fn wrap(self, value: i64) -> i64 {
         let unused = 64 - self.bits();
         if self.is_int() {

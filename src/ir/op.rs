@@ -22,18 +22,18 @@ pub enum BinOp {
     FloorDiv,
     /// Remainder of [`BinOp::FloorDiv`], with the sign of the divisor (`%`).
     FloorMod,
-    /// The smaller operand; of a NaN and a number: the second operand, as in `a < b ? a : b`.
+    /// The smaller operand; the second operand if one is a NaN, as in `a < b ? a : b`.
     Min,
-    /// The larger operand; of a NaN and a number: the second operand, as in `a > b ? a : b`.
+    /// The larger operand; the second operand if one is a NaN, as in `a > b ? a : b`.
     Max,
-    /// Logical and of booleans. The right side is not evaluated where the left one is false.
+    /// Logical and of booleans. The right side is evaluated only if the left one is true.
     And,
-    /// Logical or of booleans. The right side is not evaluated where the left one is true.
+    /// Logical or of booleans. The right side is evaluated only if the left one is false.
     Or,
 }
 
 impl BinOp {
-    /// The name of TVM's node, by which `T.Add(a, b)` and the like are written.
+    /// The name of TVM's node, as in `T.Add(a, b)`.
     pub fn node_name(self) -> &'static str {
         match self {
             BinOp::Add => "Add",
@@ -50,7 +50,7 @@ impl BinOp {
         }
     }
 
-    /// Does the order of the operands not matter (for integers and, up to rounding and NaN, for floats)?
+    /// Whether the operands can be exchanged (for integers and, up to rounding and NaN, for floats).
     pub fn is_commutative(self) -> bool {
         matches!(self, BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max | BinOp::And | BinOp::Or)
     }
@@ -81,7 +81,7 @@ impl CmpOp {
         }
     }
 
-    /// The name of TVM's node, by which `T.EQ(a, b)` and the like are written.
+    /// The name of TVM's node, as in `T.EQ(a, b)`.
     pub fn node_name(self) -> &'static str {
         match self {
             CmpOp::Eq => "EQ",
@@ -105,7 +105,7 @@ impl CmpOp {
         }
     }
 
-    /// The comparison that holds where this one does not.
+    /// The negated comparison.
     pub fn negated(self) -> CmpOp {
         match self {
             CmpOp::Eq => CmpOp::Ne,
@@ -117,7 +117,7 @@ impl CmpOp {
         }
     }
 
-    /// Does the comparison hold between values ordered so?
+    /// Whether the comparison holds between two values.
     pub fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
         match self {
             CmpOp::Eq => a == b,
@@ -130,10 +130,10 @@ impl CmpOp {
     }
 }
 
-/// How the type of an intrinsic's result follows from its arguments.
+/// The type of an intrinsic's result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResultType {
-    /// That of the first argument.
+    /// The type of the first argument.
     First,
     /// `bool`.
     Bool,
@@ -141,7 +141,7 @@ pub enum ResultType {
     Int32,
 }
 
-/// Which arguments an intrinsic takes.
+/// Admissible types of an intrinsic's arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Domain {
     /// Floating-point numbers only.
@@ -155,7 +155,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Are values of a type of this domain?
+    /// Whether the type is admissible.
     pub fn takes(self, dtype: DType) -> bool {
         match self {
             Domain::Float => dtype.is_float(),
@@ -186,12 +186,12 @@ macro_rules! intrinsics {
                 match self { $(Intrinsic::$variant => $arity,)* }
             }
 
-            /// What the arguments must be.
+            /// Admissible types of the arguments.
             pub fn domain(self) -> Domain {
                 match self { $(Intrinsic::$variant => Domain::$domain,)* }
             }
 
-            /// What the result is.
+            /// Type of the result.
             pub fn result(self) -> ResultType {
                 match self { $(Intrinsic::$variant => ResultType::$result,)* }
             }
@@ -259,7 +259,7 @@ intrinsics! {
     Fmod "fmod" 2 Float First;
     /// Length of the hypotenuse.
     Hypot "hypot" 2 Float First;
-    /// The number next to the first argument in the direction of the second; the second one where both are equal.
+    /// The number next to the first argument in the direction of the second; the second one if both are equal.
     NextAfter "nextafter" 2 Float First;
     /// Magnitude of the first argument with the sign of the second.
     CopySign "copysign" 2 Float First;
@@ -267,11 +267,11 @@ intrinsics! {
     Fma "fma" 3 Float First;
     /// Absolute value; wraps for the smallest signed integer.
     Abs "abs" 1 Number First;
-    /// Largest integer not above.
+    /// Largest integer not above the argument.
     Floor "floor" 1 Float First;
-    /// Smallest integer not below.
+    /// Smallest integer not below the argument.
     Ceil "ceil" 1 Float First;
-    /// Integer towards zero.
+    /// The argument rounded towards zero.
     Trunc "trunc" 1 Float First;
     /// Nearest integer, halves to even (TVM's `tir.round`).
     Round "round" 1 Float First;
@@ -299,31 +299,31 @@ intrinsics! {
     ShiftLeft "shift_left" 2 Integer First;
     /// Right shift, arithmetic for signed types; a count outside the type's width gives 0 or -1.
     ShiftRight "shift_right" 2 Integer First;
-    /// The argument, marked as usually true.
+    /// The argument, with a hint that it is usually true.
     Likely "likely" 1 Bool First;
-    /// A fact the program may rely on, as a statement: `T.evaluate(T.assume(cond))`. Does nothing.
+    /// A fact on which the program may rely, as a statement: `T.evaluate(T.assume(cond))`. No effect.
     Assume "assume" 1 Bool First;
 }
 
-/// What evaluating a [`Builtin`] may do besides giving a value.
+/// Side effects of a [`Builtin`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Nothing: the value depends on the arguments alone.
+    /// None: the value depends on the arguments alone.
     Pure,
-    /// Its value may differ each time, but nothing is changed.
+    /// The value may differ from call to call, but nothing is changed.
     Read,
-    /// Anything: schedules neither remove, repeat nor reorder it.
+    /// Unknown: schedules neither remove, repeat nor reorder the call.
     Opaque,
 }
 
-/// Where a [`Builtin`] takes the type of its result from.
+/// The source of the type of a [`Builtin`]'s result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Typing {
-    /// The text states it, as the first argument: `T.reinterpret("int32", x)`.
+    /// The text states the type as the first argument: `T.reinterpret("int32", x)`.
     Stated,
-    /// The text states it, as the last argument: `T.tvm_struct_get(handle, 0, 1, "int32")`.
+    /// The text states the type as the last argument: `T.tvm_struct_get(handle, 0, 1, "int32")`.
     StatedLast,
-    /// What the called function of the module returns.
+    /// The result type of the called function of the module.
     Returned,
     /// `int32`.
     Int32,
@@ -331,7 +331,7 @@ pub enum Typing {
     Bool,
     /// An address.
     Handle,
-    /// None: there is no value.
+    /// The call has no value.
     Void,
     /// The type of the first argument.
     First,
@@ -339,12 +339,12 @@ pub enum Typing {
 
 macro_rules! builtins {
     ($($(#[$doc:meta])* $variant:ident $name:literal $typing:ident $effect:ident $min:literal $max:literal;)*) => {
-        /// A function of TVM that is none of scalars alone, called by name as `T.<name>(…)`.
+        /// A TVM function that is not a function of scalars alone, called by name as `T.<name>(…)`.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Builtin { $($(#[$doc])* $variant,)* }
 
         impl Builtin {
-            /// All of them.
+            /// All builtins.
             pub const ALL: &[Builtin] = &[$(Builtin::$variant,)*];
 
             /// The name after `T.`.
@@ -352,17 +352,17 @@ macro_rules! builtins {
                 match self { $(Builtin::$variant => $name,)* }
             }
 
-            /// Where the result's type comes from.
+            /// The source of the result's type.
             pub fn typing(self) -> Typing {
                 match self { $(Builtin::$variant => Typing::$typing,)* }
             }
 
-            /// What else a call does.
+            /// Side effects of a call.
             pub fn effect(self) -> Effect {
                 match self { $(Builtin::$variant => Effect::$effect,)* }
             }
 
-            /// The least and the largest number of arguments, without a stated type.
+            /// Minimum and maximum number of arguments, without a stated type.
             pub fn arity(self) -> (usize, usize) {
                 match self { $(Builtin::$variant => ($min, $max),)* }
             }
@@ -372,7 +372,7 @@ macro_rules! builtins {
                 match name { $($name => Some(Builtin::$variant),)* _ => None }
             }
 
-            /// Is it called by `T.` and its name?
+            /// Whether the text calls it as `T.` and its name.
             pub fn has_name(self) -> bool {
                 !self.name().contains(' ')
             }
@@ -389,13 +389,13 @@ builtins! {
     VectorHigh "vectorhigh" Stated Pure 1 1;
     /// The lanes of the first vector, then those of the second.
     VectorCombine "vectorcombine" Stated Pure 2 2;
-    /// Any value, which the program does not depend on.
+    /// An arbitrary value, on which the program does not depend.
     Undef "undef" Int32 Read 0 0;
     /// `round(x * y * 2^(s - q))` of `int32` `x`, `y`, `q` and `s`, computed in `int64`; halves round up. A
     /// positive `s` first shifts `x` to the left.
     QMultiplyShift "q_multiply_shift" First Pure 4 4;
-    /// `q_multiply_shift` with a left shift before and a right shift after the product: `x`, `y`, `left`, `right`,
-    /// `q`, and two booleans that say which of the shifts are made.
+    /// `q_multiply_shift` with a left shift before and a right shift after the product: `x`, `y`, `left`, `right`, `q`,
+    /// and two booleans that enable the shifts.
     QMultiplyShiftPerAxis "q_multiply_shift_per_axis" First Pure 7 7;
     /// The first argument, a float, times 2 to the power of the second, an `int32`.
     Ldexp "ldexp" First Pure 2 2;
@@ -423,38 +423,39 @@ builtins! {
     StackMakeArray "tvm_stack_make_array" Handle Read 6 6;
     /// A shape for a packed function.
     StackMakeShape "tvm_stack_make_shape" Handle Read 0 255;
-    /// Is an address null?
+    /// Whether an address is null.
     IsNullPtr "isnullptr" Bool Pure 1 1;
-    /// Marks where a measurement of time begins; does nothing here.
+    /// Marks the start of a time measurement; no effect here.
     StartProfile "start_profile_intrinsic" Handle Opaque 1 1;
-    /// Marks where a measurement of time ends; does nothing here.
+    /// Marks the end of a time measurement; no effect here.
     EndProfile "end_profile_intrinsic" Handle Opaque 1 1;
-    /// The argument, for TVM's pass that partitions loops not to look at.
+    /// The argument, hidden from TVM's loop partitioning.
     IgnoreLoopPartition "ignore_loop_partition" First Pure 1 1;
-    /// A function of the module by its name. In texts it is `Module.name(…)`; there is no `T.` name for it.
+    /// A function of the module by its name, written `Module.name(…)`; it has no `T.` name.
     CallModule "call of the module" Returned Opaque 1 255;
-    /// A buffer as an argument: its data, in the place of which the text has the buffer's name.
+    /// A buffer as an argument: the text has the buffer's name, the node its data.
     WholeBuffer "whole buffer" Handle Read 1 1;
-    /// The last argument of a call that gives an address, where the text states what it points to: the scope, typed as the
+    /// The last argument of a call that returns an address whose target the text states: the scope, typed as the
     /// elements.
     PointerType "pointer type" Handle Pure 1 1;
-    /// Lanes of a buffer under a mask: the buffer, an index for each dimension, a condition for each lane.
+    /// A masked vector load: the buffer, an index for each dimension, a condition for each lane.
     MaskedLoad "masked_load" Stated Read 3 255;
-    /// A store of lanes under a mask: the buffer, the value, an index for each dimension, a condition for each lane.
+    /// A masked vector store: the buffer, the value, an index for each dimension, a condition for each lane.
     MaskedStore "masked_store" Void Opaque 4 255;
-    /// An address some bytes behind another one.
+    /// An address plus a number of bytes.
     AddByteOffset "handle_add_byte_offset" Handle Pure 2 2;
-    /// An address some bytes behind another one, of elements of a type.
+    /// An address of elements of a type, plus a number of bytes.
     PtrByteOffset "ptr_byte_offset" Handle Pure 3 3;
     /// Several values as one argument.
     Tuple "tvm_tuple" Void Read 0 255;
-    /// A parameter by its name, as constants of a program are passed.
+    /// A parameter by its name, which is how constants of a program are passed.
     LookupParam "lookup_param" Handle Read 1 1;
     /// An item of a list of any values: the list and a position.
     AnyListGet "anylist_getitem" Handle Read 2 2;
     /// Removes an item of a list of any values: the list and a position.
     AnyListReset "anylist_resetitem" Int32 Opaque 2 2;
-    /// Sets an item of a list of any values to what a packed function gives: list, position, the function's name, arguments.
+    /// Sets an item of a list of any values to the result of a packed function: list, position, the function's name,
+    /// arguments.
     AnyListSetPacked "anylist_setitem_call_packed" Int32 Opaque 3 255;
     /// `anylist_setitem_call_packed` with the calling convention of C.
     AnyListSetCPacked "anylist_setitem_call_cpacked" Int32 Opaque 3 255;
@@ -462,7 +463,7 @@ builtins! {
     CallPackedLowered "call_packed_lowered" Int32 Opaque 4 255;
     /// `call_packed_lowered` with the calling convention of C.
     CallCPackedLowered "call_cpacked_lowered" Int32 Opaque 4 255;
-    /// Memory on the stack: what it is for and how many items it has.
+    /// Memory on the stack: its purpose and number of items.
     StackAlloca "tvm_stack_alloca" Handle Opaque 2 2;
     /// A field of a structure of TVM's runtime: its address, a position, the field's number.
     StructGet "tvm_struct_get" StatedLast Read 3 3;
@@ -472,12 +473,12 @@ builtins! {
     ThrowLastError "tvm_throw_last_error" Void Opaque 0 0;
     /// Memory from TVM's runtime: kind and number of the device, bytes, code and bits of the type.
     AllocWorkspace "TVMBackendAllocWorkspace" Handle Opaque 5 5;
-    /// Gives memory back to TVM's runtime: kind and number of the device, the address.
+    /// Returns memory to TVM's runtime: kind and number of the device, the address.
     FreeWorkspace "TVMBackendFreeWorkspace" Int32 Opaque 3 3;
 }
 
 impl Builtin {
-    /// What a call with these arguments calls: a function's name, where the first argument is one.
+    /// The name of the called function, if the first argument is one.
     pub fn called(self, arena: &Arena, args: ExprList) -> Symbol {
         let name = arena.list(args).first().map(|&e| arena.expr(e));
         match (self, name) {

@@ -1,12 +1,12 @@
 //! Expressions from their operands: checked, folded where they are constant, and interned.
 //!
 //! The constructors fold where TVM's do (`src/arith/const_fold.h`): constants with constants, neutral and absorbing
-//! constants; the values are those of [`scalar`]. They never reorder: text stays as written, simplification is the business of `arith`. Vectors do not fold,
-//! as they do not in TVM; a scalar operand beside a vector becomes a broadcast of as many lanes.
+//! constants; [`scalar`] defines the values. They never reorder operands: text stays as written, and `arith`
+//! simplifies. Vectors do not fold, as in TVM. A scalar operand beside a vector is broadcast to its lanes.
 //!
-//! Loops and shapes of one program may count in `int32` and in `int64`. So where one operand of an operator or comparison
-//! is an `int32` and the other one an `int64`, the `int32` is converted, as TVM's operators do. All other operands must be
-//! of one type.
+//! Loops and shapes of one program may be `int32` and `int64`. If one operand of an operator or comparison is an
+//! `int32` and the other one an `int64`, the `int32` is converted, as TVM's operators do. All other operands must have
+//! the same type.
 
 use super::buffer::BufferId;
 use super::dtype::{DType, Ty};
@@ -15,8 +15,8 @@ use super::op::{BinOp, Builtin, CmpOp, Intrinsic, ResultType};
 use super::scalar::{self, Exact, Rounding, Trap, float, int};
 
 impl Arena {
-    /// The operands in one type: of an `int32` and an `int64`, the former is converted, and of a scalar and a vector, the
-    /// former is broadcast.
+    /// Gives both operands the same type: an `int32` beside an `int64` is converted, and a scalar beside a vector is
+    /// broadcast.
     fn matched(&mut self, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
         let (a, b) = self.with_equal_lanes(a, b);
         match (self.dtype(a), self.dtype(b)) {
@@ -26,7 +26,7 @@ impl Arena {
         }
     }
 
-    /// `a op b`, folded as the module says. Division by a constant zero stays.
+    /// `a op b`, folded as the module's documentation says. Division by a constant zero is not folded.
     pub fn binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
         let (a, b) = self.matched(a, b);
         let ty = self.ty(a);
@@ -40,7 +40,7 @@ impl Arena {
         }
     }
 
-    /// The operands, a scalar one broadcast to the lanes of the other one.
+    /// The operands with equal lanes: a scalar operand is broadcast to the lanes of the other one.
     pub fn with_equal_lanes(&mut self, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
         match (self.lanes(a), self.lanes(b)) {
             (x, y) if x == y => (a, b),
@@ -50,14 +50,14 @@ impl Arena {
         }
     }
 
-    /// `T.Ramp(base, stride, lanes)`: of one lane, the base.
+    /// `T.Ramp(base, stride, lanes)`; the base itself for one lane.
     pub fn ramp(&mut self, base: ExprId, stride: ExprId, lanes: u16) -> ExprId {
         assert_eq!(self.dtype(base), self.dtype(stride), "base and stride of a ramp differ in type");
         assert!(self.lanes(base) == 1 && self.lanes(stride) == 1, "base and stride of a ramp are scalars");
         if lanes == 1 { base } else { self.intern(Expr::Ramp(base, stride), self.ty(base).with_lanes(lanes)) }
     }
 
-    /// `T.Broadcast(value, lanes)`: in one lane, the value.
+    /// `T.Broadcast(value, lanes)`; the value itself for one lane.
     pub fn broadcast(&mut self, value: ExprId, lanes: u16) -> ExprId {
         assert_eq!(self.lanes(value), 1, "a scalar is broadcast");
         if lanes == 1 { value } else { self.intern(Expr::Broadcast(value), self.ty(value).with_lanes(lanes)) }
@@ -70,7 +70,7 @@ impl Arena {
         self.intern(Expr::Shuffle(vectors, indices), ty)
     }
 
-    /// A call of a builtin that gives a value of type `ty`. Number and types of arguments are the verifier's business.
+    /// A call of a builtin with a value of type `ty`. The verifier checks the arguments.
     pub fn builtin(&mut self, function: Builtin, args: &[ExprId], ty: impl Into<Ty>) -> ExprId {
         let list = self.new_list(args);
         self.intern(Expr::Builtin(function, list), ty)
@@ -82,13 +82,13 @@ impl Arena {
         self.builtin(Builtin::WholeBuffer, &[data], DType::Handle)
     }
 
-    /// What an address points to, as the last argument of the call that gives it.
+    /// The target of an address, as the last argument of the call that returns the address.
     pub fn pointer_type(&mut self, pointee: Pointee) -> ExprId {
         let scope = self.str(pointee.scope);
         self.builtin(Builtin::PointerType, &[scope], pointee.ty)
     }
 
-    /// What an argument says of the address that its call gives.
+    /// The stated target in the last argument of a call that returns an address.
     pub fn as_pointer_type(&self, e: ExprId) -> Option<Pointee> {
         let Expr::Builtin(Builtin::PointerType, args) = self.expr(e) else { return None };
         match *self.list(args) {
@@ -114,7 +114,7 @@ impl Arena {
         }
     }
 
-    /// `a op b` as a node even where [`Arena::binary`] would fold: what `T.Add(i, 0)` in a text stands for.
+    /// The node `a op b`, even if [`Arena::binary`] would fold it: the meaning of `T.Add(i, 0)` in a text.
     pub fn binary_unfolded(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
         let (a, b) = self.matched(a, b);
         let ty = self.ty(a);
@@ -130,14 +130,14 @@ impl Arena {
         })
     }
 
-    /// Would [`Arena::binary`] make anything but the node `a op b`?
+    /// Whether [`Arena::binary`] would return anything but the node `a op b`.
     pub fn folds(&self, op: BinOp, a: ExprId, b: ExprId) -> bool {
         self.folding(op, a, b).is_some()
     }
 
     fn folding(&self, op: BinOp, a: ExprId, b: ExprId) -> Option<Folding> {
         let dtype = self.dtype(a);
-        // Remainders are folded in the types of indices only.
+        // Remainders are folded in index types only.
         let stays = !dtype.is_index() && (op == BinOp::Mod || op == BinOp::FloorMod && !dtype.is_uint());
         if stays || self.lanes(a) > 1 {
             return None;
@@ -235,7 +235,7 @@ impl Arena {
         assert_eq!(self.ty(a), self.ty(b), "operands of {op:?} differ in type");
         let dtype = self.dtype(a);
         let number = |e: ExprId| match self.as_const(e)? {
-            // Constants may have digits that their type has not.
+            // A constant may have more digits than its type.
             Const::Float(v) => Some(Const::Float(dtype.round(v))),
             v @ Const::Int(_) => Some(v),
         };
@@ -250,7 +250,7 @@ impl Arena {
         self.compare(CmpOp::Lt, a, b)
     }
 
-    /// A comparison as a node even where [`Arena::compare`] would fold.
+    /// The comparison as a node, even if [`Arena::compare`] would fold it.
     pub fn compare_unfolded(&mut self, op: CmpOp, a: ExprId, b: ExprId) -> ExprId {
         let (a, b) = self.matched(a, b);
         assert_eq!(self.ty(a), self.ty(b), "operands of {op:?} differ in type");
@@ -266,13 +266,13 @@ impl Arena {
         }
     }
 
-    /// `not a` as a node even where [`Arena::not`] would fold.
+    /// The node `not a`, even if [`Arena::not`] would fold it.
     pub fn not_unfolded(&mut self, a: ExprId) -> ExprId {
         assert_eq!(self.dtype(a), DType::Bool, "the operand of `not` must be a boolean");
         self.intern(Expr::Not(a), self.ty(a))
     }
 
-    /// `a` converted to `dtype`, lane by lane; `a` itself where it is of that type, a constant where `a` is an integer
+    /// `a` converted to `dtype`, lane by lane; `a` itself if it has that type, a constant if `a` is an integer
     /// constant.
     pub fn cast(&mut self, dtype: DType, a: ExprId) -> ExprId {
         let from = self.dtype(a);
@@ -294,12 +294,12 @@ impl Arena {
         }
     }
 
-    /// A conversion as a node even where [`Arena::cast`] would fold it.
+    /// The conversion as a node, even if [`Arena::cast`] would fold it.
     pub fn cast_unfolded(&mut self, dtype: DType, a: ExprId) -> ExprId {
         self.intern(Expr::Cast(a), self.ty(a).with_dtype(dtype))
     }
 
-    /// `T.Select`; the condition is a scalar, or has as many lanes as the sides.
+    /// `T.Select`; the condition is a scalar, or has as many lanes as the operands.
     pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
         let (then, otherwise) = self.matched(then, otherwise);
@@ -307,7 +307,7 @@ impl Arena {
         self.intern(Expr::Select(condition, then, otherwise), self.ty(then))
     }
 
-    /// `T.if_then_else`; a constant condition chooses.
+    /// `T.if_then_else`, folded for a constant condition.
     pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
         let (then, otherwise) = self.matched(then, otherwise);
@@ -319,15 +319,15 @@ impl Arena {
         }
     }
 
-    /// The element of `buffer` at `indices`, or the elements for the lanes of the last one. The number of indices is the
-    /// verifier's business.
+    /// The element of `buffer` at `indices`, or one element per lane of the last index. The verifier checks the number
+    /// of indices.
     pub fn load(&mut self, buffer: BufferId, indices: &[ExprId]) -> ExprId {
         let ty = self.accessed(buffer, indices);
         let list = self.new_list(indices);
         self.intern(Expr::Load(buffer, list), ty)
     }
 
-    /// The type of what an access reads or writes.
+    /// The type of the accessed elements.
     pub fn accessed(&self, buffer: BufferId, indices: &[ExprId]) -> Ty {
         let ty = self.buffer(buffer).ty();
         match indices.last() {
@@ -336,7 +336,7 @@ impl Arena {
         }
     }
 
-    /// A function of scalars. Types of arguments are the verifier's business, their number is fixed.
+    /// A call of a scalar function with the right number of arguments. The verifier checks their types.
     pub fn call(&mut self, function: Intrinsic, args: &[ExprId]) -> ExprId {
         assert_eq!(args.len(), function.arity(), "number of arguments of {function}");
         let lanes = args.iter().map(|&a| self.lanes(a)).max().unwrap_or(1);
@@ -354,14 +354,14 @@ impl Arena {
         self.intern(Expr::Call(function, list), ty)
     }
 
-    /// `body` with `var` standing for `value`.
+    /// `body`, in which `var` is bound to `value`.
     pub fn let_(&mut self, var: VarId, value: ExprId, body: ExprId) -> ExprId {
         assert_eq!(self.var(var).ty(), self.ty(value), "the value of a let differs in type");
         self.intern(Expr::Let(var, value, body), self.ty(body))
     }
 }
 
-/// The constant that TVM folds integers to; `None` where it leaves the operator.
+/// TVM's folded integer constant; `None` if TVM does not fold.
 fn fold_ints(op: BinOp, dtype: DType, x: i64, y: i64) -> Option<i64> {
     match int::binary(op, dtype, x, y) {
         Ok(v) => Some(v),
@@ -371,13 +371,13 @@ fn fold_ints(op: BinOp, dtype: DType, x: i64, y: i64) -> Option<i64> {
     }
 }
 
-/// The constant that TVM folds floats to; `None` where it leaves the operator.
+/// TVM's folded float constant; `None` if TVM does not fold.
 fn fold_floats(op: BinOp, dtype: DType, x: f64, y: f64) -> Option<f64> {
-    // Constants may have digits that their type has not.
+    // A constant may have more digits than its type.
     let rounded = (dtype.round(x), dtype.round(y));
     let folds = match op {
         BinOp::Min | BinOp::Max => true,
-        // Narrower constants stay as written.
+        // Constants of narrower types are not folded.
         BinOp::Add | BinOp::Sub | BinOp::Mul => dtype.is_single_or_double(),
         BinOp::Div | BinOp::FloorDiv => dtype.is_single_or_double() && rounded.1 != 0.0,
         BinOp::Mod | BinOp::FloorMod | BinOp::And | BinOp::Or => false,
@@ -386,7 +386,7 @@ fn fold_floats(op: BinOp, dtype: DType, x: f64, y: f64) -> Option<f64> {
         return None;
     }
     let value = float::binary(op, dtype, rounded.0, rounded.1, &Exact).ok()?;
-    // The smaller or larger one stays as written.
+    // Minima and maxima keep the constant as written.
     let is_choice = matches!(op, BinOp::Min | BinOp::Max);
     let same = |v: f64| v.to_bits() == value.to_bits();
     Some(match (is_choice && same(rounded.0), is_choice && same(rounded.1)) {
@@ -396,7 +396,7 @@ fn fold_floats(op: BinOp, dtype: DType, x: f64, y: f64) -> Option<f64> {
     })
 }
 
-/// A float constant converted. Digits that neither type has stay: TVM prints them.
+/// A float constant converted. Digits beyond the precision of both types stay, because TVM prints them.
 fn fold_cast(from: DType, to: DType, value: Const) -> Const {
     let exact = match value {
         Const::Int(_) => scalar::cast(from, to, value, &Exact),
@@ -410,7 +410,7 @@ fn fold_cast(from: DType, to: DType, value: Const) -> Const {
     Const::Float(if to.round(written).to_bits() == number.to_bits() { written } else { number })
 }
 
-/// What becomes of an operator on these operands.
+/// The way in which an operator on these operands folds.
 enum Folding {
     Int(i64),
     Float(f64),
@@ -428,13 +428,13 @@ mod tests {
     #[test]
     fn constants_are_numbers_of_their_type() {
         let mut a = Arena::new();
-        // 0.1 is no `float16`, and 0.1 and 0.100001 are the same one.
+        // 0.1 is not a `float16`; 0.1 and 0.100001 round to the same one.
         let (x, y) = (a.float(0.1, DType::Float16), a.float(0.100001, DType::Float16));
         let less = a.lt(x, y);
         assert_eq!(value(&a, less), Const::Int(0));
         let wide = a.cast(DType::Float64, x);
         assert_eq!(value(&a, wide), Const::Float(0.0999755859375));
-        // What rounds to the same number stays as TVM writes it.
+        // Constants that round to the same number keep the spelling of TVM.
         let tenth = a.float(0.1, DType::Float32);
         let narrow = a.cast(DType::Float16, tenth);
         assert_eq!(value(&a, narrow), Const::Float(0.1));

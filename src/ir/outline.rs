@@ -1,8 +1,8 @@
-//! Which blocks a function has, how they are nested, and which of them access which buffer.
+//! The outline of a function: its blocks, their nesting, and the buffers that they access.
 //!
-//! Schedules ask for blocks by name and for the neighbours of a block all the time, and change little in between. So the
-//! outline is made in one pass over the statements when it is first asked for, and kept with them until they change (see
-//! [`Stmts`](super::stmt::Stmts)): looking at each block of a function costs time in proportion to their number.
+//! Schedules often ask for blocks by name and for the neighbours of a block, and change little in between. So the
+//! outline is made in one pass over the statements when it is first requested, and kept until they change (see
+//! [`Stmts`](super::stmt::Stmts)). Without it, every question would cost time in proportion to the number of blocks.
 
 use super::buffer::{BufferId, BufferRegion};
 use super::func::Func;
@@ -11,14 +11,14 @@ use super::symbol::Symbol;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-/// The blocks of a function as its statements are now.
+/// The blocks of a function and their nesting.
 #[derive(Debug)]
 pub struct Outline {
     root: BlockId,
     blocks: Vec<BlockId>,
-    /// Of each block with others inside.
+    /// The children of each block that contains blocks.
     scopes: HashMap<BlockId, Arc<Siblings>>,
-    // What fewer ask for.
+    // Computed on demand, since few uses need them.
     named: OnceLock<HashMap<Symbol, Vec<BlockId>>>,
     views: OnceLock<Vec<(BufferId, StmtId)>>,
 }
@@ -33,7 +33,7 @@ pub struct Siblings {
 }
 
 impl Siblings {
-    /// Blocks that stand one after the other in a scope.
+    /// The siblings, given in text order.
     pub fn new(func: &Func, blocks: Vec<BlockId>) -> Siblings {
         let index = |regions: fn(&Block) -> &[BufferRegion]| {
             let all = blocks.iter().enumerate();
@@ -57,7 +57,7 @@ impl Siblings {
         of_buffer(&self.writers, buffer).iter().map(|p| p.1)
     }
 
-    /// The positions of the first and the last block behind another one that reads or writes a buffer.
+    /// The positions of the first and the last block after position `at` that access a buffer.
     pub fn ends_behind(&self, buffer: BufferId, at: usize) -> Option<(usize, usize)> {
         let of = |index| ends_behind(of_buffer(index, buffer), at);
         match (of(&self.readers), of(&self.writers)) {
@@ -67,13 +67,13 @@ impl Siblings {
     }
 }
 
-/// The first and the last of positions behind another one.
+/// The first and the last position after `at`.
 fn ends_behind(index: &[(BufferId, usize)], at: usize) -> Option<(usize, usize)> {
     let behind = &index[index.partition_point(|p| p.1 <= at)..];
     Some((behind.first()?.1, behind.last()?.1))
 }
 
-/// The part of an index that is about one buffer.
+/// The part of an index that refers to one buffer.
 fn of_buffer(index: &[(BufferId, usize)], buffer: BufferId) -> &[(BufferId, usize)] {
     let start = index.partition_point(|p| p.0 < buffer);
     let len = index[start..].partition_point(|p| p.0 == buffer);
@@ -110,7 +110,7 @@ impl Outline {
         }
     }
 
-    /// Is it the outline of a function with this root?
+    /// Whether the outline belongs to a function with this root.
     pub(super) fn is_of(&self, root: BlockId) -> bool {
         self.root == root
     }
@@ -120,7 +120,7 @@ impl Outline {
         &self.blocks
     }
 
-    /// The blocks of a name of the outline's function, in post-order.
+    /// The blocks with a name, in post-order.
     pub fn named(&self, func: &Func, name: Symbol) -> &[BlockId] {
         let named = self.named.get_or_init(|| {
             let mut named: HashMap<Symbol, Vec<BlockId>> = HashMap::new();
@@ -135,8 +135,7 @@ impl Outline {
         self.scopes.get(&scope)
     }
 
-    /// Buffers of the outline's function that blocks have views of, with the blocks, in text order; those inside an init
-    /// are among them.
+    /// Viewed buffers, each with the block of the view, in text order, including blocks inside an init.
     pub fn views(&self, func: &Func) -> &[(BufferId, StmtId)] {
         self.views.get_or_init(|| {
             let views =

@@ -1,15 +1,15 @@
-//! Where the elements of parameters lie in the memory that callers pass.
+//! The memory layout of parameters, as callers pass them.
 //!
-//! A parameter may state strides and an offset, and these may be symbols of which a caller decides:
+//! A parameter may state strides and an offset. They may be symbols whose values the caller chooses:
 //!
 //! ```python
 //! s, off = T.int32(), T.int32()
 //! A = T.match_buffer(a, (8, 16), "float32", strides=(s, 1), elem_offset=off)
 //! ```
 //!
-//! Where tvmr is the caller it passes compact buffers: a symbolic stride is the smallest one at which no two elements
-//! meet (`s = 16` here), for a symbol of several buffers the largest of those, and a symbolic offset is 0. A symbol that
-//! is an extent as well, or that is given a value by the reader, keeps that.
+//! When tvmr is the caller, it passes compact buffers: a symbolic stride is the smallest one at which no two elements
+//! overlap (`s = 16` here), the maximum of these if several buffers use the symbol; a symbolic offset is 0. A symbol
+//! that is also an extent, or that has a value from the reader, keeps that value.
 
 use super::buffer::{Buffer, BufferId};
 use super::expr::{ExprId, VarId};
@@ -17,19 +17,19 @@ use super::func::Func;
 use super::visit::{Rewriter, Substitution};
 use std::borrow::Cow;
 
-/// Element `indices` of a parameter lies `offset + Σ index * stride` elements behind the pointer.
+/// The layout of a parameter: element `indices` lies `offset + Σ index * stride` elements after the pointer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamLayout {
     /// Extents.
     pub extents: Vec<i64>,
-    /// Distance of neighbours, one for each dimension.
+    /// Stride of each dimension, in elements.
     pub strides: Vec<i64>,
-    /// Distance of the first element from the pointer.
+    /// Offset of the first element from the pointer, in elements.
     pub offset: i64,
 }
 
 impl ParamLayout {
-    /// The number of elements from the pointer to behind the last element; `None` if that is no size.
+    /// The number of elements from the pointer to the end of the last element; `None` on overflow.
     pub fn len(&self) -> Option<i64> {
         if self.extents.contains(&0) {
             return Some(0);
@@ -41,12 +41,12 @@ impl ParamLayout {
         last?.checked_add(1)
     }
 
-    /// Are there no elements?
+    /// Whether the parameter has no elements.
     pub fn is_empty(&self) -> bool {
         self.extents.contains(&0)
     }
 
-    /// Do the elements lie one after the other in row-major order, from the pointer on?
+    /// Whether the elements are contiguous in row-major order and start at the pointer.
     pub fn is_compact(&self) -> bool {
         self.offset == 0 && self.strides == compact(&self.extents)
     }
@@ -62,7 +62,7 @@ fn compact(extents: &[i64]) -> Vec<i64> {
 }
 
 impl Func {
-    /// Where the elements of a parameter lie; `None` if extents, strides or offset are not constant.
+    /// The layout of a parameter; `None` if extents, strides or offset are not constant.
     pub fn param_layout(&self, b: BufferId) -> Option<ParamLayout> {
         let buffer = self.arena.buffer(b);
         let constants =
@@ -79,8 +79,8 @@ impl Func {
         Some(ParamLayout { extents, strides, offset })
     }
 
-    /// The function with values for the symbolic strides and offsets of its parameters, as the module says; the
-    /// function itself where there are none.
+    /// The function with values for the symbolic strides and offsets of its parameters, as the module's documentation
+    /// says; the function itself if it has no such symbols.
     pub fn with_param_layouts(&self) -> Cow<'_, Func> {
         let values = self.layout_symbols();
         if values.is_empty() {
@@ -107,21 +107,21 @@ impl Func {
         Cow::Owned(func)
     }
 
-    /// The symbols that stand for strides and offsets of parameters of constant shape, with their values.
+    /// The symbolic strides and offsets of parameters of constant shape, with their values.
     fn layout_symbols(&self) -> Vec<(VarId, i64)> {
         let arena = &self.arena;
         let buffers = || self.params.iter().filter_map(|p| p.buffer).map(|b| arena.buffer(b));
         if buffers().all(|b| b.strides.is_none() && b.elem_offset.is_none()) {
             return Vec::new();
         }
-        // What callers pass in another way is not ours to choose.
+        // A symbol that callers determine in another way cannot be chosen.
         let is_free = |v: VarId| {
             let in_shape = |b: &Buffer| arena.list(b.shape).iter().any(|&e| arena.as_var(e) == Some(v));
             self.params.iter().all(|p| p.var != v) && !buffers().any(in_shape)
         };
         let symbol = |e: ExprId| arena.as_var(e).filter(|&v| is_free(v));
         let mut values: Vec<(VarId, i64)> = Vec::new();
-        // Strides only grow, by the products of extents at most: each round settles a dimension of some buffer.
+        // Strides only grow, at most to products of extents: each round determines a dimension of some buffer.
         let most = buffers().map(|b| arena.list(b.shape).len()).max().unwrap_or(0) + 1;
         for _ in 0..most {
             for buffer in buffers() {

@@ -1,9 +1,9 @@
-//! What a function need do only once for parameters that never change.
+//! Preparations: computations on constant parameters that are done only once.
 //!
 //! A function lists constant parameters, such as weights, in its attribute `layout_free_buffers`. A nest under the root
 //! whose blocks are all annotated `meta_schedule.layout_rewrite_preproc` is a *preparation* if it reads only such
-//! parameters, or what was prepared before, and alone writes a buffer of the root: what it leaves there is the same in
-//! every call. [`separate`] takes the preparations out:
+//! parameters or prepared buffers, and is the only writer of a buffer of the root. It then computes the same values in
+//! every call. [`separate`] splits the function:
 //!
 //! ```text
 //! def main(X, W, Y):                        def preparation(X, W, Y, P): P[…] = W[…]
@@ -12,8 +12,8 @@
 //!     Y[…] = Y[…] + X[…] * P[…]
 //! ```
 //!
-//! Both take the parameters of the function, and behind them what is prepared. A nest that is annotated and does
-//! something else is an ordinary part of the call.
+//! Both take the parameters of the function, followed by the prepared buffers. An annotated nest that does not meet
+//! these conditions is an ordinary part of the call.
 
 use super::attr::{Annotations, AttrValue};
 use super::buffer::BufferId;
@@ -30,16 +30,16 @@ const LAYOUT_FREE: &str = "layout_free_buffers";
 
 /// The two parts of a function.
 pub(crate) struct Separated {
-    /// Computes what the call needs of constant parameters, in the last parameters.
+    /// Computes the prepared buffers, its last parameters, from constant parameters.
     pub preparation: Func,
-    /// Does the rest.
+    /// Computes the results from the parameters and the prepared buffers.
     pub call: Func,
-    /// The number of buffers that are prepared.
+    /// Number of prepared buffers.
     pub n_prepared: usize,
 }
 
-/// The buffers of parameters that never change between calls, in the order in which they are listed; without those
-/// that the function writes, which are not constant whatever is said of them.
+/// The buffers of parameters that are listed as constant, in the order of the list, without those that the function
+/// writes.
 pub(crate) fn layout_free(func: &Func) -> Vec<BufferId> {
     let Some(AttrValue::List(positions)) = func.attrs.get(LAYOUT_FREE) else { return Vec::new() };
     let position = |value: &AttrValue| match value {
@@ -73,7 +73,7 @@ pub(crate) fn layout_free(func: &Func) -> Vec<BufferId> {
     buffers
 }
 
-/// The preparations of a function and what is left; `None` if it has none.
+/// Separates the preparations from the rest; `None` if the function has none.
 pub(crate) fn separate(func: &Func) -> Option<Separated> {
     let mut constant = layout_free(func);
     if constant.is_empty() {
@@ -115,11 +115,11 @@ pub(crate) fn separate(func: &Func) -> Option<Separated> {
     Some(Separated { preparation: part(&before, Vec::new()), call: part(&after, others), n_prepared: prepared.len() })
 }
 
-/// What a nest does with buffers.
+/// The accesses of a nest to buffers.
 struct Accesses {
     read: Vec<BufferId>,
     written: Vec<BufferId>,
-    /// Has it blocks, are all of them marked as preparations, and do they nothing but load and store?
+    /// Whether the nest has blocks, all of which are annotated as preparations and only load and store.
     all_annotated: bool,
 }
 
@@ -137,7 +137,7 @@ impl Accesses {
                 Stmt::Block(block) => {
                     all.all_annotated = true;
                     plain &= is_marked(&block.annotations) && block.matches.is_empty() && block.allocs.is_empty();
-                    // Stores through views and calls show here only.
+                    // Stores through views and calls appear only in the block's `writes`.
                     block.writes.iter().for_each(|w| note(&mut all.written, w.buffer));
                     block.reads.iter().for_each(|r| note(&mut all.read, r.buffer));
                     block.iters.iter().for_each(|i| all.loads(func, i.value));
@@ -168,9 +168,9 @@ impl Accesses {
         all
     }
 
-    /// What is done with a view is done with what it shows, also where the block does not say so.
+    /// Counts accesses through a view as accesses to its source, even if the block does not list them.
     fn through_views(&mut self, func: &Func, nest: StmtId) {
-        // Inner views before those that they may show.
+        // Inner views come before the views that they may show.
         for s in func.subtree(nest).into_iter().rev() {
             let Stmt::Block(block) = func.get(s) else { continue };
             for view in &block.matches {
@@ -218,7 +218,7 @@ mod tests {
         parsed.module.funcs[0].clone()
     }
 
-    /// `Y = P * X`, where `P` is `copy`, annotated with `mark`; parameter 1 is free.
+    /// `Y = P * X`, where `P` is `copy`, annotated with `mark`; parameter 1 is constant.
     fn program(mark: &str, copy: &str, more: &str) -> Func {
         func(&format!(
             "@T.prim_func
@@ -257,12 +257,12 @@ def main(X: T.Buffer((8,), \"float32\"), W: T.Buffer((8,), \"float32\"), Y: T.Bu
 
     #[test]
     fn what_may_change_between_calls_is_no_preparation() {
-        // Not marked, or said not to be one.
+        // The annotation is missing or false.
         assert!(separate(&program("False", "W[v]", "")).is_none());
         assert!(separate(&program("0", "W[v]", "")).is_none());
-        // Reads what is not constant.
+        // The nest reads a parameter that is not constant.
         assert!(separate(&program("1", "W[v] + X[v]", "")).is_none());
-        // The parameter is written.
+        // The constant parameter is written.
         let store = |buffer: &str| {
             format!(
                 "    for i in range(8):
@@ -273,7 +273,7 @@ def main(X: T.Buffer((8,), \"float32\"), W: T.Buffer((8,), \"float32\"), Y: T.Bu
             )
         };
         assert!(separate(&program("1", "W[v]", &store("W"))).is_none());
-        // The copy is written elsewhere, too.
+        // Another statement writes the copy, too.
         assert!(separate(&program("1", "W[v]", &store("P"))).is_none());
     }
 }

@@ -1,14 +1,14 @@
-//! How far right implementations of an operation may be from the exact result, in halves of an ulp. An operation that is
-//! not named here is rounded once: one half.
+//! Maximum rounding errors of correct implementations of an operation, in halves of an ulp. An operation without a
+//! constant here is rounded once: the error is one half of an ulp.
 
-/// A division: it may be a product with the rounded reciprocal.
+/// A division, which may be computed as a product with the rounded reciprocal.
 pub(crate) const DIVISION: f64 = 3.0;
 
-/// A function of `float32` or `float64`, which is approximated (docs/architecture.md: 4 ulp). Those of half precision are
-/// functions of `float32`, rounded.
+/// A function of `float32` or `float64`, which is approximated (docs/architecture.md: 4 ulp). Functions of half
+/// precision are computed in `float32` and rounded.
 pub(crate) const FUNCTION: f64 = 8.0;
 
-/// Is the divisor a power of two, so that a product with its reciprocal is the quotient?
+/// Whether the divisor is a power of two, so that a product with its reciprocal is the exact quotient.
 pub(crate) fn has_exact_reciprocal(divisor: f64) -> bool {
     divisor.is_normal() && divisor.to_bits() << 12 == 0
 }

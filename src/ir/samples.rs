@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// A loop nest over `extents` with one block of as many iterations, bound to the loops in order. `body` is given the
-/// iteration variables and makes init (or nothing) and body. `first` names the loops `i`, `j`, … of the caller.
+/// A loop nest over `extents` with one block whose iterations are bound to the loops in order. `body` is given the
+/// iteration variables and returns the init (or nothing) and the body. `first` names the loops `i`, `j`, … of the
+/// caller.
 pub(crate) fn nest(
     f: &mut Func,
     name: &str,

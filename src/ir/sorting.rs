@@ -1,7 +1,7 @@
-//! The packed functions that sort: what `tvm.contrib.sort.argsort`, `sort` and `topk` do, as statements.
+//! Rewrites packed functions that sort (`tvm.contrib.sort.argsort`, `sort` and `topk`) as statements.
 //!
-//! They are stable: equal elements keep their order, in both directions. An element's place is the number of elements
-//! that come before it:
+//! The order is stable: equal elements keep their order, in both directions. The rank of an element is the number of
+//! elements that come before it:
 //!
 //! ```text
 //! T.call_packed("tvm.contrib.sort.argsort", X, Y, axis, True)
@@ -13,7 +13,7 @@
 //!     Y[rank[0]] = i
 //! ```
 //!
-//! This takes time in the square of the length, but no memory, and code generation vectorises it.
+//! This takes quadratic time, but no memory, and code generation vectorises it.
 
 use super::buffer::BufferId;
 use super::dtype::DType;
@@ -39,10 +39,10 @@ struct Sort {
     shape: Vec<i64>,
     axis: usize,
     ascending: bool,
-    /// Where the sorted elements go, and where their places before.
+    /// Outputs: the sorted elements, and their original positions.
     values: Option<BufferId>,
     indices: Option<BufferId>,
-    /// How many of them are kept.
+    /// Number of elements that are kept.
     kept: i64,
 }
 
@@ -79,7 +79,7 @@ impl Sort {
             .along(a.as_int(axis)?, kept)
     }
 
-    /// With the dimension to sort along, counted from the end if it is negative.
+    /// Sets the dimension to sort along, counted from the end if it is negative.
     fn along(mut self, axis: i64, kept: Option<i64>) -> Option<Sort> {
         let rank = self.shape.len() as i64;
         self.axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok().filter(|&a| (a as i64) < rank)?;
@@ -88,7 +88,7 @@ impl Sort {
         Some(self)
     }
 
-    /// The statement that does what the call at `s` does.
+    /// The statements that replace the call at `s`.
     fn nest(&self, func: &mut Func, s: StmtId) -> StmtId {
         let rank = func.constant_buffer("rank", DType::Int32, &[1]);
         let block = func.block_above(s).unwrap_or(func.root);
@@ -143,7 +143,7 @@ impl Sort {
     }
 }
 
-/// The whole buffer that a description of an array is about, with its shape.
+/// The whole buffer that an array description refers to, with its shape.
 fn array(a: &Arena, e: ExprId) -> Option<(BufferId, Vec<i64>)> {
     let Expr::Builtin(Builtin::StackMakeArray, args) = a.expr(e) else { return None };
     let &[data, shape, strides, _, _, offset] = a.list(args) else { return None };

@@ -1,4 +1,4 @@
-//! Loops that count otherwise than 0, 1, 2, …, and how they are written as ones that do.
+//! Normalises loops: rewrites loops with other starts or steps as loops over 0, 1, 2, ….
 //!
 //! ```text
 //! for i in range(2, 20, 3): S(i)
@@ -6,7 +6,7 @@
 //! for i in range(6): S(i * 3 + 2)
 //! ```
 //!
-//! A step that is no constant must be positive when the loop is entered.
+//! A step that is not constant must be positive when the loop is entered.
 
 use super::expr::{ExprId, VarId};
 use super::func::Func;
@@ -17,7 +17,7 @@ use super::symbol::Symbol;
 use super::visit::Substitution;
 use std::borrow::Cow;
 
-/// The Python exception of a step that is not positive.
+/// The Python exception for a step that is not positive.
 pub(super) const STEP_ERROR: &str = "ValueError";
 
 impl Func {
@@ -29,7 +29,7 @@ impl Func {
         floor_div(extent.max(0).checked_add(step - 1)?, step)
     }
 
-    /// Lets a loop count from 0 by 1; the variable in its body becomes what it was.
+    /// Rewrites a loop to count from 0 by 1; its body uses the old value of the variable.
     pub fn count_from_zero(&mut self, l: LoopId) {
         let Loop { var, min, extent, step, .. } = *self.loop_(l);
         let trips = self.trips(extent, step);
@@ -58,12 +58,12 @@ impl Func {
         a.floor_div(last, step)
     }
 
-    /// What is said where the step of the loop over `var` turns out not to be positive.
+    /// The message for a loop over `var` whose step is not positive.
     pub(super) fn step_message(&self, var: VarId) -> String {
         format!("the step of loop `{}` must be positive", self.arena.var(var).name)
     }
 
-    /// The function with all its loops counting by 1. Where a step is no constant, an assertion in front of the loop says
+    /// The function with all its loops counting by 1. If a step is not constant, an assertion before the loop checks
     /// that it is positive.
     pub fn without_steps(&self) -> Cow<'_, Func> {
         let stepped = |f: &Func| -> Vec<LoopId> {

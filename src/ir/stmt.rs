@@ -1,8 +1,8 @@
 //! Statements: the loop and block tree of a function.
 //!
-//! Statements live in one table ([`Stmts`]) and are named by ids that survive rewriting: a loop or block keeps its
-//! id while it exists, whatever is built around it, and ids are never reused. A statement list is a [`Body`]; there
-//! is no sequence node. Parents are kept beside the nodes and always agree with the bodies.
+//! Statements are stored in one table ([`Stmts`]) and named by ids that survive rewriting: a loop or block keeps its id
+//! as long as it exists, even if its surroundings change, and ids are never reused. A statement list is a [`Body`];
+//! there is no sequence node. Parents are stored beside the nodes and always agree with the bodies.
 
 use super::attr::{Annotations, AttrValue};
 use super::buffer::{BufferId, BufferRegion};
@@ -17,11 +17,11 @@ id! {
     pub StmtId
 }
 id! {
-    /// A loop: the id of a statement that is one.
+    /// A loop: the id of a loop statement.
     pub LoopId
 }
 id! {
-    /// A block: the id of a statement that is one.
+    /// A block: the id of a block statement.
     pub BlockId
 }
 
@@ -39,10 +39,10 @@ impl BlockId {
     }
 }
 
-/// Statements run one after the other.
+/// Statements that run one after the other.
 pub type Body = SmallVec<[StmtId; 4]>;
 
-/// How the iterations of a loop run.
+/// Execution order of a loop's iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LoopKind {
     /// One after the other.
@@ -53,7 +53,7 @@ pub enum LoopKind {
     Vectorized,
     /// One after the other, written out.
     Unrolled,
-    /// Bound to the thread axis of that name; on a CPU, serial.
+    /// Bound to a thread axis; on a CPU, serial.
     ThreadBinding(Symbol),
 }
 
@@ -62,30 +62,30 @@ pub enum LoopKind {
 pub struct Loop {
     /// The loop variable.
     pub var: VarId,
-    /// First value.
+    /// First value of the variable.
     pub min: ExprId,
     /// Size of the range: all values are smaller than `min + extent`. Without a step, the number of iterations.
     pub extent: ExprId,
-    /// The distance of one value from the next; `None` is 1, and no constant 1 stands here.
+    /// Difference of successive values. `None` means 1; the step is never the constant 1.
     pub step: Option<ExprId>,
-    /// How the iterations run.
+    /// Execution order of the iterations.
     pub kind: LoopKind,
     /// Annotations, for schedules and code generation.
     pub annotations: Annotations,
-    /// What is repeated.
+    /// The statements of an iteration.
     pub body: Body,
 }
 
-/// What a block's iteration variable means for dependences.
+/// Dependences between the values of a block's iteration variable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IterKind {
     /// Data-parallel: instances are independent and write disjoint places.
     Spatial,
     /// Instances combine into one place by a commutative, associative operation.
     Reduce,
-    /// Instances depend on those before, in order (`T.axis.scan`).
+    /// Each instance depends on the previous ones (`T.axis.scan`).
     Scan,
-    /// Nothing is known.
+    /// Unknown.
     Opaque,
 }
 
@@ -101,18 +101,18 @@ impl IterKind {
     }
 }
 
-/// An iteration variable of a block and what the block's place binds it to.
+/// An iteration variable of a block, and the value to which the block's realization binds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockIter {
     /// The variable.
     pub var: VarId,
-    /// First value of its domain.
+    /// First value of the domain.
     pub min: ExprId,
-    /// Size of its domain.
+    /// Size of the domain.
     pub extent: ExprId,
-    /// Its meaning.
+    /// Kind of its dependences.
     pub kind: IterKind,
-    /// Its value, an expression over the loops around the block (TVM's `iter_values` of the block's realize).
+    /// The value, an expression over the loops around the block (TVM's `iter_values` of the block's realize).
     pub value: ExprId,
 }
 
@@ -121,30 +121,30 @@ pub struct BlockIter {
 pub struct MatchBuffer {
     /// The view.
     pub buffer: BufferId,
-    /// What it shows.
+    /// The viewed region.
     pub source: BufferRegion,
 }
 
 /// A block with its realization: the unit of scheduling.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Block {
-    /// The name by which schedules find it.
+    /// Name of the block, by which schedules find it.
     pub name: Symbol,
     /// Iteration variables with their bindings.
     pub iters: Vec<BlockIter>,
-    /// The instance runs only where this holds; over the loops around the block (`T.where`).
+    /// Condition under which the instance runs, over the loops around the block (`T.where`).
     pub predicate: ExprId,
-    /// What an instance reads, over the iteration variables.
+    /// Regions that an instance reads, over the iteration variables.
     pub reads: Vec<BufferRegion>,
-    /// What an instance writes, over the iteration variables.
+    /// Regions that an instance writes, over the iteration variables.
     pub writes: Vec<BufferRegion>,
-    /// Buffers that live inside an instance.
+    /// Buffers that are allocated for each instance.
     pub allocs: Vec<BufferId>,
     /// Views of regions.
     pub matches: Vec<MatchBuffer>,
     /// Annotations, for schedules and code generation.
     pub annotations: Annotations,
-    /// Runs before the body where all reduction iteration variables are at their first value.
+    /// Statements that run before the body if all reduction iteration variables are at their first value.
     pub init: Option<Body>,
     /// The computation.
     pub body: Body,
@@ -153,24 +153,24 @@ pub struct Block {
 /// `with T.attr(node, key, value): body`, or `T.attr(node, key, value)` followed by `body`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attr {
-    /// What the attribute is about: mostly `0`.
+    /// The subject of the attribute: usually `0`.
     pub node: AttrValue,
-    /// Its name.
+    /// Name of the attribute.
     pub key: Symbol,
-    /// Its value.
+    /// Value of the attribute.
     pub value: ExprId,
-    /// The statements it holds for.
+    /// The statements in its scope.
     pub body: Body,
 }
 
 /// `assert condition, (kind, [parts…])`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Assert {
-    /// What must hold.
+    /// The asserted condition.
     pub condition: ExprId,
-    /// The Python exception it raises, such as `RuntimeError`.
+    /// The Python exception of a failure, such as `RuntimeError`.
     pub kind: Symbol,
-    /// The pieces of the message.
+    /// The parts of the message.
     pub message: Vec<Symbol>,
 }
 
@@ -190,58 +190,58 @@ pub enum Stmt {
     Block(Box<Block>),
     /// `buffer[indices] = value`.
     Store {
-        /// Where.
+        /// The written buffer.
         buffer: BufferId,
-        /// At which element.
+        /// Indices of the element.
         indices: ExprList,
-        /// What, of the buffer's type.
+        /// The stored value, of the buffer's type.
         value: ExprId,
     },
     /// `if condition: then else: otherwise`.
     If {
-        /// A boolean.
+        /// The condition, a boolean.
         condition: ExprId,
-        /// Runs if it holds.
+        /// Statements that run if the condition holds.
         then: Body,
-        /// Runs if it does not; may be empty.
+        /// Statements that run if the condition does not hold; may be empty.
         otherwise: Body,
     },
     /// `with T.LetStmt(value, var=var): body`, or `var: T.let[…] = value` followed by `body`.
     Let {
-        /// The variable.
+        /// The bound variable.
         var: VarId,
-        /// Its value.
+        /// Value of the variable.
         value: ExprId,
-        /// Where it is visible.
+        /// The scope of the variable.
         body: Body,
     },
-    /// `T.evaluate(value)`: for the effect of a call.
+    /// `T.evaluate(value)`: evaluates a call for its effect.
     Evaluate(ExprId),
-    /// `buffer = T.alloc_buffer(…)` in its place: memory that lives to the end of the list of statements. (What
-    /// `T.sblock_alloc_buffer` allocates is in [`Block::allocs`].)
+    /// `buffer = T.alloc_buffer(…)` as a statement: memory that lives to the end of the statement list.
+    /// ([`Block::allocs`] has the allocations by `T.sblock_alloc_buffer`.)
     Alloc {
-        /// The buffer, known in the rest of the list.
+        /// The buffer, in scope in the rest of the list.
         buffer: BufferId,
         /// Annotations.
         annotations: Annotations,
     },
-    /// `buffer = T.decl_buffer(…, data=data)`: a name for memory that exists.
+    /// `buffer = T.decl_buffer(…, data=data)`: another name for existing memory.
     Declare {
-        /// The buffer, known in the rest of the list.
+        /// The buffer, in scope in the rest of the list.
         buffer: BufferId,
-        /// Where its memory begins: a handle.
+        /// The address of the memory: a handle.
         data: ExprId,
     },
     /// `while condition: body`.
     While {
-        /// Evaluated before each iteration: a boolean or an integer, which holds if it is not 0.
+        /// The condition, evaluated before each iteration: a boolean or an integer, which is true if it is not 0.
         condition: ExprId,
-        /// What is repeated.
+        /// The statements of an iteration.
         body: Body,
     },
-    /// Ends the innermost loop around.
+    /// Ends the innermost enclosing loop.
     Break,
-    /// Goes on with the next iteration of the innermost loop around.
+    /// Continues with the next iteration of the innermost enclosing loop.
     Continue,
     /// `return value`: ends the function.
     Return(ExprId),
@@ -293,7 +293,7 @@ impl Stmt {
         }
     }
 
-    /// Sets the lists of [`Stmt::bodies`], of which there must be as many.
+    /// Replaces the lists of [`Stmt::bodies`]; their number must be the same.
     pub(crate) fn replace_bodies(&mut self, new: Vec<Body>) {
         for (slot, list) in self.bodies_mut().into_iter().zip(new) {
             *slot = list;
@@ -309,14 +309,14 @@ impl Stmt {
     }
 }
 
-/// Which list of its parent a statement stands in, and where.
+/// The position of a statement in its parent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The statement around.
+    /// The parent.
     pub parent: StmtId,
-    /// Which of [`Stmt::bodies`] of the parent.
+    /// Index of the list among [`Stmt::bodies`] of the parent.
     pub body: usize,
-    /// Position in that list.
+    /// Index in that list.
     pub position: usize,
 }
 
@@ -326,14 +326,15 @@ pub struct Place {
 pub struct Stmts {
     nodes: Vec<Stmt>,
     parents: Vec<Option<StmtId>>,
-    /// Made when it is asked for; forgotten by whatever changes a block or where one stands.
+    /// Made on demand; removed by any change of a block or its position.
     outline: OnceLock<Arc<Outline>>,
-    /// What was changed, moved, added or removed since [`Stmts::take_touched`]; a list that changed touches its parent.
+    /// Statements that were changed, moved, added or removed since [`Stmts::take_touched`]; a changed list touches its
+    /// parent.
     touched: Vec<StmtId>,
 }
 
 impl Stmts {
-    /// Adds a statement; the statements inside become its children.
+    /// Adds a statement; the contained statements become its children.
     pub fn add(&mut self, stmt: Stmt) -> StmtId {
         self.outline.take();
         let id = StmtId(self.nodes.len() as u32);
@@ -366,7 +367,7 @@ impl Stmts {
         self.nodes.len()
     }
 
-    /// Is the table empty?
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -397,7 +398,7 @@ impl Stmts {
         }
     }
 
-    /// The loop, for changing anything but its body (see [`Stmts::set_body`]).
+    /// The loop, for changes except of its body (see [`Stmts::set_body`]).
     pub fn loop_mut(&mut self, l: LoopId) -> &mut Loop {
         self.touch(l.stmt());
         match &mut self.nodes[l.index()] {
@@ -406,7 +407,7 @@ impl Stmts {
         }
     }
 
-    /// The block, for changing anything but its body and init (see [`Stmts::set_body`], [`Stmts::set_init`]).
+    /// The block, for changes except of its body and init (see [`Stmts::set_body`], [`Stmts::set_init`]).
     pub fn block_mut(&mut self, b: BlockId) -> &mut Block {
         self.outline.take();
         self.touch(b.stmt());
@@ -416,7 +417,7 @@ impl Stmts {
         }
     }
 
-    /// The statement, for changing its expressions. The lists of statements inside must stay as they are.
+    /// The statement, for changes of its expressions. Its statement lists must stay unchanged.
     pub fn stmt_mut(&mut self, s: StmtId) -> &mut Stmt {
         if matches!(self.get(s), Stmt::Block(_)) {
             self.outline.take();
@@ -431,32 +432,32 @@ impl Stmts {
         }
     }
 
-    /// Was something changed, moved, added or removed since [`Stmts::take_touched`]?
+    /// Whether a statement was changed, moved, added or removed since [`Stmts::take_touched`].
     pub fn is_touched(&self) -> bool {
         !self.touched.is_empty()
     }
 
-    /// The statements that were changed, moved, added or removed since this was called before, some more than once.
+    /// The statements that were changed, moved, added or removed since the last call, possibly with repetitions.
     pub fn take_touched(&mut self) -> Vec<StmtId> {
         std::mem::take(&mut self.touched)
     }
 
-    /// The outline that was kept, or a new one.
+    /// The stored outline, or a new one.
     pub(super) fn kept_outline(&self, make: impl FnOnce() -> Outline) -> &Arc<Outline> {
         self.outline.get_or_init(|| Arc::new(make()))
     }
 
-    /// The statement around this one; `None` for a function's root block and for removed statements.
+    /// The parent of a statement; `None` for a function's root block and for removed statements.
     pub fn parent(&self, s: StmtId) -> Option<StmtId> {
         self.parents[s.index()]
     }
 
-    /// The statements around this one, innermost first.
+    /// The enclosing statements, innermost first.
     pub fn ancestors(&self, s: StmtId) -> impl Iterator<Item = StmtId> + '_ {
         std::iter::successors(self.parent(s), |&p| self.parent(p))
     }
 
-    /// Where the statement stands in its parent.
+    /// The position of a statement in its parent.
     pub fn place(&self, s: StmtId) -> Option<Place> {
         let parent = self.parent(s)?;
         self.get(parent)
@@ -466,22 +467,23 @@ impl Stmts {
             .find_map(|(body, list)| list.iter().position(|&c| c == s).map(|position| Place { parent, body, position }))
     }
 
-    /// The list of statements a [`Place`] points into.
+    /// The statement list into which a [`Place`] points.
     pub fn body_at(&self, parent: StmtId, body: usize) -> &Body {
         self.get(parent).bodies()[body]
     }
 
-    /// Replaces a statement by others at its place (by none: removes it). What was there loses its parent and keeps
-    /// its id. To put a statement into one that takes its place, [`Stmts::cut`] it first.
+    /// Replaces a statement by others (or removes it, if there are none). The old statement loses its parent and keeps
+    /// its id. To put a statement into its own replacement, [`Stmts::cut`] it first.
     pub fn replace(&mut self, old: StmtId, new: &[StmtId]) {
         let place = self.cut(old);
         self.insert_at(place, new);
     }
 
-    /// Removes a statement from its parent and says where it stood; it keeps its id and what is inside.
+    /// Removes a statement from its parent and returns its position; it keeps its id and its contents.
     ///
     /// # Panics
-    /// If the statement stands nowhere.
+    ///
+    /// If the statement has no parent.
     pub fn cut(&mut self, s: StmtId) -> Place {
         let place = self.place(s).expect("a statement that is moved stands in the tree");
         self.outline.take();
@@ -512,8 +514,8 @@ impl Stmts {
         }
     }
 
-    /// Replaces the list of statements of a loop, let or block (its body; for an `if`, what runs if it holds).
-    /// Former children that are not in the new list lose their parent.
+    /// Replaces the statement list of a loop, let or block (its body; for an `if`, the list of the true branch). Former
+    /// children that are not in the new list lose their parent.
     pub fn set_body(&mut self, s: StmtId, new: Body) {
         let index = match self.get(s) {
             Stmt::Block(b) if b.init.is_some() => 1,

@@ -1,8 +1,8 @@
 //! Interned names.
 //!
-//! Loop, block, variable and buffer names repeat across thousands of candidates of one search, so they are stored
-//! once per process and handled as `u32`s: copying a function copies no strings, and comparing names is one
-//! comparison. The set of names a process meets is small, so nothing is ever removed.
+//! Names of loops, blocks, variables and buffers repeat across thousands of candidates of one search, so they are
+//! stored once per process and represented by `u32`s: copying a function copies no strings, and comparing names is one
+//! comparison. The number of distinct names is small, so entries are never removed.
 
 use hashbrown::HashMap;
 use std::fmt;
@@ -44,7 +44,7 @@ impl Symbol {
         INTERNER.read().unwrap_or_else(|e| e.into_inner()).texts[self.0 as usize]
     }
 
-    /// The position in this run's table of symbols, for tables by symbol; it differs from run to run.
+    /// The index in this run's symbol table, for tables by symbol; it differs from run to run.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -1,7 +1,7 @@
-//! The verifier: what holds for every function, whoever made it.
+//! The verifier: checks the invariants of functions, whatever their origin.
 //!
-//! It reports every violation and never panics, whatever a parser or a primitive built. Parsing runs it on what users
-//! write; debug builds run it after every primitive and pass.
+//! It reports every violation and never panics, whatever a parser or a primitive built. Parsing runs it on programs of
+//! users; debug builds run it after every primitive and pass.
 //!
 //! # Tree
 //! 1. Every statement stands at one place, and the table of parents agrees with the bodies.
@@ -11,33 +11,34 @@
 //! 3. A variable is bound once: by a parameter, a loop, a block iteration or a let statement. A symbolic extent is
 //!    bound by the first parameter (or, for strides and offsets, matched buffer) whose shape mentions it. A let
 //!    expression binds its variable for its body only, and may occur several times.
-//! 4. A variable is used only inside what binds it.
-//! 5. Below a block with iteration variables, loops around that block are not mentioned: the block sees them through
-//!    its bindings. Blocks without iteration variables are transparent. The bindings, domains and predicate of a
-//!    block belong to what is around it.
+//! 4. A variable is used only in the scope of its binding.
+//! 5. Inside a block with iteration variables, the loops around the block are out of scope: the block receives their values
+//!    through its bindings. Blocks without iteration variables are transparent. The bindings, domains and predicate of a
+//!    block are outside it.
 //! 6. Variables of loops are integers, those of block iterations `int32` or `int64`. Their first value and extent have the
-//!    same type, as has a loop's step; a binding may be of any integer type. Constant steps are positive, constant
+//!    same type, as has a loop's step; a binding may have any integer type. Constant steps are positive, constant
 //!    extents of buffers and block iterations not negative.
 //!
 //! # Types
-//! 7. A stored value has the element type of its buffer, the value of a let that of its variable.
+//! 7. A stored value has the element type of its buffer, the value of a let the type of its variable.
 //! 8. Conditions and predicates are `bool`; indices, and the bounds of regions, are integers.
-//!    Vectors stand where they are computed with: in stored values, lets and the last index of an access; all the
-//!    rest are scalars. The lanes of a stored value are those of the index times those of an element.
-//! 9. Arguments of a function of scalars are of its domain and of one type; operators take numbers only.
+//!    Vectors are allowed in stored values, in lets and as the last index of an access; all other expressions are scalars.
+//!    The number of lanes of a stored value is that of the index times that of an element.
+//! 9. Arguments of a scalar function are in its domain and have the same type; operators take numbers only.
 //!
 //! # Buffers
-//! 10. A buffer is bound once: by a parameter, an allocation or as a matched view, and is used only inside what binds
-//!     it. A block's own allocations and views are not in its `reads` and `writes`.
-//! 11. Accesses and regions have one index per dimension; strides, where given, too. Constant extents are positive.
-//! 12. A block lists what it loads from in `reads` or `writes` and what it stores to in `writes` (a view counts as what
-//!     it shows). A block without iteration variables whose lists are both empty promises nothing: the root, and
-//!     what `loop_partition` makes. ([`Checks::signatures`])
+//! 10. A buffer is bound once: by a parameter, an allocation or as a matched view, and is used only in the scope of its
+//!     binding. A block's own allocations and views are not in its `reads` and `writes`.
+//! 11. Accesses, regions and stated strides have one entry per dimension. Constant extents are positive.
+//! 12. A block lists all loaded buffers in `reads` or `writes` and all stored buffers in `writes`; an access to a view
+//!     counts as one to its source. A block without iteration variables and with empty lists promises nothing: this is the
+//!     case for the root and the blocks of `loop_partition`. ([`Checks::signatures`])
 //!
 //! # Values
-//! 13. No access is provably outside its buffer, but for the source of a block that only copies. "Provably" means: constant bounds, and an instance that runs (its
-//!     predicate holds, its bindings lie in their domains) reaches the offending value. The lanes of a vector index
-//!     may go on in the next row of the buffer, whose end is that of the buffer. ([`Checks::bounds`])
+//! 13. No access is provably outside its buffer, except for the source of a block that only copies. "Provably" means that
+//!     an instance that runs (its predicate holds, its bindings lie in their domains) reaches the offending value, found
+//!     from constant bounds. The lanes of a vector index may continue in the next row of the buffer, up to the buffer's
+//!     end. ([`Checks::bounds`])
 //!
 //! A block may have an `init` without reduction iterations: it then runs before each instance, as in TVM.
 
@@ -49,7 +50,7 @@ mod walk;
 
 pub use violation::{Role, Violation, ViolationKind};
 
-/// Which checks beyond the well-formedness of the representation are made.
+/// Optional checks beyond the well-formedness of the representation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checks {
     /// Invariant 12; primitives that hide accesses on purpose break it.
@@ -78,7 +79,7 @@ mod tests {
 
     fn messages(f: &Func, checks: Checks) -> Vec<String> {
         let mut all: Vec<String> = verify(f, checks).iter().map(|v| v.message(f)).collect();
-        // The same is found wrong at several places.
+        // The same violation is found at several places.
         all.dedup();
         all
     }
@@ -122,13 +123,13 @@ mod tests {
         g.block_mut(block).iters[1].var = vi;
         check(&g, &["variable `vi` is bound twice", "variable `vj` is not defined here"]);
 
-        // A loop seen from inside a block.
+        // A loop used inside a block.
         let mut g = f.clone();
         let e = g.arena.var_expr(i);
         g.block_mut(block).annotations.insert("k", AttrValue::Expr(e));
         check(&g, &["block `C` mentions loop `i` around it other than in its bindings"]);
 
-        // A block iteration seen from outside.
+        // A block iteration used outside its block.
         let mut g = f.clone();
         let e = g.arena.var_expr(vi);
         g.loop_mut(outer).annotations.insert("k", AttrValue::Expr(e));
@@ -246,7 +247,7 @@ mod tests {
                     let zero = f.arena.float(0.0, DType::Float32);
                     value = f.arena.if_then_else(inside, value, zero);
                 }
-                // Not a plain copy, which would leave out what is not there.
+                // This is not a plain copy, whose missing sources are allowed.
                 value = f.arena.add(value, value);
                 (None, store(f, y, v, value))
             });
@@ -272,7 +273,7 @@ mod tests {
         let three = f.arena.int32(3);
         f.block_mut(b).iters[1].value = f.arena.add(value, three);
         check(&f, &[]);
-        // A wider domain lets them run.
+        // A wider domain lets these instances run.
         f.block_mut(b).iters[1].extent = f.arena.int32(16);
         check(
             &f,
@@ -281,11 +282,11 @@ mod tests {
                 "index 10 is out of bounds for dimension 1 of buffer `X`, which has extent 8",
             ],
         );
-        // The same under a predicate over the loop is fine.
+        // The same check under a predicate over the loop passes.
         let four = f.arena.int32(4);
         f.block_mut(b).predicate = f.arena.lt(value, four);
         check(&f, &[]);
-        // A predicate that is not understood proves nothing either way.
+        // A predicate that is not understood proves nothing.
         let sum = f.arena.binary_unfolded(BinOp::Add, value, value);
         f.block_mut(b).predicate = f.arena.lt(sum, four);
         check(&f, &[]);

@@ -1,8 +1,8 @@
 //! Walking and rewriting functions.
 //!
-//! [`Visitor`] reads, [`Rewriter`] changes expressions in place; both come with free `walk_*` functions that visit
-//! what is inside, in the order in which the text shows it. The structure of statements is changed by the methods of
-//! [`Stmts`](super::stmt::Stmts), and copied by [`Func::copy_subtree`].
+//! [`Visitor`] reads functions, [`Rewriter`] changes expressions in place. Both come with free `walk_*` functions that
+//! visit the children in text order. The methods of [`Stmts`](super::stmt::Stmts) change the structure of statements,
+//! and [`Func::copy_subtree`] copies them.
 
 use super::buffer::{Buffer, BufferId, BufferRegion};
 use super::expr::{Arena, Expr, ExprId, FxBuild, VarBits, VarId};
@@ -10,7 +10,7 @@ use super::func::Func;
 use super::stmt::{Block, MatchBuffer, Stmt, StmtId};
 use hashbrown::HashMap;
 
-/// Reads a function. Override what is of interest and call the `walk_*` function to go on inside.
+/// Reads a function. An implementation overrides some methods and calls the `walk_*` functions to visit the children.
 pub trait Visitor {
     /// A statement.
     fn visit_stmt(&mut self, func: &Func, s: StmtId) {
@@ -22,13 +22,13 @@ pub trait Visitor {
         walk_expr(self, func, e);
     }
 
-    /// A region that a block reads, writes or shows under another name.
+    /// A region that a block reads or writes, or of which it has a view.
     fn visit_region(&mut self, func: &Func, r: &BufferRegion) {
         walk_region(self, func, r);
     }
 }
 
-/// Visits what is directly inside a statement.
+/// Visits the direct children of a statement.
 pub fn walk_stmt<V: Visitor + ?Sized>(v: &mut V, func: &Func, s: StmtId) {
     match func.get(s) {
         Stmt::Loop(l) => {
@@ -90,7 +90,7 @@ pub fn walk_stmt<V: Visitor + ?Sized>(v: &mut V, func: &Func, s: StmtId) {
     }
 }
 
-/// Calls `f` with each expression that a statement evaluates itself, not those of statements inside it.
+/// Calls `f` with each expression that a statement itself evaluates, not with those of its children.
 pub fn for_each_own_expr(func: &Func, s: StmtId, f: &mut impl FnMut(ExprId)) {
     struct Own<'a, F>(&'a mut F);
     impl<F: FnMut(ExprId)> Visitor for Own<'_, F> {
@@ -103,7 +103,7 @@ pub fn for_each_own_expr(func: &Func, s: StmtId, f: &mut impl FnMut(ExprId)) {
     walk_stmt(&mut Own(f), func, s);
 }
 
-/// Visits what the declaration of a buffer says of its shape.
+/// Visits the expressions in the declaration of a buffer.
 fn visit_declaration<V: Visitor + ?Sized>(v: &mut V, func: &Func, buffer: BufferId) {
     let buffer = func.arena.buffer(buffer);
     for list in [Some(buffer.shape), buffer.strides].into_iter().flatten() {
@@ -127,15 +127,15 @@ pub fn walk_region<V: Visitor + ?Sized>(v: &mut V, func: &Func, r: &BufferRegion
     }
 }
 
-/// Rewrites expressions, and the buffers that statements and regions name. Expressions are shared: a rewriter must
-/// give the same result for the same expression wherever it stands.
+/// Rewrites expressions, and the buffers in statements and regions. Expressions are shared: a rewriter must return the
+/// same result for the same expression at all places.
 pub trait Rewriter {
-    /// The expression that takes the place of `e`.
+    /// The replacement of `e`.
     fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         walk_rewrite(self, arena, e)
     }
 
-    /// The buffer that takes the place of `b` in stores and regions.
+    /// The replacement of `b` in stores and regions.
     fn rewrite_buffer(&mut self, b: BufferId) -> BufferId {
         b
     }
@@ -166,12 +166,11 @@ fn rewrite_loaded<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, new: ExprI
     }
 }
 
-/// Replaces variables by expressions and buffers by buffers, everywhere in an expression, remembering what it has
-/// rewritten.
+/// Replaces variables by expressions and buffers by buffers in expressions, and memoises the results.
 #[derive(Default)]
 pub struct Substitution {
     vars: HashMap<VarId, ExprId, FxBuild>,
-    /// The variables of `vars`.
+    /// A superset of the variables in `vars`.
     bits: VarBits,
     buffers: HashMap<BufferId, BufferId, FxBuild>,
     done: HashMap<ExprId, ExprId, FxBuild>,
@@ -193,8 +192,8 @@ impl Substitution {
         Substitution { buffers: buffers.into_iter().collect(), ..Default::default() }
     }
 
-    /// The same, but constants that come in are not folded with what is around them. TVM's `fuse` and `split` leave
-    /// predicates so.
+    /// Switches folding off: constants that replace variables are not folded with the surrounding expressions. TVM's
+    /// `fuse` and `split` leave predicates in this form.
     pub fn unfolded(self) -> Self {
         Substitution { unfolded: true, ..self }
     }
@@ -212,12 +211,12 @@ impl Substitution {
         self.done.clear();
     }
 
-    /// What a variable is replaced by.
+    /// The replacement of a variable.
     pub fn var(&self, var: VarId) -> Option<ExprId> {
         self.vars.get(&var).copied()
     }
 
-    /// Is there nothing to replace?
+    /// Whether the substitution is empty.
     pub fn is_empty(&self) -> bool {
         self.vars.is_empty() && self.buffers.is_empty()
     }
@@ -240,7 +239,7 @@ impl Rewriter for Substitution {
             Expr::Var(v) => return self.vars.get(&v).copied().unwrap_or(e),
             _ => {}
         }
-        // Of all that stands in a nest, few expressions mention the loop that is replaced.
+        // Few expressions of a nest mention the replaced loop.
         if self.buffers.is_empty() && !arena.vars_inside(e).meets(self.bits) {
             return e;
         }
@@ -262,7 +261,7 @@ impl Rewriter for Substitution {
     }
 }
 
-/// Rewrites an expression that keeps its type: where an `int64` comes in for an `int32`, the result is converted back.
+/// Rewrites an expression and keeps its type: if an `int64` replaces an `int32`, the result is converted back.
 fn rewrite_typed<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, e: ExprId) -> ExprId {
     let (before, new) = (arena.dtype(e), r.rewrite_expr(arena, e));
     let mixed = before.is_index() && arena.dtype(new).is_index();
@@ -279,7 +278,7 @@ pub fn rewrite_region<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, region
 }
 
 impl Func {
-    /// Rewrites the expressions of one statement, not of those inside it.
+    /// Rewrites the expressions of one statement, without its children.
     pub fn rewrite_stmt<R: Rewriter + ?Sized>(&mut self, s: StmtId, r: &mut R) {
         let Func { arena, stmts, .. } = self;
         match stmts.stmt_mut(s) {
@@ -322,7 +321,7 @@ impl Func {
         }
     }
 
-    /// Rewrites the expressions of a statement and of all inside it.
+    /// Rewrites the expressions of a statement and of its subtree.
     pub fn rewrite_subtree<R: Rewriter + ?Sized>(&mut self, s: StmtId, r: &mut R) {
         self.rewrite_stmt(s, r);
         for child in self.get(s).children() {
@@ -330,9 +329,9 @@ impl Func {
         }
     }
 
-    /// A copy of a statement and all inside it, at no place yet. Variables bound inside (loops, block iterations,
-    /// let statements) and buffers allocated inside get fresh ids; `substitution` is applied to the rest,
-    /// and afterwards holds the mapping to the fresh ones. Returns the copy.
+    /// Copies a statement with its subtree, not inserted yet. Variables bound inside (loops, block iterations, let
+    /// statements) and buffers allocated inside get fresh ids; `substitution` is applied to the others, and afterwards
+    /// also maps the old ids to the fresh ones. Returns the copy.
     pub fn copy_subtree(&mut self, s: StmtId, substitution: &mut Substitution) -> StmtId {
         let mut node = self.get(s).clone();
         match &mut node {
@@ -371,7 +370,7 @@ impl Func {
         copy
     }
 
-    /// A copy of a buffer that is declared inside what is copied.
+    /// A copy of a buffer that is declared in the copied subtree.
     fn fresh_buffer(&mut self, buffer: BufferId, substitution: &mut Substitution) -> BufferId {
         let mut copy = self.arena.buffer(buffer).clone();
         copy.shape = self.arena.map_list(copy.shape, |a, e| substitution.rewrite_expr(a, e));
@@ -391,7 +390,7 @@ impl Func {
     }
 }
 
-/// Rewrites what a buffer of a block says of itself, which may depend on the iterations of the block.
+/// Rewrites the declaration of a block's buffer, which may depend on the iterations of the block.
 fn rewrite_declaration<R: Rewriter + ?Sized>(r: &mut R, arena: &mut Arena, view: BufferId) {
     let Buffer { shape, strides, elem_offset, .. } = *arena.buffer(view);
     let shape = arena.map_list(shape, |a, e| r.rewrite_expr(a, e));
@@ -424,7 +423,7 @@ fn rewrite_block<R: Rewriter + ?Sized>(arena: &mut Arena, b: &mut Block, r: &mut
     }
 }
 
-/// Does the expression mention a variable for which `f` holds?
+/// Whether the expression mentions a variable for which `f` returns true.
 pub fn uses_var(arena: &Arena, e: ExprId, f: &mut impl FnMut(VarId) -> bool) -> bool {
     if let Expr::Var(v) = arena.expr(e) {
         return f(v);

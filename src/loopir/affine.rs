@@ -4,14 +4,14 @@ use super::expr::{Arena, Expr, ExprId, Ty, VarId};
 use crate::ir::BinOp;
 use smallvec::SmallVec;
 
-/// `constant + Σ coefficient * atom` over `int64`, wrapping, which makes the view exact for every expression. Atoms are
-/// variables, and whatever is not a sum or a product with a constant (`i // 4`), taken as a whole. Terms are sorted by
-/// atom, without zero coefficients, so equal views are equal values.
+/// `constant + Σ coefficient * atom` over `int64`, wrapping, which makes the view exact for every expression. An atom
+/// is a variable or any other expression that is neither a sum nor a product with a constant (`i // 4`). Terms are
+/// sorted by atom, without zero coefficients, so equal views are equal values.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Affine {
     /// Atoms with their coefficients.
     pub terms: SmallVec<[(ExprId, i64); 4]>,
-    /// What is added to them.
+    /// The constant term.
     pub constant: i64,
 }
 
@@ -73,12 +73,12 @@ impl Affine {
         self.terms.iter().find(|t| arena.as_var(t.0) == Some(var)).map_or(0, |t| t.1)
     }
 
-    /// Are all atoms variables?
+    /// Whether all atoms are variables.
     pub fn is_affine(&self, arena: &Arena) -> bool {
         self.terms.iter().all(|t| arena.as_var(t.0).is_some())
     }
 
-    /// The number, if there are no terms.
+    /// The constant, if there are no terms.
     pub fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }

@@ -1,4 +1,4 @@
-//! Runs a kernel step by step: the definition of the loop IR, and the oracle of passes and back ends.
+//! The evaluator: runs a kernel step by step. It defines the loop IR, and tests compare passes and back ends with it.
 
 use super::expr::{Expr, ExprId};
 use super::kernel::{BufferId, Kernel};
@@ -8,10 +8,10 @@ use crate::ir::scalar::{self, Exact, Trap, bits};
 use crate::ir::{BinOp, Const, DType};
 use smallvec::{SmallVec, smallvec};
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Stopped {
-    /// A check failed, or a division.
+    /// A check failed, or a division had no result.
     Failure(Failure),
     /// An access outside of a buffer: the kernel breaks its invariant.
     Access {
@@ -20,7 +20,7 @@ pub(crate) enum Stopped {
         /// The index of the first element accessed.
         index: i64,
     },
-    /// A read of something that nothing has written: the kernel breaks its invariant.
+    /// A read of an undefined value: the kernel breaks its invariant.
     Undefined,
 }
 
@@ -30,8 +30,8 @@ pub(crate) type Memory = Vec<Option<Const>>;
 /// The values of lanes; scalars are by far the most frequent.
 type Lanes = SmallVec<[Const; 1]>;
 
-/// Runs `kernel` on the contents of its parameters, which are checked for number and length only by the accesses.
-/// Parallel loops run in order.
+/// Runs `kernel` on the contents of its parameters. Their number and lengths are checked only by the accesses. Parallel
+/// loops run in order.
 pub(crate) fn run(kernel: &Kernel, params: &mut [Memory]) -> Result<(), Stopped> {
     let mut memory: Vec<Memory> = params.iter_mut().map(std::mem::take).collect();
     for (_, b) in kernel.buffers().skip(memory.len()) {
@@ -53,8 +53,8 @@ pub(crate) fn run(kernel: &Kernel, params: &mut [Memory]) -> Result<(), Stopped>
     result
 }
 
-/// Whether an expression is an operand in several places. Without the values of those, a statement whose expressions
-/// are a graph would take time exponential in its depth.
+/// Whether each expression is an operand in several places. If the values of those were not stored, a statement with
+/// shared subexpressions would take time exponential in its depth.
 fn shared(kernel: &Kernel) -> Vec<bool> {
     let arena = &kernel.arena;
     let mut n_uses = vec![0u32; arena.n_exprs()];
@@ -72,7 +72,7 @@ struct Machine<'a> {
     is_shared: Vec<bool>,
     /// The last value of each shared expression, and the step in which it was computed.
     values: Vec<Option<(u64, Lanes)>>,
-    /// Number of statements executed. Within one of them, an expression has one value.
+    /// Number of executed statements. During one statement, an expression has one value.
     n_steps: u64,
 }
 
@@ -281,14 +281,14 @@ fn binary(op: BinOp, x: Const, y: Const, dtype: DType) -> Result<Const, Stopped>
     })
 }
 
-/// The bytes of integers as integers of another size.
+/// Reinterprets integers as integers of another size.
 fn regroup(lanes: &[Const], from: DType, to: DType) -> Lanes {
     let bytes: Vec<u8> = lanes.iter().flat_map(|&v| int_of(v).to_le_bytes().into_iter().take(from.bytes())).collect();
     let value = |lane: &[u8]| lane.iter().rev().fold(0, |v, &byte| v << 8 | i64::from(byte));
     bytes.chunks(to.bytes()).map(|lane| Const::Int(to.wrap(value(lane)))).collect()
 }
 
-/// The contents of a buffer from numbers of its type.
+/// The contents of a buffer with these values.
 pub(crate) fn memory_of(values: impl IntoIterator<Item = Const>) -> Memory {
     values.into_iter().map(Some).collect()
 }

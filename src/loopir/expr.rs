@@ -17,7 +17,7 @@ id! {
     pub ExprList
 }
 id! {
-    /// An immutable variable: a loop's counter, or what a [`super::Stmt::Let`] names.
+    /// An immutable variable: a loop's counter, or the name of a [`super::Stmt::Let`].
     pub VarId
 }
 id! {
@@ -34,7 +34,7 @@ pub enum Expr {
     Float(u64),
     /// The value of a variable.
     Var(VarId),
-    /// The present value of a register.
+    /// The current value of a register.
     Local(LocalId),
     /// A binary operator on operands of one type, which is the result's.
     Binary(BinOp, ExprId, ExprId),
@@ -44,20 +44,21 @@ pub enum Expr {
     Not(ExprId),
     /// Conversion to the type of this node, lane by lane.
     Cast(ExprId),
-    /// The bits of the operand as lanes of the type of this node, the first lane first and its low byte first: as many
-    /// lanes of equal size, 32 or 64 bits, or integers of another size, such as the four bytes of an `int32`.
+    /// The bits of the operand as lanes of the type of this node, the first lane first and its low byte first: the same
+    /// number of lanes of equal size, 32 or 64 bits, or integers of another size, such as the four bytes of an `int32`.
     Reinterpret(ExprId),
-    /// `acc + Σ a[q] * b[q]` over the four bytes of each lane, those of `a` unsigned, those of `b` signed. All three and
-    /// the result are `int32` of equally many lanes; the sum wraps around.
+    /// `acc + Σ a[q] * b[q]` over the four bytes of each lane; the bytes of `a` are unsigned, those of `b` signed. The
+    /// operands and the result are `int32` with the same number of lanes; the sum wraps around.
     Dot4(ExprId, ExprId, ExprId),
-    /// Both values are evaluated; the condition is `bool` with as many lanes as they have.
+    /// A selection that evaluates both values; the condition is `bool` with the same number of lanes.
     Select(ExprId, ExprId, ExprId),
-    /// Only one side is evaluated; the condition is a scalar, the sides may be vectors. With a condition for each lane, the
-    /// first side is a load, of which only the lanes are read where it holds, and the second one is evaluated for all.
+    /// A selection that evaluates one value; the condition is a scalar, the values may be vectors. If the condition has
+    /// one lane per value, the first value is a load that reads only the lanes where it holds, and all lanes of the
+    /// second are evaluated.
     IfThenElse(ExprId, ExprId, ExprId),
-    /// As many consecutive elements of a buffer as the type has lanes, from a linear element index on.
+    /// Consecutive elements of a buffer, one per lane of the type, from a linear element index on.
     Load(BufferId, ExprId),
-    /// A function, lane by lane.
+    /// An intrinsic function, lane by lane.
     Call(Intrinsic, ExprList),
     /// A scalar in every lane.
     Broadcast(ExprId),
@@ -65,8 +66,8 @@ pub enum Expr {
     Ramp(ExprId, i64),
     /// The vector of these scalars.
     Pack(ExprList),
-    /// In each lane that of the scalar constants which the low bits of an integer number. There are a power of two of them,
-    /// of 32 or 64 bits.
+    /// A table lookup: each lane selects one of the scalar constants by the low bits of an integer. The number of
+    /// constants is a power of two; they have 32 or 64 bits.
     Lookup(ExprId, ExprList),
     /// One lane of a vector.
     Extract(ExprId, u16),
@@ -74,17 +75,17 @@ pub enum Expr {
     Reduce(BinOp, ExprId),
 }
 
-/// What is known of a variable or register.
+/// A variable or register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Var {
-    /// The name it prints under, if that is free.
+    /// The name under which it prints if it is free.
     pub name: Symbol,
-    /// Its type.
+    /// Type of the value.
     pub ty: Ty,
 }
 
-/// Owner of the expressions, variables and registers of a kernel. Nothing is removed: what a pass leaves behind is
-/// unreachable from the statements.
+/// The owner of the expressions, variables and registers of a kernel. Entries are never removed: an expression that a
+/// pass replaced becomes unreachable from the statements.
 ///
 /// The constructors check types (a mismatch is a bug of the caller), fold constants and neutral elements, and keep
 /// constants of integer sums on the right: `(x + 1) + 2` is `x + 3`. Floats are folded only where the result is exact
@@ -141,7 +142,7 @@ impl Arena {
         &self.list_items[start as usize..(start + len) as usize]
     }
 
-    /// What is known of a variable.
+    /// The variable's entry.
     pub fn var(&self, v: VarId) -> Var {
         self.vars[v.index()]
     }
@@ -151,7 +152,7 @@ impl Arena {
         self.vars.len()
     }
 
-    /// What is known of a register.
+    /// The register's entry.
     pub fn local(&self, l: LocalId) -> Var {
         self.locals[l.index()]
     }
@@ -179,7 +180,7 @@ impl Arena {
         }
     }
 
-    /// The first lane of an index, and what it grows by from lane to lane, if that is the same for all.
+    /// The first lane of an index and the step from lane to lane, if the step is the same for all lanes.
     pub fn first_and_step(&self, e: ExprId) -> Option<(ExprId, i64)> {
         match self.expr(e) {
             Expr::Ramp(first, step) => Some((first, step)),
@@ -196,7 +197,7 @@ impl Arena {
         }
     }
 
-    /// Is it the number `value`, in every lane?
+    /// Whether every lane is the constant `value`.
     pub fn is_number(&self, e: ExprId, value: i64) -> bool {
         match self.as_const(e) {
             Some(Const::Int(v)) => v == value,
@@ -321,7 +322,7 @@ impl Arena {
         self.intern(Expr::Var(v), ty)
     }
 
-    /// The present value of a register.
+    /// The current value of a register.
     pub fn local_expr(&mut self, l: LocalId) -> ExprId {
         let ty = self.local(l).ty;
         self.intern(Expr::Local(l), ty)
@@ -329,8 +330,8 @@ impl Arena {
 
     // ---- rebuilding ----------------------------------------------------------------------------------------
 
-    /// The node of `e` over the operands that `f` gives, built by the folding constructors; `e` itself where nothing
-    /// changed.
+    /// The node of `e` with each operand replaced by the result of `f`, built by the folding constructors; `e` itself
+    /// if nothing changed.
     pub fn map_children(&mut self, e: ExprId, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> ExprId {
         match self.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => e,

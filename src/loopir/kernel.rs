@@ -10,27 +10,27 @@ id! {
     pub BufferId
 }
 
-/// What a kernel does with a parameter.
+/// A kernel's accesses to a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
-    /// Only reads it.
+    /// The kernel only reads it.
     In,
-    /// Writes it, reading only what it wrote before.
+    /// The kernel writes it, and reads only elements that it wrote before.
     Out,
-    /// Reads what was there, and writes it.
+    /// The kernel reads its initial contents and writes it.
     InOut,
 }
 
-/// Whose a scratch buffer is.
+/// The owner of a scratch buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Placement {
-    /// One for the kernel.
+    /// One buffer for the kernel.
     Shared,
-    /// One for each worker of the parallel loop it is used in.
+    /// One buffer for each worker of the parallel loop in which it is used.
     PerWorker,
 }
 
-/// Where a buffer lives.
+/// The source of a buffer's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Storage {
     /// Passed by the caller.
@@ -42,20 +42,20 @@ pub enum Storage {
 /// A flat array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// For messages, and the name it prints under if that is free.
+    /// Name for messages; the buffer prints under it if it is free.
     pub name: Symbol,
     /// Type of the elements.
     pub dtype: DType,
     /// Number of elements.
     pub len: i64,
-    /// What the address of the first element is a multiple of, in bytes.
+    /// Alignment of the first element, in bytes.
     pub align: u32,
-    /// Where it lives.
+    /// The source of the memory.
     pub storage: Storage,
 }
 
 impl Buffer {
-    /// Is it passed by the caller?
+    /// Whether the caller passes the buffer.
     pub fn is_param(&self) -> bool {
         matches!(self.storage, Storage::Param(_))
     }
@@ -66,21 +66,21 @@ impl Buffer {
     }
 }
 
-/// What buffers are aligned to unless something else is said: a cache line, and the widest vector.
+/// The default alignment of buffers: a cache line, and the widest vector.
 pub(crate) const DEFAULT_ALIGN: u32 = 64;
 
-/// A function over flat arrays; the module's doc says what holds of it.
+/// A function over flat arrays. The module's documentation lists its invariants.
 #[derive(Clone)]
 pub struct Kernel {
-    /// The name, for messages and symbols.
+    /// Name for messages and symbols.
     pub name: Symbol,
     /// Expressions, variables and registers.
     pub arena: Arena,
     /// Statements.
     pub stmts: Stmts,
-    /// What it does.
+    /// The statements of the kernel.
     pub body: Body,
-    /// The messages of its assertions.
+    /// The messages of the kernel's assertions.
     pub assertions: Vec<String>,
     buffers: Vec<Buffer>,
     n_params: usize,
@@ -100,8 +100,8 @@ impl Kernel {
         }
     }
 
-    /// Does it hold loops without a count, or jumps, which are made of boolean registers? The passes of the optimiser
-    /// expect neither.
+    /// Whether the kernel has uncounted loops or jumps, which are represented by boolean registers. The passes of the
+    /// optimiser support neither.
     pub fn is_irregular(&self) -> bool {
         let mut found = false;
         self.for_each_stmt(self.body, &mut |_, s| {
@@ -114,7 +114,7 @@ impl Kernel {
         found
     }
 
-    /// A new loop that copies a buffer into another one of at least its length, with conversion to its type.
+    /// A new loop that copies a buffer into another one, at least as long, and converts the elements to its type.
     pub fn converting_copy(&mut self, from: BufferId, to: BufferId) -> StmtId {
         let n = self.arena.index(self.buffer(from).len);
         let (var, i) = self.arena.new_index("i");
@@ -178,7 +178,7 @@ impl Kernel {
         self.arena.load(buffer, index, ty)
     }
 
-    /// A new statement that writes `value` to `buffer` from a linear index on.
+    /// A new statement that writes `value` to `buffer`, from a linear index on.
     pub fn store(&mut self, buffer: BufferId, index: ExprId, value: ExprId) -> StmtId {
         assert_eq!(self.buffer(buffer).dtype, self.arena.dtype(value), "a store keeps the element type");
         self.stmts.push(Stmt::Store { buffer, index, value })

@@ -1,4 +1,4 @@
-//! The loop IR: what a program is once its blocks are gone, and what code generation optimises and emits.
+//! The loop IR: programs without blocks, which code generation optimises and emits.
 //!
 //! A [`Kernel`] is one function over flat arrays: parameters and scratch buffers of known length, counted loops, stores
 //! by linear element index, conditions and checks. Lowering (blocks → loops) builds it, the passes of `codegen::opt`
@@ -10,22 +10,22 @@
 //!   [`Expr::Local`] read state, so equal ids are equal *values* only while nothing in between writes that buffer or
 //!   register.
 //! * Buffers never overlap, neither parameters nor scratch: a store to one cannot change a load from another.
-//! * A buffer's `align` is what its first byte is aligned to; an access is aligned to its element at least.
-//! * Every access lies within its buffer's length, or is never reached: whoever builds a kernel proves it, or puts an
-//!   `if` or a [`Stmt::Check`] before it. Passes keep that: an access is never moved from under its guard.
+//! * A buffer's `align` is the alignment of its first byte; an access is at least aligned to its element.
+//! * Every access lies within its buffer's length, or is never reached: the builder of a kernel proves it, or puts an
+//!   `if` or a [`Stmt::Check`] before it. Passes never move an access out of its guard.
 //! * Loop variables are `int64`, run from 0 in steps of 1 and are bound once (v); variables are read only inside their
 //!   scope (v). An extent is a scalar `int64`, evaluated on entry; 0 or less means no iterations.
 //! * Operands agree in type as [`Expr`] says (v); indices are scalar `int64` (v).
 //! * The contents of scratch are undefined until stored. [`Placement::PerWorker`] scratch is used inside one parallel
 //!   loop only, and is undefined again in each of its iterations.
-//! * `Parallel` and `Vector` promise that iterations do not depend on each other; [`Iterations`] says what is known of
-//!   the others. A parallel loop inside another runs serially.
+//! * `Parallel` and `Vector` promise that iterations do not depend on each other; [`Iterations`] states the known
+//!   dependences of other loops. A parallel loop inside another runs serially.
 //!
 //! # Semantics
-//! Scalars follow [`crate::ir::expr`], with these failures instead of errors of the program: integer division by zero
-//! (also the smallest integer by -1) stops the kernel with [`Failure::Division`], a false check with its failure.
-//! What was stored before stays stored. Vectors apply the scalar operation in each lane; `and` and `or` of vectors
-//! evaluate both sides. `eval` is the definition in code, slow and obvious.
+//! Scalars follow [`crate::ir::expr`], but errors of the program are failures: integer division by zero (also the
+//! smallest integer by -1) stops the kernel with [`Failure::Division`], a false check with its failure. Earlier stores
+//! stay. Vectors apply the scalar operation in each lane; `and` and `or` of vectors evaluate both sides. `eval`
+//! implements this definition simply and slowly.
 //!
 //! # Text
 //! [`mod@print`] and [`parse`] are inverse up to names:

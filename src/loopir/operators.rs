@@ -1,5 +1,4 @@
-//! Expressions from their operands: checked, folded where they are constant, and interned. What constants give is what
-//! [`scalar`] says.
+//! Constructors of expressions: they check the operands, fold constants by [`scalar`] and intern the node.
 
 use super::expr::{Arena, Expr, ExprId, ExprList, Ty};
 use super::kernel::BufferId;
@@ -24,7 +23,7 @@ impl Arena {
 
     fn fold_binary(&mut self, op: BinOp, a: ExprId, b: ExprId, ty: Ty) -> Option<ExprId> {
         if let (Expr::Broadcast(x), Expr::Broadcast(y)) = (self.expr(a), self.expr(b)) {
-            // Both operands are uniform, so is the result.
+            // Both operands are uniform, and so is the result.
             let scalar = self.binary(op, x, y);
             return Some(self.broadcast(scalar, ty.lanes));
         }
@@ -49,9 +48,9 @@ impl Arena {
             BinOp::And if is_a(0) || is_b(1) => Some(a),
             BinOp::Or if is_a(0) || is_b(1) => Some(b),
             BinOp::Or if is_a(1) || is_b(0) => Some(a),
-            // Constants go to the right, and sums with them are gathered.
+            // Constants go to the right; nested sums with constants are merged.
             BinOp::Add | BinOp::Mul if x.is_some() => Some(self.binary(op, b, a)),
-            // Of booleans, a difference is no sum.
+            // A difference of booleans cannot be written as a sum.
             BinOp::Sub if y.is_some() && ty.lanes == 1 && ty.dtype != DType::Bool => {
                 let negated = self.int(self.as_int(b)?.wrapping_neg(), ty.dtype);
                 Some(self.binary(BinOp::Add, a, negated))
@@ -68,8 +67,8 @@ impl Arena {
         }
     }
 
-    /// Folds of floats that no rounding, signed zero or NaN can tell from the operation. Float constants are combined
-    /// in the precision of their type.
+    /// Folds of floats that are exact for all roundings, signed zeros and NaNs. Float constants are combined in the
+    /// precision of their type.
     fn fold_float_binary(&mut self, op: BinOp, a: ExprId, b: ExprId) -> Option<ExprId> {
         if matches!(op, BinOp::Mul) && self.is_number(b, 1) || matches!(op, BinOp::Div) && self.is_number(b, 1) {
             return Some(a);
@@ -143,7 +142,7 @@ impl Arena {
         }
     }
 
-    /// A scalar constant of either kind.
+    /// A scalar constant, integer or float.
     fn number(&mut self, value: Const, dtype: DType) -> ExprId {
         match value {
             Const::Int(v) => self.int(v, dtype),
@@ -173,7 +172,7 @@ impl Arena {
             return a;
         }
         match (self.expr(a), self.constant_of(a)) {
-            // Of a float, an integer is left to the kernel.
+            // A conversion from float to integer is left to the kernel.
             (_, Some(value)) if !from.dtype.is_float() || dtype.is_float() => {
                 self.number(scalar::cast(from.dtype, dtype, value, &Exact), dtype)
             }
@@ -185,8 +184,8 @@ impl Arena {
         }
     }
 
-    /// The bits of `a` as lanes of another type, as many as they make. Constants of equal size become constants, but for
-    /// NaN, whose bits would not last.
+    /// The bits of `a` as lanes of another type. Constants of equal size are folded, except NaN, whose bits would be
+    /// lost.
     pub fn reinterpret(&mut self, dtype: DType, a: ExprId) -> ExprId {
         let from = self.ty(a);
         if from.dtype == dtype {
@@ -218,14 +217,14 @@ impl Arena {
         }
     }
 
-    /// `acc` with the dot products of the bytes of `a` and `b`.
+    /// `acc` plus the dot products of the bytes of `a` and `b`.
     pub fn dot4(&mut self, acc: ExprId, a: ExprId, b: ExprId) -> ExprId {
         let ty = self.ty(acc);
         assert!(ty.dtype == DType::Int32 && self.ty(a) == ty && self.ty(b) == ty, "dot products are of int32 lanes");
         self.intern(Expr::Dot4(acc, a, b), ty)
     }
 
-    /// In each lane of `index` the constant that its low bits number.
+    /// A table lookup: each lane selects a constant by the low bits of `index`.
     pub fn lookup(&mut self, table: &[ExprId], index: ExprId) -> ExprId {
         assert!(is_table(self, table), "a table has a power of two of constants of one type, of 32 or 64 bits");
         assert!(self.dtype(index).is_integer(), "a table is indexed by integers");
@@ -246,7 +245,7 @@ impl Arena {
         }
     }
 
-    /// A choice in each lane, both sides evaluated. A scalar condition chooses for all lanes.
+    /// A selection in each lane that evaluates both values. A scalar condition selects for all lanes.
     pub fn select(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         let ty = self.ty(then);
         assert_eq!(ty, self.ty(otherwise), "the sides of a select differ in type");
@@ -260,8 +259,8 @@ impl Arena {
         }
     }
 
-    /// A choice by a scalar condition, only one side evaluated; or by one for each lane, of what is loaded where it holds
-    /// and something else. (Of what is not loaded, that is a [`select`](Self::select).)
+    /// A selection by a scalar condition that evaluates only one value; or, with one condition per lane, between a
+    /// masked load and another value. (If the first value is not a load, the latter is a [`select`](Self::select).)
     pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         let ty = self.ty(then);
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
@@ -289,7 +288,7 @@ impl Arena {
         self.intern(Expr::Load(buffer, index), ty)
     }
 
-    /// A function of operands with equally many lanes.
+    /// A function of operands with the same number of lanes.
     pub fn call(&mut self, function: Intrinsic, args: &[ExprId]) -> ExprId {
         assert_eq!(args.len(), function.arity(), "number of arguments of {function}");
         let first = self.ty(args[0]);
@@ -305,7 +304,7 @@ impl Arena {
 
     // ---- vectors -------------------------------------------------------------------------------------------
 
-    /// A scalar in each of `lanes` lanes; itself for one lane.
+    /// A scalar in each of `lanes` lanes; the scalar itself for one lane.
     pub fn broadcast(&mut self, a: ExprId, lanes: u16) -> ExprId {
         let ty = self.ty(a);
         assert_eq!(ty.lanes, 1, "only a scalar can be broadcast");
@@ -359,7 +358,7 @@ impl Arena {
     }
 }
 
-/// Are there lanes of type `to` with the bits of a value of type `from`?
+/// Whether the bits of a value of type `from` form lanes of type `to`.
 pub(crate) fn can_reinterpret(from: Ty, to: DType) -> bool {
     if from.dtype.bytes() == to.bytes() {
         return matches!(to.bytes(), 4 | 8);
@@ -367,7 +366,7 @@ pub(crate) fn can_reinterpret(from: Ty, to: DType) -> bool {
     from.dtype.is_integer() && to.is_integer() && from.bytes().is_multiple_of(to.bytes())
 }
 
-/// Can the low bits of an integer number these: constants of 32 or 64 bits, a power of two of them?
+/// Whether the low bits of an integer can select these constants: a power of two of constants with 32 or 64 bits.
 pub(crate) fn is_table(arena: &Arena, constants: &[ExprId]) -> bool {
     let is_constant = |&c: &ExprId| matches!(arena.expr(c), Expr::Int(_) | Expr::Float(_));
     constants.len().is_power_of_two()
@@ -375,7 +374,7 @@ pub(crate) fn is_table(arena: &Arena, constants: &[ExprId]) -> bool {
         && matches!(arena.dtype(constants[0]).bytes(), 4 | 8)
 }
 
-/// `acc` with the products of the four bytes of `a`, unsigned, and of `b`, signed.
+/// `acc` plus the products of the four bytes of `a`, unsigned, and of `b`, signed.
 #[cfg(test)]
 pub(crate) fn dot4(acc: i64, a: i64, b: i64) -> i64 {
     let bytes = |v: i64| (v as u32).to_le_bytes();

@@ -1,5 +1,5 @@
-//! Text to kernels: a recursive-descent reader of what [`super::print`] writes. For tests, so it stops at the first
-//! mistake and says where.
+//! Parses kernels: a recursive-descent parser of the output of [`super::print`]. It is for tests, so it stops at the
+//! first mistake and reports its line.
 
 use super::expr::{ExprId, LocalId, Ty, VarId};
 use super::kernel::{Access, BufferId, Kernel, Placement};
@@ -8,13 +8,13 @@ use super::print::{binary_name, binary_token};
 use super::stmt::{Body, Failure, For, Hints, Iterations, LoopKind, Stmt, StmtId};
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic, Symbol};
 
-/// A text that is no kernel.
+/// The text is not a kernel.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct ParseError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What was expected and what is there.
+    /// The expectation and the text found.
     pub message: String,
 }
 
@@ -398,7 +398,7 @@ impl Parser {
         if found == wanted { Ok(()) } else { self.error(format!("expected type `{wanted}`, found `{found}`")) }
     }
 
-    /// An expression whose operators all bind at least as tightly as `level`.
+    /// An expression whose operators all have at least precedence `level`.
     fn expr(&mut self, level: u8) -> Parsed<ExprId> {
         const OPS: [BinOp; 8] =
             [BinOp::Or, BinOp::And, BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::FloorDiv, BinOp::FloorMod];
@@ -466,7 +466,7 @@ impl Parser {
         Ok(e)
     }
 
-    /// A literal, of type `int64` or `float32` unless something else is said.
+    /// A literal, of type `int64` or `float32` unless another type is stated.
     fn number(&mut self, dtype: Option<DType>) -> Parsed<ExprId> {
         let negative = self.eat("-");
         let sign = if negative { -1.0 } else { 1.0 };
@@ -488,7 +488,7 @@ impl Parser {
         }
     }
 
-    /// What follows `name(`, up to but without `)`.
+    /// The part after `name(`, up to but without `)`.
     fn call(&mut self, name: &str) -> Parsed<ExprId> {
         if let Ok(dtype) = name.parse::<DType>() {
             return self.number(Some(dtype));

@@ -1,4 +1,4 @@
-//! Kernels as text; [`super::parse`] reads it back.
+//! Prints kernels; [`super::parse`] reads the text.
 
 use super::expr::{Arena, Expr, ExprId, LocalId, VarId};
 use super::kernel::{Access, BufferId, Kernel, Placement, Storage};
@@ -14,7 +14,7 @@ pub fn print(kernel: &Kernel) -> String {
     printer.out
 }
 
-/// The text of some statements of a kernel, with the names that the kernel's text has.
+/// The text of some statements of a kernel, with the names of the kernel's text.
 pub(crate) fn print_stmts(kernel: &Kernel, stmts: &[StmtId]) -> String {
     let mut printer = Printer { kernel, names: Names::new(kernel), out: String::new(), indent: 0 };
     for &s in stmts {
@@ -24,7 +24,7 @@ pub(crate) fn print_stmts(kernel: &Kernel, stmts: &[StmtId]) -> String {
     printer.out
 }
 
-/// Names for buffers, registers and variables, each once.
+/// Unique names for buffers, registers and variables.
 struct Names {
     buffers: Vec<String>,
     locals: Vec<String>,
@@ -52,7 +52,7 @@ impl Names {
         let arena = &kernel.arena;
         let mut locals = vec![String::new(); arena.n_locals()];
         let mut vars = vec![String::new(); arena.n_vars()];
-        // In the order of the text, so that names don't depend on how many variables passes left behind.
+        // Names are given in text order, so that they don't depend on how many variables passes left behind.
         kernel.for_each_stmt(kernel.body, &mut |_, stmt| match stmt {
             Stmt::For(For { var, .. }) | Stmt::Let { var, .. } => vars[var.index()] = unique(arena.var(var).name),
             Stmt::Set { local, .. } if locals[local.index()].is_empty() => {
@@ -64,7 +64,7 @@ impl Names {
     }
 }
 
-/// Words that mean something else where a name may stand.
+/// Words with another meaning where a name may stand.
 fn is_reserved(name: &str) -> bool {
     const WORDS: &[&str] =
         &["for", "if", "let", "while", "check", "in", "else", "register", "scratch", "true", "false"];
@@ -236,7 +236,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Writes `e`, in parentheses if it binds less tightly than `level`.
+    /// Writes `e`, in parentheses if its precedence is below `level`.
     fn expr(&mut self, e: ExprId, level: u8) -> fmt::Result {
         let arena = &self.kernel.arena;
         let ty = arena.ty(e);
@@ -380,7 +380,7 @@ impl Printer<'_> {
     }
 }
 
-/// The infix token of an operator and how tightly it binds, for those that have one.
+/// The infix token of an operator and its precedence, if it has a token.
 pub(super) fn binary_token(op: BinOp) -> Option<(&'static str, u8)> {
     match op {
         BinOp::Or => Some(("||", 1)),

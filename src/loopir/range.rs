@@ -1,4 +1,4 @@
-//! Where the values of integer expressions lie, and division of sums by constants.
+//! Ranges of integer expressions, and division of sums by constants.
 
 use super::affine::Affine;
 use super::expr::{Arena, Expr, ExprId, Ty, VarId};
@@ -22,7 +22,7 @@ impl Range {
         Range { lo: v, hi: v }
     }
 
-    /// The values of a type's numbers; everything for floats.
+    /// The values of an integer type; all values for floats.
     pub fn of_type(dtype: DType) -> Range {
         match dtype {
             DType::Bool => Range { lo: 0, hi: 1 },
@@ -42,22 +42,22 @@ impl Range {
         }
     }
 
-    /// Is `v` in it?
+    /// Whether the range contains `v`.
     pub fn contains(self, v: i64) -> bool {
         self.lo <= v && v <= self.hi
     }
 
-    /// Is all of it in `other`?
+    /// Whether `other` contains the range.
     pub fn within(self, other: Range) -> bool {
         other.lo <= self.lo && self.hi <= other.hi
     }
 
-    /// The values in both.
+    /// The intersection.
     pub fn intersect(self, other: Range) -> Range {
         Range { lo: self.lo.max(other.lo), hi: self.hi.min(other.hi) }
     }
 
-    /// The least range with both.
+    /// The smallest range that contains both.
     pub fn union(self, other: Range) -> Range {
         Range { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
@@ -72,7 +72,7 @@ impl Range {
         self.is_bounded().then_some(self)
     }
 
-    /// Are all values in `0..n`?
+    /// Whether all values are in `0..n`.
     pub fn is_below(self, n: i64) -> bool {
         n > 0 && self.within(Range { lo: 0, hi: n - 1 })
     }
@@ -81,7 +81,7 @@ impl Range {
         self.lo != i64::MIN && self.hi != i64::MAX
     }
 
-    /// The range of `a + b`; no bound where it does not fit.
+    /// The range of `a + b`; unbounded on overflow.
     pub fn plus(self, other: Range) -> Range {
         self.combine(other, |a, b| a + b)
     }
@@ -91,10 +91,10 @@ impl Range {
         self.combine(Range::point(c), |a, b| a * b)
     }
 
-    /// The range of an operation that is monotonic in each operand: its corners.
+    /// The range of an operation that is monotonic in each operand, from the results at its corners.
     fn combine(self, other: Range, f: impl Fn(i128, i128) -> i128) -> Range {
         if !self.is_bounded() || !other.is_bounded() {
-            // One end may still be known of a sum, but nothing needs it.
+            // One end of a sum may still be known, but no caller needs it.
             return Range::ALL;
         }
         let corners = [(self.lo, other.lo), (self.lo, other.hi), (self.hi, other.lo), (self.hi, other.hi)];
@@ -107,8 +107,8 @@ impl Range {
     }
 }
 
-/// Answers where expressions lie, each computed once. Variables must be set before expressions over them are asked
-/// about; each is bound once, so its range is the same everywhere.
+/// Computes the ranges of expressions, each once. Variables must be set before expressions over them are requested;
+/// each has one binding, so its range is the same everywhere.
 #[derive(Default, Clone)]
 pub struct Ranges {
     vars: Vec<Option<Range>>,
@@ -127,17 +127,17 @@ impl Ranges {
     /// Learns the range of a loop variable from the loop's extent.
     pub fn set_loop(&mut self, arena: &Arena, v: VarId, extent: ExprId) {
         let n = self.of(arena, extent);
-        // A loop without iterations says nothing about its variable.
+        // A loop without iterations gives no information about its variable.
         let hi = if n.hi == i64::MAX { i64::MAX } else { (n.hi - 1).max(0) };
         self.set(v, Range { lo: 0, hi });
     }
 
-    /// What is known of a variable.
+    /// The range of a variable, if it is set.
     pub fn var(&self, v: VarId) -> Option<Range> {
         self.vars.get(v.index()).copied().flatten()
     }
 
-    /// Where the value of an integer or boolean scalar lies.
+    /// The range of an integer or boolean scalar.
     pub fn of(&mut self, arena: &Arena, e: ExprId) -> Range {
         match arena.expr(e) {
             Expr::Int(v) => return Range::point(v),
@@ -155,7 +155,7 @@ impl Ranges {
         range
     }
 
-    /// Where an `int64` expression lies, if it is known to.
+    /// The range of an `int64` expression, if it is bounded.
     pub fn get(&mut self, arena: &Arena, e: ExprId) -> Option<Range> {
         if arena.ty(e) == Ty::INDEX { self.of(arena, e).known() } else { None }
     }
@@ -221,11 +221,11 @@ impl Ranges {
             | Expr::Extract(..)
             | Expr::Reduce(..) => whole,
         };
-        // What may wrap may be anything.
+        // A value that may wrap may be any value.
         if dtype == DType::UInt64 && range.lo < 0 || !range.within(whole) { whole } else { range }
     }
 
-    /// Where the value of an affine sum lies.
+    /// The range of an affine sum.
     pub fn of_affine(&mut self, arena: &Arena, sum: &Affine) -> Range {
         let mut range = Range::point(sum.constant);
         for &(atom, c) in &sum.terms {
@@ -234,8 +234,8 @@ impl Ranges {
         range
     }
 
-    /// `a // c` of an `int64` sum by a positive constant, with what is divisible taken out:
-    /// `(x * 8 + y) // 4` is `x * 2 + y // 4`, and `x * 2` where `0 <= y < 4`.
+    /// `a // c` of an `int64` sum by a positive constant, with the divisible terms taken out: `(x * 8 + y) // 4` is `x
+    /// * 2 + y // 4`, and `x * 2` where `0 <= y < 4`.
     pub fn floor_div(&mut self, arena: &mut Arena, a: ExprId, c: i64) -> ExprId {
         let (whole, rest) = self.divide(arena, a, c);
         let whole = whole.to_expr(arena);
@@ -243,7 +243,7 @@ impl Ranges {
         arena.add(whole, rest)
     }
 
-    /// `a % c` of an `int64` sum by a positive constant, without what is divisible.
+    /// `a % c` of an `int64` sum by a positive constant, without the divisible terms.
     pub fn floor_mod(&mut self, arena: &mut Arena, a: ExprId, c: i64) -> ExprId {
         let (_, rest) = self.divide(arena, a, c);
         let range = self.of_affine(arena, &rest);
@@ -264,7 +264,7 @@ impl Ranges {
         arena.binary(BinOp::FloorMod, e, divisor)
     }
 
-    /// Quotient and rest of the terms whose coefficients (and constants) are multiples of `c`.
+    /// Splits a sum into the quotient of the terms divisible by `c`, and the other terms.
     fn divide(&mut self, arena: &Arena, a: ExprId, c: i64) -> (Affine, Affine) {
         let sum = Affine::of(arena, a);
         let (mut whole, mut rest) = (Affine::default(), Affine::default());
@@ -344,7 +344,7 @@ fn decided(yes: bool, no: bool) -> Option<bool> {
     }
 }
 
-/// The quotient by `c`, where all values have the same.
+/// The quotient by `c`, if it is the same for all values.
 fn same_quotient(range: Range, c: i64) -> Option<i64> {
     let (lo, hi) = (range.lo.div_euclid(c), range.hi.div_euclid(c));
     (range.is_bounded() && lo == hi).then_some(lo)
@@ -376,7 +376,7 @@ mod tests {
         let m = r.floor_mod(&mut a, fe, 16);
         let nested = r.floor_mod(&mut a, m, 4);
         assert_eq!(nested, r.floor_mod(&mut a, fe, 4));
-        // f // 32 * 32 + f % 32 lies where f does
+        // The range of f // 32 * 32 + f % 32 is that of f.
         let high = r.floor_div(&mut a, fe, 32);
         let high = a.mul_const(high, 32);
         let low = r.floor_mod(&mut a, fe, 32);

@@ -1,4 +1,4 @@
-//! Walking, substituting and copying: what passes over kernels are made of.
+//! Walking, substitution and copying: the tools of passes over kernels.
 
 use super::expr::{Arena, Expr, ExprId, LocalId, Ty, VarId};
 use super::kernel::{BufferId, Kernel};
@@ -28,8 +28,8 @@ impl Kernel {
         }
     }
 
-    /// Rebuilds `body`, with each statement's sub-bodies rebuilt first: `f` sees the id the statement had, the id and
-    /// the contents it has over its new sub-bodies, and pushes what replaces it (the new id, to keep it).
+    /// Rebuilds `body`, after the sub-bodies of each statement. `f` gets the old id, the new id and the contents over
+    /// the new sub-bodies, and pushes the replacement (the new id, to keep the statement).
     pub fn rebuild(
         &mut self,
         body: Body,
@@ -73,7 +73,7 @@ pub(crate) fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
     }
 }
 
-/// The statement over other operands.
+/// The statement with each operand replaced by the result of `f`.
 pub(crate) fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> Stmt {
     match stmt {
         Stmt::For(l) => Stmt::For(For { extent: f(l.extent), ..l }),
@@ -86,16 +86,16 @@ pub(crate) fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> S
     }
 }
 
-/// A set of nodes, made for walks: most expressions have few.
+/// A set of visited nodes, optimised for walks: most expressions have few nodes.
 #[derive(Default)]
 pub(crate) struct Seen {
     few: SmallVec<[ExprId; 24]>,
-    /// All of them, once there are more.
+    /// All nodes, once there are more than fit the array.
     many: HashSet<ExprId, FxBuild>,
 }
 
 impl Seen {
-    /// Adds a node; `false` if it was there.
+    /// Adds a node; `false` if it was present.
     pub(crate) fn insert(&mut self, e: ExprId) -> bool {
         if !self.many.is_empty() {
             return self.many.insert(e);
@@ -117,7 +117,7 @@ fn is_leaf(arena: &Arena, e: ExprId) -> bool {
     matches!(arena.expr(e), Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_))
 }
 
-/// Calls `f` with `e` and everything below, operands first, each node once.
+/// Calls `f` with `e` and all subexpressions, operands first, each once.
 pub(crate) fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
@@ -129,7 +129,7 @@ pub(crate) fn for_each_expr(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)
     if is_leaf(arena, e) { f(e) } else { walk(arena, e, &mut Seen::default(), f) }
 }
 
-/// Calls `f` with the nodes of a value, each once, without the indices of its loads.
+/// Calls `f` with the subexpressions of a value, each once, without the indices of its loads.
 pub(crate) fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
@@ -143,7 +143,7 @@ pub(crate) fn for_each_value(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId
     walk(arena, e, &mut Seen::default(), f);
 }
 
-/// Does `e` mention a variable for which `is` holds?
+/// Whether `e` mentions a variable for which `is` returns true.
 pub(crate) fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
     fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, is: &mut impl FnMut(VarId) -> bool) -> bool {
         if is_leaf(arena, e) {
@@ -158,15 +158,15 @@ pub(crate) fn mentions_var(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) 
     walk(arena, e, &mut Seen::default(), is)
 }
 
-/// Does evaluating `e` read memory?
+/// Whether evaluating `e` reads memory.
 pub(crate) fn reads_memory(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |x| found |= matches!(arena.expr(x), Expr::Load(..)));
     found
 }
 
-/// Rebuilds `e` from its operands up; `f` gives a replacement for a rebuilt node, or nothing to keep it. `memo`
-/// remembers what was done, and stays valid while `f` means the same.
+/// Rebuilds `e` from its operands up; `f` returns a replacement for a rebuilt node, or `None` to keep it. `memo` stores
+/// the results, and stays valid as long as `f` returns the same replacements.
 pub(crate) fn map_expr(
     arena: &mut Arena,
     e: ExprId,
@@ -211,7 +211,7 @@ impl Substitution {
         self.memo.clear();
     }
 
-    /// The expression with everything replaced.
+    /// The expression after replacement.
     pub(crate) fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         let Substitution { vars, locals, buffers, memo } = self;
         map_expr(arena, e, memo, &mut |arena, e| match arena.expr(e) {
@@ -225,8 +225,8 @@ impl Substitution {
         })
     }
 
-    /// A copy of `body` with everything replaced, and with fresh variables for those bound in it: variables stay bound
-    /// once.
+    /// A copy of `body` after replacement. Variables bound in it become fresh ones, so that every variable has one
+    /// binding.
     pub(crate) fn copy(&mut self, kernel: &mut Kernel, body: Body) -> Body {
         let mut out = Vec::with_capacity(body.len());
         for i in 0..body.len() {
@@ -237,8 +237,8 @@ impl Substitution {
         kernel.stmts.body(&out)
     }
 
-    /// A copy of a statement, like [`Substitution::copy`]. What it binds for the statements after it is replaced there
-    /// by later calls.
+    /// A copy of a statement, like [`Substitution::copy`]. If it binds a variable for the following statements, later
+    /// calls replace that variable there.
     pub(crate) fn copy_stmt(&mut self, kernel: &mut Kernel, stmt: Stmt) -> Stmt {
         let stmt = map_operands(stmt, |e| self.expr(&mut kernel.arena, e));
         match stmt {

@@ -9,7 +9,7 @@ id! {
     pub StmtId
 }
 
-/// Statements run one after the other: a list in [`Stmts`]. Bodies are values; changing one makes a new list.
+/// Statements that run one after the other: a list in [`Stmts`]. Bodies are values; changing one makes a new list.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Body {
     start: u32,
@@ -20,7 +20,7 @@ impl Body {
     /// The body without statements.
     pub const EMPTY: Body = Body { start: 0, len: 0 };
 
-    /// Does it hold no statement?
+    /// Whether the body has no statements.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -31,13 +31,13 @@ impl Body {
     }
 }
 
-/// How the iterations of a loop run.
+/// Execution order of a loop's iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoopKind {
     /// One after the other.
     #[default]
     Serial,
-    /// Spread over the workers.
+    /// Distributed over the workers.
     Parallel,
     /// As vector lanes.
     Vector,
@@ -45,27 +45,27 @@ pub enum LoopKind {
     Unroll,
 }
 
-/// What is known of a loop's iterations beside what its accesses show.
+/// Known dependences between a loop's iterations, beyond those visible in its accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Iterations {
-    /// Nothing.
+    /// No information.
     #[default]
     Unknown,
-    /// They do not depend on each other: no iteration reads or writes what another one writes, other than scratch
-    /// that each writes before it reads it.
+    /// Iterations do not depend on each other: no iteration reads or writes an element that another one writes, except
+    /// for scratch that each iteration writes before it reads it.
     Independent,
-    /// They combine values into the same places by a commutative, associative operation: they may run in any order,
-    /// but not at the same time.
+    /// Iterations combine values into the same places by a commutative, associative operation: they may run in any
+    /// order, but not at the same time.
     Reduction,
 }
 
-/// Advice of the schedule, free to be ignored.
+/// Advice of the schedule, which code generation may ignore.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Hints {
-    /// Loops inside (this one included) may be written out up to so many statements; 0 gives no advice (TVM's
+    /// Maximum number of statements up to which the loop and the loops inside may be unrolled; 0 gives no advice (TVM's
     /// `pragma_auto_unroll_max_step`).
     pub unroll: u32,
-    /// Stores inside go to memory that is not read soon.
+    /// Whether stores inside go to memory that is not read soon.
     pub stream: bool,
 }
 
@@ -76,36 +76,36 @@ pub struct For {
     pub var: VarId,
     /// Number of iterations: a scalar `int64`.
     pub extent: ExprId,
-    /// How the iterations run.
+    /// Execution order of the iterations.
     pub kind: LoopKind,
-    /// How the iterations relate.
+    /// Dependences between the iterations.
     pub iterations: Iterations,
-    /// Advice.
+    /// Advice of the schedule.
     pub hints: Hints,
-    /// What is repeated.
+    /// The statements of an iteration.
     pub body: Body,
 }
 
 impl For {
-    /// A serial loop of which nothing is known.
+    /// A serial loop without known dependences.
     pub fn serial(var: VarId, extent: ExprId, body: Body) -> For {
         For { var, extent, kind: LoopKind::Serial, iterations: Iterations::Unknown, hints: Hints::default(), body }
     }
 }
 
-/// Why a kernel stopped by itself.
+/// The reason why a kernel stopped by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Failure {
-    /// An access that could not be proved in bounds was not.
+    /// An access that could not be proved in bounds was out of bounds.
     OutOfBounds {
         /// The buffer accessed.
         buffer: BufferId,
     },
     /// An integer was divided by zero, or the smallest one by -1.
     Division,
-    /// An assertion of the program does not hold.
+    /// An assertion of the program failed.
     Assertion {
-        /// Which one, in [`Kernel::assertions`](super::Kernel::assertions).
+        /// Index of the assertion in [`Kernel::assertions`](super::Kernel::assertions).
         index: u32,
     },
 }
@@ -117,20 +117,20 @@ pub enum Stmt {
     For(For),
     /// A condition (a scalar) and its two branches.
     If {
-        /// Scalar boolean.
+        /// The condition, a scalar boolean.
         condition: ExprId,
-        /// Runs where it holds.
+        /// Statements that run if the condition holds.
         then: Body,
-        /// Runs where it does not.
+        /// Statements that run if the condition does not hold.
         otherwise: Body,
     },
-    /// Writes as many consecutive elements as `value` has lanes.
+    /// Writes consecutive elements, one per lane of `value`.
     Store {
-        /// Where to.
+        /// The written buffer.
         buffer: BufferId,
         /// Linear index of the first element: a scalar `int64`.
         index: ExprId,
-        /// What; lanes are of the buffer's element type.
+        /// The stored value, whose lanes have the buffer's element type.
         value: ExprId,
     },
     /// Runs the body as long as a register, which the body sets, is true. Kernels that hold such a loop, or set
@@ -138,12 +138,12 @@ pub enum Stmt {
     ///
     /// [`Kernel::is_irregular`]: super::Kernel::is_irregular
     While {
-        /// A scalar boolean.
+        /// The register, a scalar boolean.
         running: LocalId,
-        /// What is repeated.
+        /// The statements of an iteration.
         body: Body,
     },
-    /// Names a value for the rest of the enclosing body. Evaluated once, here.
+    /// Names a value for the rest of the enclosing body. The value is evaluated once, here.
     Let {
         /// The name.
         var: VarId,
@@ -159,15 +159,15 @@ pub enum Stmt {
     },
     /// Stops the kernel with `failure` unless the scalar boolean `condition` holds.
     Check {
-        /// What must hold.
+        /// The condition, a scalar boolean.
         condition: ExprId,
-        /// What is reported if it does not.
+        /// The failure that is reported.
         failure: Failure,
     },
 }
 
 impl Stmt {
-    /// The bodies of the statement; empty ones where it has fewer than two.
+    /// The bodies of the statement; empty bodies if it has fewer than two.
     pub fn bodies(&self) -> [Body; 2] {
         match *self {
             Stmt::For(l) => [l.body, Body::EMPTY],
@@ -178,8 +178,8 @@ impl Stmt {
     }
 }
 
-/// Owner of the statements of a kernel. Like expressions, statements are values here: a rewritten statement is a new
-/// one, and what is no longer reachable stays behind.
+/// The owner of the statements of a kernel. Like expressions, statements are values: a rewritten statement is a new
+/// one, and the old one may become unreachable.
 #[derive(Clone, Default)]
 pub struct Stmts {
     nodes: Vec<Stmt>,

@@ -1,4 +1,4 @@
-//! Checks the invariants that the module's doc marks (v).
+//! Checks the invariants marked (v) in the module's documentation.
 
 use super::expr::{Arena, Expr, ExprId, Ty, VarId};
 use super::kernel::{Kernel, Placement, Storage};
@@ -6,16 +6,16 @@ use super::rewrite::{for_each_expr, for_each_operand};
 use super::stmt::{Body, For, LoopKind, Stmt};
 use crate::ir::DType;
 
-/// An invariant that does not hold: a bug of whoever built the kernel.
+/// A violated invariant: a bug of the code that built the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Violation {
-    /// A variable is bound at two places.
+    /// A variable has two bindings.
     #[error("variable `{0}` is bound twice")]
     BoundTwice(String),
-    /// A variable is read where it is not bound.
+    /// A variable is read outside its scope.
     #[error("variable `{0}` is read outside its scope")]
     Unbound(String),
-    /// A register is read though nothing sets it.
+    /// A register is read that no statement sets.
     #[error("register `{0}` is read and never set")]
     Unset(String),
     /// A statement has an operand of a wrong type.
@@ -28,17 +28,17 @@ pub(crate) enum Violation {
         /// Its type.
         found: Ty,
     },
-    /// A load or store whose elements are not of the buffer's type.
+    /// A load or store has another element type than its buffer.
     #[error("expected elements of buffer `{buffer}` to be `{wanted}`, found `{found}`")]
     WrongElement {
         /// The buffer.
         buffer: String,
         /// The type of its elements.
         wanted: DType,
-        /// The type loaded or stored.
+        /// The type of the access.
         found: DType,
     },
-    /// A store to a parameter that is only read.
+    /// A store to a read-only parameter.
     #[error("buffer `{0}` is an input and is written")]
     WrittenInput(String),
     /// Per-worker scratch outside of parallel loops.
@@ -71,7 +71,7 @@ pub(crate) fn verify(kernel: &Kernel) -> Vec<Violation> {
     verifier.found
 }
 
-/// Panics with the violations and the text of the kernel, if there are any: a pass has broken it.
+/// Panics with the violations and the text of the kernel, if a pass has broken an invariant.
 pub(crate) fn assert_valid(kernel: &Kernel, after: &str) {
     let violations = verify(kernel);
     assert!(
@@ -86,9 +86,9 @@ struct Verifier<'a> {
     kernel: &'a Kernel,
     bound: Vec<bool>,
     in_scope: Vec<bool>,
-    /// For each register the outermost parallel loop (by number) it is set in, 0 for outside.
+    /// For each register the number of the outermost parallel loop in which it is set, 0 outside of such loops.
     set_in: Vec<Option<u32>>,
-    /// The outermost parallel loop around, by number.
+    /// Number of the outermost enclosing parallel loop.
     parallel: Option<u32>,
     n_parallel: u32,
     has_parallel: bool,
@@ -109,7 +109,7 @@ impl Verifier<'_> {
         before
     }
 
-    /// Where each register is set.
+    /// Records the places where registers are set.
     fn registers(&mut self, body: Body) {
         for i in 0..body.len() {
             match self.kernel.stmts.get(self.kernel.stmts.list(body)[i]) {

@@ -1,4 +1,4 @@
-//! What a function does with its parameters.
+//! Classifies a function's accesses to its parameters.
 
 use super::blocks::Draft;
 use super::place::{Use, Uses};
@@ -6,10 +6,10 @@ use super::view::{are_independent, is_dense, split};
 use crate::loopir::{Access, BufferId, Range, Storage};
 use smallvec::SmallVec;
 
-/// Finds out which parameters are read, written, or both.
+/// Determines which parameters are read, written, or both.
 ///
-/// A parameter counts as [`Access::Out`] where the first access in text order is an unconditional store that reaches all
-/// of it, which reductions with an init and copies do. Otherwise what was there may show: it is [`Access::InOut`].
+/// A parameter is [`Access::Out`] if its first access in text order is an unconditional store that writes all of it, as
+/// reductions with an init and copies do. Otherwise its initial contents may matter: it is [`Access::InOut`].
 pub(super) fn classify(draft: &mut Draft, uses: &Uses) {
     let params: Vec<BufferId> = draft.kernel.buffers().filter(|(_, b)| b.is_param()).map(|(id, _)| id).collect();
     for b in params {
@@ -23,14 +23,14 @@ pub(super) fn classify(draft: &mut Draft, uses: &Uses) {
     }
 }
 
-/// Does the store, over all its loops, reach every element of its buffer?
+/// Whether the store, over all its loops, writes every element of its buffer.
 fn fills(draft: &mut Draft, store: &Use) -> bool {
     if !store.conditions.is_empty() || store.in_else {
         return false;
     }
     let token = &draft.tokens[store.token];
     let extents = &draft.shapes[token.buffer.index()].extents;
-    // With strides or an offset there is memory between the elements, which stays as it was.
+    // With strides or an offset, there is memory between the elements that keeps its contents.
     if extents.iter().product::<i64>() != draft.kernel.buffer(token.buffer).len {
         return false;
     }

@@ -1,7 +1,7 @@
-//! Buffers that share memory: those that `T.decl_buffer(…, data=A.data)` declares, and what they are declared in.
+//! Aliases: buffers that share memory, declared by `T.decl_buffer(…, data=A.data)`, and the owners of that memory.
 //!
-//! Memory with several names is a flat array of the kernel. An access by any of its names is one at its linear index,
-//! and is checked against the memory.
+//! Memory with several names is a flat array of the kernel. An access by any of its names is an access at its linear
+//! index, and is checked against the memory's size.
 
 use super::blocks::{Home, Lowerer};
 use super::{LowerError, Result};
@@ -9,17 +9,17 @@ use crate::ir::{self, BufferId, Expr, Func, Stmt, VarId};
 use crate::loopir::ExprId;
 use hashbrown::{HashMap, HashSet};
 
-/// Which buffers share memory.
+/// The buffers that share memory.
 #[derive(Default)]
 pub(super) struct Aliases {
-    /// What the memory of a declared buffer or a view belongs to.
+    /// The buffer whose memory a declared buffer or a view uses.
     sources: HashMap<BufferId, BufferId>,
     /// Buffers whose memory has several names.
     shared: HashSet<BufferId>,
 }
 
 impl Aliases {
-    /// Those of a function.
+    /// The aliases of a function.
     pub(super) fn of(func: &Func) -> Aliases {
         let mut aliases = Aliases::default();
         let mut handles: HashMap<VarId, BufferId> = HashMap::new();
@@ -50,7 +50,7 @@ impl Aliases {
         aliases
     }
 
-    /// The buffer whose memory it is.
+    /// The buffer that owns the memory.
     pub(super) fn owner(&self, mut b: BufferId) -> BufferId {
         while let Some(&source) = self.sources.get(&b) {
             b = source;
@@ -58,7 +58,7 @@ impl Aliases {
         b
     }
 
-    /// Has the memory of the buffer several names?
+    /// Whether the buffer's memory has several names.
     pub(super) fn is_shared(&self, b: BufferId) -> bool {
         self.shared.contains(&b)
     }
@@ -74,7 +74,7 @@ fn pointed(func: &Func, handles: &HashMap<VarId, BufferId>, e: ir::ExprId) -> Op
 }
 
 impl Lowerer<'_> {
-    /// A name for memory that exists.
+    /// Another name for existing memory.
     pub(super) fn declare(&mut self, buffer: BufferId) -> Result<()> {
         let name = self.func.arena.buffer(buffer).name;
         let owner = self.aliases.owner(buffer);
@@ -93,7 +93,7 @@ impl Lowerer<'_> {
         let strides = match strides.map(|l| arena.list(l).to_vec()).filter(|l| !l.is_empty()) {
             Some(list) => list.into_iter().map(|e| self.index(e)).collect::<Result<_>>()?,
             None => {
-                // Compact: extents may be expressions.
+                // The buffer is compact; its extents may be expressions.
                 let mut strides = super::blocks::Dims::new();
                 let mut stride = self.draft.kernel.arena.index(1);
                 for &e in arena.list(shape).to_vec().iter().rev() {

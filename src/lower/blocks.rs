@@ -1,4 +1,4 @@
-//! Statements of the block tree as statements of the loop IR, with accesses still to be placed.
+//! Translates statements of the block tree into statements of the loop IR. Memory positions of accesses are still open.
 
 use super::alias::Aliases;
 use super::control::{Jumps, Leaves};
@@ -17,48 +17,49 @@ use crate::loopir::{
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// Buffers have fewer elements.
+/// Exclusive upper bound of a buffer's number of elements.
 pub(super) const MAX_LEN: i64 = 1 << 40;
 
 /// Indices of an access, one for each dimension: scalar `int64`.
 pub(super) type Dims = SmallVec<[ExprId; 4]>;
 
-/// An element of a buffer, not yet placed in memory. In the draft a variable of its own stands for its linear index.
+/// An element of a buffer without a memory position yet. In the draft, a variable of its own represents its linear
+/// index.
 pub(super) struct Token {
     pub buffer: BufferId,
     pub dims: Dims,
 }
 
-/// What a loop means for a store, from the iterations of the blocks around the store. Later ones are stronger.
+/// The role of a loop for a store, from the iterations of the blocks around the store. Later variants take precedence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Role {
     /// The loop drives spatial iterations only.
     Spatial,
     /// It drives reduction iterations only.
     Reduce,
-    /// It drives others, or several.
+    /// The loop drives other iterations, or iterations of several kinds.
     Other,
 }
 
 /// The loops that drive the blocks around a store.
 pub(super) type Roles = SmallVec<[(VarId, Role); 8]>;
 
-/// What is known of a buffer besides what the kernel says.
+/// Facts about a buffer that the kernel does not contain.
 pub(super) struct Shape {
     /// Extents.
     pub extents: SmallVec<[i64; 4]>,
-    /// Distance of neighbours, in elements, of a parameter.
+    /// Strides of a parameter, in elements.
     pub strides: SmallVec<[i64; 4]>,
-    /// Distance of the first element from the pointer, of a parameter.
+    /// Offset of a parameter's first element from the pointer, in elements.
     pub offset: i64,
     /// The loops around its allocation, outermost first.
     pub loops: SmallVec<[VarId; 8]>,
-    /// What its blocks ask of the strides of an allocation.
+    /// Alignment requests of the blocks for the strides of an allocation.
     pub aligned: Vec<DimAlign>,
 }
 
 impl Shape {
-    /// Memory with several names.
+    /// The shape of memory with several names.
     fn flat(len: i64, loops: SmallVec<[VarId; 8]>) -> Shape {
         let one = SmallVec::from_slice(&[1]);
         Shape { extents: SmallVec::from_slice(&[len]), strides: one, offset: 0, loops, aligned: Vec::new() }
@@ -71,36 +72,36 @@ pub(super) struct Draft {
     pub ranges: Ranges,
     pub tokens: Vec<Token>,
     pub token_vars: HashMap<VarId, usize, FxBuild>,
-    /// By buffer of the kernel.
+    /// Facts about each buffer of the kernel.
     pub shapes: Vec<Shape>,
-    /// For stores inside blocks.
+    /// The roles of loops for each store inside blocks.
     pub roles: HashMap<StmtId, Roles, FxBuild>,
 }
 
 impl Draft {
-    /// The token that an index is.
+    /// The token with this index.
     pub(super) fn token(&self, index: ExprId) -> Option<usize> {
         self.kernel.arena.as_var(index).and_then(|v| self.token_vars.get(&v).copied())
     }
 }
 
-/// What a variable of the function stands for.
+/// The value of a variable of the function.
 #[derive(Clone, Copy)]
 pub(super) enum Value {
-    /// An integer, as `int64`.
+    /// An integer, converted to `int64`.
     Index(ExprId),
     /// A value of the variable's type.
     Typed(ExprId),
 }
 
-/// What a buffer of the function is.
+/// The representation of a buffer of the function.
 #[derive(Clone)]
 pub(super) enum Home {
     /// A buffer of the kernel.
     Buffer(BufferId),
     /// Memory with several names: the element at the sum of the offset and the indices times the strides.
     Flat { buffer: BufferId, offset: ExprId, strides: Dims },
-    /// A window into another buffer of the function: the element in the corner.
+    /// A window into another buffer of the function, with the position of its first element.
     View { source: ir::BufferId, mins: Dims },
 }
 
@@ -111,16 +112,16 @@ pub(super) struct Lowerer<'f> {
     pub homes: Vec<Option<Home>>,
     pub token_of: HashMap<(BufferId, Dims), ExprId, FxBuild>,
     pub aliases: Aliases,
-    /// The registers of the loops around, innermost last.
+    /// The registers of the enclosing loops, innermost last.
     pub jumps: Vec<Jumps>,
     /// False once a `return` that is not the last statement was taken.
     pub alive: Option<LocalId>,
-    /// How far loops are written out that do not say it themselves.
+    /// The unroll limit for loops that do not state one.
     pub unroll: u32,
     hoists: Hoists,
-    /// The predicates of the blocks around.
+    /// The predicates of the enclosing blocks.
     facts: Facts,
-    /// Variables of the loops around.
+    /// Variables of the enclosing loops.
     loops: SmallVec<[VarId; 8]>,
     roles: Roles,
 }
@@ -186,7 +187,7 @@ impl Lowerer<'_> {
         let offset = layout.offset;
         let too_large = || LowerError::TooLarge(buffer.name.to_string());
         let len = layout.len().filter(|l| (0..MAX_LEN).contains(l)).ok_or_else(too_large)?;
-        // What is done with it is found out later.
+        // A later step determines the kind of access.
         let id = self.draft.kernel.add_param(buffer.name, buffer.dtype, len, Access::InOut);
         self.give_home(b, id, &strides, offset);
         let flat = self.aliases.is_shared(b);
@@ -227,8 +228,8 @@ impl Lowerer<'_> {
         });
     }
 
-    /// Notes what a block asks of the strides of what it writes; the last that asks for an axis is heard. Only
-    /// allocations can be laid out, and what is no request asks for nothing.
+    /// Records the alignment requests of a block for the buffers that it writes; the last request for an axis wins.
+    /// Only allocations can be aligned; requests that cannot be read are ignored.
     fn align(&mut self, b: &ir::Block) {
         let Some(requests) = b.annotations.get(DIM_ALIGN).and_then(DimAlign::read) else { return };
         for request in requests {
@@ -250,7 +251,7 @@ impl Lowerer<'_> {
         for &e in arena.list(m.source.mins) {
             mins.push(self.index(e)?);
         }
-        // Extents of the view that are variables are those of the region.
+        // Symbolic extents of the view take the extents of the region.
         let extents = arena.list(m.source.extents);
         let shape = arena.list(arena.buffer(m.buffer).shape);
         let skipped = extents.len().checked_sub(shape.len()).ok_or_else(|| {
@@ -294,7 +295,7 @@ impl Lowerer<'_> {
                     ir::LoopKind::Unrolled => LoopKind::Unroll,
                 };
                 let leaves = Leaves::of_list(func, &l.body);
-                // Iterations that may be the last one come one after the other.
+                // If an iteration may end the loop, the iterations run serially.
                 let kind = if leaves == Leaves::default() { kind } else { LoopKind::Serial };
                 self.enter_loop(leaves, false, out);
                 let result = self.for_loop(l, kind, out, |this, out| this.iteration(leaves, &l.body, out));
@@ -340,12 +341,12 @@ impl Lowerer<'_> {
                     }
                 }
             }
-            // Where a handle points to is known before.
+            // The target of a handle is known already.
             ir::Stmt::Let { var, body, .. } if func.arena.var(*var).dtype == ir::DType::Handle => self.stmts(body, out),
             ir::Stmt::Let { var, value, body } => {
                 let value = self.value(*value)?;
                 let arena = &mut self.draft.kernel.arena;
-                // A constant needs no name; what reads memory must be read now.
+                // A constant needs no name; a value read from memory must be evaluated here.
                 let named = if arena.as_const(value).is_some() {
                     value
                 } else {
@@ -361,10 +362,10 @@ impl Lowerer<'_> {
                 self.vars[var.index()] = None;
                 Ok(())
             }
-            // Functions of scalars have no effects.
+            // Scalar functions have no effects.
             ir::Stmt::Evaluate(_) => Ok(()),
             ir::Stmt::Attr(a) => {
-                // What an attribute says of unrolling is for the loops inside that say nothing themselves.
+                // An unroll limit in an attribute applies to the loops inside that do not state one.
                 let outside = self.unroll;
                 if let (UNROLL, Some(steps)) = (a.key.as_str(), func.arena.as_int(a.value)) {
                     self.unroll = unroll_steps(steps);
@@ -386,7 +387,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A loop around what `body` makes. A loop of one iteration leaves only that.
+    /// A loop around the statements of `body`. If the loop has one iteration, only the statements.
     fn for_loop(
         &mut self,
         l: &ir::Loop,
@@ -425,8 +426,9 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// A block's instance: what `inside` makes, with its iterations bound, under its predicate and where the bindings
-    /// lie in their domains. `inside` is told the condition under which all reductions are at their first value.
+    /// An instance of a block: the statements of `inside`, with the iterations bound, under the predicate and the
+    /// condition that the bindings lie in their domains. `inside` gets the condition that all reductions are at their
+    /// first value.
     fn block(
         &mut self,
         b: &ir::Block,
@@ -491,8 +493,8 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The condition under which a binding lies in its domain, as far as that does not follow from what holds here. It
-    /// holds from here on.
+    /// The condition that a binding lies in its domain, without the parts that follow from known facts. It is a fact
+    /// from here on.
     fn in_domain(&mut self, iter: &ir::BlockIter, value: ExprId) -> Result<ExprId> {
         let (min, extent) = (self.index(iter.min)?, self.index(iter.extent)?);
         let Lowerer { draft: Draft { kernel, ranges, .. }, facts, .. } = self;
@@ -503,14 +505,14 @@ impl Lowerer<'_> {
         Ok(condition)
     }
 
-    /// The condition under which an element exists, as far as that does not follow from what holds here.
+    /// The condition that an element exists, without the parts that follow from known facts.
     fn in_buffer(&mut self, buffer: ir::BufferId, indices: &[ir::ExprId]) -> Result<ExprId> {
         let mut dims = Dims::new();
         for &e in indices {
             dims.push(self.index(e)?);
         }
         let extents = match self.homes[buffer.index()].clone() {
-            // Memory with several names has no shape of its own.
+            // Memory with several names has no shape.
             Some(Home::Flat { buffer, offset, strides }) => {
                 dims = Dims::from_elem(self.linear(offset, &strides, &dims), 1);
                 SmallVec::from_elem(self.draft.kernel.buffer(buffer).len, 1)
@@ -533,7 +535,7 @@ impl Lowerer<'_> {
         for_each_expr(&draft.kernel.arena, value, &mut |e| {
             let Some(v) = draft.kernel.arena.as_var(e).filter(|v| loops.contains(v)) else { return };
             match roles.iter_mut().find(|(w, _)| *w == v) {
-                // Spatial and reduction together are neither.
+                // A loop that drives spatial and reduction iterations has neither role.
                 Some((_, known)) if *known != role => *known = Role::Other,
                 Some(_) => {}
                 None => roles.push((v, role)),
@@ -559,8 +561,8 @@ impl Lowerer<'_> {
         self.draft.ranges.decide(&self.draft.kernel.arena, condition)
     }
 
-    /// The init of a block in front of the loop where its reduction begins: a nest of the loops that its spatial
-    /// iterations need, the others at their first value.
+    /// The init of a block before the loop at which its reduction begins: a nest of the loops that its spatial
+    /// iterations need, with the other loops at their first value.
     fn hoisted_init(&mut self, outermost: ir::StmtId, b: BlockId, out: &mut Vec<StmtId>) -> Result<()> {
         let func = self.func;
         let (needed, at_first) = init::loops_of_init(func, outermost, b);
@@ -607,14 +609,14 @@ pub(super) fn compact_strides(extents: &[i64]) -> SmallVec<[i64; 4]> {
     strides
 }
 
-/// The annotation that says how far loops are written out.
+/// The annotation with the unroll limit.
 const UNROLL: &str = "pragma_auto_unroll_max_step";
 
 fn unroll_steps(steps: i64) -> u32 {
     steps.clamp(0, 1 << 16) as u32
 }
 
-/// What a loop's annotations advise; `unroll` is what attributes around it do.
+/// The hints in a loop's annotations; `unroll` is the limit of the attributes around it.
 fn hints(annotations: &ir::Annotations, unroll: u32) -> Hints {
     let number = |key: &str| match annotations.get(Symbol::new(key)) {
         Some(ir::AttrValue::Int(v)) => Some(*v),

@@ -1,7 +1,7 @@
-//! Loops without a count and jumps, as registers.
+//! Represents uncounted loops and jumps by registers.
 //!
-//! The loop IR has no jumps. A `break` clears a register of its loop, a `continue` one of its iteration, and what
-//! stands behind a statement that may jump runs only if nothing was cleared:
+//! The loop IR has no jumps. A `break` clears a register of its loop, a `continue` a register of its iteration, and the
+//! statements after one that may jump run only if no register was cleared:
 //!
 //! ```text
 //! while C[0] < 64:                    running = true
@@ -13,24 +13,24 @@
 //!                                     }
 //! ```
 //!
-//! A counted loop that is left early counts on, and does nothing. A `return` leaves all loops around, and clears a
-//! register of the function besides.
+//! A counted loop that is left early continues counting without effects. A `return` leaves all enclosing loops, and
+//! clears a register of the function.
 
 use super::blocks::Lowerer;
 use super::{LowerError, Result};
 use crate::ir;
 use crate::loopir::{Body, ExprId, LocalId, Stmt, StmtId, Ty};
 
-/// The registers of a loop that some statement inside leaves, or goes on with.
+/// The registers of a loop with jumps inside.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Jumps {
-    /// False once the loop was left.
+    /// False once the loop has been left.
     running: Option<LocalId>,
-    /// False once the iteration was.
+    /// False once the iteration has been left.
     going: Option<LocalId>,
 }
 
-/// What a statement may do to the flow of control around it.
+/// The jumps in a statement that leave it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Leaves {
     breaks: bool,
@@ -57,7 +57,7 @@ impl Leaves {
             ir::Stmt::Break => Leaves { breaks: true, ..Leaves::default() },
             ir::Stmt::Continue => Leaves { continues: true, ..Leaves::default() },
             ir::Stmt::Return(_) => Leaves { returns: true, ..Leaves::default() },
-            // Jumps inside are its own, but for those that leave the function.
+            // Jumps inside belong to this loop, except those that leave the function.
             ir::Stmt::Loop(ir::Loop { body, .. }) | ir::Stmt::While { body, .. } => {
                 Leaves { returns: Leaves::of_list(func, body).returns, ..Leaves::default() }
             }
@@ -72,7 +72,7 @@ impl Leaves {
 }
 
 impl Lowerer<'_> {
-    /// The statements of a list, one after the other; what stands behind a jump runs if it was not taken.
+    /// Lowers a list of statements. The statements after a jump run only if it was not taken.
     pub(super) fn stmts(&mut self, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
         for (i, &s) in list.iter().enumerate() {
             self.stmt(s, out)?;
@@ -124,7 +124,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The register that a `return` clears, set at the start of a function that has one.
+    /// Sets the register that a `return` clears, at the start of a function with one.
     pub(super) fn enter_function(&mut self, out: &mut Vec<StmtId>) {
         if Leaves::of(self.func, self.func.root.stmt()).returns {
             let alive = self.draft.kernel.arena.new_local("alive", Ty::BOOL);
@@ -133,7 +133,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// `return`, whose value has been stored.
+    /// Lowers a `return` whose value has been stored.
     pub(super) fn return_(&mut self, out: &mut Vec<StmtId>) {
         let around: Vec<LocalId> = self.jumps.iter().filter_map(|j| j.running).chain(self.alive).collect();
         for local in around {
@@ -141,7 +141,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The body of a loop from whose iterations `leaves` jumps, between what the registers need.
+    /// The body of a loop with the jumps `leaves`, including the statements that maintain the registers.
     pub(super) fn iteration(&mut self, leaves: Leaves, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
         let jumps = self.jumps.last().copied().unwrap_or_default();
         let mut inner = Vec::new();
@@ -160,7 +160,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Enters a loop with its registers.
+    /// Sets the registers of a loop before it starts.
     pub(super) fn enter_loop(&mut self, leaves: Leaves, always_running: bool, out: &mut Vec<StmtId>) {
         let arena = &mut self.draft.kernel.arena;
         let running = (leaves.breaks || leaves.returns || always_running).then(|| arena.new_local("running", Ty::BOOL));
@@ -186,7 +186,7 @@ impl Lowerer<'_> {
         let Some(Jumps { running: Some(running), going }) = self.jumps.last().copied() else {
             unreachable!("just entered with a register")
         };
-        // Nothing that holds in front of the loop need hold in it.
+        // Facts from before the loop need not hold in its iterations.
         let condition = self.truth(condition)?;
         let mut inner = Vec::new();
         if let Some(going) = going {

@@ -1,4 +1,4 @@
-//! Expressions of a function as expressions of the loop IR.
+//! Translates expressions into the loop IR.
 
 use super::LowerError;
 use super::blocks::{Dims, Home, Lowerer, Token, Value};
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 type Result<T> = std::result::Result<T, LowerError>;
 
 impl Lowerer<'_> {
-    /// An integer expression as `int64`, simplified by the ranges of loops.
+    /// An integer expression as `int64`, simplified with the ranges of loops.
     pub(super) fn index(&mut self, e: ir::ExprId) -> Result<ExprId> {
         let arena = &self.func.arena;
         Ok(match arena.expr(e) {
@@ -41,7 +41,7 @@ impl Lowerer<'_> {
         match (op, arena.as_int(b)) {
             (BinOp::FloorDiv, Some(c)) if c > 0 => self.draft.ranges.floor_div(arena, a, c),
             (BinOp::FloorMod, Some(c)) if c > 0 => self.draft.ranges.floor_mod(arena, a, c),
-            // Without negative operands both roundings agree.
+            // Without negative operands both roundings are equal.
             (BinOp::Div, Some(c)) if c > 0 && self.draft.ranges.of(arena, a).lo >= 0 => {
                 self.draft.ranges.floor_div(arena, a, c)
             }
@@ -60,7 +60,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Is it made of loop variables and constants alone, by integer arithmetic?
+    /// Whether the expression is integer arithmetic on loop variables and constants only.
     fn is_index(&self, e: ir::ExprId) -> bool {
         let arena = &self.func.arena;
         if !arena.dtype(e).is_index() {
@@ -200,7 +200,7 @@ impl Lowerer<'_> {
         result
     }
 
-    /// The buffer of the kernel that an access goes to, and the token that stands for its index.
+    /// The accessed buffer of the kernel, and the token that represents its index.
     pub(super) fn access(&mut self, buffer: ir::BufferId, indices: &[ir::ExprId]) -> Result<(BufferId, ExprId)> {
         let mut dims = Dims::new();
         for &e in indices {

@@ -1,38 +1,38 @@
-//! What is known where conditions hold.
+//! Facts that follow from the conditions at a place.
 
 use crate::ir::{BinOp, CmpOp, DType};
 use crate::loopir::rewrite::for_each_expr;
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, Range, Ranges, Ty};
 
-/// A sum lies in a range.
+/// The fact that a sum lies in a range.
 struct Fact {
-    /// Without constant.
+    /// The sum, without a constant.
     sum: Affine,
     range: Range,
 }
 
-/// The conditions that hold at a place, as a stack: those of inner places come after those of outer ones.
+/// The facts at a place, as a stack: those of inner places come after those of outer ones.
 #[derive(Default)]
 pub(super) struct Facts {
     facts: Vec<Fact>,
 }
 
-/// How much was known at some place.
+/// A height of the stack.
 #[derive(Clone, Copy)]
 pub(super) struct Mark(usize);
 
 impl Facts {
-    /// The end of what is known now.
+    /// The current height.
     pub(super) fn mark(&self) -> Mark {
         Mark(self.facts.len())
     }
 
-    /// Forgets what was learnt since.
+    /// Removes the facts since `mark`.
     pub(super) fn forget(&mut self, mark: Mark) {
         self.facts.truncate(mark.0);
     }
 
-    /// Takes note of a condition that holds, or does not.
+    /// Learns that a condition holds, or that it does not.
     pub(super) fn learn(&mut self, arena: &Arena, ranges: &mut Ranges, condition: ExprId, holds: bool) {
         match arena.expr(condition) {
             Expr::Not(a) => self.learn(arena, ranges, a, !holds),
@@ -69,27 +69,27 @@ impl Facts {
         }
     }
 
-    /// Forgets what depends on elements of a buffer, of which some change.
+    /// Removes facts that depend on elements of a buffer, because some elements change.
     pub(super) fn forget_buffer(&mut self, arena: &Arena, buffer: BufferId) {
         for fact in &mut self.facts {
             let mut reads = false;
             for &(atom, _) in &fact.sum.terms {
                 for_each_expr(arena, atom, &mut |e| reads |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
             }
-            // A fact of nothing helps nowhere, and the stack keeps its height.
+            // An empty fact is never used, and keeps the height of the stack.
             if reads {
                 fact.sum = Affine::default();
             }
         }
     }
 
-    /// Where an index lies, given the conditions that hold here.
+    /// The range of an index, given the current facts.
     pub(super) fn range_of(&self, arena: &Arena, ranges: &mut Ranges, index: ExprId) -> Range {
         let sum = Affine::of(arena, index);
         let mut range = ranges.of_affine(arena, &sum);
         for fact in &self.facts {
             let (plain, mirrored) = (sum.minus(&fact.sum), sum.minus(&Affine::default().minus(&fact.sum)));
-            // A fact helps where it takes terms away.
+            // A fact helps if it removes terms.
             if plain.terms.len() < sum.terms.len() {
                 range = range.intersect(ranges.of_affine(arena, &plain).plus(fact.range));
             }
@@ -100,7 +100,7 @@ impl Facts {
         range
     }
 
-    /// That `0 <= index < extent`, as far as it does not follow from what holds here.
+    /// The condition `0 <= index < extent`, without the parts that follow from the current facts.
     pub(super) fn unproved_bounds(
         &self,
         arena: &mut Arena,

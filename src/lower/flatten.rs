@@ -1,4 +1,4 @@
-//! Tokens become linear indices; what is not proved in bounds is checked.
+//! Replaces tokens by linear indices, and inserts checks for accesses that are not proved in bounds.
 
 use super::LowerError;
 use super::blocks::Draft;
@@ -27,7 +27,7 @@ pub(super) fn flatten(draft: Draft, layouts: &[Layout]) -> Result<Kernel, LowerE
 struct Flattener<'a> {
     draft: Draft,
     layouts: &'a [Layout],
-    /// By token.
+    /// The linear index of each token.
     linear: HashMap<usize, ExprId, FxBuild>,
     memo: ExprMap,
     facts: Facts,
@@ -66,13 +66,13 @@ impl Flattener<'_> {
             if let Stmt::Store { buffer, .. } = stmt {
                 self.facts.forget_buffer(&self.draft.kernel.arena, buffer);
             }
-            // The statement is at this one place.
+            // The statement occurs only at this place.
             self.draft.kernel.stmts.replace(s, stmt);
             out.push(s);
         }
     }
 
-    /// Forgets what was known of elements that statements store to.
+    /// Removes facts about elements to which the statements store.
     fn forget_stored(&mut self, body: Body) {
         let Flattener { draft, facts, .. } = self;
         draft.kernel.for_each_stmt(body, &mut |_, stmt| {
@@ -91,7 +91,7 @@ impl Flattener<'_> {
     // ---- indices -------------------------------------------------------------------------------------------
 
     fn expr(&mut self, e: ExprId) -> ExprId {
-        // Tokens first: their indices may hold tokens again.
+        // Tokens come first: their indices may contain tokens.
         self.tokens_in(e);
         let Flattener { draft, linear, memo, .. } = self;
         let token_vars = &draft.token_vars;
@@ -133,7 +133,7 @@ impl Flattener<'_> {
         sum.to_expr(&mut self.draft.kernel.arena)
     }
 
-    /// Puts parts of one counter that lie side by side in memory together: `f // 4 * 4 + f % 4` is `f`.
+    /// Merges adjacent parts of one counter: `f // 4 * 4 + f % 4` becomes `f`.
     fn rejoin(&mut self, mut sum: Affine) -> Affine {
         loop {
             let arena = &self.draft.kernel.arena;
@@ -164,7 +164,7 @@ impl Flattener<'_> {
 
     // ---- proofs --------------------------------------------------------------------------------------------
 
-    /// Puts checks in front of a statement for its accesses that are not proved in bounds.
+    /// Inserts checks before a statement for its accesses that are not proved in bounds.
     fn check_operands(&mut self, stmt: Stmt, out: &mut Vec<StmtId>) {
         let always = self.draft.kernel.arena.bool(true);
         match stmt {

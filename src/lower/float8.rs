@@ -1,10 +1,10 @@
-//! Floats of 8 bits as bytes.
+//! Represents 8-bit floats as bytes.
 //!
-//! A kernel knows no floats of 8 bits. A buffer of them becomes one of `uint8`; what is loaded is decoded to `float32`, what
-//! is stored is encoded, and each operation is one in `float32` whose result is rounded by encoding and decoding it, as
-//! [`crate::ir::float8`] says it.
+//! Kernels have no 8-bit floats. A buffer of them becomes a buffer of `uint8`: loads decode to `float32`, stores
+//! encode, and each operation is computed in `float32` and rounded by encoding and decoding its result, as
+//! [`crate::ir::float8`] defines.
 //!
-//! What comes before: [`lanes`](super::lanes), so that everything is a scalar here.
+//! This pass runs after [`lanes`](super::lanes), so all expressions are scalars.
 
 use crate::ir::float8::Specials;
 use crate::ir::visit::walk_rewrite;
@@ -14,7 +14,7 @@ use crate::ir::{
 use hashbrown::HashMap;
 use std::borrow::Cow;
 
-/// The function without floats of 8 bits; the function itself where it has none.
+/// The function without 8-bit floats; the function itself if it has none.
 pub(super) fn bytes(func: &Func) -> Cow<'_, Func> {
     let is_used = func.arena.buffer_ids().any(|b| matches!(func.arena.buffer(b).dtype, DType::Float8(_)))
         || func.arena.has_float8();
@@ -35,7 +35,7 @@ pub(super) fn bytes(func: &Func) -> Cow<'_, Func> {
     }
     let statements = func.subtree(func.root.stmt());
     for &s in &statements {
-        // A let has the type of its value, and a store encodes.
+        // A let takes the type of its value, and a store encodes.
         if let Stmt::Let { var, .. } = *func.get(s) {
             pass.variable(&mut func.arena, var);
         }
@@ -70,7 +70,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// The variable of `float32` in the place of one of 8 bits.
+    /// The `float32` variable that replaces an 8-bit variable.
     fn variable(&mut self, arena: &mut Arena, v: VarId) -> VarId {
         match arena.var(v).dtype {
             DType::Float8(_) => {
@@ -83,7 +83,7 @@ impl Pass {
 }
 
 impl Rewriter for Pass {
-    /// An expression of 8 bits becomes one of `float32` with the same value.
+    /// Rewrites an 8-bit expression to a `float32` expression with the same value.
     fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         if let Some(&known) = self.done.get(&e) {
             return known;
@@ -160,7 +160,7 @@ impl Rewriter for Pass {
     }
 }
 
-/// A `float32` rounded to a type of 8 bits.
+/// A `float32` rounded to an 8-bit type.
 fn round(a: &mut Arena, t: Float8, value: ExprId) -> ExprId {
     if let Some(v) = a.as_float(value) {
         return a.float(DType::Float8(t).round(v), DType::Float32);
@@ -195,7 +195,7 @@ impl Bits<'_> {
         self.0.call(Intrinsic::ShiftRight, &[x, by])
     }
 
-    /// `then` where `x op c`.
+    /// Selects `then` if `x op c` holds, else `otherwise`.
     fn choose(&mut self, x: ExprId, op: CmpOp, c: u32, then: ExprId, otherwise: ExprId) -> ExprId {
         let c = self.int(c);
         let holds = self.0.compare(op, x, c);
@@ -233,7 +233,7 @@ fn decode(a: &mut Arena, t: Float8, byte: ExprId) -> ExprId {
     let moved = b.left(magnitude, 23 - m);
     let rebias = b.int(((127 - bias) as u32) << 23);
     let normal = b.0.add(moved, rebias);
-    // A subnormal number is a count of the smallest one.
+    // A subnormal number is a multiple of the smallest one.
     let count = b.0.cast(DType::Float32, magnitude);
     let smallest = b.0.float(2f64.powi(1 - bias - m as i32), DType::Float32);
     let subnormal = b.0.mul(count, smallest);
@@ -256,7 +256,7 @@ fn decode(a: &mut Arena, t: Float8, byte: ExprId) -> ExprId {
     b.as_float(all)
 }
 
-/// The neighbour of `x` in the direction of `y`, among the numbers of 8 bits: their bytes are ordered as they are.
+/// The neighbour of `x` in the direction of `y` among the 8-bit numbers, which are ordered like their bytes.
 fn next_after(a: &mut Arena, t: Float8, x: ExprId, y: ExprId) -> ExprId {
     let byte = encode(a, t, x);
     let bits = a.cast(DType::UInt32, byte);
@@ -295,11 +295,11 @@ fn encode(a: &mut Arena, t: Float8, value: ExprId) -> ExprId {
     let bits = b.of_float(value);
     let nan = b.int(t.nan().into());
     if t == Float8::E8M0FNU {
-        // Half of the next power rounds up to it; what is not positive has no power.
+        // Half of the next power rounds up to it; a value that is not positive has no power.
         let half = b.int(1 << 22);
         let sum = b.0.add(bits, half);
         let code = b.right(sum, 23);
-        // The smallest power is subnormal in `float32`, and half more than it.
+        // The smallest power is subnormal in `float32`, and the value exceeds half of it.
         let zero = b.int(0);
         let code = b.choose(bits, CmpOp::Lt, 0x0060_0000, zero, code);
         let code = b.choose(bits, CmpOp::Eq, 0, nan, code);
@@ -319,7 +319,7 @@ fn encode(a: &mut Arena, t: Float8, value: ExprId) -> ExprId {
     let sum = b.0.add(rebased, below_half);
     let sum = b.0.add(sum, odd);
     let normal = b.right(sum, 23 - m);
-    // Subnormal numbers: counts of the smallest one, up to the first normal number.
+    // Subnormal numbers: multiples of the smallest one, up to the first normal number.
     let absolute = b.0.call(Intrinsic::Abs, &[value]);
     let per_unit = b.0.float(2f64.powi(bias - 1 + m as i32), DType::Float32);
     let count = b.0.mul(absolute, per_unit);
@@ -330,7 +330,7 @@ fn encode(a: &mut Arena, t: Float8, value: ExprId) -> ExprId {
     let too_large = b.int(t.too_large().into());
     let largest = u32::from(t.largest());
     let code = b.choose(code, CmpOp::Gt, largest, too_large, code);
-    // Beyond what the rebased exponent holds.
+    // Values beyond the range of the rebased exponent.
     let code = b.choose(magnitude, CmpOp::Ge, 0x7f80_0000, too_large, code);
     let code = b.choose(magnitude, CmpOp::Gt, 0x7f80_0000, nan, code);
     let signed = b.or(code, sign);

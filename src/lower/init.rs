@@ -1,4 +1,4 @@
-//! Where inits run: in front of the loop at which the reduction begins, where that changes nothing.
+//! Hoists inits: moves them before the loop at which the reduction begins, if that preserves the results.
 //!
 //! ```text
 //! for i, k in T.grid(8, 16):
@@ -16,7 +16,7 @@ use crate::ir::visit::{for_each_subexpr, uses_var};
 use crate::ir::{BlockId, BufferId, Expr, ExprId, Func, IterKind, LoopId, Stmt, StmtId, VarId};
 use hashbrown::{HashMap, HashSet};
 
-/// Which inits move, and in front of which loop.
+/// The inits to hoist, and the loops before which they run.
 #[derive(Default)]
 pub(super) struct Hoists {
     before: HashMap<StmtId, Vec<BlockId>, FxBuild>,
@@ -24,12 +24,12 @@ pub(super) struct Hoists {
 }
 
 impl Hoists {
-    /// The blocks whose inits run in front of a loop.
+    /// The blocks whose inits run before a loop.
     pub(super) fn before(&self, s: StmtId) -> Option<Vec<BlockId>> {
         self.before.get(&s).cloned()
     }
 
-    /// Does the block's init run elsewhere?
+    /// Whether the block's init is hoisted.
     pub(super) fn is_hoisted(&self, b: BlockId) -> bool {
         self.blocks.contains(&b)
     }
@@ -39,7 +39,7 @@ impl Hoists {
 pub(super) fn hoists(func: &Func) -> Hoists {
     let mut hoists = Hoists::default();
     let all = func.subtree(func.root.stmt());
-    // Where memory has several names, or loops end early, inits stay where they are.
+    // If memory has several names or loops end early, inits are not hoisted.
     let moves_nothing = |&s: &StmtId| matches!(func.get(s), Stmt::Declare { .. } | Stmt::Break | Stmt::Continue);
     if all.iter().any(moves_nothing) {
         return hoists;
@@ -54,7 +54,7 @@ pub(super) fn hoists(func: &Func) -> Hoists {
     hoists
 }
 
-/// The loop in front of which the block's init may run.
+/// The loop before which the block's init may run.
 fn target(func: &Func, b: BlockId) -> Option<LoopId> {
     let block = func.block(b);
     let loops = chain(func, b);
@@ -65,7 +65,7 @@ fn target(func: &Func, b: BlockId) -> Option<LoopId> {
     let position = loops.iter().position(drives_reduction)?;
     let outermost = loops[position];
     let (_, at_first) = split(func, &loops[position..], b);
-    // With all those loops at their first iteration the reductions are at their first value, and nowhere else: each
+    // If all these loops are at their first iteration, the reductions are at their first value, and only then: each
     // reduction is a sum of the loops with positive factors.
     for &l in &at_first {
         let node = func.loop_(l);
@@ -80,7 +80,7 @@ fn target(func: &Func, b: BlockId) -> Option<LoopId> {
     if !block.iters.iter().filter(|i| i.kind == IterKind::Reduce).all(is_sum) {
         return None;
     }
-    // Nothing else under the loop sees the difference.
+    // No other statement under the loop may observe the difference.
     let mut written: Vec<BufferId> = Vec::new();
     let mut read: Vec<BufferId> = Vec::new();
     for &s in block.init.iter().flatten() {
@@ -123,7 +123,7 @@ fn split(func: &Func, loops: &[LoopId], b: BlockId) -> (Vec<LoopId>, Vec<LoopId>
     loops.iter().copied().partition(spatial)
 }
 
-/// The loops around the block that stand directly in each other, outermost first.
+/// The directly nested loops around the block, outermost first.
 fn chain(func: &Func, b: BlockId) -> Vec<LoopId> {
     let mut loops: Vec<LoopId> = func.ancestors(b.stmt()).map_while(|s| func.as_loop(s)).collect();
     loops.reverse();
@@ -134,7 +134,7 @@ fn uses(func: &Func, e: ExprId, var: VarId) -> bool {
     uses_var(&func.arena, e, &mut |v| v == var)
 }
 
-/// Is it a sum of such variables times positive constants?
+/// Whether the expression is a sum of such variables times positive constants.
 fn is_positive_sum(func: &Func, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
     use crate::ir::BinOp;
     let arena = &func.arena;
@@ -152,7 +152,7 @@ fn is_positive_sum(func: &Func, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -
     }
 }
 
-/// Calls `f` with the buffers that a statement itself accesses, and whether it stores.
+/// Calls `f` with each buffer that the statement itself accesses, and with whether it stores to it.
 fn accesses(func: &Func, s: StmtId, f: &mut impl FnMut(BufferId, bool)) {
     let see = |e: ExprId, f: &mut dyn FnMut(BufferId, bool)| {
         for_each_subexpr(&func.arena, e, &mut |e| {

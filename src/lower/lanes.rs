@@ -1,4 +1,4 @@
-//! Vectors as scalars: the function that does what one with vectors does, lane by lane.
+//! Scalarises vectors: rewrites a function with vectors into an equivalent one without, lane by lane.
 //!
 //! A statement that stores a vector becomes a loop over its lanes, marked as `T.vectorized`:
 //!
@@ -9,9 +9,10 @@
 //!     B[0 + lane] = A[0 + lane] * x
 //! ```
 //!
-//! A store whose value may read what its first lanes write goes by way of a scratch buffer, and so does what a let names: a
-//! vector is a buffer of its lanes. The bodies of tensor intrinsics need neither: names for what a single store is
-//! computed from are put into it, so that the lanes of a call of an instruction are plain sums of products:
+//! If the value of a store may read elements that its first lanes write, the store goes through a scratch buffer. So
+//! does the value of a let: a vector becomes a buffer of its lanes. The bodies of tensor intrinsics avoid this: if
+//! names are used only by a single store, their values are substituted into it, so that each lane of the intrinsic is a
+//! plain sum of products:
 //!
 //! ```text
 //! x: T.let[T.int8x64] = B[0, T.Ramp(0, 1, 64)]
@@ -22,11 +23,11 @@
 //!     C[lane] = C[lane] + … * T.Cast("int32", B[lane, 0]) + … * T.Cast("int32", B[lane, 1]) + …
 //! ```
 //!
-//! Lanes that are picked by constants (`T.Shuffle`) are written out instead of looped over, unless they are equally far
-//! apart. A buffer of vectors becomes one of scalars with another dimension, the lanes, behind the others; a caller passes
-//! the same bytes.
+//! Lanes selected by constants (`T.Shuffle`) become separate statements instead of a loop, unless the constants are
+//! equally spaced. A buffer of vectors becomes a buffer of scalars with an additional last dimension for the lanes;
+//! callers pass the same bytes.
 //!
-//! What comes before: the schedule's program. What comes after: [`blocks`](super::blocks), which knows only scalars.
+//! This pass runs on the scheduled program, before [`blocks`](super::blocks), which supports only scalars.
 
 use super::LowerError;
 use super::alias::Aliases;
@@ -39,7 +40,7 @@ use crate::ir::{
 use hashbrown::{HashMap, HashSet};
 use std::borrow::Cow;
 
-/// The function without vectors; the function itself where it has none.
+/// The function without vectors; the function itself if it has none.
 pub(super) fn scalars(func: &Func) -> Result<Cow<'_, Func>, LowerError> {
     if func.arena.is_scalar_only() {
         return Ok(Cow::Borrowed(func));
@@ -60,37 +61,37 @@ pub(super) fn scalars(func: &Func) -> Result<Cow<'_, Func>, LowerError> {
 
 struct Pass {
     func: Func,
-    /// The scalar buffer that takes the place of one of vectors.
+    /// The scalar buffer that replaces each buffer of vectors.
     buffers: HashMap<BufferId, BufferId>,
-    /// Which buffers share memory.
+    /// The buffers that share memory.
     aliases: Aliases,
     /// The scratch buffers with the lanes of variables.
     lanes_of: HashMap<VarId, BufferId>,
-    /// Expressions that take the places of their names.
+    /// Expressions that replace names.
     values: HashMap<Named, ExprId>,
-    /// The lanes known, while `lanes_of` and `values` are as they are.
+    /// The known lanes of expressions, valid until `lanes_of` or `values` changes.
     done: HashMap<(ExprId, ExprId), ExprId>,
-    /// The innermost block around.
+    /// The innermost enclosing block.
     block: BlockId,
 }
 
-/// What names a vector: a variable, or a buffer of one element.
+/// The name of a vector: a variable, or a buffer of one element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Named {
     Var(VarId),
     Buffer(BufferId),
 }
 
-/// A name, what it stands for, and the statements that say so.
+/// A name, its value, and the statements that define it.
 struct Name {
     name: Named,
     value: ExprId,
     stmts: Vec<StmtId>,
 }
 
-/// Why there is no lane.
+/// The reason why an expression has no lane.
 enum Stop {
-    /// The lane is to be a constant.
+    /// The lane would have to be a constant.
     Symbolic,
     Error(LowerError),
 }
@@ -145,7 +146,7 @@ impl Pass {
         }
     }
 
-    /// A buffer of `lanes` elements that lives in the innermost block.
+    /// A buffer of `lanes` elements, allocated in the innermost block.
     fn scratch(&mut self, name: &str, dtype: DType, lanes: u16) -> BufferId {
         let b = self.func.constant_buffer(name, dtype, &[lanes.into()]);
         let block = self.block;
@@ -190,7 +191,7 @@ impl Pass {
                     *buffer = new;
                 }
             }
-            // Any value will do, so what is there will.
+            // An undefined value may be the current contents, so the store can be dropped.
             Stmt::Store { value, .. } if self.func.arena.is_undefined(value) => self.func.replace(s, &[]),
             Stmt::Store { buffer, indices, value } if self.func.arena.lanes(value) > 1 => {
                 self.vector_store(s, buffer, indices, value)?;
@@ -228,7 +229,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Has evaluating an expression no effect that a kernel shows?
+    /// Whether evaluating an expression has no visible effect.
     fn does_nothing(&self, e: ExprId) -> bool {
         match self.func.arena.expr(e) {
             Expr::Builtin(Builtin::StartProfile | Builtin::EndProfile, _) => true,
@@ -237,7 +238,7 @@ impl Pass {
         }
     }
 
-    /// The expressions of a statement that has no vectors itself, which may still mention lanes.
+    /// Rewrites the expressions of a statement without vectors, which may still use lanes.
     fn exprs(&mut self, s: StmtId) -> Result<(), LowerError> {
         let mut failed = None;
         let mut rewriter = Scalars { pass: self, failed: &mut failed };
@@ -277,8 +278,8 @@ impl Pass {
         Ok(())
     }
 
-    /// Puts what vectors are named into the one store that they are named for, where a list of statements is nothing but
-    /// names and that store, which looks itself at what it reads. What takes more than moving bytes is not computed
+    /// Substitutes the values of names into the single store that uses them, if a list of statements consists only of
+    /// definitions and that store. A value that takes more than moving bytes is not substituted if it would be computed
     /// twice.
     fn put_names_into_store(&mut self, list: &[StmtId]) {
         let Some((names, last)) = self.names_for_one_store(list) else { return };
@@ -323,13 +324,13 @@ impl Pass {
         self.done.clear();
     }
 
-    /// Is it memory of its own for one element?
+    /// Whether the buffer has its own memory, for one element.
     fn is_single(&self, b: BufferId) -> bool {
         let arena = &self.func.arena;
         self.aliases.owner(b) == b && arena.list(arena.buffer(b).shape).iter().all(|&n| arena.is_int(n, 1))
     }
 
-    /// The names of a list of lets and scalar variables that end in one store to other memory, and that store.
+    /// The definitions in a list of lets and scalar variables that ends in one store to other memory, and that store.
     fn names_for_one_store(&self, list: &[StmtId]) -> Option<(Vec<Name>, StmtId)> {
         let (mut names, mut fresh) = (Vec::new(), HashMap::new());
         let mut rest = list;
@@ -357,28 +358,28 @@ impl Pass {
         }
     }
 
-    /// What an expression is a name for, if that is put where the name is.
+    /// The value of a name, if it is substituted.
     fn value_of(&self, e: ExprId) -> Option<ExprId> {
         let name = match self.func.arena.expr(e) {
             Expr::Var(v) => Named::Var(v),
-            // Of one element: the only one that there is.
+            // The buffer has one element, so the indices do not matter.
             Expr::Load(b, _) => Named::Buffer(b),
             _ => return None,
         };
         self.values.get(&name).copied()
     }
 
-    /// May a lane of the value depend on what another lane of the store writes?
+    /// Whether a lane of the value may depend on an element that another lane of the store writes.
     fn reads_what_it_writes(&self, buffer: BufferId, indices: ExprList, value: ExprId) -> bool {
         let arena = &self.func.arena;
-        // Lane by lane at the same distinct places, each lane reads what it writes itself.
+        // If load and store use the same distinct positions, each lane reads only the element that it writes.
         let distinct = arena.list(indices).last().is_none_or(|&e| match arena.expr(e) {
             Expr::Ramp(_, stride) => arena.as_int(stride).is_some_and(|s| s != 0),
             _ => arena.lanes(e) == 1,
         });
         let memory = self.aliases.owner(buffer);
         let mut may = false;
-        // Expressions to look at, and whether their lanes come to other places.
+        // Expressions to visit, and whether their lanes are permuted.
         let mut todo = vec![(value, false)];
         let mut seen: HashSet<(ExprId, bool)> = todo.iter().copied().collect();
         while let Some((top, moved)) = todo.pop() {
@@ -404,7 +405,7 @@ impl Pass {
         may
     }
 
-    /// A loop over lanes with a statement for each; one statement after the other, where lanes must be constants.
+    /// A loop over lanes with a statement for each lane; a sequence of statements if lanes must be constants.
     fn lane_by_lane(
         &mut self,
         lanes: u16,
@@ -444,7 +445,7 @@ impl Pass {
 
     // ---- expressions ---------------------------------------------------------------------------------------
 
-    /// The element that a lane of an access is.
+    /// The element that a lane accesses.
     fn access(&mut self, buffer: BufferId, indices: ExprList, lane: ExprId) -> Result<(BufferId, ExprList), Stop> {
         let width = self.func.arena.buffer(buffer).lanes;
         let (outer, inner) = if width == 1 { (lane, None) } else { self.split(lane, width) };
@@ -460,7 +461,7 @@ impl Pass {
         Ok((self.buffer(buffer), self.func.arena.new_list(&at)))
     }
 
-    /// Lanes that certainly reach beyond the end of a row go on in the next one.
+    /// Lanes that certainly exceed the end of a row continue in the next one.
     fn next_rows(&mut self, buffer: BufferId, indices: ExprList, at: &mut [ExprId]) {
         let arena = &mut self.func.arena;
         let Some(&last) = arena.list(indices).last() else { return };
@@ -484,7 +485,7 @@ impl Pass {
         }
     }
 
-    /// A lane as the lane of one of several vectors, and which of them.
+    /// Splits a lane of several concatenated vectors into the lane in one vector and the number of the vector.
     fn split(&mut self, lane: ExprId, width: u16) -> (ExprId, Option<ExprId>) {
         let (outer, inner) = divided(&mut self.func.arena, lane, width.into());
         (outer, Some(inner))
@@ -607,7 +608,7 @@ impl Pass {
         })
     }
 
-    /// A lane of `source`'s bits as type `to`.
+    /// A lane of the bits of `source` as type `to`.
     fn reinterpret(&mut self, source: ExprId, to: DType, lane: ExprId) -> Result<ExprId, Stop> {
         let from = self.func.arena.dtype(source);
         let (size, step) = (to.bytes(), from.bytes());
@@ -618,7 +619,7 @@ impl Pass {
         let arena = &mut self.func.arena;
         let bits = unsigned(size);
         if size < step {
-            // Some of the bytes of one lane.
+            // A part of the bytes of one lane.
             let (outer, inner) = divided(&mut self.func.arena, lane, (step / size) as i64);
             if let Some((whole, picked)) = self.before_joining(source, outer, inner, (step / size) as i64) {
                 let value = self.lane(whole, picked)?;
@@ -656,8 +657,8 @@ impl Pass {
 }
 
 impl Pass {
-    /// The vector of which `parts` lanes each were joined to one of `source`, if it is one, and the lane there of part `inner`
-    /// of lane `outer`.
+    /// If each lane of `source` was joined from `parts` lanes of another vector: that vector, and its lane for part
+    /// `inner` of lane `outer`.
     fn before_joining(
         &mut self,
         mut source: ExprId,
@@ -690,9 +691,9 @@ impl Pass {
     }
 }
 
-/// A lane divided by a number, and what is left. Lanes are no less than 0.
+/// The quotient and remainder of a lane by a number. Lanes are not negative.
 fn divided(arena: &mut Arena, lane: ExprId, by: i64) -> (ExprId, ExprId) {
-    // As `x * scale + offset`, where that is its form.
+    // The lane as `x * scale + offset`, if it has that form.
     let (product, offset) = match arena.expr(lane) {
         Expr::Binary(BinOp::Add, x, y) => match arena.as_int(y) {
             Some(offset) => (x, offset),
@@ -764,7 +765,7 @@ impl Own {
     }
 }
 
-/// The first number and the step, of constants that are equally far apart.
+/// The first number and the step of equally spaced constants.
 fn progression(arena: &Arena, list: ExprList) -> Option<(i64, i64)> {
     let numbers: Vec<i64> = arena.list(list).iter().map(|&e| arena.as_int(e)).collect::<Option<_>>()?;
     let first = *numbers.first()?;
@@ -800,7 +801,7 @@ fn same_bits(arena: &mut Arena, value: ExprId, to: DType) -> ExprId {
     }
 }
 
-/// The bits of a number of half precision, by way of those of the equal `float32`.
+/// The bits of a half-precision number, computed from those of the equal `float32`.
 fn half_bits(arena: &mut Arena, value: ExprId) -> ExprId {
     let dtype = arena.dtype(value);
     let single = arena.cast(DType::Float32, value);
@@ -825,7 +826,7 @@ fn half_bits(arena: &mut Arena, value: ExprId) -> ExprId {
         let is_special = arena.compare(CmpOp::Ge, magnitude, infinity);
         let normal = arena.select(is_special, special, normal);
         let normal = shifted(arena, normal, 13);
-        // A subnormal number is a count of the smallest one.
+        // A subnormal number is a multiple of the smallest one.
         let absolute = arena.call(Intrinsic::Abs, &[single]);
         let smallest = arena.float(f64::from(1 << 24), DType::Float32);
         let count = arena.mul(absolute, smallest);
@@ -874,14 +875,14 @@ fn half_of_bits(arena: &mut Arena, bits: ExprId, dtype: DType) -> ExprId {
     arena.cast(dtype, single)
 }
 
-/// Does an expression make use of vectors?
+/// Whether an expression uses vectors.
 fn is_wide(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_subexpr(arena, e, &mut |e| found |= arena.lanes(e) > 1);
     found
 }
 
-/// Does a value only bring bytes from one place to another?
+/// Whether a value only moves bytes.
 fn only_moves(arena: &Arena, value: ExprId) -> bool {
     let mut moves = true;
     for_each_subexpr(arena, value, &mut |e| {

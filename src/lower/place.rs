@@ -1,4 +1,4 @@
-//! Where buffers lie: which part of an allocation is kept, and whose it is.
+//! Chooses memory layouts: the part of an allocation that is stored, and its owner.
 //!
 //! ```text
 //! B: 128 x 128, of which each iteration of i, j fills and reads rows i * 8 .. i * 8 + 8 and 16 columns
@@ -6,12 +6,13 @@
 //! B: 8 x 16, indexed by the distance from i * 8 and j * 16
 //! ```
 //!
-//! All accesses of a buffer share some loops, outermost first. An index is a sum over those and a rest that lies in some
-//! range; if all accesses have the same sum, the rest is all that has to be kept, provided that each iteration of the
-//! shared loops fills what it reads: else values would be lost that one iteration leaves for another.
+//! All accesses of a buffer share some loops, outermost first. An index is a sum over those loops plus a rest with a
+//! known range. If all accesses have the same sum, only the rest must be stored, provided that each iteration of the
+//! shared loops writes the elements that it reads; otherwise values that one iteration leaves for another would be
+//! lost.
 //!
-//! A buffer whose accesses share a parallel loop belongs to the worker (TVM's `CompactBufferAllocation`, and the
-//! placement that its `PlanAndUpdateBufferAllocationLocation` makes).
+//! A buffer whose accesses share a parallel loop belongs to the worker (compare TVM's `CompactBufferAllocation`, and
+//! the placement of its `PlanAndUpdateBufferAllocationLocation`).
 
 use super::blocks::{Draft, MAX_LEN, compact_strides};
 use super::view::{Digit, are_independent, is_dense, only_over, split};
@@ -25,23 +26,23 @@ use crate::loopir::{
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// An access and where it stands.
+/// An access and its position in the kernel.
 pub(super) struct Use {
     pub token: usize,
     pub is_store: bool,
     pub stmt: StmtId,
-    /// The loops around, outermost first.
+    /// The enclosing loops, outermost first.
     pub loops: SmallVec<[VarId; 8]>,
-    /// The conditions of the `if`s around that hold here.
+    /// The conditions of the enclosing `if`s that hold here.
     pub conditions: SmallVec<[ExprId; 2]>,
-    /// Is it under an `else`?
+    /// Whether the access is under an `else`.
     pub in_else: bool,
 }
 
 /// All accesses of a kernel, in text order, a statement's loads before its store.
 pub(super) struct Uses {
     pub all: Vec<Use>,
-    /// Positions in `all` by buffer.
+    /// Positions in `all` for each buffer.
     pub of: Vec<Vec<usize>>,
     pub kinds: HashMap<VarId, LoopKind, FxBuild>,
 }
@@ -72,7 +73,7 @@ impl Finder<'_> {
     fn body(&mut self, body: Body) {
         for &s in self.draft.kernel.stmts.list(body) {
             let stmt = self.draft.kernel.stmts.get(s);
-            // The index of a store is a token, whose indices may load too.
+            // The index of a store is a token, whose indices may contain loads.
             for_each_operand(stmt, |e| self.expr(e, s));
             match stmt {
                 Stmt::Store { index, .. } => self.found(index, s, true),
@@ -91,7 +92,7 @@ impl Finder<'_> {
                     self.in_else = before;
                 }
                 Stmt::While { body, .. } => {
-                    // It may not run at all, and what comes later in it may come before.
+                    // The body may not run at all, and its later statements may run before earlier ones.
                     let before = std::mem::replace(&mut self.in_else, true);
                     self.body(body);
                     self.in_else = before;
@@ -107,7 +108,7 @@ impl Finder<'_> {
             Expr::Load(_, index) => self.found(index, s, false),
             Expr::Var(_) => {
                 if let Some(token) = draft.token(e) {
-                    // What the indices load.
+                    // The loads in the indices.
                     draft.tokens[token].dims.iter().for_each(|&d| self.expr(d, s));
                 }
             }
@@ -123,18 +124,19 @@ impl Finder<'_> {
     }
 }
 
-/// Where the elements of a buffer lie: `offset + Σ (index - base) * stride`.
+/// The memory layout of a buffer: `offset + Σ (index - base) * stride`.
 pub(super) struct Layout {
-    /// For each dimension, what is subtracted from the index.
+    /// For each dimension, the base that is subtracted from the index.
     pub bases: SmallVec<[Affine; 4]>,
     pub strides: SmallVec<[i64; 4]>,
     pub offset: i64,
-    /// What indices, less the base, are known to be below by construction; else they are to be proved.
+    /// Whether each index minus its base is below the extent by construction; otherwise a proof or a check is
+    /// necessary.
     pub is_compacted: SmallVec<[bool; 4]>,
     pub extents: SmallVec<[i64; 4]>,
 }
 
-/// Decides about every buffer; scratch gets its size and placement.
+/// Chooses the layout of every buffer; scratch gets its size and placement.
 pub(super) fn place(draft: &mut Draft, uses: &Uses, extents: Vec<Extent>) -> Vec<Layout> {
     let ids: Vec<BufferId> = draft.kernel.buffers().map(|(id, _)| id).collect();
     ids.into_iter()
@@ -170,27 +172,27 @@ fn shared_loops(uses: &Uses, positions: &[usize]) -> SmallVec<[VarId; 8]> {
     shared
 }
 
-/// What an access reaches in one dimension, seen from the shared loops.
+/// The range of an access in one dimension, relative to the shared loops.
 struct Reach {
     outer: Affine,
     inner: Range,
     terms: SmallVec<[(ExprId, i64); 4]>,
 }
 
-/// What the accesses of a buffer have in common.
+/// The common part of a buffer's accesses.
 pub(super) struct Extent {
-    /// The loops that all of them share, outermost first.
+    /// The loops around all accesses, outermost first.
     shared: SmallVec<[VarId; 8]>,
-    /// By dimension, what each access reaches; `None` if they do not move together, or have no bounds.
+    /// For each dimension, the ranges of the accesses; `None` if their bases differ, or a range is unbounded.
     reaches: Vec<Option<Vec<Reach>>>,
-    /// The number of shared loops around the allocation.
+    /// Number of shared loops around the allocation.
     fresh: usize,
-    /// Does each iteration of the shared loops store what it loads, before it does?
+    /// Whether each iteration of the shared loops stores every element before it loads it.
     is_filled: bool,
 }
 
 impl Extent {
-    /// Does every iteration of the loop begin without values of others in the buffer?
+    /// Whether every iteration of the loop starts without values of others in the buffer.
     pub(super) fn is_private_to(&self, v: VarId) -> bool {
         match self.shared.iter().position(|&w| w == v) {
             Some(position) => position < self.fresh || self.is_filled,
@@ -199,7 +201,7 @@ impl Extent {
     }
 }
 
-/// Finds out for every buffer; parameters have nothing in common.
+/// Computes the extents of every buffer; those of parameters are empty.
 pub(super) fn extents(draft: &mut Draft, uses: &Uses) -> Vec<Extent> {
     let ids: Vec<(BufferId, bool)> = draft.kernel.buffers().map(|(id, b)| (id, b.is_param())).collect();
     ids.into_iter()
@@ -246,8 +248,8 @@ fn scratch(draft: &mut Draft, b: BufferId, uses: &Uses, extent: Extent) -> Layou
     layout
 }
 
-/// Strides of a row-major buffer, rounded up to what is asked of them, and the number of its elements. Buffers that
-/// would be larger than memory for it stay compact.
+/// Strides of a row-major buffer, rounded up to the alignment requests, and the number of its elements. If the buffer
+/// would not fit memory, its strides stay compact.
 fn aligned_strides(extents: &[i64], requests: &[DimAlign]) -> (SmallVec<[i64; 4]>, i64) {
     let mut strides = SmallVec::from_elem(1, extents.len());
     let mut stride: i64 = 1;
@@ -263,7 +265,7 @@ fn aligned_strides(extents: &[i64], requests: &[DimAlign]) -> (SmallVec<[i64; 4]
     (strides, stride)
 }
 
-/// What each access reaches in a dimension; `None` if they do not move together, or have no bounds.
+/// The ranges of the accesses in a dimension; `None` if their bases differ, or a range is unbounded.
 fn dimension(draft: &mut Draft, uses: &Uses, positions: &[usize], outer: &[VarId], d: usize) -> Option<Vec<Reach>> {
     let mut reaches: Vec<Reach> = Vec::with_capacity(positions.len());
     for &u in positions {
@@ -277,10 +279,10 @@ fn dimension(draft: &mut Draft, uses: &Uses, positions: &[usize], outer: &[VarId
     Some(reaches)
 }
 
-/// Does each iteration of the shared loops store every element of the buffer that it loads, before it does?
+/// Whether each iteration of the shared loops stores every element of the buffer before it loads it.
 ///
-/// The stores that come first must reach, without gaps, all that any access reaches, whatever the conditions around
-/// them, which may only keep indices inside the buffer.
+/// The first stores must cover, without gaps, the ranges of all accesses. Conditions around them may only keep indices
+/// inside the buffer.
 fn fills_before_reading(
     draft: &mut Draft,
     uses: &Uses,
@@ -293,8 +295,8 @@ fn fills_before_reading(
         return false;
     }
     let token = first_use.token;
-    // A load in a loop of the first store, inside the shared ones, comes before later iterations of that store: each of its
-    // iterations must store what it loads.
+    // A load in a loop of the first store, inside the shared ones, precedes later iterations of that store: each of its
+    // iterations must store the element that it loads.
     let own_loop = first_use.loops.get(outer.len()).copied();
     let in_own_loop = |u: &usize| own_loop.is_some() && uses.all[*u].loops.get(outer.len()).copied() == own_loop;
     let entwined: Vec<usize> = positions.iter().copied().filter(in_own_loop).collect();
@@ -310,14 +312,14 @@ fn fills_before_reading(
     }
     let mut digits: SmallVec<[Digit; 4]> = SmallVec::new();
     for (d, reach) in reaches.iter().enumerate() {
-        // Without a common form nothing is known of what is filled.
+        // Without a common base, nothing is known about the stored elements.
         let Some(reach) = reach else { return false };
         let Some(stored) = reach.first() else { return false };
         let whole = Range { lo: 0, hi: draft.shapes[draft.tokens[token].buffer.index()].extents[d] - 1 };
         let Some(own) = is_dense(&draft.kernel.arena, &draft.ranges, &stored.terms) else { return false };
         digits.extend(own);
         let covers = |r: &Reach| {
-            // Beyond the buffer there is nothing to fill.
+            // Elements outside the buffer need not be stored.
             let outer = if r.outer.terms.is_empty() { r.inner.intersect(whole) } else { r.inner };
             outer.within(stored.inner)
         };
@@ -328,8 +330,8 @@ fn fills_before_reading(
     are_independent(&draft.ranges, &digits)
 }
 
-/// Do the conditions around the access, apart from those around all accesses of the buffer, only keep its indices
-/// inside the buffer?
+/// Whether the conditions around the access, except those around all accesses of the buffer, only keep its indices
+/// inside the buffer.
 fn conditions_only_clip(draft: &mut Draft, uses: &Uses, access: &Use) -> bool {
     let buffer = draft.tokens[access.token].buffer;
     let everywhere = |c: &ExprId| uses.of[buffer.index()].iter().all(|&u| uses.all[u].conditions.contains(c));
@@ -355,7 +357,7 @@ fn clips(draft: &mut Draft, token: usize, condition: ExprId) -> bool {
                     (CmpOp::Le, Some(c), _) => c <= 1 - extent,
                     (CmpOp::Ge, Some(c), _) => c >= 0,
                     (CmpOp::Gt, Some(c), _) => c >= 1,
-                    // c - index > 0: the same from the other side.
+                    // c - index > 0: the mirrored form.
                     (CmpOp::Gt, _, Some(c)) => c >= extent,
                     (CmpOp::Ge, _, Some(c)) => c >= extent - 1,
                     (CmpOp::Le, _, Some(c)) => c <= 0,

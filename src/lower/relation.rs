@@ -1,10 +1,10 @@
-//! How the iterations of loops relate: what code generation may do with them.
+//! Dependences between the iterations of loops, for code generation.
 //!
-//! Block iterations say what a schedule knows: a loop that drives spatial iterations writes other places in each
-//! iteration, one that drives reductions combines into the same. What they do not say, stores in loops without blocks
-//! and values handed from one statement to another, is decided by the indices.
+//! Block iterations state what a schedule knows: a loop that drives spatial iterations writes other places in each
+//! iteration, a loop that drives reductions combines values into the same places. Other cases (stores in loops without
+//! blocks, and values passed from one statement to another) are decided by the indices.
 //!
-//! A loop that is parallel or vectorized by name, but whose iterations depend on each other, runs serially.
+//! A loop that is marked parallel or vectorized, but whose iterations depend on each other, runs serially.
 
 use super::blocks::{Draft, Role};
 use super::place::{Extent, Use, Uses};
@@ -13,7 +13,7 @@ use crate::loopir::rewrite::mentions_var;
 use crate::loopir::{Affine, Body, ExprId, For, Iterations, LocalId, LoopKind, Stmt, VarId};
 use smallvec::SmallVec;
 
-/// Marks every loop of the draft.
+/// Sets the kind of iterations of every loop of the draft.
 pub(super) fn relate(draft: &mut Draft, uses: &mut Uses, extents: &[Extent]) {
     let body = draft.kernel.body;
     mark(draft, uses, extents, body);
@@ -24,7 +24,7 @@ fn mark(draft: &mut Draft, uses: &mut Uses, extents: &[Extent], body: Body) {
         let s = draft.kernel.stmts.list(body)[i];
         match draft.kernel.stmts.get(s) {
             Stmt::For(l) => {
-                // An iteration that sets registers decides about the next one.
+                // An iteration that sets registers affects the next one.
                 let iterations = match sets_registers(draft, l.body) {
                     true => Iterations::Unknown,
                     false => relation(draft, uses, extents, l.var),
@@ -49,7 +49,7 @@ fn mark(draft: &mut Draft, uses: &mut Uses, extents: &[Extent], body: Body) {
     }
 }
 
-/// Is a register set that lives on: one that is not set before it is read in each iteration?
+/// Whether a register is set that is still in use after the iteration: one that is not set before it is read there.
 fn sets_registers(draft: &Draft, body: Body) -> bool {
     let mut own: Vec<LocalId> = Vec::new();
     let mut found = false;
@@ -69,7 +69,7 @@ fn sets_registers(draft: &Draft, body: Body) -> bool {
 fn relation(draft: &mut Draft, uses: &Uses, extents: &[Extent], v: VarId) -> Iterations {
     let mut iterations = Iterations::Independent;
     for (b, of) in uses.of.iter().enumerate() {
-        // Scratch that lives inside an iteration hands nothing on.
+        // Scratch that is private to an iteration passes no values on.
         let is_private = extents[b].is_private_to(v);
         let inside: SmallVec<[&Use; 8]> = of.iter().map(|&u| &uses.all[u]).filter(|u| u.loops.contains(&v)).collect();
         let mut reduces = false;
@@ -84,7 +84,7 @@ fn relation(draft: &mut Draft, uses: &Uses, extents: &[Extent], v: VarId) -> Ite
                 Some(Role::Other) => return Iterations::Unknown,
                 Some(Role::Reduce) => {
                     reduces = true;
-                    // Only the combination itself may see partial results.
+                    // Only the reduction itself may read partial results.
                     if inside.iter().any(|u| u.stmt != store.stmt) {
                         return Iterations::Unknown;
                     }
@@ -109,10 +109,10 @@ fn relation(draft: &mut Draft, uses: &Uses, extents: &[Extent], v: VarId) -> Ite
     iterations
 }
 
-/// Do the accesses reach different elements in different iterations of `v`? Both are inside the loop.
+/// Whether the accesses reach different elements in different iterations of `v`. Both are inside the loop.
 ///
-/// True if some parts of the counter of `v`, which together tell it, appear in dimensions of both alike, scaled by more
-/// than what the loops inside add.
+/// True if parts of the counter of `v` that together determine it appear in dimensions of both accesses alike,
+/// multiplied by more than the total range of the inner loops.
 fn are_apart(draft: &mut Draft, uses: &Uses, v: VarId, a: &Use, b: &Use) -> bool {
     debug_assert!(uses.kinds.contains_key(&v));
     let outer: SmallVec<[VarId; 8]> = a.loops.iter().copied().take_while(|&w| w != v).collect();
@@ -125,7 +125,7 @@ fn are_apart(draft: &mut Draft, uses: &Uses, v: VarId, a: &Use, b: &Use) -> bool
         if own_x != own_y {
             continue;
         }
-        // What is left differs by less than a step of `v`: outer loops stand still, inner ones take any two values.
+        // The rests must differ by less than a step of `v`: outer loops have one value, inner ones take any two values.
         let arena = &draft.kernel.arena;
         let is_fixed = |e: ExprId| !mentions_var(arena, e, &mut |w| !outer.contains(&w)) && arena.as_int(e).is_none();
         let fixed = |sum: &Affine| {
@@ -152,7 +152,7 @@ fn are_apart(draft: &mut Draft, uses: &Uses, v: VarId, a: &Use, b: &Use) -> bool
 /// Terms of a sum: atoms with their coefficients.
 type Terms = SmallVec<[(ExprId, i64); 2]>;
 
-/// The sum without the terms that mention `v`, and those.
+/// Splits a sum into the terms without `v` and the terms with it.
 fn take_terms_of(draft: &Draft, sum: Affine, v: VarId) -> (Affine, Terms) {
     let mut rest = Affine::constant(sum.constant);
     let mut own = Terms::new();

@@ -1,4 +1,4 @@
-//! Lowered programs against the interpreter, and what lowering makes of known shapes.
+//! Compares lowered programs with the interpreter, and checks the kernels of known shapes.
 
 use super::{LowerError, lower, lower_reference};
 use crate::ir::dtype::DType;
@@ -213,11 +213,11 @@ def main(A: T.Buffer((6, 10), 'float32'), C: T.Buffer((6, 8), 'float32')):
     let align = "def s(sch):\n    sch.storage_align('B', 0, 0, 16, 0)\n";
     assert_eq!(len_of("def s(sch):\n    pass\n"), Some(60));
     assert_eq!(len_of(align), Some(96));
-    // The later request is heard, and holds for what is kept of a buffer.
+    // The later request wins, and applies to the part of a buffer that is stored.
     let again = format!("{align}    sch.storage_align('B', 0, -2, 12, 1)\n");
     assert_eq!(len_of(&again), Some(78));
     assert_eq!(len_of(&format!("{again}    sch.compute_at('B', sch.get_loops('C')[0])\n")), Some(13));
-    // A request that no memory can hold is not heard.
+    // A request that would not fit memory is ignored.
     assert_eq!(len_of("def s(sch):\n    sch.storage_align('B', 0, 0, 1 << 50, 0)\n"), Some(60));
 }
 

@@ -1,21 +1,21 @@
-//! Index sums seen as digits of loop variables: what tells which elements an access reaches, and from which iterations.
+//! Splits index sums into digits of loop variables, which tell the elements that an access reaches, and the iterations.
 
 use crate::ir::BinOp;
 use crate::loopir::rewrite::for_each_expr;
 use crate::loopir::{Affine, Arena, Expr, ExprId, Range, Ranges, VarId};
 use smallvec::SmallVec;
 
-/// `(var // low) % size`: part of a loop's counter, as splits of fused loops make them.
+/// `(var // low) % size`: a part of a loop's counter, as splits of fused loops produce it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Digit {
     pub var: VarId,
     pub low: i64,
     pub size: i64,
-    /// Does it reach to the top of the counter?
+    /// Whether the digit includes the top of the counter.
     top: bool,
 }
 
-/// The digit that a term of an index sum is.
+/// A term of an index sum as a digit.
 pub(super) fn digit(arena: &Arena, ranges: &Ranges, atom: ExprId) -> Option<Digit> {
     match arena.expr(atom) {
         Expr::Var(var) => {
@@ -38,7 +38,7 @@ pub(super) fn digit(arena: &Arena, ranges: &Ranges, atom: ExprId) -> Option<Digi
     }
 }
 
-/// Do the digits together tell the counter: does every part of it appear?
+/// Whether the digits together determine the counter: every part of it appears.
 pub(super) fn determine(ranges: &Ranges, var: VarId, digits: &[Digit]) -> bool {
     let Some(extent) = ranges.var(var).and_then(Range::size) else { return false };
     let mut known = 1;
@@ -52,7 +52,7 @@ pub(super) fn determine(ranges: &Ranges, var: VarId, digits: &[Digit]) -> bool {
     true
 }
 
-/// Is every variable in the expression one for which `is` holds, and is no memory read?
+/// Whether every variable in the expression satisfies `is`, and no memory is read.
 pub(super) fn only_over(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> bool) -> bool {
     let mut only = true;
     for_each_expr(arena, e, &mut |e| match arena.expr(e) {
@@ -63,17 +63,17 @@ pub(super) fn only_over(arena: &Arena, e: ExprId, is: &mut impl FnMut(VarId) -> 
     only
 }
 
-/// An index split at a place in the loop nest: a sum over the loops outside, and where the rest lies.
+/// An index split at a place in the loop nest: a sum over the outer loops, and the range of the rest.
 pub(super) struct Split {
-    /// Without constant.
+    /// The sum over the outer loops, without a constant.
     pub outer: Affine,
-    /// With the constant.
+    /// The range of the rest, including the constant.
     pub inner: Range,
-    /// The terms inside.
+    /// The terms over the inner loops.
     pub terms: SmallVec<[(ExprId, i64); 4]>,
 }
 
-/// Splits an index; `None` if some term mixes both sides, or has no bounds.
+/// Splits an index; `None` if a term mixes both kinds of loops, or has no bounds.
 pub(super) fn split(
     arena: &Arena,
     ranges: &mut Ranges,
@@ -87,7 +87,7 @@ pub(super) fn split(
             parts.outer.add_term(atom, c);
             continue;
         }
-        // A term over both kinds of loops has no place on either side.
+        // A term over both kinds of loops belongs to neither side.
         if !only_over(arena, atom, &mut |v| !is_outer(v)) && !reads_memory_only(arena, atom, is_outer) {
             return None;
         }
@@ -98,7 +98,7 @@ pub(super) fn split(
     Some(parts)
 }
 
-/// Does the expression mention no outer loop, whatever memory it reads?
+/// Whether the expression mentions no outer loop. It may read memory.
 fn reads_memory_only(arena: &Arena, e: ExprId, is_outer: &mut impl FnMut(VarId) -> bool) -> bool {
     let mut none = true;
     for_each_expr(arena, e, &mut |e| {
@@ -109,7 +109,7 @@ fn reads_memory_only(arena: &Arena, e: ExprId, is_outer: &mut impl FnMut(VarId) 
     none
 }
 
-/// Do the terms take every value of their range? Gives the digits that they are.
+/// The digits of the terms, if the terms take every value of their range.
 pub(super) fn is_dense(arena: &Arena, ranges: &Ranges, terms: &[(ExprId, i64)]) -> Option<SmallVec<[Digit; 4]>> {
     let mut digits: SmallVec<[(i64, Digit); 4]> = SmallVec::new();
     for &(atom, c) in terms {
@@ -129,7 +129,7 @@ pub(super) fn is_dense(arena: &Arena, ranges: &Ranges, terms: &[(ExprId, i64)]) 
     Some(digits.into_iter().map(|d| d.1).collect())
 }
 
-/// Do the digits vary independently of each other?
+/// Whether the digits vary independently of each other.
 pub(super) fn are_independent(ranges: &Ranges, digits: &[Digit]) -> bool {
     digits.iter().enumerate().all(|(i, d)| {
         let others: SmallVec<[&Digit; 4]> =
@@ -137,7 +137,7 @@ pub(super) fn are_independent(ranges: &Ranges, digits: &[Digit]) -> bool {
         if others.is_empty() {
             return true;
         }
-        // Parts of one counter: they must not overlap, and divide it exactly.
+        // Parts of one counter must not overlap, and must divide it exactly.
         let whole = ranges.var(d.var).and_then(Range::size);
         let divides = whole.is_some_and(|n| n % d.low == 0 && n % (d.low * d.size) == 0);
         divides && others.iter().all(|o| o.low * o.size <= d.low || d.low * d.size <= o.low)

@@ -1,7 +1,7 @@
-//! The kernel with every float carried as `float64`: what reference values are computed with.
+//! Widens a kernel: all floats become `float64`, to compute reference values.
 //!
-//! Inputs are widened when they are loaded; scratch and outputs live in `float64`, and outputs are rounded once, when all
-//! is done. Half-precision intermediates are not rounded either, like those of the interpreter's wide mode.
+//! Loads widen inputs; scratch and outputs are stored as `float64`, and outputs are rounded once at the end.
+//! Half-precision intermediates are not rounded either, as in the interpreter's wide mode.
 
 use crate::ir::expr::FxBuild;
 use crate::ir::{DType, Intrinsic, Symbol};
@@ -11,7 +11,7 @@ use crate::loopir::{
 };
 use hashbrown::HashMap;
 
-/// The widened kernel; its parameters are those of `kernel`.
+/// The widened kernel, with the parameters of `kernel`.
 pub(super) fn widen(kernel: &Kernel) -> Kernel {
     let widener = Widener {
         from: kernel,
@@ -27,7 +27,7 @@ pub(super) fn widen(kernel: &Kernel) -> Kernel {
 struct Widener<'a> {
     from: &'a Kernel,
     to: Kernel,
-    /// What each buffer is worked on in.
+    /// The wide buffer for each buffer.
     buffers: Vec<BufferId>,
     vars: HashMap<VarId, VarId, FxBuild>,
     locals: HashMap<LocalId, LocalId, FxBuild>,
@@ -87,7 +87,7 @@ impl Widener<'_> {
         for &s in self.from.stmts.list(body) {
             let stmt = map_operands(self.from.stmts.get(s), |e| self.expr(e));
             let stmt = match stmt {
-                // Vectors of float64 are no faster here, and nothing is to be gained from threads.
+                // Vectors of float64 are no faster here, and threads bring no gain.
                 Stmt::For(l) => {
                     let kind = if l.kind == LoopKind::Parallel { LoopKind::Parallel } else { LoopKind::Serial };
                     let var = self.var(l.var);
@@ -103,7 +103,7 @@ impl Widener<'_> {
                 }
                 Stmt::Let { var, value } => Stmt::Let { var: self.var(var), value },
                 Stmt::While { running, body } => Stmt::While { running: self.local(running), body: self.body(body) },
-                // Registers hold conditions.
+                // Registers contain conditions.
                 Stmt::Set { local, value } => Stmt::Set { local: self.local(local), value },
                 Stmt::Check { .. } => stmt,
             };
@@ -117,7 +117,7 @@ impl Widener<'_> {
         self.to.stmts.body(&out)
     }
 
-    /// A register; all of them hold conditions.
+    /// The new register for an old one; all contain conditions.
     fn local(&mut self, l: LocalId) -> LocalId {
         let Widener { from, to, locals, .. } = self;
         *locals.entry(l).or_insert_with(|| {
@@ -159,7 +159,7 @@ impl Widener<'_> {
                 let a = self.expr(a);
                 self.to.arena.not(a)
             }
-            // Between floats there is nothing left to convert.
+            // A conversion between floats has no effect.
             Expr::Cast(a) => {
                 let a = self.expr(a);
                 self.to.arena.cast(dtype, a)
@@ -179,7 +179,7 @@ impl Widener<'_> {
                 let value = self.to.arena.load(buffer, index, held);
                 self.to.arena.cast(dtype, value)
             }
-            // Bits are those of the type as written.
+            // The bit pattern is that of the type as written.
             Expr::Reinterpret(a) => {
                 let narrow = self.from.arena.dtype(a);
                 let a = self.expr(a);

@@ -1,9 +1,9 @@
 //! One core as generated code uses it: vector registers, caches, nominal rates.
 //!
-//! Search spaces, the estimates of the search and the code generator all ask this model, so that they agree on how many
-//! lanes a vector has, how many registers there are, and which tile of results fits them. Rates are per cycle, and
-//! nominal: estimates only rank candidates, and a factor that all candidates share does not matter. Nothing here is
-//! measured, so that equal descriptions give equal candidates.
+//! Search spaces, the estimates of the search and the code generator all use this model, so that they agree on the
+//! number of lanes and registers, and on the tile of results that fits the registers. Rates are per cycle and nominal:
+//! estimates only rank candidates, so a common factor does not matter. No value is measured, so that equal descriptions
+//! give equal candidates.
 
 use super::{Arch, Cache, Isa, Target};
 use crate::ir::DType;
@@ -40,8 +40,8 @@ impl VectorUnit {
         (self.isa == Isa::Avx512).then_some(16)
     }
 
-    /// Bytes that a lane of the type occupies in a register while it is computed with. Half precision is computed in
-    /// `float32`, and region code computes integers of 8 and 16 bits in 32 bits.
+    /// Bytes per lane during computation with values of a type. Half precision is computed in `float32`, and region
+    /// code computes 8-bit and 16-bit integers in 32 bits.
     pub fn lane_bytes(&self, dtype: DType) -> usize {
         match dtype {
             DType::Float16 | DType::BFloat16 => 4,
@@ -50,7 +50,7 @@ impl VectorUnit {
         }
     }
 
-    /// Lanes of a vector register for values of a type, as they are computed with.
+    /// Lanes of a vector register during computation with values of a type.
     pub fn lanes(&self, dtype: DType) -> i64 {
         (self.bytes / self.lane_bytes(dtype)).max(1) as i64
     }
@@ -61,42 +61,42 @@ impl VectorUnit {
     }
 }
 
-/// One core of a machine, running code for an instruction set, and how many of them run a kernel.
+/// One core of a machine that runs code of an instruction set, and the number of cores that run a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Core {
-    /// Its vector registers.
+    /// Vector registers of the core.
     pub vectors: VectorUnit,
     /// Bytes of first-level data cache.
     pub l1: i64,
     /// Bytes of second-level cache.
     pub l2: i64,
-    /// Bytes of the last level that the threads of a kernel can count on together, where other cores share it; at least
-    /// those of the second level.
+    /// Bytes of the last-level cache available to all threads of a kernel together, considering other cores that share
+    /// it; at least those of the second level.
     pub last_level: i64,
     /// Bytes of a cache line.
     pub line: i64,
-    /// Cores that run a kernel.
+    /// Number of cores that run a kernel.
     pub threads: i64,
 }
 
 impl Core {
-    /// Bytes that reach a core in a cycle from the second level, the third, and memory: about what cores of the last ten
-    /// years have.
+    /// Bytes per cycle that reach a core from the second level, the third level and memory: typical of cores of the
+    /// last ten years.
     pub const BANDWIDTH: [f64; 3] = [64.0, 28.0, 8.0];
     /// Nominal clock in cycles per second.
     pub const HERTZ: f64 = 3.5e9;
-    /// Bytes of a way of the first-level cache: a page on nearly all machines, so that it can be indexed before the address
-    /// is translated. Addresses that far apart fall into the same set.
+    /// Bytes of a way of the first-level cache. On nearly all machines this is a page, so that the cache can be indexed
+    /// before the address is translated. Addresses at this distance fall into the same set.
     pub const WAY: i64 = 4096;
-    /// Vector arithmetic instructions that begin in a cycle (x86-64 cores since Haswell).
+    /// Vector arithmetic instructions issued per cycle (x86-64 cores since Haswell).
     pub const VECTOR_PORTS: f64 = 2.0;
-    /// Scalar arithmetic instructions that begin in a cycle.
+    /// Scalar arithmetic instructions issued per cycle.
     pub const SCALAR_PORTS: f64 = 3.0;
-    /// Loads that begin in a cycle.
+    /// Loads issued per cycle.
     pub const LOAD_PORTS: f64 = 2.0;
-    /// Stores that begin in a cycle.
+    /// Stores issued per cycle.
     pub const STORE_PORTS: f64 = 1.0;
-    /// Cycles from a multiply-add to one that uses its result.
+    /// Latency of a multiply-add in cycles.
     pub const LATENCY: f64 = 4.0;
 
     /// The cores of a machine, for code of an instruction set on `threads` of them.
@@ -119,7 +119,7 @@ impl Core {
         [self.l1, self.l2, self.last_level]
     }
 
-    /// Elements of a vector in which values of a type are computed.
+    /// Lanes of a vector during computation with values of a type.
     pub fn lanes(&self, dtype: DType) -> i64 {
         self.vectors.lanes(dtype)
     }

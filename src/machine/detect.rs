@@ -1,4 +1,4 @@
-//! Detection of the machine at hand: `cpuid` and the standard library's feature tests, then `/proc` and `/sys`.
+//! Detection of the current machine: `cpuid` and the standard library's feature tests, then `/proc` and `/sys`.
 
 use super::feature::{Feature, FeatureSet};
 use super::{Arch, Cache, Target, mcpu};
@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The machine at hand, and what had to be assumed about it.
+/// The current machine, and the assumptions made about it.
 #[derive(Clone, Debug)]
 pub struct Detected {
     /// The description.
     pub target: Target,
-    /// One sentence for each fact that the system did not tell and that was assumed instead.
+    /// One sentence for each fact that was assumed because the system did not report it.
     pub notes: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Target {
     }
 }
 
-/// LLVM's triple of the system this was compiled for.
+/// LLVM's triple of the system for which tvmr was compiled.
 fn triple(arch: Arch) -> String {
     let rest = if cfg!(target_os = "macos") {
         "apple-darwin"
@@ -67,7 +67,7 @@ fn host_features(cpuinfo: &str) -> FeatureSet {
             $(if std::is_x86_feature_detected!($name) { set.insert(Feature::$variant); })*
         };
     }
-    // These also ask whether the operating system saves the registers.
+    // These tests also check that the operating system saves the registers.
     test!(
         Sse3 "sse3", Ssse3 "ssse3", Sse41 "sse4.1", Sse42 "sse4.2", Popcnt "popcnt", Lzcnt "lzcnt", Bmi "bmi1",
         Bmi2 "bmi2", Avx "avx", F16c "f16c", Fma "fma", Avx2 "avx2", AvxVnni "avxvnni", AvxVnniInt8 "avxvnniint8",
@@ -76,7 +76,7 @@ fn host_features(cpuinfo: &str) -> FeatureSet {
         Avx512Vbmi2 "avx512vbmi2", Avx512Vnni "avx512vnni", Avx512Bitalg "avx512bitalg",
         Avx512Vpopcntdq "avx512vpopcntdq", Avx512Bf16 "avx512bf16", Avx512Fp16 "avx512fp16",
     );
-    // The standard library has no stable test for AMX; the kernel lists it only when it will save the tiles.
+    // The standard library has no stable test for AMX. The kernel lists it only if it saves the tiles.
     let flags = field(cpuinfo, "flags").unwrap_or("");
     for (flag, feature) in
         [("amx_tile", Feature::AmxTile), ("amx_int8", Feature::AmxInt8), ("amx_bf16", Feature::AmxBf16)]
@@ -107,8 +107,8 @@ fn host_features(_cpuinfo: &str) -> FeatureSet {
     FeatureSet::EMPTY
 }
 
-/// The registers eax, ebx, ecx and edx that `cpuid` gives for a leaf and a subleaf; all zero where there is no such
-/// instruction, so that what reads them need not know.
+/// The registers eax, ebx, ecx and edx that `cpuid` returns for a leaf and a subleaf; all zero on architectures without
+/// this instruction, so that callers need not distinguish them.
 #[cfg(target_arch = "x86_64")]
 fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     let r = std::arch::x86_64::__cpuid_count(leaf, subleaf);
@@ -126,17 +126,17 @@ fn text(words: &[u32]) -> String {
     String::from_utf8_lossy(&raw).trim().to_owned()
 }
 
-/// The make of an x86-64.
+/// Vendor, family and model of an x86-64 CPU.
 fn x86_id(cpuid: fn(u32, u32) -> [u32; 4]) -> mcpu::X86Id {
     let [_, ebx, ecx, edx] = cpuid(0, 0);
     let (family, model) = family_model(cpuid(1, 0)[0]);
     mcpu::X86Id { vendor: text(&[ebx, edx, ecx]), family, model }
 }
 
-/// Does it pay on the processor at hand to fetch long streams of data ahead by hand, although they are read in order?
+/// Whether software prefetching of long sequential streams pays on the current CPU.
 ///
-/// What was measured of sums over data in L3: on AMD's family 26 (Zen 5) they are faster with it, on family 25 (Zen 4) they
-/// take a quarter longer. Later families are taken to be like the first, all others to fetch well by themselves.
+/// Measured for sums over data in L3: on AMD family 26 (Zen 5) they are faster with it, on family 25 (Zen 4) they take
+/// a quarter longer. Later families are assumed to be like family 26; on all others the hardware prefetcher suffices.
 pub fn streams_wait() -> bool {
     static WAIT: OnceLock<bool> = OnceLock::new();
     *WAIT.get_or_init(|| {
@@ -145,7 +145,7 @@ pub fn streams_wait() -> bool {
     })
 }
 
-/// The CPU's own name and LLVM's, of an x86-64.
+/// The CPU's own name and LLVM's name of an x86-64 CPU.
 fn x86_names(cpuid: fn(u32, u32) -> [u32; 4], features: FeatureSet) -> (String, String) {
     let id = x86_id(cpuid);
     let brand = match cpuid(0x8000_0000, 0)[0] {
@@ -158,10 +158,10 @@ fn x86_names(cpuid: fn(u32, u32) -> [u32; 4], features: FeatureSet) -> (String, 
     (brand, name.into())
 }
 
-/// The CPU's own name and LLVM's, of an aarch64.
+/// The CPU's own name and LLVM's name of an aarch64 CPU.
 fn aarch64_names(cpuinfo: &str) -> (String, String) {
     if cfg!(target_os = "macos") {
-        // The oldest of its family: what it promises, all later ones have.
+        // The oldest of its family: all later ones have its features.
         return ("Apple".into(), "apple-m1".into());
     }
     let number = |key| field(cpuinfo, key).and_then(hex).unwrap_or(0);
@@ -189,7 +189,7 @@ fn hex(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Sizes of the caches seen by one core.
+/// Sizes of the caches of one core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Caches {
     l1d: Cache,
@@ -207,7 +207,7 @@ impl Caches {
         line_bytes: 64,
     };
 
-    /// From a directory such as `/sys/devices/system/cpu/cpu0/cache`, if it tells at least two levels.
+    /// Reads a directory such as `/sys/devices/system/cpu/cpu0/cache`; `None` if it describes fewer than two levels.
     fn from_sysfs(dir: &Path) -> Option<Caches> {
         let levels = (0..16).map_while(|i| {
             let dir = dir.join(format!("index{i}"));
@@ -222,7 +222,7 @@ impl Caches {
         Caches::from_levels(levels)
     }
 
-    /// From `cpuid`'s list of caches (leaf 4 of Intel, 0x8000001d of AMD): for systems without `/sys`.
+    /// Reads `cpuid`'s list of caches (leaf 4 of Intel, 0x8000001d of AMD), for systems without `/sys`.
     fn from_cpuid(cpuid: fn(u32, u32) -> [u32; 4]) -> Option<Caches> {
         let amd = cpuid(0x8000_0000, 0)[0] >= 0x8000_001d && cpuid(0x8000_0001, 0)[2] >> 22 & 1 == 1;
         let leaf = match amd {
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(family_model(0x00a2_0f10), (0x19, 0x21));
     }
 
-    /// A Cascade Lake server without `/sys` (leaf 4), and with its brand withheld.
+    /// A Cascade Lake server without `/sys` (leaf 4), and without its brand string.
     fn recorded(leaf: u32, subleaf: u32) -> [u32; 4] {
         match (leaf, subleaf) {
             (0, _) => [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69],

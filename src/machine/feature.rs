@@ -1,12 +1,12 @@
-//! Instruction-set features, by the names LLVM (and so TVM's `mattr`) gives them.
+//! Instruction-set features, by LLVM's names, which TVM's `mattr` uses too.
 
 use super::Arch;
 use std::fmt;
 
 macro_rules! features {
     ($($arch:ident { $($variant:ident = $name:literal),* $(,)? })*) => {
-        /// A feature that a code generator, ours or TVM's, may make use of. What no generator of tensor kernels
-        /// looks at (`rdrand`, `mpx`, …) is left out, so that it never makes two CPUs differ.
+        /// A feature that a code generator, tvmr's or TVM's, may use. Features that no generator of tensor kernels uses
+        /// (`rdrand`, `mpx`, …) are left out, so that they never make two CPUs differ.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[expect(missing_docs, reason = "each variant is the feature it names")]
         pub enum Feature { $($($variant),*),* }
@@ -75,7 +75,7 @@ features! {
 }
 
 impl Feature {
-    /// The feature of this LLVM name.
+    /// The feature with this LLVM name.
     pub fn from_name(name: &str) -> Option<Feature> {
         Feature::ALL.iter().copied().find(|f| f.name() == name)
     }
@@ -90,20 +90,20 @@ impl Feature {
 pub struct FeatureSet(u64);
 
 impl FeatureSet {
-    /// The set of none.
+    /// The empty set.
     pub const EMPTY: FeatureSet = FeatureSet(0);
 
-    /// Is the feature in the set?
+    /// Whether the set contains the feature.
     pub fn has(self, feature: Feature) -> bool {
         self.0 & feature.bit() != 0
     }
 
-    /// Is all of `other` in the set?
+    /// Whether the set contains all of `other`.
     pub fn has_all(self, other: FeatureSet) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Is there none?
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,75 +1,75 @@
-//! The JSON form of a target, for `--target FILE`: read with every mistake named, written for people to edit.
+//! The JSON form of a target, for `--target FILE`. Errors name the wrong field; the output is meant to be edited.
 
 use super::feature::{Feature, FeatureSet};
 use super::{Arch, Cache, Target};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// The format version that is written, and the only one there is.
+/// The only format version.
 const VERSION: u64 = 1;
-/// Beyond this a number of cores is a slip of the pen; also what keeps scratch sizes within reason.
+/// Maximum number of cores: a larger one is a mistake, and would make scratch buffers too large.
 const MAX_CORES: u64 = 1 << 16;
-/// Beyond this a cache size is a slip of the pen.
+/// Maximum bytes of a cache: a larger size is a mistake.
 const MAX_CACHE: u64 = 1 << 40;
 
-/// A target file is of no use.
+/// An invalid target file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("target file `{}`: {kind}", path.display())]
 pub struct TargetError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The kind of error.
     pub kind: TargetErrorKind,
 }
 
 impl TargetError {
-    /// What to do about it.
+    /// A proposal for the user.
     pub fn help(&self) -> String {
         self.kind.help()
     }
 }
 
-/// What is wrong with a target file.
+/// The kind of error in a target file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetErrorKind {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Io(String),
-    /// It is not JSON.
+    /// The file is not JSON.
     #[error("not JSON at line {line}, column {column}: {message}")]
     Syntax {
         /// Line, from 1.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// The JSON reader's words.
+        /// Message of the JSON parser.
         message: String,
     },
-    /// It is a target object of TVM's, which says nothing of caches and vectors.
+    /// The file is a TVM target object, which has no caches and vectors.
     #[error("expected a machine description, found a TVM target (it has a `kind`)")]
     TvmTarget,
     /// A field is absent.
     #[error("field `{0}` is missing")]
     Missing(String),
-    /// A field is not known.
+    /// A field is unknown.
     #[error("unknown field `{0}`")]
     UnknownField(String),
-    /// A field has a value of another type.
+    /// A field has the wrong type.
     #[error("field `{field}`: expected {expected}, found {found}")]
     Type {
         /// The field, with its path.
         field: String,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
-        /// What it is.
+        /// The type found.
         found: String,
     },
-    /// A number is outside its range.
+    /// A number is out of range.
     #[error("field `{field}`: expected {expected}, found {found}")]
     Range {
         /// The field, with its path.
         field: String,
-        /// The range.
+        /// The valid range.
         expected: String,
         /// The number.
         found: u64,
@@ -77,18 +77,18 @@ pub enum TargetErrorKind {
     /// The format is of a later version.
     #[error("expected format 1, found format {0}")]
     Version(u64),
-    /// A feature is not known for this architecture.
+    /// A feature is unknown for this architecture.
     #[error("unknown feature `{name}` for architecture `{arch}`")]
     UnknownFeature {
         /// The name.
         name: String,
-        /// The architecture the file states.
+        /// The architecture stated in the file.
         arch: Arch,
     },
 }
 
 impl TargetErrorKind {
-    /// What to do about it.
+    /// A proposal for the user.
     pub fn help(&self) -> String {
         match self {
             TargetErrorKind::Io(_) => "check the path, or use `--target native`".into(),
@@ -123,7 +123,7 @@ impl Target {
         Target::from_json(&json).map_err(fail)
     }
 
-    /// The target of its JSON form.
+    /// Reads a target from its JSON form.
     pub fn from_json(json: &Value) -> Result<Target, TargetErrorKind> {
         let top = Fields::of(json, "")?;
         if top.map.contains_key("kind") {

@@ -1,12 +1,12 @@
-//! The instruction sets that code is generated for, as `--isa` names them.
+//! The instruction sets of the code generator, by their names for `--isa`.
 
 use super::feature::{Feature, FeatureSet};
 use super::{Arch, Target};
 use std::fmt;
 use std::str::FromStr;
 
-/// A vector instruction set of the code generator. The order is that of preference: a later one is faster where the
-/// machine has it.
+/// A vector instruction set of the code generator, in order of preference: a later one is faster on machines that have
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Isa {
     /// 128-bit vectors through Cranelift alone: any CPU.
@@ -42,7 +42,7 @@ impl Isa {
         }
     }
 
-    /// The features it cannot do without.
+    /// The features that the instruction set requires.
     pub fn required(self) -> FeatureSet {
         use Feature::*;
         match self {
@@ -53,7 +53,7 @@ impl Isa {
         }
     }
 
-    /// Can the machine run it?
+    /// Whether the machine can run the instruction set.
     pub fn is_available(self, target: &Target) -> bool {
         target.features.has_all(self.required())
     }
@@ -77,7 +77,7 @@ impl fmt::Display for Isa {
     }
 }
 
-/// The text names no instruction set.
+/// The text is not the name of an instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of `portable`, `avx2`, `avx512-256`, `avx512`, found `{0}`")]
 pub struct UnknownIsa(pub String);

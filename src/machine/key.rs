@@ -1,11 +1,11 @@
-//! When two records come from equal CPUs.
+//! Comparison of CPUs: decides whether two records come from equal CPUs.
 
 use super::{Arch, Target};
 use serde_json::Value;
 
-/// The part of a target that decides whether a measurement made under it counts here: architecture, `mcpu` and the set
-/// of features. The rest of the triple (operating system, C library) does not change a kernel's speed, and the number
-/// of threads is a matter of its own ([`threads_of`]).
+/// The part of a target that decides whether its measurements count on another machine: architecture, `mcpu` and the
+/// set of features. The rest of the triple (operating system, C library) does not affect a kernel's speed, and the
+/// number of threads is compared separately ([`threads_of`]).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct CpuKey {
     arch: String,
@@ -13,20 +13,20 @@ pub struct CpuKey {
     mattr: Vec<String>,
 }
 
-/// The JSON value is no target for a CPU in TVM's form.
+/// The JSON value is not a CPU target in TVM's form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotACpuTarget {
-    /// Not a JSON object, or one without a text `kind`.
+    /// The value is not a JSON object, or has no text `kind`.
     #[error("expected a target object with a `kind`")]
     NoKind,
-    /// A target of another kind, such as `cuda`.
+    /// The target has another kind, such as `cuda`.
     #[error("expected a target of kind `llvm`, found `{0}`")]
     Kind(String),
 }
 
 impl CpuKey {
     pub(super) fn new(arch: &str, mcpu: &str, mut mattr: Vec<String>) -> CpuKey {
-        // LLVM reads the list from left to right, and a feature without a sign as one with a plus.
+        // LLVM reads the list from left to right; a feature without a sign has an implied plus.
         for a in &mut mattr {
             if !a.starts_with(['+', '-']) {
                 a.insert(0, '+');
@@ -37,8 +37,8 @@ impl CpuKey {
         CpuKey { arch: arch.into(), mcpu: mcpu.into(), mattr }
     }
 
-    /// The key of a target in TVM's JSON form. An absent `mcpu` or `mattr` is an empty one, and equals none of ours; an
-    /// absent triple is taken for one of x86-64, TVM's default on such hosts.
+    /// The key of a target in TVM's JSON form. An absent `mcpu` or `mattr` is empty, and differs from those of all
+    /// detected machines; an absent triple means x86-64, TVM's default on such hosts.
     pub fn of_json(target: &Value) -> Result<CpuKey, NotACpuTarget> {
         let text = |key: &str| target.get(key).and_then(Value::as_str);
         match text("kind") {
@@ -56,7 +56,7 @@ impl CpuKey {
         Ok(CpuKey::new(arch, text("mcpu").unwrap_or(""), mattr))
     }
 
-    /// Is this the key of the machine described?
+    /// Whether this is the key of the target.
     pub fn is_of(&self, target: &Target) -> bool {
         *self == target.cpu_key()
     }
@@ -67,7 +67,7 @@ impl CpuKey {
     }
 }
 
-/// The number of threads a target in TVM's JSON form was measured with (`num-cores`); 1 where it does not say.
+/// The number of threads of a target in TVM's JSON form (`num-cores`); 1 if it is absent.
 pub fn threads_of(target: &Value) -> u32 {
     target.get("num-cores").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1)
 }

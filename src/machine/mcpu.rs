@@ -1,19 +1,19 @@
-//! CPU names as LLVM spells them, which is what TVM's `mcpu` takes.
+//! CPU names as LLVM spells them, and TVM's `mcpu` expects them.
 //!
-//! The name comes from vendor, family and model (the facts are those of LLVM's `Host.cpp`), but only if the machine has
-//! the features the name promises: a hypervisor may hide some, and a compiler that is told `sapphirerapids` will use
-//! AVX-512. Otherwise the name is that of the x86-64 level the features reach.
+//! Vendor, family and model determine the name (as in LLVM's `Host.cpp`), but only if the machine has all features that
+//! the name implies: a hypervisor may hide some, and a compiler that is told `sapphirerapids` uses AVX-512. Otherwise
+//! the name is that of the highest x86-64 level whose features are present.
 
 use super::feature::{Feature, FeatureSet};
 
-/// What `cpuid` says about the make of an x86 CPU.
+/// Vendor, family and model of an x86 CPU, from `cpuid`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct X86Id {
     /// `GenuineIntel`, `AuthenticAMD`, …
     pub vendor: String,
-    /// Family, the extended family added.
+    /// Family, including the extended family.
     pub family: u32,
-    /// Model, the extended model in its upper half.
+    /// Model, with the extended model in its upper half.
     pub model: u32,
 }
 

@@ -1,12 +1,12 @@
-//! The machine that programs are tuned for: instruction set, vector registers, caches, cores.
+//! The target machine: instruction set, vector registers, caches, cores.
 //!
-//! A [`Target`] is either detected ([`Target::native`]) or read from a file ([`Target::read`], the form is in
-//! docs/database.md), and is a plain value from then on: spaces, features and code generation look at it and never at
-//! the machine, so that a file reproduces another machine's candidates. In tuning records it appears as TVM's target
-//! object ([`Target::tvm_json`]), of which [`CpuKey`] is the part that decides whether two records come from equal CPUs.
+//! A [`Target`] is either detected ([`Target::native`]) or read from a file ([`Target::read`]; docs/database.md
+//! describes the form). It is a plain value: spaces, features and code generation read it and never query the machine,
+//! so that a file reproduces another machine's candidates. Tuning records contain TVM's target object
+//! ([`Target::tvm_json`]); its [`CpuKey`] decides whether two records come from equal CPUs.
 //!
-//! Nothing here reads the clock or the environment, and detection cannot fail: what the system does not tell is assumed
-//! and noted in [`Detected::notes`].
+//! This module reads neither the clock nor the environment. Detection cannot fail: facts that the system does not
+//! report are assumed and noted in [`Detected::notes`].
 
 mod core;
 mod detect;
@@ -35,7 +35,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// The architecture that this process runs on; x86-64 stands for those that are not listed.
+    /// The architecture of this process; x86-64 for unlisted ones.
     pub const HERE: Arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
 
     /// Both architectures.
@@ -66,7 +66,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// What one core may count on when all sharers work, in bytes.
+    /// Bytes available to one core when all sharing cores work.
     pub fn bytes_per_core(self) -> u64 {
         self.bytes / u64::from(self.shared_by.max(1))
     }
@@ -77,7 +77,7 @@ impl Cache {
 pub struct Target {
     /// Architecture.
     pub arch: Arch,
-    /// The CPU as it calls itself, for people.
+    /// The CPU's own name, for people.
     pub cpu: String,
     /// LLVM's name of the CPU, such as `cascadelake`.
     pub mcpu: String,
@@ -91,14 +91,14 @@ pub struct Target {
     pub l1d: Cache,
     /// Second-level cache.
     pub l2: Cache,
-    /// Last-level cache, where there is a third.
+    /// Last-level cache, if there is a third level.
     pub l3: Option<Cache>,
     /// Length of a cache line in bytes, a power of two.
     pub line_bytes: u32,
 }
 
 impl Target {
-    /// The fastest instruction set of the machine that code can be generated for.
+    /// The fastest supported instruction set of the machine.
     pub fn best_isa(&self) -> Isa {
         Isa::ALL.into_iter().rfind(|isa| isa.is_available(self)).unwrap_or(Isa::Portable)
     }
@@ -120,10 +120,10 @@ impl Target {
         all
     }
 
-    /// The target as TVM's JSON object, with TVM's keys only. `threads` is the number of threads a kernel uses, which
-    /// is what TVM's `num-cores` means to a tuned program.
+    /// The target as TVM's JSON object, with TVM's keys only. `threads` is the number of threads of a kernel; TVM's
+    /// `num-cores` has this meaning for tuned programs.
     pub fn tvm_json(&self, threads: u32) -> serde_json::Value {
-        // TVM derives the same keys when they are left out; stated, they also serve readers that don't.
+        // TVM derives the same keys if they are absent; other readers may not.
         let keys: &[&str] = match self.arch {
             Arch::X86_64 => &["cpu"],
             Arch::Aarch64 => &["arm_cpu", "cpu"],
@@ -138,7 +138,7 @@ impl Target {
         })
     }
 
-    /// What must be equal for another machine's measurements to count on this one.
+    /// The key that must be equal for measurements of another machine to count on this one.
     pub fn cpu_key(&self) -> CpuKey {
         CpuKey::new(self.arch.name(), &self.mcpu, self.mattr())
     }

@@ -1,4 +1,4 @@
-//! Register tiles: which part of a nest that accumulates stays in vector registers while its reduction runs.
+//! Register tiles: the part of an accumulating nest that stays in vector registers while its reduction runs.
 //!
 //! ```text
 //! for i0: for j0:                      # around
@@ -6,12 +6,12 @@
 //!     for i1 in rows: for j1 in vector # the tile: rows x vectors of sums in registers
 //! ```
 //!
-//! The code generator arranges loops as [`TilePlan`] says (`codegen/opt/accumulate`), and the search asks the same plan
-//! what a candidate will become (`search/features/kernel`).
+//! The code generator arranges loops by this [`TilePlan`] (`codegen/opt/accumulate`), and the search predicts
+//! candidates with it (`search/features/kernel`).
 
 use super::{Core, VectorUnit};
 
-/// A loop of a nest that accumulates, as the plan sees it.
+/// A loop of an accumulating nest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NestLevel {
     /// Iterations, if constant.
@@ -29,15 +29,15 @@ impl NestLevel {
 /// An operand of the accumulation, beside the accumulated element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Operand<'a> {
-    /// Elements that an iteration of each level moves it by.
+    /// Element stride of the operand along each level.
     pub strides: &'a [i64],
     /// Bytes of an element.
     pub bytes: i64,
-    /// Whether the index is the sum that the strides say.
+    /// Whether the strides describe the index completely.
     pub is_affine: bool,
 }
 
-/// A nest that accumulates: every iteration of its spatial loops updates an element of its own.
+/// An accumulating nest: every iteration of its spatial loops updates an element of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accumulation<'a> {
     /// The loops, the outermost first; at least one is a reduction.
@@ -59,16 +59,16 @@ pub(crate) struct TileLevel {
     pub size: i64,
 }
 
-/// How a nest that accumulates is arranged.
+/// The arrangement of an accumulating nest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TilePlan {
-    /// The loops around the tile's reduction, and the parts of loops whose inner part is in the tile.
+    /// The loops around the tile's reduction, including the outer parts of split loops.
     pub outer: Vec<usize>,
-    /// The reduction loops right around the tile.
+    /// The reduction loops directly around the tile.
     pub reductions: Vec<usize>,
     /// The tile: rows first, the contiguous loop last.
     pub tile: Vec<TileLevel>,
-    /// The loop whose iterations become lanes, which is then the last one of the tile.
+    /// The loop whose iterations become lanes, the last one of the tile.
     pub vector: Option<usize>,
     /// Rows of the tile.
     pub n_rows: i64,
@@ -76,43 +76,43 @@ pub(crate) struct TilePlan {
     pub n_vectors: i64,
 }
 
-/// Iterations of the reduction that pay for loading and storing the tile around it: with 4, a third of the time went
-/// there on an AVX-512 machine, with 16 nothing could be seen.
+/// Minimum iterations of the reduction for which loading and storing the tile is cheap: with 4, it took a third of the
+/// time on an AVX-512 machine, with 16 the cost could not be measured.
 pub(crate) const LONG_REDUCTION: i64 = 16;
 
-/// Bytes of operands that stay in any first-level cache: a reduction over no more loses nothing by moving inward.
+/// Bytes of operands that stay in any first-level cache: a reduction over at most this many can move inward at no cost.
 const CACHED_BYTES: i64 = 24 << 10;
 
-/// Sums in flight that hide the latency of multiply-add.
+/// Number of independent sums that hide the latency of multiply-add.
 const BUSY: i64 = 8;
 
-/// Registers that are needed beside a tile where its operands are picked from others.
+/// Registers reserved beside a tile for operands that are assembled by permutations.
 const PICKING: usize = 6;
 
-/// Elements that lie at most this far apart are picked from contiguous vectors by permutations.
+/// Maximum stride in elements of operands that are assembled from contiguous vectors by permutations.
 pub(crate) const MOST_APART: i64 = 4;
 
 /// Vectors in the longest row that is computed by one operation.
 pub(crate) const ROW: i64 = 4;
 
 impl VectorUnit {
-    /// Whether the sums of a tile of `rows` by `vectors` fit the registers, with the vectors that are added to them
-    /// beside. A sum moves when it is added to, which takes a register, its factor takes one, and one must be left:
-    /// without it Cranelift's register allocator spills several.
+    /// Whether the sums of a tile of `rows` by `vectors` fit the registers together with the vectors that are added to
+    /// them. An addition needs one register for the moved sum and one for its factor, and one must stay free: without
+    /// it Cranelift's register allocator spills several.
     pub fn holds_tile(&self, rows: i64, vectors: i64) -> bool {
         let loaded = if rows == 1 { vectors.min(ROW) } else { vectors };
         rows.saturating_mul(vectors).saturating_add(loaded + 3) <= self.registers as i64
     }
 
-    /// The share of its speed that a tile keeps: where registers are scarce, one sum is spilled, and what depends on it
-    /// waits (0.70 instead of 0.84 of the peak for 2 rows of 4 vectors).
+    /// The fraction of its speed that a tile keeps: with few registers, one sum is spilled, and dependent operations
+    /// wait (0.70 instead of 0.84 of the peak for 2 rows of 4 vectors).
     pub fn ease_of_tile(&self, rows: i64, vectors: i64) -> f64 {
         let is_tight = rows > 1 && rows * vectors + vectors + 5 > self.registers as i64;
         if is_tight { 0.8 } else { 1.0 }
     }
 
-    /// Row counts that a tile may have, given the extents of its row loops, the innermost first: products of whole inner
-    /// loops and a divisor of the next.
+    /// Possible row counts of a tile, given the extents of its row loops, the innermost first: products of whole inner
+    /// loops and a divisor of the next one.
     fn row_counts(&self, extents: impl Iterator<Item = Option<i64>>) -> Vec<i64> {
         let fits = self.registers as i64;
         let mut counts = vec![1];
@@ -128,7 +128,7 @@ impl VectorUnit {
         counts
     }
 
-    /// The rows and vectors of a tile that keep the core busiest, of these row counts and up to `parts` vectors.
+    /// The rows and vectors of the tile that keeps the core busiest, for these row counts and up to `parts` vectors.
     fn best_tile(&self, row_counts: &[i64], parts: i64) -> (i64, i64) {
         let mut best = (1, 1);
         let mut best_score = (0.0, 0.0);
@@ -163,12 +163,12 @@ impl TilePlan {
             first
         };
         let vector = nest.vector_level(last, vectors);
-        // Vectors that are put together from others need registers for those.
+        // Vectors that are assembled from others need registers for those.
         let picks = vector.is_some_and(|v| nest.operands.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v])));
         let left = if picks { vectors.registers.saturating_sub(PICKING) } else { vectors.registers };
         let vectors = &VectorUnit { registers: left, ..*vectors };
 
-        // What is inside a reduction already: the rows.
+        // Start with the loops inside the reduction: they become the rows.
         let group = first_of_group(last);
         let inside = levels[..group].iter().rposition(NestLevel::is_reduction).unwrap_or(last);
         let rows = (inside + 1..levels.len()).filter(|&i| !levels[i].is_reduction() && Some(i) != vector);
@@ -191,7 +191,7 @@ impl TilePlan {
         }
         tile.reverse();
         whole &= n_vectors == parts;
-        // More of what is around, as a whole, while there are too few sums to keep the machine busy.
+        // Add whole surrounding loops while there are too few sums to keep the core busy.
         for i in (0..group).rev().take_while(|&i| !levels[i].is_reduction()) {
             match levels[i].extent {
                 _ if Some(i) == vector => {}
@@ -213,7 +213,7 @@ impl TilePlan {
             tile.push(TileLevel { level: v, size: if n_vectors == parts { n } else { n_vectors * lanes } });
         }
 
-        // Which reduction loops go inside.
+        // Find the reduction loops that move inside.
         let mut from = group;
         loop {
             let trips = levels[from..]
@@ -242,12 +242,12 @@ impl TilePlan {
 }
 
 impl Accumulation<'_> {
-    /// The loop to run as vector lanes: the innermost one along which the results are contiguous. `None` where the operands
-    /// are contiguous along the innermost reduction instead, and sums may be computed in another order.
+    /// The loop that becomes vector lanes: the innermost one along which the results are contiguous. `None` if the
+    /// operands are contiguous along the innermost reduction instead, and sums may be reordered.
     fn vector_level(&self, last: usize, vectors: &VectorUnit) -> Option<usize> {
         let levels = self.levels;
         let v = levels.iter().rposition(|l| l.stride == 1 && l.extent.is_some_and(|n| n > 1))?;
-        // Region code picks elements that lie apart, which is better than a reduction that fills no vectors.
+        // Region code assembles strided elements, which is better than a reduction that fills no vectors.
         let is_near = |o: &Operand<'_>| o.is_affine && (0..=MOST_APART).contains(&o.strides[v]);
         let is_short = levels[last].extent.is_some_and(|n| n < 2 * self.lanes);
         if vectors.has_regions() && is_short && self.operands.iter().all(is_near) {

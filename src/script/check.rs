@@ -1,4 +1,4 @@
-//! The verifier's findings as diagnostics in the text.
+//! Shows the verifier's violations as diagnostics in the text.
 
 use super::spans::Spans;
 use crate::diagnostic::{Diagnostic, Severity, Span};
@@ -7,14 +7,14 @@ use crate::ir::verify::{Checks, Violation, ViolationKind, verify};
 use crate::ir::{BufferId, Func, Stmt};
 use hashbrown::{HashMap, HashSet};
 
-/// What is wrong with a function that was read from a text. What only follows from another mistake is left out.
+/// Checks a function that was read from a text. Violations that only follow from other mistakes are left out.
 pub(super) fn check(func: &Func, spans: &Spans, checks: Checks) -> Vec<Diagnostic> {
     let violations = verify(func, checks);
     let mut places: HashMap<&ViolationKind, HashSet<_>> = HashMap::default();
     for v in &violations {
         places.entry(&v.kind).or_default().insert((v.stmt, v.expr));
     }
-    // Inferred regions repeat what the statements inside do.
+    // Inferred regions repeat the accesses of the statements inside.
     let follows = |v: &Violation| {
         let nowhere = v.stmt.zip(v.expr).is_some_and(|(s, e)| spans.expr(s, e).is_none());
         nowhere && places[&v.kind].len() > 1
@@ -26,8 +26,8 @@ pub(super) fn check(func: &Func, spans: &Spans, checks: Checks) -> Vec<Diagnosti
 pub fn diagnostic(func: &Func, spans: &Spans, v: &Violation) -> Diagnostic {
     let span = place(func, spans, v).unwrap_or(spans.name);
     let mut d = Diagnostic::error_at(v.kind.code(), span, v.message(func)).maybe_help(v.help(func));
-    // What TVM reads as well. Only schedules go by the lists of blocks, and what a function makes of a number of the other
-    // kind is asked when it runs.
+    // TVM reads these programs too: only schedules rely on the lists of blocks, and the operations of a function on
+    // numbers of another kind are checked when it runs.
     let is_read = match v.kind {
         ViolationKind::UnlistedRead { .. } | ViolationKind::UnlistedWrite { .. } => true,
         ViolationKind::Argument { found, .. } => Domain::Number.takes(found),
@@ -42,7 +42,7 @@ pub fn diagnostic(func: &Func, spans: &Spans, v: &Violation) -> Diagnostic {
     d
 }
 
-/// Where the violation is.
+/// The place of the violation in the text.
 fn place(func: &Func, spans: &Spans, v: &Violation) -> Option<Span> {
     let Some(s) = v.stmt else {
         return named_buffer(v).and_then(|b| spans.buffer(b));
@@ -58,7 +58,7 @@ fn place(func: &Func, spans: &Spans, v: &Violation) -> Option<Span> {
         return read.or_else(|| of(&block.writes).and_then(|i| spans.region(s, true, i)));
     }
     let own = spans.stmt(s).map(|s| s.name);
-    // A statement that no line shows is blamed on the one around it.
+    // A violation in a statement without text is shown at the enclosing one.
     own.or_else(|| func.ancestors(s).find_map(|p| spans.stmt(p)).map(|s| s.name))
 }
 
@@ -85,7 +85,7 @@ fn context(func: &Func, spans: &Spans, v: &Violation) -> Option<(Span, String)> 
     }
 }
 
-/// The buffer that a violation of the signature is about.
+/// The buffer of a violation of the signature.
 fn named_buffer(v: &Violation) -> Option<BufferId> {
     match v.kind {
         ViolationKind::BufferBoundTwice { buffer }

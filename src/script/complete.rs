@@ -1,9 +1,9 @@
-//! What a block reads and writes, for blocks that do not say so.
+//! Infers the reads and writes of blocks that do not state them.
 //!
-//! The rules are TVM's (`GetSBlockAccessRegion`): loads and stores of the block's init and body in order of
-//! appearance, one region per buffer; indices are relaxed over the loops inside the block, the block's own iteration
-//! variables stay; inner blocks count by their declared regions; buffers that live inside do not count. A block with
-//! an init does not read what it writes.
+//! The rules are TVM's (`GetSBlockAccessRegion`): loads and stores of the block's init and body in order of appearance,
+//! one region per buffer. Indices are relaxed over the loops inside the block, but not over the block's own iteration
+//! variables; inner blocks count by their declared regions; buffers declared inside do not count. A block with an init
+//! does not read the buffers that it writes.
 
 use super::difference::{Linear, difference};
 use crate::ir::{
@@ -36,7 +36,7 @@ pub(super) fn accesses(func: &mut Func, b: BlockId) -> (Vec<BufferRegion>, Vec<B
     (detector.regions(reads), detector.regions(writes))
 }
 
-/// The values that an index takes: `None` is no bound.
+/// The set of an index's values; an end `None` is unbounded.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Set {
     min: Option<ExprId>,
@@ -59,11 +59,11 @@ type Access = (BufferId, Vec<Set>);
 
 struct Detector<'f> {
     func: &'f mut Func,
-    /// Buffers that live inside the block.
+    /// Buffers declared inside the block.
     hidden: HashSet<BufferId>,
     /// Views of regions of other buffers.
     views: HashMap<BufferId, BufferRegion>,
-    /// The loops around, inside the block.
+    /// The enclosing loops inside the block.
     domains: HashMap<VarId, Set>,
     /// Variables of lets with their values.
     lets: Substitution,
@@ -152,7 +152,7 @@ impl Detector<'_> {
         if set.as_point().is_some() {
             return set;
         }
-        // The size of a range need not fit in a narrow type: all 256 values of `uint8` are none of them.
+        // The size of a range need not fit in a narrow type: `uint8` has 256 values, but cannot represent 256.
         let mut widened = |e: Option<ExprId>| {
             let e = e?;
             let dtype = index_type(self.func.arena.dtype(e));
@@ -179,7 +179,7 @@ impl Detector<'_> {
         Set { min: self.eval(min).min, max: self.eval(max).max }
     }
 
-    /// Adds an access; regions of one buffer are joined.
+    /// Adds an access; regions of the same buffer are united.
     fn update(&mut self, is_write: bool, buffer: BufferId, sets: Vec<Set>) {
         let (buffer, sets) = match self.views.get(&buffer).copied() {
             Some(source) => (source.buffer, self.through_view(buffer, source, sets)),
@@ -199,7 +199,7 @@ impl Detector<'_> {
         }
     }
 
-    /// An access of a view as one of what it shows.
+    /// Converts an access of a view to one of its source.
     fn through_view(&mut self, view: BufferId, source: BufferRegion, sets: Vec<Set>) -> Vec<Set> {
         let shape = self.func.arena.list(self.func.arena.buffer(view).shape).to_vec();
         let ranges: Vec<(ExprId, ExprId)> = source.ranges(&self.func.arena).collect();
@@ -251,7 +251,7 @@ impl Detector<'_> {
         regions
     }
 
-    /// The values of an expression over the loops inside the block.
+    /// The set of an expression's values over the loops inside the block.
     fn eval(&mut self, e: ExprId) -> Set {
         if self.func.arena.lanes(e) > 1 {
             return self.eval_lanes(e);
@@ -305,7 +305,7 @@ impl Detector<'_> {
         }
     }
 
-    /// What all lanes of a vector index reach together.
+    /// The union of the sets of all lanes of a vector index.
     fn eval_lanes(&mut self, e: ExprId) -> Set {
         match self.func.arena.expr(e) {
             Expr::Broadcast(value) => self.eval(value),
@@ -395,7 +395,7 @@ fn extremum(arena: &mut Arena, op: BinOp, x: ExprId, y: ExprId) -> ExprId {
     }
 }
 
-/// Two indices in one type: a program may say `A[i]` and `A[I[i]]` with `I` of `int64`.
+/// Converts two indices to a common type: a program may use `A[i]` and `A[I[i]]` with `I` of `int64`.
 fn alike(arena: &mut Arena, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
     let (ta, tb) = (arena.dtype(a), arena.dtype(b));
     if ta == tb {
@@ -405,7 +405,7 @@ fn alike(arena: &mut Arena, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
     (arena.cast(dtype, a), arena.cast(dtype, b))
 }
 
-/// The type of indices that holds the values of another type.
+/// The index type that can represent the values of another type.
 fn index_type(dtype: DType) -> DType {
     match dtype {
         DType::Int64 | DType::UInt32 | DType::UInt64 => DType::Int64,

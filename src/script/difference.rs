@@ -1,7 +1,7 @@
 //! Differences of index expressions: `stop - start` as a constant or a short sum.
 //!
-//! The text writes ranges as `start:stop`, the IR keeps start and extent, so that reading a range has to see that
-//! `(x + 4) - x` is 4.
+//! Texts state ranges as `start:stop`, the IR stores start and extent, so the reader has to find that `(x + 4) - x` is
+//! 4.
 
 use crate::ir::{Arena, BinOp, Expr, ExprId};
 use smallvec::SmallVec;
@@ -16,8 +16,8 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// The expression as a sum; what is neither a sum nor a product with a constant is a term of its own. `None` if a
-    /// coefficient overflows.
+    /// The expression as a sum; an expression that is neither a sum nor a product with a constant is a term. `None` if
+    /// a coefficient overflows.
     pub(super) fn of(arena: &Arena, e: ExprId) -> Option<Linear> {
         let mut sum = Linear::default();
         sum.add(arena, e, 1)?;
@@ -67,7 +67,7 @@ impl Linear {
 
     /// The sum as an expression of the type of `like`.
     pub(super) fn build(&self, arena: &mut Arena, like: ExprId) -> ExprId {
-        // TVM's order: what is added, the constant if it is, then what is subtracted.
+        // TVM's order: added terms, the constant if it is positive, then subtracted terms.
         let dtype = arena.dtype(like);
         let zero = arena.int(0, dtype);
         let scaled = |arena: &mut Arena, (term, factor): (ExprId, i64)| arena.mul_const(term, factor);

@@ -1,14 +1,14 @@
 //! TVMScript: the textual form of programs, read and printed.
 //!
-//! [`parse`] turns a file into an [`ir::Module`](crate::ir::Module) with the places of its statements, or into all
-//! its mistakes at once; [`mod@print`] turns modules back into text. Two dialects are read, mixed freely, and printed as
-//! asked for ([`Dialect`]); docs/ir.md is the grammar.
+//! [`parse`] converts a file into an [`ir::Module`](crate::ir::Module) with the places of its statements, or reports
+//! all its mistakes at once; [`mod@print`] converts modules back into text. The reader accepts two dialects in any
+//! mixture; the printer writes the requested one ([`Dialect`]). docs/ir.md has the grammar.
 //!
-//! Reading goes through [`python`] (the only file that knows the Python parser), then through `read`, one function per
-//! construct. Blocks without `T.reads`/`T.writes` get them from `complete`. `print` mirrors `read`.
+//! The reader uses [`python`] (the only file that knows the Python parser), then `read`, which has one function per
+//! construct. `complete` infers missing `T.reads`/`T.writes` of blocks. `print` mirrors `read`.
 //!
-//! Invariants: text is untrusted, no input panics or overflows the stack; `parse(print(m))` equals `m`, and printing
-//! that again gives the same text.
+//! Invariants: texts are untrusted, so no input panics or overflows the stack; `parse(print(m))` equals `m`, and
+//! printing the result gives the same text.
 
 mod check;
 mod complete;
@@ -35,9 +35,9 @@ use std::str::FromStr;
 /// The two spellings of TVMScript.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Dialect {
-    /// `T.block`, `T.alloc_buffer`, `tir.noalias`: what most files use.
+    /// `T.block`, `T.alloc_buffer`, `tir.noalias`: the dialect of most files.
     Classic,
-    /// `T.sblock`, `T.sblock_alloc_buffer`, `tirx.noalias`: TVM 0.27.
+    /// `T.sblock`, `T.sblock_alloc_buffer`, `tirx.noalias`: the dialect of TVM 0.27.
     #[default]
     Current,
 }
@@ -63,39 +63,39 @@ impl FromStr for Dialect {
     }
 }
 
-/// The name of the variable that stands for the offset of a buffer with an `offset_factor` alone.
+/// The name of the variable for the offset of a buffer that states only an `offset_factor`.
 pub(crate) const OWN_OFFSET: &str = "elem_offset";
 
-/// The attribute that `T.hint` is; its node holds the message and further values.
+/// The attribute of a `T.hint`; its node contains the message and further values.
 pub(crate) const HINT: &str = "tirx_hint";
 
-/// How to read a text.
+/// Options of the reader.
 #[derive(Clone, Debug)]
 pub struct ParseOptions {
-    /// Values for symbolic extents and scalar parameters, by name (`--bind n=1024`). A scalar parameter that is
-    /// given a value is no parameter any more.
+    /// Values of symbolic extents and scalar parameters, by name (`--bind n=1024`). A scalar parameter with a value is
+    /// no longer a parameter.
     pub bind: BTreeMap<String, i64>,
-    /// What the verifier checks; `None` takes what can be represented, whether it makes sense or not.
+    /// The verifier's checks; `None` accepts every program that can be represented.
     pub checks: Option<Checks>,
 }
 
 impl Default for ParseOptions {
-    /// Nothing is bound, everything is checked.
+    /// No bindings, all checks.
     fn default() -> Self {
         ParseOptions { bind: BTreeMap::new(), checks: Some(Checks::ALL) }
     }
 }
 
-/// What a text says.
+/// The contents of a text.
 #[derive(Clone)]
 pub struct Parsed {
-    /// Its functions.
+    /// The functions of the text.
     pub module: Module,
-    /// The spelling it uses: that of the first word that tells them apart, classic where none does.
+    /// The dialect of the first word that belongs to only one; classic if there is none.
     pub dialect: Dialect,
     /// The places of the statements, one entry per function of the module.
     pub spans: Vec<Spans>,
-    /// What is allowed but looks wrong.
+    /// Valid but suspicious constructs.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -104,8 +104,8 @@ pub fn parse(source: &str, file_name: &str, options: &ParseOptions) -> Result<Pa
     read::module(source, options).map_err(|items| Diagnostics::new(Source { name: file_name, text: source }, items))
 }
 
-/// The text of a file: its bytes as UTF-8, without a byte-order mark. A file that is no text is a diagnostic, one
-/// that can't be read at all an error of the system.
+/// Reads a text file: UTF-8, without the byte-order mark. A file that is not text gives a diagnostic; a file that
+/// cannot be read gives an I/O error.
 pub fn read_file(path: &Path) -> io::Result<Result<String, Diagnostics>> {
     let bytes = std::fs::read(path)?;
     Ok(text_of(bytes).map_err(|d| Diagnostics::new(Source { name: &path.to_string_lossy(), text: "" }, vec![d])))

@@ -1,4 +1,4 @@
-//! Places of statements and expressions in the text they were read from or printed to.
+//! Places of statements and expressions in the text from which they were read or to which they were printed.
 
 use crate::diagnostic::Span;
 use crate::ir::{BufferId, ExprId, StmtId};
@@ -6,14 +6,14 @@ use crate::ir::{BufferId, ExprId, StmtId};
 /// The places of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StmtSpan {
-    /// All of it, with what is inside. The loops of one `T.grid` share it.
+    /// The whole statement, including its body. The loops of one `T.grid` share it.
     pub whole: Span,
-    /// What names it: a loop's variable, a block's name, the target of a store, the variable of a `let`; for others
-    /// the first line.
+    /// The name: a loop's variable, a block's name, the target of a store, the variable of a `let`; the first line for
+    /// other statements.
     pub name: Span,
 }
 
-/// Where the parts of a function stand in a text.
+/// The places of the parts of a function in a text.
 #[derive(Clone, Default, Debug)]
 pub struct Spans {
     /// The function's name.
@@ -29,7 +29,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// The places of a statement; statements that no text shows (an implied root block) have none.
+    /// The places of a statement; `None` for statements without text (an implied root block).
     pub fn stmt(&self, s: StmtId) -> Option<StmtSpan> {
         self.stmts.get(s.index()).copied().flatten()
     }
@@ -39,7 +39,7 @@ impl Spans {
         self.exprs.iter().find(|x| x.0 == Some(s) && x.1 == e).map(|x| x.2)
     }
 
-    /// The first place of an expression in a statement where it is an index of a buffer.
+    /// The first place of an expression in a statement where it is an index of `buffer`.
     pub fn index_of(&self, s: StmtId, e: ExprId, buffer: BufferId) -> Option<Span> {
         let inside = |span: Span| {
             let around = |a: &&(BufferId, Span)| a.0 == buffer && a.1.start <= span.start && span.end <= a.1.end;
@@ -48,27 +48,27 @@ impl Spans {
         self.exprs.iter().find(|x| x.0 == Some(s) && x.1 == e && inside(x.2)).map(|x| x.2)
     }
 
-    /// Where the elements and regions of a buffer stand, in the order of the text's evaluation.
+    /// The places of elements and regions of a buffer, in the order of evaluation.
     pub fn accesses(&self, buffer: BufferId) -> impl Iterator<Item = Span> + '_ {
         self.accesses.iter().filter(move |a| a.0 == buffer).map(|a| a.1)
     }
 
-    /// Where a block's iteration variable is declared.
+    /// The declaration of a block's iteration variable.
     pub fn iter(&self, block: StmtId, index: usize) -> Option<Span> {
         self.iters.iter().find(|x| x.0 == block && x.1 == index).map(|x| x.2)
     }
 
-    /// Where a region of a block's `T.reads` (or, if `write`, of its `T.writes`) stands; inferred ones stand nowhere.
+    /// The place of a region of a block's `T.reads` (or, if `write`, of its `T.writes`); `None` for inferred ones.
     pub fn region(&self, block: StmtId, write: bool, index: usize) -> Option<Span> {
         self.regions.iter().find(|x| x.0 == block && x.1 == write && x.2 == index).map(|x| x.3)
     }
 
-    /// Where a buffer is declared.
+    /// The declaration of a buffer.
     pub fn buffer(&self, b: BufferId) -> Option<Span> {
         self.buffers.iter().find(|x| x.0 == b).map(|x| x.1)
     }
 
-    /// Records a statement; expressions recorded since `mark` that belong to no statement yet are its.
+    /// Records a statement. Expressions recorded since `mark` that belong to no statement yet become expressions of it.
     pub(super) fn add_stmt(&mut self, s: StmtId, span: StmtSpan, mark: usize) {
         if self.stmts.len() <= s.index() {
             self.stmts.resize(s.index() + 1, None);

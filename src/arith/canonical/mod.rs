@@ -1,12 +1,11 @@
 //! Simplification to canonical form.
 //!
-//! Index arithmetic becomes a sum of terms `(index % upper) / lower * scale`, in which parts of one index meet and
-//! merge however the text had them apart: `(i // 8) * 8 + i % 8` is `i`. Everything else is left to the
-//! [rules](super::rewrite), whose visitor drives this one too. Terms stand by descending scale, positive ones first,
-//! which is the order that later passes and TVM's output rely on.
+//! Index arithmetic becomes a sum of terms `(index % upper) / lower * scale`. Parts of the same index merge, in
+//! whatever order they were written: `(i // 8) * 8 + i % 8` is `i`. Everything else is left to the
+//! [rules](super::rewrite), whose visitor drives this one too. Terms are ordered by descending scale, positive ones
+//! first; later passes and TVM's output rely on this order.
 //!
-//! Follows TVM's `canonical_simplify.cc` (0.27), except where a negative scale meets rounding, which TVM takes too
-//! lightly.
+//! Follows TVM's `canonical_simplify.cc` (0.27), except where a negative scale meets rounding, where TVM is not sound.
 
 mod sum;
 
@@ -21,7 +20,7 @@ use sum::{Rounding, Split, Sum};
 
 /// A value on its way to canonical form.
 pub(super) enum Canonical {
-    /// An expression that is no index arithmetic.
+    /// An expression that is not index arithmetic.
     Expr(ExprId),
     /// One term.
     Split(Split),
@@ -106,7 +105,7 @@ impl Simplifier<'_> {
         }
     }
 
-    /// What folds before there is anything canonical about it: constants, neutral and absorbing ones.
+    /// Folds constants, neutral elements and absorbing elements before operands are put into canonical form.
     fn fold(&mut self, op: BinOp, a: &Canonical, b: &Canonical) -> Option<Folded> {
         let constant = |s: &Self, v: &Canonical| match v {
             Canonical::Expr(e) => s.arena.as_int(*e).map(|v| (*e, v)),
@@ -147,7 +146,7 @@ impl Simplifier<'_> {
         let b = self.as_sum(b, dtype);
         match sum.add_sum(&b, sign) {
             Some(()) => Canonical::Sum(sum),
-            // A constant left the type: keep the two apart.
+            // The folded constant would leave the type: keep the two apart.
             None => {
                 let (a, b) = (before.to_expr(self.arena), b.to_expr(self.arena));
                 Canonical::Expr(self.arena.binary(op, a, b))
@@ -211,7 +210,7 @@ impl Simplifier<'_> {
                 }
                 let splits = match rounding {
                     Rounding::Floor => true,
-                    // Rounding towards zero splits if both parts have one sign.
+                    // Rounding towards zero splits if both parts have the same sign.
                     Rounding::Trunc => self.not_negative(&divisible) && self.not_negative(&extra),
                 };
                 if splits && let Some(quotient) = self.quotient_of_parts(divisible, &extra, c, rounding) {
@@ -381,7 +380,8 @@ impl Simplifier<'_> {
     fn mutate_less(&mut self, e: ExprId, x: ExprId, y: ExprId) -> ExprId {
         let difference = self.arena.sub(x, y);
         let Canonical::Sum(sum) = self.operand(difference) else { return self.visit_node(e) };
-        // x0 * s0 + … + base < 0 with a common divisor d of the scales and the base: what is left in [0, d) can go.
+        // x0 * s0 + … + base < 0 with a common divisor d of the scales and the base: the part of the base in [0, d) can
+        // be dropped.
         let scales = sum.args.iter().map(|arg| arg.scale).filter(|s| s.unsigned_abs() > 1);
         let divisor = scales.clone().fold(sum.base, gcd);
         if scales.count() == 0 || divisor <= 1 {
@@ -422,7 +422,7 @@ impl Simplifier<'_> {
         self.analyzer.can_prove_greater_equal(self.arena, e, 0)
     }
 
-    /// Is `e` below `c`, and where it matters not negative, so that a division by `c` gives 0?
+    /// Whether `e` is below `c` and, if the rounding requires it, not negative, so that its quotient by `c` is 0.
     fn in_range(&mut self, e: ExprId, c: i64, rounding: Rounding) -> bool {
         self.compare_to(e, c) == Relation::LT
             && (rounding == Rounding::Trunc || self.analyzer.can_prove_greater_equal(self.arena, e, 0))
@@ -450,7 +450,7 @@ impl Simplifier<'_> {
             return Split { scale: split.scale / c, ..split };
         }
         let dtype = self.arena.dtype(split.index);
-        // A quotient rounded down by a negative number twice is not the quotient by the product.
+        // Rounding down two quotients by negative numbers is not rounding down the quotient by the product.
         let sound = split.scale > 0 || split.lower == 1 || rounding == Rounding::Trunc;
         if c % split.scale == 0
             && sound
@@ -546,7 +546,7 @@ pub(super) fn collect_factors(a: &Arena, e: ExprId, out: &mut Vec<ExprId>) {
     }
 }
 
-/// Takes common factors out of a dividend and a divisor that is not constant; returns what was taken out.
+/// Cancels common factors of a dividend and a non-constant divisor; returns the product of the cancelled factors.
 fn cancel_common_factors(a: &mut Arena, x: &mut ExprId, y: &mut ExprId) -> Option<ExprId> {
     if a.as_int(*y).is_some() {
         return None;

@@ -7,7 +7,7 @@ use crate::ir::expr::{Arena, ExprId};
 use crate::ir::op::BinOp;
 use smallvec::SmallVec;
 
-/// How a division rounds. The order is that in which equal terms of a sum stand.
+/// Rounding of a division. The order of the variants is the order of otherwise equal terms in a sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::arith) enum Rounding {
     /// Towards zero.
@@ -32,7 +32,7 @@ impl Rounding {
     }
 }
 
-/// `(index % upper) / lower * scale`; `upper` [`POS_INF`] means that nothing is taken off, else `lower` divides it.
+/// `(index % upper) / lower * scale`. `upper` is a multiple of `lower`; [`POS_INF`] means that there is no modulus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::arith) struct Split {
     pub(super) index: ExprId,
@@ -48,12 +48,12 @@ impl Split {
         Split { index, lower: 1, upper: POS_INF, scale: 1, rounding: Rounding::Trunc }
     }
 
-    /// Is the rounding of no account, or this one?
+    /// Whether the split rounds in this way, or has no rounding.
     pub(super) fn rounds_as(&self, rounding: Rounding) -> bool {
         self.rounding == rounding || (self.lower == 1 && self.upper == POS_INF)
     }
 
-    /// As an expression, scaled once more.
+    /// The split as an expression, multiplied by `sign`.
     pub(super) fn to_expr(self, a: &mut Arena, sign: i64) -> ExprId {
         let dtype = a.dtype(self.index);
         if self.scale == 0 {
@@ -68,7 +68,7 @@ impl Split {
             let c = a.int(self.lower, dtype);
             e = a.binary(self.rounding.div(), e, c);
         }
-        // The scale fits its type; only the most negative one has no opposite, which wraps to itself.
+        // The scale fits its type; the most negative scale has no opposite and wraps to itself.
         let scale = self.scale.wrapping_mul(sign);
         if scale != 1 { a.mul_const(e, scale) } else { e }
     }
@@ -79,7 +79,7 @@ impl Split {
     }
 }
 
-/// `args[0] + … + base`. Terms of one index stand together, by descending `lower`.
+/// `args[0] + … + base`. Terms of the same index are adjacent, by descending `lower`.
 #[derive(Clone, Debug)]
 pub(in crate::arith) struct Sum {
     pub(super) args: SmallVec<[Split; 4]>,
@@ -93,7 +93,7 @@ impl Sum {
         Sum { args: SmallVec::new(), base, dtype }
     }
 
-    /// Is it the constant 0?
+    /// Whether the sum is the constant 0.
     pub(super) fn is_zero(&self) -> bool {
         self.base == 0 && self.args.is_empty()
     }
@@ -107,7 +107,7 @@ impl Sum {
         Some(self)
     }
 
-    /// All terms divided by `scale`, which divides them.
+    /// All terms divided by `scale`, which must divide them.
     pub(super) fn divided(mut self, scale: i64) -> Sum {
         debug_assert_eq!(self.base % scale, 0, "the base is divisible");
         self.base /= scale;

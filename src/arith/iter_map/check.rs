@@ -1,4 +1,4 @@
-//! Are the splits of all indices together a map of the kind that is asked for?
+//! Checks whether the splits of all indices together are a map of the requested kind.
 
 use super::rewrite::Rewriter;
 use super::{IterMapError, IterMapLevel, IterMark, IterSplit, IterSum, MarkId, MarkSource};
@@ -56,8 +56,8 @@ impl Rewriter<'_> {
 
     fn splits_fit(&mut self, mark: MarkId, splits: &[IterSplit], level: IterMapLevel) -> bool {
         let extent = self.marks[mark.index()].extent;
-        // From the innermost on, each split must start where the last one ended; where not all must be covered, some
-        // may be left out.
+        // From the innermost on, each split must start where the last one ended. If not all iterations must be covered,
+        // some may be left out.
         let mut used = vec![false; splits.len()];
         let mut lower = self.a.int(1, self.mark_dtype(mark));
         for _ in splits {

@@ -1,7 +1,7 @@
 //! Division of indices into an outer and an inner part.
 //!
-//! Given loops of which some are inner, indices are written as `outer * inner_extent + inner`, the one over the outer
-//! loops, the other over the inner ones. That is what blockizing a loop nest needs.
+//! Given loops, some of which are inner, an index is written as `outer * inner_extent + inner`, with `outer` over the
+//! outer loops and `inner` over the inner ones. Blockizing a loop nest needs this form.
 
 use super::check::collect_splits;
 use super::{
@@ -32,7 +32,7 @@ pub(crate) struct Division {
     pub inner_extent: ExprId,
 }
 
-/// Indices divided.
+/// The indices after the division.
 #[derive(Clone, Debug)]
 pub(crate) struct Subspaces {
     /// The iterators that the parts refer to.
@@ -91,7 +91,7 @@ pub(crate) fn subspace_divide(
     Some(Subspaces { marks, divisions, outer_predicate, inner_predicate })
 }
 
-/// On which side a division lies.
+/// The side on which a divided part lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Side {
     Inner,
@@ -160,14 +160,14 @@ impl Divider<'_> {
             }
             _ => {}
         }
-        // Outer digits must all stand before inner ones.
+        // All outer digits must precede the inner ones.
         let mut extent = one;
         let (mut outer_args, mut inner_args) = (Vec::new(), Vec::new());
         let mut still_inner = true;
         for split in sum.args.iter().rev() {
             let divided = self.divide_split(split)?;
             if divided.side == Side::Outer && !self.is_zero(&divided.inner) {
-                // The offset of an outer digit would be lost.
+                // The division would lose the offset of an outer digit.
                 return None;
             }
             let (part, part_extent, args) = match divided.side {
@@ -186,7 +186,7 @@ impl Divider<'_> {
                     IterSplit { mark, lower_factor: one, extent: part_extent, scale: one }
                 }
             };
-            // Digits that overlap or leave gaps cannot be numbered anew, which TVM does all the same.
+            // Digits that overlap or leave gaps cannot be renumbered, although TVM does so.
             if !self.analyzer.can_prove_equal(self.a, split.scale, extent) {
                 return None;
             }
@@ -298,7 +298,7 @@ impl Divider<'_> {
         matches!(part, Part::Sum(sum) if sum.args.is_empty() && self.a.is_int(sum.base, 0))
     }
 
-    /// A split that is not all of its iterator, which must lie on one side.
+    /// Divides a split that covers a part of its iterator, which must lie on one side.
     fn part_of_side(&mut self, split: &IterSplit, whole: Divided) -> Option<Divided> {
         match (whole.side, whole.outer, whole.inner) {
             (Side::Outer, Part::Sum(outer), inner) if self.is_zero(&inner) => {

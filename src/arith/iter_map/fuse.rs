@@ -1,4 +1,4 @@
-//! One iterator out of a sum of splits.
+//! Fuses a sum of splits into one iterator.
 
 use super::rewrite::{Fused, Rewriter};
 use super::{IterMapLevel, IterSplit, IterSum, MarkId, MarkSource};
@@ -7,7 +7,7 @@ use crate::ir::expr::ExprId;
 use crate::ir::op::{BinOp, CmpOp};
 use smallvec::{SmallVec, smallvec};
 
-/// Are the splits parts of one iterator, and the same part?
+/// Whether both splits are the same part of the same iterator.
 pub(super) fn same_part(x: &IterSplit, y: &IterSplit) -> bool {
     x.mark == y.mark && x.lower_factor == y.lower_factor && x.extent == y.extent
 }
@@ -144,7 +144,7 @@ impl Rewriter<'_> {
             }
         }
         if let Some(upper) = upper {
-            // Predicates mean to constrain: their bound is preferred where that is provably no loss.
+            // A predicate is meant to constrain: its bound is preferred if that is provably no loss.
             max = if self.proves(CmpOp::Le, upper, max) { upper } else { self.a.min(upper, max) };
         }
         let extent = self.a.sub(max, min);
@@ -179,7 +179,7 @@ impl Rewriter<'_> {
         IterSum { args: items.into_iter().map(|x| x.2).collect(), base: sum.base }
     }
 
-    /// Do any two constraints either share no iterator, or does the longer contain all of the shorter?
+    /// Whether any two constraints either share no iterator or are nested.
     pub(super) fn constraints_nest(&self) -> bool {
         let all = &self.constrained;
         (0..all.len()).all(|i| {
@@ -202,7 +202,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// The longest constrained sum whose innermost part this is.
+    /// The longest constrained sum that has this split as its innermost part.
     fn longest_constraint(&self, split: &IterSplit) -> Option<IterSum> {
         let mut best: Option<&IterSum> = None;
         for sum in &self.constrained {
@@ -214,8 +214,8 @@ impl Rewriter<'_> {
         best.cloned()
     }
 
-    /// Puts splits of one iterator that lie side by side together: `((x // (c*s)) % m) * s + (x // c) % s` is
-    /// `(x // c) % (m*s)`. `None` where no two splits share an iterator.
+    /// Merges adjacent splits of one iterator: `((x // (c*s)) % m) * s + (x // c) % s` becomes `(x // c) % (m*s)`.
+    /// `None` if no two splits share an iterator.
     fn merge_same_source(&mut self, sum: &IterSum) -> Option<IterSum> {
         let args = &sum.args;
         let n_of = |mark: MarkId| args.iter().filter(|x| x.mark == mark).count();
@@ -256,8 +256,8 @@ impl Rewriter<'_> {
         Some(IterSum { args: SmallVec::from_slice(&reversed), base: sum.base })
     }
 
-    /// The split of smallest scale among the first `end`: constants before symbols, fewer factors before more, and of
-    /// equals one of extent 1.
+    /// The split with the smallest scale among the first `end`: constants before symbols, then fewer factors before
+    /// more. A split of extent 1 wins ties.
     fn smallest(&self, args: &[IterSplit], skip: &[bool], source: Option<MarkId>, end: usize) -> Option<usize> {
         let candidates = || (0..end).rev().filter(|&i| !skip[i] && source.is_none_or(|m| m == args[i].mark));
         let is_unit = |i: usize| self.a.is_int(args[i].extent, 1);
@@ -294,8 +294,8 @@ impl Rewriter<'_> {
         args.iter().position(|x| self.a.is_int(x.extent, 1)).unwrap_or(args.len())
     }
 
-    /// A split of this scale among the first `end`, one of extent 1 if there is one. Before position `unit` there is
-    /// none.
+    /// A split with this scale among the first `end`; one of extent 1 is preferred. No split before position `unit` has
+    /// extent 1.
     fn with_scale(
         &mut self,
         args: &[IterSplit],

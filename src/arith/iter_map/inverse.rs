@@ -1,11 +1,11 @@
-//! Iterator maps turned round: the iterators as expressions of the indices.
+//! Inverts iterator maps: computes the iterators as expressions of the indices.
 
 use super::{IterMap, IterSplit, IterSum, MarkId, MarkSource};
 use crate::arith::analyzer::Analyzer;
 use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::BinOp;
 
-/// Why an iterator map has no inverse.
+/// The reason why an iterator map has no inverse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum InverseError {
     /// The scales of a sum are not those of a number's digits, or the scale of a single split is neither 1 nor -1.
@@ -14,7 +14,7 @@ pub(crate) enum InverseError {
     /// The domain of an iterator does not start at 0.
     #[error("the range of an iterator does not start at 0")]
     ShiftedIterator,
-    /// The number of outputs is not that of the indices.
+    /// The number of outputs differs from the number of indices.
     #[error("expected one output for each of {expected} indices, found {found}")]
     Count {
         /// The number of indices.
@@ -24,7 +24,7 @@ pub(crate) enum InverseError {
     },
 }
 
-/// A place that a value is carried back to.
+/// A part of the map to which the inversion carries a value back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {
     Index(usize),
@@ -34,7 +34,8 @@ enum Node {
 /// The variables of the domain as expressions of `outputs`, which stand for the values of the indices.
 ///
 /// # Errors
-/// Where the map is not made of splits and fusions alone.
+///
+/// If the map is not made of splits and fusions alone.
 pub(crate) fn inverse_affine_iter_map(
     a: &mut Arena,
     map: &IterMap,
@@ -48,7 +49,7 @@ pub(crate) fn inverse_affine_iter_map(
     for i in 0..map.indices.len() {
         visit(map, Node::Index(i), &mut order);
     }
-    // From the indices inwards: a sum before the iterators it is made of.
+    // From the indices inwards: a sum before the iterators that it is made of.
     order.reverse();
     let mut carried: Vec<(Node, ExprId)> = outputs.iter().enumerate().map(|(i, &e)| (Node::Index(i), e)).collect();
     let mut inverse: Vec<(VarId, ExprId)> = Vec::new();
@@ -56,7 +57,7 @@ pub(crate) fn inverse_affine_iter_map(
         let value = carried.iter().find(|c| c.0 == node).map(|c| c.1);
         let Some(sum) = sum_of(map, node) else { continue };
         let value = match value {
-            // Loops may count in another type than the iterations that they drive.
+            // The type of loops may differ from the type of the iterations that they drive.
             Some(value) => a.cast(a.dtype(sum.base), value),
             None => a.int(0, a.dtype(sum.base)),
         };
@@ -104,7 +105,7 @@ fn visit(map: &IterMap, node: Node, order: &mut Vec<Node>) {
     order.push(node);
 }
 
-/// The value of each split of a sum of this value.
+/// The values of the splits of a sum, given the value of the sum.
 fn parts(
     a: &mut Arena,
     analyzer: &mut Analyzer,
@@ -112,7 +113,7 @@ fn parts(
     input: ExprId,
 ) -> Result<Vec<(IterSplit, ExprId)>, InverseError> {
     if let &[split] = sum.args.as_slice() {
-        // Its own opposite: a scale of 1 or -1.
+        // The scale is its own inverse: 1 or -1.
         let square = a.mul(split.scale, split.scale);
         let one = a.int(1, a.dtype(square));
         if !analyzer.can_prove_equal(a, square, one) {
@@ -132,7 +133,7 @@ fn parts(
     let mut found = Vec::with_capacity(sum.args.len());
     for (i, split) in sum.args.iter().enumerate().rev() {
         let mut part = a.floor_div(input, split.scale);
-        // The outermost digit has no other above it.
+        // No digit precedes the outermost one.
         if i > 0 {
             part = a.floor_mod(part, split.extent);
         }

@@ -1,9 +1,9 @@
 //! Iterator maps: index expressions seen as splits and fusions of loop iterators.
 //!
 //! `i * 8 + j` with `j` in `0 .. 8` is one iterator of extent `8 * extent(i)`, fused of two; `i // 8` and `i % 8` are
-//! two splits of one. Seen so, one can tell whether indices cover a space exactly once ([`detect_iter_map`]), write
-//! them simply ([`iter_map_simplify`]), divide them into an outer and an inner part ([`subspace_divide`]) and turn them
-//! round ([`inverse_affine_iter_map`]).
+//! two splits of one. This view answers whether indices cover a space exactly once ([`detect_iter_map`]), writes them
+//! simply ([`iter_map_simplify`]), divides them into an outer and an inner part ([`subspace_divide`]) and inverts them
+//! ([`inverse_affine_iter_map`]).
 //!
 //! An [`IterMark`] is an iterator: a variable of the domain, or a fused sum. An [`IterSplit`] is a scaled part of one,
 //! `(mark // lower_factor) % extent * scale`. An [`IterSum`] adds splits and a base that no iterator occurs in. Marks
@@ -48,10 +48,10 @@ pub(crate) struct VarRange {
     pub extent: ExprId,
 }
 
-/// What an iterator is.
+/// The source of an iterator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum MarkSource {
-    /// A variable of the domain, less its minimum.
+    /// A variable of the domain minus its minimum.
     Expr(ExprId),
     /// A fusion of other iterators.
     Sum(IterSum),
@@ -60,22 +60,22 @@ pub(crate) enum MarkSource {
 /// An iterator from 0 to `extent - 1`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct IterMark {
-    /// What it is.
+    /// The variable or sum that is iterated.
     pub source: MarkSource,
-    /// The number of its values.
+    /// Number of values of the iterator.
     pub extent: ExprId,
 }
 
 /// `(mark // lower_factor) % extent * scale`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IterSplit {
-    /// The iterator it is a part of.
+    /// The iterator that is split.
     pub mark: MarkId,
-    /// What the iterator is divided by.
+    /// Divisor of the iterator.
     pub lower_factor: ExprId,
-    /// The number of values of the part.
+    /// Number of values of the part.
     pub extent: ExprId,
-    /// What the part is multiplied with.
+    /// Factor of the part.
     pub scale: ExprId,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct IterSplit {
 pub(crate) struct IterSum {
     /// The parts of iterators, outermost first.
     pub args: SmallVec<[IterSplit; 2]>,
-    /// What depends on no iterator.
+    /// The part of the sum in which no iterator occurs.
     pub base: ExprId,
 }
 
@@ -94,12 +94,12 @@ impl IterSum {
     }
 }
 
-/// How the indices must map the domain.
+/// Requirement on how indices map the domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IterMapLevel {
-    /// Every point of the index space is met exactly once, by every iterator.
+    /// The indices meet every point of the index space exactly once, and use every iterator.
     Bijective,
-    /// Every point of the index space is met.
+    /// The indices meet every point of the index space.
     Surjective,
     /// Indices need only be splits and fusions.
     NoCheck,
@@ -112,7 +112,7 @@ pub(crate) struct IterMap {
     pub marks: Vec<IterMark>,
     /// One sum per index, each of at most one split.
     pub indices: Vec<IterSum>,
-    /// Over the variables of the domain: true at points that were added to make a division come out even.
+    /// Condition over the variables of the domain: true at points that were added to make a division exact.
     pub padding_predicate: ExprId,
 }
 
@@ -123,7 +123,7 @@ impl IterMap {
     }
 }
 
-/// Why indices are no iterator map.
+/// The reason why indices are not an iterator map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum IterMapError {
     /// The range of an iterator depends on another.
@@ -144,7 +144,7 @@ pub(crate) enum IterMapError {
     /// Two iterators are multiplied.
     #[error("two iterators are multiplied with each other")]
     Product(ExprId),
-    /// Something is divided by an iterator.
+    /// The divisor of a division contains an iterator.
     #[error("the divisor is an iterator")]
     IteratorDivisor(ExprId),
     /// A sum of iterators is no fused iterator.
@@ -169,11 +169,12 @@ pub(crate) enum IterMapError {
     NotBijective,
 }
 
-/// Sees indices over a domain as an iterator map, where `predicate` restricts the domain. With
+/// Recognises indices over a domain as an iterator map, where `predicate` restricts the domain. With
 /// `simplify_trivial_iterators`, iterators of extent 1 are replaced by their value.
 ///
 /// # Errors
-/// Where the indices are no such map, or do not map as `level` asks.
+///
+/// If the indices are not an iterator map, or do not map as `level` requires.
 pub(crate) fn detect_iter_map(
     a: &mut Arena,
     indices: &[ExprId],
@@ -198,7 +199,7 @@ pub(crate) fn detect_iter_map(
     if !rewriter.constraints_nest() {
         return Err(IterMapError::OverlappingConstraints);
     }
-    // First with padding, to learn how much is needed; then again with the same padding for all uses.
+    // The first round learns how much padding is needed; the second one uses the same padding for all uses.
     let mut sums = Vec::with_capacity(indices.len());
     let pads = level != IterMapLevel::Bijective;
     if pads {
@@ -218,7 +219,7 @@ pub(crate) fn detect_iter_map(
     Ok(IterMap { indices: sums, padding_predicate: rewriter.padding_predicate, marks: rewriter.marks })
 }
 
-/// The indices written as simply as their iterator map allows; unchanged where they are no iterator map.
+/// The indices written as simply as their iterator map allows; unchanged if they are not an iterator map.
 pub(crate) fn iter_map_simplify(
     a: &mut Arena,
     indices: &[ExprId],
@@ -230,7 +231,7 @@ pub(crate) fn iter_map_simplify(
 ) -> Vec<ExprId> {
     let mut map = detect_iter_map(a, indices, domain, predicate, level, analyzer, simplify_trivial_iterators);
     if map.is_err() && !a.is_int(predicate, 1) && level != IterMapLevel::Bijective {
-        // What holds on the whole domain holds on a part of it too.
+        // A fact about the whole domain holds for a part of it too.
         let whole = a.bool(true);
         map = detect_iter_map(a, indices, domain, whole, level, analyzer, simplify_trivial_iterators);
     }
@@ -240,11 +241,12 @@ pub(crate) fn iter_map_simplify(
     }
 }
 
-/// An index as a sum of splits, ordered by descending scale, and parts that are no splits in the base (TVM's
+/// An index as a sum of splits by descending scale. The base contains the parts that are not splits (TVM's
 /// `NormalizeToIterSum`).
 ///
 /// # Errors
-/// Where the range of an iterator depends on another.
+///
+/// If the range of an iterator depends on another.
 #[cfg(test)]
 pub(crate) fn normalize_to_iter_sum(
     a: &mut Arena,

@@ -1,4 +1,4 @@
-//! Iterators made longer, so that divisions come out even.
+//! Pads iterators, so that divisions are exact.
 //!
 //! `i // 4` and `i % 4` of an `i` in `0 .. 18` are splits of an iterator of 20 values, of which the last two are
 //! padding. All uses of an iterator must agree on how it is padded: a first round over all indices learns the
@@ -59,7 +59,7 @@ impl Rewriter<'_> {
         Some((IterSplit { mark, extent, ..split }, left_pad))
     }
 
-    /// First round: notes what this division needs.
+    /// In the first round, notes the padding that this division needs.
     fn collect(
         &mut self,
         mut split: IterSplit,
@@ -95,7 +95,7 @@ impl Rewriter<'_> {
         Some((split, left_pad))
     }
 
-    /// Second round: the padded iterator, and the condition that a point is padding.
+    /// In the second round, returns the padded iterator and records the condition under which a point is padding.
     fn make_padded(&mut self, i: usize) -> MarkId {
         let (mark, Padding { factor, left, .. }) = self.paddings[i];
         let extent = self.marks[mark.index()].extent;
@@ -134,7 +134,7 @@ impl Rewriter<'_> {
         self.paddings.iter().position(|&(known, _)| self.same_structure(known, mark))
     }
 
-    /// Are the iterators one, or made in the same way of the same ones?
+    /// Whether the iterators are the same, or are made in the same way of the same iterators.
     fn same_structure(&self, x: MarkId, y: MarkId) -> bool {
         if x == y {
             return true;
@@ -162,7 +162,7 @@ impl Rewriter<'_> {
         self.a.floor_mod(negative, divisor)
     }
 
-    /// A common multiple, the least one as far as can be proved.
+    /// A common multiple; the least one as far as can be proved.
     fn common_multiple(&mut self, x: ExprId, y: ExprId) -> Option<ExprId> {
         let one = self.a.int(1, self.a.dtype(x));
         let split = |r: &Self, e: ExprId| match r.a.expr(e) {

@@ -1,4 +1,4 @@
-//! Predicates taken apart into bounds of iterators.
+//! Splits predicates into bounds of iterators.
 
 use super::{IterMapError, VarRange};
 use crate::arith::analyzer::Analyzer;
@@ -42,7 +42,7 @@ pub(super) fn match_constraints(
         } else if !uses(a, y) {
             (x, y, op)
         } else {
-            // What has iterators goes to the left, the rest to the right.
+            // Terms with iterators go to the left, the others to the right.
             let difference = a.sub(x, y);
             let zero = a.int(0, a.dtype(x));
             let (mut left, mut right) = (zero, zero);
@@ -76,7 +76,7 @@ pub(super) fn match_constraints(
     Ok(())
 }
 
-/// The next ordering comparison of a conjunction, and what is left of it.
+/// The next ordering comparison of a conjunction, and the rest of the conjunction.
 fn next_comparison(a: &Arena, e: ExprId) -> Option<(CmpOp, ExprId, ExprId, Option<ExprId>)> {
     let comparison = |e: ExprId, wanted: CmpOp| match a.expr(e) {
         Expr::Compare(op, x, y) if op == wanted => Some((x, y)),

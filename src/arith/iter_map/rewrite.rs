@@ -1,4 +1,4 @@
-//! Expressions into sums of splits.
+//! Rewrites expressions as sums of splits.
 
 use super::predicate::Constraint;
 use super::{IterMapError, IterMapLevel, IterMark, IterSplit, IterSum, MarkId, MarkSource, VarRange};
@@ -8,18 +8,18 @@ use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, CmpOp};
 use smallvec::{SmallVec, smallvec};
 
-/// An expression on its way to a sum of splits.
+/// An expression during its conversion to a sum of splits.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// No iterator occurs in it.
+    /// An expression without iterators.
     Expr(ExprId),
     /// A part of one iterator.
     Split(IterSplit),
-    /// Several, or with a base.
+    /// Several splits, or a split with a base.
     Sum(IterSum),
 }
 
-/// What is known of the padding of an iterator.
+/// The padding of an iterator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Padding {
     /// A common multiple of all divisors.
@@ -29,7 +29,7 @@ pub(super) struct Padding {
     pub(super) padded: Option<MarkId>,
 }
 
-/// A fused iterator, and what its values must be increased by.
+/// A fused iterator, and the offset that must be added to its values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fused {
     pub(super) mark: MarkId,
@@ -46,13 +46,13 @@ pub(super) struct Rewriter<'a> {
     pub(super) inputs: SmallVec<[MarkId; 8]>,
     /// By iterator; iterators of one structure share an entry.
     pub(super) paddings: Vec<(MarkId, Padding)>,
-    /// Which iterator a padded one was made of.
+    /// Pairs of a padded iterator and its original.
     pub(super) padded_from: Vec<(MarkId, MarkId)>,
-    /// Is this the first round, which only learns what padding is needed?
+    /// Whether this is the first round, which only learns the necessary padding.
     pub(super) collects_padding: bool,
     pub(super) requires_padding: bool,
     pub(super) padding_predicate: ExprId,
-    /// Fused iterators by their flat sums: splits all the way, whatever constraints group.
+    /// Fused iterators by their flat sums, in which no constraint groups splits.
     pub(super) fused: Vec<(IterSum, Fused)>,
     /// Flat sums by structured ones.
     pub(super) flat: Vec<(IterSum, IterSum)>,
@@ -109,7 +109,7 @@ impl<'a> Rewriter<'a> {
         MarkId(self.marks.len() as u32 - 1)
     }
 
-    /// All of an iterator.
+    /// The split that covers a whole iterator.
     pub(super) fn whole(&mut self, mark: MarkId) -> IterSplit {
         let extent = self.marks[mark.index()].extent;
         let one = self.a.int(1, self.mark_dtype(mark));
@@ -138,7 +138,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Learns a constraint, by which sums that contain the constrained one fuse differently.
+    /// Learns a constraint; sums that contain the constrained one are fused differently.
     pub(super) fn rewrite_constraint(&mut self, c: &Constraint) -> Result<(), IterMapError> {
         let value = self.mutate(c.iter);
         let sum = self.as_sum(value);
@@ -147,7 +147,7 @@ impl<'a> Rewriter<'a> {
         self.take_error()
     }
 
-    /// The index as a sum of splits by descending scale. What cannot be one is left in the base.
+    /// The index as a sum of splits by descending scale. The base contains the parts that are not splits.
     #[cfg(test)]
     pub(super) fn rewrite_to_normal_sum(&mut self, e: ExprId) -> IterSum {
         let value = self.mutate(e);
@@ -155,7 +155,7 @@ impl<'a> Rewriter<'a> {
         self.normal_sum(sum)
     }
 
-    /// Notes why an expression is no iterator map; the first reason counts.
+    /// Records why an expression is not an iterator map; the first reason is kept.
     pub(super) fn fail(&mut self, error: IterMapError) {
         self.error.get_or_insert(error);
     }
@@ -216,7 +216,7 @@ impl<'a> Rewriter<'a> {
                 }
             }
             _ => {
-                // Any other operation takes only what no iterator occurs in.
+                // Any other operation requires operands without iterators.
                 let Rewriter { a, .. } = self;
                 let mut children: SmallVec<[ExprId; 4]> = SmallVec::new();
                 a.for_each_child(e, |c| children.push(c));
@@ -231,7 +231,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Neutral and absorbing constants, which fold for iterators too.
+    /// Folds neutral and absorbing constants, which works for iterators too.
     fn fold(&mut self, op: BinOp, x: &Value, y: &Value) -> Option<Value> {
         let constant = |a: &Arena, v: &Value| match v {
             Value::Expr(e) => a.as_int(*e).map(|v| (*e, v)),
@@ -306,7 +306,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// `e`, which is `x // y` or `x % y`.
+    /// Rewrites `e`, which is `x // y` or `x % y`.
     fn divide(&mut self, e: ExprId, op: BinOp, x: Value, y: Value) -> Value {
         let Value::Expr(divisor) = y else {
             self.fail(IterMapError::IteratorDivisor(e));
@@ -343,7 +343,7 @@ impl<'a> Rewriter<'a> {
 
     // ---- proofs --------------------------------------------------------------------------------------------
 
-    /// Does `divisor` provably divide `e`?
+    /// Whether `divisor` provably divides `e`.
     pub(super) fn divides(&mut self, divisor: ExprId, e: ExprId) -> bool {
         match (self.a.as_int(e), self.a.as_int(divisor)) {
             (_, Some(0)) => return false,
@@ -363,7 +363,7 @@ impl<'a> Rewriter<'a> {
         self.analyzer.can_prove_equal(self.a, x, y)
     }
 
-    /// Is `x op y` provable?
+    /// Whether `x op y` is provable.
     pub(super) fn proves(&mut self, op: CmpOp, x: ExprId, y: ExprId) -> bool {
         let holds = self.a.compare(op, x, y);
         self.analyzer.can_prove(self.a, holds)

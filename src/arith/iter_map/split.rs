@@ -46,7 +46,7 @@ impl Rewriter<'_> {
             if self.a.is_int(padded.lower_factor, 1) && self.equal(padded.extent, source) {
                 IterSplit { lower_factor: divisor, extent, ..padded }
             } else {
-                // The part becomes an iterator of its own, which is divided.
+                // The part becomes a new iterator, which is divided.
                 let zero = self.zero_like(divisor);
                 let sum = IterSum { args: smallvec![padded], base: zero };
                 let mark = self.new_mark(MarkSource::Sum(sum), padded.extent);
@@ -78,7 +78,7 @@ impl Rewriter<'_> {
             divisor = self.a.floor_div(divisor, scale);
             base = self.a.floor_div(base, scale);
         }
-        // A part that starts again before its iterator ends takes only divisors of its extent.
+        // A part that repeats before its iterator ends can be divided only by divisors of its extent.
         let source = self.marks[split.mark.index()].extent;
         let whole = self.a.mul(split.lower_factor, split.extent);
         if !self.proves(CmpOp::Le, source, whole) && !self.divides(divisor, split.extent) {
@@ -89,7 +89,7 @@ impl Rewriter<'_> {
         Some(Value::Split(IterSplit { extent: divisor, scale: padded.scale, ..padded }))
     }
 
-    /// Can a scale be cancelled? TVM also cancels negative ones, which turns rounding around.
+    /// Whether a scale can be cancelled. TVM also cancels negative scales, which reverses the rounding.
     fn takes_out(&mut self, scale: ExprId, base: ExprId, divisor: ExprId) -> bool {
         self.a.as_int(scale).is_none_or(|s| s > 0)
             && self.divides(scale, divisor)

@@ -1,4 +1,4 @@
-//! Sums of splits back into expressions.
+//! Converts sums of splits back into expressions.
 
 use super::{IterMark, IterSplit, IterSum, MarkSource};
 use crate::arith::analyzer::Analyzer;
@@ -32,7 +32,7 @@ pub(super) fn split_to_expr(a: &mut Arena, analyzer: &mut Analyzer, marks: &[Ite
     let whole = a.mul(split.lower_factor, split.extent);
     let turned = a.mul(split.extent, split.lower_factor);
     if proves(a, mark.extent, whole) || proves(a, mark.extent, turned) {
-        // A part of one value is 0, unless the iterator itself has one value: unit iterators are kept in sight.
+        // A part with one value is 0, unless the iterator itself has one value: unit iterators stay visible.
         if a.is_int(split.extent, 1) && !a.is_int(mark.extent, 1) {
             return a.int(0, a.dtype(split.extent));
         }

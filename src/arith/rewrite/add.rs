@@ -1,4 +1,5 @@
-//! Sums. Constants move to the right, `min` and `max` to the left, and what is taken away and added again goes.
+//! Sums. Constants move to the right, `min` and `max` to the left, and a term that is both added and subtracted
+//! cancels.
 
 use super::Simplifier;
 use crate::arith::pattern::rules;

@@ -1,5 +1,5 @@
-//! Comparisons. What can be decided is; else constants gather on one side, common parts go, and `<` by a common
-//! factor is divided by it.
+//! Comparisons. Decidable comparisons become constants. Otherwise constants move to one side, common terms cancel, and
+//! `<` is divided by a common factor.
 
 use super::Simplifier;
 use crate::arith::bound::{NEG_INF, POS_INF};
@@ -31,7 +31,7 @@ pub(super) fn compare(s: &mut Simplifier, op: CmpOp, e: ExprId, x: ExprId, y: Ex
         }
         CmpOp::Le if s.arena.dtype(x).is_float() => e,
         CmpOp::Le => {
-            // The rules for `<` first: they know ways of rounding that a mere proof would miss.
+            // The rules for `<` come first: they know ways of rounding that a mere proof would miss.
             let above = less_of(s, y, x);
             let result = opposite(s, above);
             let Expr::Compare(CmpOp::Le, x, y) = s.arena.expr(result) else { return result };
@@ -49,7 +49,7 @@ pub(super) fn compare(s: &mut Simplifier, op: CmpOp, e: ExprId, x: ExprId, y: Ex
                 _ => result,
             }
         }
-        // The visitor turns them round.
+        // The visitor reverses these.
         CmpOp::Gt | CmpOp::Ge => e,
     }
 }
@@ -165,7 +165,7 @@ fn less(s: &mut Simplifier, e: ExprId) -> ExprId {
     e
 }
 
-/// `x + c < y + d` with the constants on one side.
+/// Moves the constants of `x + c < y + d` to one side.
 fn merge_constants(s: &mut Simplifier, a: ExprId, b: ExprId) -> Option<ExprId> {
     let offset_of = |s: &Simplifier, e: ExprId| match s.arena.expr(e) {
         Expr::Binary(BinOp::Add, x, c) => s.arena.as_int(c).map_or((e, 0), |c| (x, c as i128)),
@@ -200,7 +200,7 @@ fn merge_constants(s: &mut Simplifier, a: ExprId, b: ExprId) -> Option<ExprId> {
 }
 
 impl Simplifier<'_> {
-    /// Which relations between the two expressions are possible.
+    /// The possible relations between two expressions.
     pub(super) fn relation(&mut self, x: ExprId, y: ExprId) -> Relation {
         let difference = self.arena.sub(x, y);
         let relation = self.compare_to(difference, 0);
@@ -210,7 +210,7 @@ impl Simplifier<'_> {
         relation.and(self.analyzer.compare_by_knowns(self.arena, x, y))
     }
 
-    /// Which relations of the expression to a constant are possible.
+    /// The possible relations of an expression to a constant.
     pub(in crate::arith) fn compare_to(&mut self, e: ExprId, value: i64) -> Relation {
         let e = self.visit(e);
         if let Some(v) = self.arena.as_int(e) {

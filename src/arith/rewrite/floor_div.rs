@@ -47,8 +47,7 @@ pub(super) fn floor_div(s: &mut Simplifier, e: ExprId) -> ExprId {
     e
 }
 
-/// `(x * c1 + y) // c2` where what the quotient drops of `x * c1` and of `y` is known to add up to less than one
-/// more.
+/// `(x * c1 + y) // c2`, if the remainders of `x * c1` and of `y` carry a known amount into the quotient.
 fn scaled_part(s: &mut Simplifier, e: ExprId) -> Option<ExprId> {
     let Expr::Binary(_, dividend, divisor) = s.arena.expr(e) else { return None };
     let c2 = s.arena.as_int(divisor)?;

@@ -7,7 +7,7 @@ use crate::ir::op::{BinOp, CmpOp};
 
 /// Rules for `not x`.
 pub(super) fn not(s: &mut Simplifier, e: ExprId) -> ExprId {
-    // Of floats, which may be NaN, `not x < y` is not `y <= x`.
+    // With floats, which may be NaN, `not x < y` is not `y <= x`.
     if let Expr::Not(inner) = s.arena.expr(e)
         && let Expr::Compare(op, x, _) = s.arena.expr(inner)
         && s.arena.dtype(x).is_float()
@@ -105,14 +105,14 @@ pub(super) fn or(s: &mut Simplifier, e: ExprId) -> ExprId {
     e
 }
 
-/// Do both sides, where they compare, compare integers? What holds of integers fails for NaNs.
+/// Whether both sides, if they are comparisons, compare integers. Rules for integers fail for NaNs.
 fn compares_integers(a: &Arena, e: ExprId) -> bool {
     let Expr::Binary(_, x, y) = a.expr(e) else { return false };
     let integer = |e| matches!(a.expr(e), Expr::Compare(_, x, _) if a.dtype(x).is_integer());
     integer(x) && integer(y)
 }
 
-/// The condition with `not` and `>`, `>=` replaced by opposites, as conditions look after simplification.
+/// The condition in the form of simplified conditions: opposites replace `not`, `>` and `>=`.
 pub(in crate::arith) fn negation_normal(a: &mut Arena, e: ExprId) -> ExprId {
     match a.expr(e) {
         Expr::Compare(CmpOp::Ge, x, y) => a.compare(CmpOp::Le, y, x),
@@ -124,7 +124,7 @@ pub(in crate::arith) fn negation_normal(a: &mut Arena, e: ExprId) -> ExprId {
                 let (x, y) = (negation_normal(a, x), negation_normal(a, y));
                 if op == BinOp::Or { a.and(x, y) } else { a.or(x, y) }
             }
-            // Of floats, `not x < y` is not `y <= x`.
+            // With floats, `not x < y` is not `y <= x`.
             Expr::Compare(op, x, y) if a.dtype(x).is_integer() || matches!(op, CmpOp::Eq | CmpOp::Ne) => match op {
                 CmpOp::Lt => a.compare(CmpOp::Le, y, x),
                 CmpOp::Le => a.compare(CmpOp::Lt, y, x),

@@ -4,10 +4,10 @@
 //! file; the first that applies gives the result. Results marked so are simplified again, nested at most
 //! [`MAX_NESTING`] deep.
 //!
-//! The canonical form that rules rely on: constants stand on the right of `+` and `*` and are gathered there
-//! (`(x + y) + c`, `x * c`); `x - c` is `x + (-c)` and `x - y * c` is `x + y * (-c)`; `min` and `max` stand on the
-//! left of a sum; of comparisons only `<`, `<=`, `==`, `!=` remain, with a constant alone on one side where there is
-//! one; `not` stands before nothing that has an opposite.
+//! The canonical form that rules rely on: constants stand on the right of `+` and `*` and are gathered there (`(x + y)
+//! + c`, `x * c`); `x - c` is `x + (-c)` and `x - y * c` is `x + y * (-c)`; `min` and `max` stand on the left of a sum;
+//! the only comparisons are `<`, `<=`, `==` and `!=`, with a constant alone on one side if there is one; `not` is
+//! applied only to expressions without an opposite.
 //!
 //! Only index types (`int32`, `int64`) are rewritten, and boolean operators; expressions of other types get their
 //! operands simplified, and constants folded. The same visitor serves the [canonical](super::canonical) simplifier,
@@ -87,7 +87,7 @@ impl<'a> Simplifier<'a> {
             | Expr::Shuffle(..)
             | Expr::Builtin(..) => {}
         }
-        // The rules are about scalars, and so are the ones that vectors are made of.
+        // The rules are about scalars. Operands of vectors are simplified as scalars.
         if self.arena.lanes(e) > 1 {
             return self.visit_operands(e);
         }
@@ -115,7 +115,7 @@ impl<'a> Simplifier<'a> {
         };
         let analyzer = &mut *self.analyzer;
         analyzer.ascend();
-        // How deep results were nested says from where on the outcome would be the same.
+        // The nesting of results says from which depth on the outcome would be the same.
         if !analyzer.limit_hit[mode] {
             let known = Simplified { result, nesting: analyzer.peak[mode] - nesting };
             analyzer.memo.simplified[mode].set(epoch, e, known, self.arena.n_exprs());
@@ -210,8 +210,8 @@ impl<'a> Simplifier<'a> {
         arena.map_children(e, |arena, c| Simplifier::new(arena, analyzer, *mode).visit(c))
     }
 
-    /// The truth of a condition that is a known condition or its opposite. Known conditions belong to the rules
-    /// alone; in canonical form they would keep parts of one from meeting.
+    /// The value of a condition that is a known condition or its opposite. Only the rules use known conditions; in
+    /// canonical form they would prevent parts of an index from merging.
     pub(super) fn literal(&mut self, e: ExprId) -> Option<ExprId> {
         if self.mode == Mode::Canonical || self.analyzer.literals.is_empty() {
             return None;
@@ -252,19 +252,19 @@ impl<'a> Simplifier<'a> {
 
     // ---- conditions of rules -------------------------------------------------------------------------------
 
-    /// Is the expression never below `value`?
+    /// Whether the expression is provably at least `value`.
     pub(super) fn at_least(&mut self, m: &Match, p: impl IntoPat, value: i128) -> bool {
         let (Some(e), Ok(value)) = (p.pat().build(self.arena, m), i64::try_from(value)) else { return false };
         self.analyzer.can_prove_greater_equal(self.arena, e, value)
     }
 
-    /// Is the expression always below `value`?
+    /// Whether the expression is provably below `value`.
     pub(super) fn below(&mut self, m: &Match, p: impl IntoPat, value: i128) -> bool {
         let (Some(e), Ok(value)) = (p.pat().build(self.arena, m), i64::try_from(value)) else { return false };
         self.analyzer.can_prove_less(self.arena, e, value)
     }
 
-    /// Is the expression always 0?
+    /// Whether the expression is provably 0.
     pub(super) fn is_zero(&mut self, m: &Match, p: impl IntoPat) -> bool {
         let Some(e) = p.pat().build(self.arena, m) else { return false };
         self.compare_to(e, 0) == super::transitive::Relation::EQ

@@ -45,7 +45,7 @@ fn sides(s: &mut Simplifier, c: ExprId, t: ExprId, o: ExprId) -> (ExprId, ExprId
     (c, t, o)
 }
 
-/// The expression simplified where the conditions hold.
+/// Simplifies the expression under the assumption that the conditions hold.
 fn under(s: &mut Simplifier, facts: &[ExprId], e: ExprId) -> ExprId {
     if s.arena.as_const(e).is_some() {
         return e;
@@ -61,7 +61,7 @@ fn under(s: &mut Simplifier, facts: &[ExprId], e: ExprId) -> ExprId {
     }
 }
 
-/// What a condition on `x // c` says of `x`.
+/// The conditions on `x` that a condition on `x // c` implies.
 fn quotient_facts(s: &mut Simplifier, condition: ExprId, out: &mut Vec<ExprId>) {
     match s.arena.expr(condition) {
         Expr::Binary(BinOp::And, x, y) => {

@@ -1,4 +1,4 @@
-//! Differences. A constant subtrahend becomes an added one; what is added and taken away again goes.
+//! Differences. A constant subtrahend becomes an added constant; a term that is both added and subtracted cancels.
 
 use super::Simplifier;
 use crate::arith::pattern::rules;
@@ -88,7 +88,7 @@ pub(super) fn sub(s: &mut Simplifier, e: ExprId) -> ExprId {
     e
 }
 
-/// Rules for integer types that wrap: what holds for residues.
+/// Rules for integer types that wrap: they hold for residues.
 pub(super) fn narrow(s: &mut Simplifier, e: ExprId) -> ExprId {
     rules! { s, e, [x y z u w] [c1 c2 c3] m;
         "wrap-sub-same": [x - x] => 0;

@@ -1,13 +1,13 @@
-//! Where the walk of [`hash`](super) writes: the canonical bytes, or a fast hash.
+//! Destinations of the walk of [`hash`](super): the canonical bytes, or a fast hash.
 
 use super::super::equal::key_parts;
 use super::super::expr::ExprId;
 use super::super::symbol::Symbol;
 use std::cell::RefCell;
 
-/// Where the walk writes.
+/// A destination of the walk.
 pub(super) trait Sink {
-    /// A small number that says what comes next.
+    /// A small number that identifies the next item.
     fn tag(&mut self, tag: u8);
     /// A count or a number of a variable.
     fn count(&mut self, n: usize);
@@ -17,9 +17,10 @@ pub(super) trait Sink {
     fn text(&mut self, s: Symbol);
     /// A key of a map, in the current spelling.
     fn key(&mut self, s: Symbol);
-    /// Before an expression. `Err` if the expression is known and now written; `Ok` is given back to `leave`.
+    /// Called before an expression. `Err` means that the expression is known and now written; the value of `Ok` is
+    /// passed to `leave`.
     fn enter(&mut self, e: ExprId, may_remember: bool) -> Result<u64, ()>;
-    /// After an expression.
+    /// Called after an expression.
     fn leave(&mut self, e: ExprId, entered: u64, may_remember: bool);
 }
 
@@ -63,14 +64,14 @@ impl Sink for Bytes {
     fn leave(&mut self, _: ExprId, _: u64, _: bool) {}
 }
 
-/// Mixes everything into 64 bits; an expression is hashed once, by itself.
+/// Mixes all items into 64 bits. An expression is hashed on its own, and its hash memoised.
 pub(super) struct Mixer {
     pub(super) state: u64,
     /// Hash of each expression; 0 if not known yet.
     pub(super) memo: Vec<u64>,
 }
 
-/// The two halves of a 128-bit product, combined: every bit of either factor reaches every bit of the result.
+/// Combines the two halves of a 128-bit product: every bit of the result depends on every bit of both factors.
 pub(super) fn mix(state: u64, v: u64) -> u64 {
     let product = u128::from(state ^ 0x9e37_79b9_7f4a_7c15) * u128::from(v ^ 0xd6e8_feb8_6659_fd93);
     (product as u64).rotate_left(23) ^ (product >> 64) as u64 ^ v

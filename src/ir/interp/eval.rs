@@ -13,30 +13,30 @@ use smallvec::SmallVec;
 /// Indices of an access.
 pub(super) type Indices = SmallVec<[i64; 6]>;
 
-/// Where expressions find the values of variables and buffers.
+/// The environment of expressions: the values of variables and buffers.
 pub(super) trait Env {
-    /// What stops an evaluation.
+    /// The reason why an evaluation stops.
     type Stop: From<Box<Fault>> + From<Trap>;
 
     /// The value of a variable.
     fn var(&self, v: VarId) -> Option<Value>;
 
-    /// Gives a variable a value, or none; returns what it had.
+    /// Sets or removes the value of a variable; returns the old value.
     fn set_var(&mut self, v: VarId, value: Option<Value>) -> Option<Value>;
 
     /// The values of the lanes of a variable of a vector type.
     fn vectors(&mut self) -> &mut HashMap<VarId, Vec<Value>>;
 
-    /// A lane of an element of a buffer.
+    /// Loads a lane of an element of a buffer.
     fn load(&mut self, buffer: BufferId, indices: &[i64], lane: Lane) -> Result<Value, Self::Stop>;
 }
 
-/// Which lane of an access is meant.
+/// A lane of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
-    /// The lane of the element, in a buffer of vectors.
+    /// Lane of the element, in a buffer of vectors.
     pub inside: usize,
-    /// Is the element itself one of several that a vector index selects?
+    /// Whether the element itself is one of several that a vector index selects.
     pub of_vector: bool,
 }
 
@@ -64,12 +64,12 @@ fn eval_lane<E: Env>(
     lane: usize,
 ) -> Result<Value, E::Stop> {
     let dtype = arena.dtype(e);
-    // What is a scalar beside vectors, such as the condition of a selection, has its one lane for all.
+    // A scalar operand of a vector expression, such as the condition of a selection, has one lane for all.
     let lane = if arena.lanes(e) == 1 { 0 } else { lane };
     let eval = |arena: &Arena, env: &mut E, precision: Precision, e: ExprId| eval_lane(arena, env, precision, e, lane);
     let value = match arena.expr(e) {
         Expr::Int(v) => Value::Int(v),
-        // A constant is a number of its type, however other floats are carried.
+        // A constant is rounded to its type in all modes.
         Expr::Float(bits) => Value::Float(dtype.round(f64::from_bits(bits))),
         Expr::Str(_) | Expr::BufferData(_) => return Err(Trap::IllTyped.into()),
         Expr::Var(v) if arena.lanes(e) > 1 => {

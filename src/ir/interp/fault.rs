@@ -1,4 +1,4 @@
-//! What can go wrong while a function runs.
+//! Faults: errors during the execution of a function.
 
 use crate::ir::buffer::BufferId;
 use crate::ir::dtype::DType;
@@ -8,16 +8,16 @@ use crate::ir::scalar::Trap;
 use crate::ir::stmt::StmtId;
 use crate::ir::symbol::Symbol;
 
-/// A fault and the statement that had it.
+/// A fault and the statement that caused it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunError {
     /// The innermost statement; `None` while arguments are bound.
     pub stmt: Option<StmtId>,
-    /// What happened.
+    /// The kind of fault.
     pub fault: Fault,
 }
 
-/// What happened.
+/// A kind of fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// An access outside the buffer.
@@ -26,10 +26,10 @@ pub enum Fault {
         buffer: BufferId,
         /// The indices.
         indices: Vec<i64>,
-        /// Its extents.
+        /// Extents of the buffer.
         shape: Vec<i64>,
     },
-    /// A load of what was never stored.
+    /// A load of an element before the first store to it.
     Unwritten {
         /// The buffer.
         buffer: BufferId,
@@ -47,19 +47,19 @@ pub enum Fault {
     },
     /// The wrong number of arguments.
     ArgumentCount {
-        /// Parameters.
+        /// Number of parameters.
         expected: usize,
-        /// Arguments.
+        /// Number of arguments.
         found: usize,
     },
     /// An argument that is a scalar instead of a tensor, or the reverse.
     ArgumentKind {
-        /// Which.
+        /// Index of the parameter.
         param: usize,
     },
     /// An argument of the wrong element type.
     ArgumentType {
-        /// Which.
+        /// Index of the parameter.
         param: usize,
         /// The parameter's type.
         expected: DType,
@@ -68,43 +68,43 @@ pub enum Fault {
     },
     /// An argument of the wrong shape or size.
     ArgumentShape {
-        /// Which.
+        /// Index of the parameter.
         param: usize,
         /// The argument's shape.
         found: Vec<i64>,
     },
     /// A buffer with a negative extent, or too large for memory.
     Allocation {
-        /// Which.
+        /// The buffer.
         buffer: BufferId,
     },
     /// A variable without a value: the function is not well-formed.
     Unbound {
-        /// Which.
+        /// The variable.
         var: VarId,
     },
     /// A buffer without memory: the function is not well-formed.
     UnboundBuffer {
-        /// Which.
+        /// The buffer.
         buffer: BufferId,
     },
     /// An operation on values of the wrong type: the function is not well-formed.
     IllTyped,
-    /// A function whose meaning is not known.
+    /// A call of an unknown function.
     Unknown {
-        /// What is called.
+        /// Name of the function.
         name: Symbol,
     },
-    /// Values of a type that is only read and printed.
+    /// Values of a type with which tvmr does not compute.
     UnknownType {
-        /// Its name.
+        /// Name of the type.
         name: &'static str,
     },
-    /// An assertion of the program does not hold.
+    /// An assertion of the program failed.
     Assertion {
-        /// The exception it raises.
+        /// The Python exception of the assertion.
         kind: Symbol,
-        /// Its message.
+        /// Message of the assertion.
         message: String,
     },
     /// The limit of steps was reached.

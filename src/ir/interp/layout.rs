@@ -1,4 +1,4 @@
-//! Where the elements of a buffer are in its memory.
+//! The memory layout of buffers.
 
 use super::Precision;
 use super::Value;
@@ -8,13 +8,14 @@ use super::tensor::TensorRef;
 use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Arena, ExprId};
 
-/// Element `indices` is at `offset + sum of indices * strides`.
+/// The layout of a buffer: element `indices` is at `offset + sum of indices * strides`.
 #[derive(Clone)]
 pub(super) struct Layout {
     pub offset: i64,
     pub strides: Indices,
     pub shape: Indices,
-    /// Is the shape only how indices count? An element may then lie anywhere in the memory.
+    /// Whether the shape gives no bounds, because the buffer is another name for memory: an element may be anywhere in
+    /// it.
     pub is_unbounded: bool,
 }
 
@@ -42,15 +43,15 @@ impl Layout {
         Ok(Layout { offset, strides, shape, is_unbounded: false })
     }
 
-    /// Binds the extents of a parameter that are symbols. All parameters have their turn before the first layout is made,
-    /// since one may have the extent `n` and another one before it `n + 1`.
+    /// Binds the symbolic extents of a parameter. This happens for all parameters before the first layout is computed,
+    /// since a parameter with extent `n + 1` may precede the one with extent `n`.
     pub(super) fn bind_extents<E: Env>(arena: &Arena, env: &mut E, b: BufferId, t: TensorRef<'_>) {
         for (&e, &n) in arena.list(arena.buffer(b).shape).iter().zip(t.shape) {
             bind_symbol(arena, env, e, n);
         }
     }
 
-    /// The layout of a buffer parameter, whose symbolic extents are bound to those of the argument.
+    /// The layout of a buffer parameter; its symbolic extents take the values of the argument.
     pub(super) fn of_param<E: Env>(
         arena: &Arena,
         env: &mut E,
@@ -88,14 +89,14 @@ impl Layout {
         }
     }
 
-    /// The layout of a name for memory that exists.
+    /// The layout without bounds, for another name of existing memory.
     pub(super) fn unbounded(self) -> Layout {
         Layout { is_unbounded: true, ..self }
     }
 
-    /// The number of elements from the start of the memory to the last element; `None` if that is no size.
+    /// The number of elements from the start of the memory to the last element; `None` on overflow.
     pub(super) fn n_elements(&self) -> Option<usize> {
-        // An extent that is computed may come out negative, for instances that access nothing: then there is nothing.
+        // A computed extent may be negative in instances that access nothing: the buffer is empty then.
         if self.shape.iter().any(|&n| n <= 0) {
             return Some(0);
         }

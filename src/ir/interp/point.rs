@@ -1,14 +1,13 @@
-//! Chosen elements of a function's results, computed on demand.
+//! Computes single elements of a function's results on demand.
 //!
-//! The element `C[3, 5]` of a matmul needs one row and one column, whatever the size of the rest. [`Points`] finds, for
-//! an element, the last block that stores to it, solves the block's iterations from the store's indices, runs the
-//! reduction over what is left, and asks for the elements that this loads in the same way. What it knows it
-//! remembers.
+//! The element `C[3, 5]` of a matmul needs one row and one column, whatever the size of the matrices. [`Points`] finds
+//! the last block that stores to an element, solves the store's indices for the block's iterations, runs the reduction
+//! over the remaining iterations, and computes the loaded elements in the same way. Results are memoised.
 //!
-//! This works for programs whose blocks stand each in a loop nest of their own, bound to the loops one to one, and
-//! make one store: the form in which workloads are written. For others [`Points::new`] gives nothing, and an element
-//! that depends on another element of the same nest is no value. The order of a reduction is that of the
-//! loops, so the result is what [`run`](super::run()) gives, bit for bit.
+//! This works for programs in the form of workloads: each block has its own loop nest, bound to the loops one to one,
+//! and makes one store. For other programs [`Points::new`] returns `None`; an element that depends on another element
+//! of the same nest has no value. The order of a reduction is that of the loops, so the result equals that of
+//! [`run`](super::run()) bit for bit.
 
 use super::Value;
 use super::eval::{Env, Indices, Lane, eval, eval_int};
@@ -36,9 +35,9 @@ pub struct Points<'a> {
     by_buffer: Vec<Vec<usize>>,
     vars: Vec<Option<Value>>,
     vectors: HashMap<VarId, Vec<Value>>,
-    /// The element of a buffer, by position, after a producer.
+    /// Values of elements after a producer: by number of the producer and position of the element.
     known: HashMap<(usize, usize), Value>,
-    /// What is being computed.
+    /// The element that is being computed.
     target: Option<Target>,
     steps: u64,
 }
@@ -50,22 +49,22 @@ struct Producer {
     value: ExprId,
     init: Option<ExprId>,
     predicate: Option<ExprId>,
-    /// The loops around, outermost first: variable, first value, extent.
+    /// The enclosing loops, outermost first: variable, first value, extent.
     loops: Vec<(VarId, i64, i64)>,
     iters: Vec<Iter>,
-    /// How each index of the store follows from the iterations.
+    /// The indices of the store as functions of the loops.
     indices: Vec<Index>,
 }
 
 struct Iter {
     var: VarId,
     value: Binding,
-    /// The first value of the domain, of a reduction.
+    /// The first value of a reduction's domain.
     reduce_min: Option<i64>,
 }
 
 enum Binding {
-    /// A loop, by position among the producer's.
+    /// The loop at a position among the producer's loops.
     Loop(usize),
     Constant(i64),
 }
@@ -83,14 +82,14 @@ enum Index {
 struct Target {
     producer: usize,
     indices: Indices,
-    /// The value so far; `None` until something was stored.
+    /// The current value; `None` before the first store.
     value: Option<Value>,
 }
 
-/// Why there is no value.
+/// The reason why there is no value.
 pub(super) enum Stop {
     Fault(Box<Fault>),
-    /// The program is not of the form that this can compute.
+    /// The program does not have the supported form.
     Unsupported,
 }
 
@@ -163,7 +162,7 @@ impl<'a> Points<'a> {
         Some(points)
     }
 
-    /// The element of a buffer at the end of the function; `None` if it cannot be computed by itself.
+    /// The element of a buffer at the end of the function; `None` if it cannot be computed on its own.
     pub fn eval(&mut self, buffer: BufferId, indices: &[i64]) -> Result<Option<Value>, RunError> {
         match self.element(buffer, indices, self.producers.len()) {
             Ok(value) => Ok(Some(value)),
@@ -289,7 +288,7 @@ impl<'a> Points<'a> {
             }
             indices.push(index);
         }
-        // What the indices leave open must be a reduction, or nothing to choose.
+        // Loops that the indices do not determine must be reductions, or have one iteration.
         for (position, &(_, _, extent)) in loops.iter().enumerate() {
             let reduces =
                 iters.iter().any(|i| i.reduce_min.is_some() && matches!(i.value, Binding::Loop(p) if p == position));
@@ -313,7 +312,7 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// A value that no loop changes.
+    /// The value of an expression that no loop changes.
     fn constant(&mut self, e: ExprId) -> Result<i64, Stop> {
         let options = self.options;
         eval_int(&self.func.arena, self, options.precision, e)
@@ -334,7 +333,7 @@ impl<'a> Points<'a> {
 
     // ---- evaluation ----------------------------------------------------------------------------------------
 
-    /// The element as it is before a producer runs.
+    /// The element before a producer runs.
     fn element(&mut self, buffer: BufferId, indices: &[i64], before: usize) -> Result<Value, Stop> {
         let Some(layout) = &self.layouts[buffer.index()] else { return Err(Fault::UnboundBuffer { buffer }.into()) };
         let Some(at) = layout.position(indices) else {
@@ -361,8 +360,8 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// The values of the loops for which a producer stores to an element, those of a reduction left open; `None` if
-    /// there are none.
+    /// The values of the loops for which a producer stores to an element, `None` for reduction loops; `None` if it does
+    /// not store to the element.
     fn solve(&self, producer: usize, indices: &[i64]) -> Option<Vec<Option<i64>>> {
         let p = &self.producers[producer];
         let mut loops = vec![None; p.loops.len()];
@@ -385,7 +384,7 @@ impl<'a> Points<'a> {
         Some(loops)
     }
 
-    /// The element after a producer, whose instances for it have these values of the loops.
+    /// The element after a producer that stores to it in the instances given by `solved`.
     fn produce(&mut self, producer: usize, indices: &[i64], solved: &[Option<i64>]) -> Result<Value, Stop> {
         let arena = &self.func.arena;
         let precision = self.options.precision;
@@ -423,7 +422,7 @@ impl<'a> Points<'a> {
             if self.steps > self.options.max_steps {
                 return Err(Fault::TooLong.into());
             }
-            // The next instance: the innermost open loop that has one.
+            // Advance to the next instance: increment the innermost reduction loop that has one left.
             let loops = &self.producers[producer].loops;
             let next = (0..loops.len()).rev().find(|&i| {
                 let (_, min, extent) = loops[i];
@@ -444,7 +443,7 @@ impl<'a> Points<'a> {
         let target = std::mem::replace(&mut self.target, outer);
         match target.and_then(|t| t.value) {
             Some(value) => Ok(value),
-            // The predicate held for no instance.
+            // The predicate held in no instance.
             None => self.element(self.producers[producer].buffer, indices, producer),
         }
     }
@@ -501,7 +500,7 @@ mod tests {
             .collect()
     }
 
-    /// Every element of the last parameter is what a whole run gives.
+    /// Checks that every element of the last parameter equals the result of a whole run.
     fn check(f: &Func) {
         for precision in [Precision::Exact, Precision::Wide] {
             let options = Options { precision, ..Options::default() };

@@ -1,4 +1,4 @@
-//! Roundings of the modes of precision, around the operations of [`scalar`](crate::ir::scalar).
+//! Rounding modes of the interpreter, around the operations of [`scalar`](crate::ir::scalar).
 
 use super::Precision;
 use crate::ir::dtype::DType;
@@ -19,7 +19,7 @@ impl Rounding for Precision {
         }
     }
 
-    /// A quotient is exact only where that of the reciprocal is.
+    /// A quotient is exact only if the reciprocal is exact too.
     #[inline]
     fn quotient(&self, dtype: DType, quotient: f64, divisor: f64) -> f64 {
         match *self {
@@ -33,7 +33,7 @@ impl Rounding for Precision {
     #[inline]
     fn function(&self, dtype: DType, value: f64) -> f64 {
         match *self {
-            // Zero is where approximations begin.
+            // Approximations are exact at zero.
             Precision::Perturbed { seed, scale } if value != 0.0 => {
                 let units = if dtype.is_half() { 1.0 } else { FUNCTION };
                 perturbed(dtype, value, seed, f64::from(scale) * units)
@@ -52,7 +52,8 @@ impl Rounding for Precision {
 
     #[inline]
     fn convert(&self, from: DType, to: DType, value: f64) -> f64 {
-        // What a wider type takes is not rounded, though it need not be a number of the narrower one.
+        // A conversion to a wider type does not round, although the wide value need not be a number of the narrower
+        // type.
         let is_narrower = to.half_ulp() > from.half_ulp() || to.half_ulp() == from.half_ulp() && to != from;
         match self {
             Precision::Exact => Exact.convert(from, to, value),
@@ -63,7 +64,7 @@ impl Rounding for Precision {
 
     #[inline]
     fn of_int(&self, from: DType, to: DType, value: i64) -> f64 {
-        // `float64` is what wide values are carried in already.
+        // Wide values are `float64` already.
         let wide = Exact.of_int(from, DType::Float64, value);
         match self {
             Precision::Exact => Exact.of_int(from, to, value),
@@ -73,17 +74,17 @@ impl Rounding for Precision {
     }
 }
 
-/// The value moved up or down by so many halves of an ulp. Which way follows from the seed and from the value.
+/// The value moved up or down by `units` halves of an ulp. The direction is a function of the seed and the value.
 fn perturbed(dtype: DType, v: f64, seed: u64, units: f64) -> f64 {
     if !v.is_finite() {
         return v;
     }
     let is_up = mixed(seed ^ v.to_bits()) & 1 == 1;
     if v.abs() > dtype.max_value().err().unwrap_or(f64::MAX) {
-        // Half precision that is carried in float32 does not overflow.
+        // Values of half precision are computed in float32, which does not overflow here.
         return if is_up { v } else { f64::INFINITY.copysign(v) };
     }
-    // A sum in float64 cannot be moved by half an ulp.
+    // A sum in float64 cannot change by half an ulp.
     let unit = if dtype == DType::Float64 { 2.0 * dtype.half_ulp() } else { dtype.half_ulp() };
     let off = v.abs() * unit * units;
     if is_up { v + off } else { v - off }
@@ -123,10 +124,10 @@ mod tests {
         let third = |p| binary(BinOp::Mul, DType::Float32, Float(1.0), Float(0.3), &p).expect("floats");
         let ulp = 0.3 * 2f64.powi(-23);
         assert!((spread(&third, 1) - ulp).abs() < 1e-12 && (spread(&third, 4) - 4.0 * ulp).abs() < 1e-12);
-        // By a reciprocal, even where the quotient is a number; not where the reciprocal is one.
+        // The quotient is computed with a reciprocal even if it is exact, unless the reciprocal is exact.
         let quotient = |y: f64| move |p| binary(BinOp::Div, DType::Float32, Float(6.0), Float(y), &p).expect("floats");
         assert!(spread(&quotient(3.0), 1) > 2f64.powi(-23) && spread(&quotient(4.0), 1) == 0.0);
-        // A function is approximated, but not at zero; what is exact stays so.
+        // A function is approximated, except at zero; exact functions stay exact.
         let function = |f: Intrinsic, x: f64| move |p| call(f, DType::Float32, &[Float(x)], &p).expect("a float");
         assert!(spread(&function(Intrinsic::Sqrt, 4.0), 1) > 2f64.powi(-21));
         for (f, x) in [(Intrinsic::Sqrt, 0.0), (Intrinsic::Floor, 0.3), (Intrinsic::Abs, -0.3)] {
@@ -134,11 +135,11 @@ mod tests {
         }
         let sum = |p| binary(BinOp::Add, DType::Float16, Float(0.25), Float(2.0), &p).expect("floats");
         assert_eq!(spread(&sum, 4), 0.0);
-        // To a narrower type or another of the same width, not to a wider one.
+        // Conversions to a narrower type or another type of the same width round; those to a wider type do not.
         let to = |from, to| move |p| cast(from, to, Float(0.3), &p);
         assert!(spread(&to(DType::Float32, DType::Float16), 1) > 0.0);
         assert_eq!(spread(&to(DType::Float16, DType::Float32), 1), 0.0);
-        // Too large for half precision, which may be carried in more.
+        // Too large for half precision, but not for the float32 in which it may be computed.
         let large = |p| binary(BinOp::Mul, DType::Float16, Float(300.0), Float(300.0), &p).expect("floats");
         assert_eq!(spread(&large, 1), f64::INFINITY);
     }

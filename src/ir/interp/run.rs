@@ -15,11 +15,11 @@ use crate::ir::steps::STEP_ERROR;
 use crate::ir::stmt::{Block, Body, IterKind, MatchBuffer, Stmt, StmtId};
 use hashbrown::HashMap;
 
-/// Buffers larger than this are refused.
+/// Maximum number of elements of a buffer.
 const MAX_ELEMENTS: usize = 1 << 31;
 
-/// Runs a verified function. Tensors of buffer parameters are read and changed in place; a function that fails may
-/// have changed none or all of them. Gives what the function returns, if it returns a value.
+/// Runs a verified function. Reads and changes the tensors of buffer parameters in place; they are unspecified after a
+/// fault. Returns the function's result, if it has one.
 pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<Option<Value>, RunError> {
     if let Some(t) = func.arena.narrow() {
         return Err(RunError { stmt: None, fault: Fault::UnknownType { name: t.name() } });
@@ -45,29 +45,29 @@ pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<Option<Val
     }
 }
 
-/// Where execution goes on behind a statement.
+/// The continuation after a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
-    /// At the next statement.
+    /// The next statement.
     Next,
-    /// Behind the innermost loop.
+    /// The end of the innermost loop.
     Break,
-    /// With the next iteration of the innermost loop.
+    /// The next iteration of the innermost loop.
     Continue,
-    /// Nowhere: the function has returned.
+    /// The end of the function.
     Return,
 }
 
-/// Elements of a parameter or of one instance of an allocation.
+/// The elements of a parameter or of one instance of an allocation.
 struct Memory {
     /// The type of the elements.
     dtype: DType,
     values: Vec<Value>,
-    /// Which were stored to, where that is checked.
+    /// For each element, whether it was stored to; only with [`Fresh::Checked`].
     written: Option<Vec<bool>>,
 }
 
-/// Where the elements of a buffer are.
+/// The memory and layout of a buffer.
 #[derive(Clone)]
 struct Place {
     memory: usize,
@@ -79,14 +79,14 @@ struct Machine<'a> {
     options: Options,
     vars: Vec<Option<Value>>,
     vectors: HashMap<VarId, Vec<Value>>,
-    /// The memories that handles point to.
+    /// The memory to which each handle points.
     pointers: Vec<Option<usize>>,
     places: Vec<Option<Place>>,
     memories: Vec<Memory>,
     steps: u64,
-    /// The statement being run, for errors.
+    /// The current statement, for errors.
     stmt: Option<StmtId>,
-    /// What the function returned.
+    /// The returned value.
     result: Option<Value>,
 }
 
@@ -122,7 +122,7 @@ impl Machine<'_> {
         if args.len() != func.params.len() {
             return Err(Box::new(Fault::ArgumentCount { expected: func.params.len(), found: args.len() }));
         }
-        // Scalars first: shapes may mention them.
+        // Bind scalars first: shapes may mention them.
         for (param, arg) in args.iter().enumerate() {
             let p = func.params[param];
             match (arg, p.buffer) {
@@ -185,7 +185,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Makes a view of a region: the last dimensions of the source, those before having extent 1.
+    /// Makes a view of a region: of the last dimensions of the source; the others must have extent 1.
     fn show(&mut self, m: &MatchBuffer) -> Result<(), Box<Fault>> {
         let arena = &self.func.arena;
         let wrong = Box::new(Fault::View { buffer: m.buffer });
@@ -224,7 +224,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The indices of an element that one lane of several selects: beyond the end of a row, those of one in the next.
+    /// The indices of an element selected by one of several lanes: a position beyond the end of a row continues in the
+    /// next row.
     fn in_rows(&self, buffer: BufferId, indices: &[i64], is_vector: bool) -> Indices {
         let mut indices: Indices = indices.into();
         if let (true, Some(place)) = (is_vector, &self.places[buffer.index()]) {
@@ -239,7 +240,7 @@ impl Machine<'_> {
         indices
     }
 
-    /// The memory and the place in it of a lane of an element.
+    /// The memory of an element's lane, and its position there.
     fn locate(&self, buffer: BufferId, indices: &[i64], lane: usize) -> Result<(usize, usize), Box<Fault>> {
         let width = usize::from(self.func.arena.buffer(buffer).lanes);
         let Some(place) = &self.places[buffer.index()] else { return Err(Box::new(Fault::UnboundBuffer { buffer })) };
@@ -267,7 +268,7 @@ impl Machine<'_> {
         Ok(self.value(e)? != Value::Int(0))
     }
 
-    /// Runs a list of statements. Buffers that it allocates live to its end.
+    /// Runs a list of statements. Buffers allocated in it live to its end.
     fn exec_body(&mut self, body: &Body) -> Result<Flow, Box<Fault>> {
         let n_memories = self.memories.len();
         let mut flow = Flow::Next;
@@ -286,7 +287,7 @@ impl Machine<'_> {
         Ok(flow)
     }
 
-    /// Another name for memory that exists.
+    /// Declares another name for existing memory.
     fn declare(&mut self, b: BufferId, data: ExprId) -> Result<(), Box<Fault>> {
         let memory = self.pointer(data)?;
         let layout = Layout::of(&self.func.arena, self, b)?;
@@ -311,7 +312,7 @@ impl Machine<'_> {
     }
 
     fn exec(&mut self, s: StmtId) -> Result<Flow, Box<Fault>> {
-        // On a fault the statement stays, for the error.
+        // After a fault the statement stays, for the error.
         let outside = self.stmt.replace(s);
         let func = self.func;
         let mut flow = Flow::Next;
@@ -342,7 +343,7 @@ impl Machine<'_> {
             }
             Stmt::While { condition, body } => {
                 while self.holds(*condition)? {
-                    // An iteration may do nothing else.
+                    // Count an iteration as a step, since its body may be empty.
                     self.step()?;
                     let inner = self.exec_body(body)?;
                     self.stmt = Some(s);
@@ -415,7 +416,7 @@ impl Machine<'_> {
                     _ => false,
                 };
                 if !does_nothing && func.arena.lanes(*value) == 0 {
-                    // A call that gives nothing.
+                    // A call without a value.
                     self.value(*value)?;
                 } else if !does_nothing {
                     eval_lanes(&func.arena, self, self.options.precision, *value)?;
@@ -432,7 +433,7 @@ impl Machine<'_> {
         if self.steps > self.options.max_steps { Err(Box::new(Fault::TooLong)) } else { Ok(()) }
     }
 
-    /// Is there something to copy, if the block only copies?
+    /// Whether the source of a copy is inside its buffer; true for other blocks.
     fn has_source(&mut self, b: &Block) -> Result<bool, Box<Fault>> {
         let Some((source, indices)) = self.func.copied(b) else { return Ok(true) };
         let mut at = Indices::new();
@@ -460,7 +461,7 @@ impl Machine<'_> {
             first &= iter.kind != IterKind::Reduce || value == min;
             values.push(value);
         }
-        // Bindings belong to what is around the block: all are evaluated before any is visible.
+        // Bindings are outside the block: all are evaluated before any is visible.
         for (iter, value) in b.iters.iter().zip(values) {
             self.set_var(iter.var, Some(Value::Int(value)));
         }
@@ -489,7 +490,7 @@ impl Machine<'_> {
         Ok(flow)
     }
 
-    /// The strides and offset of a view are bound anew in each instance.
+    /// Removes the strides and offset of a view, which each instance binds anew.
     fn forget_symbols(&mut self, view: BufferId) {
         let arena = &self.func.arena;
         let view = arena.buffer(view);
@@ -501,7 +502,7 @@ impl Machine<'_> {
     }
 }
 
-/// What fresh memory holds.
+/// The initial value of fresh memory.
 fn poison(dtype: DType) -> Value {
     if dtype.is_float() { Value::Float(f64::NAN) } else { Value::Int(dtype.wrap(i64::from_le_bytes([0xa5; 8]))) }
 }
@@ -512,7 +513,7 @@ mod tests {
     use crate::ir::samples::{matmul, nest, padded_window, relu, set_root, store, tiled_matmul};
     use crate::ir::{BinOp, BufferRegion};
 
-    /// A small value for every element.
+    /// Small values for all elements.
     fn ramp(dtype: DType, shape: &[i64], seed: i64) -> Tensor {
         let mut i = seed;
         Tensor::from_values(
@@ -525,7 +526,7 @@ mod tests {
         )
     }
 
-    /// The result in the last argument, for ramps in the others.
+    /// Runs a function on ramps, and returns the arguments and the result in the last one.
     fn output(f: &Func, shapes: &[&[i64]], options: Options) -> Result<(Vec<Tensor>, Tensor), String> {
         let mut args: Vec<Arg> = Vec::new();
         for (i, shape) in shapes.iter().enumerate() {
@@ -618,7 +619,7 @@ mod tests {
                 let by = f.arena.int32(by);
                 let at = f.arena.binary_unfolded(op, v[0], by);
                 let value = f.arena.load(x, &[at]);
-                // Not a plain copy, which would leave out what is not there.
+                // This is not a plain copy, whose missing sources are allowed.
                 let value = if copies { value } else { f.arena.add(value, value) };
                 (None, store(f, y, v, value))
             });
@@ -645,7 +646,7 @@ mod tests {
 
     #[test]
     fn reading_fresh_memory_is_a_fault_if_checked() {
-        // Drop the nest that fills P.
+        // Remove the nest that fills P.
         let mut f = padded_window(6);
         let pad = f.block(f.root).body[0];
         f.replace(pad, &[]);

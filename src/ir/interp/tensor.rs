@@ -1,4 +1,4 @@
-//! Arrays of typed elements in plain bytes, little-endian, row-major.
+//! Tensors: arrays of typed elements in little-endian, row-major bytes.
 
 use super::Value;
 use crate::ir::dtype::DType;
@@ -15,7 +15,7 @@ pub struct Tensor {
     pub data: Vec<u8>,
 }
 
-/// An array whose bytes are elsewhere.
+/// An array that borrows its bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TensorRef<'a> {
     /// Type of the elements.
@@ -36,6 +36,7 @@ impl Tensor {
     /// An array of these values, in row-major order, each rounded or wrapped to the type.
     ///
     /// # Panics
+    ///
     /// If there are fewer values than elements.
     pub fn from_values(dtype: DType, shape: &[i64], mut values: impl Iterator<Item = Value>) -> Tensor {
         let mut t = Tensor::zeros(dtype, shape);
@@ -45,7 +46,7 @@ impl Tensor {
         t
     }
 
-    /// The array without its ownership.
+    /// A borrowed view of the array.
     pub fn view(&self) -> TensorRef<'_> {
         TensorRef { dtype: self.dtype, shape: &self.shape, data: &self.data }
     }

@@ -1,4 +1,4 @@
-//! The value of an expression of variables alone, without a program around it.
+//! Evaluates expressions of variables alone.
 
 use super::eval::{Env, Lane, eval};
 use super::fault::Fault;
@@ -8,8 +8,8 @@ use crate::ir::expr::{Arena, ExprId, VarId};
 use crate::ir::scalar::Trap;
 use hashbrown::HashMap;
 
-/// The value of a scalar expression where variables have these values; `None` where it reads memory, mentions another
-/// variable or has no value.
+/// The value of a scalar expression for given values of variables; `None` if it reads memory, mentions another variable
+/// or has no value.
 pub fn value_at(arena: &Arena, e: ExprId, values: &[(VarId, i64)]) -> Option<Value> {
     let vars = values.iter().map(|&(v, value)| (v, Value::Int(value))).collect();
     let mut scalars = Scalars { vars, vectors: HashMap::new() };
@@ -21,7 +21,7 @@ struct Scalars {
     vectors: HashMap<VarId, Vec<Value>>,
 }
 
-/// There is no value.
+/// The expression has no value.
 struct NoValue;
 
 impl From<Box<Fault>> for NoValue {

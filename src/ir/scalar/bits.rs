@@ -1,11 +1,11 @@
-//! The bits of values.
+//! Bit representations of values.
 
 use super::round::{to_bf16, to_f16};
 use crate::ir::dtype::DType;
 use crate::ir::expr::Const;
 
-/// The bits of a value in memory, rounded or wrapped to the type; those above its width are 0 for floats and `bool`, any
-/// for integers.
+/// The bits of a value in memory, rounded or wrapped to the type. The bits above its width are 0 for floats and `bool`,
+/// and arbitrary for integers.
 #[inline]
 pub(crate) fn bits_of(dtype: DType, value: Const) -> u64 {
     match dtype {
@@ -29,7 +29,7 @@ pub(crate) fn bits_of(dtype: DType, value: Const) -> u64 {
     }
 }
 
-/// The value that bits in memory stand for; those above the width of the type do not matter.
+/// The value of a bit pattern in memory; bits above the width of the type are ignored.
 #[inline]
 pub(crate) fn value_of(dtype: DType, bits: u64) -> Const {
     match dtype {
@@ -53,7 +53,7 @@ pub(crate) fn value_of(dtype: DType, bits: u64) -> Const {
     }
 }
 
-/// The value of another type with the same bits.
+/// The value of another type with the same bit pattern.
 pub(crate) fn reinterpret(from: DType, to: DType, value: Const) -> Const {
     value_of(to, bits_of(from, value))
 }

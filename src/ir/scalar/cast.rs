@@ -4,7 +4,7 @@ use super::Rounding;
 use crate::ir::dtype::DType;
 use crate::ir::expr::Const;
 
-/// A value of one type as one of another.
+/// Converts a value from one type to another.
 #[inline]
 pub(crate) fn cast(from: DType, to: DType, value: Const, rounding: &impl Rounding) -> Const {
     match value {
@@ -15,8 +15,8 @@ pub(crate) fn cast(from: DType, to: DType, value: Const, rounding: &impl Roundin
     }
 }
 
-/// An integer of type `from` as a float of type `to`: rounded once to `float32` and `float64` (64 bits by way of `f64` would
-/// be rounded twice), by way of `float32` to what is smaller.
+/// Converts an integer to a float. The result is rounded once for `float32` and `float64`, although a conversion of 64
+/// bits through `f64` would round twice; smaller types are converted through `float32`.
 #[inline]
 pub(super) fn int_to_float(from: DType, to: DType, value: i64) -> f64 {
     match (from == DType::UInt64, to == DType::Float64) {
@@ -70,7 +70,7 @@ mod tests {
             (DType::Int32, DType::Bool, Int(256), Int(1)),
             (DType::UInt64, DType::Float32, Int(-1), Float(18446744073709551616.0)),
             (DType::Int64, DType::Float32, Int((1 << 25) + 1), Float(33554432.0)),
-            // By way of float64 these would be ties.
+            // Through float64 these would be ties.
             (DType::Int64, DType::Float32, Int((1 << 54) + (1 << 30) + 1), Float(18014400656965632.0)),
             (DType::Int32, DType::BFloat16, Int((1 << 30) + (1 << 22) + 1), Float(1073741824.0)),
             (DType::Int32, DType::Float16, Int(65520), Float(f64::INFINITY)),

@@ -22,7 +22,7 @@ pub(crate) fn binary(op: BinOp, dtype: DType, x: f64, y: f64, rounding: &impl Ro
             let quotient = rounding.quotient(inner, x / y, y).floor();
             rounding.result(dtype, x - rounding.result(inner, quotient * y))
         }
-        // Not `f64::min`: of NaN and of zeros it has other results.
+        // `f64::min` gives other results for NaN and zeros.
         BinOp::Min => {
             if x < y {
                 x
@@ -48,7 +48,7 @@ pub(super) fn call(function: Intrinsic, dtype: DType, args: &[Const], rounding: 
         Const::Int(_) => Err(Trap::IllTyped),
     };
     let x = arg(0)?;
-    // Exact results are numbers of the type, but in some types of 8 bits: those without 16, 0 or a sign.
+    // Exact results are numbers of the type, except for some 8-bit types: those without 16, 0 or a sign.
     let exact = |v| Ok(Const::Float(if matches!(dtype, DType::Float8(_)) { rounding.result(dtype, v) } else { v }));
     let value = match function {
         Intrinsic::Exp => x.exp(),
@@ -77,7 +77,7 @@ pub(super) fn call(function: Intrinsic, dtype: DType, args: &[Const], rounding: 
         Intrinsic::Sigmoid => sigmoid(x),
         Intrinsic::Pow => x.powf(arg(1)?),
         Intrinsic::Hypot => x.hypot(arg(1)?),
-        // The remainder of two numbers is one.
+        // The remainder of two numbers is exact.
         Intrinsic::Fmod => return Ok(Const::Float(rounding.result(dtype, x % arg(1)?))),
         Intrinsic::Fma => return Ok(Const::Float(rounding.fused(dtype, x, arg(1)?, arg(2)?))),
         Intrinsic::NextAfter => return Ok(Const::Float(next_after(dtype, x, arg(1)?))),

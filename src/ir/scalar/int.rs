@@ -34,7 +34,7 @@ fn divide(op: BinOp, dtype: DType, x: i64, y: i64) -> Result<i64, Trap> {
         let (x, y) = (x as u64, y as u64);
         return Ok(if is_quotient { x / y } else { x % y } as i64);
     }
-    // No division is left that `i64` has no room for.
+    // All remaining divisions fit `i64`.
     if y == -1 && (x == i64::MIN || dtype.is_int() && dtype.min_value() == Ok(x)) {
         return Err(Trap::DivisionOverflow);
     }
@@ -53,8 +53,8 @@ pub(crate) fn floor_div(x: i64, y: i64) -> Option<i64> {
     binary(BinOp::FloorDiv, DType::Int64, x, y).ok()
 }
 
-/// `x op y` on integers without bounds; `None` where the operator is not one of numbers, for a zero divisor, or where the
-/// result has no place in `i64`.
+/// `x op y` on unbounded integers; `None` if the operator is not numeric, for a zero divisor, or if the result does not
+/// fit `i64`.
 pub(crate) fn checked(op: BinOp, x: i64, y: i64) -> Option<i64> {
     match op {
         BinOp::Add => x.checked_add(y),
@@ -67,7 +67,7 @@ pub(crate) fn checked(op: BinOp, x: i64, y: i64) -> Option<i64> {
     }
 }
 
-/// Does `x op y` hold for integers of type `dtype`?
+/// Whether `x op y` holds for integers of type `dtype`.
 #[inline]
 pub(crate) fn compare(op: CmpOp, dtype: DType, x: i64, y: i64) -> bool {
     if dtype == DType::UInt64 { op.holds(x as u64, y as u64) } else { op.holds(x, y) }
@@ -87,7 +87,7 @@ pub(super) fn call(function: Intrinsic, dtype: DType, args: &[Const]) -> Result<
         Intrinsic::Abs if dtype.is_int() => x.wrapping_abs(),
         Intrinsic::Abs => x,
         Intrinsic::PopCount => pattern.count_ones().into(),
-        // An `int32`, whatever the type of the argument.
+        // The result is an `int32`, whatever the type of the argument.
         Intrinsic::Clz => return Ok((pattern.leading_zeros() - (64 - width)).into()),
         Intrinsic::BitAnd => x & arg(1)?,
         Intrinsic::BitOr => x | arg(1)?,

@@ -7,8 +7,8 @@ use crate::ir::float8::{Float8, Specials};
 
 /// The error function, within 2 ulp.
 ///
-/// Below 1 a polynomial in `x²`, from there on `1 - exp(-x²) q(s)` with `s = (x - 3) / (x + 3)`, which maps `[1, 6]` to
-/// a short interval (the substitution of Shepherd and Laframboise, 1981); from 6 on the result rounds to 1. Both
+/// Below 1 a polynomial in `x²`, from 1 to 6 `1 - exp(-x²) q(s)` with `s = (x - 3) / (x + 3)`, which maps `[1, 6]` to a
+/// short interval (the substitution of Shepherd and Laframboise, 1981); from 6 on the result rounds to 1. Both
 /// polynomials interpolate at Chebyshev nodes, with errors below 1e-18.
 pub(crate) fn erf(x: f64) -> f64 {
     const P: [f64; 13] = [
@@ -63,20 +63,20 @@ fn horner(coefficients: &[f64], x: f64) -> f64 {
 
 /// 10 to the power of `x`.
 pub(crate) fn exp10(x: f64) -> f64 {
-    // `exp(x * ln(10))` would multiply the rounding of the product by `x`.
+    // The formula `exp(x * ln(10))` would multiply the rounding error of the product by `x`.
     10f64.powf(x)
 }
 
-/// 1 / (1 + exp(-x)), from the exponential that does not overflow.
+/// 1 / (1 + exp(-x)), computed with the exponential that does not overflow.
 pub(crate) fn sigmoid(x: f64) -> f64 {
     let e = (-x.abs()).exp();
     if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
 }
 
-/// From here on the square root of `x² ± 1` is `x`.
+/// From here on the square root of `x² ± 1` rounds to `x`.
 const LARGE: f64 = 268_435_456.0;
 
-/// Inverse hyperbolic sine. (The standard library's is infinite for the largest numbers.)
+/// Inverse hyperbolic sine. (The standard library returns infinity for the largest numbers.)
 pub(crate) fn asinh(x: f64) -> f64 {
     if x.abs() > LARGE && x.is_finite() {
         return (x.abs().ln() + std::f64::consts::LN_2).copysign(x);
@@ -84,7 +84,7 @@ pub(crate) fn asinh(x: f64) -> f64 {
     x.asinh()
 }
 
-/// Inverse hyperbolic cosine. (The standard library's loses digits near 1 and is infinite for the largest numbers.)
+/// Inverse hyperbolic cosine. (The standard library loses digits near 1 and returns infinity for the largest numbers.)
 pub(crate) fn acosh(x: f64) -> f64 {
     if x < 1.0 {
         return f64::NAN;
@@ -96,13 +96,13 @@ pub(crate) fn acosh(x: f64) -> f64 {
     (t + (2.0 * t + t * t).sqrt()).ln_1p()
 }
 
-/// Inverse hyperbolic tangent. (The standard library's loses digits near -1.)
+/// Inverse hyperbolic tangent. (The standard library loses digits near -1.)
 pub(crate) fn atanh(x: f64) -> f64 {
     let a = x.abs();
     (0.5 * (2.0 * a / (1.0 - a)).ln_1p()).copysign(x)
 }
 
-/// The number of type `dtype` next to `x` in the direction of `y`; `y` where both are equal, NaN where one is.
+/// The number of type `dtype` next to `x` in the direction of `y`; `y` if both are equal, NaN if one of them is.
 pub(crate) fn next_after(dtype: DType, x: f64, y: f64) -> f64 {
     if x.is_nan() || y.is_nan() {
         return f64::NAN;
@@ -114,7 +114,7 @@ pub(crate) fn next_after(dtype: DType, x: f64, y: f64) -> f64 {
     if dtype == DType::Float8(Float8::E8M0FNU) {
         return value_of(dtype, if y > x { bits + 1 } else { bits - 1 }).as_f64();
     }
-    // Numbers of one sign are ordered as their bits are.
+    // Numbers of the same sign are ordered like their bits.
     let sign = 1 << (dtype.bits() - 1);
     let mut next = match (bits & !sign == 0, (y > x) == (bits & sign == 0)) {
         (true, _) => 1 | if y > x { 0 } else { sign },
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(erf(0.0), 0.0);
         assert_eq!(erf(f64::NEG_INFINITY), -1.0);
         assert!(erf(f64::NAN).is_nan());
-        // No step where the formulas meet.
+        // The result does not jump where the formulas meet.
         assert!((erf(1.0) - erf(1.0 - f64::EPSILON)).abs() < 4.0 * f64::EPSILON);
     }
 }

@@ -1,31 +1,31 @@
-//! How the results of float operations become numbers of their type.
+//! Rounding of the results of float operations.
 
 use super::cast::int_to_float;
 use crate::ir::dtype::DType;
 use half::{bf16, f16};
 
-/// What rounds the results of operations. [`Exact`] is the definition; the interpreter has others for reference values.
+/// Rounds the results of operations. [`Exact`] is the definition; the interpreter has other modes for reference values.
 pub(crate) trait Rounding {
-    /// The result of an operation, from its exact one or that in `f64`.
+    /// The result of an operation, given its exact result or the result in `f64`.
     fn result(&self, dtype: DType, value: f64) -> f64;
 
     /// The result of a division.
     fn quotient(&self, dtype: DType, quotient: f64, divisor: f64) -> f64;
 
-    /// The result of a function that is approximated.
+    /// The result of an approximated function.
     fn function(&self, dtype: DType, value: f64) -> f64;
 
     /// `x * y + z`.
     fn fused(&self, dtype: DType, x: f64, y: f64, z: f64) -> f64;
 
-    /// A float of one type as one of another.
+    /// Converts a float from one type to another.
     fn convert(&self, from: DType, to: DType, value: f64) -> f64;
 
-    /// An integer as a float.
+    /// Converts an integer to a float.
     fn of_int(&self, from: DType, to: DType, value: i64) -> f64;
 }
 
-/// Every operation is rounded as its type demands.
+/// Rounds every operation to its type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exact;
 
@@ -35,8 +35,8 @@ impl Rounding for Exact {
         match dtype {
             DType::Float64 => value,
             DType::Float16 | DType::BFloat16 | DType::Float8(_) => dtype.round(f64::from(value as f32)),
-            // The sum, difference, product, quotient and root of two float32 rounded twice, first to float64, are those
-            // rounded once: 53 >= 2 * 24 + 2 (Figueroa, 1995).
+            // The sum, difference, product, quotient and root of two float32 numbers, rounded to float64 first, round
+            // to the same float32 as the exact result: 53 >= 2 * 24 + 2 (Figueroa, 1995).
             _ => f64::from(value as f32),
         }
     }
@@ -56,7 +56,7 @@ impl Rounding for Exact {
         if dtype == DType::Float64 {
             return x.mul_add(y, z);
         }
-        // The sum of a product needs more than float64 to be rounded once.
+        // A fused multiply-add needs more precision than float64 to be rounded once.
         self.result(dtype, f64::from((x as f32).mul_add(y as f32, z as f32)))
     }
 
@@ -88,8 +88,9 @@ pub(crate) fn to_bf16(value: f64) -> bf16 {
     bf16::from_f32(to_odd(value))
 }
 
-/// A number as `float32`, rounded to odd: where it is not one, the neighbour whose last bit is 1. That neither makes nor
-/// hides a tie of a narrower type, so rounding once more gives what rounding once does (Boldo and Melquiond, 2008).
+/// A number as `float32`, rounded to odd: an inexact result is the neighbour whose last bit is 1. This neither creates
+/// nor hides a tie of a narrower type, so a second rounding gives the same result as a single one (Boldo and Melquiond,
+/// 2008).
 #[inline]
 fn to_odd(value: f64) -> f32 {
     let nearest = value as f32;
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn half_precision_is_rounded_once() {
-        // Just above and below the middle of 1 and the next number: `float32` has no room for the difference.
+        // Just above and below the middle of 1 and the next number: `float32` cannot represent the difference.
         for tiny in [2f64.powi(-40), 2f64.powi(-52)] {
             assert_eq!(to_f16(1.0 + 2f64.powi(-11) + tiny).to_f64(), 1.0 + 2f64.powi(-10));
             assert_eq!(to_f16(-1.0 - 2f64.powi(-11) - tiny).to_f64(), -1.0 - 2f64.powi(-10));

@@ -1,15 +1,15 @@
-//! Exact ranges of index expressions: enough to say that a value *is* reached, not just that it might be.
+//! Exact ranges of index expressions, which prove that a value *is* reached, not just that it may be.
 //!
-//! The domain of every variable in sight is an arithmetic progression, the domains are independent of each other, and
+//! The domain of every visible variable is an arithmetic progression, the domains are independent of each other, and
 //! guards only narrow single variables; then the ends of a range computed here are values of instances that run.
-//! Whatever does not fit (two iterations bound to one loop, guards over sums, loads) is unknown, and unknown ranges
-//! prove nothing.
+//! Otherwise (two iterations bound to one loop, guards over sums, loads) the range is unknown, and unknown ranges prove
+//! nothing.
 
 use crate::ir::expr::{Arena, Expr, ExprId, VarId};
 use crate::ir::op::{BinOp, CmpOp};
 use crate::ir::scalar::int::floor_div;
 
-/// The values `lo`, `lo + step`, …, `hi`, all reached; with `step` 0 only the two ends are known to be.
+/// The values `lo`, `lo + step`, …, `hi`, all of which are reached; if `step` is 0, only the two ends are known to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Range {
     pub lo: i64,
@@ -23,13 +23,13 @@ impl Range {
         Range { lo, hi, step: 1 }
     }
 
-    /// `n` integers from `lo` on, each `step` behind the one before; `None` beyond 64 bits.
+    /// The values `lo`, `lo + step`, …, `n` in all; `None` on overflow.
     pub(super) fn stepped(lo: i64, n: i64, step: i64) -> Option<Range> {
         let hi = (n - 1).checked_mul(step)?.checked_add(lo)?;
         Some(Range { lo, hi, step: if n > 1 { step } else { 1 } })
     }
 
-    /// The values from `lo` to `hi`; `None` if there are none, or the ends are not known.
+    /// The values from `lo` to `hi`; `None` if there are none, or the new ends are not known to be reached.
     pub(super) fn intersect(self, lo: i64, hi: i64) -> Option<Range> {
         if lo <= self.lo && self.hi <= hi {
             return Some(self);
@@ -63,19 +63,19 @@ impl Range {
     }
 }
 
-/// The step of a sum where `fine` fills the gaps of `coarse`.
+/// The step of a sum in which `fine` fills the gaps of `coarse`.
 fn combined_step(coarse: Range, fine: Range) -> Option<i64> {
     let fits = fine.step > 0 && coarse.step > 0 && coarse.step % fine.step == 0;
     let reach = fine.hi.checked_sub(fine.lo)?.checked_add(fine.step)?;
     (fits && coarse.step <= reach).then_some(fine.step)
 }
 
-/// What is known of the variables at a place of the program.
+/// The known ranges of variables at a place of the program.
 #[derive(Clone, Default)]
 pub(super) struct Ranges {
     /// The range of each variable; absent or `None` if unknown.
     vars: Vec<Option<Range>>,
-    /// Does something that is not understood decide whether the place is reached?
+    /// Whether a condition that is not understood decides whether the place is reached.
     pub doubtful: bool,
 }
 
@@ -85,7 +85,7 @@ impl Ranges {
         self.vars.get(v.index()).copied().flatten()
     }
 
-    /// Sets what is known of a variable; gives back what was.
+    /// Sets the range of a variable; returns the old one.
     pub(super) fn set(&mut self, v: VarId, range: Option<Range>) -> Option<Range> {
         if self.vars.len() <= v.index() {
             self.vars.resize(v.index() + 1, None);
@@ -93,7 +93,7 @@ impl Ranges {
         std::mem::replace(&mut self.vars[v.index()], range)
     }
 
-    /// The range of an expression over variables that are each mentioned once.
+    /// The range of an expression in which each variable occurs once.
     pub(super) fn of(&self, arena: &Arena, e: ExprId) -> Option<Range> {
         let mut mentioned = Vec::new();
         self.range(arena, e, &mut mentioned)
@@ -173,7 +173,7 @@ impl Ranges {
         (dtype.wrap(range.lo) == range.lo && dtype.wrap(range.hi) == range.hi).then_some(range)
     }
 
-    /// Narrows the ranges by a condition that holds (or, with `holds` false, does not).
+    /// Narrows the ranges under the assumption that a condition holds (or, with `holds` false, does not).
     pub(super) fn assume(&mut self, arena: &Arena, condition: ExprId, holds: bool) {
         match arena.expr(condition) {
             Expr::Int(v) if (v != 0) == holds => {}
@@ -212,7 +212,7 @@ impl Ranges {
             CmpOp::Ne => return None,
         };
         if lo > hi {
-            // Nothing below runs.
+            // The code below never runs.
             return None;
         }
         self.set(v, Some(Range::dense(lo, hi)));

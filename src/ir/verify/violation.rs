@@ -1,4 +1,4 @@
-//! What the verifier reports.
+//! Violations: the errors that the verifier reports.
 
 use crate::ir::buffer::BufferId;
 use crate::ir::dtype::{DType, Ty};
@@ -8,14 +8,14 @@ use crate::ir::op::{Domain, Intrinsic};
 use crate::ir::stmt::StmtId;
 use crate::ir::symbol::Symbol;
 
-/// What breaks an invariant, and where.
+/// A violation of an invariant, and its place.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Violation {
     /// The statement; `None` for the signature of the function.
     pub stmt: Option<StmtId>,
-    /// The expression, where one is to blame.
+    /// The expression that causes it, if there is one.
     pub expr: Option<ExprId>,
-    /// What is wrong.
+    /// The violated rule, with the facts.
     pub kind: ViolationKind,
 }
 
@@ -62,26 +62,26 @@ impl Role {
     }
 }
 
-/// The facts of a violation.
+/// A violated rule, with the facts.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ViolationKind {
     /// The statement stands at more than one place.
     SharedStatement,
     /// The table of parents does not agree with the bodies.
     WrongParent {
-        /// What the table says.
+        /// The parent according to the table.
         recorded: Option<StmtId>,
     },
-    /// The root block carries what no root may.
+    /// The root block has iteration variables, a predicate, an init or another part that only other blocks may have.
     RootSignature,
-    /// A variable is bound a second time.
+    /// A variable has two bindings.
     VariableBoundTwice {
-        /// Which.
+        /// The variable.
         var: VarId,
     },
-    /// A variable is used outside what binds it.
+    /// A variable is used outside its scope.
     VariableOutOfScope {
-        /// Which.
+        /// The variable.
         var: VarId,
     },
     /// A loop around a block is mentioned inside it.
@@ -91,25 +91,25 @@ pub enum ViolationKind {
         /// The block's name.
         block: Symbol,
     },
-    /// The variable of a loop or block iteration is no index.
+    /// The variable of a loop or block iteration does not have an index type.
     VariableType {
-        /// Which.
+        /// The variable.
         var: VarId,
         /// Its type.
         found: DType,
     },
-    /// An expression is of another type than its place asks for.
+    /// An expression does not have the required type.
     TypeMismatch {
-        /// What the expression is for.
+        /// Role of the expression.
         role: Role,
-        /// The type asked for.
+        /// The required type.
         expected: Ty,
         /// Its type.
         found: Ty,
     },
-    /// An expression has several lanes where its place asks for a scalar.
+    /// An expression has several lanes where a scalar is required.
     Vector {
-        /// Its role.
+        /// Role of the expression.
         role: Role,
         /// Its type.
         found: Ty,
@@ -121,9 +121,9 @@ pub enum ViolationKind {
         /// The dimension.
         dim: usize,
     },
-    /// `T.Shuffle` picks a lane that its vectors do not have, or one that is no constant.
+    /// `T.Shuffle` picks a lane that its vectors do not have, or an index that is not constant.
     Lane {
-        /// The number of lanes there are.
+        /// Number of lanes of the vectors.
         lanes: i64,
     },
     /// `T.reinterpret` between types of different sizes.
@@ -133,20 +133,20 @@ pub enum ViolationKind {
         /// The type of the argument.
         found: Ty,
     },
-    /// An expression is no integer, or no number.
+    /// An expression has the wrong kind of type, such as a float instead of an integer.
     WrongDomain {
-        /// What the expression is for.
+        /// Role of the expression.
         role: Role,
-        /// What is asked for.
+        /// The required kind of type.
         expected: Domain,
         /// Its type.
         found: DType,
     },
-    /// An argument is not of the domain of its function.
+    /// An argument of a scalar function has the wrong kind of type.
     Argument {
         /// The function.
         function: Intrinsic,
-        /// What it takes.
+        /// The required kind of type.
         expected: Domain,
         /// The type of the argument.
         found: DType,
@@ -157,61 +157,61 @@ pub enum ViolationKind {
         function: Intrinsic,
         /// The type of the first argument.
         expected: DType,
-        /// The type of another.
+        /// The different type of another argument.
         found: DType,
     },
-    /// A block iteration of a constant extent below 0.
+    /// A block iteration has a negative constant extent.
     NegativeExtent {
-        /// Its variable.
+        /// Variable of the iteration.
         var: VarId,
         /// The extent.
         extent: i64,
     },
-    /// A loop with a constant step below 1.
+    /// A loop has a constant step below 1.
     Step {
-        /// Its variable.
+        /// Variable of the loop.
         var: VarId,
         /// The step.
         found: i64,
     },
-    /// A buffer is bound a second time.
+    /// A buffer has two bindings.
     BufferBoundTwice {
-        /// Which.
+        /// The buffer.
         buffer: BufferId,
     },
-    /// A buffer is used outside what binds it.
+    /// A buffer is used outside its scope.
     BufferOutOfScope {
-        /// Which.
+        /// The buffer.
         buffer: BufferId,
     },
     /// A block lists one of its own allocations or views in `reads` or `writes`.
     OwnBufferInSignature {
-        /// Which.
+        /// The buffer.
         buffer: BufferId,
     },
     /// `break` or `continue` outside of a loop.
     JumpOutsideLoop,
-    /// A dimension of a constant extent below 1.
+    /// A dimension of a buffer has a constant extent below 1.
     NegativeDimension {
-        /// Of which buffer.
+        /// The buffer.
         buffer: BufferId,
-        /// Which dimension.
+        /// The dimension.
         dim: usize,
         /// The extent.
         extent: i64,
     },
     /// An access or region has the wrong number of indices.
     IndexCount {
-        /// To which buffer.
+        /// The accessed buffer.
         buffer: BufferId,
         /// The number of dimensions.
         expected: usize,
         /// The number of indices.
         found: usize,
     },
-    /// A buffer has another number of strides than dimensions.
+    /// The number of strides of a buffer differs from its number of dimensions.
     StrideCount {
-        /// Which.
+        /// The buffer.
         buffer: BufferId,
         /// The number of dimensions.
         expected: usize,
@@ -220,23 +220,23 @@ pub enum ViolationKind {
     },
     /// A block loads from a buffer that it does not list.
     UnlistedRead {
-        /// From which.
+        /// The buffer.
         buffer: BufferId,
         /// The block's name.
         block: Symbol,
     },
     /// A block stores to a buffer that is not in its `writes`.
     UnlistedWrite {
-        /// To which.
+        /// The buffer.
         buffer: BufferId,
         /// The block's name.
         block: Symbol,
     },
     /// An access reaches an element outside the buffer.
     OutOfBounds {
-        /// Of which buffer.
+        /// The buffer.
         buffer: BufferId,
-        /// In which dimension.
+        /// The dimension.
         dim: usize,
         /// An index that is reached.
         reached: i64,
@@ -371,7 +371,7 @@ impl Violation {
         }
     }
 
-    /// What the author of the program can do about it, where there is an obvious mend.
+    /// A proposal for the author of the program, if there is an obvious one.
     pub fn help(&self, func: &Func) -> Option<String> {
         let name = |b: BufferId| func.arena.buffer(b).name;
         match self.kind {

@@ -10,14 +10,14 @@ use crate::ir::op::{BinOp, Builtin, Domain};
 use crate::ir::stmt::{Block, BlockIter, Body, Loop, Stmt, StmtId};
 use crate::ir::visit::uses_var;
 
-/// Where a variable stands.
+/// State of a variable during the walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum VarState {
     Unbound,
     /// In scope; for a loop, the number of blocks with iteration variables around it.
     Loop(usize),
     Bound,
-    /// Was bound, and its scope is over.
+    /// The scope has ended.
     Gone,
 }
 
@@ -35,20 +35,20 @@ pub(super) struct Walk<'a> {
     visited: Vec<bool>,
     vars: Vec<VarState>,
     buffers: Vec<BufferState>,
-    /// What each view shows; itself for other buffers.
+    /// The source of each view; other buffers map to themselves.
     sources: Vec<BufferId>,
-    /// Blocks around that have iteration variables.
+    /// Enclosing blocks that have iteration variables.
     enclosing: Vec<&'a Block>,
-    /// Blocks around, for the check of signatures.
+    /// Enclosing blocks, for the check of signatures.
     signatures: Vec<&'a Block>,
     ranges: Ranges,
-    /// The blocks around the statement that allocates a buffer: those need not list it.
+    /// For each buffer, the number of blocks around its allocation: those need not list it.
     depths: Vec<usize>,
-    /// Buffers that name memory of others: their shape bounds nothing.
+    /// Whether each buffer is another name for memory, whose shape is no bound.
     declared: Vec<bool>,
-    /// Loops around.
+    /// Number of enclosing loops.
     n_loops: usize,
-    /// Has a statement been met behind which execution may not go on? What follows is not known to run.
+    /// Whether a statement after which execution may not continue was visited. Later statements are not known to run.
     jumps: bool,
     stmt: Option<StmtId>,
 }
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
             Stmt::Store { buffer, indices, value } => {
                 self.access(*buffer, *indices, None, true);
                 let expected = func.arena.accessed(*buffer, func.arena.list(*indices));
-                // A copy of what is not there does nothing.
+                // A copy whose source does not exist has no effect.
                 let around = func.parent(s).and_then(|p| func.as_block(p));
                 let is_copy = around.is_some_and(|b| func.copied(func.block(b)).is_some());
                 let bounds = self.checks.bounds;
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
                         self.sources[buffer.index()] = self.sources[b.index()];
                         self.depths[buffer.index()] = self.depths[b.index()];
                     }
-                    // Memory of which no block can say anything.
+                    // No block can list this memory.
                     _ => self.depths[buffer.index()] = usize::MAX,
                 }
                 self.declared[buffer.index()] = true;
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
         };
         self.ranges.set(l.var, range);
         let doubtful = self.ranges.doubtful;
-        // A loop whose extent is not known may not run at all.
+        // A loop of unknown extent may have no iterations.
         self.ranges.doubtful |= range.is_none();
         self.n_loops += 1;
         self.walk_body(s, &l.body);
@@ -324,7 +324,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Brings a block's iterations into scope, with the ranges that their bindings reach inside their domains.
+    /// Brings a block's iterations into scope, with the ranges of their bindings within their domains.
     fn bind_iters(&mut self, iters: &[BlockIter]) {
         let arena = &self.func.arena;
         let mut mentioned: Vec<VarId> = Vec::new();
@@ -332,7 +332,7 @@ impl<'a> Walk<'a> {
         let mut shares = false;
         let mut narrows = false;
         for iter in iters {
-            // Iterations that share a variable do not range independently.
+            // Iterations that share a variable are not independent.
             let mut own = Vec::new();
             uses_var(arena, iter.value, &mut |v| {
                 own.push(v);
@@ -347,18 +347,18 @@ impl<'a> Walk<'a> {
                 .zip(arena.as_int(iter.extent))
                 .and_then(|((r, min), n)| r.intersect(min, min.checked_add(n)?.checked_sub(1)?));
             narrows |= inside != range || range.is_none();
-            // Which instances run is not known if this is not.
+            // If the range is unknown, it is unknown which instances run.
             self.ranges.doubtful |= inside.is_none() && range.is_some();
             reached.push(inside.filter(|_| !shared));
         }
-        // An instance outside one domain takes the values of the others along.
+        // Narrowing one domain also narrows iterations that share a variable.
         self.ranges.doubtful |= shares && narrows;
         for (iter, range) in iters.iter().zip(reached) {
             self.bind_var(iter.var, VarState::Bound);
             self.ranges.set(iter.var, range);
         }
         for v in mentioned {
-            // Seen from inside, these move together with the iterations.
+            // Inside the block, these loop variables move together with the iterations.
             self.ranges.set(v, None);
         }
     }
@@ -379,8 +379,8 @@ impl<'a> Walk<'a> {
         self.vars[var.index()] = state;
     }
 
-    /// Symbols of the extents, strides and offsets of parameters are known to the whole function, also where no extent is the
-    /// symbol itself: `n + 1` tells `n`.
+    /// Binds the symbols in extents, strides and offsets of parameters, which are in scope in the whole function, also
+    /// if no extent is the symbol alone: `n + 1` determines `n`.
     fn bind_param_symbols(&mut self, b: BufferId) {
         let arena = &self.func.arena;
         let buffer = arena.buffer(b);
@@ -394,7 +394,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Symbolic extents, strides and offsets of a view are bound by it.
+    /// Binds the symbolic extents, strides and offsets of a view.
     fn bind_symbols(&mut self, b: BufferId) {
         let arena = &self.func.arena;
         let buffer = arena.buffer(b);
@@ -423,7 +423,7 @@ impl<'a> Walk<'a> {
         }
         if let Some(strides) = buffer.strides {
             let (expected, found) = (arena.list(buffer.shape).len(), arena.list(strides).len());
-            // No strides at all are a way to write compact ones.
+            // An empty list of strides means compact ones.
             if expected != found && found != 0 {
                 self.report(None, Kind::StrideCount { buffer: b, expected, found });
             }
@@ -475,7 +475,7 @@ impl<'a> Walk<'a> {
             for (dim, (&e, &n)) in arena.list(indices).iter().zip(arena.list(arena.buffer(buffer).shape)).enumerate() {
                 let (Some(mut extent), Some(range)) = (arena.as_int(n), self.ranges.of(arena, e)) else { continue };
                 if arena.lanes(e) > 1 {
-                    // The lanes of a vector go on in the next row.
+                    // The lanes of a vector continue in the next row.
                     let shape = arena.list(arena.buffer(buffer).shape);
                     extent = shape.iter().try_fold(1i64, |n, &e| n.checked_mul(arena.as_int(e)?)).unwrap_or(i64::MAX);
                 }
@@ -489,7 +489,7 @@ impl<'a> Walk<'a> {
 
     fn check_signature(&mut self, buffer: BufferId, load: Option<ExprId>, is_store: bool) {
         let source = self.sources[buffer.index()];
-        // From the innermost block outwards, until the one that allocates the buffer.
+        // From the innermost block outwards, up to the block that allocates the buffer.
         for i in (self.depths[source.index()].min(self.signatures.len())..self.signatures.len()).rev() {
             let b = self.signatures[i];
             if b.allocs.contains(&source) || b.allocs.contains(&buffer) {

@@ -1,5 +1,5 @@
-//! Which values right implementations agree on, bit for bit: what is only loaded, copied, compared, chosen and indexed,
-//! and integers that follow from no float.
+//! Finds values that are the same bit for bit in all correct implementations: values that are only loaded, copied,
+//! compared, selected and indexed, and integers that do not depend on floats.
 
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType, Intrinsic};
@@ -7,20 +7,20 @@ use crate::loopir::rewrite::for_each_expr;
 use crate::loopir::{Body, BufferId, Expr, ExprId, Kernel, Stmt, VarId};
 use hashbrown::{HashMap, HashSet};
 
-/// What is rounded in a kernel.
+/// The rounded values of a kernel.
 pub(super) struct Exactness {
     buffers: Vec<bool>,
     vars: HashSet<VarId, FxBuild>,
-    /// Is there an operation that makes a small difference a large one, or a type narrower than the results show?
+    /// Whether an operation turns a small difference into a large one, or a type is narrower than the results show.
     pub is_sensitive: bool,
 }
 
 impl Exactness {
-    /// `None` where a rounded value is an extent or says where something is stored.
+    /// `None` if a rounded value is an extent or an index of a store.
     pub(super) fn of(kernel: &Kernel) -> Option<Exactness> {
         let mut found =
             Exactness { buffers: vec![false; kernel.n_buffers()], vars: HashSet::default(), is_sensitive: false };
-        // What is rounded spreads from buffer to buffer.
+        // Rounded values propagate from buffer to buffer.
         loop {
             let before = (found.buffers.clone(), found.vars.len());
             let mut walk = Walk { kernel, found: &mut found, memo: HashMap::default(), is_supported: true };
@@ -53,7 +53,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// `is_open`: a rounded value decides whether the statements run.
+    /// `is_open`: whether a rounded value decides if the statements run.
     fn body(&mut self, body: Body, is_open: bool) {
         for &s in self.kernel.stmts.list(body) {
             match self.kernel.stmts.get(s) {
@@ -77,7 +77,7 @@ impl Walk<'_> {
                         self.found.vars.insert(var);
                     }
                 }
-                // How often a loop with a condition runs may follow from anything.
+                // The number of iterations of an uncounted loop may depend on any value.
                 Stmt::Set { .. } | Stmt::While { .. } => self.is_supported = false,
                 Stmt::Check { .. } => {}
             }
@@ -90,7 +90,7 @@ impl Walk<'_> {
         }
         let arena = &self.kernel.arena;
         let dtype = arena.dtype(e);
-        // Floats of 8 bits have too few numbers for intervals to say anything.
+        // 8-bit floats have too few numbers for useful intervals.
         self.is_supported &= !matches!(dtype, DType::Float8(_));
         let here = match arena.expr(e) {
             Expr::Binary(op, ..) => dtype.is_float() && !matches!(op, BinOp::Min | BinOp::Max),
@@ -128,7 +128,7 @@ impl Walk<'_> {
     }
 }
 
-/// Is every number of type `from` one of the float type `to`?
+/// Whether the float type `to` contains every number of type `from`.
 fn holds_all(to: DType, from: DType) -> bool {
     let digits = |t: DType| match t {
         DType::Float64 => 53,
@@ -143,13 +143,13 @@ fn holds_all(to: DType, from: DType) -> bool {
     }
 }
 
-/// Does a function of floats give a number of its type without rounding it?
+/// Whether the results of a function of floats are exact.
 fn is_exact(function: Intrinsic) -> bool {
     use Intrinsic::{Abs, Ceil, CopySign, Floor, Likely, NearbyInt, Round, Trunc};
     matches!(function, Abs | Ceil | CopySign | Floor | Likely | NearbyInt | Round | Trunc)
 }
 
-/// Is there an operation behind which a tolerance of the results is not enough?
+/// Whether an operation makes a tolerance of the results insufficient.
 fn is_sensitive(kernel: &Kernel) -> bool {
     let arena = &kernel.arena;
     let mut found = false;

@@ -1,7 +1,7 @@
 //! Functions of intervals.
 //!
-//! A function that grows takes each end to an end; others have their extremes inside, or in the corners of what they are
-//! given. Of a function that is none of these nothing is known unless its arguments are one value each.
+//! An increasing function maps ends to ends; others have their extremes inside the interval, or at corners of the
+//! arguments. Without such a rule, the result is known only if all arguments are points.
 
 use super::values::{Interval, Values};
 use crate::ir::rounding::FUNCTION;
@@ -41,7 +41,7 @@ impl Values<'_> {
         use Intrinsic::*;
         let a = args[0];
         let of = |arena: &mut Arena, e| arena.call(function, &[e]);
-        // Half-precision functions are those of float32, rounded.
+        // Half-precision functions are computed in float32 and rounded.
         let units = if dtype.is_half() { 1.01 } else { FUNCTION };
         match function {
             Exp | Exp2 | Exp10 | Log | Log2 | Log10 | Log1p | Sqrt | Tanh | Asin | Atan | Sinh | Asinh | Acosh
@@ -90,7 +90,7 @@ impl Values<'_> {
                 let v = self.sum(BinOp::Add, product, args[2]);
                 self.rounded(v, dtype, 1.0)
             }
-            // A number further, whichever way.
+            // One number further, in either direction.
             NextAfter => self.widened(a, dtype, 2.0),
             Abs => self.size(a),
             CopySign => {
@@ -137,7 +137,7 @@ impl Values<'_> {
         Interval { lo, hi }
     }
 
-    /// A function whose slope is at most 1.
+    /// A function with slope at most 1.
     fn near_middle(&mut self, a: Interval, of: impl Fn(&mut Arena, ExprId) -> ExprId) -> Interval {
         if a.is_point() {
             return Interval::point(of(self.0, a.lo));
@@ -162,7 +162,8 @@ impl Values<'_> {
         let crosses = self.crosses_zero(x);
         let (lo, hi) = (self.extreme(BinOp::Min, v.lo, zero), self.extreme(BinOp::Max, v.hi, zero));
         let (lo, hi) = (self.0.select(crosses, lo, v.lo), self.0.select(crosses, hi, v.hi));
-        // To a power that varies only positive numbers can be raised, to a negative one nothing near zero.
+        // With a varying exponent, only positive numbers have a result; with a negative one, only numbers that are not
+        // near zero.
         let lost = if y.is_point() {
             let is_negative = self.0.compare(CmpOp::Lt, y.lo, zero);
             self.0.and(crosses, is_negative)
@@ -173,7 +174,7 @@ impl Values<'_> {
         self.widened(v, dtype, units)
     }
 
-    /// `atan2(y, x)`: a rectangle that the cut does not meet has its extremes in its corners.
+    /// `atan2(y, x)`: if the rectangle does not meet the branch cut, the extremes are at its corners.
     fn angle(&mut self, dtype: DType, y: Interval, x: Interval, units: f64) -> Interval {
         let of = |this: &mut Self, y, x| this.0.call(Intrinsic::Atan2, &[y, x]);
         if x.is_point() && y.is_point() {

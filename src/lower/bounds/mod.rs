@@ -1,19 +1,19 @@
-//! The kernel that computes, beside each value, how far a right implementation may be from it.
+//! Derives a kernel that computes, for each value, the interval of the results of correct implementations.
 //!
-//! Two right programs differ: sums run in another order, products and sums contract, divisions become products with
-//! reciprocals, functions are approximated, half-precision intermediates are rounded or not. Behind a step (a cast to an
-//! integer, `round`, a comparison) such a small difference becomes a large one, at the few elements that lie next to the
-//! step. So every value is carried as an interval that holds what right implementations give for it. An interval starts
-//! as a point where an input is loaded; each operation widens it by what its rounding may do ([`values`]); a step takes
-//! both ends; a choice by a condition that may go either way gives the hull of both sides.
+//! Correct programs differ: sums run in another order, products and sums contract, divisions become products with
+//! reciprocals, functions are approximated, half-precision intermediates may or may not be rounded. At a discontinuity
+//! (a cast to an integer, `round`, a comparison) such a small difference becomes a large one, at the few elements next
+//! to it. So every value is an interval that contains the results of all correct implementations. An input is a point;
+//! each operation widens the interval by its possible rounding ([`values`]); a discontinuity maps both ends; a
+//! selection by a condition that may have either value gives the hull of both sides.
 //!
-//! Interval arithmetic forgets that two operands follow from the same value: `x / (1 + abs(x))` is far too wide where `x` is.
-//! Such expressions are evaluated over pieces of the value's interval ([`pieces`]).
+//! Interval arithmetic ignores correlation between operands: the interval of `x / (1 + abs(x))` is far too wide if that
+//! of `x` is wide. Such expressions are evaluated over pieces of the value's interval ([`pieces`]).
 //!
-//! Values that nothing rounds ([`exact`]) are computed once. The others have two twins of each buffer: one for the least
-//! values, one for the greatest. An interval with a NaN at an end says nothing.
+//! Exact values ([`exact`]) are computed once. Each buffer of other values has two twins: one for the least values, one
+//! for the greatest. An interval with a NaN end is unbounded.
 //!
-//! The kernel comes from the same lowering as the reference and shares no pass with candidates.
+//! The kernel is derived from the reference kernel and shares no pass with candidates.
 
 mod exact;
 mod functions;
@@ -32,15 +32,15 @@ use values::{Interval, Values};
 
 /// A kernel that computes intervals.
 pub struct Bounds {
-    /// Its parameters are those of the function, none of which it writes, and behind them the ends of the results.
+    /// The kernel. Its parameters are those of the function, which it only reads, followed by the ends of the results.
     pub kernel: Kernel,
-    /// For each parameter of the function the positions of the parameters that receive the least and the greatest values;
-    /// `None` for inputs and for results that nothing rounds.
+    /// For each parameter of the function, the positions of the parameters that receive the least and the greatest
+    /// values; `None` for inputs and exact results.
     pub ends: Vec<Option<(usize, usize)>>,
 }
 
-/// The intervals of a kernel's results; `None` where they say no more than a tolerance of the results, or where a rounded
-/// value decides how often a loop runs or where something is stored.
+/// The intervals of a kernel's results; `None` if they would not be tighter than a tolerance of the results, or if a
+/// rounded value determines the number of iterations of a loop or the index of a store.
 pub(super) fn bounds(kernel: &Kernel) -> Option<Bounds> {
     let exactness = Exactness::of(kernel)?;
     if !exactness.is_sensitive {
@@ -60,7 +60,7 @@ pub(super) fn bounds(kernel: &Kernel) -> Option<Bounds> {
     Some(bounder.run())
 }
 
-/// The type that values are carried in.
+/// The type in which values of a type are computed.
 fn wide(dtype: DType) -> DType {
     if dtype.is_float() { DType::Float64 } else { dtype }
 }
@@ -79,11 +79,11 @@ struct Bounder<'a> {
     buffers: Vec<Held>,
     vars: HashMap<VarId, (VarId, VarId), FxBuild>,
     memo: HashMap<ExprId, Interval, FxBuild>,
-    /// The loops around, with their extents where those are constant.
+    /// The enclosing loops, with their extents if those are constant.
     loops: Vec<(VarId, Option<i64>)>,
-    /// Is it open whether the statements at hand run?
+    /// Whether it is uncertain if the current statements run.
     is_weak: bool,
-    /// A value that is taken to lie in a piece of its interval; see [`pieces`].
+    /// A value that is assumed to lie in a piece of its interval; see [`pieces`].
     pinned: Option<(ExprId, Interval)>,
 }
 
@@ -164,7 +164,7 @@ impl Bounder<'_> {
                 self.loops.push((l.var, self.from.arena.as_int(l.extent)));
                 let body = self.body(l.body);
                 self.loops.pop();
-                // Scratch of a worker belongs to the iterations of its parallel loop.
+                // A worker's scratch belongs to the iterations of its parallel loop.
                 let kind = if l.kind == LoopKind::Parallel { LoopKind::Parallel } else { LoopKind::Serial };
                 out.push(self.to.stmts.push(Stmt::For(For { var, extent, kind, body, ..l })));
             }
@@ -189,14 +189,14 @@ impl Bounder<'_> {
             }
             Stmt::Set { .. } | Stmt::While { .. } => unreachable!("kernels with registers have no intervals"),
             Stmt::Check { condition, failure } => {
-                // What may hold is taken to hold: the reference has seen whether it does.
+                // A condition that may hold is assumed to hold: the reference run has checked it.
                 let condition = self.expr(condition).hi;
                 out.push(self.to.stmts.push(Stmt::Check { condition, failure }));
             }
         }
     }
 
-    /// Where a condition may go either way, both branches run, and add to what may be in memory.
+    /// If the condition may have either value, both branches run, and widen the possible contents of memory.
     fn open_choice(&mut self, condition: Interval, then: Body, otherwise: Body, out: &mut Vec<StmtId>) {
         let was_weak = self.is_weak;
         let surely = self.body(then);
@@ -247,7 +247,7 @@ impl Bounder<'_> {
                         .hull(Interval { lo: least, hi: greatest }, Interval { lo: old_lo, hi: old_hi });
                     (least, greatest) = (hull.lo, hull.hi);
                 }
-                // Both ends are known before either is stored: each may depend on the old values of both.
+                // Both ends are evaluated before either is stored: each may depend on the old values of both.
                 let (lo_var, hi_var) = (
                     self.to.arena.new_var("least", Ty::scalar(dtype)),
                     self.to.arena.new_var("greatest", Ty::scalar(dtype)),
@@ -261,14 +261,14 @@ impl Bounder<'_> {
         }
     }
 
-    /// An end of an interval of floats by a name.
+    /// Names an end of an interval of floats.
     fn named(&mut self, end: ExprId, out: &mut Vec<StmtId>) -> ExprId {
         let var = self.to.arena.new_var("end", Ty::scalar(DType::Float64));
         out.push(self.to.stmts.push(Stmt::Let { var, value: end }));
         self.to.arena.var_expr(var)
     }
 
-    /// The parts of a float sum that is added up in place: what was there, and the terms that are added or subtracted.
+    /// The parts of an in-place float sum: the old value, and the terms that are added or subtracted.
     fn added(&self, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(ExprId, Vec<(BinOp, ExprId)>)> {
         let arena = &self.from.arena;
         let is_sum = |e: ExprId| arena.expr(e) == Expr::Load(buffer, index);
@@ -291,11 +291,11 @@ impl Bounder<'_> {
         (!terms.is_empty() && is_sum(rest)).then_some((rest, terms))
     }
 
-    /// How many terms are added to an element at this index: the iterations of the loops that the index does not follow.
+    /// The number of terms added to an element: the product of the extents of loops that the index does not mention.
     fn n_terms(&self, index: ExprId) -> i64 {
         let arena = &self.from.arena;
         let is_loop = |v: VarId| self.loops.iter().any(|l| l.0 == v);
-        // What is named may follow any loop.
+        // A named value may depend on any loop.
         if mentions_var(arena, index, &mut |v| !is_loop(v)) {
             return 1;
         }
@@ -317,7 +317,7 @@ impl Bounder<'_> {
         (lo, hi)
     }
 
-    /// An expression that nothing rounds.
+    /// An exact expression.
     fn point(&mut self, e: ExprId) -> ExprId {
         let value = self.expr(e);
         debug_assert!(value.is_point(), "extents and places of stores are points");
@@ -407,7 +407,7 @@ impl Bounder<'_> {
         if index.is_point() {
             return value;
         }
-        // An element that either of two indices may name is not known.
+        // If either of two indices is possible, the element is unknown.
         Values(&mut self.to.arena).if_settled(&[index], value)
     }
 }

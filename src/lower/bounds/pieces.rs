@@ -1,8 +1,8 @@
 //! Expressions that use a rounded value more than once.
 //!
-//! Each use stands for the whole interval, so that `x - x` is as wide as two of `x`. The interval is cut into pieces, the
-//! expression evaluated over each of them, and the hull is taken: the error shrinks with the width of a piece, and what is
-//! found holds every right value still.
+//! Each use of a value stands for its whole interval, so that the interval of `x - x` is twice as wide as that of `x`.
+//! The interval is cut into pieces, the expression is evaluated over each piece, and the results are united: the error
+//! shrinks with the width of a piece, and the result still contains every correct value.
 //!
 //! ```text
 //! Y[i] = X[i] / (1 + abs(X[i]))
@@ -22,13 +22,14 @@ use crate::loopir::rewrite::for_each_value;
 use crate::loopir::{Expr, ExprId, For, Stmt, StmtId, Ty};
 use hashbrown::HashMap;
 
-/// Pieces of an interval.
+/// Number of pieces of an interval.
 const PIECES: i64 = 16;
-/// Larger expressions are evaluated once, over the whole interval.
+/// Maximum number of nodes of an expression evaluated over pieces; larger ones are evaluated once.
 const MAX_NODES: usize = 400;
 
 impl Bounder<'_> {
-    /// An expression, by pieces of the value that it uses most often, if there is one. Statements go to `out`.
+    /// Evaluates an expression over pieces of the value that it uses most often, if there is one. Statements go to
+    /// `out`.
     pub(super) fn value(&mut self, e: ExprId, out: &mut Vec<StmtId>) -> Interval {
         let Some(leaf) = self.used_again(e) else { return self.expr(e) };
         let (whole, at_once) = (self.expr(leaf), self.expr(e));
@@ -49,7 +50,7 @@ impl Bounder<'_> {
         out.push(self.to.stmts.push(Stmt::Set { local: least, value: nothing.lo }));
         out.push(self.to.stmts.push(Stmt::Set { local: greatest, value: nothing.hi }));
 
-        // A value that turns out to be a point has one piece.
+        // If the value is a point at run time, it has one piece.
         let (is_point, one) = (self.to.arena.compare(CmpOp::Eq, first, last), self.to.arena.index(1));
         let all = self.to.arena.index(PIECES);
         let extent = self.to.arena.select(is_point, one, all);
@@ -71,12 +72,12 @@ impl Bounder<'_> {
         inner.push(self.to.stmts.push(Stmt::Set { local: greatest, value: hull.hi }));
         let body = self.to.stmts.body(&inner);
         out.push(self.to.stmts.push(Stmt::For(For::serial(var, extent, body))));
-        // Registers change; what is found stays.
+        // Registers change later; the names keep these values.
         let (lo, hi) = (self.to.arena.local_expr(least), self.to.arena.local_expr(greatest));
         Interval { lo: named(self, "lowest", ty, lo, out), hi: named(self, "highest", ty, hi, out) }
     }
 
-    /// The hull of no values.
+    /// An empty interval, the neutral element of the hull.
     fn nothing(&mut self, dtype: DType) -> Interval {
         let arena = &mut self.to.arena;
         if dtype.is_float() {
@@ -86,8 +87,8 @@ impl Bounder<'_> {
         Interval { lo: arena.int(greatest, dtype), hi: arena.int(least, dtype) }
     }
 
-    /// Where piece `p` begins: `first + p / PIECES * (last - first)`, but all of an interval without finite ends is in the
-    /// first piece.
+    /// The start of piece `p`: `first + p / PIECES * (last - first)`. An interval without finite ends lies in the first
+    /// piece.
     fn cut(&mut self, first: ExprId, last: ExprId, p: ExprId) -> ExprId {
         let arena = &mut self.to.arena;
         let p_float = arena.cast(DType::Float64, p);
@@ -96,7 +97,7 @@ impl Bounder<'_> {
         let width = arena.sub(last, first);
         let offset = arena.mul(width, share);
         let at = arena.add(first, offset);
-        // Nothing is less than NaN, for which the end of the interval is taken.
+        // Comparisons with NaN are false: the end of the interval is taken.
         let is_inside = arena.compare(CmpOp::Lt, at, last);
         let all = arena.index(PIECES);
         let is_last = arena.compare(CmpOp::Ge, p, all);
@@ -105,12 +106,12 @@ impl Bounder<'_> {
         let (zero, is_known) = (arena.index(0), arena.compare(CmpOp::Eq, last, last));
         let is_first = arena.compare(CmpOp::Eq, p, zero);
         let at = arena.select(is_first, first, at);
-        // An end that is not known stays so.
+        // An unknown end stays unknown.
         let nan = arena.float(f64::NAN, DType::Float64);
         arena.select(is_known, at, nan)
     }
 
-    /// The rounded float that an expression uses most often, if that is more than once.
+    /// The rounded float that an expression uses most often, if it is used more than once.
     fn used_again(&mut self, e: ExprId) -> Option<ExprId> {
         let arena = &self.from.arena;
         let mut nodes = Vec::new();
@@ -118,13 +119,13 @@ impl Bounder<'_> {
         if nodes.len() > MAX_NODES {
             return None;
         }
-        // Paths from the root to each node, users first: an operand is made before its users.
+        // Count paths from the root to each node, users first: operands have smaller ids than their users.
         nodes.sort_unstable();
         let mut paths: HashMap<ExprId, u32, FxBuild> = HashMap::default();
         paths.insert(e, 1);
         for &node in nodes.iter().rev() {
             let n = paths.get(&node).copied().unwrap_or(0);
-            // What an index follows from says where something is, not what.
+            // Uses in an index affect the position, not the value.
             if !matches!(arena.expr(node), Expr::Load(..)) {
                 arena.for_each_child(node, |operand| {
                     let paths = paths.entry(operand).or_default();

@@ -3,7 +3,7 @@ use crate::ir::Const;
 use crate::loopir::eval;
 use crate::loopir::parse::parse;
 
-/// The ends of `Y` for these `X`; `None` where there are no intervals.
+/// The ends of `Y` for these `X`; `None` if there are no intervals.
 fn ends(body: &str, x: &[f64], y: &str) -> Option<Vec<(f64, f64)>> {
     let n = x.len();
     let text = format!("kernel @f(X: in float32[{n}], Y: out {y}[{n}]) {{\n{body}\n}}");
@@ -28,10 +28,10 @@ fn each(value: &str, x: &[f64], y: &str) -> Vec<(f64, f64)> {
 
 #[test]
 fn steps_are_open_next_to_themselves_only() {
-    // 0.3 is no number of float32, but 0.3f times 10 is almost 3; 5 * 0.3f is next to the step at 1.5.
+    // 0.3 is not a number of float32, but 0.3f times 10 is almost 3; 5 * 0.3f is next to the step at 1.5.
     let found = each("cast(int8, round(X[i] * 0.3))", &[1.0, 5.0, 6.0, -5.0, 100.0], "int8");
     assert_eq!(found, [(0.0, 0.0), (1.0, 2.0), (2.0, 2.0), (-2.0, -1.0), (30.0, 30.0)]);
-    // What is exact is exact next to a step, and on it.
+    // Exact values stay exact next to a step, and on it.
     let found = each("cast(int8, floor(X[i] * 0.5))", &[2.0, 1.0, 3.0, -1.0], "int8");
     assert_eq!(found, [(1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (-1.0, -1.0)]);
     let found = each("select(X[i] * 0.1 < 0.5, 0.0, 1.0)", &[4.0, 5.0, 6.0], "float32");
@@ -44,7 +44,7 @@ fn half_precision_may_be_rounded_or_not() {
     assert_eq!(found[0], (1.0, 1.0));
     let x = f64::from(1.0001f32);
     assert!(found[1].0 <= 1.0 && found[1].1 >= x && found[1].1 - found[1].0 < 2e-3, "{found:?}");
-    // What is too large may become infinite.
+    // A value that is too large may become infinite.
     let found = each("cast(float32, cast(float16, X[i] * 3.0))", &[30000.0], "float32");
     assert!(found[0].0 < 90000.0 && found[0].1 == f64::INFINITY, "{found:?}");
 }
@@ -54,7 +54,7 @@ fn what_is_not_known_is_nan() {
     // A divisor that may be zero.
     let found = each("1.0 / (X[i] * 0.1 - 0.3)", &[3.0, 13.0], "float32");
     assert!(found[0].0.is_nan() && (found[1].0 - 1.0).abs() < 1e-5, "{found:?}");
-    // An element that either of two indices may name.
+    // Either of two indices is possible.
     let found = each("X[cast(int64, floor(X[i] * 0.1))]", &[0.0, 10.0, 5.0], "float32");
     assert!(found[0] == (0.0, 0.0) && found[1].0.is_nan() && found[2] == (0.0, 0.0), "{found:?}");
 }
@@ -88,14 +88,14 @@ fn programs_without_need_or_hope_have_no_intervals() {
 
 #[test]
 fn what_is_used_twice_is_evaluated_over_pieces() {
-    // 0.1 times 5 is next to the step: one of 7 and -7, give or take what the value is.
+    // 0.1 times 5 is next to the step: the value is near 7 or near -7.
     let step = "let x: float32 = select(X[i] * 0.1 < 0.5, -7.0, 7.0) + X[i]\nY[i] = x / (1.0 + abs(x))";
     let found = ends(&format!("for i in 2 {{ {step} }}"), &[5.0, 9.0], "float32").expect("intervals");
-    // The least and the greatest of a function that grows; over the whole interval it would be 12 wide.
+    // The least and the greatest value of an increasing function; over the whole interval it would be 12 wide.
     assert!(found[0].0 < -2.0 / 3.0 && found[0].1 > 12.0 / 13.0, "{found:?}");
     assert!(found[0].0 > -2.0 && found[0].1 < 2.0, "{found:?}");
     assert!((found[1].0 - 16.0 / 17.0).abs() < 1e-5 && (found[1].1 - 16.0 / 17.0).abs() < 1e-5, "{found:?}");
-    // What has no finite ends, or none that are known, stays as it is.
+    // An interval with infinite or unknown ends is not cut.
     let over = "let x: float32 = X[i] * 1e38\nY[i] = select(x > 1.0, x * 1e-38, 0.0) + x * 1e-38";
     let found = ends(&format!("for i in 3 {{ {over} }}"), &[1e38, f64::NAN, 1.0], "float32").expect("intervals");
     assert!(found[0].1 == f64::INFINITY && found[1].0.is_nan() && (found[2].1 - 2.0).abs() < 1e-5, "{found:?}");

@@ -1,19 +1,19 @@
 //! Arithmetic of intervals, as expressions of their ends.
 //!
-//! Floats are carried as `float64`, whatever their type; the type says what an operation may be off by. A sum that would
-//! be off by `units` times half an ulp of its result is widened by that; not, where it is of two points and its result is
-//! a number of the type, for then every rounding gives it. Results that are subnormal may be flushed to zero; those that
-//! no number of the type reaches may be infinite.
+//! Floats are computed as `float64`, whatever their type; the type determines the error of an operation. A sum with an
+//! error of `units` halves of an ulp of its result is widened by that, unless it is the sum of two points and its
+//! result is a number of the type, which every rounding gives. Subnormal results may be flushed to zero; results beyond
+//! the range of the type may be infinite.
 //!
-//! An end that is NaN says that nothing is known; every operation passes that on. Integers of which nothing is known have
-//! the ends of their type.
+//! A NaN end means that the value is unknown; every operation propagates it. Unknown integers have the ends of their
+//! type.
 
 use crate::ir::rounding::{DIVISION, has_exact_reciprocal};
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, ExprId};
 
-/// The least and the greatest value that right implementations may have for an expression. A point has one expression
-/// for both.
+/// The least and the greatest value of an expression in correct implementations. Both ends of a point are the same
+/// expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Interval {
     pub lo: ExprId,
@@ -30,8 +30,9 @@ impl Interval {
     }
 }
 
-/// Roundings of a long sum go either way: their sum is as if so many times the root of their number went one way. Each is
-/// half an ulp at most, and by its root mean square a factor of `sqrt(3)` less, so this is seven standard deviations.
+/// Roundings of a long sum have random signs: the sum of `n` roundings is assumed to be at most this constant times
+/// `sqrt(n)` roundings. Each is half an ulp at most, and its root mean square is smaller by `sqrt(3)`, so this is seven
+/// standard deviations.
 const WANDER: f64 = 4.0;
 
 /// Half an ulp of 1; twice that for `float64`, in which intervals themselves are computed.
@@ -39,12 +40,12 @@ fn unit(dtype: DType) -> f64 {
     match dtype {
         DType::Float64 => 2.0 * dtype.half_ulp(),
         DType::Float16 | DType::BFloat16 => dtype.half_ulp(),
-        // What else there is is computed in float32.
+        // Other types are computed in float32.
         _ => DType::Float32.half_ulp(),
     }
 }
 
-/// The least normal number.
+/// The least normal number of a type.
 fn least_normal(dtype: DType) -> f64 {
     match dtype {
         DType::Float16 => 2f64.powi(-14),
@@ -53,7 +54,7 @@ fn least_normal(dtype: DType) -> f64 {
     }
 }
 
-/// The greatest number.
+/// The greatest number of a type.
 fn greatest_number(dtype: DType) -> f64 {
     match dtype {
         DType::Float16 => 65504.0,
@@ -63,7 +64,7 @@ fn greatest_number(dtype: DType) -> f64 {
     }
 }
 
-/// Makes expressions of intervals.
+/// Builds expressions of intervals.
 pub(super) struct Values<'a>(pub &'a mut Arena);
 
 impl Values<'_> {
@@ -94,13 +95,13 @@ impl Values<'_> {
         self.0.compare(CmpOp::Ne, e, e)
     }
 
-    /// The lesser (`Min`) or greater (`Max`) of two; NaN if one is.
+    /// The lesser (`Min`) or greater (`Max`) of two numbers; NaN if one is NaN.
     pub(super) fn extreme(&mut self, op: BinOp, a: ExprId, b: ExprId) -> ExprId {
         let chosen = self.0.binary(op, a, b);
         if a == b || !self.is_float(a) || self.0.as_const(a).is_some() {
             return chosen;
         }
-        // The operator gives the second one where either is NaN.
+        // The operator returns the second operand if either is NaN.
         let is_nan = self.is_nan(a);
         self.0.select(is_nan, a, chosen)
     }
@@ -111,14 +112,14 @@ impl Values<'_> {
         Interval { lo, hi }
     }
 
-    /// What is in either.
+    /// The smallest interval that contains both.
     pub(super) fn hull(&mut self, a: Interval, b: Interval) -> Interval {
         let lo = self.extreme(BinOp::Min, a.lo, b.lo);
         let hi = self.extreme(BinOp::Max, a.hi, b.hi);
         Interval { lo, hi }
     }
 
-    /// Of which nothing is known.
+    /// The interval of an unknown value.
     fn unknown(&mut self, dtype: DType) -> Interval {
         if dtype.is_float() {
             return Interval::point(self.float(f64::NAN));
@@ -127,14 +128,14 @@ impl Values<'_> {
         Interval { lo: self.0.int(lo, dtype), hi: self.0.int(hi, dtype) }
     }
 
-    /// Each end by its own.
+    /// Applies `f` to each end.
     pub(super) fn each(&mut self, a: Interval, mut f: impl FnMut(&mut Arena, ExprId) -> ExprId) -> Interval {
         let lo = f(self.0, a.lo);
         let hi = if a.is_point() { lo } else { f(self.0, a.hi) };
         Interval { lo, hi }
     }
 
-    /// Are these intervals one value each?
+    /// The condition that all intervals are points.
     pub(super) fn settled(&mut self, args: &[Interval]) -> ExprId {
         let yes = self.0.bool(true);
         args.iter().filter(|a| !a.is_point()).fold(yes, |all, a| {
@@ -143,7 +144,7 @@ impl Values<'_> {
         })
     }
 
-    /// The value where the operands turn out to be one value each; unknown elsewhere.
+    /// `value` if all operands are points at run time, unknown otherwise.
     pub(super) fn if_settled(&mut self, args: &[Interval], value: Interval) -> Interval {
         let settled = self.settled(args);
         let unknown = self.unknown(self.0.dtype(value.lo));
@@ -154,8 +155,8 @@ impl Values<'_> {
 
     // ---- rounding ------------------------------------------------------------------------------------------
 
-    /// What rounding to a type makes of results that are off by so many halves of an ulp. An exact zero is not off: it is
-    /// where approximations begin, and what is divided is zero.
+    /// Widens an interval of results with an error of `units` halves of an ulp. An exact zero has no error:
+    /// approximations are exact at zero, and zero divided is zero.
     pub(super) fn widened(&mut self, v: Interval, dtype: DType, units: f64) -> Interval {
         let (lo, hi) = (self.abs(v.lo), self.abs(v.hi));
         let size = self.extreme(BinOp::Max, lo, hi);
@@ -166,7 +167,7 @@ impl Values<'_> {
         self.moved(v, off, dtype)
     }
 
-    /// The same for a result that is computed by one operation that rounds well: it is right where it is a number.
+    /// Widens the interval of an operation that is correctly rounded if its result is a number of the type.
     pub(super) fn rounded(&mut self, v: Interval, dtype: DType, units: f64) -> Interval {
         let (lo, hi) = (self.abs(v.lo), self.abs(v.hi));
         let size = if v.is_point() { lo } else { self.extreme(BinOp::Max, lo, hi) };
@@ -177,20 +178,20 @@ impl Values<'_> {
 
     fn off(&mut self, size: ExprId, dtype: DType, units: f64) -> ExprId {
         let (greatest, unit) = (self.float(greatest_number(dtype)), self.float(unit(dtype) * units));
-        // An infinity stays one.
+        // An infinity stays infinite.
         let size = self.extreme(BinOp::Min, size, greatest);
         let (off, least) = (self.0.mul(size, unit), self.float(least_normal(dtype)));
         self.0.add(off, least)
     }
 
-    /// `off`, but nothing for a single value that is a number of the type.
+    /// `off`, or 0 for a point that is a number of the type.
     fn unless_number(&mut self, v: Interval, dtype: DType, off: ExprId) -> ExprId {
         if dtype == DType::Float64 {
             return off;
         }
         let narrow = self.0.cast(dtype, v.lo);
         let back = self.0.cast(DType::Float64, narrow);
-        // Half-precision results may pass through float32, which has all of their numbers.
+        // Half-precision results may be computed in float32, which contains all of their numbers.
         let mut is_number = self.0.compare(CmpOp::Eq, back, v.lo);
         if !v.is_point() {
             let same = self.0.compare(CmpOp::Eq, v.lo, v.hi);
@@ -223,13 +224,13 @@ impl Values<'_> {
         let (size, term_size) = (sizes(self, v), sizes(self, term));
         let share = (WANDER / (n.max(1) as f64).sqrt()).min(1.0);
         let mut one_way = self.float(share);
-        // What is less than an ulp is lost over and over, all in one direction.
+        // Terms smaller than an ulp are lost in every step, in the same direction.
         let unit = self.float(2.0 * unit(dtype));
         let ulp = self.0.mul(size, unit);
         let (is_lost, all) = (self.0.compare(CmpOp::Lt, term_size, ulp), self.float(1.0));
         one_way = self.0.select(is_lost, all, one_way);
         let once = self.off(size, dtype, 1.0);
-        // In another order a partial sum may be as large as the terms are after as many steps.
+        // In another order, a partial sum may be as large as `sqrt(n)` terms; times `share`, that is `WANDER` terms.
         let (size, wander) = (self.0.mul(size, one_way), self.float(WANDER));
         let term_size = self.0.mul(term_size, wander);
         let size = self.extreme(BinOp::Max, size, term_size);
@@ -240,8 +241,9 @@ impl Values<'_> {
         self.moved(v, off, dtype)
     }
 
-    /// By what one more rounding widens an interval, if all of its width comes from such roundings. The first ones go one
-    /// way: of a long sum only a few steps may be rounded, where small numbers are added exactly.
+    /// The amount by which one more rounding widens an interval whose width comes from such roundings. The first
+    /// roundings have the same direction: only a few steps of a long sum may be rounded, if small numbers are added
+    /// exactly.
     fn wandering(&mut self, v: Interval, once: ExprId) -> ExprId {
         if v.is_point() {
             return once;
@@ -279,7 +281,7 @@ impl Values<'_> {
                 self.each(a, |arena, end| arena.binary(op, end, b.lo))
             }
             BinOp::FloorMod if self.is_positive(b) => {
-                // Between two multiples the remainder grows with the dividend.
+                // Between two multiples the remainder increases with the dividend.
                 let multiple = self.each(a, |arena, end| arena.binary(BinOp::FloorDiv, end, b.lo));
                 let is_one = self.settled(&[multiple]);
                 let rest = self.each(a, |arena, end| arena.binary(op, end, b.lo));
@@ -298,7 +300,7 @@ impl Values<'_> {
         b.is_point() && self.0.as_int(b.lo).is_some_and(|v| v > 0)
     }
 
-    /// Sums and products, in `int64`; nothing is known of those that wrap around in their type.
+    /// Sums and products, in `int64`; unknown if they wrap around in their type.
     fn integer_arithmetic(&mut self, op: BinOp, dtype: DType, a: Interval, b: Interval) -> Interval {
         let a = self.each(a, |arena, e| arena.cast(DType::Int64, e));
         let b = self.each(b, |arena, e| arena.cast(DType::Int64, e));
@@ -313,7 +315,7 @@ impl Values<'_> {
         self.narrowed(v, dtype)
     }
 
-    /// An interval of `int64` in another integer type.
+    /// Converts an `int64` interval to another integer type.
     fn narrowed(&mut self, v: Interval, dtype: DType) -> Interval {
         if dtype.bits() == 64 {
             return self.each(v, |arena, e| arena.cast(dtype, e));
@@ -373,7 +375,7 @@ impl Values<'_> {
         self.unknown_if(crosses, v)
     }
 
-    /// May it be positive and negative, or zero?
+    /// Whether the interval contains zero, or numbers of both signs.
     pub(super) fn crosses_zero(&mut self, a: Interval) -> ExprId {
         let zero = self.float(0.0);
         let (low, high) = (self.0.compare(CmpOp::Le, a.lo, zero), self.0.compare(CmpOp::Ge, a.hi, zero));
@@ -422,7 +424,7 @@ impl Values<'_> {
         }
     }
 
-    /// Is it a power of two?
+    /// Whether the divisor is a power of two.
     fn has_exact_reciprocal(&self, b: Interval) -> bool {
         match self.0.as_const(b.lo) {
             Some(Const::Float(v)) => b.is_point() && has_exact_reciprocal(v),
@@ -430,10 +432,10 @@ impl Values<'_> {
         }
     }
 
-    /// `a - floor(a / b) * b`, or with `trunc`: anything up to the divisor next to a multiple of it.
+    /// `a - floor(a / b) * b`, or with `trunc`; any value up to the divisor next to a multiple of it.
     pub(super) fn remainder(&mut self, to_integer: Intrinsic, dtype: DType, a: Interval, b: Interval) -> Interval {
         if to_integer == Intrinsic::Trunc && a.is_point() && b.is_point() {
-            // `fmod` rounds nothing.
+            // `fmod` is exact.
             let v = Interval::point(self.0.binary(BinOp::Mod, a.lo, b.lo));
             return self.rounded(v, dtype, 1.0);
         }
@@ -445,7 +447,7 @@ impl Values<'_> {
         let rest = self.sum(BinOp::Sub, a, multiple);
         let zero = self.float(0.0);
         let any = match to_integer {
-            // As the divisor.
+            // The remainder has the sign of the divisor.
             Intrinsic::Floor => self.span(&[zero, b.lo, b.hi]),
             _ => {
                 let sizes = [self.abs(b.lo), self.abs(b.hi)];
@@ -456,10 +458,10 @@ impl Values<'_> {
         };
         let lo = self.0.select(is_one, rest.lo, any.lo);
         let hi = self.0.select(is_one, rest.hi, any.hi);
-        // NaN is no single quotient.
+        // NaN is not a single quotient.
         let lost = self.is_nan(quotient.lo);
         let v = self.unknown_if(lost, Interval { lo, hi });
-        // The multiple is rounded as it is subtracted.
+        // The multiple is rounded when it is subtracted.
         let sizes = [self.abs(a.lo), self.abs(a.hi)];
         let size = self.span(&sizes).hi;
         let off = self.off(size, dtype, DIVISION);
@@ -470,7 +472,7 @@ impl Values<'_> {
         if a.is_point() && b.is_point() {
             return Interval::point(self.0.compare(op, a.lo, b.lo));
         }
-        // NaN ends: what must hold does not, what may hold does.
+        // NaN ends: the condition is not certain, but possible.
         match op {
             CmpOp::Lt | CmpOp::Le => {
                 let lo = self.0.compare(op, a.hi, b.lo);

@@ -46,14 +46,14 @@ impl Printer<'_> {
         }
     }
 
-    /// The name of the buffer whose data a handle is.
+    /// The name of the buffer with this data handle.
     fn buffer_of(&mut self, data: ExprId) {
         match self.func.arena.expr(data) {
             Expr::BufferData(b) => {
                 let name = self.names.buffer(self.func, b);
                 self.put(name.as_str());
             }
-            // No reader makes it.
+            // The reader never produces this.
             _ => self.expr(data),
         }
     }
@@ -80,7 +80,7 @@ impl Printer<'_> {
                 });
                 self.put("}");
             }
-            // By itself it would be read as a plain number.
+            // Without its type, the expression would be read as a plain number.
             AttrValue::Expr(e)
                 if self.func.arena.ty(*e) == DType::Int32.into() && self.func.arena.as_int(*e).is_some() =>
             {
@@ -110,7 +110,7 @@ impl Printer<'_> {
     }
 }
 
-/// The lines that say what a module has besides its functions, at the indentation of its class.
+/// The lines for a module's attributes, at the indentation of its class.
 pub(super) fn module_attributes(attributes: &ModuleAttrs, dialect: Dialect) -> String {
     let ModuleAttrs { attrs, global_infos, arena } = attributes;
     let owner = Func { arena: arena.clone(), ..Func::new("") };

@@ -1,4 +1,4 @@
-//! Buffers that are allocated in place, loops without a range, jumps, assertions and attributes.
+//! Prints buffers that are allocated in place, loops without a range, jumps, assertions and attributes.
 
 use super::Printer;
 use crate::ir::visit::for_each_subexpr;
@@ -42,7 +42,7 @@ impl Printer<'_> {
                         self.list(&a.message, |p, part| p.string(part.as_str()));
                         self.put("])");
                     }
-                    // One text; the kind cannot be said.
+                    // The message is one text; the dialect cannot express the kind.
                     Dialect::Classic => {
                         self.put(", ");
                         self.string(&a.text());
@@ -60,7 +60,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Begins the line of a statement, behind declarations of the variables that its expressions need.
+    /// Begins the line of a statement, after declarations of the variables in its expressions.
     fn start(&mut self, s: StmtId, exprs: impl IntoIterator<Item = ExprId>) -> usize {
         self.declare_unknown(exprs);
         self.owner = Some(s);
@@ -102,7 +102,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The pair of statements that allocated in place in older versions of TVM: memory, and a buffer in it.
+    /// The pair of statements for an in-place allocation in older versions of TVM: memory, and a buffer in it.
     fn classic_alloc(&mut self, buffer: BufferId, annotations: &Annotations) {
         let arena = &self.func.arena;
         let Buffer { name, shape, scope, .. } = *arena.buffer(buffer);
@@ -139,7 +139,7 @@ impl Printer<'_> {
         }
     }
 
-    /// If a list begins with a scalar variable and a store of its first value: both.
+    /// The first two statements of a list, if they are a scalar variable and a store of its first value.
     pub(super) fn initialised(&self, body: &[StmtId]) -> Option<(StmtId, StmtId)> {
         let [alloc, store, ..] = *body else { return None };
         let func = self.func;
@@ -160,7 +160,7 @@ impl Printer<'_> {
         let (Stmt::Alloc { buffer, .. }, Stmt::Store { value, .. }) = (func.get(alloc), func.get(store)) else {
             unreachable!("`initialised` has found an allocation and a store")
         };
-        // The value does not see the name.
+        // The name is not in scope in the value.
         self.declare_unknown([*value]);
         self.owner = Some(store);
         let start = self.out.len();
@@ -214,7 +214,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Records the last line printed, which began behind `start`, as a statement.
+    /// Records the last line, which begins at `start`, as a statement.
     fn record_line(&mut self, s: StmtId, start: usize) {
         let line = self.whole(start);
         let indent = self.out[start..].len() - self.out[start..].trim_start().len();
@@ -253,7 +253,7 @@ impl Printer<'_> {
     }
 }
 
-/// `T.handle("float32", "global")`; without a type of elements, `T.handle(storage_scope="shared")`.
+/// `T.handle("float32", "global")`; `T.handle(storage_scope="shared")` without an element type.
 pub(super) fn handle_type(pointee: Pointee) -> String {
     match pointee.ty {
         Ty::VOID => format!("T.handle(storage_scope=\"{}\")", pointee.scope),

@@ -1,4 +1,4 @@
-//! Expressions, with the parentheses that Python's precedence asks for.
+//! Prints expressions, with the parentheses that Python's precedence requires.
 
 use super::Printer;
 use super::number;
@@ -6,7 +6,7 @@ use crate::ir::op::Typing;
 use crate::ir::{BinOp, BufferId, BufferRegion, Builtin, CmpOp, DType, Expr, ExprId, ExprList, Intrinsic};
 use crate::script::Dialect;
 
-/// How tightly the outermost operator of a text binds (Python's order).
+/// Precedence of the outermost operator of a text (Python's order).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Precedence {
     Or,
@@ -187,13 +187,13 @@ impl Printer<'_> {
         self.tighter_child(b, precedence);
     }
 
-    /// An operand that must bind at least as tightly as what is around it.
+    /// An operand whose precedence must be at least that of its surroundings.
     fn child(&mut self, e: ExprId, around: Precedence) {
         let parenthesised = self.precedence(e) < around;
         self.parenthesised(e, parenthesised);
     }
 
-    /// An operand that must bind more tightly.
+    /// An operand whose precedence must be higher than that of its surroundings.
     fn tighter_child(&mut self, e: ExprId, around: Precedence) {
         let parenthesised = self.precedence(e) <= around;
         self.parenthesised(e, parenthesised);
@@ -221,7 +221,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The operator that writes the node, unless reading it back would give something else.
+    /// The infix operator of the node, unless the reader would produce another node for it.
     fn infix(&self, e: ExprId) -> Option<(&'static str, Precedence)> {
         let arena = &self.func.arena;
         match arena.expr(e) {
@@ -258,7 +258,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The function that writes an operator which has no infix form.
+    /// The function name of an operator that cannot be written infix.
     fn node_name(&self, op: BinOp, a: ExprId, b: ExprId) -> &'static str {
         let folds = self.func.arena.folds(op, a, b);
         match op {
@@ -269,7 +269,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `A[i, j]`. A ramp with a constant stride is a slice, in the current dialect only where something is stored.
+    /// `A[i, j]`. A ramp with a constant stride is a slice; in the current dialect, only in a store.
     pub(super) fn element(&mut self, b: BufferId, indices: ExprList, stored: bool) {
         let start = self.out.len();
         let name = self.names.buffer(self.func, b);
@@ -336,7 +336,7 @@ impl Printer<'_> {
         self.record_access(r.buffer, start);
     }
 
-    /// `[0:16, i]`, of first elements and numbers of elements.
+    /// `[0:16, i]`, given first elements and numbers of elements.
     pub(super) fn box_of(&mut self, ranges: &[(ExprId, ExprId)]) {
         if ranges.is_empty() {
             self.put("[()]");
@@ -353,7 +353,7 @@ impl Printer<'_> {
         self.put("]");
     }
 
-    /// `a + b` of expressions that are no node of their own, folded as reading would.
+    /// The sum `a + b` of expressions without a common node, folded as the reader would.
     pub(super) fn sum(&mut self, a: ExprId, b: ExprId) {
         let arena = &self.func.arena;
         match (arena.as_int(a), arena.as_int(b)) {

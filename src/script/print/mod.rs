@@ -1,8 +1,9 @@
-//! Programs as text: the mirror of `read`, construct for construct.
+//! Prints programs as text; mirrors `read`, construct for construct.
 //!
-//! The layout is that of TVM's printer: serial loops that can be are joined into a `T.grid`, iteration variables bound
-//! to plain loops into a `T.axis.remap`, a root block that only holds allocations is a comment, names that are taken
-//! get a number. What reading would fold is written by name (`T.Add(i, 0)`), so that `parse(print(m))` equals `m`.
+//! The layout is that of TVM's printer: nested serial loops become a `T.grid` where possible; iteration variables that
+//! are bound to plain loops are declared by a `T.axis.remap`; a root block with only allocations is a comment; a name
+//! in use gets a number. Nodes that the reader would fold are written by name (`T.Add(i, 0)`), so that
+//! `parse(print(m))` equals `m`.
 
 mod attr;
 mod control;
@@ -17,15 +18,15 @@ use crate::diagnostic::Span;
 use crate::ir::{Func, Module, StmtId, Symbol};
 use names::Names;
 
-/// The name of a module that has none.
+/// The name of an unnamed module.
 const DEFAULT_MODULE: &str = "Module";
 
-/// A text with the places of what it shows.
+/// A text with the places of its statements.
 #[derive(Clone, Debug)]
 pub struct Printed {
     /// The text.
     pub text: String,
-    /// The places of its statements, one entry per function.
+    /// The places of the statements, one entry per function.
     pub spans: Vec<Spans>,
 }
 
@@ -51,7 +52,7 @@ fn print_func_text(func: &Func, dialect: Dialect, mapped: bool) -> Printed {
     Printed { text: p.out, spans: p.spans.into_iter().collect() }
 }
 
-/// `n = TypeVar("n")` for each symbol of the functions that has to be defined outside them.
+/// `n = TypeVar("n")` for each symbol of the functions that must be defined outside them.
 fn type_vars<'f>(funcs: impl IntoIterator<Item = &'f Func>, dialect: Dialect) -> String {
     let mut names: Vec<Symbol> = Vec::new();
     for func in funcs {
@@ -105,14 +106,14 @@ fn module_text(module: &Module, dialect: Dialect, mapped: bool) -> Printed {
 /// The state of printing one function.
 struct Printer<'f> {
     func: &'f Func,
-    /// The name of the class around, for calls of its functions.
+    /// The name of the enclosing class, for calls of its functions.
     module: Symbol,
     dialect: Dialect,
     out: String,
     indent: usize,
     names: Names,
     spans: Option<Spans>,
-    /// The statement whose own expressions are being printed.
+    /// The statement whose own expressions are printed.
     owner: Option<StmtId>,
 }
 
@@ -141,7 +142,7 @@ impl<'f> Printer<'f> {
         self.out.push_str(text);
     }
 
-    /// The classic or the current word.
+    /// The word in the dialect of the output.
     fn word(&self, classic: &'static str, current: &'static str) -> &'static str {
         match self.dialect {
             Dialect::Classic => classic,
@@ -149,12 +150,12 @@ impl<'f> Printer<'f> {
         }
     }
 
-    /// What was printed since `start`.
+    /// The span of the text since `start`.
     fn span_from(&self, start: usize) -> Span {
         Span::new(start, self.out.len())
     }
 
-    /// Prints with `f`, items separated by commas.
+    /// Prints comma-separated items with `f`.
     fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut f: impl FnMut(&mut Self, T)) {
         for (i, item) in items.into_iter().enumerate() {
             if i > 0 {

@@ -1,28 +1,28 @@
 //! Names of variables and buffers in the text.
 //!
-//! Each asks for a name; if that is taken in the scopes around, it gets the first free number behind it. A name is
-//! free again when the scope that defined it ends, so the loops of two nests can both be `i`.
+//! A variable or buffer has a preferred name; if that is in use in the enclosing scopes, the first free number is
+//! appended. A name is free again at the end of its scope, so the loops of two nests can both be `i`.
 
 use crate::ir::{BufferId, Func, Symbol, VarId};
 use std::collections::HashSet;
 
-/// What is in scope.
+/// The names in scope.
 pub(super) struct Names {
     taken: HashSet<Symbol>,
     vars: Vec<Option<Symbol>>,
     buffers: Vec<Option<Symbol>>,
-    /// What was defined, in order, for taking it back.
+    /// Definitions in order, to undo them at the end of a scope.
     log: Vec<Defined>,
 }
 
 enum Defined {
-    /// A word that stands for nothing else.
+    /// A reserved word.
     Word(Symbol),
     Var(VarId),
     Buffer(BufferId),
 }
 
-/// Words that no variable may have: Python's, and the names of the modules.
+/// Names that no variable may have: Python's keywords, and the names of the modules.
 const RESERVED: &[&str] = &[
     "I", "T", "R", "cls", "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class",
     "continue", "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
@@ -68,7 +68,7 @@ impl Names {
         name
     }
 
-    /// Defines a variable under another name than it asks for.
+    /// Defines a variable with another preferred name.
     pub(super) fn define_var_as(&mut self, v: VarId, hint: Symbol) -> Symbol {
         let name = self.unique(hint, "v");
         self.vars[v.index()] = Some(name);
@@ -86,13 +86,13 @@ impl Names {
         name
     }
 
-    /// Gives a variable a name that no other one can have: an attribute of a buffer.
+    /// Gives a variable a name that no other variable can have: an attribute of a buffer.
     pub(super) fn define_var_as_member(&mut self, v: VarId, text: Symbol) {
         self.vars[v.index()] = Some(text);
         self.log.push(Defined::Var(v));
     }
 
-    /// A name for something that is neither variable nor buffer.
+    /// Reserves a name for an entity that is neither variable nor buffer.
     pub(super) fn reserve(&mut self, hint: Symbol) -> Symbol {
         let name = self.unique(hint, "memory");
         self.log.push(Defined::Word(name));
@@ -111,7 +111,7 @@ impl Names {
         self.buffers[b.index()].unwrap_or(func.arena.buffer(b).name)
     }
 
-    /// The name, or the first free number behind it.
+    /// The name, or the name with the first free number.
     fn unique(&mut self, hint: Symbol, default: &str) -> Symbol {
         let mut name = if is_plain(hint.as_str()) { hint } else { Symbol::new(&cleaned(hint.as_str(), default)) };
         if self.taken.contains(&name) {

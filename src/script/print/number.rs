@@ -1,7 +1,7 @@
 //! Float literals.
 
 /// A float as TVM prints it: whole numbers with all their digits and `.0`, others with 17 significant digits, as C's
-/// `%.17g`. Infinities and NaN, which Python has no literals for, are texts.
+/// `%.17g`. Infinities and NaN are texts, since Python has no literals for them.
 pub(super) fn float(v: f64) -> String {
     if v.is_nan() {
         return "\"nan\"".into();
@@ -12,7 +12,7 @@ pub(super) fn float(v: f64) -> String {
     if v == v.trunc() {
         return format!("{v:.1}");
     }
-    // Rust writes exact digits: one before the point and 16 behind are the 17 significant ones, correctly rounded.
+    // Rust prints exact digits: one before the point and 16 after it are the 17 significant ones, correctly rounded.
     let scientific = format!("{v:.16e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The head of a function, and declarations of buffers.
+//! Prints the head of a function, and declarations of buffers.
 
 use super::Printer;
 use crate::ir::visit::vars_of;
@@ -6,11 +6,11 @@ use crate::ir::{Buffer, BufferId, DType, ExprId, ExprList, Symbol, VarId};
 use crate::script::{Dialect, OWN_OFFSET};
 
 impl Printer<'_> {
-    /// The function, from its decorator to its last statement.
+    /// Prints the function, from its decorator to its last statement.
     pub(super) fn func(&mut self) {
         let func = self.func;
         let scope = self.names.enter();
-        // Symbols of the module level are names before all others.
+        // Symbols at module level are named first.
         for v in self.type_vars() {
             self.names.define_var(func, v);
         }
@@ -81,11 +81,11 @@ impl Printer<'_> {
         self.names.leave(scope);
     }
 
-    /// `n: T.int32`, or the handle of a buffer that a statement declares.
+    /// `n: T.int32`, or the handle of a buffer that is declared by a statement.
     fn plain_param(&mut self, var: VarId, buffer: Option<BufferId>) {
         let func = self.func;
         let name = match buffer {
-            // A handle is not to take the name from its buffer.
+            // The handle must not take the name of its buffer.
             Some(b) if func.arena.var(var).name == func.arena.buffer(b).name => {
                 self.names.define_var_as(var, func.arena.buffer(b).name.with_suffix("_handle"))
             }
@@ -94,8 +94,8 @@ impl Printer<'_> {
         self.put(&format!("{name}: {}", self.var_type(var)));
     }
 
-    /// Can the buffer be declared by the type of its parameter alone? The classic dialect has neither quoted extents
-    /// nor keywords there.
+    /// Whether the parameter's annotation can declare the buffer completely. The classic dialect allows neither quoted
+    /// extents nor keywords there.
     fn is_inline(&self, b: BufferId) -> bool {
         let arena = &self.func.arena;
         let Buffer { shape, scope, strides, elem_offset, align, offset_factor, axis_separators, .. } = arena.buffer(b);
@@ -118,7 +118,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The symbols of extents that TVM 0.27 can only define outside the function: those of type `int64`, unless they
+    /// The symbols of extents that TVM 0.27 can define only outside the function: those of type `int64`, unless they
     /// are parameters. In order of appearance.
     pub(super) fn type_vars(&self) -> Vec<VarId> {
         let func = self.func;
@@ -139,8 +139,8 @@ impl Printer<'_> {
         vars
     }
 
-    /// `A: T.Buffer((16, 16), "float32")`; an extent with a symbol that nothing has defined yet is quoted, and the
-    /// symbol goes to those that the body declares, grouped by the lines that do.
+    /// `A: T.Buffer((16, 16), "float32")`. An extent with an undefined symbol is quoted, and the symbol is added to
+    /// those that the body declares, grouped by the lines of the declarations.
     fn inline_param(&mut self, b: BufferId, symbols: &mut Vec<Vec<VarId>>) {
         let func = self.func;
         let name = self.names.define_buffer(func, b);
@@ -158,7 +158,7 @@ impl Printer<'_> {
                 }
                 quoted = true;
                 p.names.define_var(func, v);
-                // A symbol that is a parameter further on needs no declaration.
+                // A symbol that is a later parameter needs no declaration.
                 if func.params.iter().all(|q| q.var != v) {
                     if is_bare {
                         bare.push(v);
@@ -192,7 +192,7 @@ impl Printer<'_> {
         self.put("\n");
     }
 
-    /// Declares the variables of expressions that nothing has defined.
+    /// Declares the undefined variables of expressions.
     pub(super) fn declare_unknown(&mut self, exprs: impl IntoIterator<Item = ExprId>) {
         let mut unknown = Vec::new();
         for e in exprs {
@@ -208,7 +208,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The variables that `T.Let` expressions bind: they are declared like unknown ones.
+    /// The variables of `T.Let` expressions, which are declared like undefined ones.
     fn let_vars(&self, e: ExprId, out: &mut Vec<VarId>) {
         crate::ir::visit::for_each_subexpr(&self.func.arena, e, &mut |e| {
             if let crate::ir::Expr::Let(v, ..) = self.func.arena.expr(e)
@@ -261,8 +261,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The variable that stands for the offset of a buffer and of no other, which TVM makes where a buffer states an
-    /// `offset_factor` alone; nothing but `buffer.elem_offset` names it.
+    /// The variable for the offset of a single buffer that states only an `offset_factor`, which TVM makes implicitly.
+    /// Its only name is `buffer.elem_offset`.
     fn own_offset(&self, b: BufferId) -> Option<VarId> {
         let arena = &self.func.arena;
         let buffer = arena.buffer(b);
@@ -272,7 +272,7 @@ impl Printer<'_> {
         (!shared).then_some(v)
     }
 
-    /// What describes a buffer besides shape and element type, where it is not the default.
+    /// The options of a buffer besides shape and element type that are not the default.
     fn buffer_options(&mut self, b: BufferId) {
         let arena = &self.func.arena;
         let buffer = arena.buffer(b);
@@ -284,7 +284,7 @@ impl Printer<'_> {
             let name = self.names.buffer(self.func, b);
             self.names.define_var_as_member(v, Symbol::new(&format!("{name}.elem_offset")));
         }
-        // The type of a zero only shows in the current dialect.
+        // Only the current dialect shows the type of a zero.
         let own = |e: ExprId| arena.as_var(e).is_some_and(|v| self.names.var(self.func, v).as_str().contains('.'));
         let says = |&e: &ExprId| !own(e) && (self.dialect == Dialect::Current || !arena.is_int(e, 0));
         if let Some(e) = buffer.elem_offset.filter(says) {

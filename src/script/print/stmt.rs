@@ -10,7 +10,7 @@ use crate::script::Dialect;
 use crate::script::spans::StmtSpan;
 
 impl Printer<'_> {
-    /// The root block: a comment where it carries only allocations, else in full.
+    /// The root block: a comment if it has only allocations, else in full.
     pub(super) fn root(&mut self) {
         let func = self.func;
         let root = func.root;
@@ -27,7 +27,7 @@ impl Printer<'_> {
             && block.init.is_none()
             && block.name == "root";
         let needs_none = match only {
-            // A block without iteration variables would be taken for the root itself.
+            // The reader would take a block without iteration variables for the root itself.
             Some(only) => {
                 let only = func.block(only);
                 !only.iters.is_empty() || only.init.is_some() || !func.arena.is_int(only.predicate, 1)
@@ -48,7 +48,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Statements of a list.
+    /// Prints the statements of a list.
     fn body(&mut self, body: &[StmtId]) {
         let mut next = 0;
         while next < body.len() {
@@ -69,7 +69,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A list in a scope of its own, one level in.
+    /// Prints a list in its own scope, one level deeper.
     pub(super) fn nested(&mut self, body: &[StmtId]) {
         let scope = self.names.enter();
         self.indent += 1;
@@ -84,7 +84,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Where the statement that starts at `start` ends: before the line break.
+    /// The span of the statement that starts at `start`: up to the line break.
     pub(super) fn whole(&self, start: usize) -> Span {
         Span::new(start, self.out.trim_end_matches('\n').len().max(start))
     }
@@ -140,7 +140,7 @@ impl Printer<'_> {
                 }
                 self.expr(*value);
                 self.put("\n");
-                // What follows stands beside the variable, not under it.
+                // The following statements are siblings of the variable's definition, not its children.
                 let line = self.whole(start);
                 self.body(body);
                 self.record(s, line, name);
@@ -150,7 +150,7 @@ impl Printer<'_> {
                 self.owner = Some(s);
                 self.line();
                 let start = self.out.len();
-                // A call stands for itself; operators, also those that are calls here, do not.
+                // A call is a statement by itself; operators, even those printed as calls, are not.
                 let is_call =
                     matches!(func.arena.expr(*e), crate::ir::Expr::Call(..) | crate::ir::Expr::IfThenElse(..));
                 let named = is_call && !self.is_operator(*e);
@@ -215,8 +215,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The loops that one `for` shows: all that are serial, start at 0, are alone in the one around and depend on none
-    /// of the others; else the first.
+    /// The loops that one `for` prints: directly nested serial loops that start at 0 and do not depend on each other;
+    /// otherwise only the first.
     fn grid(&self, s: StmtId) -> Vec<LoopId> {
         let func = self.func;
         let mut chain = Vec::new();
@@ -244,7 +244,7 @@ impl Printer<'_> {
 
     /// `T.parallel(8)` and the like.
     fn single_loop(&mut self, l: &Loop) {
-        // `range` counts in 32 bits at least.
+        // `range` produces at least 32 bits.
         let is_wide = self.func.arena.var(l.var).dtype.bits() >= 32;
         let name = match l.kind {
             LoopKind::Serial if l.annotations.is_empty() && is_wide => "range",
@@ -286,7 +286,7 @@ impl Printer<'_> {
         self.put(")");
     }
 
-    /// The value of `unroll=`, TVM's short form of a single annotation of serial loops.
+    /// The value of `unroll=`, TVM's abbreviation of a single annotation on serial loops.
     fn unroll_argument(&self, l: &Loop) -> Option<AttrValue> {
         if self.dialect == Dialect::Classic || l.kind != LoopKind::Serial || l.annotations.iter().len() != 1 {
             return None;
@@ -365,7 +365,7 @@ impl Printer<'_> {
         self.record(s, self.whole(start), name);
     }
 
-    /// The iteration variables: runs of those bound to plain loops in one `T.axis.remap`, others one by one.
+    /// Prints the iteration variables: consecutive ones bound to plain loops in one `T.axis.remap`, others one by one.
     fn iters(&mut self, s: StmtId, b: &Block) {
         let mut i = 0;
         while i < b.iters.len() {
@@ -380,7 +380,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Is the variable bound to a loop around that runs over the same values?
+    /// Whether the variable is bound to an enclosing loop over the same values.
     fn is_remap(&self, s: StmtId, iter: &BlockIter) -> bool {
         let func = self.func;
         if !matches!(iter.kind, IterKind::Spatial | IterKind::Reduce) {
@@ -435,7 +435,7 @@ impl Printer<'_> {
         }
         self.put(", ");
         self.expr(iter.value);
-        // The type follows from the domain, unless that is narrower.
+        // The type follows from the domain, unless it is narrower.
         let dtype = self.func.arena.var(iter.var).dtype;
         if dtype != DType::Int32 && dtype != self.func.arena.dtype(iter.extent) {
             self.put(&format!(", dtype=\"{dtype}\""));

@@ -1,4 +1,4 @@
-//! From the tree of the parser to ours.
+//! Converts the parser's tree to tvmr's own.
 
 use super::{
     BinaryOp, Branch, Call, Class, Clause, CompareOp, Comprehension, Conditional, Expr, ExprKind, For, Function, Ident,

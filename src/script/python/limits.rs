@@ -1,16 +1,16 @@
-//! What is refused before parsing.
+//! Limits that are checked before parsing.
 
 use super::{MAX_BYTES, MAX_INDENT, MAX_NESTING};
 use crate::diagnostic::{Diagnostic, Span};
 
-/// What is open at a level of brackets: how many operators are around the next operand.
+/// An open bracket level, with the number of operators around the next operand.
 #[derive(Default, Clone, Copy)]
 struct Level {
     /// Operators since the last comma.
     operators: usize,
     /// Attribute accesses, calls and subscripts since the last operator.
     suffixes: usize,
-    /// Lambdas since the level was opened: their bodies extend over commas.
+    /// Lambdas since the level was opened: their bodies extend across commas.
     lambdas: usize,
     /// The position of the bracket.
     opened: usize,
@@ -22,9 +22,9 @@ impl Level {
     }
 }
 
-/// Refuses what the parser, or a recursive walk over its tree, could not bear. The count is an upper bound of the
-/// depth of the tree, taken from the text with strings and comments skipped. Returns the last bracket that is not
-/// closed.
+/// Rejects texts that would overflow the stack of the parser, or of a recursive walk over its tree. The count is an
+/// upper bound of the tree's depth, computed from the text without strings and comments. Returns the last unclosed
+/// bracket.
 pub(super) fn check_text(text: &str) -> Result<Option<Span>, Vec<Diagnostic>> {
     if text.len() > MAX_BYTES {
         let message = format!("the text has {} bytes, more than the {MAX_BYTES} that are read", text.len());
@@ -106,7 +106,7 @@ pub(super) fn check_text(text: &str) -> Result<Option<Span>, Vec<Diagnostic>> {
                 total += 1;
             }
             b'+' | b'-' | b'*' | b'/' | b'%' | b'&' | b'|' | b'^' | b'~' | b'<' | b'>' | b'@' | b'=' | b'!' => {
-                // A run such as `//` or `- -` is counted by its characters: too many rather than too few.
+                // A run such as `//` or `- -` is counted by its characters, which may overestimate.
                 level.operators += 1;
                 level.suffixes = 0;
                 total = total + level.depth() - before;
@@ -143,8 +143,8 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80
 }
 
-/// The position behind the string that begins at `i`; of a string that can contain expressions, behind the quote, so
-/// that what is inside is counted.
+/// The position after the string that begins at `i`; after the opening quote for a string that can contain expressions,
+/// so that its contents are counted.
 fn skip_string(bytes: &[u8], i: usize, quote: u8) -> usize {
     let triple = bytes[i..].starts_with(&[quote; 3]);
     let prefix = bytes[..i].iter().rev().take_while(|&&b| is_word(b)).take(2);

@@ -1,12 +1,11 @@
-//! Python text as a syntax tree: the one place that knows the Python parser.
+//! Parses Python text into a syntax tree. No other file knows the Python parser.
 //!
-//! The parser crate calls its own interface internal and changes it freely, so its tree is turned into the small one
-//! below, which the TVMScript translation and the interpreter of schedule functions read. What neither of them
-//! supports becomes [`ExprKind::Other`] or [`StmtKind::Other`] with a name for it, and is an error only where it is
-//! met. Names are slices of the source; every node has its [`Span`].
+//! The parser crate declares its interface internal and changes it freely, so its tree is converted into the small one
+//! below, which the TVMScript translation and the interpreter of schedule functions read. Constructs that neither of
+//! them supports become [`ExprKind::Other`] or [`StmtKind::Other`] with a description, and are errors only where they
+//! are used. Names are slices of the source; every node has its [`Span`].
 //!
-//! Nesting is limited before parsing ([`MAX_NESTING`], [`MAX_INDENT`]), so that no later stage has to fear for its
-//! stack.
+//! Nesting is limited before parsing ([`MAX_NESTING`], [`MAX_INDENT`]), so that no later stage can overflow its stack.
 
 mod convert;
 mod limits;
@@ -18,21 +17,21 @@ use ruff_python_ast::PySourceType;
 use ruff_python_ast::token::TokenKind;
 use ruff_text_size::{Ranged, TextRange};
 
-/// The deepest nesting of one expression that is read: brackets, operators and attribute accesses around an operand.
+/// Maximum nesting of one expression: brackets, operators and attribute accesses around an operand.
 pub(crate) const MAX_NESTING: usize = 400;
 
-/// The deepest indentation that is read, in levels.
+/// Maximum number of indentation levels.
 pub const MAX_INDENT: usize = 100;
 
-/// The longest text that is read, in bytes.
+/// Maximum length of a text in bytes.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expr<'a> {
-    /// What it is.
+    /// The kind, with its operands.
     pub kind: ExprKind<'a>,
-    /// Where it stands.
+    /// Place in the text.
     pub span: Span,
 }
 
@@ -55,7 +54,7 @@ pub(crate) enum ExprKind<'a> {
     Tuple(Vec<Expr<'a>>),
     /// `[a, b]`
     List(Vec<Expr<'a>>),
-    /// `{key: value}`; a missing key is a `**value`
+    /// `{key: value}`; a `**value` has no key
     Dict(Vec<(Option<Expr<'a>>, Expr<'a>)>),
     /// `value.name`
     Attribute(Box<Expr<'a>>, Ident<'a>),
@@ -79,11 +78,11 @@ pub(crate) enum ExprKind<'a> {
     Lambda(Vec<Ident<'a>>, Box<Expr<'a>>),
     /// `*value`
     Starred(Box<Expr<'a>>),
-    /// `[element for target in iter if condition]`, or the same as a generator
+    /// `[element for target in iter if condition]`, or the corresponding generator
     ListComp(Box<Comprehension<'a>>),
-    /// A formatted string: texts and what is put between them
+    /// A formatted string: literal texts and interpolated values
     Format(Vec<Expr<'a>>),
-    /// Anything else, by a name for it.
+    /// Any other expression, with a description.
     Other(&'static str),
 }
 
@@ -92,20 +91,20 @@ pub(crate) enum ExprKind<'a> {
 pub(crate) struct Ident<'a> {
     /// The name.
     pub name: &'a str,
-    /// Where it stands.
+    /// Place in the text.
     pub span: Span,
 }
 
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call<'a> {
-    /// What is called.
+    /// The called expression.
     pub callee: Expr<'a>,
     /// Positional arguments.
     pub args: Vec<Expr<'a>>,
     /// Keyword arguments; without a name for `**value`.
     pub keywords: Vec<(Option<Ident<'a>>, Expr<'a>)>,
-    /// The parentheses with what is inside.
+    /// The parentheses and their contents.
     pub args_span: Span,
 }
 
@@ -120,7 +119,7 @@ pub(crate) struct Slice<'a> {
 /// A list made by loops.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Comprehension<'a> {
-    /// What each turn adds.
+    /// The expression of each element.
     pub element: Expr<'a>,
     /// The loops, outermost first.
     pub clauses: Vec<Clause<'a>>,
@@ -131,9 +130,9 @@ pub(crate) struct Comprehension<'a> {
 pub(crate) struct Clause<'a> {
     /// The variables.
     pub target: Expr<'a>,
-    /// What they run over.
+    /// The iterable.
     pub iter: Expr<'a>,
-    /// What must hold for a turn to count.
+    /// The filter conditions.
     pub conditions: Vec<Expr<'a>>,
 }
 
@@ -191,9 +190,9 @@ operators! {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stmt<'a> {
-    /// What it is.
+    /// The kind, with its parts.
     pub kind: StmtKind<'a>,
-    /// Where it stands, with everything inside.
+    /// Place in the text, including the body.
     pub span: Span,
 }
 
@@ -216,7 +215,7 @@ pub(crate) enum StmtKind<'a> {
     If(Vec<Branch<'a>>),
     /// `with context as target: body`
     With(Vec<(Expr<'a>, Option<Expr<'a>>)>, Vec<Stmt<'a>>),
-    /// An expression, for its effect.
+    /// An expression, evaluated for its effect.
     Expr(Expr<'a>),
     /// `return value`
     Return(Option<Expr<'a>>),
@@ -234,31 +233,31 @@ pub(crate) enum StmtKind<'a> {
     Break,
     /// `continue`
     Continue,
-    /// Anything else, by a name for it.
+    /// Any other statement, with a description.
     Other(&'static str),
 }
 
 /// A function definition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Function<'a> {
-    /// Its name.
+    /// Name of the function.
     pub name: Ident<'a>,
     /// Decorators, without the `@`.
     pub decorators: Vec<Expr<'a>>,
-    /// Parameters that can be given by position or name.
+    /// Parameters that can be given by position or by name.
     pub params: Vec<Param<'a>>,
-    /// A parameter that is none of these: `*args`, `**kwargs`, or after a bare `*`.
+    /// A parameter of another kind: `*args`, `**kwargs`, or after a bare `*`.
     pub odd_param: Option<Span>,
     /// The annotation after `->`.
     pub returns: Option<Expr<'a>>,
-    /// What it does.
+    /// Statements of the function.
     pub body: Vec<Stmt<'a>>,
 }
 
 /// A parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Param<'a> {
-    /// Its name.
+    /// Name of the parameter.
     pub name: Ident<'a>,
     /// Name and annotation.
     pub span: Span,
@@ -271,11 +270,11 @@ pub(crate) struct Param<'a> {
 /// A class definition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Class<'a> {
-    /// Its name.
+    /// Name of the class.
     pub name: Ident<'a>,
     /// Decorators, without the `@`.
     pub decorators: Vec<Expr<'a>>,
-    /// What is inside.
+    /// Statements of the class.
     pub body: Vec<Stmt<'a>>,
 }
 
@@ -284,43 +283,43 @@ pub(crate) struct Class<'a> {
 pub(crate) struct For<'a> {
     /// The variables.
     pub target: Expr<'a>,
-    /// What they run over.
+    /// The iterable.
     pub iter: Expr<'a>,
-    /// What is repeated.
+    /// Statements of an iteration.
     pub body: Vec<Stmt<'a>>,
-    /// Where an `else` stands, if there is one.
+    /// Place of the `else`, if there is one.
     pub orelse: Option<Span>,
 }
 
-/// A loop without a range.
+/// A `while` loop.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct While<'a> {
-    /// What is tested before each iteration.
+    /// The condition.
     pub test: Expr<'a>,
-    /// What is repeated.
+    /// Statements of an iteration.
     pub body: Vec<Stmt<'a>>,
-    /// Where an `else` stands, if there is one.
+    /// Place of the `else`, if there is one.
     pub orelse: Option<Span>,
 }
 
-/// A branch of an `if`: the last one may have no condition (`else`), no other.
+/// A branch of an `if`. Only the last one may have no condition (`else`).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Branch<'a> {
     /// The condition.
     pub test: Option<Expr<'a>>,
-    /// What runs.
+    /// Statements of the branch.
     pub body: Vec<Stmt<'a>>,
     /// From the keyword to the end of the body.
     pub span: Span,
 }
 
-/// Parses a file. Syntax errors come with the spans of the text, in its order.
+/// Parses a file. Syntax errors have spans in the text, and are in text order.
 pub(crate) fn parse_module(text: &str) -> Result<Vec<Stmt<'_>>, Vec<Diagnostic>> {
     let unclosed = check_text(text)?;
     let parsed = ruff_python_parser::parse_unchecked_source(text, PySourceType::Python);
     let mut errors = syntax_errors(text, parsed.errors());
     if let (Some(bracket), false) = (unclosed, errors.is_empty()) {
-        // All that comes after an open bracket is read as if it were inside.
+        // Everything after an unclosed bracket is parsed as its contents.
         errors.retain(|d| d.labels.first().is_some_and(|l| l.span.end <= bracket.start));
         let message = format!("`{}` is never closed", &text[bracket.range()]);
         errors.push(Diagnostic::error_at("syntax", bracket, message));
@@ -332,14 +331,14 @@ pub(crate) fn parse_module(text: &str) -> Result<Vec<Stmt<'_>>, Vec<Diagnostic>>
     Ok(parsed.syntax().body.iter().map(|s| convert.stmt(s)).collect())
 }
 
-/// The comments of a text, in its order, each with its `#`.
+/// The comments of a text, in text order, each with its `#`.
 pub(crate) fn comments(text: &str) -> Vec<Span> {
     let parsed = ruff_python_parser::parse_unchecked_source(text, PySourceType::Python);
     let tokens = parsed.tokens().iter().filter(|t| t.kind() == TokenKind::Comment);
     tokens.map(|t| span_of(t.range())).collect()
 }
 
-/// Parses the expression in `span` of a text; spans are those of the whole text.
+/// Parses the expression in `span` of a text; the result has spans of the whole text.
 pub(crate) fn parse_expression(text: &str, span: Span) -> Result<Expr<'_>, Vec<Diagnostic>> {
     check_text(text.get(span.range()).unwrap_or_default()).map_err(|mut errors| {
         for label in errors.iter_mut().flat_map(|d| &mut d.labels) {
@@ -354,8 +353,8 @@ pub(crate) fn parse_expression(text: &str, span: Span) -> Result<Expr<'_>, Vec<D
     }
 }
 
-/// The parser recovers after an error and tends to report what follows from it, too: only the first one of each line
-/// is kept.
+/// The parser recovers after an error and tends to report errors that follow from it, so only the first one of each
+/// line is kept.
 fn syntax_errors(text: &str, errors: &[ruff_python_parser::ParseError]) -> Vec<Diagnostic> {
     use ruff_python_parser::{LexicalErrorType, ParseErrorType};
     let mut diagnostics: Vec<Diagnostic> = Vec::new();
@@ -363,7 +362,7 @@ fn syntax_errors(text: &str, errors: &[ruff_python_parser::ParseError]) -> Vec<D
     for error in errors {
         let mut span = span_of(error.location);
         if span.start == span.end {
-            // A caret under the end of a line shows more than an empty range.
+            // A caret under the end of a line is more visible than an empty range.
             span.end = text[span.range().start..].chars().next().map_or(span.end, |c| span.end + c.len_utf8() as u32);
         }
         let line = text.as_bytes()[..span.range().start].iter().filter(|&&b| b == b'\n').count();
@@ -392,7 +391,7 @@ fn syntax_errors(text: &str, errors: &[ruff_python_parser::ParseError]) -> Vec<D
     diagnostics
 }
 
-/// The parser's message in the house style.
+/// The parser's message in tvmr's style.
 fn lower_first(message: &str) -> String {
     let mut chars = message.trim_end_matches('.').chars();
     match chars.next() {

@@ -1,16 +1,16 @@
-//! Arguments of calls, matched with the names of parameters.
+//! Matches arguments of calls with parameters.
 
 use super::func::FuncReader;
 use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::script::python::{Call, Expr, ExprKind};
 use smallvec::SmallVec;
 
-/// The argument for each parameter, where one is given.
+/// The argument of each parameter, if given.
 pub(super) type Args<'e, 'a> = SmallVec<[Option<&'e Expr<'a>>; 12]>;
 
 impl<'a> FuncReader<'a, '_> {
-    /// Matches the arguments of `T.name(…)` with parameters, of which the first `required` must be given. Those behind
-    /// a parameter `*` can only be given by name.
+    /// Matches the arguments of `T.name(…)` with parameters. The first `required` ones must be given; those after a
+    /// parameter `*` can only be given by name.
     pub(super) fn args<'e>(
         &mut self,
         name: &str,
@@ -84,7 +84,7 @@ pub(super) fn counted(n: usize, noun: &str) -> String {
     if n == 0 { format!("no {noun}s") } else { format!("{n} {}", plural(n, noun)) }
 }
 
-/// The noun with an s where there is not one.
+/// The noun, with an s unless `n` is 1.
 pub(super) fn plural(n: usize, noun: &str) -> String {
     match (n, noun.strip_suffix("dex")) {
         (1, _) => noun.to_string(),

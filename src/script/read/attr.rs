@@ -36,8 +36,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A key in the current spelling. In a text that is not of the classic dialect alone every key stays as it is, as in
-    /// TVM.
+    /// A key in the current spelling. If the text is not purely classic, every key stays as it is, as in TVM.
     fn key(&mut self, key: &str) -> Symbol {
         if let Some(rest) = key.strip_prefix("tir.").filter(|_| self.file.meaning == Some(Dialect::Classic)) {
             self.file.vote(Dialect::Classic);
@@ -49,7 +48,7 @@ impl<'a> FuncReader<'a, '_> {
         Symbol::new(key)
     }
 
-    /// The value that an expression is as an annotation, where `A[0:4]` is a box of a buffer, not a vector.
+    /// The value of an expression in an annotation, where `A[0:4]` is a region of a buffer, not a vector.
     fn written_value(&mut self, e: &Expr<'a>) -> Option<AttrValue> {
         match &e.kind {
             ExprKind::Tuple(items) | ExprKind::List(items) => {
@@ -107,7 +106,7 @@ impl<'a> FuncReader<'a, '_> {
         })
     }
 
-    /// Merges annotations into others; a key that is there already must have the same value.
+    /// Merges annotations into others; a key in both must have the same value.
     pub(super) fn merge_annotations(
         &mut self,
         into: &mut Vec<(Symbol, AttrValue)>,
@@ -126,7 +125,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// Where a key stands in a dictionary.
+    /// The place of a key in a dictionary.
     fn key_span(&self, e: &Expr<'a>, key: Symbol) -> Span {
         let ExprKind::Dict(items) = &e.kind else { return e.span };
         let found = items.iter().filter_map(|i| i.0.as_ref()).find(|k| match &k.kind {
@@ -137,7 +136,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 }
 
-/// Does an expression hold a subscript with a slice, outside of calls and operators?
+/// Whether an expression contains a subscript with a slice, outside of calls and operators.
 fn holds_slice(e: &Expr<'_>) -> bool {
     match &e.kind {
         ExprKind::Tuple(items) | ExprKind::List(items) => items.iter().any(holds_slice),

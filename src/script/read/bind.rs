@@ -1,4 +1,4 @@
-//! Names bound to values: assignments, unpacking, and variables of the program (`let`).
+//! Binds names to values: assignments, unpacking, and variables of the program (`let`).
 
 use super::args::counted;
 use super::func::FuncReader;
@@ -8,15 +8,15 @@ use crate::ir::{Body, DType, Expr as IrExpr, ExprId, Pointee, Stmt, Ty, VarId};
 use crate::script::Dialect;
 use crate::script::python::{BinaryOp, Call, Expr, ExprKind, Ident, Stmt as PyStmt, StmtKind};
 
-/// What a statement that gives a name a value becomes.
+/// The translation of a statement that binds a name.
 pub(super) enum Bound {
-    /// A variable bound to a value in all statements behind; where the name stands.
+    /// A variable bound to a value in all following statements, and the place of its name.
     Let(VarId, ExprId, Span),
-    /// Statements; nothing after a mistake.
+    /// Statements; `None` after a mistake.
     Done(Option<Body>),
 }
 
-/// What the annotation of an assignment asks for.
+/// The annotation of an assignment.
 enum Annotation {
     /// `T.let`
     Let,
@@ -26,19 +26,19 @@ enum Annotation {
     Type(Ty, Option<Pointee>),
     /// `T.float32[4, 4]`: an array in local memory.
     Vector(Ty, Vec<ExprId>),
-    /// A type of which the value says all.
+    /// A type that the value determines completely.
     Other,
 }
 
 impl<'a> FuncReader<'a, '_> {
-    /// Binds names to a value, or to nothing after a mistake.
+    /// Binds names to a value; to a poisoned one after a mistake.
     pub(super) fn bind(&mut self, target: &Expr<'a>, value: Option<Value>) {
         match (&target.kind, value) {
             (&ExprKind::Name(name), None) => self.scope.define(name, Value::Poison, target.span),
             (&ExprKind::Name(name), Some(Value::Fresh(ty))) => {
                 let quoted = self.quoted.iter().find(|q| q.0 == name).and_then(|q| q.1);
                 match quoted {
-                    // A shape has defined the symbol; the declaration only gives it its type.
+                    // A shape has defined the symbol; the declaration only states its type.
                     Some(var) if self.func.arena.var(var).ty() == ty => {}
                     None if self.scope.get(name).is_some() && self.file.options.bind.contains_key(name) => {}
                     _ => {
@@ -83,7 +83,7 @@ impl<'a> FuncReader<'a, '_> {
     ) -> Vec<(&'e Expr<'a>, Option<Value>)> {
         let value = match value {
             Some(Value::Seq(items)) => match targets.iter().position(|t| matches!(t.kind, ExprKind::Starred(_))) {
-                // `a, *b = …`: the starred name takes what the others leave.
+                // `a, *b = …`: the starred name takes the remaining values.
                 Some(at) if items.len() + 1 >= targets.len() => {
                     let n = items.len() + 1 - targets.len();
                     let mut items = items;
@@ -113,7 +113,7 @@ impl<'a> FuncReader<'a, '_> {
 
     // ---- assignments to names ------------------------------------------------------------------------------
 
-    /// If the statement gives a name a value or a type: what becomes of it.
+    /// Translates the statement if it binds a name; `None` otherwise.
     pub(super) fn binding(&mut self, stmt: &PyStmt<'a>, mark: usize) -> Option<Bound> {
         match &stmt.kind {
             StmtKind::Assign(targets, value) => match targets.as_slice() {
@@ -160,7 +160,7 @@ impl<'a> FuncReader<'a, '_> {
             let stored = value.and_then(|v| self.stored_scalar(b, v, value_at.span));
             return Bound::Done(stored.map(|e| self.store_scalar(b, e, span, target.span, mark)));
         }
-        // A handle is bound once.
+        // A handle has one binding.
         if let (ExprKind::Name(name), Some(Value::Expr(e))) = (&target.kind, &value)
             && self.func.arena.dtype(*e) == DType::Handle
         {
@@ -175,7 +175,7 @@ impl<'a> FuncReader<'a, '_> {
         Bound::Done(Some(out))
     }
 
-    /// Names numbers as TVM 0.27 does: each becomes a variable that can be stored to.
+    /// Binds numbers to names as TVM 0.27 does: each name becomes a mutable variable.
     fn bind_scalars(&mut self, target: &Expr<'a>, value: Option<Value>, span: Span, mark: usize, out: &mut Body) {
         out.extend(self.pending.drain(..));
         match (&target.kind, value) {
@@ -213,7 +213,7 @@ impl<'a> FuncReader<'a, '_> {
         };
         let (explicit, declared) = match kind {
             Annotation::Other => {
-                // The value is defined by its call, such as a buffer.
+                // The call defines an entity such as a buffer.
                 let Some(value_at) = value_at else {
                     let message = "a variable without a value has a data type";
                     self.error(Diagnostic::error_at("no-type", annotation.span, message));
@@ -296,7 +296,7 @@ impl<'a> FuncReader<'a, '_> {
         self.fail(d.help("allocate a buffer of shape `(1,)` for what changes"))
     }
 
-    /// A variable bound to a value, in a text that need not say so.
+    /// Binds a name to an expression without an explicit `let`.
     fn name_value(&mut self, name: &'a str, e: ExprId, span: Span) -> Bound {
         if self.check_ambiguous(name, span).is_none() {
             self.scope.define(name, Value::Poison, span);
@@ -310,8 +310,8 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     /// # Errors
-    /// A name of a value that is assigned once more is a new name in the classic dialect and stored to in the current
-    /// one.
+    ///
+    /// If a value's name is assigned again: this is a new name in the classic dialect, and a store in the current one.
     fn check_ambiguous(&mut self, name: &str, span: Span) -> Option<()> {
         let arena = &self.func.arena;
         let dtype = match self.scope.get(name) {
@@ -397,7 +397,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// What an annotation asks for.
+    /// Reads an annotation.
     fn annotation(&mut self, annotation: &Expr<'a>) -> Option<Annotation> {
         let is_let = |this: &Self, e: &Expr<'a>| match &e.kind {
             ExprKind::Attribute(owner, attr) => attr.name == "let" && this.namespace(owner) == Some(Namespace::Tir),
@@ -442,7 +442,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(if explicit { Annotation::LetType(dtype, pointee) } else { Annotation::Type(dtype, pointee) })
     }
 
-    /// Is the right side of an assignment a value of the program, and no declaration?
+    /// Whether the right side of an assignment is a value of the program, and not a declaration.
     fn is_plain_value(&self, e: &Expr<'a>) -> bool {
         match &e.kind {
             ExprKind::Call(call) => match &call.callee.kind {
@@ -495,7 +495,7 @@ impl<'a> FuncReader<'a, '_> {
                     ExprKind::Name(name) => matches!(self.scope.get(name), Some(Value::Buffer(_))),
                     _ => false,
                 };
-                // A slice is a region under a name; a vector is written as `A[T.Ramp(…)]`.
+                // A slice is a named region; a vector is written `A[T.Ramp(…)]`.
                 is_buffer && !slices
             }
             _ => false,

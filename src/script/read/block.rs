@@ -1,4 +1,4 @@
-//! Blocks: what `with T.block(…)` holds besides statements.
+//! Reads blocks: the parts of `with T.block(…)` besides statements.
 
 use super::args::counted;
 use super::func::{BlockFrame, FuncReader};
@@ -10,12 +10,12 @@ use crate::script::python::{Call, Expr, ExprKind, Ident, Stmt as PyStmt};
 use smallvec::SmallVec;
 
 impl<'a> FuncReader<'a, '_> {
-    /// The innermost block, the root at least.
+    /// The innermost block; the root if there is no other.
     pub(super) fn block_frame(&mut self) -> &mut BlockFrame {
         self.blocks.last_mut().expect("the root's frame stays")
     }
 
-    /// The frame of the block that a statement such as `T.reads` belongs to.
+    /// The frame of the block to which a statement such as `T.reads` belongs.
     fn own_frame(&mut self, name: &str, span: Span) -> Option<&mut BlockFrame> {
         if self.blocks.len() < 2 {
             let d = Diagnostic::error_at("outside-block", span, format!("`{name}` stands outside a block"));
@@ -143,7 +143,7 @@ impl<'a> FuncReader<'a, '_> {
         let regions: Option<Vec<(BufferRegion, Span)>> = regions.into_iter().collect();
         let frame = self.own_frame(&full, span)?;
         let slot = if name.name == "reads" { &mut frame.reads } else { &mut frame.writes };
-        // A list with a mistake counts as given, so that nothing is inferred from a broken block.
+        // A list with a mistake counts as given, so that no regions are inferred for a broken block.
         if slot.replace(regions.unwrap_or_default()).is_some() {
             return self.fail(
                 Diagnostic::error_at("duplicate-name", span, format!("the block has two `{full}`"))
@@ -189,7 +189,7 @@ impl<'a> FuncReader<'a, '_> {
         };
         self.own_frame(&full, span)?;
         let (min, extent) = domain?;
-        // The variable is as wide as its domain needs.
+        // The type of the variable is as wide as its domain requires.
         let wide = self.func.arena.dtype(extent);
         if wide.bits() > dtype.bits() {
             dtype = wide;
@@ -301,7 +301,7 @@ impl<'a> FuncReader<'a, '_> {
         })
     }
 
-    /// The loop that a binding of `remap` names.
+    /// The loop named by a binding of `remap`.
     fn remapped(&mut self, binding: &Expr<'a>) -> Option<(VarId, ExprId, ExprId)> {
         let e = self.index(binding)?;
         let Some(var) = self.func.arena.as_var(e) else {

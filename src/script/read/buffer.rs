@@ -1,4 +1,4 @@
-//! Declarations of buffers: parameters, allocations, views.
+//! Reads declarations of buffers: parameters, allocations, views.
 
 use super::args::Args;
 use super::func::FuncReader;
@@ -11,7 +11,7 @@ use crate::script::difference::difference;
 use crate::script::python::{self, Call, Expr, ExprKind, Ident};
 use smallvec::SmallVec;
 
-/// The arguments that describe a buffer, in the order of `T.Buffer`.
+/// The parameters that describe a buffer, in the order of `T.Buffer`.
 pub(super) const PARAMS: &[&str] = &[
     "shape",
     "dtype",
@@ -28,7 +28,7 @@ pub(super) const PARAMS: &[&str] = &[
     "allocated_addr",
 ];
 
-/// The same behind the parameter that is matched.
+/// The parameters of `T.match_buffer`: the matched parameter, then those of `T.Buffer`.
 const MATCH_PARAMS: &[&str] = &[
     "param",
     "shape",
@@ -77,8 +77,8 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A new buffer of these arguments, without a name. In the type of a parameter, and for `T.match_buffer`, names
-    /// in quoted shapes are defined by being used.
+    /// A new, unnamed buffer with these arguments. With `defines`, which is set for annotations of parameters and for
+    /// `T.match_buffer`, unknown names in quoted shapes define symbols.
     pub(super) fn described(&mut self, args: &Args<'_, 'a>, params: &[&str], defines: bool) -> Option<BufferId> {
         let arg = |name: &str| params.iter().position(|p| *p == name).and_then(|i| args[i]);
         let shape = self.shape(arg("shape")?, defines);
@@ -121,7 +121,7 @@ impl<'a> FuncReader<'a, '_> {
             }
         }
         let no_layout = match arg("layout") {
-            // With `s_tir` no buffer has one.
+            // With `s_tir` no buffer has a layout.
             Some(e) => match self.eval(e)? {
                 Value::None => !self.func.s_tir,
                 Value::Str(text) if &*text == "default" => false,
@@ -147,7 +147,7 @@ impl<'a> FuncReader<'a, '_> {
             }
             buffer.strides = Some(self.func.arena.new_list(&strides));
         }
-        // An offset of 0 says nothing, unless it is of another type.
+        // An offset of 0 is the default, unless its type differs.
         let usual = index_type(&self.func.arena, buffer.shape);
         let says_nothing = |e: ExprId| self.func.arena.is_int(e, 0) && self.func.arena.dtype(e) == usual;
         buffer.elem_offset = elem_offset?.filter(|&e| !says_nothing(e));
@@ -173,7 +173,7 @@ impl<'a> FuncReader<'a, '_> {
                 _ => self.eval(item).map(|v| (v, item.span)),
             };
             match value {
-                // A list in the place of the only extent: a shape by name.
+                // A list instead of the only extent: a shape by name.
                 Some((Value::Seq(values), span)) if items.len() == 1 => {
                     for v in values {
                         match self.extent(v, span) {
@@ -210,7 +210,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A quoted extent in the type of a parameter: names that mean nothing yet become symbols.
+    /// A quoted extent in the annotation of a parameter: unknown names become symbols.
     fn quoted_extent(&mut self, text: &str, span: Span) -> Option<(Value, Span)> {
         let inner = Span { start: span.start + 1, end: span.end.saturating_sub(1) };
         if self.file.text.get(inner.range()) != Some(text) {
@@ -257,12 +257,12 @@ impl<'a> FuncReader<'a, '_> {
             };
             strides.push(stride);
         }
-        // A list without strides means none.
+        // An empty list means no strides.
         Some(Some(strides).filter(|s| !s.is_empty()))
     }
 
-    /// `buffer.elem_offset`: what the buffer states; 0 if it states nothing; a symbol, made when it is first mentioned, if it states
-    /// what divides the offset.
+    /// `buffer.elem_offset`: the stated offset; 0 if none is stated; if only an `offset_factor` is stated, a symbol
+    /// that is made at its first use.
     pub(super) fn offset_of(&mut self, b: BufferId) -> Value {
         let buffer = self.func.arena.buffer(b);
         let dtype = index_type(&self.func.arena, buffer.shape);
@@ -288,7 +288,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A small constant; -1 and nothing are 0.
+    /// A small constant; -1 and `None` mean 0.
     fn small(&mut self, e: Option<&Expr<'a>>) -> Option<u32> {
         let Some(e) = e else { return Some(0) };
         match self.eval(e)? {
@@ -362,8 +362,8 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// `T.match_buffer(B[0:16, i], shape, …)`: a region under a name. Without a shape it has that of the region, and
-    /// without a data type that of the buffer.
+    /// `T.match_buffer(B[0:16, i], shape, …)`: a named region. The default shape is that of the region, the default
+    /// data type that of the buffer.
     fn view(&mut self, args: &Args<'_, 'a>) -> Option<Value> {
         let source = self.region(args[0]?)?;
         let ty = self.func.arena.buffer(source.buffer).ty();
@@ -388,7 +388,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 }
 
-/// The names that an extent uses.
+/// The names in an extent.
 fn names_in<'a>(e: &Expr<'a>, out: &mut Vec<Ident<'a>>) {
     match &e.kind {
         ExprKind::Name(name) => out.push(Ident { name, span: e.span }),

@@ -1,5 +1,5 @@
-//! Calls of functions of TVM that are none of scalars alone: packed functions, addresses, functions of the module, what
-//! lowered programs call.
+//! Reads calls of TVM functions that are not functions of scalars alone: packed functions, addresses, functions of the
+//! module, and runtime functions in lowered programs.
 
 use super::args::{counted, plural};
 use super::func::FuncReader;
@@ -9,7 +9,7 @@ use crate::ir::op::Typing;
 use crate::ir::{Builtin, DType, ExprId, Pointee, Ty};
 use crate::script::python::{Call, Expr, ExprKind, Ident};
 
-/// The builtin that a member of `T` names; some have two names.
+/// The builtin with this name in `T`; some builtins have two names.
 pub(super) fn named(name: &str) -> Option<Builtin> {
     let current = match name {
         "tvm_call_packed" => "call_packed",
@@ -21,14 +21,14 @@ pub(super) fn named(name: &str) -> Option<Builtin> {
     Builtin::from_name(current).filter(|b| b.has_name())
 }
 
-/// What an argument at some position of a builtin may be besides an expression.
+/// Arguments of builtins, by position, that need not be expressions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Special {
-    /// A buffer and nothing else, by its name.
+    /// A buffer by its name; no expression is allowed.
     Buffer,
-    /// A buffer, by its name.
+    /// A buffer by its name, or an expression.
     AnyArgument,
-    /// The description of a buffer, which a packed function gets.
+    /// The description of a buffer, for a packed function.
     Array,
     /// The first element of a buffer.
     Element,
@@ -48,7 +48,7 @@ fn special(function: Builtin, position: usize) -> Special {
 }
 
 impl<'a> FuncReader<'a, '_> {
-    /// `T.reinterpret("int32", x)` and other functions of TVM that are none of scalars alone.
+    /// `T.reinterpret("int32", x)` and other TVM functions that are not functions of scalars alone.
     pub(super) fn builtin_call(&mut self, function: Builtin, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
         let stated = matches!(function.typing(), Typing::Stated | Typing::StatedLast);
         let mut given: Vec<&Expr<'a>> = call.args.iter().collect();
@@ -101,7 +101,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Expr(self.func.arena.builtin(function, &args, ty)))
     }
 
-    /// A type that a call states: a text, a type, or `T.handle("int64", "global").ty`.
+    /// A type stated in a call: a text, a type, or `T.handle("int64", "global").ty`.
     fn stated_type(&mut self, e: &Expr<'a>) -> Option<(Ty, Option<Pointee>)> {
         match self.eval(e)? {
             Value::FreshPointer(pointee) => Some((DType::Handle.into(), Some(pointee))),
@@ -133,7 +133,7 @@ impl<'a> FuncReader<'a, '_> {
                 let ty = self.type_named(&name, e.span)?;
                 Some(self.func.arena.builtin(Builtin::TypeAnnotation, &[], ty))
             }
-            // Also one without a value, such as `T.tvm_tuple(…)`.
+            // The expression may have no value, such as `T.tvm_tuple(…)`.
             (Value::Expr(e), _) => Some(e),
             (value, _) => self.expr_of(value, e.span),
         }
@@ -223,7 +223,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Expr(self.func.arena.builtin(Builtin::CallModule, &all, ty)))
     }
 
-    /// The description of a buffer that a packed function gets.
+    /// The description of a buffer, for a packed function.
     fn described_array(&mut self, b: crate::ir::BufferId) -> ExprId {
         let arena = &mut self.func.arena;
         let buffer = arena.buffer(b).clone();
@@ -240,7 +240,7 @@ impl<'a> FuncReader<'a, '_> {
         arena.builtin(Builtin::StackMakeArray, &[data, shape, strides, rank, of_type, offset], DType::Handle)
     }
 
-    /// Do the types of a builtin's arguments and result fit?
+    /// Whether the types of a builtin's arguments and result fit.
     fn check_builtin(&mut self, function: Builtin, args: &[ExprId], ty: Ty, span: Span) -> Option<()> {
         let arena = &self.func.arena;
         let types: Vec<Ty> = args.iter().map(|&a| arena.ty(a)).collect();

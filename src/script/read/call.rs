@@ -1,4 +1,4 @@
-//! Calls inside expressions: data types as functions, intrinsics, `T.if_then_else`, nodes by name (`T.Add`).
+//! Reads calls inside expressions: data types as functions, intrinsics, `T.if_then_else`, nodes by name (`T.Add`).
 
 use super::builtin;
 use super::expr::type_member;
@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostic, Span, nearest};
 use crate::ir::{BinOp, Builtin, CmpOp, DType, ExprId, Intrinsic, ObjectKind, Ty};
 use crate::script::python::{Call, Expr, ExprKind, Ident};
 
-/// The members of `T` that stand in expressions and are no data type and no intrinsic.
+/// The members of `T` that are expressions, but neither data types nor intrinsics.
 const FUNCTIONS: &[&str] = &[
     "Add",
     "And",
@@ -132,24 +132,24 @@ const STATEMENTS: &[&str] = &[
     "writes",
 ];
 
-/// The functions of expressions that tables list.
+/// The names of expression functions in tables.
 pub(super) fn function_names() -> impl Iterator<Item = &'static str> {
     let builtins = Builtin::ALL.iter().filter(|b| b.has_name()).map(|b| b.name());
     Intrinsic::ALL.iter().map(|i| i.name()).chain(builtins)
 }
 
-/// The object that a member of `I` makes.
+/// The object made by a member of `I`.
 fn ir_object(name: &str) -> Option<ObjectKind> {
     ObjectKind::ALL.into_iter().find(|kind| kind.name().strip_prefix("I.") == Some(name))
 }
 
-/// The object that a member of `T` makes.
+/// The object made by a member of `T`.
 fn tir_object(name: &str) -> Option<ObjectKind> {
     ObjectKind::ALL.into_iter().find(|kind| kind.name().strip_prefix("T.") == Some(name))
 }
 
 impl<'a> FuncReader<'a, '_> {
-    /// A call.
+    /// Evaluates a call.
     pub(super) fn call(&mut self, call: &Call<'a>, span: Span) -> Option<Value> {
         match &call.callee.kind {
             ExprKind::Attribute(owner, attr) => match self.namespace(owner) {
@@ -172,7 +172,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// Complains of a member that a module does not have.
+    /// Reports an unknown member of a module.
     pub(super) fn unknown_member<T>(&mut self, ns: Namespace, attr: Ident<'a>) -> Option<T> {
         let (owner, names): (&str, Vec<&str>) = match ns {
             Namespace::Tir if refused::reason(attr.name).is_some() => {
@@ -334,7 +334,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// `T.float32(x)`: a constant, a conversion, or without an argument a new variable.
+    /// `T.float32(x)`: a constant or a conversion; without an argument, a new variable.
     fn dtype_call(&mut self, ty: Ty, full: &str, call: &Call<'a>) -> Option<Value> {
         let dtype = ty.dtype;
         if dtype == DType::Handle {
@@ -352,7 +352,7 @@ impl<'a> FuncReader<'a, '_> {
         }
         match value {
             Value::Int(_) | Value::Float(_) | Value::Bool(_) => {
-                // `T.int32(3.7)` is 3, as in TVM; a truth value is a number.
+                // `T.int32(3.7)` is 3, as in TVM; a boolean is a number.
                 let value = match value {
                     Value::Float(v) if !dtype.is_float() && v.is_finite() && v.abs() < 1e18 => Value::Int(v as i128),
                     value => value,
@@ -385,8 +385,8 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A conversion to a type with lanes: a scalar is converted and broadcast, a broadcast's value and a ramp's ends are
-    /// converted, as TVM's `cast` does.
+    /// A conversion to a vector type. A scalar is converted and broadcast; for a broadcast the value, for a ramp the
+    /// base and stride are converted, as TVM's `cast` does.
     fn cast_to(&mut self, ty: Ty, e: ExprId, span: Span) -> Option<Value> {
         let found = self.func.arena.ty(e);
         if found.dtype == ty.dtype && found.lanes == ty.lanes {
@@ -413,7 +413,7 @@ impl<'a> FuncReader<'a, '_> {
         }))
     }
 
-    /// The operands of a function of two.
+    /// The operands of a binary function.
     fn two_operands(&mut self, full: &str, call: &Call<'a>) -> Option<(Operand, Operand)> {
         let args = self.args(full, call, &["a", "b", "*", "span"], 2)?;
         let (a, b) = (args[0]?, args[1]?);
@@ -450,7 +450,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Expr(self.func.arena.if_then_else(condition, then, otherwise)))
     }
 
-    /// A condition that is a scalar or has as many lanes as the value that it chooses.
+    /// The condition, if it is a scalar or has as many lanes as the selected value.
     fn lanes_for(&mut self, condition: ExprId, value: ExprId, span: Span) -> Option<ExprId> {
         let (lanes, found) = (self.func.arena.lanes(value), self.func.arena.lanes(condition));
         if found == 1 || found == lanes {
@@ -482,13 +482,13 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Expr(self.func.arena.let_(var, value, body?)))
     }
 
-    /// An expression of a given type; a literal takes it.
+    /// An expression of a given type; a literal takes that type.
     pub(super) fn typed(&mut self, e: &Expr<'a>, ty: Ty) -> Option<ExprId> {
         match self.eval(e)? {
             literal @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) if !ty.is_vector() => {
                 self.literal(literal, ty.dtype, e.span)
             }
-            // Also of a call that gives nothing.
+            // The type may be that of a call without a value.
             Value::Expr(id) if self.func.arena.ty(id) == ty => Some(id),
             value => {
                 let id = self.expr_of(value, e.span)?;

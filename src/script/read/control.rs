@@ -1,4 +1,4 @@
-//! Loops without a range, jumps, assertions, results and attributes.
+//! Reads loops without a range, jumps, assertions, results and attributes.
 
 use super::func::FuncReader;
 use super::value::Namespace;
@@ -8,7 +8,7 @@ use crate::ir::{Assert, Attr, AttrValue, Body, ExprId, Stmt, Symbol};
 use crate::script::python::{Call, Expr, ExprKind, Ident, Stmt as PyStmt, StmtKind, While};
 use crate::script::{Dialect, HINT};
 
-/// An attribute that the statements behind it get.
+/// An attribute of the following statements.
 pub(super) struct Attribute {
     pub(super) node: AttrValue,
     pub(super) key: Symbol,
@@ -36,7 +36,7 @@ impl<'a> FuncReader<'a, '_> {
         Body::from_elem(self.add(stmt, whole, name, mark), 1)
     }
 
-    /// The condition of a statement: a boolean, or an integer that holds if it is not 0.
+    /// The condition of a statement: a boolean, or an integer that is true if it is not 0.
     pub(super) fn test(&mut self, value: Value, span: Span) -> Option<ExprId> {
         if let Value::Bool(b) = value {
             return Some(self.func.arena.bool(b));
@@ -125,7 +125,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// `T.hint("message", key=value)`: an attribute whose node holds message and values.
+    /// `T.hint("message", key=value)`: an attribute whose node contains message and values.
     fn hint(&mut self, call: &Call<'a>, span: Span) -> Option<Attribute> {
         let mut items = Vec::new();
         match call.args.as_slice() {
@@ -227,7 +227,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(all)
     }
 
-    /// `T.static_assert(condition, "message")`: decided here.
+    /// `T.static_assert(condition, "message")`: evaluated by the reader.
     pub(super) fn static_assert(&mut self, call: &Call<'a>) -> Option<Body> {
         let args = self.args("T.static_assert", call, &["x", "message"], 1)?;
         let test = args[0]?;
@@ -249,7 +249,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// `T.break_loop()` or `T.continue_loop()` where a value stands.
+    /// `T.break_loop()` or `T.continue_loop()` as an expression.
     pub(super) fn jump(&self, e: &Expr<'a>) -> Option<Stmt> {
         let ExprKind::Call(call) = &e.kind else { return None };
         let ExprKind::Attribute(owner, name) = &call.callee.kind else { return None };
@@ -281,7 +281,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(self.attributed(attributes?, body, mark))
     }
 
-    /// Statements under attributes.
+    /// Puts statements under attributes.
     pub(super) fn attributed(&mut self, attributes: Vec<Attribute>, mut body: Body, mark: usize) -> Body {
         for Attribute { node, key, value, span } in attributes.into_iter().rev() {
             let name = self.first_line(span);

@@ -1,15 +1,15 @@
-//! Which of TVM's two dialects a text means.
+//! Determines which of TVM's two dialects a text uses.
 //!
-//! Most words are of one dialect only, and mean the same in a text of either. A few mean something in both, but not
-//! the same: `x: T.float32 = e` and `x = e` name a value in the classic dialect and make a variable that can be stored
-//! to in the current one; `T.alloc_buffer` belongs to the block around, or stands in its place. What a text means by
-//! them is decided by its other words, before anything is read. Where these are silent or contradict each other, what
-//! would give different results is refused.
+//! Most words belong to one dialect, and have the same meaning in a text of either. A few exist in both with different
+//! meanings: `x: T.float32 = e` and `x = e` name a value in the classic dialect and make a mutable variable in the
+//! current one; `T.alloc_buffer` allocates in the enclosing block or in place. Their meaning is determined by the other
+//! words of the text, before anything is read. If these give no answer or contradict each other, constructs that would
+//! give different results are refused.
 
 use crate::script::Dialect;
 use crate::script::python::{Branch, Expr, ExprKind, Stmt, StmtKind};
 
-/// What the words of a text say of its dialect.
+/// The dialects to which the words of a text belong.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Words {
     classic: bool,
@@ -53,8 +53,8 @@ const CURRENT: &[&str] = &[
 ];
 
 impl Words {
-    /// Looks through a whole text and what was read from it. Where no word says anything, imports in comments do: those that
-    /// printed programs carry.
+    /// Searches a text and its syntax tree. If no word belongs to one dialect only, the imports in comments decide,
+    /// which printed programs have.
     pub(super) fn of(text: &str, body: &[Stmt<'_>]) -> Words {
         let mut words = Words::default();
         words.stmts(body);

@@ -1,4 +1,4 @@
-//! Expressions.
+//! Evaluates expressions.
 
 use super::args::counted;
 use super::func::FuncReader;
@@ -31,7 +31,7 @@ impl<'a> FuncReader<'a, '_> {
             ExprKind::Bool(b) => Some(Value::Bool(*b)),
             ExprKind::None => Some(Value::None),
             ExprKind::Tuple(items) | ExprKind::List(items) => {
-                // Every item is read, so that every mistake is found.
+                // Evaluate every item, so that every mistake is found.
                 let values: Vec<Option<Value>> = items.iter().map(|i| self.eval(i)).collect();
                 values.into_iter().collect::<Option<Vec<Value>>>().map(Value::Seq)
             }
@@ -141,7 +141,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// An `int32` constant as a Python integer, so that it takes the type of what it meets.
+    /// Converts an `int32` constant to a Python integer, so that it takes the type of the other operand.
     fn plain(&self, e: ExprId) -> Value {
         match self.func.arena.as_int(e) {
             Some(v) if self.func.arena.dtype(e) == DType::Int32 => Value::Int(v as i128),
@@ -197,7 +197,7 @@ impl<'a> FuncReader<'a, '_> {
         self.func.arena.list(self.func.arena.buffer(b).shape).len()
     }
 
-    /// `B[a:b, j]`: a box of a buffer. Missing indices mean all there is.
+    /// `B[a:b, j]`: a region of a buffer. Missing indices mean the whole dimension.
     fn box_of(&mut self, b: BufferId, index: &Expr<'a>, span: Span) -> Option<BufferRegion> {
         let items = subscripts(index);
         if items.len() > self.rank(b) {
@@ -245,7 +245,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(BufferRegion::new(&mut self.func.arena, b, &ranges))
     }
 
-    /// Two index expressions in the wider of their types.
+    /// Converts two index expressions to the wider of their types.
     pub(super) fn same_index_type(&mut self, a: ExprId, b: ExprId) -> (ExprId, ExprId) {
         let (ta, tb) = (self.func.arena.dtype(a), self.func.arena.dtype(b));
         if ta == tb {
@@ -270,13 +270,13 @@ impl<'a> FuncReader<'a, '_> {
         self.fail(d)
     }
 
-    /// An expression of the program.
+    /// Evaluates an expression of the program.
     pub(super) fn expr(&mut self, e: &Expr<'a>) -> Option<ExprId> {
         let value = self.eval(e)?;
         self.expr_of(value, e.span)
     }
 
-    /// An integer expression.
+    /// Evaluates an integer expression.
     pub(super) fn index(&mut self, e: &Expr<'a>) -> Option<ExprId> {
         let value = self.eval(e)?;
         self.index_of(value, e.span)
@@ -292,7 +292,7 @@ impl<'a> FuncReader<'a, '_> {
         self.fail(d.maybe_help(dtype.is_float().then(|| "write `T.Cast(\"int32\", …)`".to_string())))
     }
 
-    /// A value as an expression; literals take their usual types (`int32`, or `int64` if they need it; `float32`).
+    /// A value as an expression; literals have their default types (`int32`, or `int64` if they need it; `float32`).
     pub(super) fn expr_of(&mut self, value: Value, span: Span) -> Option<ExprId> {
         let expected = match value {
             Value::Expr(e) if self.func.arena.ty(e) == Ty::VOID => {
@@ -330,7 +330,7 @@ impl<'a> FuncReader<'a, '_> {
         self.fail(d.maybe_help(help))
     }
 
-    /// A Python number as a constant of a type, which must be able to hold it.
+    /// A Python number as a constant of a type, which must be able to represent it.
     pub(super) fn literal(&mut self, value: Value, dtype: DType, span: Span) -> Option<ExprId> {
         let range_error = |text: String| {
             Diagnostic::error_at("literal-range", span, format!("{text} is outside the range of `{dtype}`"))
@@ -363,7 +363,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// Is the value a Python truth value?
+    /// The truth value of a Python value, if it has one.
     pub(super) fn truth(&self, value: &Value) -> Option<bool> {
         match value {
             Value::Bool(b) => Some(*b),
@@ -430,7 +430,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// A region: of a slice, of one element, or of a whole buffer.
+    /// A region: a slice, an element, or a whole buffer.
     pub(super) fn region(&mut self, e: &Expr<'a>) -> Option<BufferRegion> {
         if let ExprKind::Subscript(owner, index) = &e.kind {
             match self.eval(owner)? {
@@ -462,7 +462,7 @@ fn subscripts<'e, 'a>(index: &'e Expr<'a>) -> &'e [Expr<'a>] {
     }
 }
 
-/// The data type that `T.name` is; the common ones have short names too.
+/// The data type `T.name`; common types also have short names.
 pub(super) fn type_member(name: &str) -> Option<Ty> {
     let whole = match name {
         "bf16" => "bfloat16",

@@ -1,4 +1,4 @@
-//! A function: parameters, symbolic extents, the root block.
+//! Reads a function: parameters, symbolic extents, the root block.
 
 use super::scope::Scope;
 use super::value::{Namespace, Value};
@@ -13,7 +13,7 @@ use crate::script::complete;
 use crate::script::python::{Expr, ExprKind, Function};
 use crate::script::spans::{Spans, StmtSpan};
 
-/// The deepest nesting of loops, blocks, branches and lets that is read.
+/// Maximum nesting of loops, blocks, branches and lets.
 pub(super) const MAX_DEPTH: usize = 200;
 
 /// The state of reading one function.
@@ -22,39 +22,39 @@ pub(super) struct FuncReader<'a, 'r> {
     pub(super) func: Func,
     pub(super) scope: Scope<'a>,
     pub(super) spans: Spans,
-    /// The loops around, outermost first, for `T.axis.remap`.
+    /// The enclosing loops, outermost first, for `T.axis.remap`.
     pub(super) loops: Vec<LoopFrame>,
-    /// The blocks around, the implied root first.
+    /// The enclosing blocks, the implied root first.
     pub(super) blocks: Vec<BlockFrame>,
-    /// Nesting of statements in the IR.
+    /// Current nesting of statements in the IR.
     pub(super) depth: usize,
-    /// Has [`MAX_DEPTH`] been complained of?
+    /// Whether exceeding [`MAX_DEPTH`] has been reported.
     pub(super) too_deep: bool,
-    /// Symbols made by quoted shapes, which a later `n = T.int32()` only repeats; without a variable where `--bind` gives the
-    /// value.
+    /// Symbols defined by quoted shapes, which a later `n = T.int32()` only repeats; without a variable if `--bind`
+    /// gives the value.
     pub(super) quoted: Vec<(&'a str, Option<VarId>)>,
-    /// The types of the scalar parameters, for quoted shapes in front of them.
+    /// The types of the scalar parameters, for quoted shapes that precede them.
     pub(super) scalars: Vec<(&'a str, DType)>,
-    /// Statements that the expressions read so far make: allocations and declarations of buffers.
+    /// Statements that evaluated expressions require: allocations and declarations of buffers.
     pub(super) pending: Vec<StmtId>,
-    /// Values named by assignments that might as well make a variable: the text does not tell its dialect.
+    /// Values named by assignments that might instead make a variable, because the dialect of the text is unknown.
     pub(super) ambiguous: Vec<VarId>,
-    /// The buffers of what `T.allocate` gave, once one has named it.
+    /// The first named buffer in the memory of each `T.allocate`.
     pub(super) memories: Vec<Option<BufferId>>,
-    /// Its buffers without a name, with their statements.
+    /// The unnamed buffer of each `T.allocate`, and its statement.
     pub(super) allocations: Vec<(BufferId, StmtId)>,
-    /// Blocks that declare no reads, or no writes: which of the two are to be found.
+    /// Blocks without declared reads or writes, and which of the two must be inferred.
     pub(super) undeclared: Vec<(BlockId, bool, bool)>,
 }
 
-/// A loop around the place that is being read.
+/// An enclosing loop.
 pub(super) struct LoopFrame {
     pub(super) var: VarId,
     pub(super) min: ExprId,
     pub(super) extent: ExprId,
 }
 
-/// A block that is being read.
+/// An enclosing block.
 #[derive(Default)]
 pub(super) struct BlockFrame {
     pub(super) iters: Vec<BlockIter>,
@@ -66,11 +66,11 @@ pub(super) struct BlockFrame {
     pub(super) matches: Vec<MatchBuffer>,
     pub(super) annotations: Vec<(Symbol, AttrValue)>,
     pub(super) init: Option<Body>,
-    /// Are we inside `T.init`?
+    /// Whether the current statement is inside `T.init`.
     pub(super) in_init: bool,
 }
 
-/// A loop that is to be made: `min`, `extent`, how it runs, annotations.
+/// A loop to be made: minimum, extent, kind, annotations.
 pub(super) struct LoopSpec {
     pub(super) min: ExprId,
     pub(super) extent: ExprId,
@@ -79,7 +79,7 @@ pub(super) struct LoopSpec {
     pub(super) annotations: Vec<(Symbol, AttrValue)>,
 }
 
-/// Reads a function with what its decorators say.
+/// Reads a function with the attributes of its decorators.
 pub(super) fn function<'a>(file: &mut Reader<'a>, f: &Function<'a>, kind: PrimFunc) -> Option<(Func, Spans)> {
     let before = file.diagnostics.len();
     let mut reader = FuncReader::new(file, f.name.name);
@@ -123,13 +123,13 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         self.file.error(d);
     }
 
-    /// Records a mistake and gives nothing.
+    /// Records a mistake and returns `None`.
     pub(super) fn fail<T>(&mut self, d: Diagnostic) -> Option<T> {
         self.file.error(d);
         None
     }
 
-    /// The part of a statement that stands in its first line.
+    /// The first line of a statement.
     pub(super) fn first_line(&self, span: Span) -> Span {
         let line = self.file.text.get(span.range()).and_then(|t| t.lines().next()).unwrap_or_default();
         Span { end: span.start + line.len() as u32, ..span }
@@ -137,7 +137,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
 
     // ---- names ---------------------------------------------------------------------------------------------
 
-    /// What a name stands for; complains where it stands for nothing.
+    /// The value of a name; reports an undefined one.
     pub(super) fn lookup(&mut self, name: &'a str, span: Span) -> Option<Value> {
         if let Some(value) = self.scope.get(name) {
             return match *value {
@@ -172,7 +172,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         )
     }
 
-    /// Gives a name a value in the innermost frame. New variables and buffers take the name as theirs.
+    /// Defines a name in the innermost frame. New variables and buffers get the name.
     pub(super) fn define(&mut self, name: &'a str, value: Value, span: Span) {
         if let Some((old, first)) = self.scope.in_frame(name)
             && !matches!(old, Value::Poison)
@@ -203,7 +203,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         self.scope.define(name, value, span);
     }
 
-    /// A symbol of the function: `--bind` may make it a constant.
+    /// Defines a symbol of the function; `--bind` may make it a constant.
     pub(super) fn symbol(&mut self, name: &'a str, ty: impl Into<Ty>, span: Span) -> Value {
         let ty = ty.into();
         self.file.symbols.insert(name.to_string());
@@ -216,7 +216,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         Value::Expr(self.func.arena.new_var_expr(name, ty).1)
     }
 
-    /// The module that an expression names.
+    /// The module named by an expression.
     pub(super) fn namespace(&self, e: &Expr<'a>) -> Option<Namespace> {
         match &e.kind {
             ExprKind::Name(name) => match self.scope.get(name).or_else(|| self.file.globals.get(name)) {
@@ -315,7 +315,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         }
         let quoted = self.quoted.iter().find(|q| q.0 == name.name).and_then(|q| q.1);
         let var = match quoted {
-            // A shape in front of this parameter has used the symbol already.
+            // A shape before this parameter has used the symbol already.
             Some(var) if self.func.arena.var(var).ty() == ty => var,
             _ => self.func.arena.new_var(name.name, ty),
         };
@@ -326,7 +326,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
 
     // ---- the root ------------------------------------------------------------------------------------------
 
-    /// Puts the body into the root block: the one that the text has, if it is all there is, else an implied one.
+    /// Puts the body into the root block: the one in the text, if it contains all statements, else an implied one.
     fn finish(mut self, body: Body) -> (Func, Spans) {
         let root = std::mem::take(&mut self.blocks[0]);
         let explicit = match body.as_slice() {
@@ -347,12 +347,12 @@ impl<'a, 'r> FuncReader<'a, 'r> {
                 self.func.set_body(id.stmt(), body);
             }
         }
-        // Inner blocks were left before outer ones, so that what an outer one needs of them is there. A root declares
-        // nothing unless the text does.
+        // Inner blocks come before outer ones, whose regions depend on them. The root declares no regions unless the
+        // text does.
         let root = self.func.root;
         self.func.s_tir |= self.func.explicit_root || self.func.blocks().len() > 1;
         if self.func.s_tir {
-            // No buffer has a layout there.
+            // Buffers have no layout there.
             for b in self.func.arena.buffer_ids() {
                 self.func.arena.update_buffer(b, |b| b.no_layout = false);
             }
@@ -373,14 +373,14 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         (self.func, self.spans)
     }
 
-    /// Adds a statement with its places; expressions read since `mark` are its.
+    /// Adds a statement with its places; expressions evaluated since `mark` belong to it.
     pub(super) fn add(&mut self, stmt: Stmt, whole: Span, name: Span, mark: usize) -> StmtId {
         let id = self.func.stmts.add(stmt);
         self.spans.add_stmt(id, StmtSpan { whole, name }, mark);
         id
     }
 
-    /// An empty block of the function.
+    /// A new block without contents.
     pub(super) fn new_block(&mut self, name: &str) -> Block {
         let predicate = self.func.arena.bool(true);
         Block::new(name, predicate)

@@ -1,4 +1,4 @@
-//! Calls of functions of scalars, such as `T.exp`, and limits of types.
+//! Reads calls of scalar functions, such as `T.exp`, and limits of types.
 
 use super::func::FuncReader;
 use super::operator::Operand;
@@ -35,7 +35,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// Functions that do nothing to integers, and fold constants.
+    /// Rounding functions, which leave integers unchanged and fold constants.
     pub(super) fn rounding(&mut self, name: Ident<'a>, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
         let function = Intrinsic::from_name(name.name)?;
         let args = self.args(full, call, &["x", "*", "dtype", "span"], 1)?;
@@ -75,7 +75,7 @@ impl<'a> FuncReader<'a, '_> {
         self.intrinsic_of(Intrinsic::Abs, full, &[e], &[args[0]?.span], span)
     }
 
-    /// A function of scalars by its name.
+    /// A scalar function by its name.
     pub(super) fn intrinsic(&mut self, function: Intrinsic, full: &str, call: &Call<'a>, span: Span) -> Option<Value> {
         let n = function.arity();
         let params: &[&str] = match n {
@@ -102,7 +102,7 @@ impl<'a> FuncReader<'a, '_> {
         self.intrinsic_of(function, full, &args, &spans, span)
     }
 
-    /// A function of scalars of these arguments, whose types are checked.
+    /// A scalar function of these arguments, whose types are checked.
     fn intrinsic_of(
         &mut self,
         function: Intrinsic,
@@ -120,7 +120,8 @@ impl<'a> FuncReader<'a, '_> {
                 Domain::Number => "a number",
                 Domain::Bool => "a condition of type `bool`",
             };
-            // TVM takes numbers of the other kind in most functions, though they mean nothing there: the verifier tells.
+            // TVM accepts numbers of the wrong kind in most functions, although the result is undefined: the verifier
+            // reports them.
             let is_read = function.domain() != Domain::Bool
                 && Domain::Number.takes(found)
                 && !matches!(function, Intrinsic::Sin | Intrinsic::Cos | Intrinsic::Tan | Intrinsic::Pow);

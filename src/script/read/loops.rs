@@ -1,4 +1,4 @@
-//! Loops: `for` over a range, a grid or a thread.
+//! Reads loops: `for` over a range, a grid or a thread.
 
 use super::args::counted;
 use super::func::{FuncReader, LoopFrame, LoopSpec};
@@ -25,7 +25,7 @@ impl<'a> FuncReader<'a, '_> {
 
     fn loops_around(&mut self, f: &For<'a>, specs: Option<Vec<LoopSpec>>, span: Span, mark: usize) -> Option<Body> {
         let Some(specs) = specs else {
-            // Read on with undefined loop variables, to find the mistakes inside.
+            // Continue with undefined loop variables, to find the mistakes inside.
             self.bind(&f.target, None);
             self.body(&f.body);
             return None;
@@ -79,7 +79,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(body)
     }
 
-    /// The loops that `for … in e` makes.
+    /// The loops of `for … in e`.
     fn loop_specs(&mut self, e: &Expr<'a>) -> Option<Vec<LoopSpec>> {
         let ExprKind::Call(call) = &e.kind else {
             return self.no_loop(e.span);
@@ -134,7 +134,7 @@ impl<'a> FuncReader<'a, '_> {
             _ => None,
         };
         if let Some(unroll) = arg("unroll") {
-            // `unroll=` is TVM's short form of two annotations.
+            // `unroll=` is TVM's abbreviation of two annotations.
             let (key, value) = match self.eval(unroll)? {
                 Value::Bool(true) => ("pragma_unroll", AttrValue::Bool(true)),
                 Value::Bool(false) => ("disable_unroll", AttrValue::Bool(true)),
@@ -157,7 +157,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(vec![LoopSpec { min, extent, step, kind, annotations }])
     }
 
-    /// The step of a loop; one of 1 is none.
+    /// The step of a loop; `None` for a step of 1.
     fn step(&mut self, step: ExprId, span: Span) -> Option<Option<ExprId>> {
         match self.func.arena.as_int(step) {
             Some(1) => Some(None),
@@ -179,8 +179,8 @@ impl<'a> FuncReader<'a, '_> {
         ))
     }
 
-    /// The range of a loop: `stop`, or `start, stop`. Its type is as wide as the wider end, unsigned if one of them is; a
-    /// lone end starts at 0 of its own type, for `range` of `int32`.
+    /// The range of a loop: `stop`, or `start, stop`. Its type is as wide as the wider end, unsigned if one of them is.
+    /// A single end starts at 0 of its own type, or of `int32` for `range`.
     fn loop_range(
         &mut self,
         first: &Expr<'a>,
@@ -206,7 +206,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(self.min_extent(lo, hi))
     }
 
-    /// The type of a loop that is stated.
+    /// The stated type of a loop.
     fn loop_type(&mut self, e: &Expr<'a>) -> Option<DType> {
         let dtype = self.dtype(e)?;
         if dtype.is_integer() {
@@ -278,7 +278,7 @@ impl<'a> FuncReader<'a, '_> {
 
     fn thread_binding(&mut self, call: &Call<'a>) -> Option<Vec<LoopSpec>> {
         let args = self.args("T.thread_binding", call, &["start", "stop", "thread", "*", "annotations"], 1)?;
-        // `T.thread_binding(128, "threadIdx.x")`: the thread in the second place.
+        // `T.thread_binding(128, "threadIdx.x")`: the second argument is the thread.
         let (stop, thread) = match (args[1], args[2]) {
             (Some(e), None) if matches!(e.kind, ExprKind::Str(_)) => (None, Some(e)),
             other => other,

@@ -1,4 +1,4 @@
-//! Memory that is allocated or named in its place: buffers, scalar variables, handles.
+//! Reads memory that is allocated or named in place: buffers, scalar variables, handles.
 
 use super::args::Args;
 use super::buffer::PARAMS;
@@ -9,11 +9,12 @@ use crate::ir::{AttrValue, Body, Buffer, BufferId, DType, Expr, ExprId, Pointee,
 use crate::script::Dialect;
 use crate::script::python::{Call, Expr as PyExpr, ExprKind, Ident, Stmt as PyStmt};
 
-/// The arguments of `T.alloc_buffer`: those of `T.Buffer`, and annotations.
+/// The number of parameters of `T.alloc_buffer`: those of `T.Buffer`, and annotations.
 const ALLOC_PARAMS: usize = PARAMS.len() + 1;
 
 impl<'a> FuncReader<'a, '_> {
-    /// `T.alloc_buffer(shape, dtype, …)`: in the current dialect a statement in its place, else of the block around.
+    /// `T.alloc_buffer(shape, dtype, …)`: a statement in the current dialect, else an allocation of the enclosing
+    /// block.
     pub(super) fn alloc_buffer(&mut self, name: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let of_block = name.name == "sblock_alloc_buffer";
         let annotated = call.keywords.iter().any(|k| k.0.is_some_and(|k| k.name == "annotations"));
@@ -61,7 +62,7 @@ impl<'a> FuncReader<'a, '_> {
         self.pending.push(id);
     }
 
-    /// `T.decl_buffer(shape, dtype, data=…)`: memory that exists under another name; without `data` an allocation.
+    /// `T.decl_buffer(shape, dtype, data=…)`: another name for existing memory; without `data` an allocation.
     pub(super) fn decl_buffer(&mut self, name: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let args = self.args(&format!("T.{}", name.name), call, PARAMS, 1)?;
         self.declared(&args, span)
@@ -101,13 +102,13 @@ impl<'a> FuncReader<'a, '_> {
 
     // ---- the classic pair ----------------------------------------------------------------------------------
 
-    /// `T.allocate(extents, dtype, scope)`: memory, to which `T.Buffer(…, data=…)` gives a name.
+    /// `T.allocate(extents, dtype, scope)`: memory that `T.Buffer(…, data=…)` names.
     pub(super) fn allocate(&mut self, call: &Call<'a>, span: Span) -> Option<Value> {
         let args = self.args("T.allocate", call, &["extents", "dtype", "scope", "condition", "annotations"], 2)?;
         if let Some(e) = args[3].filter(|e| !matches!(e.kind, ExprKind::None | ExprKind::Bool(true))) {
             return self.unsupported(e.span, "a condition of an allocation");
         }
-        // The buffer as `T.alloc_buffer` would have it.
+        // The buffer that `T.alloc_buffer` would make.
         let mut described: Args<'_, 'a> = smallvec::SmallVec::from_elem(None, PARAMS.len());
         (described[0], described[1], described[6]) = (args[0], args[1], args[2]);
         let buffer = self.described(&described, PARAMS, false)?;
@@ -115,7 +116,7 @@ impl<'a> FuncReader<'a, '_> {
             Some(e) => self.annotations(e)?,
             None => Vec::new(),
         };
-        // The allocation stands here, whatever the name that its buffer gets.
+        // The allocation is here, whatever the name of its buffer.
         let stmt = Stmt::Alloc { buffer, annotations: annotations.into_iter().collect() };
         let mark = self.spans.mark();
         let id = self.add(stmt, span, span, mark);
@@ -125,7 +126,8 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Memory(self.memories.len() - 1))
     }
 
-    /// The first buffer in memory of `T.allocate`. If it is all of it, as a rule, the allocation is of that buffer.
+    /// The first buffer in the memory of a `T.allocate`. If it covers the memory, as usual, it becomes the allocated
+    /// buffer.
     fn first_name(&mut self, memory: usize, buffer: BufferId, at: Span, span: Span) -> Option<Value> {
         let (flat, alloc) = self.allocations[memory];
         let arena = &self.func.arena;
@@ -153,7 +155,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Buffer(buffer))
     }
 
-    /// `with T.allocate(…) as p: body`; the memory lives on to the end of the list around.
+    /// `with T.allocate(…) as p: body`; the memory lives to the end of the enclosing list.
     pub(super) fn with_allocate(
         &mut self,
         call: &Call<'a>,
@@ -218,7 +220,7 @@ impl<'a> FuncReader<'a, '_> {
 
     // ---- scalar variables ----------------------------------------------------------------------------------
 
-    /// `T.local_scalar(dtype)` and its like: a buffer with one element, which is read and stored by its name.
+    /// `T.local_scalar(dtype)` and similar: a buffer with one element, read and stored by its name.
     pub(super) fn scalar_call(&mut self, name: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Value> {
         let full = format!("T.{}", name.name);
         if name.name == "decl_scalar" {
@@ -258,7 +260,7 @@ impl<'a> FuncReader<'a, '_> {
         self.func.arena.new_buffer(buffer)
     }
 
-    /// A value in the type of a scalar.
+    /// Converts a value to the type of a scalar.
     pub(super) fn stored_scalar(&mut self, b: BufferId, value: Value, at: Span) -> Option<ExprId> {
         let zero = self.func.arena.int32(0);
         self.stored(b, &[zero], value, at)
@@ -270,7 +272,7 @@ impl<'a> FuncReader<'a, '_> {
         self.func.arena.load(b, &[zero])
     }
 
-    /// `x: T.float32` or `x: T.float32 = value`: a scalar variable of its own.
+    /// `x: T.float32` or `x: T.float32 = value`: a scalar variable.
     pub(super) fn define_scalar(
         &mut self,
         target: &PyExpr<'a>,
@@ -308,15 +310,15 @@ impl<'a> FuncReader<'a, '_> {
         self.one(Stmt::Store { buffer: b, indices, value }, span, target, mark)
     }
 
-    /// The buffer of one element that `name = value` stores to, as TVM 0.27 has it: a scalar variable, or any buffer
-    /// of shape `(1,)`.
+    /// The buffer of one element to which `name = value` stores, as in TVM 0.27: a scalar variable, or any buffer of
+    /// shape `(1,)`.
     pub(super) fn assigned_buffer(&self, target: &PyExpr<'a>) -> Option<BufferId> {
         let ExprKind::Name(name) = target.kind else { return None };
         let arena = &self.func.arena;
         let b = match self.scope.get(name)? {
             Value::Scalar(b) => return Some(*b),
             _ if self.file.meaning == Some(Dialect::Classic) => return None,
-            // Where the text does not tell its dialect: what could only be a mistake in the classic one.
+            // The dialect is unknown, and the store would be a mistake in the classic one.
             _ if self.file.meaning.is_none() && self.scope.in_frame(name).is_none() => return None,
             Value::Buffer(b) => *b,
             Value::Expr(e) => match arena.expr(*e) {
@@ -331,7 +333,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// The type of a value that a plain assignment makes a scalar variable of; `None` for other values.
+    /// The type of the scalar variable that a plain assignment of the value makes; `None` if it makes none.
     pub(super) fn scalar_type_of(&self, value: &Value) -> Option<Ty> {
         match value {
             Value::Int(_) => Some(DType::Int32.into()),
@@ -349,7 +351,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// Does the right side give a name to what it makes, so that it is never a scalar?
+    /// Whether the right side names its own result, so that it is never a scalar.
     pub(super) fn names_directly(&self, e: &PyExpr<'a>) -> bool {
         let ExprKind::Call(call) = &e.kind else { return false };
         match &call.callee.kind {

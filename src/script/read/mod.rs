@@ -1,9 +1,9 @@
-//! From the syntax tree to the IR.
+//! Translates the syntax tree into the IR.
 //!
-//! This file reads what stands outside functions: imports, constants, the module's class, decorators. [`func`] reads
-//! a function, [`stmt`], [`bind`], [`loops`] and [`block`] its statements, [`expr`], [`operator`] and [`call`] its expressions. Each
-//! construct has one function; a mistake is recorded, the construct gives `None`, the names it would have defined become
-//! [`Value::Poison`], and reading goes on.
+//! This file reads the parts outside functions: imports, constants, the module's class, decorators. [`func`] reads a
+//! function, [`stmt`], [`bind`], [`loops`] and [`block`] its statements, [`expr`], [`operator`] and [`call`] its
+//! expressions. Each construct has one function. It records a mistake, returns `None`, defines the construct's names as
+//! [`Value::Poison`], and reading continues.
 
 mod args;
 mod attr;
@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use value::{Namespace, Value};
 
-/// What is known of the file around the functions.
+/// The contents of the file outside functions.
 struct Reader<'a> {
     text: &'a str,
     options: &'a ParseOptions,
@@ -44,30 +44,30 @@ struct Reader<'a> {
     warnings: Vec<Diagnostic>,
     /// Names at module level.
     globals: BTreeMap<&'a str, Value>,
-    /// Names at module level whose values are not understood.
+    /// Names at module level whose values are not supported.
     opaque: BTreeSet<&'a str>,
-    /// The spelling, once a word has told it.
+    /// The dialect of the first word that belongs to only one.
     dialect: Option<Dialect>,
-    /// What words mean that both dialects have; `None` where the text does not say.
+    /// The dialect for words with a meaning in both; `None` if the text gives no answer.
     meaning: Option<Dialect>,
-    /// The names that `--bind` may give values.
+    /// The names to which `--bind` may give values.
     symbols: BTreeSet<String>,
-    /// What calls need to know of the functions of the module's class, also of those further down.
+    /// The signatures of all functions of the module's class, including later ones.
     functions: BTreeMap<&'a str, Callee<'a>>,
 }
 
-/// A function of the module, for those that call it.
+/// The signature of a function of the module, for its callers.
 #[derive(Clone)]
 struct Callee<'a> {
-    /// Where its name stands.
+    /// Place of its name.
     name: Span,
-    /// The number of its parameters.
+    /// Number of its parameters.
     n_params: usize,
-    /// The type of its result.
+    /// Type of its result.
     returns: Option<Expr<'a>>,
 }
 
-/// Reads a module, or says all that is wrong with the text.
+/// Reads a module, or reports all mistakes in the text.
 pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<Diagnostic>> {
     let body = python::parse_module(text)?;
     let mut reader = Reader {
@@ -82,7 +82,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         symbols: BTreeSet::new(),
         functions: BTreeMap::new(),
     };
-    // Texts that are printed carry their imports in comments, so the usual names are there from the start.
+    // Printed texts have their imports in comments, so the usual names are predefined.
     for (name, ns) in [("tvm", Namespace::Tvm), ("T", Namespace::Tir), ("I", Namespace::Ir), ("R", Namespace::Relax)] {
         reader.globals.insert(name, Value::Namespace(ns));
     }
@@ -117,7 +117,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
     })
 }
 
-/// What was found so far.
+/// The contents found so far.
 #[derive(Default)]
 struct Found<'a> {
     class: Option<Ident<'a>>,
@@ -126,7 +126,7 @@ struct Found<'a> {
     names: BTreeMap<&'a str, Span>,
 }
 
-/// What a decorator says of a function.
+/// The attributes in a function's decorators.
 #[derive(Default, Clone, Copy)]
 struct PrimFunc {
     private: bool,
@@ -138,12 +138,12 @@ impl<'a> Reader<'a> {
         self.diagnostics.push(d);
     }
 
-    /// Notes that the text uses the spelling of a dialect; the first such word decides.
+    /// Records a word of a dialect; the first such word decides.
     fn vote(&mut self, dialect: Dialect) {
         self.dialect.get_or_insert(dialect);
     }
 
-    /// A statement outside classes and functions. What has nothing to do with programs is passed over.
+    /// A statement outside classes and functions. Statements without relation to programs are skipped.
     fn top_level(&mut self, stmt: &Stmt<'a>, found: &mut Found<'a>) {
         match &stmt.kind {
             StmtKind::Import(names) => {
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
                 let module = module.map_or("", |m| m.name);
                 for (name, alias) in names {
                     let alias = alias.unwrap_or(*name).name;
-                    // A decorator may be imported by itself; it is known by its name.
+                    // A decorator may be imported by itself; it is recognised by its name.
                     if !matches!(name.name, "ir_module" | "prim_func" | "*") {
                         self.define_module(alias, &format!("{module}.{}", name.name));
                     }
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
                 }
             }
             StmtKind::Function(function)
-                // A plain function, such as a schedule, is none of ours.
+                // A plain function, such as a schedule, is not a program.
                 if !function.decorators.is_empty() => {
                     self.function_definition(function, found);
                 }
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A constant at module level: numbers, texts, lists, and what operators make of them.
+    /// A constant at module level: numbers, texts, lists, and operators on them.
     fn constant(&mut self, e: &Expr<'a>) -> Option<Value> {
         if let ExprKind::Call(call) = &e.kind
             && matches!(call.callee.kind, ExprKind::Name("TypeVar"))
@@ -250,13 +250,13 @@ impl<'a> Reader<'a> {
         }
         let (n_errors, n_warnings) = (self.diagnostics.len(), self.warnings.len());
         let value = func::FuncReader::new(self, "").eval(e);
-        // What is not understood matters only if a function uses it.
+        // An unsupported value is an error only if a function uses it.
         self.diagnostics.truncate(n_errors);
         self.warnings.truncate(n_warnings);
         value.filter(is_portable)
     }
 
-    /// Is this the class of a module? A class with other decorators, or none, is not read.
+    /// Whether this is the class of a module. A class with other decorators, or none, is skipped.
     fn is_ir_module(&mut self, decorators: &[Expr<'a>], name: Ident<'a>) -> bool {
         for d in decorators {
             let callee = match &d.kind {
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The module an expression names, outside functions.
+    /// The module named by an expression outside functions.
     fn namespace(&self, e: &Expr<'a>) -> Option<Namespace> {
         match &e.kind {
             ExprKind::Name(name) => match self.globals.get(name) {
@@ -325,7 +325,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Makes the functions of the module's class known to each other, under the name of the class and under `cls`.
+    /// Declares the functions of the module's class to each other, under the name of the class and under `cls`.
     fn declare_functions(&mut self, class: &python::Class<'a>) {
         for member in &class.body {
             let StmtKind::Function(f) = &member.kind else { continue };
@@ -359,7 +359,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What the decorators say; `None` if the function is not read.
+    /// Reads the decorators; `None` if the function is skipped.
     fn decorators(&mut self, function: &Function<'a>) -> Option<PrimFunc> {
         let name = function.name;
         for d in &function.decorators {
@@ -430,7 +430,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Every `--bind` must have met its name.
+    /// Reports names of `--bind` that do not occur.
     fn check_binds(&mut self) {
         if self.diagnostics.is_empty() {
             let known: Vec<&str> = self.symbols.iter().map(String::as_str).collect();
@@ -449,7 +449,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Does the type of a result say that there is none?
+/// Whether the type of a result means that there is no value.
 fn is_void(returns: &Expr<'_>) -> bool {
     match &returns.kind {
         ExprKind::None => true,
@@ -458,7 +458,7 @@ fn is_void(returns: &Expr<'_>) -> bool {
     }
 }
 
-/// Does the value mean the same in every function?
+/// Whether the value has the same meaning in every function.
 fn is_portable(value: &Value) -> bool {
     match value {
         Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Str(_) | Value::None | Value::Type(_) => true,

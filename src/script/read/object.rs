@@ -1,4 +1,4 @@
-//! Objects of TVM's that only attributes hold, attributes of modules, and nodes that are made by name.
+//! Reads TVM objects in attributes, attributes of modules, and nodes by name.
 
 use super::func::FuncReader;
 use super::value::Value;
@@ -19,7 +19,7 @@ impl<'a> FuncReader<'a, '_> {
             });
         }
         if kind == ObjectKind::VDevice {
-            // Both the target and what is left out are written out, as TVM prints them.
+            // The target and default arguments are stored explicitly, as TVM prints them.
             let defaults = [Value::Dict(Vec::new()), Value::Int(0), Value::Str("global".into())];
             for (value, default) in values.iter_mut().zip(defaults) {
                 value.get_or_insert(default);
@@ -33,7 +33,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Object(kind, values.into_iter().flatten().collect()))
     }
 
-    /// `I.module_attrs({…})` and `I.module_global_infos({…})`, added to what there is.
+    /// `I.module_attrs({…})` and `I.module_global_infos({…})`, added to the existing ones.
     pub(super) fn module_attributes(
         mut self,
         name: Ident<'a>,
@@ -134,7 +134,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// `T.Var("x", "int32")`: a new variable, named where it is assigned.
+    /// `T.Var("x", "int32")`: a new variable, named by its assignment.
     pub(super) fn fresh_var(&mut self, full: &str, call: &Call<'a>) -> Option<Value> {
         let args = self.args(full, call, &["name", "dtype", "span"], 2)?;
         match self.eval(args[1]?)? {

@@ -1,8 +1,8 @@
-//! Operators: on Python values as in Python, on expressions as TVM's.
+//! Evaluates operators: Python's on Python values, TVM's on expressions.
 //!
-//! TVM's rules: a Python integer meeting an expression is an `int32` (or `int64` if it is large), a float a
-//! `float32`, and then the operands are converted to a common type: the wider of two integers or floats, the float
-//! of an integer and a float. Comparisons convert no expressions, but give a literal the type of the other side.
+//! TVM's rules: a Python integer beside an expression is an `int32` (or `int64` if it is large), a Python float a
+//! `float32`. Then the operands are converted to a common type: the wider of two integers or floats, the float of an
+//! integer and a float. Comparisons convert no expressions, but give a literal the type of the other side.
 
 use super::func::FuncReader;
 use super::value::Value;
@@ -11,7 +11,7 @@ use crate::ir::scalar::{self, Exact};
 use crate::ir::{Arena, BinOp, CmpOp, Const, DType, ExprId, Intrinsic};
 use crate::script::python::{BinaryOp, CompareOp, Expr, LogicalOp, UnaryOp};
 
-/// A value and where it stands.
+/// A value and its place.
 pub(super) type Operand = (Value, Span);
 
 impl<'a> FuncReader<'a, '_> {
@@ -89,7 +89,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Expr(self.func.arena.binary(op, x, y)))
     }
 
-    /// May the operator stand between these?
+    /// Whether the operands' types fit the operator; reports a mistake otherwise.
     pub(super) fn check_operands(&mut self, op: BinOp, x: ExprId, y: ExprId, span: Span) -> Option<()> {
         let dtype = self.func.arena.dtype(x);
         match op {
@@ -203,7 +203,7 @@ impl<'a> FuncReader<'a, '_> {
                     let (x, y) = (self.condition(x, operands[0].span)?, self.condition(y, operand.span)?);
                     let (x, y) = self.equal_lanes(x, y, operands[0].span.to(operand.span))?;
                     let arena = &mut self.func.arena;
-                    // Between vectors TVM reads `and` as `&`.
+                    // TVM reads `and` between vectors as `&`.
                     Value::Expr(match node {
                         BinOp::And if arena.lanes(x) > 1 => arena.call(Intrinsic::BitAnd, &[x, y]),
                         BinOp::Or if arena.lanes(x) > 1 => arena.call(Intrinsic::BitOr, &[x, y]),
@@ -273,7 +273,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Expr(self.func.arena.compare_unfolded(op, x, y)))
     }
 
-    /// The sides of a comparison: a literal takes the type of the other one, else the types must agree.
+    /// The sides of a comparison: a literal takes the type of the other one; otherwise the types must be equal.
     pub(super) fn compared(&mut self, token: &str, a: Operand, b: Operand, span: Span) -> Option<(ExprId, ExprId)> {
         let is_literal = |v: &Value| matches!(v, Value::Int(_) | Value::Float(_) | Value::Bool(_));
         let (x, y) = match (a, b) {
@@ -297,7 +297,7 @@ impl<'a> FuncReader<'a, '_> {
 
     // ---- common types --------------------------------------------------------------------------------------
 
-    /// Two operands in their common type.
+    /// Converts two operands to their common type.
     pub(super) fn matched(&mut self, a: Operand, b: Operand) -> Option<(ExprId, ExprId)> {
         let (sa, sb) = (a.1, b.1);
         let (x, y) = (self.expr_of(a.0, sa), self.expr_of(b.0, sb));
@@ -320,7 +320,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 }
 
-/// A conversion, folded for constants as TVM's `cast` does: float constants become booleans, and integers where they fit.
+/// A conversion, folded for constants as TVM's `cast` does: float constants become booleans, and integers if they fit.
 fn cast(arena: &mut Arena, dtype: DType, e: ExprId) -> ExprId {
     let from = arena.dtype(e);
     let Some(v) = arena.as_float(e).map(|v| from.round(v)) else { return arena.cast(dtype, e) };
@@ -334,9 +334,9 @@ fn cast(arena: &mut Arena, dtype: DType, e: ExprId) -> ExprId {
     }
 }
 
-/// The type that TVM converts the operands of an arithmetic operator to (`BinaryOpMatchTypes`).
+/// The type to which TVM converts the operands of an arithmetic operator (`BinaryOpMatchTypes`).
 pub(super) fn common_type(a: DType, b: DType) -> DType {
-    // `bfloat16` is a kind of its own there: weaker than the other floats.
+    // There, `bfloat16` is a kind of its own: weaker than the other floats.
     let is_float = |t: DType| t.is_float() && !matches!(t, DType::BFloat16 | DType::Float8(_));
     let wider = if a.bits() < b.bits() { b } else { a };
     match (a, b) {
@@ -348,7 +348,7 @@ pub(super) fn common_type(a: DType, b: DType) -> DType {
         (DType::Float8(_), _) => a,
         (_, DType::Float8(_)) => b,
         (DType::Bool, other) | (other, DType::Bool) => other,
-        // Of a signed and an unsigned type of one width, the unsigned one.
+        // If the widths are equal, the unsigned type.
         _ if a.bits() == b.bits() => {
             if a.is_uint() {
                 a

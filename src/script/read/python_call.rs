@@ -1,4 +1,4 @@
-//! Calls of Python's own functions, which are evaluated while reading.
+//! Evaluates calls of Python's built-in functions while reading.
 
 use super::args::plural;
 use super::func::FuncReader;
@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::script::python::Call;
 
 impl<'a> FuncReader<'a, '_> {
-    /// Python's own functions, on constants.
+    /// Python's built-in functions, on constants.
     pub(super) fn builtin(&mut self, name: &'a str, call: &Call<'a>, span: Span) -> Option<Value> {
         if !matches!(name, "int" | "float" | "bool" | "min" | "max" | "abs" | "len") {
             if name == "range" {

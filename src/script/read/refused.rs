@@ -1,9 +1,9 @@
-//! Members of `T` that are refused by what they are for, rather than as unknown names.
+//! Members of `T` that are refused with a reason, rather than as unknown names.
 //!
-//! Functions of GPUs have telling names for the most part ([`GPU_STARTS`]); the others stand in tables. A test goes
-//! through all names that TVM's namespace has and finds each of them read, or here.
+//! Most functions of GPUs are recognised by prefixes ([`GPU_STARTS`]); the others are listed. A test checks for every
+//! name in TVM's namespace that it is read or refused here.
 
-/// Beginnings of names that only functions of GPUs have.
+/// Prefixes of names that only functions of GPUs have.
 const GPU_STARTS: &[&str] = &[
     "alloc_tcgen05",
     "cluster",
@@ -76,7 +76,7 @@ const GPU: &[&str] = &[
 /// Names of other accelerators.
 const ACCELERATOR: &[&str] = &["call_spirv_pure_glsl450", "nd_mem_alloc_with_scope", "nki", "spirv"];
 
-/// What Python code builds and transforms programs with; no text of a program that TVM prints has it.
+/// Functions by which Python code builds and transforms programs; TVM never prints them.
 const BUILDER: &[&str] = &[
     "Call",
     "CallEffectKind",
@@ -106,13 +106,13 @@ const BUILDER: &[&str] = &[
     "scalar_wrapper",
 ];
 
-/// Names for memory that the text does not allocate.
+/// Declarations of memory without an allocation.
 const UNALLOCATED: &[&str] = &["buffer", "buffer_decl"];
 
 /// Words of older versions of TVM.
 const OLD: &[&str] = &["allocate_const", "realize", "reduce"];
 
-/// Why a member of `T` is refused; `None` for names that TVM does not have either.
+/// The reason why a member of `T` is refused; `None` for names that TVM does not have.
 pub(super) fn reason(name: &str) -> Option<&'static str> {
     let starts = |all: &[&str]| all.iter().any(|start| name.starts_with(start));
     if is_scalable_type(name) || matches!(name, "vscale" | "get_active_lane_mask" | "get_vscale_expr") {
@@ -120,7 +120,7 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
             "is for vectors whose length only the machine knows; tvmr builds for CPUs with vectors of fixed length",
         );
     }
-    // A loop over threads is read.
+    // A loop over threads is supported.
     if name != "thread_binding" && (starts(GPU_STARTS) || GPU.contains(&name)) {
         return Some("is for GPUs; tvmr builds programs for CPUs");
     }
@@ -136,7 +136,7 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
     OLD.contains(&name).then_some("is of older versions of TVM, and not supported")
 }
 
-/// A namespace inside `T` whose members are all for GPUs or other accelerators.
+/// Whether a namespace in `T` is only for GPUs or other accelerators.
 pub(super) fn is_namespace(name: &str) -> bool {
     matches!(
         name,
@@ -144,7 +144,7 @@ pub(super) fn is_namespace(name: &str) -> bool {
     ) || matches!(name, "warp" | "warpgroup" | "webgpu" | "wg")
 }
 
-/// `float32xvscalex4`
+/// Whether the name is a type such as `float32xvscalex4`.
 pub(super) fn is_scalable_type(name: &str) -> bool {
     name.contains("xvscale")
 }

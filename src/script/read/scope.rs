@@ -3,8 +3,8 @@
 use super::value::Value;
 use crate::diagnostic::Span;
 
-/// The names in view, innermost last. Python's blocks of `for`, `with` and `if` are frames of their own, as TVM's
-/// parser has it: a name may hide one of an outer frame, but not be defined twice in one.
+/// The visible names, innermost last. Python's blocks of `for`, `with` and `if` are frames, as in TVM's parser: a name
+/// may shadow one of an outer frame, but must not be defined twice in one.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
     names: Vec<(&'a str, Value, Span)>,
@@ -25,7 +25,7 @@ impl<'a> Scope<'a> {
         self.names.iter().rev().find(|n| n.0 == name).map(|n| &n.1)
     }
 
-    /// Where the innermost frame defines the name.
+    /// The definition of the name in the innermost frame.
     pub(super) fn in_frame(&self, name: &str) -> Option<(&Value, Span)> {
         let start = self.frames.last().copied().unwrap_or(0);
         self.names[start..].iter().rev().find(|n| n.0 == name).map(|n| (&n.1, n.2))
@@ -35,13 +35,13 @@ impl<'a> Scope<'a> {
         self.names.push((name, value, span));
     }
 
-    /// Defines a name around all frames.
+    /// Defines a name outside all frames.
     pub(super) fn define_outside(&mut self, name: &'a str, value: Value, span: Span) {
         self.names.insert(0, (name, value, span));
         self.frames.iter_mut().for_each(|start| *start += 1);
     }
 
-    /// All names in view.
+    /// All visible names.
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.names.iter().map(|n| n.0)
     }

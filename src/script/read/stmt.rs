@@ -1,4 +1,4 @@
-//! Statements.
+//! Reads statements.
 
 use super::bind::Bound;
 use super::control::Attribute;
@@ -9,14 +9,14 @@ use crate::ir::{AttrValue, Body, DType, ExprId, ExprList, Stmt, StmtId, Symbol};
 use crate::script::python::{BinaryOp, Branch, Call, Expr, ExprKind, Ident, Stmt as PyStmt, StmtKind};
 
 impl<'a> FuncReader<'a, '_> {
-    /// The statements of a body; one at least, so that every list of the IR does something or says that it does not.
+    /// The statements of a body; an empty statement if there are none, so that no list of the IR is empty by accident.
     pub(super) fn body(&mut self, stmts: &[PyStmt<'a>]) -> Body {
         let mut out = Body::new();
-        // What the head of the statement around makes stands in front of it.
+        // Statements that the head of the enclosing statement requires come before it.
         let outside = std::mem::take(&mut self.pending);
         self.stmts(stmts, &mut out);
         self.pending = outside;
-        // Statements that do nothing vanish where there are others, as in TVM's sequences.
+        // Empty statements are removed if there are others, as in TVM's sequences.
         if out.len() > 1 {
             out.retain(|s| !self.is_no_op(*s));
         }
@@ -31,7 +31,7 @@ impl<'a> FuncReader<'a, '_> {
         matches!(self.func.get(s), Stmt::Evaluate(e) if self.func.arena.is_int(*e, 0))
     }
 
-    /// Reads statements into a list. What follows a `let` goes into it.
+    /// Reads statements into a list. Statements after a `let` go into its body.
     fn stmts(&mut self, stmts: &[PyStmt<'a>], out: &mut Body) {
         for (i, stmt) in stmts.iter().enumerate() {
             let mark = self.spans.mark();
@@ -62,7 +62,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// If the statement gives attributes to all behind it: those.
+    /// The attributes, if the statement gives attributes to all following ones.
     fn attributes_behind(&mut self, stmt: &PyStmt<'a>) -> Option<Option<Vec<Attribute>>> {
         let StmtKind::Expr(Expr { kind: ExprKind::Call(call), span }) = &stmt.kind else { return None };
         let ExprKind::Attribute(owner, name) = &call.callee.kind else { return None };
@@ -70,7 +70,7 @@ impl<'a> FuncReader<'a, '_> {
         is_attr.then(|| self.attributes(*name, call, *span))
     }
 
-    /// Goes one level down in the tree of statements; complains once if it gets too deep.
+    /// Enters a level of statements; reports the first one that is too deep.
     pub(super) fn enter(&mut self, span: Span) -> bool {
         if self.depth >= MAX_DEPTH {
             if !self.too_deep {
@@ -88,7 +88,7 @@ impl<'a> FuncReader<'a, '_> {
         self.depth -= 1;
     }
 
-    /// A statement, as the statements that it becomes; `None` after a mistake.
+    /// Translates a statement; `None` after a mistake.
     fn stmt(&mut self, stmt: &PyStmt<'a>, mark: usize) -> Option<Body> {
         match &stmt.kind {
             StmtKind::Pass => Some(Body::new()),
@@ -111,7 +111,7 @@ impl<'a> FuncReader<'a, '_> {
             StmtKind::For(f) => self.for_(f, stmt.span, mark),
             StmtKind::If(branches) => self.if_(branches, stmt.span, mark),
             StmtKind::With(items, body) => self.with(items, body, stmt.span),
-            // At the end of the function there is nothing to leave out.
+            // A return at the end of the function skips nothing.
             StmtKind::Return(None) if self.depth == 0 => Some(Body::new()),
             StmtKind::Return(None) => {
                 let d =
@@ -134,7 +134,7 @@ impl<'a> FuncReader<'a, '_> {
 
     // ---- declarations and expression statements ------------------------------------------------------------
 
-    /// A member of `T` that declares something; `None` if the name is none of these.
+    /// A declaration by a member of `T`; `None` for other names.
     pub(super) fn declaration(&mut self, name: Ident<'a>, call: &Call<'a>, span: Span) -> Option<Option<Value>> {
         let done = |unit: Option<()>| Some(unit.map(|()| Value::None));
         match name.name {
@@ -260,7 +260,7 @@ impl<'a> FuncReader<'a, '_> {
         match self.eval(e)? {
             Value::Expr(value) => {
                 if self.func.arena.as_var(value).is_some_and(|v| self.func.arena.var(v).name == "") {
-                    // An iteration variable that nobody names.
+                    // An unnamed iteration variable.
                     let var = self.func.arena.as_var(value)?;
                     self.func.arena.rename_var(var, "v");
                     return Some(Body::new());
@@ -290,7 +290,7 @@ impl<'a> FuncReader<'a, '_> {
 
     // ---- assignments ---------------------------------------------------------------------------------------
 
-    /// `buffer[indices] = value`; the value is read first, as in Python.
+    /// `buffer[indices] = value`; the value is evaluated first, as in Python.
     fn store(
         &mut self,
         buffer: &Expr<'a>,
@@ -316,7 +316,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Body::from_elem(self.add(Stmt::Store { buffer: b, indices, value }, span, target, mark), 1))
     }
 
-    /// A value in the type of a buffer's elements. TVM converts silently; where that loses something we warn.
+    /// Converts a value to the type of a buffer's elements. TVM converts silently; a lossy conversion gives a warning.
     pub(super) fn stored(
         &mut self,
         b: crate::ir::BufferId,
@@ -394,12 +394,12 @@ impl<'a> FuncReader<'a, '_> {
     fn if_(&mut self, branches: &[Branch<'a>], span: Span, mark: usize) -> Option<Body> {
         let [first, rest @ ..] = branches else { return Some(Body::new()) };
         let Some(test) = &first.test else {
-            // The `else` of all before.
+            // The `else` branch of all earlier conditions.
             return Some(self.framed(&first.body));
         };
         let value = self.eval(test);
         if let Some(value @ (Value::Bool(_) | Value::Int(_))) = &value {
-            // A condition on constants is decided here, and its body is no scope of its own.
+            // A condition on constants is evaluated here, and its body has no scope of its own.
             let mut out = Body::new();
             if self.truth(value) == Some(true) {
                 self.stmts(&first.body, &mut out);
@@ -432,7 +432,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Body::from_elem(self.add(Stmt::If { condition, then, otherwise }, span, test.span, mark), 1))
     }
 
-    /// A body with a scope of its own.
+    /// Reads a body in its own scope.
     pub(super) fn framed(&mut self, body: &[PyStmt<'a>]) -> Body {
         self.scope.push_frame();
         let body = self.body(body);
@@ -440,7 +440,7 @@ impl<'a> FuncReader<'a, '_> {
         body
     }
 
-    /// `with context: body`; several contexts nest.
+    /// `with context: body`; several contexts are nested.
     fn with(&mut self, items: &[(Expr<'a>, Option<Expr<'a>>)], body: &[PyStmt<'a>], span: Span) -> Option<Body> {
         let [(context, target), rest @ ..] = items else {
             return Some(self.body(body));

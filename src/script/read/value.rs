@@ -1,4 +1,4 @@
-//! What an expression of the text evaluates to: a Python value, or a piece of the program.
+//! Values of expressions in the text: Python values, or parts of the program.
 
 use super::refused;
 use crate::ir::{BufferId, ExprId, ObjectKind, Pointee, Ty};
@@ -6,11 +6,11 @@ use crate::ir::{BufferId, ExprId, ObjectKind, Pointee, Ty};
 /// A value.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// A Python integer, typed only by what it meets.
+    /// A Python integer, whose type depends on the other operand.
     Int(i128),
     /// A Python float.
     Float(f64),
-    /// A Python truth value.
+    /// A Python boolean.
     Bool(bool),
     /// A text.
     Str(Box<str>),
@@ -24,19 +24,19 @@ pub(super) enum Value {
     Expr(ExprId),
     /// A buffer.
     Buffer(BufferId),
-    /// `T.int32()`: a variable that gets its name where it is assigned.
+    /// `T.int32()`: a variable that is named by its assignment.
     Fresh(Ty),
-    /// `T.handle("float32")`: a typed handle, likewise.
+    /// `T.handle("float32")`: a typed handle that is named by its assignment.
     FreshPointer(Pointee),
-    /// A scalar variable: a buffer with one element, which is read by its name.
+    /// A scalar variable: a buffer with one element, read by its name.
     Scalar(BufferId),
-    /// What `T.allocate` gives, by number.
+    /// The memory of a `T.allocate`, by number.
     Memory(usize),
     /// `T.target(…)`
     Target(Box<Value>),
-    /// An object of TVM's that attributes hold.
+    /// A TVM object in an attribute.
     Object(ObjectKind, Vec<Value>),
-    /// `T.index_map(lambda i, j: (j, i))`: its variables and what they are mapped to.
+    /// `T.index_map(lambda i, j: (j, i))`: its variables and the expressions to which they are mapped.
     IndexMap(Vec<ExprId>, Vec<ExprId>),
     /// `T.float32`: a data type.
     Type(Ty),
@@ -44,12 +44,12 @@ pub(super) enum Value {
     TypeVar,
     /// A module or a part of one.
     Namespace(Namespace),
-    /// A name whose definition was wrong: using it is no further mistake.
+    /// A name whose definition had a mistake: its uses are not reported.
     Poison,
 }
 
 impl Value {
-    /// What it is, for a message.
+    /// A description of the value, for messages.
     pub(super) fn describe(&self) -> &'static str {
         match self {
             Value::Int(_) => "an integer",
@@ -80,7 +80,7 @@ impl Value {
     }
 }
 
-/// A module that names of the text can lead to.
+/// A module to which names of the text can refer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Namespace {
     /// `tvm`
@@ -95,16 +95,16 @@ pub(super) enum Namespace {
     Relax,
     /// `T.axis`
     Axis,
-    /// A part of `T` whose members are refused, for this reason.
+    /// A part of `T` whose members are all refused, with the reason.
     Refused(&'static str),
-    /// The module that is being read, by the name of its class.
+    /// The current module, by the name of its class.
     Module,
-    /// Any other module; nothing of it is known.
+    /// Any other module, whose contents are unknown.
     Foreign,
 }
 
 impl Namespace {
-    /// The module that a dotted path names.
+    /// The module with a dotted path.
     pub(super) fn of_path(path: &str) -> Namespace {
         match path {
             "tvm" => Namespace::Tvm,

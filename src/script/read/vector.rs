@@ -1,8 +1,8 @@
-//! Vectors: ramps, broadcasts, shuffles, and slices as indices.
+//! Reads vectors: ramps, broadcasts, shuffles, and slices as indices.
 //!
-//! TVM's rules: `A[a:b:s]` is the access at `T.Ramp(a, s, (b - a) // s)`, whose number of lanes must be a constant; a slice
-//! of one element is that element. An operator broadcasts a scalar to the lanes of the other operand; two vectors
-//! must have equally many.
+//! TVM's rules: `A[a:b:s]` is the access at `T.Ramp(a, s, (b - a) // s)`, whose number of lanes must be a constant; a
+//! slice of one element is that element. An operator broadcasts a scalar to the lanes of the other operand; the lanes
+//! of two vectors must be equal.
 
 use super::func::FuncReader;
 use super::value::Value;
@@ -12,7 +12,7 @@ use crate::script::difference::difference;
 use crate::script::python::{Call, Expr, ExprKind, Slice};
 use smallvec::SmallVec;
 
-/// Vectors have fewer lanes.
+/// Exclusive upper bound of a vector's number of lanes.
 const MAX_LANES: i128 = 1 << 15;
 
 impl<'a> FuncReader<'a, '_> {
@@ -62,7 +62,7 @@ impl<'a> FuncReader<'a, '_> {
         Some(Value::Expr(self.func.arena.shuffle(&vectors, &indices)))
     }
 
-    /// The expressions of a list that is not empty.
+    /// Evaluates the items of a non-empty list.
     fn exprs(&mut self, e: &Expr<'a>) -> Option<Vec<ExprId>> {
         match self.eval(e)? {
             Value::Seq(items) if !items.is_empty() => {
@@ -92,7 +92,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// Complains of a vector where a scalar belongs.
+    /// Reports a vector where a scalar is required.
     pub(super) fn scalar(&mut self, e: ExprId, span: Span) -> Option<()> {
         let found = self.func.arena.ty(e);
         if !found.is_vector() {
@@ -101,7 +101,7 @@ impl<'a> FuncReader<'a, '_> {
         self.fail(Diagnostic::error_at("vector", span, format!("expected a scalar, found `{found}`")))
     }
 
-    /// Operands with equally many lanes: a scalar is broadcast.
+    /// Operands with equal lanes: a scalar is broadcast.
     pub(super) fn equal_lanes(&mut self, x: ExprId, y: ExprId, span: Span) -> Option<(ExprId, ExprId)> {
         let (x, y) = self.func.arena.with_equal_lanes(x, y);
         let (tx, ty) = (self.func.arena.ty(x), self.func.arena.ty(y));
@@ -112,7 +112,7 @@ impl<'a> FuncReader<'a, '_> {
         self.fail(Diagnostic::error_at("lanes", span, message))
     }
 
-    /// The index that a slice is.
+    /// The index for a slice.
     pub(super) fn slice_index(&mut self, b: BufferId, dim: usize, slice: &Slice<'a>, span: Span) -> Option<ExprId> {
         let shape: SmallVec<[ExprId; 6]> = self.func.arena.list(self.func.arena.buffer(b).shape).into();
         let dtype = shape.get(dim).map_or(crate::ir::DType::Int32, |&e| self.func.arena.dtype(e));
@@ -150,7 +150,7 @@ impl<'a> FuncReader<'a, '_> {
         }
     }
 
-    /// The items of an index as expressions; a slice is a vector.
+    /// The items of an index as expressions; a slice becomes a vector.
     pub(super) fn index_items(&mut self, b: BufferId, items: &[Expr<'a>]) -> Option<SmallVec<[ExprId; 6]>> {
         let indices: SmallVec<[Option<ExprId>; 6]> = items
             .iter()
