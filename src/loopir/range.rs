@@ -234,8 +234,8 @@ impl Ranges {
         range
     }
 
-    /// `a // c` of an `int64` sum by a positive constant, with the divisible terms taken out: `(x * 8 + y) // 4` is `x
-    /// * 2 + y // 4`, and `x * 2` where `0 <= y < 4`.
+    /// `a // c` of an `int64` sum by a positive constant, with the divisible terms taken out: `(x * 8 + y) // 4` is
+    /// `x * 2 + y // 4`, and `x * 2` where `0 <= y < 4`.
     pub fn floor_div(&mut self, arena: &mut Arena, a: ExprId, c: i64) -> ExprId {
         let (whole, rest) = self.divide(arena, a, c);
         let whole = whole.to_expr(arena);

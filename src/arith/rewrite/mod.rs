@@ -4,10 +4,10 @@
 //! file; the first that applies gives the result. Results marked so are simplified again, nested at most
 //! [`MAX_NESTING`] deep.
 //!
-//! The canonical form that rules rely on: constants stand on the right of `+` and `*` and are gathered there (`(x + y)
-//! + c`, `x * c`); `x - c` is `x + (-c)` and `x - y * c` is `x + y * (-c)`; `min` and `max` stand on the left of a sum;
-//! the only comparisons are `<`, `<=`, `==` and `!=`, with a constant alone on one side if there is one; `not` is
-//! applied only to expressions without an opposite.
+//! The canonical form that rules rely on: constants stand on the right of `+` and `*` and are gathered there
+//! (`(x + y) + c`, `x * c`); `x - c` is `x + (-c)` and `x - y * c` is `x + y * (-c)`; `min` and `max` stand on the left
+//! of a sum; the only comparisons are `<`, `<=`, `==` and `!=`, with a constant alone on one side if there is one;
+//! `not` is applied only to expressions without an opposite.
 //!
 //! Only index types (`int32`, `int64`) are rewritten, and boolean operators; expressions of other types get their
 //! operands simplified, and constants folded. The same visitor serves the [canonical](super::canonical) simplifier,
