@@ -1,7 +1,6 @@
 //! Instructions as methods, for rules and postprocessors written in Rust.
 //!
-//! Each method builds the arguments of one kind, looked up by its JSON name, and goes through
-//! [`Schedule::execute`] like everything else.
+//! Each method builds the arguments of one kind, looked up by its JSON name, and calls [`Schedule::execute`].
 
 use super::Schedule;
 use super::arg::{Arg, Decision, Lambda, LambdaExpr, Rv};
@@ -61,7 +60,7 @@ impl Schedule {
         self.run_one("RFactor", vec![loop_.into(), factor_axis.into()])
     }
 
-    /// `sample_compute_location(block)`, with this decision or one that is drawn.
+    /// `sample_compute_location(block)`, with the given decision or a drawn one.
     pub fn sample_compute_location(&mut self, block: Rv, decision: Option<i64>) -> One {
         let outputs = self.execute(kind("SampleComputeLocation"), vec![block.into()], decision.map(Decision::Int))?;
         Ok(outputs[0])
@@ -89,7 +88,7 @@ impl Schedule {
         Ok(self.execute(kind("SampleCategorical"), vec![candidates, probs], decision)?[0])
     }
 
-    /// `sample_perfect_tile(loop, n, max_innermost_factor, decision)`: as many factors as the decision has.
+    /// `sample_perfect_tile(loop, n, max_innermost_factor, decision)`, where `n` is the length of the decision.
     pub fn choose_tile(&mut self, loop_: Rv, max_innermost: i64, decision: Vec<i64>) -> Many {
         let args = vec![loop_.into(), (decision.len() as i64).into(), max_innermost.into()];
         self.execute(kind("SamplePerfectTile"), args, Some(Decision::Ints(decision)))
@@ -150,14 +149,14 @@ impl Schedule {
         self.run_one("CacheRead", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
     }
 
-    /// `transform_layout(block, buffer, map)` of the buffer that a block reads or writes at this position.
+    /// `transform_layout(block, buffer, map)` for the buffer that a block reads or writes at this position.
     pub fn transform_layout(&mut self, block: Rv, (access, index): (&str, i64), map: Lambda) -> Done {
         let buffer = Arg::List(vec![access.into(), index.into()]);
         let args = vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), Arg::None, false.into()];
         self.run("TransformLayout", args).map(drop)
     }
 
-    /// `transform_layout(block, ("write", 0), map)`, the results of the map being functions of so many indices.
+    /// `transform_layout(block, ("write", 0), map)`, with a map of `n_dims` indices and these results.
     pub fn lay_out_written(&mut self, block: Rv, n_dims: usize, results: Vec<LambdaExpr>) -> Done {
         let params = (0..n_dims).map(|i| format!("i{i}").as_str().into()).collect();
         self.transform_layout(block, ("write", 0), Lambda { params, results, scalar: false, ranges: false })

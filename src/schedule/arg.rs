@@ -1,4 +1,4 @@
-//! Arguments and results of schedule instructions, as a trace holds them.
+//! Arguments and results of schedule instructions, as stored in a trace.
 
 use crate::ir::{BinOp, BlockId, CmpOp, LoopId, Symbol, scalar::int::checked};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ impl Rv {
     }
 }
 
-/// What a random variable stands for.
+/// The value of a random variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RvValue {
     /// A block of the function at this position of the module.
@@ -31,7 +31,7 @@ pub enum RvValue {
 }
 
 impl RvValue {
-    /// The letter that begins the variable's name in a trace.
+    /// The first letter of the variable's name in a trace.
     pub fn letter(self) -> char {
         match self {
             RvValue::Block(..) => 'b',
@@ -47,23 +47,23 @@ pub type FuncIndex = usize;
 /// An argument.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Arg {
-    /// `None`, or a factor that is to be inferred.
+    /// `None`, or a factor to be inferred.
     None,
     /// A random variable.
     Rv(Rv),
-    /// Arithmetic on random variables that stand for numbers.
+    /// Arithmetic on random variables with integer values.
     Expr(Arc<RvExpr>),
     /// A number.
     Int(i64),
     /// A number.
     Float(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A text.
     Str(Symbol),
     /// A list or tuple.
     List(Vec<Arg>),
-    /// A dictionary with text keys, in the order given.
+    /// A dictionary with text keys, in the given order.
     Dict(Vec<(Symbol, Arg)>),
     /// An index map or another function of indices, such as `lambda i, j: (j, i)`.
     Lambda(Arc<Lambda>),
@@ -83,7 +83,7 @@ pub enum RvExpr {
 }
 
 impl RvExpr {
-    /// The value, given those of the random variables; `None` where one has none or the arithmetic is not defined.
+    /// The value for given values of the random variables; `None` if one has no value or the arithmetic is undefined.
     pub fn eval(&self, value: &impl Fn(Rv) -> Option<i64>) -> Option<i64> {
         Some(match self {
             RvExpr::Rv(rv) => value(*rv)?,
@@ -124,9 +124,9 @@ pub struct Lambda {
     pub params: Vec<Symbol>,
     /// The results.
     pub results: Vec<LambdaExpr>,
-    /// Is the result a single value and no tuple (`lambda i: i // 4`)?
+    /// Whether the result is a single value instead of a tuple (`lambda i: i // 4`).
     pub scalar: bool,
-    /// Are the results pairs of first and behind-last index (`lambda i, j: [(i - 1, i + 1), (j, j + 1)]`)?
+    /// Whether the results are pairs of first and end index (`lambda i, j: [(i - 1, i + 1), (j, j + 1)]`).
     pub ranges: bool,
 }
 
@@ -135,7 +135,7 @@ pub struct Lambda {
 pub enum LambdaExpr {
     /// The parameter at this position.
     Param(usize),
-    /// A random variable that stands for a number; primitives see the number in its place.
+    /// A random variable with an integer value; primitives get that value instead.
     Rv(Rv),
     /// An integer.
     Int(i64),
@@ -156,7 +156,7 @@ pub enum LambdaExpr {
 }
 
 impl LambdaExpr {
-    /// The value for these indices, conditions as 0 and 1; `None` where it is no integer.
+    /// The value for these indices, with conditions as 0 and 1; `None` if it is not an integer.
     fn eval(&self, indices: &[i64]) -> Option<i64> {
         Some(match self {
             LambdaExpr::Param(i) => *indices.get(*i)?,
@@ -190,7 +190,7 @@ impl LambdaExpr {
         })
     }
 
-    /// The expression with its random variables replaced by what `f` gives.
+    /// Replaces each random variable by the result of `f`.
     pub fn map_rvs(&self, f: &impl Fn(Rv) -> LambdaExpr) -> LambdaExpr {
         match self {
             LambdaExpr::Rv(rv) => f(*rv),
@@ -221,21 +221,21 @@ impl LambdaExpr {
 }
 
 impl Lambda {
-    /// The results for these indices, separators of axes left out; `None` where they are no integers, or random
-    /// variables are left.
+    /// The results for these indices, without axis separators; `None` if they are not integers, or depend on random
+    /// variables.
     pub fn eval(&self, indices: &[i64]) -> Option<Vec<i64>> {
         let results = self.results.iter().filter(|r| !matches!(r, LambdaExpr::AxisSeparator));
         results.map(|r| r.eval(indices)).collect()
     }
 
-    /// Does it mention random variables?
+    /// Whether it mentions random variables.
     pub fn has_rvs(&self) -> bool {
         let mut found = false;
         self.results.iter().for_each(|r| r.for_each_rv(&mut |_| found = true));
         found
     }
 
-    /// The function with its random variables replaced by what `f` gives.
+    /// Replaces each random variable by the result of `f`.
     pub fn map_rvs(&self, f: &impl Fn(Rv) -> LambdaExpr) -> Lambda {
         let results = self.results.iter().map(|r| r.map_rvs(f)).collect();
         Lambda { params: self.params.clone(), results, scalar: self.scalar, ranges: self.ranges }

@@ -12,13 +12,13 @@ pub(crate) enum Source {
     Rest(usize),
     /// The keyword argument at this place.
     Keyword(usize),
-    /// It is left out.
+    /// The parameter is omitted.
     Default,
 }
 
 /// The sources of all values that an instruction takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct BoundArgs {
     /// One source for each parameter.
     pub params: Vec<Source>,
     /// The source of the decision.
@@ -32,17 +32,17 @@ pub(crate) enum Mismatch {
     TooMany { at_most: usize },
     /// No parameter has the name of this keyword.
     UnknownKeyword { keyword: usize, near: Option<String> },
-    /// This keyword gives a parameter a second time.
+    /// A keyword for a parameter that already has a value.
     Twice { keyword: usize },
-    /// Required parameters are left out.
+    /// Required parameters are omitted.
     Missing { names: Vec<&'static str> },
 }
 
-/// Other names that TVM has or had for a parameter: the instruction, the keyword, the parameter.
+/// Alternative names of parameters in some version of TVM: the instruction, the keyword, the parameter.
 const ALIASES: [(&str, &str, &str); 2] = [("GetOutputBlocks", "scope_block", "block"), ("Blockize", "loop", "target")];
 
-/// Finds the source of each parameter.
-pub(crate) fn plan(kind: &Kind, n_positional: usize, keywords: &[&str]) -> Result<Plan, Mismatch> {
+/// Binds arguments to parameters: finds the source of each parameter.
+pub(crate) fn bind_args(kind: &Kind, n_positional: usize, keywords: &[&str]) -> Result<BoundArgs, Mismatch> {
     let mut params = vec![Source::Default; kind.params.len()];
     let mut decision = Source::Default;
     let variadic = kind.params.iter().position(|p| p.ty == Ty::Loops);
@@ -79,7 +79,7 @@ pub(crate) fn plan(kind: &Kind, n_positional: usize, keywords: &[&str]) -> Resul
     let missing = kind.params.iter().zip(&params);
     let missing = missing.filter(|(p, s)| **s == Source::Default && p.default == Default::Required);
     let names: Vec<&'static str> = missing.map(|(p, _)| p.name).collect();
-    if names.is_empty() { Ok(Plan { params, decision }) } else { Err(Mismatch::Missing { names }) }
+    if names.is_empty() { Ok(BoundArgs { params, decision }) } else { Err(Mismatch::Missing { names }) }
 }
 
 /// The signature of the method, for messages: `sch.split(loop, factors, preserve_unit_iters=True)`.
@@ -103,7 +103,7 @@ pub(crate) fn signature(kind: &Kind) -> String {
     format!("sch.{}({})", kind.method, params.join(", "))
 }
 
-/// The diagnostic of a mismatch. `name` is the place of the method, `extra` that of the first argument too many.
+/// The diagnostic of a mismatch. `name` is the place of the method, `extra` that of the first excess argument.
 pub(crate) fn mismatch(
     kind: &Kind,
     error: Mismatch,
@@ -148,13 +148,13 @@ mod tests {
     #[test]
     fn arguments_find_their_parameters() {
         let tile = by_method("sample_perfect_tile").expect("it is listed");
-        let found = plan(tile, 2, &["decision"]);
+        let found = bind_args(tile, 2, &["decision"]);
         let params = vec![Source::Positional(0), Source::Positional(1), Source::Default];
-        assert_eq!(found, Ok(Plan { params, decision: Source::Keyword(0) }));
-        assert_eq!(plan(tile, 5, &[]), Err(Mismatch::TooMany { at_most: 4 }));
-        assert_eq!(plan(tile, 1, &["loop"]), Err(Mismatch::Twice { keyword: 0 }));
-        assert_eq!(plan(tile, 0, &["n"]), Err(Mismatch::Missing { names: vec!["loop"] }));
+        assert_eq!(found, Ok(BoundArgs { params, decision: Source::Keyword(0) }));
+        assert_eq!(bind_args(tile, 5, &[]), Err(Mismatch::TooMany { at_most: 4 }));
+        assert_eq!(bind_args(tile, 1, &["loop"]), Err(Mismatch::Twice { keyword: 0 }));
+        assert_eq!(bind_args(tile, 0, &["n"]), Err(Mismatch::Missing { names: vec!["loop"] }));
         let near = Some("max_innermost_factor".to_string());
-        assert_eq!(plan(tile, 2, &["max_inermost_factor"]), Err(Mismatch::UnknownKeyword { keyword: 0, near }));
+        assert_eq!(bind_args(tile, 2, &["max_inermost_factor"]), Err(Mismatch::UnknownKeyword { keyword: 0, near }));
     }
 }

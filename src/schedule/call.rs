@@ -1,4 +1,4 @@
-//! The view of a schedule that an instruction has while it is carried out: its arguments, resolved.
+//! The context of an instruction during its execution: the schedule, and the resolved arguments.
 
 use super::Schedule;
 use super::arg::{Arg, Decision, FuncIndex, Lambda, LambdaExpr, Rv, RvValue};
@@ -8,17 +8,17 @@ use super::state::State;
 use crate::ir::{AttrValue, Block, BlockId, BufferRegion, DType, LoopId, StmtId, Symbol};
 use std::sync::Arc;
 
-/// One instruction being carried out.
+/// An instruction during its execution.
 pub struct Call<'a> {
     /// The schedule.
     pub sch: &'a mut Schedule,
     /// The instruction's kind.
     pub kind: &'static Kind,
-    /// The arguments, in the order of the kind's parameters; none is missing.
+    /// The arguments, in the order of the kind's parameters; all are present.
     pub args: &'a [Arg],
-    /// The decision to use, of a sampling instruction; `None`: draw one.
+    /// The decision of a sampling instruction; `None` if it must be drawn.
     pub decision: Option<&'a Decision>,
-    /// May the decision become another one that fits?
+    /// Whether an invalid decision may be replaced by a valid one.
     pub is_preferred: bool,
 }
 
@@ -41,17 +41,17 @@ impl BlockOrLoop {
     }
 }
 
-/// How a block touches a buffer.
+/// A kind of access to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It reads.
+    /// The block reads the buffer.
     Read,
-    /// It writes.
+    /// The block writes the buffer.
     Write,
 }
 
 impl Access {
-    /// The access called `"read"` or `"write"`.
+    /// Parses `"read"` or `"write"`.
     pub fn parse(name: Symbol) -> Option<Access> {
         match name.as_str() {
             "read" => Some(Access::Read),
@@ -60,7 +60,7 @@ impl Access {
         }
     }
 
-    /// What a block does, in words.
+    /// The verb for messages.
     pub fn verb(self) -> &'static str {
         match self {
             Access::Read => "reads",
@@ -68,7 +68,7 @@ impl Access {
         }
     }
 
-    /// The regions that a block accesses so.
+    /// The regions of a block with this kind of access.
     pub fn regions(self, block: &Block) -> &[BufferRegion] {
         match self {
             Access::Read => &block.reads,
@@ -77,7 +77,7 @@ impl Access {
     }
 }
 
-/// Where `sample_compute_location` sends a block.
+/// The result of `sample_compute_location` for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoopOrSpecial {
     /// Under a loop.
@@ -111,7 +111,7 @@ impl Call<'_> {
         ErrorKind::Argument { message: format!("argument `{name}`: expected {expected}, found {found}") }.into()
     }
 
-    /// The block that a random variable stands for, if it still exists.
+    /// The block that a random variable refers to, if it still exists.
     pub fn block_of(&self, rv: Rv) -> Result<(FuncIndex, BlockId), ScheduleError> {
         match self.sch.value(rv)? {
             RvValue::Block(f, b) if self.sch.states[f].func.is_alive(b.stmt()) => Ok((f, b)),
@@ -120,7 +120,7 @@ impl Call<'_> {
         }
     }
 
-    /// The loop that a random variable stands for, if it still exists.
+    /// The loop that a random variable refers to, if it still exists.
     pub fn loop_of(&self, rv: Rv) -> Result<(FuncIndex, LoopId), ScheduleError> {
         match self.sch.value(rv)? {
             RvValue::Loop(f, l) if self.sch.states[f].func.is_alive(l.stmt()) => Ok((f, l)),
@@ -145,7 +145,7 @@ impl Call<'_> {
         }
     }
 
-    /// Argument `index` as a loop of a function that another argument is of.
+    /// Argument `index` as a loop of the function of another argument.
     pub fn loop_in(&self, index: usize, func: FuncIndex) -> Result<LoopId, ScheduleError> {
         match self.loop_(index)? {
             (f, l) if f == func => Ok(l),
@@ -153,7 +153,7 @@ impl Call<'_> {
         }
     }
 
-    /// Argument `index` as a block of a function that another argument is of.
+    /// Argument `index` as a block of the function of another argument.
     pub fn block_in(&self, index: usize, func: FuncIndex) -> Result<BlockId, ScheduleError> {
         match self.block(index)? {
             (f, b) if f == func => Ok(b),
@@ -161,7 +161,7 @@ impl Call<'_> {
         }
     }
 
-    /// Argument `index` as a list of blocks of a function that another argument is of.
+    /// Argument `index` as a list of blocks of the function of another argument.
     pub fn blocks_in(&self, index: usize, func: FuncIndex) -> Result<Vec<BlockId>, ScheduleError> {
         self.blocks(index)?
             .into_iter()
@@ -175,7 +175,8 @@ impl Call<'_> {
     /// Argument `index` as the position of a buffer among those that a block reads or writes.
     ///
     /// # Errors
-    /// If the position is out of range, or no region of that kind is of a buffer of that name.
+    ///
+    /// If the position is out of range, or no region of that kind is of a buffer with that name.
     pub fn buffer_index(
         &self,
         index: usize,
@@ -201,11 +202,12 @@ impl Call<'_> {
         })
     }
 
-    /// Argument `index` as a kind of access and the position of a buffer among those that a block accesses so: `("read",
-    /// 0)`, `("write", 0)`, or the name of a buffer that the block only reads or only writes.
+    /// Argument `index` as a kind of access and the position of a buffer among the block's regions of that kind:
+    /// `("read", 0)`, `("write", 0)`, or the name of a buffer that the block only reads or only writes.
     ///
     /// # Errors
-    /// If the position is out of range, or the name does not say which buffer.
+    ///
+    /// If the position is out of range, or the name is ambiguous.
     pub fn buffer_access(
         &self,
         index: usize,
@@ -247,7 +249,7 @@ impl Call<'_> {
         }
     }
 
-    /// Argument `index` as a loop, or one of the places that are none.
+    /// Argument `index` as a loop, or as one of the special locations.
     pub fn loop_or_special(&self, index: usize) -> Result<LoopOrSpecial, ScheduleError> {
         match &self.args[index] {
             Arg::Rv(rv) => match self.sch.value(*rv)? {
@@ -306,7 +308,7 @@ impl Call<'_> {
         }
     }
 
-    /// The number that an argument is or stands for.
+    /// The number, or the value of a random variable or expression.
     pub fn number(&self, arg: &Arg) -> Option<i64> {
         match arg {
             Arg::Int(v) => Some(*v),
@@ -323,7 +325,7 @@ impl Call<'_> {
         self.number(&self.args[index]).ok_or_else(|| self.wrong(index, "an integer"))
     }
 
-    /// Argument `index` as a truth value.
+    /// Argument `index` as a boolean.
     pub fn bool(&self, index: usize) -> Result<bool, ScheduleError> {
         self.int(index).map(|v| v != 0).map_err(|_| self.wrong(index, "a boolean"))
     }
@@ -361,7 +363,7 @@ impl Call<'_> {
         }
     }
 
-    /// Argument `index` as factors: numbers, `None` where one is to be inferred.
+    /// Argument `index` as factors: numbers, or `None` for one to be inferred.
     pub fn factors(&self, index: usize) -> Result<Vec<Option<i64>>, ScheduleError> {
         match &self.args[index] {
             Arg::List(items) => items

@@ -1,4 +1,4 @@
-//! How much a sampling instruction could have chosen from: the size of a space is counted with it.
+//! Counts the possible decisions of a sampling instruction, to estimate the size of a space.
 
 use super::Schedule;
 use super::analysis::location::compute_locations;
@@ -6,12 +6,12 @@ use super::arg::{Arg, Decision, RvValue};
 use super::primitive::sampling::prime_factors;
 use super::trace::Instruction;
 
-/// What a sampling instruction had to choose from.
+/// The possible decisions of a sampling instruction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choices {
     /// The number of possible decisions.
     pub count: u128,
-    /// One over the probability of the decision that was taken.
+    /// The inverse of the probability of the decision.
     pub weight: f64,
 }
 
@@ -22,8 +22,8 @@ impl Choices {
 }
 
 impl Schedule {
-    /// What the last instruction had to choose from; `None` if it is no sampling instruction. It has changed nothing but
-    /// the trace, so the program is still the one that it chose for.
+    /// The possible decisions of the last instruction; `None` if it is not a sampling instruction. Such an instruction
+    /// changes only the trace, so the program is still the one for which it chose.
     pub fn last_choices(&mut self) -> Option<Choices> {
         let inst = self.trace().insts.last().filter(|i| i.kind.samples)?.clone();
         Some(self.choices_of(&inst).unwrap_or(Choices::equally_likely(1)))
@@ -55,7 +55,7 @@ impl Schedule {
         }
     }
 
-    /// The extent of the loop that an instruction tiles, if it is a constant.
+    /// The extent of the loop that an instruction tiles, if it is constant.
     fn extent_of(&self, inst: &Instruction) -> Option<i64> {
         let Some(Arg::Rv(rv)) = inst.args.first() else { return None };
         let Ok(RvValue::Loop(func, l)) = self.value(*rv) else { return None };
@@ -80,21 +80,22 @@ fn categorical(inst: &Instruction) -> Option<Choices> {
     Some(Choices { count: probs.iter().filter(|p| **p > 0.0).count() as u128, weight })
 }
 
-/// The ways to spread `things` equal things over `places` (stars and bars).
+/// The number of ways to distribute `things` equal things over `places` (stars and bars).
 fn ways(things: u32, places: usize) -> u128 {
     if places == 0 {
         return u128::from(things == 0);
     }
     let k = places as u128 - 1;
-    // Every partial product is a binomial coefficient, so the divisions leave nothing.
+    // Every partial product is a binomial coefficient, so the divisions are exact.
     (1..=k).fold(1u128, |c, i| c.saturating_mul(u128::from(things) + i) / i)
 }
 
-/// The ways to write `extent` as a product of `n` factors of which the last is at most `limit` (-1: of any size).
+/// The number of ways to write `extent` as a product of `n` factors, the last of which is at most `limit` (-1:
+/// unlimited).
 fn perfect_tiles(extent: i64, n: usize, limit: i64) -> u128 {
     let Some(others) = n.checked_sub(1) else { return 0 };
     let primes = prime_factors(extent);
-    // Every divisor as the last factor, with the ways to spread what is left over the others.
+    // Enumerate the last factor over all divisors, and distribute the remaining primes over the other factors.
     let mut lasts: Vec<(i64, u128)> = vec![(1, 1)];
     for &(p, exponent) in &primes {
         let mut next = Vec::with_capacity(lasts.len() * (exponent as usize + 1));
@@ -111,8 +112,8 @@ fn perfect_tiles(extent: i64, n: usize, limit: i64) -> u128 {
     fitting.fold(0u128, |sum, (_, count)| sum.saturating_add(*count))
 }
 
-/// The ways to write `extent` as a product of `n` factors of which those from `position` on have a product that is a
-/// multiple of `factor`. Where the extent is none, nothing is tiled.
+/// The number of ways to write `extent` as a product of `n` factors such that the product of the factors from
+/// `position` on is a multiple of `factor`. If the extent is not a multiple, there is one way: no tiling.
 fn partitioned_tiles(extent: i64, n: usize, position: usize, factor: i64) -> u128 {
     if factor <= 0 || extent % factor != 0 || position >= n {
         return 1;

@@ -1,19 +1,19 @@
-//! Why a primitive was refused.
+//! Errors of primitives.
 
 use super::analysis::tree::MAX_DEPTH;
 use super::arg::FuncIndex;
 use crate::ir::{DType, StmtId, Symbol};
 use std::fmt;
 
-/// A refused instruction. It is cheap to make, since a search throws thousands away; the loop or block is shown in
-/// the printed program only when somebody reads it (see `schedule::render`).
+/// A refused instruction. It must be cheap, since a search discards thousands; the loop or block is printed in the
+/// program only when the error is shown (see `schedule::render`).
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScheduleError {
-    /// What is wrong.
+    /// The kind of error, with its facts.
     pub kind: ErrorKind,
-    /// The loop or block that it is about.
+    /// The loop or block that caused it.
     pub at: Option<(FuncIndex, StmtId)>,
-    /// The method that refused.
+    /// The method that was refused.
     pub primitive: &'static str,
 }
 
@@ -50,8 +50,7 @@ impl std::error::Error for ScheduleError {}
 
 macro_rules! error_kinds {
     ($($(#[$doc:meta])* $variant:ident $({ $($field:ident : $ty:ty),* $(,)? })? => $class:literal, $message:literal, help $help:literal;)*) => {
-        /// What is wrong with an instruction, with the facts. Each variant belongs to the class that TVM's error of
-        /// the same check has.
+        /// The kind of an error, with its facts. Each variant has the class of TVM's error for the same check.
         #[derive(Clone, PartialEq, Debug)]
         #[expect(missing_docs, reason = "the fields are the facts of the message below the variant's doc")]
         pub enum ErrorKind { $($(#[$doc])* $variant $({ $($field: $ty),* })?,)* }
@@ -66,7 +65,7 @@ macro_rules! error_kinds {
             #[cfg(test)]
             const ALL: &[(&str, &str, &str)] = &[$((stringify!($variant), $class, $help),)*];
 
-            /// What to do about it; may be empty.
+            /// A proposal for the user; may be empty.
             pub fn help(&self) -> String {
                 match self { $(ErrorKind::$variant $({ $($field),* })? => {
                     $($(let _ = $field;)*)?
@@ -87,7 +86,7 @@ macro_rules! error_kinds {
 }
 
 error_kinds! {
-    /// The flag of the schedule was raised: nothing is wrong with the instruction.
+    /// The stop flag of the schedule was raised: the instruction itself is not wrong.
     Stopped
         => "Stopped", "the schedule was stopped before this instruction", help "allow more time";
     /// The arguments do not fit the parameters.
@@ -129,40 +128,40 @@ error_kinds! {
     /// The factors do not cover the loop.
     WrongFactor { product: i64, extent: String }
         => "WrongFactorError", "factors cover {product} of the {extent} iterations", help "make the factors multiply to at least {extent}, or leave one as `None`";
-    /// A mistake of a primitive, which would leave an access to a buffer that is gone.
+    /// A bug of a primitive, which would leave an access to a removed buffer.
     UndeclaredBuffer { buffer: Symbol }
         => "InternalError", "buffer `{buffer}` would be used where nothing declares it", help "this is a mistake of tvmr, not of the schedule: leave the instruction out, and report it with the program and the trace";
-    /// Iterations that the loop variable cannot count.
+    /// The number of iterations overflows the loop variable.
     ExtentOverflow { extent: String, dtype: DType }
         => "ExtentOverflowError", "an extent of {extent} does not fit `{dtype}`, the type that loops and indices have here", help "choose smaller numbers, or give the program extents of type `int64`";
-    /// A statement between blocks whose order the primitive does not keep.
+    /// A statement between blocks whose order the primitive cannot preserve.
     StatementBetweenBlocks { statement: String }
         => "StatementBetweenBlocksError", "the function has a statement that the primitive may not rearrange: {statement}", help "put the statement into a block, or allocate in the root block";
-    /// A loop with a step, which primitives do not know.
+    /// A loop with a step, which primitives do not support.
     LoopStep { statement: String }
         => "LoopStepError", "the function has a loop that does not count by 1: {statement}", help "`normalize_loop` lets a loop count from 0 by 1, if its step is a constant";
-    /// A loop or binding of a type that primitives do not know.
+    /// A loop or binding of a type that primitives do not support.
     IndexType { what: String, found: DType, expected: &'static str }
         => "IndexTypeError", "{what} is `{found}`, expected {expected}", help "give loops, domains and bindings one type, and convert where values are used";
-    /// Nothing to run through.
+    /// A range without iterations.
     EmptyRange { what: String }
         => "EmptyRangeError", "{what} is empty: there is nothing to schedule", help "give it an extent of at least 1";
-    /// A block that does not say what it accesses.
+    /// A block that does not list its accesses.
     UnlistedAccess { what: String }
         => "UnlistedAccessError", "{what}; primitives go by these lists", help "add the region, or leave the list out to have it inferred";
-    /// A nest that could not be read again.
+    /// A nest that could not be parsed again.
     NestTooDeep { depth: usize }
         => "NestTooDeepError", "the program would be nested {depth} levels deep, expected at most {MAX_DEPTH}", help "`fuse` loops first, or leave out loops of one iteration";
-    /// The lengths leave nothing of the loop.
+    /// The lengths cover the whole loop.
     WrongFactorSum { sum: i64, extent: i64 }
         => "WrongFactorError", "the parts take {sum} of the {extent} iterations and leave none", help "make the lengths sum to less than {extent}";
-    /// Parts of a reduction would each start anew.
+    /// Parts of a reduction would each start again.
     PartitionedReduction { block: Symbol }
         => "PartitionedReductionError", "the init of block `{block}` would run at the start of each part and throw away what the others have summed", help "take the init out with `decompose_reduction` first, or `split` the loop";
     /// The loops are not nested directly.
     OuterNotInnerParent
         => "OuterNotInnerParent", "the loop is not directly inside the loop named before it", help "name loops from the outermost inwards, without gaps; `reorder` first if need be";
-    /// Something else stands beside the inner loop.
+    /// Another statement is in the same list as the inner loop.
     NotOnlyChild
         => "NotOnlyChildError", "the loop is not the only statement inside the loop around it", help "move the other statement away with `compute_at` or `reverse_compute_at`, or fuse the loops outside it";
     /// An extent depends on another loop.
@@ -171,10 +170,10 @@ error_kinds! {
     /// A loop is named twice.
     LoopMultiAppearance
         => "LoopMultiAppearanceError", "the loop is named more than once", help "name each loop once";
-    /// Nests that do not iterate alike.
+    /// The nests have different iterations.
     MergeLoopsNotMatch { problem: &'static str }
         => "MergeLoopsNotMatchError", "the loops cannot be merged: {problem}", help "`split` or `fuse` the nests until they are alike, or use `reverse_compute_at`";
-    /// Merging would make an iteration use what only a later one makes.
+    /// Merging would make an iteration use a value that a later one computes.
     MergeReorders
         => "MergeReordersError", "merging moves the loop past something that it depends on, or that depends on it", help "merge neighbouring nests whose iterations depend on no later ones";
     /// Not a permutation of a block's iteration variables.
@@ -210,7 +209,7 @@ error_kinds! {
     /// The scope is no stage pipeline.
     NotStagePipeline
         => "NotStagePipelineError", "a block of the scope reads what its producers do not fully write, or out of order", help "do this before blocks are split into parts or moved out of order";
-    /// Block and loop are not in one scope.
+    /// Block and loop have different scopes.
     NotInSameScope { problem: &'static str }
         => "NotInSameScopeError", "{problem}", help "choose a loop of the same block that is not around the moved block";
     /// Not all consumers or producers are under the loop.
@@ -219,13 +218,13 @@ error_kinds! {
     /// The block writes an output.
     OutputBlock { block: Symbol }
         => "OutputBlockError", "block `{block}` writes an output of its scope", help "choose another block, or `cache_write` this one and move the original";
-    /// A move past a block that depends on the moved one, or that it depends on.
+    /// The block would move past a block that it depends on, or that depends on it.
     DependenceOrder { block: Symbol, other: Symbol }
         => "DependenceOrderError", "block `{block}` would move past block `{other}`, and one of them depends on the other", help "move the other block first, or choose a loop that holds both";
-    /// A position that is not allowed.
+    /// The position is not allowed.
     InvalidIndex { index: i64, allowed: String }
         => "InternalError", "index {index} is no possible position", help "the possible ones are {allowed}";
-    /// No place for a block among its producers and consumers.
+    /// There is no valid position among the producers and consumers.
     InsertionPointNotFound { producer: usize, consumer: usize }
         => "InsertionPointNotFoundError", "no place is behind all producers and before all consumers: under the loop, statement {producer} holds a producer and statement {consumer} a consumer", help "choose a loop further out, or move the consumer first";
     /// A block under a condition cannot be moved.
@@ -237,10 +236,10 @@ error_kinds! {
     /// Instances that read nothing of the producers would be lost.
     LostInstances { block: Symbol }
         => "LostInstancesError", "instances of block `{block}` that read nothing the producers write would not run any more", help "choose a loop of a producer that writes all that the block reads";
-    /// Instances that the move would add.
+    /// The move would add instances.
     NewInstances { block: Symbol }
         => "NewInstancesError", "the loops around output block `{block}` leave out instances that would run under the new loop", help "choose factors that divide the extents, so that no predicate is needed";
-    /// A predicate that the move would drop.
+    /// The move would drop a predicate.
     LostPredicate { block: Symbol }
         => "LostPredicateError", "the `T.where` of output block `{block}` does not follow from the domains of its iteration variables, and would be lost", help "choose factors that divide the extents, so that no predicate is needed";
     /// A reduction that would add some values more than once.
@@ -249,7 +248,7 @@ error_kinds! {
     /// A reduction whose steps would run at the same time.
     ParallelReduction { block: Symbol, loop_name: Symbol }
         => "ParallelReductionError", "the iterations of loop `{loop_name}` may run at the same time, and reduction block `{block}` would add to one element in several of them", help "move first, or make the reduction spatial with `rfactor`";
-    /// A tile of which a part is produced later.
+    /// A part of a tile is produced later.
     EarlyRead { block: Symbol, buffer: Symbol }
         => "EarlyReadError", "block `{block}` would read elements of `{buffer}` that only a later iteration of the loop writes", help "choose a loop further out";
     /// A loop whose iterations depend on each other.
@@ -288,7 +287,7 @@ error_kinds! {
     /// The block stands alone in its scope.
     OnlyLeaf { block: Symbol }
         => "OnlyLeafError", "block `{block}` is the only one in its scope, which would be empty without it", help "leave the block: something must write the result";
-    /// The buffer is accessed in a way that cannot be rewritten.
+    /// The buffer has an access that cannot be rewritten.
     OpaqueAccess { buffer: Symbol }
         => "OpaqueAccessError", "a region of buffer `{buffer}` has another name in a block (`T.match_buffer`)", help "do this before `tensorize` or whatever made the view";
     /// A subtree must hold one block.
@@ -303,13 +302,13 @@ error_kinds! {
     /// The loops around a reduction do not allow to factor it.
     LoopProperty { problem: &'static str }
         => "LoopPropertyError", "the reduction cannot be factored at this loop: {problem}", help "choose a loop that only the reduction uses, with the reduction innermost; `reorder` and `split` first if need be";
-    /// The body of a reduction has another form.
+    /// The body of a reduction has an unsupported form.
     RFactorNotApplicable { why: &'static str }
         => "RFactorNotApplicableError", "the reduction cannot be factored: {why}", help "write the reduction as one store of `C = C op value` for each output";
-    /// The reduction is none that is known to be associative and commutative.
+    /// The reduction is not known to be associative and commutative.
     NoMatchedReducer
         => "NoMatchedReducerError", "init and update match no known reduction", help "known are sum, product, minimum, maximum, sums of two and the forms of argmax and argmin";
-    /// Parts of the factored buffer would be read that nothing has written.
+    /// Elements of the factored buffer would be read before they are written.
     RFactorUncovered
         => "RFactorUncoveredError", "the block's predicate leaves parts of the factored buffer unwritten", help "choose factors that divide the extents";
     /// The buffer is a parameter or a view.
@@ -321,7 +320,7 @@ error_kinds! {
     /// A dimension that the buffer does not have.
     StorageAlignAxisOutOfRange { axis: i64, rank: usize }
         => "StorageAlignAxisOutOfRangeError", "axis {axis} is out of range: the buffer has {rank} dimensions", help "choose an axis below {rank}, or count from the end with -1 and below";
-    /// A buffer of which no window can roll.
+    /// A buffer that cannot become a rolling window.
     RollingBuffer { buffer: Symbol, problem: &'static str }
         => "RollingBufferMatchError", "buffer `{buffer}` cannot roll: {problem}", help "split the consumer's loop and `compute_at` the block there first";
     /// A block whose order against others matters beyond reads after writes.
@@ -336,13 +335,13 @@ error_kinds! {
     /// An annotation of another form.
     StorageAlignInvalidAnnotation
         => "StorageAlignInvalidAnnotationError", "the block's annotation `buffer_dim_align` is no list of four integers each", help "`unannotate` it, then align again";
-    /// A kind of access that is none.
+    /// An unknown kind of access.
     BufType { found: Symbol }
         => "BufTypeError", "expected `read` or `write`, found `{found}`", help "pass `\"read\"` or `\"write\"`";
     /// A position among a block's regions that is out of range.
     InvalidAccessIndex { index: i64, count: usize }
         => "InvalidIndexError", "index {index} is out of range: the block has {count} such regions", help "count from 0 in the order of `T.reads` or `T.writes`";
-    /// A block that a cache of its output would leave without its input.
+    /// A cache of its output would leave the block without its input.
     CachedBufferIsRead { buffer: Symbol }
         => "CachedBufferIsReadError", "the block reads buffer `{buffer}`, which it also writes, in a way that a copy cannot serve", help "use `cache_inplace`, or cache before `decompose_reduction`";
     /// A block without indices to compute beforehand.
@@ -354,7 +353,7 @@ error_kinds! {
     /// A copy of a buffer would come too late for a reader, or too early for a writer.
     CopyOutOfOrder { buffer: Symbol, block: Symbol }
         => "CopyOutOfOrderError", "block `{block}` accesses buffer `{buffer}` inside the same loops", help "copy before `compute_at` and the like";
-    /// A copy would write what the block has not.
+    /// A copy would write elements that the block does not write.
     UncoveredCopy { block: Symbol, buffer: Symbol }
         => "UncoveredCopyError", "block `{block}` may leave parts unwritten of what the copy would write to buffer `{buffer}`, and iterations around it may write them", help "";
     /// A block that does not update a buffer in place.
@@ -366,7 +365,7 @@ error_kinds! {
     /// A block inside the block.
     NotLeafBlock { block: Symbol }
         => "NotLeafBlockError", "block `{block}` holds other blocks", help "choose the innermost block, or do this before `blockize`";
-    /// Accesses to a buffer that are not all alike.
+    /// Accesses to a buffer that differ.
     InvalidBufferAccess { buffer: Symbol, how: &'static str }
         => "InvalidBufferAccessError", "the block accesses buffer `{buffer}` {how}, expected at the same indices everywhere", help "";
     /// The loops around a block branch.
@@ -402,7 +401,7 @@ error_kinds! {
     /// A value for padding of another type.
     LayoutPaddingType { found: String, expected: String }
         => "TransformationPaddingTypeError", "the value for the padding is of type `{found}`, the buffer of type `{expected}`", help "write it as `T.{expected}(…)`";
-    /// A layout that is not known to keep elements apart.
+    /// A layout that may map two elements to the same position.
     NotInjective { buffer: Symbol }
         => "InternalError", "the index map is not known to keep all elements of buffer `{buffer}` apart", help "use a map that can be inverted, made of splits, fusions and exchanges of indices";
     /// The new iteration variables do not determine the old ones.
@@ -411,22 +410,22 @@ error_kinds! {
     /// The number of a block's iteration variables is not that of the map's parameters.
     IndexMapNotApplicable { found: usize, expected: usize }
         => "IndexMapNotApplicableToBlockIterError", "the function takes {found} indices, but the block has {expected} iteration variables", help "give it {expected} parameters";
-    /// An iteration variable made of some of different kinds.
+    /// An iteration variable composed of variables of different kinds.
     OpaqueNewIter { result: usize }
         => "OpaqueNewIterTypeError", "result {result} of the index map mixes iteration variables of different kinds, or uses none", help "let each result use spatial iteration variables only, or reduction ones only";
-    /// Bindings that are not the loops.
+    /// Bindings that are not loop variables.
     NotTrivialBinding { block: Symbol }
         => "NotTrivialBindingError", "the iteration variables of block `{block}` are not bound to its loops, one each and in order", help "transform before `split`, `fuse` and `reorder`";
     /// The iteration variables in a buffer's indices and in the new ones differ.
     ReindexCacheMismatch { iter: Symbol }
         => "ReindexCacheReadWriteNotMatchError", "iteration variable `{iter}` is used by only one of the buffer's indices and the index map", help "";
-    /// A layout that does not hold every element by itself.
+    /// A layout that may store two elements in the same position.
     ReindexCacheOverlap
         => "ReindexCacheOverlapError", "the index map sends different elements to one place, or to a negative index", help "use a map that can be inverted";
     /// A region where an element is expected.
     NotSinglePointAccess { buffer: Symbol, access: &'static str }
         => "NotSinglePointAccess", "the block {access} more than one element of buffer `{buffer}`", help "";
-    /// A predicate that a copy would not have.
+    /// A predicate that a copy would lose.
     GuardedBlock { block: Symbol }
         => "GuardedBlockError", "block `{block}` has a predicate or loop extents over loops that the new nest does not have", help "choose factors that divide the extents, or use `cache_read` and `cache_write`";
     /// A consumer that does not become part of the reduction.
@@ -438,19 +437,19 @@ error_kinds! {
     /// A stated region that does not hold what the block accesses.
     RegionTooSmall { buffer: Symbol }
         => "RegionTooSmallError", "the region does not hold all that the block accesses of buffer `{buffer}`", help "state a region that holds every access of the block";
-    /// Reads that nothing has written.
+    /// Reads of elements that no block has written.
     NotRegionCover { block: Symbol }
         => "NotRegionCoverError", "block `{block}` reads what nothing in its scope has written before", help "move a producer that writes all of it in front";
     /// No intrinsic of that name.
     UnknownIntrin { name: Symbol, near: String, known: String }
         => "ValueError", "there is no tensor intrinsic `{name}`", help "{near}registered are {known}; `--intrin FILE` registers more";
-    /// What is to be tensorized is not what the intrinsic describes.
+    /// The computation to be tensorized does not match the intrinsic.
     TensorizeMismatch { intrin: Symbol, described: Symbol, why: &'static str }
         => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "it describes `{described}`: `split` loops to these extents, take the init out with `decompose_reduction`, and name the outermost of the loops";
     /// A decision that is out of range.
     WrongDecision { decision: i64, n: usize }
         => "ValueError", "decision {decision} is not among the {n} candidates", help "leave the decision out to draw one";
-    /// An annotation that is not there.
+    /// An annotation that does not exist.
     UnknownAnnotation { key: Symbol }
         => "IndexError", "there is no annotation `{key}`", help "annotations are printed in `annotations=` of a loop, and `T.block_attr` of a block";
     /// A primitive that this version does not have.

@@ -1,7 +1,7 @@
-//! What an instruction is: its names, parameters and results, and the function that carries it out.
+//! Kinds of instructions: names, parameters, results, and the function that executes them.
 //!
-//! One [`Kind`] per primitive, declared in the primitive's file and listed in [`super::primitive::ALL`], is all there
-//! is: the trace's Python text and JSON, the reading of both, calls from schedule functions and replay follow from it.
+//! Each primitive declares one [`Kind`] in its file, listed in [`super::primitive::ALL`]. The trace's Python text and
+//! JSON, the parsing of both, calls from schedule functions and replay follow from it.
 
 use super::arg::{Arg, Decision, RvValue};
 use super::call::Call;
@@ -22,7 +22,7 @@ pub enum Ty {
     Blocks,
     /// A block, a loop, or a list of blocks (`blockize`).
     Target,
-    /// A list of numbers, random variables and `None`s; in JSON spread over the inputs.
+    /// A list of numbers, random variables and `None`s; in JSON several inputs.
     Factors,
     /// An integer.
     Int,
@@ -34,10 +34,10 @@ pub enum Ty {
     Ints,
     /// A list of floats.
     Floats,
-    /// `("read", 0)`, `("write", 0)` or a buffer's name: which buffer of a block. In JSON two attributes: the index,
-    /// then 0 for reads and 1 for writes.
+    /// A buffer of a block: `("read", 0)`, `("write", 0)` or its name. In JSON two attributes: the index, then 0 for
+    /// reads and 1 for writes.
     Buffer,
-    /// A number or a buffer's name: which of the buffers that a block reads, or of those that it writes.
+    /// A number or a buffer's name: a buffer among those that a block reads, or among those that it writes.
     BufferIndex,
     /// An index map.
     IndexMap,
@@ -49,27 +49,27 @@ pub enum Ty {
     Value,
 }
 
-/// Where TVM's JSON holds an argument.
+/// The position of an argument in TVM's JSON.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
-    /// Among the inputs.
+    /// An input.
     Input,
-    /// Among the attributes.
+    /// An attribute.
     Attr,
-    /// Among the attributes, booleans as 0 and 1.
+    /// An attribute, with booleans as 0 and 1.
     AttrAsInt,
 }
 
-/// What an argument is where it is left out.
+/// The value of an omitted argument.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Default {
-    /// It must be given.
+    /// None: the argument is required.
     Required,
     /// `None`.
     None,
     /// This number.
     Int(i64),
-    /// This truth value.
+    /// This boolean.
     Bool(bool),
     /// This text.
     Str(&'static str),
@@ -84,9 +84,9 @@ pub struct Param {
     pub name: &'static str,
     /// Its type.
     pub ty: Ty,
-    /// Its place in JSON.
+    /// Its position in JSON.
     pub slot: Slot,
-    /// What it is where it is left out.
+    /// Its value if omitted.
     pub default: Default,
 }
 
@@ -101,20 +101,20 @@ impl Param {
         Param { name, ty, slot: Slot::Attr, default: Default::Required }
     }
 
-    /// The parameter with a value for where it is left out.
+    /// The parameter with a default.
     pub const fn or(mut self, default: Default) -> Param {
         self.default = default;
         self
     }
 
-    /// The parameter with its truth value written as a number in JSON.
+    /// The parameter with its boolean written as a number in JSON.
     pub const fn as_int(mut self) -> Param {
         self.slot = Slot::AttrAsInt;
         self
     }
 }
 
-/// What the results are, and how they appear in Python.
+/// The type of the results, and their form in Python.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outputs {
     /// No result.
@@ -134,7 +134,7 @@ pub enum Outputs {
 }
 
 impl Outputs {
-    /// The letter that begins the results' names in a trace.
+    /// The first letter of the results' names in a trace.
     pub fn letter(self) -> char {
         match self {
             Outputs::None | Outputs::Block | Outputs::Blocks => 'b',
@@ -143,7 +143,7 @@ impl Outputs {
         }
     }
 
-    /// Is the result a list?
+    /// Whether the result is a list.
     pub fn is_list(self) -> bool {
         match self {
             Outputs::Blocks | Outputs::Loops | Outputs::Numbers => true,
@@ -152,12 +152,12 @@ impl Outputs {
     }
 }
 
-/// What carrying out an instruction gave.
+/// The result of an execution.
 #[derive(Default)]
 pub struct Outcome {
     /// The results, in order.
     pub outputs: Vec<RvValue>,
-    /// The decision, of a sampling instruction: the one given, repaired, or the one drawn.
+    /// The decision of a sampling instruction: the given one, corrected if necessary, or a drawn one.
     pub decision: Option<Decision>,
 }
 
@@ -176,25 +176,25 @@ pub struct Kind {
     pub method: &'static str,
     /// Older names in JSON and Python, still read (and printed in the classic dialect).
     pub classic: Option<(&'static str, &'static str)>,
-    /// Are arguments printed without their keywords?
+    /// Whether arguments are printed without their keywords.
     pub positional: bool,
     /// The parameters, in the order of Python's positional arguments.
     pub params: &'static [Param],
     /// The results.
     pub outputs: Outputs,
-    /// Does it draw a decision?
+    /// Whether it draws a decision.
     pub samples: bool,
-    /// Carries it out; all of it or, on an error, nothing.
+    /// Executes the instruction; on an error, the program is unchanged.
     pub run: fn(&mut Call<'_>) -> Result<Outcome, ScheduleError>,
 }
 
 impl Kind {
-    /// May instructions of this kind change the program? Those that look something up or draw a decision do not.
+    /// Whether instructions of this kind may change the program. Queries and samplings do not.
     pub fn may_change_program(&self) -> bool {
         !self.samples && !self.name.starts_with("Get")
     }
 
-    /// The declaration of the method as Python would write it: `fuse(*loops, preserve_unit_iters=True)`.
+    /// The declaration of the method in Python syntax: `fuse(*loops, preserve_unit_iters=True)`.
     pub fn signature(&self) -> String {
         let params = self.params.iter().map(|p| {
             let name = if p.ty == Ty::Loops { format!("*{}", p.name) } else { p.name.to_string() };
@@ -227,7 +227,7 @@ impl PartialEq for Kind {
     }
 }
 
-/// The value a parameter takes where it is left out; `None` if it is required.
+/// The value of an omitted argument; `None` if it is required.
 pub fn default_arg(param: &Param) -> Option<Arg> {
     match param.default {
         Default::Required => None,

@@ -1,12 +1,12 @@
-//! Schedules: a program, the instructions that transform it, and the trace of those that were carried out.
+//! Schedules: a program, the instructions that transform it, and the trace of executed instructions.
 //!
-//! A [`Schedule`] holds a module and applies instructions to it. Everything goes through [`Schedule::execute`]: the
-//! arguments are resolved, the primitive checks and transforms (all of it or, on an error, nothing), its results get
-//! fresh [`Rv`]s, and the [`Instruction`] joins the [`Trace`]. What instructions there are is one
-//! table, [`primitive::ALL`]; each has a file under `primitive/`, which begins with the edit it makes.
+//! A [`Schedule`] holds a module and applies instructions to it. All instructions go through [`Schedule::execute`]: the
+//! arguments are resolved, the primitive checks and transforms (on an error, the program is unchanged), its results get
+//! fresh [`Rv`]s, and the [`Instruction`] is appended to the [`Trace`]. The table [`primitive::ALL`] lists all kinds;
+//! each has a file under `primitive/`, whose head describes its transformation.
 //!
-//! Semantics follow TVM's TensorIR schedule (`src/s_tir/schedule`); where TVM accepts what would change results, we
-//! refuse, and docs/primitives.md says so.
+//! Semantics follow TVM's TensorIR schedule (`src/s_tir/schedule`). If TVM accepts a transformation that would change
+//! results, tvmr refuses it, and docs/primitives.md says so.
 
 pub(crate) mod analysis;
 pub(crate) mod api;
@@ -49,19 +49,19 @@ pub struct Schedule {
     rvs: Vec<RvValue>,
     trace: Trace,
     pub(crate) rng: ChaCha8Rng,
-    /// Functions that `get_block` looks into when none is named.
+    /// The function that `get_block` searches if no function is named.
     work_func: Option<FuncIndex>,
-    /// What `tensorize` knows; `None`: the built-in table, which is only read when it is asked for.
+    /// The intrinsics of `tensorize`; `None` means the built-in table, which is parsed on demand.
     intrinsics: Option<Arc<Intrinsics>>,
-    /// Decisions that the next sampling instructions are to take, the first one last.
+    /// Decisions for the next sampling instructions, in reverse order.
     preferred: Vec<Decision>,
-    /// Once raised, every instruction is refused.
+    /// If raised, every instruction is refused.
     stop: StopFlag,
 }
 
 impl Schedule {
-    /// A schedule of `module` with an empty trace. Decisions that are not given are drawn from a stream of numbers
-    /// that `seed` fixes.
+    /// A schedule of `module` with an empty trace. Decisions that are not given are drawn from the random stream of
+    /// `seed`.
     pub fn new(module: &Module, seed: u64) -> Schedule {
         let states: Vec<State> = module.funcs.iter().enumerate().map(|(i, f)| State::new(i, f.clone())).collect();
         Schedule {
@@ -84,15 +84,14 @@ impl Schedule {
         self.rng = rng;
     }
 
-    /// Lets the next sampling instructions take these decisions, one after the other, where no other is given. One that
-    /// does not fit becomes the nearest that does, or is drawn where there is none: after a change of an earlier
-    /// decision, the later ones stay as they were as far as they can.
+    /// Sets the decisions of the next sampling instructions, in order, unless they are given explicitly. An invalid one
+    /// is replaced by the nearest valid one, or drawn if there is none: after a change of an earlier decision, the
+    /// later ones stay as similar as possible.
     pub fn prefer_decisions(&mut self, decisions: impl DoubleEndedIterator<Item = Decision>) {
         self.preferred = decisions.rev().collect();
     }
 
-    /// Refuses every instruction once the flag is raised, so that whatever goes on with this schedule or a clone of it
-    /// comes to its end.
+    /// Refuses every instruction once the flag is raised, so that work on this schedule and its clones ends.
     #[must_use]
     pub fn until(mut self, stop: StopFlag) -> Schedule {
         self.stop = stop;
@@ -104,7 +103,7 @@ impl Schedule {
         &self.stop
     }
 
-    /// Lets `tensorize` know other intrinsics than the built-in ones, if there are any.
+    /// Sets the intrinsics of `tensorize` instead of the built-in ones, if given.
     #[must_use]
     pub fn with_intrinsics(mut self, intrinsics: Option<Arc<Intrinsics>>) -> Schedule {
         self.intrinsics = intrinsics;
@@ -115,7 +114,7 @@ impl Schedule {
         self.intrinsics.clone().unwrap_or_else(Intrinsics::built_in)
     }
 
-    /// The program as it is now.
+    /// The current program.
     pub fn module(&self) -> Module {
         Module {
             name: self.module_name,
@@ -124,13 +123,13 @@ impl Schedule {
         }
     }
 
-    /// A function of the program as it is now.
+    /// A function of the current program.
     pub fn func(&self, index: FuncIndex) -> &Func {
         &self.states[index].func
     }
 
-    /// A function of the program, for analyses that make expressions. Statements must stay as they are: only
-    /// instructions change them.
+    /// A function of the program, for analyses that make expressions. Statements must stay unchanged: only instructions
+    /// change them.
     pub(crate) fn func_mut(&mut self, index: FuncIndex) -> &mut Func {
         &mut self.states[index].func
     }
@@ -140,12 +139,12 @@ impl Schedule {
         self.states.len()
     }
 
-    /// The instructions carried out so far.
+    /// The instructions executed so far.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// The instructions carried out, of a schedule that has served.
+    /// The trace of a schedule that is no longer needed.
     pub fn into_trace(self) -> Trace {
         self.trace
     }
@@ -164,9 +163,10 @@ impl Schedule {
         self.work_func
     }
 
-    /// What a random variable stands for.
+    /// The value of a random variable.
     ///
     /// # Errors
+    ///
     /// If the schedule has made no such variable.
     pub fn value(&self, rv: Rv) -> Result<RvValue, ScheduleError> {
         self.rvs.get(rv.index()).copied().ok_or_else(|| {
@@ -174,7 +174,7 @@ impl Schedule {
         })
     }
 
-    /// The number that a random variable stands for.
+    /// The integer value of a random variable.
     pub fn int_value(&self, rv: Rv) -> Option<i64> {
         match self.rvs.get(rv.index()) {
             Some(RvValue::Int(v)) => Some(*v),
@@ -182,10 +182,11 @@ impl Schedule {
         }
     }
 
-    /// Carries out one instruction and records it.
+    /// Executes one instruction and records it.
     ///
     /// # Errors
-    /// If the primitive refuses; then the program and the trace are as before.
+    ///
+    /// If the primitive refuses; then the program and the trace are unchanged.
     pub fn execute(
         &mut self,
         kind: &'static Kind,
@@ -211,7 +212,7 @@ impl Schedule {
         let outcome = outcome.and_then(|outcome| self.check_buffers(kind, &args).map(|()| outcome));
         let outcome: Outcome = outcome.map_err(|mut e| {
             e.primitive = kind.method;
-            // What an argument or a buffer is wrong for is the loop or block that comes with it.
+            // An error about an argument or a buffer is shown at the loop or block given with it.
             e.at = e.at.or_else(|| self.first_place(&args));
             e
         })?;
@@ -228,8 +229,8 @@ impl Schedule {
         Ok(outputs)
     }
 
-    /// The state of the function that an instruction is about, if its nest is so deep that the instruction may pass the
-    /// limit. Those of usual programs are not, and cost no copy.
+    /// A copy of the function's state, if its nest is so deep that the instruction may exceed the limit. Usual programs
+    /// are not, and cost no copy.
     fn deep_nest(&mut self, kind: &Kind, args: &[Arg]) -> Option<State> {
         if !kind.may_change_program() {
             return None;
@@ -239,7 +240,7 @@ impl Schedule {
         // A loop for each factor, or for each dimension of a copy, with a block or two.
         let factors = args.iter().map(|a| if let Arg::List(items) = a { items.len() } else { 0 });
         let added = factors.max().unwrap_or(0).max(state.max_rank()) + 2;
-        // What an instruction adds is far below the other half, or it counts its levels itself.
+        // An instruction adds far fewer levels than the other half, or counts its levels itself.
         let is_deep = |levels: usize| levels > tree::MAX_DEPTH / 2;
         state.levels += added;
         if is_deep(state.levels) {
@@ -248,7 +249,7 @@ impl Schedule {
         is_deep(state.levels).then(|| state.clone())
     }
 
-    /// Refuses primitives that rewrite indices one by one, where a block of the function accesses vectors.
+    /// Refuses primitives that rewrite indices one by one, if a block of the function accesses vectors.
     fn check_vectors(&self, kind: &'static Kind, args: &[Arg]) -> Result<(), ScheduleError> {
         const REWRITES_INDICES: &[&str] = &[
             "CacheIndex",
@@ -284,7 +285,8 @@ impl Schedule {
     }
 
     /// # Errors
-    /// If the function has what the instruction does not know, such as statements between its blocks.
+    ///
+    /// If the function contains a feature that the instruction does not support, such as statements between its blocks.
     fn check_freedom(&self, kind: &'static Kind, args: &[Arg]) -> Result<(), ScheduleError> {
         let Some((index, _)) = self.first_place(args) else { return Ok(()) };
         let state = &self.states[index];
@@ -299,7 +301,9 @@ impl Schedule {
     }
 
     /// # Errors
-    /// If an instruction nested the program deeper than it can be read again; then its function is as `before` once more.
+    ///
+    /// If an instruction nested the program deeper than it can be parsed again; then its function is restored from
+    /// `before`.
     fn check_depth(&mut self, before: State) -> Result<(), ScheduleError> {
         let state = &mut self.states[before.index()];
         let depth = tree::depth(&state.func);
@@ -311,8 +315,8 @@ impl Schedule {
     }
 
     /// # Errors
-    /// If the function that an instruction was about now uses a buffer that nothing declares; then the program is as it was
-    /// before the instruction.
+    ///
+    /// If the instruction's function now uses an undeclared buffer; then the program is restored.
     fn check_buffers(&mut self, kind: &Kind, args: &[Arg]) -> Result<(), ScheduleError> {
         if !kind.may_change_program() {
             return Ok(());
@@ -325,15 +329,15 @@ impl Schedule {
         Err(ErrorKind::UndeclaredBuffer { buffer }.into())
     }
 
-    /// Takes back what is not in the trace. Checks come before changes, so this is for mistakes of primitives only, and
-    /// may cost as much as all instructions so far.
+    /// Undoes all changes that are not in the trace. Checks come before changes, so this only handles bugs of
+    /// primitives, and may cost as much as all instructions so far.
     fn restore(&mut self) {
         let mut again = self.clone();
         again.states = self.origin.to_vec();
         again.rvs.clear();
         again.trace = Trace::default();
         again.preferred.clear();
-        // A flag that is raised now must not leave half of the instructions behind.
+        // A raised flag must not stop this replay.
         again.stop = StopFlag::new();
         self.trace.replay(&mut again).expect("the instructions of a trace were carried out once");
         self.states = again.states;
@@ -354,8 +358,8 @@ impl Schedule {
         place
     }
 
-    /// Which instruction consumed a loop or block: the last one of a kind that consumes and that was given it, under
-    /// this name or another. Only errors pay for the search.
+    /// The instruction that consumed a loop or block: the last one of a consuming kind that got it as an argument,
+    /// under this name or another. Only errors pay for the search.
     pub(crate) fn dead(&self, rv: Rv, what: &'static str) -> ErrorKind {
         const CONSUMERS: [&str; 9] = [
             "Split",
@@ -390,7 +394,7 @@ mod tests {
     use super::*;
     use crate::ir::equal::Equality;
 
-    /// A primitive with a mistake: it forgets the allocations of the root.
+    /// A primitive with a bug: it removes the allocations of the root.
     static FORGET: Kind = Kind {
         name: "Forget",
         method: "forget",
@@ -430,7 +434,7 @@ def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
         assert_eq!(error.kind, ErrorKind::UndeclaredBuffer { buffer: "B".into() });
         assert_eq!(error.to_string(), "`forget`: buffer `B` would be used where nothing declares it");
         Equality::default().modules(&before, &test.sch.module()).expect("the program is as before");
-        // Handles from before the mistake go on working.
+        // Handles from before the error stay valid.
         let loops = test.sch.get_loops(block).expect("the block is there");
         test.sch.parallel(loops[0]).expect("the loop is there");
     }

@@ -1,5 +1,5 @@
-//! Showing a refused instruction: where it stands in the schedule function or trace, and the loop or block that it is
-//! about in the program as it was then, printed, with a caret below each.
+//! Shows a refused instruction: its place in the schedule function or trace, and its loop or block in the printed
+//! program at that time, with a caret below each.
 //!
 //! ```text
 //! error[WrongFactorError]: `split`: factors cover 96 of the 128 iterations
@@ -23,7 +23,7 @@ use crate::diagnostic::{Diagnostic, Label, Source, Span};
 use crate::ir::StmtId;
 use crate::script::{self, Dialect};
 
-/// The name under which a program is shown that no file holds.
+/// The name of a program that is not in a file.
 pub const PROGRAM: &str = "the program at this point";
 
 /// A printed program with a marked place.
@@ -33,14 +33,14 @@ struct Shown {
 }
 
 impl Shown {
-    /// The program of a schedule with what an error is about; nothing to mark if that is no longer in it.
+    /// Prints the program of a schedule and marks the place of an error, if that still exists.
     fn new(schedule: &Schedule, error: &ScheduleError, dialect: Dialect) -> Shown {
         let printed = script::print_module_mapped(&schedule.module(), dialect);
         let label = error.at.and_then(|(func, stmt)| {
             let spans = printed.spans.get(func)?;
             match spans.stmt(stmt) {
                 Some(place) => Some(Label { span: place.name, text: what(schedule, func, stmt).to_string() }),
-                // A root block that carries nothing is not printed.
+                // An empty root block is not printed.
                 None if schedule.func(func).root.stmt() == stmt => {
                     Some(Label { span: spans.name, text: "the root block of this function".to_string() })
                 }
@@ -74,8 +74,8 @@ pub fn of_error(error: &ScheduleError) -> Diagnostic {
     Diagnostic::error(error.kind.class(), error.to_string()).maybe_help((!help.is_empty()).then_some(help))
 }
 
-/// Renders the diagnostic of a refused instruction, together with the loop or block that the error is about. The schedule
-/// must be as the error left it.
+/// Renders the diagnostic of a refused instruction, with the loop or block of the error. The schedule must be unchanged
+/// since the error.
 pub(crate) fn refusal(
     diagnostic: &Diagnostic,
     source: Source<'_>,
@@ -88,8 +88,8 @@ pub(crate) fn refusal(
 }
 
 impl Trace {
-    /// An error of [`Trace::replay`], with the line of the trace as Python and the loop or block in the program. The
-    /// schedule must be as the error left it.
+    /// Renders an error of [`Trace::replay`], with the line of the trace in Python and the loop or block in the
+    /// program. The schedule must be unchanged since the error.
     pub fn render_error(
         &self,
         error: &ReplayError,
@@ -99,7 +99,7 @@ impl Trace {
         color: bool,
     ) -> String {
         let text = self.to_python(dialect);
-        // The text has two lines before the first statement, and one line for each.
+        // The text has two lines before the first statement, and one line per statement.
         let start = text.match_indices('\n').nth(error.index + 1).map_or(0, |(i, _)| i + 1);
         let line = text[start..].lines().next().unwrap_or_default();
         let indent = line.len() - line.trim_start().len();

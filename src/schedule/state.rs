@@ -1,10 +1,10 @@
-//! The state of one function under a schedule: the function, and what is known of its blocks.
+//! The state of one function under a schedule: the function, and properties of its blocks.
 //!
-//! Everything that can be computed from the tree in a microsecond is computed when a check asks for it
-//! ([`super::analysis`]). What costs more, whether bindings are affine and producers cover consumers, is kept in
-//! [`BlockInfo`]s: filled for all blocks when the schedule begins, and again for the blocks that a primitive makes or
-//! whose scope it changes, as TVM's `ScheduleState` does (`src/s_tir/schedule/state.cc`). A candidate starts from a
-//! clone of the first state and pays nothing for them.
+//! Properties that can be computed from the tree in a microsecond are computed when a check needs them
+//! ([`super::analysis`]). More expensive ones, whether bindings are affine and producers cover consumers, are stored in
+//! [`BlockInfo`]s: computed for all blocks when the schedule begins, and again for the blocks that a primitive makes or
+//! whose scope it changes, as in TVM's `ScheduleState` (`src/s_tir/schedule/state.cc`). A candidate starts from a clone
+//! of the first state and need not compute them.
 
 use super::analysis::declared::Uses;
 use super::analysis::freedom::{Limit, limit};
@@ -14,18 +14,19 @@ use super::error::{ErrorKind, ScheduleError};
 use crate::ir::{BlockId, BufferId, Func, StmtId};
 use std::sync::Arc;
 
-/// What is known of a block.
+/// Properties of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockInfo {
-    /// Are the bindings quasi-affine and independent?
+    /// Whether the bindings are quasi-affine and independent.
     pub affine_binding: bool,
-    /// Does every read see only what producers in the scope have written before?
+    /// Whether every read is of elements that producers in the scope have written before.
     pub region_cover: bool,
-    /// Of a block that holds others: do all of them have region cover, with no write after read between them?
+    /// For a block with inner blocks, whether all of them have region cover, and none writes a buffer that an earlier
+    /// one reads.
     pub stage_pipeline: bool,
 }
 
-/// About as many expressions as a schedule of some dozens of instructions makes.
+/// Typical number of expressions that a schedule of some dozens of instructions makes.
 const USUAL_EXPRS: usize = 800;
 
 /// A function with its block information.
@@ -33,14 +34,14 @@ const USUAL_EXPRS: usize = 800;
 pub struct State {
     /// The function.
     pub func: Func,
-    /// At least as many levels as statements are nested; counted anew only where it gets large.
+    /// An upper bound of the nesting depth of statements; computed exactly only if it gets large.
     pub(super) levels: usize,
-    /// What limits what may be done with the function.
+    /// The limit of the allowed primitives, if there is one.
     pub(super) limit: Option<Arc<Limit>>,
     index: FuncIndex,
     info: Vec<Option<BlockInfo>>,
     uses: Uses,
-    /// How many buffers were looked at for it, and the largest number of dimensions that one of them has.
+    /// The number of buffers considered for the maximum rank, and that rank.
     rank: (usize, usize),
 }
 
@@ -68,19 +69,18 @@ impl State {
         self.index
     }
 
-    /// A buffer that is used where nothing declares it. It costs time in proportion to the nests that were changed since
-    /// this was asked before.
+    /// A use of an undeclared buffer. The cost is proportional to the number of nests changed since the last call.
     pub(super) fn undeclared_buffer(&mut self) -> Option<BufferId> {
         self.uses.update(&mut self.func)
     }
 
-    /// The statements directly under the root that use a buffer and do not declare it themselves, if that is known: as
-    /// long as an instruction has changed nothing.
+    /// The statements directly under the root that use a buffer without declaring it; `None` if an instruction has
+    /// changed the program since the last update.
     pub fn nests_using(&self, buffer: BufferId) -> Option<Vec<StmtId>> {
         self.uses.nests_using(&self.func, buffer)
     }
 
-    /// The largest number of dimensions that a buffer of the function has or had.
+    /// The maximum rank of all buffers that the function has or had.
     pub(super) fn max_rank(&mut self) -> usize {
         let arena = &self.func.arena;
         let new = arena.buffer_ids().skip(self.rank.0).map(|b| arena.list(arena.buffer(b).shape).len());
@@ -93,15 +93,16 @@ impl State {
         ScheduleError::new(kind).at(self.index, at)
     }
 
-    /// What is known of a block.
+    /// The properties of a block.
     ///
     /// # Panics
-    /// If the block was made without analysing it, which is a bug of the primitive that made it.
+    ///
+    /// If the block was made without being analysed, which is a bug of the primitive that made it.
     pub fn info(&self, b: BlockId) -> BlockInfo {
         self.info.get(b.index()).copied().flatten().expect("every block is analysed when it is made")
     }
 
-    /// Sets what is known of a block.
+    /// Sets the properties of a block.
     pub fn set_info(&mut self, b: BlockId, info: BlockInfo) {
         if self.info.len() <= b.index() {
             self.info.resize(b.index() + 1, None);
@@ -109,17 +110,18 @@ impl State {
         self.info[b.index()] = Some(info);
     }
 
-    /// Changes what is known of a block.
+    /// Changes the properties of a block.
     ///
     /// # Panics
-    /// If nothing is.
+    ///
+    /// If the block was not analysed.
     pub fn update_info(&mut self, b: BlockId, change: impl FnOnce(&mut BlockInfo)) {
         let mut info = self.info(b);
         change(&mut info);
         self.set_info(b, info);
     }
 
-    /// Is the block analysed?
+    /// Whether the block was analysed.
     pub fn has_info(&self, b: BlockId) -> bool {
         self.info.get(b.index()).is_some_and(Option::is_some)
     }

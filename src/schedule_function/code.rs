@@ -4,7 +4,7 @@
 use super::builtin::Builtin;
 use crate::diagnostic::Span;
 use crate::ir::Symbol;
-use crate::schedule::bind::Plan;
+use crate::schedule::bind::BoundArgs;
 use crate::schedule::kind::Kind;
 use crate::script::python::{BinaryOp, CompareOp};
 use std::sync::Arc;
@@ -194,7 +194,7 @@ pub(super) struct Method {
     /// Keyword arguments.
     pub keywords: Vec<(Box<str>, Span, Expr)>,
     /// The binding of arguments to parameters; `None` if `*` leaves their number open.
-    pub plan: Option<Plan>,
+    pub bound: Option<BoundArgs>,
     /// The place of the method's name.
     pub name: Span,
     /// The place of the arguments, with their parentheses.

@@ -480,11 +480,11 @@ impl<'a> Compiler<'a, '_, '_> {
         if let Some(kind) = primitive::by_method(method.name) {
             let args = self.items(&call.args);
             let keywords = self.keywords(call);
-            let mut plan = None;
+            let mut bound = None;
             if args.iter().all(|a| !a.star) {
                 let names: Vec<&str> = keywords.iter().map(|k| &*k.0).collect();
-                match bind::plan(kind, args.len(), &names) {
-                    Ok(found) => plan = Some(found),
+                match bind::bind_args(kind, args.len(), &names) {
+                    Ok(found) => bound = Some(found),
                     Err(error) => {
                         let keyword_spans: Vec<Span> = keywords.iter().map(|k| k.1).collect();
                         let extra = match &error {
@@ -498,7 +498,7 @@ impl<'a> Compiler<'a, '_, '_> {
                 }
             }
             let (name, args_span) = (method.span, call.args_span);
-            return ExprKind::Method(Box::new(Method { receiver, kind, args, keywords, plan, name, args_span }));
+            return ExprKind::Method(Box::new(Method { receiver, kind, args, keywords, bound, name, args_span }));
         }
         let special = match method.name {
             "get" => Some(Special::Get),

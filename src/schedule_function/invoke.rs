@@ -25,11 +25,11 @@ impl<'a> Run<'a> {
             keywords.push(self.eval(value)?);
         }
         let open;
-        let plan = match &m.plan {
-            Some(plan) => plan,
+        let bound = match &m.bound {
+            Some(bound) => bound,
             None => {
                 let names: Vec<&str> = m.keywords.iter().map(|k| &*k.0).collect();
-                open = bind::plan(m.kind, positional.len(), &names).map_err(|e| {
+                open = bind::bind_args(m.kind, positional.len(), &names).map_err(|e| {
                     let keyword_spans: Vec<Span> = m.keywords.iter().map(|k| k.1).collect();
                     let extra = match &e {
                         Mismatch::TooMany { at_most } => spans.get(*at_most).copied(),
@@ -42,7 +42,7 @@ impl<'a> Run<'a> {
         };
         let keyword_span = |i: usize| m.keywords[i].2.span;
         let mut args: Vec<Arg> = Vec::with_capacity(m.kind.params.len());
-        for (param, source) in m.kind.params.iter().zip(&plan.params) {
+        for (param, source) in m.kind.params.iter().zip(&bound.params) {
             let arg = match *source {
                 Source::Positional(i) => self.argument(m.kind, param, &positional[i], spans[i], &args)?,
                 Source::Keyword(i) => self.argument(m.kind, param, &keywords[i], keyword_span(i), &args)?,
@@ -51,7 +51,7 @@ impl<'a> Run<'a> {
             };
             args.push(arg);
         }
-        let decision = match plan.decision {
+        let decision = match bound.decision {
             Source::Positional(i) => self.decision(&positional[i], spans[i])?,
             Source::Keyword(i) => self.decision(&keywords[i], keyword_span(i))?,
             Source::Rest(_) | Source::Default => None,

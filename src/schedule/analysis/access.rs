@@ -1,8 +1,8 @@
-//! What a block reads and writes, found from its body (TVM's `src/s_tir/analysis/sblock_access_region_detector.cc`).
+//! Derives the accesses of a block from its body (TVM's `src/s_tir/analysis/sblock_access_region_detector.cc`).
 //!
-//! Primitives that change accesses state the regions of the changed blocks anew: reads in the order in which the body
-//! mentions them, a buffer's accesses united, loops inside the block relaxed. What inner blocks access is taken from
-//! their regions. Of a block with an init, its own outputs are no reads.
+//! Primitives that change accesses derive the regions of the changed blocks again: reads in the order of the body, one
+//! region per buffer, relaxed over the loops inside the block. Inner blocks count by their regions. If the block has an
+//! init, its own outputs are not reads.
 
 use crate::arith::int_set::{eval_range, eval_set, union};
 use crate::arith::{Analyzer, IntSet};
@@ -13,16 +13,16 @@ use crate::ir::{
 use crate::ir::{Stmts, Substitution, VarId};
 use smallvec::SmallVec;
 
-/// What a block accesses.
+/// The accesses of a block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accesses {
-    /// What it reads, in order of appearance.
+    /// Regions that the block reads, in order of appearance.
     pub reads: Vec<BufferRegion>,
-    /// What it writes, in order of appearance.
+    /// Regions that the block writes, in order of appearance.
     pub writes: Vec<BufferRegion>,
 }
 
-/// What the block accesses by its body (TVM's `GetSBlockReadWriteRegion`). Buffers that it allocates are included.
+/// The accesses of the block's body (TVM's `GetSBlockReadWriteRegion`), including those of buffers allocated in it.
 pub(crate) fn accesses_of(func: &mut Func, b: BlockId) -> Accesses {
     let mut found = accesses_below(func, b, Part::Both);
     if func.block(b).init.is_some() {
@@ -34,15 +34,15 @@ pub(crate) fn accesses_of(func: &mut Func, b: BlockId) -> Accesses {
 /// The statements of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Those of its init.
+    /// The statements of its init.
     Init,
-    /// Those of its body.
+    /// The statements of its body.
     Body,
-    /// Both.
+    /// The statements of both.
     Both,
 }
 
-/// What a part of the block loads and stores, own outputs included.
+/// The loads and stores of a part of the block, including loads of its own outputs.
 pub(crate) fn accesses_below(func: &mut Func, b: BlockId, part: Part) -> Accesses {
     let Func { arena, stmts, .. } = func;
     let block = stmts.block(b);
@@ -62,7 +62,7 @@ pub(crate) fn accesses_below(func: &mut Func, b: BlockId, part: Part) -> Accesse
     Accesses { reads: regions(reads), writes }
 }
 
-/// Where a buffer is accessed.
+/// The accesses of one buffer.
 struct Found {
     buffer: BufferId,
     dims: SmallVec<[IntSet; 4]>,
@@ -93,9 +93,9 @@ impl Found {
 struct Finder<'a> {
     arena: &'a mut Arena,
     stmts: &'a Stmts,
-    /// The loops around, inside the block.
+    /// The enclosing loops inside the block.
     domains: Vec<(VarId, IntSet)>,
-    /// The `let` statements around.
+    /// The enclosing `let` statements.
     lets: Substitution,
     matches: &'a [MatchBuffer],
     reads: Vec<Found>,
@@ -104,7 +104,7 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn block(&mut self, block: &Block, part: Part) {
-        // Indices may load from buffers; those in the stated regions count too, as in TVM.
+        // Indices may load from buffers; loads in the stated regions count too, as in TVM.
         for region in block.reads.iter().chain(&block.writes).chain(block.matches.iter().map(|m| &m.source)) {
             self.list(region.mins);
             self.list(region.extents);
@@ -183,8 +183,8 @@ impl Finder<'_> {
         }
     }
 
-    /// A pointer that is handed out, whose last argument says for what: 1 to read, 2 to write. It may go anywhere in the
-    /// buffer.
+    /// A pointer to a buffer's data, whose last argument states the access: 1 for reading, 2 for writing. The access
+    /// may be anywhere in the buffer.
     fn pointer(&mut self, args: ExprList) {
         let &[_, data, _, _, mask] = self.arena.list(args) else { return };
         let Expr::BufferData(buffer) = self.arena.expr(data) else { return };
@@ -253,7 +253,7 @@ impl Finder<'_> {
         add(self.arena, &mut self.writes, buffer, dims);
     }
 
-    /// The region behind a view of the block.
+    /// The region of the source that corresponds to a region of a view.
     fn shown(&mut self, buffer: BufferId, dims: SmallVec<[IntSet; 4]>) -> (BufferId, SmallVec<[IntSet; 4]>) {
         let Some(view) = self.matches.iter().find(|m| m.buffer == buffer) else { return (buffer, dims) };
         let mut analyzer = Analyzer::new();

@@ -1,8 +1,8 @@
-//! Are the bindings of a block quasi-affine and independent? And what is their canonical form?
+//! Decides whether the bindings of a block are quasi-affine and independent, and finds their canonical form.
 //!
-//! The general answer is that of iterator maps ([`crate::arith`]). Nearly all bindings of schedules over constant
-//! extents are of one simple kind, mixed-radix sums such as `i_0 * 64 + i_1 * 8 + i_2` over loops of their own, which
-//! are answered here at a fraction of the cost; the two must agree.
+//! Iterator maps ([`crate::arith`]) solve the general case. Nearly all bindings of schedules over constant extents are
+//! mixed-radix sums such as `i_0 * 64 + i_1 * 8 + i_2`, each over its own loops; these are handled here at a fraction
+//! of the cost. Both methods must agree.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
@@ -12,14 +12,14 @@ use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map, iter_map_s
 use crate::ir::{Arena, BinOp, BlockId, Expr, ExprId, Func, LoopId, Stmt, StmtId, VarId};
 use smallvec::SmallVec;
 
-/// The values of a loop's variable.
+/// The range of a loop's variable.
 pub(crate) fn domain(func: &Func, l: LoopId) -> VarRange {
     let node = func.loop_(l);
     VarRange { var: node.var, min: node.min, extent: node.extent }
 }
 
-/// Do the bindings of a block, over these loops, reach every combination of their values through independent affine
-/// maps (TVM's `IsAffineBinding`)?
+/// Whether the bindings of a block, over these loops, are independent affine maps that reach every combination of their
+/// values (TVM's `IsAffineBinding`).
 pub(crate) fn is_affine_binding(func: &mut Func, b: BlockId, loops: &[LoopId]) -> bool {
     if loops.is_empty() {
         return true;
@@ -31,7 +31,8 @@ pub(crate) fn is_affine_binding(func: &mut Func, b: BlockId, loops: &[LoopId]) -
     are_affine(&mut func.arena, &values, &domains, predicate)
 }
 
-/// Are the values independent affine maps of the loops that reach all their combinations, where the predicate holds?
+/// Whether the values are independent affine maps of the loops that reach all their combinations where the predicate
+/// holds.
 pub(crate) fn are_affine(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
     if domains.is_empty() || mixed_radix(arena, values, domains, predicate, true).is_some() {
         return true;
@@ -44,7 +45,7 @@ pub(crate) fn are_affine(arena: &mut Arena, values: &[ExprId], domains: &[VarRan
     }
 }
 
-/// Do several iterations of these loops give the same values? False where that is not known.
+/// Whether several iterations of these loops give the same values; false if unknown.
 pub(crate) fn repeat(arena: &mut Arena, values: &[ExprId], domains: &[VarRange], predicate: ExprId) -> bool {
     let is = |arena: &mut Arena, level: IterMapLevel| {
         detect_iter_map(arena, values, domains, predicate, level, &mut Analyzer::new(), false).is_ok()
@@ -53,7 +54,8 @@ pub(crate) fn repeat(arena: &mut Arena, values: &[ExprId], domains: &[VarRange],
 }
 
 /// # Errors
-/// If the bindings of a block are affine neither in all loops around it nor in those below `high`.
+///
+/// If the bindings of a block are affine neither in all loops around it nor in the loops below `high`.
 pub(crate) fn require_partial_affine_binding(
     state: &mut State,
     b: BlockId,
@@ -71,8 +73,8 @@ pub(crate) fn require_partial_affine_binding(
     Err(state.error(ErrorKind::NotAffineBinding, b))
 }
 
-/// Brings the bindings of the blocks in a subtree into the canonical form of iterator maps. Blocks without bindings
-/// are looked into, others not: what is inside does not see the loops.
+/// Brings the bindings of the blocks in a subtree into the canonical form of iterator maps. Blocks inside a block are
+/// visited only if that block has no bindings, since the loops are out of scope in the others.
 pub(crate) fn simplify_bindings(func: &mut Func, s: StmtId, preserve_unit_iters: bool) {
     let mut domains: SmallVec<[VarRange; 12]> = func.loops_above(s).into_iter().map(|l| domain(func, l)).collect();
     simplify_below(func, s, &mut domains, preserve_unit_iters);
@@ -130,9 +132,9 @@ fn simplified(
     }
 }
 
-/// The values as mixed-radix sums: each a constant, or a sum of loop variables, each with the product of the extents
-/// of those behind it as its factor. The loops start at 0 and have constant extents, each appears once in all the
-/// values, and nothing is guarded. `None` if it is not as simple as that.
+/// The values as mixed-radix sums: each is a constant, or a sum of loop variables in which the factor of a variable is
+/// the product of the extents of the following ones. The loops start at 0 and have constant extents, each occurs once
+/// in all the values, and there is no predicate. `None` in other cases.
 fn mixed_radix(
     arena: &Arena,
     values: &[ExprId],
@@ -172,7 +174,7 @@ fn mixed_radix(
     Some(sums)
 }
 
-/// A mixed-radix sum as an expression of `value`'s type, which may be it already.
+/// A mixed-radix sum as an expression of `value`'s type; `value` itself if it has that form already.
 fn sum_expr(arena: &mut Arena, value: ExprId, sum: &Linear) -> ExprId {
     if is_written_so(arena, value, sum) {
         return value;
@@ -188,7 +190,7 @@ fn sum_expr(arena: &mut Arena, value: ExprId, sum: &Linear) -> ExprId {
     result
 }
 
-/// Is the value the sum as [`sum_expr`] writes it?
+/// Whether the value is written exactly as [`sum_expr`] writes the sum.
 fn is_written_so(arena: &Arena, value: ExprId, sum: &Linear) -> bool {
     let Some((&first, others)) = sum.terms.split_first() else { return arena.is_int(value, sum.constant) };
     let is_term = |e: ExprId, (var, coeff): (VarId, i64)| match arena.expr(e) {

@@ -1,12 +1,13 @@
-//! Where a buffer comes from.
+//! Finds the allocation of a buffer.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
 use crate::ir::{BlockId, BufferId, Func, Stmt, StmtId, Symbol};
 
-/// The block that allocates the buffer, sought from a block outwards.
+/// The block that allocates the buffer, searched from a block outwards.
 ///
 /// # Errors
+///
 /// If the buffer is a parameter or a view.
 pub(crate) fn require_alloc_site(state: &State, from: BlockId, buffer: BufferId) -> Result<BlockId, ScheduleError> {
     let func = &state.func;
@@ -37,7 +38,8 @@ pub(crate) fn views_below(func: &Func, s: StmtId, buffer: BufferId) -> Vec<Buffe
 }
 
 /// # Errors
-/// If there is no storage scope of that name (TVM's `StorageScope::Create`).
+///
+/// If there is no storage scope with this name (TVM's `StorageScope::Create`).
 pub(crate) fn require_storage_scope(scope: Symbol) -> Result<(), ScheduleError> {
     const PREFIXES: [&str; 4] = ["global", "shared", "warp", "local"];
     const OTHERS: [&str; 9] = [

@@ -1,8 +1,8 @@
 //! Complete, reduction and output blocks, and compact data flow (TVM's `src/s_tir/schedule/analysis/analysis.cc`).
 //!
-//! Both classes are relative to a root: the scope that the block is in, or a loop of it. A *complete* block computes
+//! Both classes are relative to a root: the scope of the block, or a loop in that scope. A *complete* block computes
 //! each element of its outputs once, from other buffers. A *reduction* block combines values into elements that its
-//! init has set. What is neither must not be moved or run in parallel.
+//! init has set. Other blocks must not be moved or run in parallel.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
@@ -12,7 +12,7 @@ use crate::ir::visit::uses_var;
 use crate::ir::{BlockId, BufferId, Func, IterKind, Stmt, StmtId, VarId};
 use smallvec::SmallVec;
 
-/// Why a block is not complete: the first condition that does not hold, in TVM's order.
+/// The reason why a block is not complete: the first violated condition, in TVM's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotComplete {
     /// An iteration variable is not spatial.
@@ -24,7 +24,7 @@ pub(crate) enum NotComplete {
 }
 
 impl NotComplete {
-    /// In words.
+    /// A description of the reason.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             NotComplete::NotSpatial => "an iteration variable is not spatial",
@@ -34,7 +34,7 @@ impl NotComplete {
     }
 }
 
-/// Why a block is no reduction block: the first condition that does not hold, in TVM's order.
+/// The reason why a block is not a reduction block: the first violated condition, in TVM's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotReduction {
     /// It has no init.
@@ -45,12 +45,12 @@ pub(crate) enum NotReduction {
     OtherIters,
     /// Another block writes one of its outputs.
     NotDominant,
-    /// A store inside is indexed by a reduction variable, or writes what the block does not say it writes.
+    /// A store inside is indexed by a reduction variable, or writes a buffer that the block does not list.
     IndexesOutput,
 }
 
 impl NotReduction {
-    /// In words.
+    /// A description of the reason.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             NotReduction::NoInit => "it has no init",
@@ -62,9 +62,9 @@ impl NotReduction {
     }
 }
 
-/// Is the block the only writer of its outputs, as far as `root` knows?
+/// Whether the block is the only writer of its outputs below `root`.
 ///
-/// As in TVM, a scope asks its own blocks, while a loop asks only what is inside the blocks below it.
+/// As in TVM, a scope considers its own blocks, but a loop only the contents of the blocks below it.
 fn is_dominant(state: &State, b: BlockId, root: StmtId) -> bool {
     let func = &state.func;
     let count = |blocks: &[BlockId], buffer: BufferId| -> usize {
@@ -92,10 +92,11 @@ fn is_dominant(state: &State, b: BlockId, root: StmtId) -> bool {
     func.block(b).writes.iter().all(|w| writers(w.buffer) <= 1)
 }
 
-/// Is the block complete below `root`?
+/// Checks that the block is complete below `root`.
 ///
 /// # Errors
-/// The first condition that does not hold.
+///
+/// The first violated condition.
 pub(crate) fn check_complete(state: &State, b: BlockId, root: StmtId) -> Result<(), NotComplete> {
     let block = state.func.block(b);
     if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
@@ -110,10 +111,11 @@ pub(crate) fn check_complete(state: &State, b: BlockId, root: StmtId) -> Result<
     Ok(())
 }
 
-/// Is the block a reduction block below `root`?
+/// Checks that the block is a reduction block below `root`.
 ///
 /// # Errors
-/// The first condition that does not hold.
+///
+/// The first violated condition.
 pub(crate) fn check_reduction(state: &State, b: BlockId, root: StmtId) -> Result<(), NotReduction> {
     let func = &state.func;
     let block = func.block(b);
@@ -135,7 +137,7 @@ pub(crate) fn check_reduction(state: &State, b: BlockId, root: StmtId) -> Result
     Ok(())
 }
 
-/// Do the stores inside the block write only its stated outputs, at places that no reduction variable chooses?
+/// Whether the stores inside the block write only its stated outputs, at indices without reduction variables.
 fn stores_elsewhere_than_reduction(func: &Func, b: BlockId) -> bool {
     let block = func.block(b);
     let reduce: SmallVec<[VarId; 4]> =
@@ -166,12 +168,13 @@ fn stores_elsewhere_than_reduction(func: &Func, b: BlockId) -> bool {
     true
 }
 
-/// Is the block a reduction block of its scope?
+/// Whether the block is a reduction block of its scope.
 pub(crate) fn is_reduction_block(state: &State, b: BlockId, scope: BlockId) -> bool {
     check_reduction(state, b, scope.stmt()).is_ok()
 }
 
 /// # Errors
+///
 /// If the block is not complete in its scope.
 pub(crate) fn require_complete(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     check_complete(state, b, scope.stmt()).map_err(|why| {
@@ -181,7 +184,8 @@ pub(crate) fn require_complete(state: &State, b: BlockId, scope: BlockId) -> Res
 }
 
 /// # Errors
-/// If the block is no reduction block of its scope.
+///
+/// If the block is not a reduction block of its scope.
 pub(crate) fn require_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     check_reduction(state, b, scope.stmt()).map_err(|why| {
         let block = state.func.block(b).name;
@@ -190,6 +194,7 @@ pub(crate) fn require_reduction(state: &State, b: BlockId, scope: BlockId) -> Re
 }
 
 /// # Errors
+///
 /// If the block is neither a complete nor a reduction block of its scope.
 pub(crate) fn require_complete_or_reduction(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     let Err(complete) = check_complete(state, b, scope.stmt()) else { return Ok(()) };
@@ -206,6 +211,7 @@ pub(crate) fn require_complete_or_reduction(state: &State, b: BlockId, scope: Bl
 /// `CheckSubtreeCompactDataflow`).
 ///
 /// # Errors
+///
 /// At the first block that is neither.
 pub(crate) fn require_compact_data_flow(state: &State, root: impl Into<StmtId>) -> Result<(), ScheduleError> {
     let root = root.into();
@@ -217,12 +223,13 @@ pub(crate) fn require_compact_data_flow(state: &State, root: impl Into<StmtId>) 
     Ok(())
 }
 
-/// Does the block write a buffer that its scope does not allocate?
+/// Whether the block writes a buffer that its scope does not allocate.
 pub(crate) fn is_output_block(func: &Func, b: BlockId, scope: BlockId) -> bool {
     func.block(b).writes.iter().any(|w| !func.block(scope).allocs.contains(&w.buffer))
 }
 
 /// # Errors
+///
 /// If the block writes a buffer that its scope does not allocate.
 pub(crate) fn require_not_output(state: &State, b: BlockId, scope: BlockId) -> Result<(), ScheduleError> {
     if is_output_block(&state.func, b, scope) {
@@ -231,9 +238,10 @@ pub(crate) fn require_not_output(state: &State, b: BlockId, scope: BlockId) -> R
     Ok(())
 }
 
-/// The scope of a block, and what in it depends on what.
+/// The scope of a block, and the dependences in it.
 ///
 /// # Errors
+///
 /// For the root block.
 pub(crate) fn scope_dependences(state: &State, b: BlockId) -> Result<(BlockId, Scope), ScheduleError> {
     let scope = tree::require_scope(state, b, false)?;

@@ -1,9 +1,9 @@
-//! Is every buffer that is used also declared: a parameter, allocated by a block around, or a view of one?
+//! Checks that every used buffer is declared: a parameter, allocated by an enclosing block, or a view of one.
 //!
-//! No primitive should break this. It is asked after each one nevertheless, in release builds too, since what it would cost
-//! to be wrong is a kernel that reads memory of something else. So it must be cheap in programs of many nests: [`Uses`]
-//! knows which buffers each nest under the root uses and does not declare itself, and looks again only at nests that
-//! were touched.
+//! No primitive should violate this. It is checked after each primitive nevertheless, also in release builds, because
+//! the kernel would otherwise read foreign memory. The check must be cheap in programs with many nests: [`Uses`] stores
+//! for each nest under the root the buffers that it uses without declaring them, and visits only nests that were
+//! changed.
 
 use crate::ir::expr::{BufferBits, FxBuild};
 use crate::ir::{Body, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, Stmt, StmtId};
@@ -11,24 +11,26 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
-/// Buffers, each once.
+/// A list of distinct buffers.
 type Buffers = SmallVec<[BufferId; 4]>;
 
-/// Which buffers the statements directly under the root use and do not declare, and which of them are declared there.
+/// For each statement directly under the root, the buffers that it uses without declaring them; and the buffers
+/// declared there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
-    /// By statement.
+    /// Undeclared buffers of each statement.
     nests: HashMap<StmtId, Buffers, FxBuild>,
-    /// By buffer: the nests that it is in.
+    /// For each buffer, the nests that use it.
     users: Vec<SmallVec<[StmtId; 2]>>,
-    /// By buffer: is it a parameter, or declared by the root block?
+    /// For each buffer, whether it is a parameter or declared by the root block.
     declared: Vec<bool>,
-    /// Does a statement directly under the root declare a buffer for those behind it? Such functions are looked at whole.
+    /// Whether a statement directly under the root declares a buffer for the following ones. Such functions are checked
+    /// as a whole.
     is_sequential: bool,
 }
 
 impl Uses {
-    /// Those of a function. From now on it notes what is touched.
+    /// The uses in a function, which records changed statements from now on.
     pub(crate) fn of(func: &mut Func) -> Uses {
         let mut uses = Uses::default();
         func.take_touched();
@@ -39,7 +41,7 @@ impl Uses {
         uses
     }
 
-    /// A use of a buffer that nothing around it declares, in what was touched since the last time.
+    /// A use of an undeclared buffer in the statements changed since the last call.
     pub(crate) fn update(&mut self, func: &mut Func) -> Option<BufferId> {
         let mut touched = func.take_touched();
         touched.sort_unstable();
@@ -49,7 +51,7 @@ impl Uses {
         found
     }
 
-    /// The nests that use a buffer, if nothing was touched since the last look.
+    /// The nests that use a buffer; `None` if statements have been changed since the last update.
     pub(crate) fn nests_using(&self, func: &Func, buffer: BufferId) -> Option<Vec<StmtId>> {
         let is_known = !self.is_sequential && !func.is_touched();
         is_known.then(|| self.users.get(buffer.index()).map_or(Vec::new(), |nests| nests.to_vec()))
@@ -68,7 +70,7 @@ impl Uses {
                 is_declared_anew = true;
                 continue;
             }
-            // It may have moved into another nest, or away.
+            // The statement may have moved into another nest, or may have been removed.
             if func.parent(s) != Some(root) {
                 self.forget(s);
             }
@@ -95,7 +97,7 @@ impl Uses {
         undeclared.or_else(|| of_nests().min())
     }
 
-    /// Notes what the root block and the parameters declare.
+    /// Records the declarations of the root block and the parameters.
     fn declare(&mut self, func: &Func) {
         self.declared.clear();
         self.declared.resize(func.arena.n_buffers(), false);
@@ -106,7 +108,7 @@ impl Uses {
         }
     }
 
-    /// Notes what a statement directly under the root uses.
+    /// Records the uses in a statement directly under the root.
     fn look_at(&mut self, func: &Func, nest: StmtId) {
         self.forget(nest);
         self.is_sequential |= matches!(func.get(nest), Stmt::Alloc { .. } | Stmt::Declare { .. });
@@ -130,7 +132,7 @@ impl Uses {
     }
 }
 
-/// The first use of a buffer that nothing around it declares, if there is one: by one look at everything.
+/// The first use of an undeclared buffer, if there is one, by a visit of the whole function.
 pub fn undeclared_use(func: &Func) -> Option<BufferId> {
     let mut walk = Walk::new(func);
     func.params.iter().filter_map(|p| p.buffer).for_each(|buffer| walk.declare(buffer));
@@ -140,11 +142,11 @@ pub fn undeclared_use(func: &Func) -> Option<BufferId> {
 
 struct Walk<'a> {
     func: &'a Func,
-    /// By number: what is declared here.
+    /// For each buffer, whether it is declared here.
     declared: SmallVec<[bool; 64]>,
-    /// What is used and not declared, in text order, with the statements that use it.
+    /// Buffers that are used and not declared, in text order, with the statements that use them.
     missing: Vec<(BufferId, StmtId)>,
-    /// Expressions that were looked into, of large programs.
+    /// Visited expressions, used in large programs.
     seen: HashSet<ExprId, FxBuild>,
     at: StmtId,
 }
@@ -157,7 +159,7 @@ impl<'a> Walk<'a> {
 
     fn declare(&mut self, buffer: BufferId) {
         self.declared[buffer.index()] = true;
-        // What was looked into stands for the buffers that were declared then.
+        // The visited expressions belong to the buffers declared at the time of the visit.
         self.seen.clear();
     }
 
@@ -166,7 +168,7 @@ impl<'a> Walk<'a> {
         self.seen.clear();
     }
 
-    /// What a statement uses itself, without those inside; what it declares for these is known behind that.
+    /// Records the uses of a statement itself, without its children; returns with its declarations for them in scope.
     fn own(&mut self, s: StmtId) {
         self.at = s;
         match self.func.get(s) {
@@ -216,7 +218,7 @@ impl<'a> Walk<'a> {
     fn body(&mut self, body: &Body) {
         body.iter().for_each(|&child| self.stmt(child));
         for &child in body {
-            // What a statement of a list declares is known in the rest of it.
+            // A declaration in a list is in scope in the rest of it.
             if let Stmt::Alloc { buffer, .. } | Stmt::Declare { buffer, .. } = self.func.get(child) {
                 self.undeclare(*buffer);
             }
@@ -245,7 +247,7 @@ impl<'a> Walk<'a> {
         if inside.is_empty() {
             return;
         }
-        // The sets tell buffers apart as long as there are no more than they have bits.
+        // The sets are exact as long as the number of buffers does not exceed their bits.
         if a.n_buffers() <= BufferBits::EXACT {
             inside.members().for_each(|b| self.buffer(b));
             return;

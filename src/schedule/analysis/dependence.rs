@@ -1,8 +1,9 @@
-//! Which blocks of a scope depend on which (TVM's `SBlockScope`, `src/s_tir/schedule/state.cc` and `sblock_scope.cc`).
+//! Dependences between the blocks of a scope (TVM's `SBlockScope`, `src/s_tir/schedule/state.cc` and
+//! `sblock_scope.cc`).
 //!
-//! The blocks directly in a scope are taken in text order; two of them depend on each other where one writes a buffer
-//! that the other reads or writes. A [`Scope`] is an index of who reads and writes which buffer, kept with the
-//! statements until they change, so that it never goes stale. Dependences are listed for one block at a time: where all
+//! The blocks directly in a scope are ordered as in the text; two of them depend on each other if one writes a buffer
+//! that the other reads or writes. A [`Scope`] is an index of the readers and writers of each buffer, kept with the
+//! statements until they change, so that it never becomes stale. Dependences are listed for one block at a time: if all
 //! blocks write one buffer, all pairs depend on each other.
 
 use super::super::state::State;
@@ -12,14 +13,14 @@ use crate::ir::{BlockId, BufferId, BufferRegion, Func, StmtId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Why the later of two blocks must stay behind the earlier one.
+/// The reason why the later of two blocks must stay after the earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum DepKind {
-    /// It reads what the earlier one wrote.
+    /// The later block reads a buffer that the earlier one wrote.
     Raw,
-    /// It overwrites what the earlier one wrote.
+    /// The later block overwrites a buffer that the earlier one wrote.
     Waw,
-    /// It overwrites what the earlier one read.
+    /// The later block overwrites a buffer that the earlier one read.
     War,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Dependence {
     pub src: BlockId,
     /// The later block.
     pub dst: BlockId,
-    /// Why.
+    /// Kind of the dependence.
     pub kind: DepKind,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Dependence {
 pub(crate) struct Scope(Arc<Siblings>);
 
 impl Scope {
-    /// The scope of a block: the blocks inside it that are in no other.
+    /// The scope of a block: the blocks directly inside it.
     pub(crate) fn of(func: &Func, scope: BlockId) -> Scope {
         let kept = func.outline().scope(scope).cloned();
         Scope(kept.unwrap_or_else(|| Arc::new(Siblings::new(func, func.child_blocks(scope.stmt())))))
@@ -50,7 +51,7 @@ impl Scope {
         &self.0.blocks
     }
 
-    /// Why `dst` must stay behind earlier blocks: by its reads, then its writes.
+    /// The dependences of `dst` on earlier blocks, by its reads, then its writes.
     pub(crate) fn dependences_on_earlier(&self, func: &Func, dst: BlockId) -> Vec<Dependence> {
         let Some(at) = self.position(dst) else { return Vec::new() };
         let node = func.block(dst);
@@ -68,7 +69,7 @@ impl Scope {
         unique(found)
     }
 
-    /// Why later blocks must stay behind `src`: by later block in text order.
+    /// The dependences of later blocks on `src`, by later block in text order.
     pub(crate) fn dependences_of_later(&self, func: &Func, src: BlockId) -> Vec<Dependence> {
         let Some(at) = self.position(src) else { return Vec::new() };
         let node = func.block(src);
@@ -86,13 +87,13 @@ impl Scope {
         found.into_iter().map(|(n, kind)| Dependence { src, dst: self.0.blocks[n], kind }).collect()
     }
 
-    /// The earlier blocks that write what `b` reads or writes, each once.
+    /// The earlier blocks that write a buffer that `b` reads or writes, each once.
     pub(crate) fn producers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let deps = self.dependences_on_earlier(func, b);
         unique(deps.iter().filter(|d| d.kind != DepKind::War).map(|d| d.src).collect())
     }
 
-    /// The earlier blocks that write what `b` reads, each once.
+    /// The earlier blocks that write a buffer that `b` reads, each once.
     pub(crate) fn earlier_writers_of_reads(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let Some(at) = self.position(b) else { return Vec::new() };
         let buffers = distinct(&func.block(b).reads);
@@ -100,13 +101,13 @@ impl Scope {
         unique(earlier.map(|n| self.0.blocks[n]).collect())
     }
 
-    /// The later blocks that read or write what `b` writes, each once, in text order.
+    /// The later blocks that read or write a buffer that `b` writes, each once, in text order.
     pub(crate) fn consumers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let deps = self.dependences_of_later(func, b);
         unique(deps.iter().filter(|d| d.kind != DepKind::War).map(|d| d.dst).collect())
     }
 
-    /// The first and the last of the later blocks that read or write what `b` writes.
+    /// The first and the last of the later blocks that read or write a buffer that `b` writes.
     pub(crate) fn outer_consumers(&self, func: &Func, b: BlockId) -> Option<[BlockId; 2]> {
         let at = self.position(b)?;
         let ends = func.block(b).writes.iter().filter_map(|w| self.0.ends_behind(w.buffer, at));
@@ -114,24 +115,24 @@ impl Scope {
         Some([self.0.blocks[first], self.0.blocks[last]])
     }
 
-    /// Is there a later block that reads or writes what `b` writes?
+    /// Whether a later block reads or writes a buffer that `b` writes.
     pub(crate) fn has_consumer(&self, func: &Func, b: BlockId) -> bool {
         self.outer_consumers(func, b).is_some()
     }
 
-    /// The later block that reads or writes what `b` writes, if there is one alone.
+    /// The later block that reads or writes a buffer that `b` writes, if there is exactly one.
     pub(crate) fn only_consumer(&self, func: &Func, b: BlockId) -> Option<BlockId> {
         let [first, last] = self.outer_consumers(func, b)?;
         (first == last).then_some(first)
     }
 
-    /// The later blocks that read what `b` writes, each once, in text order.
+    /// The later blocks that read a buffer that `b` writes, each once, in text order.
     pub(crate) fn later_readers(&self, func: &Func, b: BlockId) -> Vec<BlockId> {
         let deps = self.dependences_of_later(func, b);
         unique(deps.iter().filter(|d| d.kind == DepKind::Raw).map(|d| d.dst).collect())
     }
 
-    /// Does `b` overwrite what an earlier block reads?
+    /// Whether `b` overwrites a buffer that an earlier block reads.
     pub(crate) fn overwrites_earlier_reads(&self, func: &Func, b: BlockId) -> bool {
         let Some(at) = self.position(b) else { return false };
         let is_read_before = |buffer| self.0.readers(buffer).next().is_some_and(|n| n < at);
@@ -148,8 +149,8 @@ impl Scope {
     }
 }
 
-/// Is there a later block in the scope that reads or writes what `b` writes? Where few nests use that, only these are
-/// looked at.
+/// Whether a later block in the scope reads or writes a buffer that `b` writes. If few nests use that buffer, only
+/// these are visited.
 pub(crate) fn has_consumer(state: &State, scope: BlockId, b: BlockId) -> bool {
     let func = &state.func;
     let accesses = |other: BlockId, buffer: BufferId| {
@@ -168,9 +169,9 @@ pub(crate) fn has_consumer(state: &State, scope: BlockId, b: BlockId) -> bool {
     found || unknown && Scope::of(func, scope).has_consumer(func, b)
 }
 
-/// The blocks directly in a scope among which are all that access a buffer, if it is known that they are few.
+/// A list of blocks directly in a scope that contains all users of a buffer, if they are known to be few.
 pub(crate) fn few_users(state: &State, scope: BlockId, buffer: BufferId) -> Option<Vec<BlockId>> {
-    /// More than these are looked up in an index of all.
+    /// Maximum number of nests for which the shortcut is used.
     const FEW: usize = 8;
     let func = &state.func;
     let nests = state.nests_using(buffer).filter(|nests| scope == func.root && nests.len() <= FEW)?;
@@ -181,14 +182,14 @@ pub(crate) fn few_users(state: &State, scope: BlockId, buffer: BufferId) -> Opti
     Some(nests.iter().flat_map(blocks).collect())
 }
 
-/// The buffers of the regions, each once, in their order.
+/// The buffers of the regions without repetitions, in order.
 fn distinct(regions: &[BufferRegion]) -> Vec<BufferId> {
     unique(regions.iter().map(|r| r.buffer).collect())
 }
 
 /// The items without repetitions, in the order in which they first occur.
 fn unique<T: Copy + Eq + std::hash::Hash>(mut items: Vec<T>) -> Vec<T> {
-    /// Up to so many items, comparing all pairs is faster than a table.
+    /// Maximum number of items for which comparing all pairs is faster than a table.
     const FEW: usize = 16;
     if items.len() > FEW {
         let mut seen = HashSet::with_capacity(items.len());
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
     use crate::script::{ParseOptions, parse};
 
-    /// The dependences as they are defined: all pairs of blocks, looked at one by one.
+    /// The dependences by definition: all pairs of blocks, compared one by one.
     fn by_definition(func: &Func, blocks: &[BlockId]) -> Vec<Dependence> {
         let reads = |b: BlockId, buffer| func.block(b).reads.iter().any(|r| r.buffer == buffer);
         let writes = |b: BlockId, buffer| func.block(b).writes.iter().any(|r| r.buffer == buffer);
@@ -241,7 +242,7 @@ mod tests {
             "@T.prim_func\ndef main(A: T.Buffer((8, 8)), B: T.Buffer((8, 8))):\n    X = T.alloc_buffer((8, 8))\n",
         );
         for n in 0..30 {
-            // Each of the three is read and written by many, in all orders.
+            // Each of the three buffers is read and written by many blocks, in all orders.
             let (to, from, other) = (["A", "B", "X"][n % 3], ["B", "X", "A"][n / 2 % 3], ["X", "A", "B"][n / 5 % 3]);
             text += &format!(
                 "    for i in range(8):\n        with T.block(\"b{n}\"):\n            vi = T.axis.spatial(8, i)\n            {to}[vi, 0] = {from}[vi, 1] + {other}[vi, 2]\n"

@@ -1,16 +1,17 @@
-//! The box that sums of digits fill: the common case of [`strict_bound`](super::region_bound::strict_bound), answered
+//! The box covered by sums of digits: the common case of [`strict_bound`](super::region_bound::strict_bound), computed
 //! without an iterator map.
 //!
 //! Over loops of constant extents, nearly all first elements are sums such as `i_0 * 64 + j_0 * 8 + j_1` in which the
-//! loops that are relaxed (here `j_0` and `j_1`, of 8 iterations each) are the digits of one number: it runs through
-//! `0 .. 64` and the box begins at what is left, `i_0 * 64`. Whatever is not as simple as that is left to the general
-//! answer, with which this one must agree to the letter: the ends of the box are the same expressions.
+//! relaxed loops (here `j_0` and `j_1`, with 8 iterations each) are the digits of one number: it takes the values
+//! `0 .. 64`, and the box begins at the rest, `i_0 * 64`. Other cases are left to the general method. Both must agree
+//! exactly: the ends of the box are the same expressions.
 
 use crate::arith::{IntSet, VarRange};
 use crate::ir::{Arena, BinOp, DType, Expr, ExprId, VarId};
 use smallvec::SmallVec;
 
-/// The box that the ranges fill over an unguarded domain; `None` if that is not as simple as the module says.
+/// The box that the ranges cover over a domain without predicate; `None` if the sums do not have the form described
+/// above.
 pub(crate) fn digit_bound(
     a: &mut Arena,
     ranges: &[(ExprId, ExprId)],
@@ -29,7 +30,7 @@ pub(crate) fn digit_bound(
         let (base, _) = sum.add(a, min, 1)?;
         let spread = sum.spread(length)?;
         for &(var, ..) in &sum.digits {
-            // An iterator that moves two indices at once fills a diagonal.
+            // A variable in two indices covers a diagonal, not a box.
             if used.contains(&var) {
                 return None;
             }
@@ -46,12 +47,12 @@ pub(crate) fn digit_bound(
 struct Sum<'a> {
     domain: &'a [VarRange],
     dtype: DType,
-    /// Variable, factor and number of values, which is not 1.
+    /// The digits: variable, factor and number of values, which is not 1.
     digits: SmallVec<[(VarId, i64, i64); 8]>,
 }
 
 impl Sum<'_> {
-    /// Adds `e * scale`. Returns what is left of `e` itself without the variables of the domain, and whether it has any.
+    /// Adds `e * scale`. Returns the part of `e` without the variables of the domain, and whether there is one.
     fn add(&mut self, a: &mut Arena, e: ExprId, scale: i64) -> Option<(ExprId, bool)> {
         match a.expr(e) {
             Expr::Int(_) => Some((e, false)),
@@ -74,7 +75,7 @@ impl Sum<'_> {
                 let (inner, factor) = match (a.as_int(x), a.as_int(y)) {
                     (None, Some(c)) => (x, c),
                     (Some(c), None) => (y, c),
-                    // Without a constant there must be no variable of the domain.
+                    // If there is no constant factor, the expression must not contain variables of the domain.
                     _ => return self.untouched(a, e),
                 };
                 let scale = scale.checked_mul(factor).filter(|_| factor > 0)?;
@@ -102,14 +103,14 @@ impl Sum<'_> {
         }
     }
 
-    /// An expression in which no variable of the domain occurs.
+    /// An expression without variables of the domain.
     fn untouched(&self, a: &Arena, e: ExprId) -> Option<(ExprId, bool)> {
         let touched = crate::ir::visit::uses_var(a, e, &mut |v| self.domain.iter().any(|d| d.var == v));
         (!touched).then_some((e, false))
     }
 
-    /// How far the last value lies behind the first, if the digits, in steps that leave no gap between pieces of
-    /// `length`, make one number.
+    /// The distance from the first to the last value, if the digits make one number in which steps leave no gaps
+    /// between elements of `length`.
     fn spread(&mut self, length: i64) -> Option<i64> {
         self.digits.sort_unstable_by_key(|&(_, scale, _)| scale);
         let Some(&(_, step, _)) = self.digits.first() else { return Some(0) };
@@ -129,7 +130,7 @@ mod tests {
     use super::super::region_bound::general_bound;
     use super::*;
 
-    /// `i * 64 + j * 8 + k` with some of the variables relaxed, which the general answer must agree with.
+    /// Relaxes some variables of `i * 64 + j * 8 + k`, and compares with the general method.
     #[test]
     fn agrees_with_iterator_maps() {
         let mut a = Arena::new();

@@ -1,7 +1,7 @@
-//! Extents that fit the types of loops.
+//! Checks that extents fit the types of loops.
 //!
-//! Constants of the IR wrap around, as those of the machine do, so that a product of factors beyond a loop's type would
-//! quietly make another program: 65536 times 65536 iterations of `int32` are none.
+//! Constants of the IR wrap around like machine integers, so that an overflowing product of factors would silently
+//! change the program: 65536 times 65536 iterations of `int32` are 0.
 
 use super::super::error::ErrorKind;
 use crate::ir::DType;
@@ -9,7 +9,8 @@ use crate::ir::DType;
 /// The product of extents, as the extent of a loop of type `dtype`.
 ///
 /// # Errors
-/// If the type cannot hold it.
+///
+/// If the type cannot represent the product.
 pub(crate) fn product(dtype: DType, extents: impl IntoIterator<Item = i64>) -> Result<i64, ErrorKind> {
     let product = extents.into_iter().fold(1i128, |p, e| p.saturating_mul(e.into()));
     let limit = dtype.max_value().unwrap_or(i64::MAX);
@@ -20,7 +21,7 @@ pub(crate) fn product(dtype: DType, extents: impl IntoIterator<Item = i64>) -> R
     }
 }
 
-/// The error of an extent that no type holds.
+/// The error for an extent that no type can represent.
 pub(crate) fn overflow(dtype: DType) -> ErrorKind {
     ErrorKind::ExtentOverflow { extent: "more than 2**63 - 1".to_string(), dtype }
 }

@@ -1,4 +1,4 @@
-//! Does a block store every element of the region that it says it writes?
+//! Decides whether a block stores every element of the region that it states to write.
 
 use super::affine::domain;
 use super::guard::with_domains;
@@ -7,8 +7,8 @@ use crate::arith::VarRange;
 use crate::ir::{BlockId, BufferId, BufferRegion, ExprId, Func, LoopId, Stmt, StmtId, Substitution};
 use smallvec::SmallVec;
 
-/// Does each instance of the block store each element of its stated region of the buffer? One store, or one block
-/// inside, must do so by itself and without condition. False where that is not plain to see.
+/// Whether each instance of the block stores each element of its stated region of the buffer. A single store, or a
+/// single inner block, must do so unconditionally. False if this is not obvious.
 pub(crate) fn fills_its_region(func: &mut Func, b: BlockId, buffer: BufferId) -> bool {
     let block = func.block(b);
     let Some(region) = block.writes.iter().find(|r| r.buffer == buffer).copied() else { return false };
@@ -57,7 +57,7 @@ fn fills(func: &mut Func, s: StmtId, region: &BufferRegion, loops: &mut Vec<Loop
     }
 }
 
-/// Does the part, over all iterations of the loops, make up the whole?
+/// Whether the part, over all iterations of the loops, covers the whole.
 fn adds_up(func: &mut Func, part: &BufferRegion, whole: &BufferRegion, loops: &[LoopId], predicate: ExprId) -> bool {
     let domains: SmallVec<[VarRange; 8]> = loops.iter().map(|&l| domain(func, l)).collect();
     let a = &mut func.arena;

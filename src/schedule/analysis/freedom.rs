@@ -1,44 +1,44 @@
-//! How freely a function may be rearranged.
+//! Determines which primitives a function allows.
 //!
-//! Primitives reason about blocks: what they read and write, and in which order they stand. Some statements between
-//! blocks say more than that: a jump skips what stands behind it, a declared buffer shares the memory of another one,
-//! memory that is allocated in place is known only behind its allocation. A function with such statements between its
-//! blocks allows fewer primitives. Inside a block that holds no other block they are the block's own affair.
+//! Primitives reason about the accesses and the order of blocks. Some statements between blocks have further effects: a
+//! jump skips the following statements, a declared buffer shares the memory of another one, and memory allocated in
+//! place is in scope only after its allocation. A function with such statements between its blocks allows fewer
+//! primitives. Inside a block without inner blocks they are allowed.
 //!
-//! Nor do primitives know loops with steps, between whose values lie others that a region over the range includes; loops of
-//! types other than `int32` and `int64`, and bindings of another type than what they are bound to; empty ranges; and blocks
-//! that do not list what they access.
+//! Primitives do not support loops with steps either (a region over the range includes the skipped values), nor loops
+//! of types other than `int32` and `int64`, bindings of another type than their variables, empty ranges, and blocks
+//! that do not list their accesses.
 //!
-//! No primitive makes such functions, but for the `unsafe` ones, so the answer holds as long as the schedule;
-//! `normalize_loop` asks anew.
+//! No primitive except the `unsafe` ones makes such functions, so the result holds for the whole schedule;
+//! `normalize_loop` computes it again.
 
 use super::super::error::ErrorKind;
 use crate::ir::verify::{Checks, ViolationKind, verify};
 use crate::ir::{BlockIter, Buffer, Func, Stmt, StmtId};
 
-/// What may be done with a function, the least first.
+/// The set of allowed primitives, the smallest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Freedom {
-    /// Only what changes no order: queries and annotations.
+    /// Primitives that change no order: queries and annotations.
     Annotations,
-    /// Also what changes loops where they stand.
+    /// In addition, primitives that change loops in place.
     Loops,
-    /// Everything.
+    /// All primitives.
     All,
 }
 
-/// What limits a function.
+/// A limit of a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
-    /// What may be done with it.
+    /// The allowed primitives.
     pub freedom: Freedom,
-    /// The statement that limits it.
+    /// The statement that causes the limit.
     pub at: StmtId,
-    /// How primitives refuse that need more.
+    /// The error of other primitives.
     pub error: ErrorKind,
 }
 
-/// What limits a function, if anything does.
+/// The limit of a function, if there is one.
 pub(crate) fn limit(func: &Func) -> Option<Limit> {
     let mut least: Option<Limit> = None;
     for at in func.subtree(func.root.stmt()) {
@@ -51,7 +51,7 @@ pub(crate) fn limit(func: &Func) -> Option<Limit> {
     least.or_else(|| empty_buffer(func)).or_else(|| unlisted_access(func))
 }
 
-/// A buffer without elements: bounds of what is accessed mean nothing there.
+/// The limit of a buffer without elements: bounds of accesses have no meaning for it.
 fn empty_buffer(func: &Func) -> Option<Limit> {
     let is_empty = |b: &Buffer| func.arena.list(b.shape).iter().any(|&n| func.arena.as_int(n).is_some_and(|n| n < 1));
     let buffer = func.arena.buffer_ids().map(|b| func.arena.buffer(b)).find(|b| is_empty(b))?;
@@ -59,7 +59,7 @@ fn empty_buffer(func: &Func) -> Option<Limit> {
     Some(Limit { freedom: Freedom::Annotations, at: func.root.stmt(), error })
 }
 
-/// A block that does not list what it accesses.
+/// The limit of a block that does not list its accesses.
 fn unlisted_access(func: &Func) -> Option<Limit> {
     let checks = Checks { signatures: true, bounds: false };
     let is_unlisted =
@@ -69,13 +69,13 @@ fn unlisted_access(func: &Func) -> Option<Limit> {
     Some(Limit { freedom: Freedom::Annotations, at: found.stmt?, error })
 }
 
-/// What a statement between blocks allows, and how what it does not allow is refused; `None` where it limits nothing.
+/// The limit of a statement between blocks, as allowed primitives and error; `None` if it causes none.
 fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
     let arena = &func.arena;
     let is_empty = |extent| arena.as_int(extent).is_some_and(|n| n < 1);
     let freedom = match func.get(s) {
         Stmt::Break | Stmt::Continue if jump_stays_in_leaf(func, s) => return None,
-        // Behind the last statement there is nothing to skip; but the value is read there.
+        // A return at the end skips nothing, but it reads its value there.
         Stmt::Return(_) if func.block(func.root).body.last() == Some(&s) => Freedom::Loops,
         Stmt::Break | Stmt::Continue | Stmt::Return(_) => Freedom::Annotations,
         Stmt::Declare { .. } if is_in_leaf(func, s) => Freedom::Loops,
@@ -107,7 +107,7 @@ fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
             let odd = |i: &BlockIter| arena.dtype(i.value) != arena.var(i.var).dtype;
             let i = b.iters.iter().position(odd)?;
             let (what, found) = (format!("the binding of {}", what(i)), arena.dtype(b.iters[i].value));
-            // Loops only change the binding itself.
+            // Loop primitives only change the binding itself.
             let freedom = if found.is_index() { Freedom::Loops } else { Freedom::Annotations };
             return Some((freedom, ErrorKind::IndexType { what, found, expected: "the type of the iteration" }));
         }
@@ -116,7 +116,7 @@ fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
     Some((freedom, ErrorKind::StatementBetweenBlocks { statement: func.brief_stmt(s) }))
 }
 
-/// How free a function must be for a primitive.
+/// The freedom that a primitive requires.
 pub(crate) fn needed(kind: &str) -> Freedom {
     match kind {
         "GetSBlock"
@@ -146,12 +146,12 @@ pub(crate) fn needed(kind: &str) -> Freedom {
     }
 }
 
-/// Does the statement stand in a block that holds no other block?
+/// Whether the statement is in a block without inner blocks.
 fn is_in_leaf(func: &Func, s: StmtId) -> bool {
     func.block_above(s).is_some_and(|b| b != func.root && func.child_blocks(b.stmt()).is_empty())
 }
 
-/// Does a `break` or `continue` leave no block that schedules see?
+/// Whether a `break` or `continue` stays inside the innermost block.
 fn jump_stays_in_leaf(func: &Func, s: StmtId) -> bool {
     let target = func.ancestors(s).find(|&p| matches!(func.get(p), Stmt::Loop(_) | Stmt::While { .. }));
     target.is_some_and(|l| is_in_leaf(func, l) && func.block_above(l) == func.block_above(s))
@@ -161,7 +161,7 @@ fn jump_stays_in_leaf(func: &Func, s: StmtId) -> bool {
 mod tests {
     use super::super::super::primitive::testing::{check, refuse};
 
-    /// Two blocks, and statements in front of the second nest.
+    /// A program with two blocks, and statements before the second nest.
     fn program(between: &str) -> String {
         format!(
             r#"

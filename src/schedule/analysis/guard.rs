@@ -1,4 +1,4 @@
-//! Predicates of blocks against the domains of their iteration variables, outside which no instance exists.
+//! Compares predicates of blocks with the domains of their iteration variables, outside which no instance exists.
 
 use super::affine::domain;
 use super::linear::Linear;
@@ -12,7 +12,7 @@ use crate::ir::{
 };
 use smallvec::SmallVec;
 
-/// An analyzer that knows the loops around a block, and the iteration variables of the blocks around it.
+/// An analyzer with the ranges of the loops around a block, and of the iteration variables of the enclosing blocks.
 pub(crate) fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
     match func.parent(block.stmt()) {
         Some(parent) => bound_around(func, parent),
@@ -20,7 +20,7 @@ pub(crate) fn knowing_loops(func: &mut Func, block: BlockId) -> Analyzer {
     }
 }
 
-/// An analyzer that knows the ranges of the loops and iteration variables around a statement, itself included.
+/// An analyzer with the ranges of the loops and iteration variables around a statement, including its own.
 pub(crate) fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
     let mut analyzer = Analyzer::new();
     let around: SmallVec<[StmtId; 16]> = std::iter::once(s).chain(func.ancestors(s)).collect();
@@ -38,7 +38,7 @@ pub(crate) fn bound_around(func: &mut Func, s: StmtId) -> Analyzer {
     analyzer
 }
 
-/// Says that the bindings lie in their domains.
+/// The condition that the bindings lie in their domains.
 pub(crate) fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = &'a BlockIter>) -> ExprId {
     let mut inside = a.bool(true);
     for i in iters {
@@ -50,9 +50,8 @@ pub(crate) fn inside_domains<'a>(a: &mut Arena, iters: impl IntoIterator<Item = 
     inside
 }
 
-/// Does the predicate say nothing new? What it says must hold wherever all iteration variables are inside their domains,
-/// or be about loops that drive none of them, and hold in their first iterations: then it only keeps instances from
-/// running again.
+/// Whether the predicate is redundant: it must follow from the domains of all iteration variables, or restrict only
+/// loops that drive none of them, and hold in their first iterations: then it only prevents repeated instances.
 pub(crate) fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
     let node = func.block(block);
     let (predicate, iters) = (node.predicate, node.iters.clone());
@@ -76,8 +75,8 @@ pub(crate) fn predicate_follows(func: &mut Func, block: BlockId) -> bool {
     })
 }
 
-/// The conjuncts of the block's predicate, in order, that need not hold wherever the bindings of `iters` (some of the
-/// block's) lie inside their domains.
+/// The conjuncts of the block's predicate, in order, that do not follow from the domains of `iters` (some of the
+/// block's iteration variables).
 pub(crate) fn beyond_domains(func: &mut Func, b: BlockId, iters: &[BlockIter]) -> Vec<ExprId> {
     let predicate = func.block(b).predicate;
     let mut analyzer = knowing_loops(func, b);
@@ -88,8 +87,8 @@ pub(crate) fn beyond_domains(func: &mut Func, b: BlockId, iters: &[BlockIter]) -
     left
 }
 
-/// Is the value a sum of variables of loops, and of blocks around, with constant ranges, and never leaves its domain? The
-/// proof by the analyzer costs a hundred times as much.
+/// Whether the value is a sum of variables of loops and enclosing blocks with constant ranges, and never leaves its
+/// domain. The proof by the analyzer costs a hundred times as much.
 fn stays_inside(func: &Func, block: BlockId, iter: &BlockIter, loops: &[LoopId]) -> bool {
     let Func { arena: a, stmts, .. } = func;
     let of_loops = |var| {
@@ -114,8 +113,8 @@ fn stays_inside(func: &Func, block: BlockId, iter: &BlockIter, loops: &[LoopId])
     inside().unwrap_or(false)
 }
 
-/// When the block runs: its predicate and, as far as they do not follow from that and the loops around, the domains of its
-/// iteration variables.
+/// The condition under which the block runs: its predicate and the domains of its iteration variables, without the
+/// parts that follow from the predicate and the enclosing loops.
 pub(crate) fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
     let node = func.block(b);
     let (mut condition, iters) = (node.predicate, node.iters.clone());
@@ -144,8 +143,8 @@ pub(crate) fn with_domains(func: &mut Func, b: BlockId) -> ExprId {
     condition
 }
 
-/// Do the bindings run through the whole domains of these iterations, where the predicate holds? True also where that is
-/// not known: predicates may cut domains in many ways.
+/// Whether the bindings take all values of the domains of these iterations where the predicate holds. True also if
+/// unknown: predicates may cut domains in many ways.
 pub(crate) fn may_cover_domains(func: &mut Func, block: BlockId, iters: &[BlockIter]) -> bool {
     let domains: Vec<VarRange> = func.loops_above(block.stmt()).into_iter().map(|l| domain(func, l)).collect();
     let predicate = func.block(block).predicate;
@@ -163,7 +162,7 @@ pub(crate) fn may_cover_domains(func: &mut Func, block: BlockId, iters: &[BlockI
     })
 }
 
-/// Is the region in the buffer, wherever the variables are in their sets?
+/// Whether the region is in the buffer for all values of the variables in their sets.
 pub(crate) fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, IntSet)]) -> bool {
     let ranges: Vec<(ExprId, ExprId)> = region.ranges(a).collect();
     let touched = int_set::eval_region(a, &ranges, sets);
@@ -177,7 +176,7 @@ pub(crate) fn is_inside(a: &mut Arena, region: &BufferRegion, sets: &[(VarId, In
     })
 }
 
-/// The loops that drive reductions of the block, each at its first iteration.
+/// Substitutes the first iteration of each loop that drives a reduction of the block.
 fn at_first_reduction(func: &Func, block: BlockId) -> Substitution {
     let mut first = Substitution::default();
     for l in func.loops_above(block.stmt()) {
@@ -190,8 +189,8 @@ fn at_first_reduction(func: &Func, block: BlockId) -> Substitution {
     first
 }
 
-/// Do all reductions of the block begin, at the first iterations of the loops that drive them, where their domains do? Else
-/// an init never runs, or late.
+/// Whether all reductions of the block have the first value of their domain in the first iterations of the loops that
+/// drive them. Otherwise an init never runs, or runs late.
 pub(crate) fn reductions_begin(func: &mut Func, block: BlockId) -> bool {
     let mut first = at_first_reduction(func, block);
     let iters = func.block(block).iters.clone();
@@ -204,8 +203,8 @@ pub(crate) fn reductions_begin(func: &mut Func, block: BlockId) -> bool {
     })
 }
 
-/// Does the block's init run before the block first touches an element? Reductions must begin where their domains do, and
-/// the predicate must not leave these iterations out.
+/// Whether the block's init runs before the block first accesses an element. Reductions must begin at the start of
+/// their domains, and the predicate must not exclude these iterations.
 pub(crate) fn init_comes_first(func: &mut Func, block: BlockId) -> bool {
     let mut first = at_first_reduction(func, block);
     let mut analyzer = knowing_loops(func, block);
@@ -218,8 +217,8 @@ pub(crate) fn init_comes_first(func: &mut Func, block: BlockId) -> bool {
     keeps_them && reductions_begin(func, block)
 }
 
-/// Could the block do without its predicate? Instances that it left out must then be in their domains and harmless: no
-/// steps of a reduction, no accesses beyond a buffer.
+/// Whether the block's predicate can be dropped. The instances that it excluded must then be in their domains and
+/// harmless: no steps of a reduction, no accesses outside a buffer.
 pub(crate) fn can_lose_predicate(func: &mut Func, block: BlockId) -> bool {
     if predicate_follows(func, block) {
         return true;

@@ -1,8 +1,8 @@
-//! Index maps: the functions of indices that layouts are changed by (TVM's `src/tir/ir/index_map.cc`).
+//! Index maps: functions of indices, which change layouts (TVM's `src/tir/ir/index_map.cc`).
 //!
-//! `lambda i, j: (i, j // 7, j % 7)` takes the indices of an element to those it has in the new layout. Over constant
-//! extents such a map gives the new shape ([`IndexMap::map_shape`]) and, seen as an iterator map, the way back
-//! ([`IndexMap::inverse`]), with the condition under which a new place holds no element at all: the padding.
+//! `lambda i, j: (i, j // 7, j % 7)` maps the indices of an element to its indices in the new layout. Over constant
+//! extents such a map gives the new shape ([`IndexMap::map_shape`]) and, as an iterator map, the inverse
+//! ([`IndexMap::inverse`]) with the condition under which a new position has no element: the padding.
 
 use super::super::arg::{Lambda, LambdaExpr};
 use super::super::error::ErrorKind;
@@ -26,24 +26,25 @@ pub(crate) struct IndexMap {
     pub params: SmallVec<[VarId; 4]>,
     /// Its results, over the parameters.
     pub results: Indices,
-    /// Before which results the author drew a line (`IndexMap.AXIS_SEPARATOR`).
+    /// The positions of axis separators among the results (`IndexMap.AXIS_SEPARATOR`).
     pub separators: Vec<u32>,
 }
 
-/// The way back of an [`IndexMap`] over a domain.
+/// The inverse of an [`IndexMap`] over a domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Inverse {
-    /// From new indices to old ones; its parameters are called `axis0` and so on.
+    /// The map from new indices to old ones; its parameters are called `axis0` and so on.
     pub map: IndexMap,
-    /// Over its parameters: holds where no old element is.
+    /// Condition over its parameters: holds at positions without an old element.
     pub padding: ExprId,
 }
 
 impl IndexMap {
-    /// The map that a lambda is, with parameters of these types.
+    /// The map of a lambda, with parameters of these types.
     ///
     /// # Errors
-    /// If it takes another number of parameters, or a result is no integer.
+    ///
+    /// If the number of parameters differs, or a result is not an integer.
     pub(crate) fn of(a: &mut Arena, lambda: &Lambda, types: &[DType]) -> Result<IndexMap, ErrorKind> {
         if lambda.params.len() != types.len() {
             return Err(ErrorKind::LambdaParams { found: lambda.params.len(), expected: types.len() });
@@ -100,7 +101,8 @@ impl IndexMap {
     }
 
     /// # Errors
-    /// If a place of what has the given shape now, or a step on the way to it, would be beyond the type of the indices.
+    ///
+    /// If a new index of a buffer with this shape, or an intermediate result, would overflow the type of the indices.
     pub(crate) fn check_fits(&self, a: &mut Arena, shape: &[ExprId]) -> Result<(), ErrorKind> {
         let mut analyzer = Analyzer::new();
         for r in self.domain(a, shape) {
@@ -127,7 +129,7 @@ impl IndexMap {
         Ok(())
     }
 
-    /// The shape of what has the given shape now. `None` if some place would be before the first.
+    /// The new shape of a buffer with this shape. `None` if an index could be negative.
     pub(crate) fn map_shape(&self, a: &mut Arena, shape: &[ExprId]) -> Option<Indices> {
         let domain = self.domain(a, shape);
         let dtype = widest(&shape.iter().map(|&e| a.dtype(e)).collect::<Vec<_>>());
@@ -163,7 +165,7 @@ impl IndexMap {
         ranges.into_iter().map(|(min, extent)| a.is_int(min, 0).then(|| a.cast(dtype, extent))).collect()
     }
 
-    /// The way back for elements of this shape; at the level [`IterMapLevel::Bijective`], without padding. `None` if the
+    /// The inverse for elements of this shape; without padding at the level [`IterMapLevel::Bijective`]. `None` if the
     /// map is not made of splits and fusions of its parameters.
     pub(crate) fn inverse(&self, a: &mut Arena, shape: &[ExprId], level: IterMapLevel) -> Option<Inverse> {
         let domain = self.domain(a, shape);
@@ -199,13 +201,13 @@ impl IndexMap {
         Some(Inverse { map: IndexMap { params, results, separators: Vec::new() }, padding })
     }
 
-    /// Do different elements of this shape always go to different places? Proved by the iterator map, else by looking
-    /// at all elements, if there are not too many.
+    /// Whether different elements of this shape always have different positions. Proved by the iterator map, else by
+    /// enumeration of all elements, if they are few.
     pub(crate) fn is_injective(&self, a: &mut Arena, shape: &[ExprId]) -> bool {
-        /// More than this are not looked at.
+        /// Maximum number of enumerated elements.
         const LIMIT: i64 = 1 << 16;
         if let Some(inverse) = self.inverse(a, shape, IterMapLevel::NoCheck) {
-            // The inverse must lead back: a map may also drop what its results do not tell apart.
+            // The inverse must be an inverse: a map may also drop information.
             let params: Indices = self.params.iter().map(|&v| a.var_expr(v)).collect();
             let mut analyzer = Analyzer::new();
             for r in self.domain(a, shape) {
@@ -249,11 +251,12 @@ fn widest(types: &[DType]) -> DType {
     types.iter().copied().max_by_key(|t| t.bits()).unwrap_or(DType::Int32)
 }
 
-/// An expression of a lambda, with its parameters replaced by `params`. Plain integers take the type of what they
-/// stand beside, at first `int_type`.
+/// An expression of a lambda, with its parameters replaced by `params`. Plain integers take the type of the other
+/// operand, initially `int_type`.
 ///
 /// # Errors
-/// If the types do not fit, or a constant is of a type that does not exist.
+///
+/// If the types do not fit, or a constant has an unknown type.
 pub(crate) fn lambda_expr(
     a: &mut Arena,
     e: &LambdaExpr,
@@ -336,7 +339,7 @@ fn same_type(
     Err(ErrorKind::Argument { message: format!("an operator of the function has operands of types `{p}` and `{q}`") })
 }
 
-/// Index expressions as simply as the iterator map over a domain allows. A variable that can have one value only stays
+/// Simplifies index expressions as far as the iterator map over a domain allows. A variable with only one value stays
 /// (TVM's `IterMapSimplifyWithContext`).
 pub(crate) fn simplify_indices(
     a: &mut Arena,

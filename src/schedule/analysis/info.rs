@@ -1,8 +1,8 @@
-//! Filling in [`BlockInfo`]s, as TVM's `ScheduleState` does (`src/s_tir/schedule/state.cc`).
+//! Computes [`BlockInfo`]s, as TVM's `ScheduleState` does (`src/s_tir/schedule/state.cc`).
 //!
-//! All blocks are analysed when a schedule begins. After that, loop transformations change nothing here; a primitive
-//! that makes blocks either analyses their scope again ([`update_scope_info`]) or states what it knows of them; a
-//! block that it says nothing about is one of which nothing is known ([`set_unknown_info`]).
+//! All blocks are analysed when a schedule begins. Later, loop transformations change nothing here. A primitive that
+//! makes blocks either analyses their scope again ([`update_scope_info`]), states their properties, or marks them as
+//! unknown ([`set_unknown_info`]).
 
 use super::super::state::{BlockInfo, State};
 use super::affine::is_affine_binding;
@@ -10,15 +10,15 @@ use super::dependence::Scope;
 use super::region_cover::is_covered;
 use crate::ir::BlockId;
 
-/// Says that nothing is known of a new block.
+/// Marks the properties of a new block as unknown.
 pub(crate) fn set_unknown_info(state: &mut State, b: BlockId) {
     state.set_info(b, BlockInfo { affine_binding: false, region_cover: false, stage_pipeline: false });
 }
 
 /// Analyses a scope again after blocks in it were made, moved or removed: the scope itself and all blocks below it.
 ///
-/// The scope is taken by itself: its bindings count as affine if it has no iteration variables, and its reads as
-/// covered. A caller that knows better sets that again afterwards.
+/// The scope itself is considered without its surroundings: its bindings count as affine if it has no iteration
+/// variables, and its reads as covered. A caller with better information sets it afterwards.
 pub(crate) fn update_scope_info(state: &mut State, scope: BlockId) {
     let affine_binding = state.func.block(scope).iters.is_empty();
     update_block(state, scope, affine_binding);
@@ -34,7 +34,8 @@ fn update_block(state: &mut State, b: BlockId, affine_binding: bool) {
     state.set_info(b, BlockInfo { affine_binding, region_cover: true, stage_pipeline });
 }
 
-/// Sets the region cover of the blocks of a scope, and says whether the scope is a stage pipeline: every block's reads
+/// Sets the region cover of the blocks of a scope, and returns whether the scope is a stage pipeline: every block's
+/// reads are covered, and no block overwrites a buffer that an earlier one reads.
 /// are covered, and no block overwrites what an earlier one reads.
 fn update_region_cover(state: &mut State, scope: BlockId) -> bool {
     let deps = Scope::of(&state.func, scope);

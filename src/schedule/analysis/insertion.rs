@@ -1,28 +1,29 @@
-//! Where a block may be put among the statements under a loop.
+//! Finds valid positions for a block among the statements under a loop.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
 use crate::ir::{BlockId, LoopId, StmtId};
 
-/// Which of the blocks that a moved block depends on, or that depend on it, lie in which statement of a list (TVM's
+/// The positions, in a list of statements, of the producers and consumers of a moved block (TVM's
 /// `ProducerConsumerSplit`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ProducerConsumerSplit {
-    /// The first position behind all producers.
+    /// The first position after all producers.
     pub first: usize,
     /// The position of the first statement with a consumer, or the number of statements.
     pub last: usize,
-    /// How many producers there are below.
+    /// Number of producers in the list.
     pub n_producers: usize,
-    /// How many consumers there are below.
+    /// Number of consumers in the list.
     pub n_consumers: usize,
 }
 
 impl ProducerConsumerSplit {
-    /// Looks into the statements `list`.
+    /// Searches the statements `list`.
     ///
     /// # Errors
-    /// If a statement with a consumer comes before or holds a producer.
+    ///
+    /// If a statement with a consumer precedes or contains a producer.
     pub(crate) fn find(
         state: &State,
         at: StmtId,
@@ -54,10 +55,11 @@ impl ProducerConsumerSplit {
         Ok(split)
     }
 
-    /// The position that `index` asks for: -1 the last possible, -2 the first, else itself.
+    /// The position for `index`: the last possible for -1, the first for -2, else `index` itself.
     ///
     /// # Errors
-    /// If it is not possible.
+    ///
+    /// If the position is not possible.
     pub(crate) fn position(self, state: &State, at: LoopId, index: i64) -> Result<usize, ScheduleError> {
         match (index, usize::try_from(index)) {
             (-1, _) => Ok(self.last),

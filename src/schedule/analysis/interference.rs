@@ -1,8 +1,7 @@
-//! May two nests run interleaved? Dependences between iterations, by intervals of linear indices.
+//! Decides whether two nests may run interleaved: dependences between iterations, by intervals of linear indices.
 //!
-//! An [`Access`] is what a block touches of a buffer, over the loops around it. Two accesses interfere if they may
-//! touch one element and one of them writes. The answers err on the side of interference: an index that is not linear
-//! in the loops may be anything.
+//! An [`Access`] is a block's access to a buffer, over the loops around it. Two accesses interfere if they may access
+//! the same element and one of them writes. The analysis is conservative: a nonlinear index may have any value.
 
 use super::affine::domain;
 use super::linear::Linear;
@@ -11,20 +10,20 @@ use crate::arith::{Analyzer, IterMapLevel, VarRange, detect_iter_map};
 use crate::ir::{BinOp, BlockId, BufferId, CmpOp, ExprId, Func, Loop, LoopId, Stmt, StmtId, Substitution, VarId};
 use smallvec::SmallVec;
 
-/// What a block touches of a buffer.
+/// A block's access to a buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Access {
     /// The buffer.
     pub buffer: BufferId,
-    /// Is it written?
+    /// Whether the access is a write.
     pub write: bool,
-    /// First element and number of elements in each dimension, over the loops around.
+    /// First element and number of elements in each dimension, over the enclosing loops.
     ranges: SmallVec<[(ExprId, ExprId); 4]>,
-    /// The loops in between, which run through all their values.
+    /// The loops between the common loops and the block, which take all their values.
     inner: SmallVec<[LoopId; 8]>,
 }
 
-/// All accesses of a statement; `None` if it does something that no block declares.
+/// All accesses of a statement; `None` if it may have accesses that no block declares.
 pub(crate) fn accesses(func: &mut Func, s: StmtId) -> Option<Vec<Access>> {
     let mut found = Vec::new();
     collect(func, s, &mut SmallVec::new(), &mut found).then_some(found)
@@ -40,7 +39,7 @@ fn collect(func: &mut Func, s: StmtId, inner: &mut SmallVec<[LoopId; 8]>, found:
             known
         }
         Stmt::Block(b) if b.iters.is_empty() && b.reads.is_empty() && b.writes.is_empty() && b.init.is_none() => {
-            // A block without a signature, as `loop_partition` makes them: what counts is inside.
+            // A block without a signature, as `loop_partition` makes it: its contents count.
             func.scheduled_children(s).into_iter().all(|c| collect(func, c, inner, found))
         }
         Stmt::Block(_) => {
@@ -73,18 +72,18 @@ fn collect_block(func: &mut Func, b: BlockId, inner: &[LoopId], found: &mut Vec<
     }
 }
 
-/// Do two accesses touch a common buffer with a write among them?
+/// Whether two accesses are to the same buffer, and one of them writes.
 fn may_interfere(x: &Access, y: &Access) -> bool {
     x.buffer == y.buffer && (x.write || y.write)
 }
 
-/// Can statements with these accesses not be exchanged?
+/// Whether an order between statements with these accesses must be preserved.
 pub(crate) fn conflict_across(x: &[Access], y: &[Access]) -> bool {
     x.iter().any(|a| y.iter().any(|b| may_interfere(a, b)))
 }
 
-/// Two nests over the same `extents`, the first before the second: does the first in a later iteration (by its
-/// variables, outermost first) interfere with the second in an earlier one? Then they cannot become one nest.
+/// For two nests over the same `extents`, one after the other: whether the first in a later iteration (by its
+/// variables, outermost first) interferes with the second in an earlier one. Then they cannot become one nest.
 pub(crate) fn conflict_between(
     func: &mut Func,
     extents: &[ExprId],
@@ -101,8 +100,7 @@ pub(crate) fn conflict_between(
     })
 }
 
-/// A buffer of which a block under the loop may read what another block writes in another iteration, rather than in its
-/// own.
+/// A buffer for which a block under the loop may read elements that another block writes in another iteration.
 pub(crate) fn carried_buffer(func: &mut Func, l: LoopId) -> Option<BufferId> {
     let Loop { var, extent, ref body, .. } = *func.loop_(l);
     let mut all: Vec<Access> = Vec::new();
@@ -123,7 +121,7 @@ pub(crate) fn carried_buffer(func: &mut Func, l: LoopId) -> Option<BufferId> {
     })
 }
 
-/// Does what `w` touches in an iteration of the loops around both hold all that `r` touches in it?
+/// Whether the elements that `w` accesses in an iteration of the common loops include those that `r` accesses.
 fn covers(func: &mut Func, w: &Access, r: &Access, around: &[VarRange]) -> bool {
     let mut relaxed = |x: &Access| {
         let Func { arena, stmts, .. } = &mut *func;
@@ -140,7 +138,7 @@ fn covers(func: &mut Func, w: &Access, r: &Access, around: &[VarRange]) -> bool 
         analyzer.bind(a, around.var, around.min, around.extent);
     }
     written.iter().zip(&read).zip(shape).all(|((w, r), extent)| {
-        // There is nothing to read beyond the buffer.
+        // No element beyond the buffer is read.
         let last = a.add_const(extent, -1);
         let zero = a.int(0, a.dtype(extent));
         let (Some(low), Some(high)) = (w.lower(), w.upper()) else { return false };
@@ -157,8 +155,8 @@ fn covers(func: &mut Func, w: &Access, r: &Access, around: &[VarRange]) -> bool 
     })
 }
 
-/// Are the elements that `x` touches and those that `y` touches apart whenever the iterations agree in the variables
-/// before `level`, and `x`'s comes later in that at `level`?
+/// Whether the elements of `x` and of `y` are disjoint whenever the iterations agree in the variables before `level`,
+/// and `x` has a later iteration at `level`.
 fn disjoint(func: &Func, extents: &[ExprId], level: usize, x: (&Access, &[VarId]), y: (&Access, &[VarId])) -> bool {
     let ((x, x_vars), (y, y_vars)) = (x, y);
     let Some(extents) = extents.iter().map(|&e| func.arena.as_int(e)).collect::<Option<SmallVec<[i64; 8]>>>() else {
@@ -174,7 +172,7 @@ fn disjoint(func: &Func, extents: &[ExprId], level: usize, x: (&Access, &[VarId]
         let (Some(x_extent), Some(y_extent)) = (func.arena.as_int(x_extent), func.arena.as_int(y_extent)) else {
             return false;
         };
-        // The least and the greatest value of x's first element less y's first element.
+        // The least and the greatest difference of the first elements of x and y.
         let mut low = x_lin.constant as i128 - y_lin.constant as i128;
         let mut high = low;
         let mut add = |coeff: i64, (min, max): (i64, i64)| {
@@ -200,7 +198,7 @@ fn disjoint(func: &Func, extents: &[ExprId], level: usize, x: (&Access, &[VarId]
             for &(var, coeff) in linear.terms.iter().filter(|(v, _)| !vars.contains(v)) {
                 match inner_range(func, &access.inner, var) {
                     Some(range) => add(sign * coeff, range),
-                    // A loop further out has one value for both.
+                    // An outer loop has one value for both.
                     None if x_lin.coeff(var) == y_lin.coeff(var) => {}
                     None => bounded = false,
                 }
@@ -216,7 +214,7 @@ fn inner_range(func: &Func, inner: &[LoopId], var: VarId) -> Option<(i64, i64)> 
     Some((min, min + extent.max(1) - 1))
 }
 
-/// Do both touch single elements, at equal indices that tell all iterations apart?
+/// Whether both access single elements, at equal indices that distinguish all iterations.
 fn same_element_only_in_same_iteration(
     func: &mut Func,
     extents: &[ExprId],

@@ -1,10 +1,10 @@
-//! Which instances of a block are needed to provide a region: for each iteration variable, the values to run through.
+//! Computes the instances of a block that provide a region: for each iteration variable, the values to iterate over.
 //!
-//! `compute_at` asks which instances of a producer write what the consumers under a loop read; `reverse_compute_at`,
-//! which instances of a consumer read what the producers write. An instance of the block provides a region over its
-//! iteration variables; required is one over the loops around. Where the provided indices are a one-to-one affine map
-//! of all variables it is inverted, else each dimension is solved by itself (TVM's `CalculateBlockVarDomain`,
-//! `src/s_tir/schedule/primitive/compute_at.cc`).
+//! `compute_at` needs the instances of a producer that write the regions read by the consumers under a loop;
+//! `reverse_compute_at` needs the instances of a consumer that read the regions written by the producers. The provided
+//! region of an instance is given over its iteration variables, the required region over the enclosing loops. If the
+//! provided indices are a one-to-one affine map of all variables, it is inverted; otherwise each dimension is solved
+//! separately (TVM's `CalculateBlockVarDomain`, `src/s_tir/schedule/primitive/compute_at.cc`).
 
 use crate::arith::int_set::{self, End, IntSet};
 use crate::arith::iter_map::{IterMap, MarkId, MarkSource, inverse_affine_iter_map};
@@ -14,24 +14,24 @@ use crate::ir::{Arena, BinOp, BlockIter, BufferId, Expr, ExprId, VarId};
 /// A set for each dimension of a buffer.
 pub(crate) type NdSet = Vec<IntSet>;
 
-/// What is provided, or required, of each buffer: the union of the sets.
+/// The provided or required sets of each buffer, whose union counts.
 pub(crate) type Regions = Vec<(BufferId, Vec<NdSet>)>;
 
-/// No domain was found: the index of a buffer that no rule solves.
+/// The error that no domain was found, because no rule solves an index of the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unsolved {
     /// The buffer.
     pub buffer: Option<BufferId>,
 }
 
-/// The values an iteration variable is to take: those of `dom` that lie in `bound`.
+/// The values for an iteration variable: those of `dom` that lie in `bound`.
 ///
-/// The intersection is not formed: what `dom` exceeds `bound` by becomes a predicate.
+/// The intersection is not computed: values of `dom` outside `bound` are excluded by a predicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IterDomain {
-    /// What is to be run through.
+    /// The values to iterate over.
     pub dom: IntSet,
-    /// What must hold beside; [`IntSet::NOTHING`] if nothing must.
+    /// Bounds that a predicate enforces; [`IntSet::NOTHING`] if there are none.
     pub bound: IntSet,
 }
 
@@ -45,7 +45,7 @@ impl IterDomain {
         }
     }
 
-    /// Drops the bound where it is implied, or merges it where that gives constants.
+    /// Removes the bound if it is implied, or intersects it if that gives constants.
     fn simplified(self, a: &mut Arena, analyzer: &mut Analyzer) -> IterDomain {
         if self.dom.is_nothing() {
             return match (self.bound.lower(), self.bound.upper()) {
@@ -77,8 +77,8 @@ impl IterDomain {
     }
 }
 
-/// Is the first set one of integers between the constant ends of the second, by constant bounds? What is asked most, and
-/// answered without forming the intersection.
+/// Whether the first set, by constant bounds, lies between the constant ends of the second. This is the most frequent
+/// case, and is answered without computing the intersection.
 fn lies_inside(a: &mut Arena, analyzer: &mut Analyzer, set: IntSet, bound: IntSet) -> bool {
     let (Some(low), Some(high)) = (set.lower(), set.upper()) else { return false };
     let constant = |e: Option<ExprId>| e.filter(|&e| a.dtype(e) == a.dtype(low)).and_then(|e| a.as_int(e));
@@ -89,7 +89,7 @@ fn lies_inside(a: &mut Arena, analyzer: &mut Analyzer, set: IntSet, bound: IntSe
     {
         return false;
     }
-    // An intersection that may be empty is another matter.
+    // An intersection that may be empty is a different case.
     let span = a.sub(high, low);
     let span = analyzer.canonical_simplify(a, span);
     analyzer.const_int_bound(a, span).min >= 0
@@ -106,7 +106,8 @@ fn simplify_set(a: &mut Arena, analyzer: &mut Analyzer, set: IntSet) -> IntSet {
 /// The domain of each of the block's iteration variables.
 ///
 /// # Errors
-/// If an index of what is provided is of no form that can be solved.
+///
+/// If a provided index has no form that can be solved.
 pub(crate) fn iter_domains(
     a: &mut Arena,
     analyzer: &mut Analyzer,
@@ -207,8 +208,8 @@ fn solve_affine(
     true
 }
 
-/// The digits of a fused index that run through all their values while an index runs through a range: those behind the
-/// first that changes. (TVM takes the ends of the range for theirs.)
+/// The digits of a fused index that take all their values while an index runs through a range: those after the first
+/// one that changes. (TVM uses the ends of the range for them.)
 fn loose_digits(
     a: &mut Arena,
     analyzer: &mut Analyzer,
@@ -235,7 +236,7 @@ fn loose_digits(
     }
 }
 
-/// The variables that an iterator is made of.
+/// The variables of an iterator.
 fn vars_below(a: &Arena, map: &IterMap, mark: MarkId) -> Vec<VarId> {
     match &map.mark(mark).source {
         MarkSource::Expr(e) => crate::ir::visit::vars_of(a, *e),
@@ -243,7 +244,7 @@ fn vars_below(a: &Arena, map: &IterMap, mark: MarkId) -> Vec<VarId> {
     }
 }
 
-/// The variables' values at the least and at the greatest corner of the outputs, as sets.
+/// The values of the variables at the least and at the greatest corner of the outputs, as sets.
 fn inverse(a: &mut Arena, analyzer: &mut Analyzer, map: &IterMap, outputs: &NdSet) -> Option<Vec<(VarId, IntSet)>> {
     let least: Vec<ExprId> = outputs.iter().map(|set| set.lower()).collect::<Option<_>>()?;
     let greatest: Vec<ExprId> = outputs.iter().map(|set| set.upper()).collect::<Option<_>>()?;
@@ -259,7 +260,7 @@ fn inverse(a: &mut Arena, analyzer: &mut Analyzer, map: &IterMap, outputs: &NdSe
     Some(sets)
 }
 
-/// Solves each dimension by itself.
+/// Solves each dimension separately.
 fn solve_dimensions(
     a: &mut Arena,
     analyzer: &mut Analyzer,
@@ -282,7 +283,7 @@ fn solve_dimensions(
         match domains.iter_mut().find(|(v, _)| *v == var) {
             Some((_, domain)) => *domain = domain.union(a, solved),
             None => {
-                // A variable from outside: both sides must agree in it.
+                // A variable of an enclosing block: both sides must agree in it.
                 let mut equal = |x: Option<ExprId>, y: Option<ExprId>| {
                     x.zip(y).is_some_and(|(x, y)| analyzer.can_prove_equal(a, x, y))
                 };
@@ -293,8 +294,8 @@ fn solve_dimensions(
     Some(())
 }
 
-/// Which variable the provided index depends on, and which of its values reach the required ones, given that the
-/// index is at most `last`.
+/// The variable of the provided index, and its values for which the index is in the required set, given that the index
+/// is at most `last`.
 fn solve_dimension(
     a: &mut Arena,
     analyzer: &mut Analyzer,
@@ -343,7 +344,7 @@ fn solve_dimension(
             }
         }
         Expr::Binary(BinOp::FloorMod, x, factor) => match a.as_var(x) {
-            // A remainder leaves its variable free.
+            // A remainder does not restrict its variable.
             Some(var) => Some((var, IterDomain::UNKNOWN)),
             None => {
                 let positive = analyzer.can_prove_greater_equal(a, x, 1)

@@ -1,4 +1,4 @@
-//! Sums of variables with constant factors: what most index expressions are.
+//! Sums of variables with constant factors, the form of most index expressions.
 
 use crate::ir::{Arena, BinOp, Expr, ExprId, VarId};
 use smallvec::SmallVec;
@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 pub(crate) struct Linear {
     /// Each variable once, in order of appearance.
     pub terms: SmallVec<[(VarId, i64); 8]>,
-    /// What is added.
+    /// The constant term.
     pub constant: i64,
 }
 
 impl Linear {
-    /// The expression as a sum; `None` if it is none, or where a number gets too large.
+    /// The expression as a sum; `None` if it has another form, or on overflow.
     pub(crate) fn of(arena: &Arena, e: ExprId) -> Option<Linear> {
         let mut linear = Linear { terms: SmallVec::new(), constant: 0 };
         linear.add(arena, e, 1)?;
@@ -25,7 +25,7 @@ impl Linear {
         self.terms.iter().find(|(v, _)| *v == var).map_or(0, |(_, c)| *c)
     }
 
-    /// Is it the same sum, in whatever order?
+    /// Whether both sums are equal up to order.
     pub(crate) fn is_same(&self, other: &Linear) -> bool {
         let agrees = |linear: &Linear, &(var, coeff): &(VarId, i64)| linear.coeff(var) == coeff;
         self.constant == other.constant
@@ -33,8 +33,8 @@ impl Linear {
             && other.terms.iter().all(|t| agrees(self, t))
     }
 
-    /// The least and the greatest value, with the variables anywhere in their `ranges` (both ends included); `None` if a
-    /// variable has none, or where a number gets too large.
+    /// The least and the greatest value for variables in their `ranges` (both ends included); `None` if a variable has
+    /// no range, or on overflow.
     pub(crate) fn bounds(&self, ranges: impl Fn(VarId) -> Option<(i64, i64)>) -> Option<(i128, i128)> {
         let mut bounds = (self.constant as i128, self.constant as i128);
         for &(var, coeff) in &self.terms {

@@ -1,4 +1,4 @@
-//! Where a block may be computed: the candidates of `sample_compute_location` (TVM's `CollectComputeLocation`).
+//! The candidate locations of `sample_compute_location` for a block (TVM's `CollectComputeLocation`).
 
 use super::super::error::ScheduleError;
 use super::super::primitive::compute_at::can_compute_at;
@@ -9,19 +9,19 @@ use super::loop_kind::loop_kind;
 use super::tree;
 use crate::ir::{BlockId, IterKind, LoopId};
 
-/// A place for a block.
+/// A location for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Location {
-    /// Inside its consumers; -2 as a decision.
+    /// Inlined into its consumers; decision -2.
     Inlined,
-    /// Directly under the root; -1 as a decision.
+    /// Directly under the root; decision -1.
     AtRoot,
     /// Under the loop at this position, from outside, around the first consumer.
     Loop(usize, LoopId),
 }
 
 impl Location {
-    /// The number that stands for it.
+    /// The decision for this location.
     pub(crate) fn decision(self) -> i64 {
         match self {
             Location::Inlined => -2,
@@ -31,12 +31,12 @@ impl Location {
     }
 }
 
-/// The loops worth a try, with their positions around the first consumer: not those of one iteration, nor reduction
-/// loops behind the last spatial one, nor spatial loops inside a reduction loop.
+/// The loops to consider, with their positions around the first consumer, except loops of one iteration, reduction
+/// loops after the last spatial loop, and spatial loops inside a reduction loop.
 fn loops_worth_trying(state: &State, block: BlockId) -> Result<Vec<(usize, LoopId)>, ScheduleError> {
     let func = &state.func;
     let (_, deps) = scope_dependences(state, block)?;
-    // What holds the first and the last consumer holds those between them.
+    // A loop around the first and the last consumer contains those between them.
     let Some([first, last]) = deps.outer_consumers(func, block) else { return Ok(Vec::new()) };
     let boundary = match first == last {
         true => tree::parent(func, first),
@@ -71,6 +71,7 @@ fn loops_worth_trying(state: &State, block: BlockId) -> Result<Vec<(usize, LoopI
 /// All candidates, by increasing decision.
 ///
 /// # Errors
+///
 /// For the root block.
 pub(crate) fn compute_locations(state: &mut State, block: BlockId) -> Result<Vec<Location>, ScheduleError> {
     let loops = loops_worth_trying(state, block)?;
@@ -87,9 +88,11 @@ pub(crate) fn compute_locations(state: &mut State, block: BlockId) -> Result<Vec
     Ok(found)
 }
 
-/// The candidate that a decision names, or else the next smaller one, or else the root. Tries as few as it can.
+/// The candidate of a decision; if it is invalid, the next smaller one, or else the root. Tries as few locations as
+/// possible.
 ///
 /// # Errors
+///
 /// For the root block.
 pub(crate) fn compute_location(state: &mut State, block: BlockId, decision: i64) -> Result<Location, ScheduleError> {
     let loops = loops_worth_trying(state, block)?;

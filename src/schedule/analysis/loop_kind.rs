@@ -1,10 +1,10 @@
-//! What kind of iteration variables a loop drives (TVM's `GetLoopIterType`).
+//! The kind of iteration variables that a loop drives (TVM's `GetLoopIterType`).
 
 use crate::ir::visit::uses_var;
 use crate::ir::{Func, IterKind, LoopId};
 
-/// The kind of a loop by the outermost blocks below it: spatial or reduction if all iteration variables whose binding
-/// mentions its variable are of that kind (spatial if there are none), else opaque.
+/// The kind of a loop, given by the outermost blocks below it: spatial or reduction if all iteration variables whose
+/// binding mentions its variable have that kind (spatial if there are none), else opaque.
 pub(crate) fn loop_kind(func: &Func, l: LoopId) -> IterKind {
     let var = func.loop_(l).var;
     let (mut spatial, mut reduce) = (false, false);

@@ -1,31 +1,31 @@
-//! Analyses of the block tree that the checks of primitives stand on.
+//! Analyses of the block tree for the checks of primitives.
 //!
 //! * [`tree`]: scopes, loops around and below, common ancestors.
-//! * [`dependence`]: which blocks of a scope depend on which.
-//! * [`access`]: what a block reads and writes.
-//! * [`alloc_site`]: where a buffer comes from.
-//! * [`affine`]: are bindings affine and independent?
+//! * [`dependence`]: dependences between the blocks of a scope.
+//! * [`access`]: the regions that a block reads and writes.
+//! * [`alloc_site`]: the allocation of a buffer.
+//! * [`affine`]: whether bindings are affine and independent.
 //! * [`block_class`]: complete, reduction and output blocks; compact data flow.
-//! * [`declared`]: is every buffer that is used declared?
-//! * [`digit_bound`]: the box that sums of digits fill.
-//! * [`extent`]: do extents fit the types of loops?
-//! * [`filled`]: does a block store all that it says it writes?
-//! * [`guard`]: when a block runs, by its predicate and the domains of its iteration variables.
+//! * [`declared`]: whether every used buffer is declared.
+//! * [`digit_bound`]: the box covered by sums of digits.
+//! * [`extent`]: whether extents fit the types of loops.
+//! * [`filled`]: whether a block stores its whole stated region.
+//! * [`guard`]: the condition under which a block runs, from its predicate and the domains of its iteration variables.
 //! * [`index_map`]: functions of indices, their shapes and inverses.
-//! * [`insertion`]: where a block may be put among its producers and consumers.
-//! * [`interference`]: may nests run interleaved?
-//! * [`iter_domain`]: which instances of a block provide a region.
+//! * [`insertion`]: valid positions for a block among its producers and consumers.
+//! * [`interference`]: whether nests may run interleaved.
+//! * [`iter_domain`]: the instances of a block that provide a region.
 //! * [`linear`]: sums of variables with constant factors.
-//! * [`location`]: where a block may be computed.
-//! * [`loop_kind`]: what kind of iteration variables a loop drives.
+//! * [`location`]: candidate locations for a block.
+//! * [`loop_kind`]: the kind of iteration variables that a loop drives.
 //! * [`relayout`]: accesses to a buffer under another layout.
-//! * [`reducer`]: which operation a reduction block makes.
-//! * [`region_bound`]: what the instances of a block touch together.
-//! * [`region_cover`]: do consumers read only what producers wrote?
-//! * [`shared_computations`]: which computations of an expression are worth a buffer.
-//! * [`freedom`]: which primitives a function with jumps, aliases and such allows.
+//! * [`reducer`]: the operation of a reduction block.
+//! * [`region_bound`]: the union of the regions of a block's instances.
+//! * [`region_cover`]: whether consumers read only elements that producers wrote.
+//! * [`shared_computations`]: common subexpressions worth a buffer.
+//! * [`freedom`]: the primitives that a function with jumps, aliases and the like allows.
 //! * [`info`]: the expensive facts about blocks that a schedule keeps.
-//! * [`moved_consumer`]: does a consumer that moves to its producers still do all its work, once?
+//! * [`moved_consumer`]: whether a consumer moved to its producers still does all its work, once.
 
 pub(crate) mod access;
 pub(crate) mod affine;

@@ -1,13 +1,13 @@
-//! Does a consumer that is moved to its producers still do all its work, and reductions only once?
+//! Checks that a consumer moved to its producers still does all its work, and reductions only once.
 //!
-//! Under a loop of its producers a consumer runs, in each iteration, the instances that read what the producers write
-//! there. TVM asks no more; six things can go wrong then, and are refused here:
-//! * an instance that reads nothing inside the buffers (a padding) would not run at all;
-//! * a predicate that says more than the domains of the iteration variables do would be dropped;
-//! * instances of an output block would run that its loops left out;
+//! Under a loop of its producers a consumer runs, in each iteration, the instances that read the elements written
+//! there. TVM requires no more, but six mistakes are possible, and are refused here:
+//! * an instance that reads no element inside the buffers (padding) would not run at all;
+//! * a predicate that is stricter than the domains of the iteration variables would be dropped;
+//! * instances of an output block would run that its loops excluded;
 //! * a reduction would add a value again in each iteration that runs its instance;
 //! * steps of a reduction would run at the same time;
-//! * an instance would find a tile written only in part, or a reduction that is not at its end.
+//! * an instance would read a partially written tile, or an unfinished reduction.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
@@ -25,7 +25,7 @@ use crate::ir::{
     Arena, BinOp, BlockId, BufferId, CmpOp, ExprId, Func, IterKind, LoopId, LoopKind, Substitution, VarId,
 };
 
-/// A block and how it will stand under a loop.
+/// A block with its new position under a loop.
 pub(crate) struct MovedConsumer<'a> {
     /// The block.
     pub block: BlockId,
@@ -37,17 +37,17 @@ pub(crate) struct MovedConsumer<'a> {
     pub predicate: ExprId,
     /// The new loops.
     pub loops: &'a [(VarId, ExprId)],
-    /// The values that the iteration variables will take in an iteration of the loop.
+    /// The values of the iteration variables in an iteration of the loop.
     pub domains: &'a [IterDomain],
-    /// What the producers write in one.
+    /// The regions that the producers write in an iteration of the loop.
     pub required: &'a Regions,
     /// The producers.
     pub producers: &'a [BlockId],
 }
 
 impl MovedConsumer<'_> {
-    /// Do the new bindings stay among the values of the old ones? In a scope of its own a block need not run through the
-    /// domains of its iteration variables, but through parts that depend on the variables of the blocks around.
+    /// Whether the new bindings stay among the values of the old ones. A block in an inner scope need not take all
+    /// values of the domains of its iteration variables; they may be restricted by variables of the enclosing blocks.
     fn runs_old_instances(&self, func: &mut Func, scope: BlockId) -> bool {
         let old_loops: Vec<VarRange> =
             func.loops_above(self.block.stmt()).into_iter().map(|l| domain(func, l)).collect();
@@ -78,7 +78,8 @@ impl MovedConsumer<'_> {
     }
 
     /// # Errors
-    /// If the block would do other work than before.
+    ///
+    /// If the block would not do the same work as before.
     pub(crate) fn check(&self, state: &mut State, scope: BlockId) -> Result<(), ScheduleError> {
         let block = state.func.block(self.block).name;
         if !self.keeps_all_instances(&mut state.func) {
@@ -108,7 +109,7 @@ impl MovedConsumer<'_> {
         Ok(())
     }
 
-    /// A loop whose iterations may run at the same time and would reduce into one element.
+    /// A loop whose iterations may run at the same time and would reduce into the same element.
     fn parallel_reduction(&self, func: &Func) -> Option<LoopId> {
         let iters = &func.block(self.block).iters;
         tree::loop_path(func, self.target.stmt(), None, None).into_iter().find(|&l| {
@@ -119,8 +120,9 @@ impl MovedConsumer<'_> {
         })
     }
 
-    /// A buffer that a producer reduces into over several iterations of which only one runs the instance that reads the
-    /// element. One that runs in all steps of the element's reduction ends with the right value.
+    /// A buffer with an unfinished reduction: only one of several iterations in which a producer reduces into an
+    /// element runs the instance that reads it. An instance that runs in all steps of the element's reduction ends with
+    /// the right value.
     fn reads_unfinished(&self, func: &Func) -> Option<BufferId> {
         let path = tree::loop_path(func, self.target.stmt(), None, None);
         self.producers.iter().find_map(|&p| {
@@ -135,15 +137,15 @@ impl MovedConsumer<'_> {
                 .filter(|&&l| !func.arena.is_int(func.loop_(l).extent, 1) && drives(l))
                 .map(|&l| func.loop_(l).var)
                 .collect();
-            // The producer's element stays what it is while its reduction goes on.
+            // The producer's element stays the same while its reduction continues.
             let elements: Vec<ExprId> = iters.iter().filter(|i| i.kind == IterKind::Spatial).map(|i| i.value).collect();
             let unfinished = self.values.iter().any(|&v| uses_beyond(&func.arena, v, &steps, &elements));
             unfinished.then(|| func.block(p).writes.first().map(|w| w.buffer)).flatten()
         })
     }
 
-    /// A buffer of the producers of which an instance reads a tile that is not within what an iteration of the loop
-    /// writes. Single elements are what the new bindings were solved for.
+    /// A buffer of the producers for which an instance reads a tile that exceeds the region written in an iteration of
+    /// the loop. The new bindings were solved for single elements.
     fn reads_early(&self, func: &mut Func) -> Option<BufferId> {
         let node = func.block(self.block);
         let (iters, reads) = (node.iters.clone(), node.reads.clone());
@@ -185,8 +187,8 @@ impl MovedConsumer<'_> {
         None
     }
 
-    /// Since the producers cover what the block reads, an instance runs whenever one of its reads is of a buffer that
-    /// they write, and inside it.
+    /// Whether every instance still runs. Since the producers cover the block's reads, an instance runs if one of its
+    /// reads is of a buffer that they write, and inside it.
     fn keeps_all_instances(&self, func: &mut Func) -> bool {
         let iters = func.block(self.block).iters.clone();
         let a = &mut func.arena;
@@ -207,8 +209,9 @@ impl MovedConsumer<'_> {
             .any(|read| is_inside(&mut func.arena, read, &whole))
     }
 
-    /// A reduction whose variables run through their whole domains inside the loop starts anew in each iteration.
-    /// One that is spread over loops further out must run each of its instances once from one start to the next.
+    /// Whether reductions add each value once. A reduction whose variables take all values of their domains inside the
+    /// loop starts again in each iteration. One that is distributed over outer loops must run each of its instances
+    /// once between two starts.
     fn reduces_once(&self, func: &mut Func) -> bool {
         let iters = func.block(self.block).iters.clone();
         if iters.iter().all(|i| i.kind == IterKind::Spatial) {
@@ -233,7 +236,7 @@ impl MovedConsumer<'_> {
             VarRange { var: v, min: zero, extent }
         });
         let new: Vec<VarRange> = new.collect();
-        // What is spread over the loops from the outermost on, each of its iterations starting anew.
+        // The reduction is distributed over the loops from the outermost on, each iteration of which starts it again.
         let spread: Vec<VarRange> = domains[..=outermost].iter().chain(&new).copied().collect();
         let domains: Vec<VarRange> = domains.into_iter().chain(new).collect();
         !unused
@@ -243,7 +246,7 @@ impl MovedConsumer<'_> {
     }
 }
 
-/// Does the expression use one of the variables other than in one of the `known` parts?
+/// Whether the expression uses one of the variables outside the `known` parts.
 fn uses_beyond(a: &Arena, e: ExprId, vars: &[VarId], known: &[ExprId]) -> bool {
     if known.contains(&e) {
         return false;
@@ -256,7 +259,7 @@ fn uses_beyond(a: &Arena, e: ExprId, vars: &[VarId], known: &[ExprId]) -> bool {
     found
 }
 
-/// Is the value a sum of which several iterations give one value, as `i * 3 + j` does for `j` up to 5?
+/// Whether the value is a sum for which several iterations give the same value, as `i * 3 + j` does for `j` up to 5.
 fn overlaps(a: &Arena, value: ExprId, domains: &[VarRange]) -> bool {
     let Some(linear) = Linear::of(a, value) else { return false };
     let mut terms: Vec<(i64, i64)> = Vec::with_capacity(linear.terms.len());

@@ -1,4 +1,4 @@
-//! Recognising reductions: which associative and commutative operation a block's init and update make (TVM's
+//! Recognises reductions: finds the associative and commutative operation of a block's init and update (TVM's
 //! `src/s_tir/schedule/analysis/reducer.cc` and the registry in `primitive/reduction.cc`).
 //!
 //! A reduction of one buffer is a store in the init and one in the body; a reduction of tuples stores several buffers
@@ -14,7 +14,7 @@
 use crate::ir::{Arena, BinOp, Block, BufferId, CmpOp, DType, Expr, ExprId, ExprList, Func, Stmt, VarId};
 use smallvec::{SmallVec, smallvec};
 
-/// The values of a tuple, mostly of one.
+/// The values of a tuple, usually a single one.
 pub(crate) type Tuple = SmallVec<[ExprId; 2]>;
 
 /// An associative and commutative operation on values or pairs of values.
@@ -28,19 +28,19 @@ pub(crate) enum Reducer {
     Min,
     /// The larger value.
     Max,
-    /// The sums of two values each.
+    /// Componentwise sums of pairs.
     SumPair,
-    /// Of pairs of index and value, the one whose value wins.
+    /// Selection between pairs of index and value by their values.
     Best(Best),
 }
 
-/// Which of two pairs of index and value wins.
+/// The order by which one of two pairs of index and value is selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Best {
-    /// How the winning value compares with the other.
+    /// Relation of the selected value to the other one.
     value: CmpOp,
-    /// How the winning index compares with the other where the values are equal; `None`: the left pair wins where the
-    /// comparison of the values says so, and that includes equality.
+    /// Relation of the selected index to the other one if the values are equal; `None` if the comparison of the values
+    /// includes equality, so that the left pair is selected.
     tie: Option<CmpOp>,
 }
 
@@ -92,7 +92,7 @@ impl Reducer {
         }
     }
 
-    /// The tuple that changes no other when combined with it.
+    /// The identity: the tuple that changes no other when combined with it.
     pub(crate) fn identity(self, arena: &mut Arena, types: &[DType]) -> Tuple {
         let limit = |arena: &mut Arena, value: Result<i64, f64>, dtype: DType| match value {
             Ok(v) => arena.int(v, dtype),
@@ -114,7 +114,7 @@ impl Reducer {
         }
     }
 
-    /// What is combined with the left side, if the values are of the form of this reducer.
+    /// The values that are combined with the left side, if the values match this reducer.
     fn right_side(self, arena: &Arena, values: &[ExprId]) -> Option<Tuple> {
         let operand = |op: BinOp, e: ExprId| match arena.expr(e) {
             Expr::Binary(found, _, right) if found == op => Some(right),
@@ -134,12 +134,12 @@ impl Reducer {
     }
 }
 
-/// A store of a reduction's update, with the value that a `let` may hold.
+/// A store of a reduction's update; its value may come from a `let`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Update {
     /// The buffer.
     pub buffer: BufferId,
-    /// At which element.
+    /// Indices of the element.
     pub indices: ExprList,
     /// The value, combined from the old one.
     pub value: ExprId,
@@ -152,25 +152,26 @@ pub(crate) struct Reduction {
     pub reducer: Reducer,
     /// The stores of the update, in the order of the tuple.
     pub updates: SmallVec<[Update; 2]>,
-    /// The old values: loads of what the updates store to.
+    /// The old values: loads of the elements to which the updates store.
     pub lhs: Tuple,
     /// The values combined with them.
     pub rhs: Tuple,
 }
 
-/// Why a block is not recognised.
+/// The reason why a block is not recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotRecognised {
-    /// Init or body have another form.
+    /// Init or body do not have the required form.
     Form(&'static str),
     /// The form is right, but the operation is unknown.
     Operation,
 }
 
-/// The reduction that a block makes.
+/// The reduction of a block.
 ///
 /// # Errors
-/// The first requirement that does not hold.
+///
+/// The first violated requirement.
 pub(crate) fn recognise(func: &mut Func, block: &Block) -> Result<Reduction, NotRecognised> {
     use NotRecognised::Form;
     let inits = init_stores(func, block)?;
@@ -225,7 +226,7 @@ fn init_stores(func: &Func, block: &Block) -> Result<SmallVec<[Update; 2]>, NotR
     if stores.is_empty() { Err(NotRecognised::Form("its init is empty")) } else { Ok(stores) }
 }
 
-/// The stores of the body: one, or `count` below as many `let`s.
+/// The stores of the body: a single one, or `count` stores below `count` `let`s.
 fn update_stores(func: &Func, block: &Block, count: usize) -> Result<SmallVec<[Update; 2]>, NotRecognised> {
     use NotRecognised::Form;
     let mut body = &block.body;

@@ -1,8 +1,8 @@
-//! What the instances of a block touch together: regions with loops relaxed.
+//! Bounds the union of a block's accesses: regions relaxed over loops.
 //!
-//! Where the bounds of a region are independent affine maps of the loops, the boxes that the iterations touch add up
-//! to one box exactly, and a predicate is taken into account; else the box is only large enough to hold them (TVM's
-//! `EstimateRegionStrictBound` and `EstimateRegionUpperBound`, `src/arith/int_set.cc`).
+//! If the bounds of a region are independent affine maps of the loops, the union of the iterations' boxes is exactly
+//! one box, and a predicate is considered; otherwise the box is an upper bound (TVM's `EstimateRegionStrictBound` and
+//! `EstimateRegionUpperBound`, `src/arith/int_set.cc`).
 
 use super::affine::domain;
 use super::digit_bound::digit_bound;
@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 /// First element and number of elements in each dimension.
 pub(crate) type Ranges = SmallVec<[(ExprId, ExprId); 4]>;
 
-/// The box that the ranges fill, taken over a domain where `predicate` holds; `None` if they need not fill one.
+/// The box that the ranges cover over a domain where `predicate` holds; `None` if they need not cover one.
 pub(crate) fn strict_bound(
     a: &mut Arena,
     ranges: &[(ExprId, ExprId)],
@@ -47,7 +47,7 @@ pub(super) fn general_bound(
             sets.push(IntSet::from_range(a, sum.base, extent));
             continue;
         };
-        // A stride longer than what one iteration touches leaves gaps.
+        // A stride longer than the access of one iteration leaves gaps.
         let dense = a.compare(CmpOp::Ge, extent, split.scale);
         if !analyzer.can_prove(a, dense) {
             return None;
@@ -65,8 +65,8 @@ pub(super) fn general_bound(
     Some(sets)
 }
 
-/// A predicate that speaks of loops as a whole, where it speaks of quotients and remainders that add up to them: iterator
-/// maps see such a bound only so.
+/// Rewrites a predicate on quotients and remainders of loops as one on the loops themselves, if these parts add up to
+/// them: iterator maps recognise such a bound only in this form.
 fn without_parts_of_loops(a: &mut Arena, domain: &[VarRange], predicate: ExprId) -> ExprId {
     let mut has_remainder = false;
     for_each_subexpr(a, predicate, &mut |e| has_remainder |= matches!(a.expr(e), Expr::Binary(BinOp::FloorMod, ..)));
@@ -80,7 +80,7 @@ fn without_parts_of_loops(a: &mut Arena, domain: &[VarRange], predicate: ExprId)
     analyzer.simplify(a, predicate)
 }
 
-/// A box that holds the ranges, taken over a domain where `predicate` holds, and whether they fill it.
+/// A box that contains the ranges over a domain where `predicate` holds, and whether they cover it.
 pub(crate) fn upper_bound(
     a: &mut Arena,
     ranges: &[(ExprId, ExprId)],
@@ -98,8 +98,8 @@ pub(crate) fn upper_bound(
     (ranges.iter().map(each).collect(), false)
 }
 
-/// A region of a block, stated over its iteration variables, over all its instances below `high`: a box over the
-/// variables further out, and whether the instances fill it (TVM's `RelaxBufferRegion`).
+/// A region of a block, stated over its iteration variables, over all its instances below `high`: a box over the outer
+/// variables, and whether the instances cover it (TVM's `RelaxBufferRegion`).
 pub(crate) fn relax_region(func: &mut Func, b: BlockId, region: &BufferRegion, high: StmtId) -> (Ranges, bool) {
     let storage = func.arena.buffer(region.buffer).scope;
     let domains: SmallVec<[VarRange; 8]> = match tree::parent(func, b) {
@@ -118,8 +118,8 @@ pub(crate) fn relax_region(func: &mut Func, b: BlockId, region: &BufferRegion, h
     let (sets, mut fills) = upper_bound(a, &ranges, &domains, predicate);
     let shape: SmallVec<[ExprId; 4]> = a.list(a.buffer(region.buffer).shape).iter().copied().collect();
     if fills && runs != predicate {
-        // The box may be larger than what the block touches inside the domains of its iteration variables. What lies
-        // beyond the buffer does not count.
+        // The box may exceed the block's accesses inside the domains of its iteration variables. Elements outside the
+        // buffer do not count.
         let inside = |(&set, &extent): (&IntSet, &ExprId)| {
             let zero = a.int(0, a.dtype(extent));
             let whole = IntSet::from_range(a, zero, extent);

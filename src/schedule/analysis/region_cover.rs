@@ -1,9 +1,9 @@
-//! Does a consumer read only what its producers have written before? (TVM's `CheckRegionCoverAndStagePipeline`,
-//! `src/s_tir/schedule/state.cc`.)
+//! Decides whether a consumer reads only elements that its producers have written before (TVM's
+//! `CheckRegionCoverAndStagePipeline`, `src/s_tir/schedule/state.cc`).
 //!
-//! For each loop or block around a consumer, the producers that meet it there are taken together. What they write while
-//! that loop or block runs once is bounded from below, what the consumer reads meanwhile from above; the first must
-//! hold the second, as far as it lies inside the buffer.
+//! For each loop or block around a consumer, the producers that it meets there are considered together. Their writes
+//! during one execution of that loop or block are bounded from below, the consumer's reads from above; the former must
+//! contain the latter, as far as they are inside the buffer.
 
 use super::super::state::State;
 use super::dependence::Scope;
@@ -17,11 +17,11 @@ use crate::arith::{Analyzer, VarRange};
 use crate::ir::{Arena, BlockId, BufferId, BufferRegion, CmpOp, ExprId, Func, StmtId, Substitution};
 use smallvec::SmallVec;
 
-/// Is everything that a block of the scope reads covered by what its producers in the scope write?
+/// Whether the producers in the scope cover all reads of the block.
 pub(crate) fn is_covered(state: &mut State, scope: &Scope, consumer: BlockId) -> bool {
     let func = &mut state.func;
     let producers = scope.earlier_writers_of_reads(func, consumer);
-    // By the place where each producer meets the consumer.
+    // The producers, grouped by the place where they meet the consumer.
     let mut meetings: SmallVec<[(StmtId, SmallVec<[BlockId; 2]>); 4]> = SmallVec::new();
     for p in producers {
         let Some(place) = tree::common_ancestor(func, &[p.stmt(), consumer.stmt()]) else { return false };
@@ -33,7 +33,7 @@ pub(crate) fn is_covered(state: &mut State, scope: &Scope, consumer: BlockId) ->
     meetings.iter().all(|(place, producers)| covers_at(func, *place, producers, consumer))
 }
 
-/// Do the producers cover the consumer where they meet?
+/// Whether the producers cover the consumer at the place where they meet.
 fn covers_at(func: &mut Func, place: StmtId, producers: &[BlockId], consumer: BlockId) -> bool {
     let reads = bound_regions(func, consumer, false);
     let mut written: SmallVec<[(BufferId, Vec<NdSet>); 4]> = SmallVec::new();
@@ -57,7 +57,7 @@ fn covers_at(func: &mut Func, place: StmtId, producers: &[BlockId], consumer: Bl
                 union_lower_bound(&mut func.arena, &parts)
             })
             .collect();
-        // Bounding what is read costs most, and whole buffers need no bound.
+        // Bounding the reads is the most expensive part, and whole buffers need no bound.
         let shape = func.arena.list(func.arena.buffer(region.buffer).shape);
         if produced.iter().zip(shape).all(|(&set, &extent)| is_whole(&func.arena, set, extent)) {
             return true;
@@ -67,7 +67,7 @@ fn covers_at(func: &mut Func, place: StmtId, producers: &[BlockId], consumer: Bl
     })
 }
 
-/// What a block reads or writes, over the loops around it.
+/// The regions that a block reads or writes, over the loops around it.
 fn bound_regions(func: &mut Func, b: BlockId, writes: bool) -> Vec<BufferRegion> {
     let block = func.stmts.block(b);
     let mut bindings = Substitution::of_vars(block.iters.iter().map(|i| (i.var, i.value)));
@@ -75,7 +75,7 @@ fn bound_regions(func: &mut Func, b: BlockId, writes: bool) -> Vec<BufferRegion>
     regions.iter().map(|r| bindings.apply_region(&mut func.arena, r)).collect()
 }
 
-/// The loops between a block and the place, whose variables a region is relaxed over.
+/// The loops between a block and the place over whose variables a region is relaxed.
 fn domain(func: &Func, b: BlockId, place: StmtId, region: &BufferRegion) -> SmallVec<[VarRange; 8]> {
     let Some(low) = tree::parent(func, b) else { return SmallVec::new() };
     let storage = func.arena.buffer(region.buffer).scope;
@@ -100,8 +100,8 @@ fn upper_bound(func: &mut Func, b: BlockId, place: StmtId, region: &BufferRegion
     region_bound::upper_bound(a, &ranges, &domain, predicate).0
 }
 
-/// What a block touches of a region while `place` runs once: exactly (`None` where that is no box without gaps), or all of
-/// it and maybe more.
+/// The elements of a region that a block accesses during one execution of `place`: exactly (`None` if they are not a
+/// box without gaps), or an upper bound.
 pub(crate) fn region_under(
     func: &mut Func,
     b: BlockId,
@@ -121,7 +121,7 @@ pub(crate) fn region_under(
     }
 }
 
-/// Does the first region hold what of the second lies inside the buffer?
+/// Whether the first region contains the part of the second inside the buffer.
 fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) -> bool {
     let shape: SmallVec<[ExprId; 4]> = a.list(a.buffer(buffer).shape).iter().copied().collect();
     let mut analyzer = Analyzer::new();
@@ -147,7 +147,7 @@ fn holds(a: &mut Arena, buffer: BufferId, produced: &NdSet, consumed: &NdSet) ->
     })
 }
 
-/// Are the sets the same, their ends written in the same way or as sums of the same parts?
+/// Whether the sets are the same: their ends are equal expressions, or sums of the same terms.
 fn is_same(a: &Arena, x: IntSet, y: IntSet) -> bool {
     let same = |x: End, y: End| {
         x == y
@@ -158,7 +158,7 @@ fn is_same(a: &Arena, x: IntSet, y: IntSet) -> bool {
     same(x.min, y.min) && same(x.max, y.max)
 }
 
-/// Is that, by constants, all that there is in a dimension?
+/// Whether the set, by constants, covers a whole dimension.
 fn is_whole(a: &Arena, set: IntSet, extent: ExprId) -> bool {
     let constant = |e: Option<ExprId>| e.and_then(|e| a.as_int(e));
     let ends = (constant(set.lower()), constant(set.upper()), a.as_int(extent));

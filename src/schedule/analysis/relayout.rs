@@ -1,4 +1,4 @@
-//! Accesses to a buffer, rewritten to another layout, with indices simplified where they stand (TVM's
+//! Rewrites accesses to a buffer for another layout, and simplifies the indices in their context (TVM's
 //! `TransformLayoutRewriter` and `BlockBufferAccessSimplifier`).
 
 use super::access::accesses_of;
@@ -7,17 +7,17 @@ use crate::arith::{Analyzer, VarRange};
 use crate::ir::{Arena, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, Stmt, StmtId};
 use smallvec::SmallVec;
 
-/// What becomes of accesses.
+/// The change of accesses.
 #[derive(Clone, Copy)]
 pub(crate) enum Change<'a> {
-    /// Those of the first buffer become accesses of the second, at mapped indices.
+    /// Accesses of the first buffer become accesses of the second, at mapped indices.
     Layout(BufferId, BufferId, &'a IndexMap),
-    /// The indices of all are simplified.
+    /// The indices of all accesses are simplified.
     Simplify,
 }
 
-/// Rewrites accesses in a subtree. The statement's own loops and blocks, and those inside, are known to the
-/// simplification; what is around is not.
+/// Rewrites accesses in a subtree. The simplification knows the loops and blocks of the subtree, including the
+/// statement itself, but not the enclosing ones.
 pub(crate) fn rewrite_accesses(func: &mut Func, s: StmtId, change: Change<'_>) {
     let always = func.arena.bool(true);
     let mut walk = Walk { change, analyzer: Analyzer::new(), domain: SmallVec::new(), condition: always };
@@ -30,9 +30,9 @@ pub(crate) fn rewrite_accesses(func: &mut Func, s: StmtId, change: Change<'_>) {
 struct Walk<'a> {
     change: Change<'a>,
     analyzer: Analyzer,
-    /// The variables around.
+    /// The ranges of the enclosing variables.
     domain: SmallVec<[VarRange; 12]>,
-    /// What holds.
+    /// The condition that holds here.
     condition: ExprId,
 }
 
@@ -60,7 +60,7 @@ impl Walk<'_> {
                 for r in b.reads.iter_mut().chain(&mut b.writes) {
                     *r = match self.change {
                         Change::Simplify => self.region(a, r),
-                        // Regions of the buffer itself are found anew; others may be chosen by its elements.
+                        // Regions of the buffer itself are derived again; other regions may be indexed by its elements.
                         Change::Layout(..) => BufferRegion {
                             mins: a.map_list(r.mins, |a, e| self.expr(a, e)),
                             extents: a.map_list(r.extents, |a, e| self.expr(a, e)),
@@ -114,7 +114,7 @@ impl Walk<'_> {
                 a.value = self.expr(&mut func.arena, a.value);
                 *func.stmt_mut(s) = Stmt::Attr(a);
             }
-            // Buffers whose memory is shared are not laid out anew.
+            // Buffers with shared memory keep their layout.
             Stmt::Alloc { .. } | Stmt::Declare { .. } | Stmt::Break | Stmt::Continue => {}
         }
         for child in func.get(s).children() {
@@ -124,14 +124,14 @@ impl Walk<'_> {
     }
 
     fn enter(&mut self, a: &mut Arena, range: VarRange) {
-        // A variable of one value stays a variable.
+        // A variable with one value stays a variable.
         if !a.is_int(range.extent, 1) && !self.analyzer.is_bound(range.var) {
             self.analyzer.bind(a, range.var, range.min, range.extent);
         }
         self.domain.push(range);
     }
 
-    /// Statements where a condition holds. The analyzer only helps with expressions, which is where it matters.
+    /// Rewrites statements under a condition. The analyzer helps only with expressions, where it matters.
     fn under(&mut self, func: &mut Func, condition: ExprId, f: impl FnOnce(&mut Self, &mut Func)) {
         let before = self.condition;
         self.condition = func.arena.and(before, condition);
@@ -171,7 +171,7 @@ impl Walk<'_> {
         match self.change {
             Change::Layout(old, new, map) if buffer == old => {
                 let condition = self.condition;
-                // TVM's simplifier knows what holds here, but not where variables lie.
+                // TVM's simplifier knows the condition, but not the ranges of variables.
                 let mut analyzer = Analyzer::new();
                 let mapped = analyzer.with_constraint(a, condition, |analyzer, a| map.apply(a, analyzer, &at));
                 let simple = self.simplified(a, &mapped);
@@ -197,7 +197,7 @@ impl Walk<'_> {
     }
 }
 
-/// Puts what blocks access of the new buffer in the place of their regions of the old one, inner blocks first.
+/// Replaces blocks' regions of the old buffer by their accesses of the new one, inner blocks first.
 pub(crate) fn restate_regions(func: &mut Func, s: StmtId, old: BufferId, new: BufferId) {
     for s in func.subtree(s).into_iter().rev() {
         let Some(b) = func.as_block(s) else { continue };
@@ -208,7 +208,7 @@ pub(crate) fn restate_regions(func: &mut Func, s: StmtId, old: BufferId, new: Bu
         if !node.reads.iter().chain(&node.writes).any(|r| r.buffer == old) {
             continue;
         }
-        // An output of a block with an init is no read of it, unless the block says so.
+        // If a block has an init, it does not read its outputs, unless it states so.
         let said_so = node.reads.iter().any(|r| r.buffer == old);
         let accesses = accesses_of(func, b);
         let whole = BufferRegion::full(&mut func.arena, new);

@@ -1,9 +1,8 @@
-//! Which computations of an expression are worth a buffer of their own (what TVM's `cache_index` takes from its
-//! elimination of common subexpressions, `src/tir/transform/common_subexpr_elim_tools.cc`).
+//! Finds computations in an expression that are worth a buffer of their own (TVM's `cache_index` uses its elimination
+//! of common subexpressions, `src/tir/transform/common_subexpr_elim_tools.cc`).
 //!
-//! Candidates are the largest subexpressions that use variables and no buffers. One that comes up less often than the
-//! threshold asks for makes way for the computations that it is made of. Computations that simplify to the same
-//! expression are one.
+//! Candidates are the largest subexpressions that use variables and no buffers. A candidate that occurs less often than
+//! the threshold is replaced by its operands. Computations that simplify to the same expression are equal.
 
 use crate::arith::Analyzer;
 use crate::ir::visit::uses_var;
@@ -16,7 +15,7 @@ use std::cmp::Reverse;
 pub(crate) struct Computation {
     /// The expression.
     pub value: ExprId,
-    /// What it simplifies to, by which computations are told apart.
+    /// The simplified expression, which identifies the computation.
     pub key: ExprId,
 }
 
@@ -26,7 +25,7 @@ struct Candidate {
     size: usize,
 }
 
-/// The computations that come up at least `threshold` times in `root`: larger ones first, equal ones as they come.
+/// The computations that occur at least `threshold` times in `root`: larger ones first, equal ones in order.
 pub(crate) fn shared_computations(a: &mut Arena, root: ExprId, threshold: usize) -> Vec<Computation> {
     let mut order = HashMap::new();
     number(a, root, &mut order);
@@ -42,7 +41,7 @@ pub(crate) fn shared_computations(a: &mut Arena, root: ExprId, threshold: usize)
         let mut parts = Vec::new();
         a.for_each_child(candidate.found.value, |c| parts.push(c));
         for part in parts {
-            // What is kept already counts no more.
+            // Occurrences inside a chosen computation do not count.
             let key = key_of(a, part);
             if kept.iter().all(|k| k.found.key != key) {
                 add_largest(a, part, candidate.count, &mut open);
@@ -53,12 +52,12 @@ pub(crate) fn shared_computations(a: &mut Arena, root: ExprId, threshold: usize)
     kept.into_iter().map(|c| c.found).collect()
 }
 
-/// What the expression simplifies to, whatever the values of its variables.
+/// The simplified expression, valid for all values of its variables.
 pub(crate) fn key_of(a: &mut Arena, e: ExprId) -> ExprId {
     Analyzer::new().simplify(a, e)
 }
 
-/// Can the expression be computed elsewhere and before, whether or not its value is needed?
+/// Whether the expression can be computed at another place and earlier, even if its value is not needed.
 pub(crate) fn is_computation(a: &Arena, e: ExprId) -> bool {
     let is_leaf = matches!(a.expr(e), Expr::Int(_) | Expr::Float(_) | Expr::Str(_) | Expr::Var(_));
     !is_leaf && uses_var(a, e, &mut |_| true) && is_harmless(a, e)
@@ -68,7 +67,7 @@ fn is_harmless(a: &Arena, e: ExprId) -> bool {
     match a.expr(e) {
         Expr::Load(..) | Expr::Let(..) | Expr::Str(_) | Expr::Builtin(..) => return false,
         _ if a.lanes(e) > 1 => return false,
-        // A condition in the block may keep it from dividing by zero.
+        // A condition in the block may prevent a division by zero.
         Expr::Binary(BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod, _, by)
             if a.dtype(by).is_integer() && a.as_int(by).is_none_or(|v| v == 0) =>
         {
@@ -105,7 +104,7 @@ fn size(a: &Arena, e: ExprId) -> usize {
     n
 }
 
-/// Numbers the subexpressions in the order in which they are first written.
+/// Numbers the subexpressions in the order of their first occurrence.
 fn number(a: &Arena, e: ExprId, order: &mut HashMap<ExprId, usize>) {
     let next = order.len();
     order.entry(e).or_insert(next);

@@ -1,18 +1,18 @@
-//! Scopes and loops: where statements stand.
+//! Scopes and loops: the positions of statements in the tree.
 //!
-//! The tree of a schedule is that of its loops and blocks; other statements (`if`, `let`) are looked through. The
-//! scope of a loop or block is the innermost block around it.
+//! The tree of a schedule consists of its loops and blocks; other statements (`if`, `let`) are transparent. The scope
+//! of a loop or block is the innermost enclosing block.
 
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::state::State;
 use crate::ir::{BlockId, Func, LoopId, LoopKind, Stmt, StmtId, Symbol};
 use crate::script::MAX_INDENT;
 
-/// How deep instructions may nest statements: every level may take one of indentation where it is printed, and a few
-/// are for the class, the function and what stands in a block.
+/// Maximum nesting of statements that instructions may make: every level may take one level of indentation in the text,
+/// and a few are needed for the class, the function and the contents of a block.
 pub(crate) const MAX_DEPTH: usize = MAX_INDENT - 10;
 
-/// How deep the statements of a function are nested; the root block is level 0.
+/// The nesting depth of a function's statements; the root block is level 0.
 pub(crate) fn depth(func: &Func) -> usize {
     let mut deepest = 0;
     let mut open = vec![(func.root.stmt(), 0)];
@@ -28,7 +28,8 @@ pub(crate) fn depth(func: &Func) -> usize {
 /// The scope of a loop or block (TVM's `GetScopeRoot`).
 ///
 /// # Errors
-/// For the root block; and if `stage_pipeline` asks for it, where the scope is no stage pipeline.
+///
+/// For the root block; with `stage_pipeline`, also if the scope is not a stage pipeline.
 pub(crate) fn require_scope(
     state: &State,
     s: impl Into<StmtId>,
@@ -42,7 +43,7 @@ pub(crate) fn require_scope(
     Ok(scope)
 }
 
-/// The loop or block around a statement.
+/// The innermost loop or block around a statement.
 pub(crate) fn parent(func: &Func, s: impl Into<StmtId>) -> Option<StmtId> {
     func.ancestors(s.into()).find(|&p| matches!(func.get(p), Stmt::Loop(_) | Stmt::Block(_)))
 }
@@ -53,9 +54,9 @@ pub(crate) fn loop_above(func: &Func, s: impl Into<StmtId>) -> Option<LoopId> {
 }
 
 /// The loops from `low` (a loop, itself included) outwards, up to the next block or, if it comes first, to `high`,
-/// which is left out; innermost first. None if `low` is no loop (TVM's `LoopDomainOfSRefTreePath`).
+/// which is excluded; innermost first. Empty if `low` is not a loop (TVM's `LoopDomainOfSRefTreePath`).
 ///
-/// A buffer's `storage` scope may add the loops further out that are bound to threads which share it.
+/// With a buffer's `storage` scope, outer loops are added that are bound to threads which share this memory.
 pub(crate) fn loop_path(func: &Func, low: StmtId, high: Option<StmtId>, storage: Option<Symbol>) -> Vec<LoopId> {
     let mut loops = Vec::new();
     let mut at = Some(low);
@@ -78,7 +79,7 @@ pub(crate) fn loop_path(func: &Func, low: StmtId, high: Option<StmtId>, storage:
     loops
 }
 
-/// The innermost loop or block around all of the statements, or the one that is all of them.
+/// The innermost loop or block around all of the statements; the statement itself if there is only one.
 pub(crate) fn common_ancestor(func: &Func, all: &[StmtId]) -> Option<StmtId> {
     let (&first, rest) = all.split_first()?;
     std::iter::once(first)
@@ -87,7 +88,7 @@ pub(crate) fn common_ancestor(func: &Func, all: &[StmtId]) -> Option<StmtId> {
         .find(|&p| rest.iter().all(|&s| func.contains(p, s)))
 }
 
-/// Does the first statement come before the second in the text? Neither lies around the other.
+/// Whether the first statement precedes the second in the text. Neither contains the other.
 pub(crate) fn comes_before(func: &Func, x: StmtId, y: StmtId) -> bool {
     let path = |s: StmtId| {
         let mut path: Vec<StmtId> = std::iter::once(s).chain(func.ancestors(s)).collect();
@@ -102,12 +103,12 @@ pub(crate) fn comes_before(func: &Func, x: StmtId, y: StmtId) -> bool {
     }
 }
 
-/// Is the statement the only one in the list it stands in, directly inside `outer`?
+/// Whether the statement is the only one in its list, directly inside `outer`.
 pub(crate) fn is_only_child(func: &Func, outer: LoopId, inner: StmtId) -> bool {
     func.loop_(outer).body[..] == [inner]
 }
 
-/// How far threads share memory of a storage scope; the numbers are TVM's `StorageRank`.
+/// The set of threads that share memory of a storage scope; the numbers are TVM's `StorageRank`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StorageRank(u8);
 
@@ -120,11 +121,11 @@ impl StorageRank {
     pub(crate) fn of(scope: Symbol) -> StorageRank {
         let prefixes = [("global", 0), ("shared", 1), ("warp", 2), ("local", 3)];
         let name = scope.as_str();
-        // Scopes of accelerators (matrix fragments and the like) belong to one thread or less.
+        // Storage scopes of accelerators (matrix fragments and the like) belong to at most one thread.
         StorageRank(prefixes.into_iter().find(|(p, _)| name.starts_with(p)).map_or(4, |(_, rank)| rank))
     }
 
-    /// Does memory of this rank serve all threads along the axis?
+    /// Whether all threads along the axis share memory of this rank.
     fn shared_by(self, axis: Option<ThreadAxis>) -> bool {
         match axis {
             None => false,
@@ -134,7 +135,7 @@ impl StorageRank {
     }
 }
 
-/// What a loop may be bound to, with the number of the dimension: 0 for `x`.
+/// The thread axis of a loop, with the number of the dimension: 0 for `x`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ThreadAxis {
     /// `blockIdx.x`, `.y`, `.z`.
@@ -146,7 +147,7 @@ pub(crate) enum ThreadAxis {
 }
 
 impl ThreadAxis {
-    /// The axis of that name, if there is one. As in TVM, any letter is a dimension.
+    /// The axis with this name, if there is one. As in TVM, any letter is a dimension.
     pub(crate) fn parse(name: Symbol) -> Option<ThreadAxis> {
         let name = name.as_str();
         let dim = |suffix: &str| suffix.bytes().next().map(|c| c as i32 - b'x' as i32);

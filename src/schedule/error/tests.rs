@@ -1,11 +1,11 @@
-//! Tidiness of the table of errors: each kind says what to do, each class is triggered by some test.
+//! Tests of the table of errors: each kind has a proposal, each class is triggered by a test.
 
 use super::ErrorKind;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Kinds without a help of their own: the message of the first says what was expected, and for the others no
-/// instruction is known that would mend it.
+/// Kinds without a proposal: the message of the first one states what was expected, and no instruction is known that
+/// would fix the others.
 const WITHOUT_HELP: [&str; 9] = [
     "Argument",
     "UncoveredCopy",
@@ -18,8 +18,8 @@ const WITHOUT_HELP: [&str; 9] = [
     "NotSupported",
 ];
 
-/// Classes that no program is known to trigger: blocks run in the order of their text, so that no producer of a moved
-/// block can come after a consumer. The check stays, for what a later analysis may admit.
+/// Classes that no program is known to trigger: blocks run in text order, so that no producer of a moved block can come
+/// after a consumer. The check stays for future analyses.
 const UNREACHED: [&str; 1] = ["InsertionPointNotFoundError"];
 
 #[test]
@@ -34,7 +34,7 @@ fn every_class_is_triggered() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut tests = String::new();
     for path in files(&root.join("src/schedule")) {
-        // Of a source file, the tests at its end.
+        // In a source file, the tests are at the end.
         let text = fs::read_to_string(&path).expect("a readable source");
         tests.extend(text.split_once("#[cfg(test)]").map(|(_, tests)| tests.to_string()));
     }

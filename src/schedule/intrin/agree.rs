@@ -1,10 +1,10 @@
-//! Do a description and its implementation compute the same? Both are run by the interpreter on random data.
+//! Checks that a description and its implementation agree, by interpreting both on random data.
 
 use super::TensorIntrin;
 use crate::ir::interp::{Arg, Options, RunError, Tensor, Value, run};
 use crate::ir::{DType, Func};
 
-/// How they do not.
+/// The kind of disagreement.
 pub(super) enum Disagreement {
     /// The description cannot be run.
     DescriptionFails(RunError),
@@ -14,18 +14,18 @@ pub(super) enum Disagreement {
     Results {
         /// The parameter.
         param: String,
-        /// Where.
+        /// Indices of the element.
         index: Vec<i64>,
-        /// What the description gives.
+        /// The value of the description.
         expected: f64,
-        /// What the implementation gives.
+        /// The value of the implementation.
         found: f64,
     },
 }
 
-/// Sets of data that both are run on.
+/// Number of random data sets.
 const RUNS: u64 = 4;
-/// Stores after which a run is given up: an intrinsic is a few instructions, not a program.
+/// Maximum number of stores of a run: an intrinsic is a few instructions, not a program.
 const MAX_STEPS: u64 = 10_000_000;
 
 /// Runs both on the same data.
@@ -58,7 +58,7 @@ fn compare(func: &Func, param: usize, expected: &Tensor, found: &Tensor) -> Resu
     Ok(())
 }
 
-/// What another order of a few hundred operations on numbers around 1 may change, with room.
+/// The tolerance for another order of a few hundred operations on numbers around 1, with a margin.
 fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::Float64 => 1e-10,

@@ -1,9 +1,9 @@
-//! The table of built-in intrinsics: loops, which the code generator turns into vector code, and calls of instructions.
+//! The built-in intrinsics: loops, which the code generator vectorises, and calls of instructions.
 //!
-//! Names and descriptions of those in [`DOTS`] that end in an instruction set are the ones that TVM registers for CPUs, so
-//! that its traces replay, and so are the implementations that call [instructions](Way). These run on every CPU, too: what
-//! an instruction means is said in [`meaning`](crate::ir::meaning), and any loop over the same products becomes what the
-//! machine has.
+//! The entries of [`DOTS`] that are named after an instruction set have the names and descriptions that TVM registers
+//! for CPUs, so that its traces replay; those with [instructions](Way) also have TVM's implementations. They run on
+//! every CPU, too: [`meaning`](crate::ir::meaning) defines the instructions, and any loop over the same products
+//! becomes the machine's best code.
 //!
 //! ```text
 //! dot_16x4_vnni       c[i] += sum over 4 of a[k] * b[i, k]
@@ -15,7 +15,7 @@
 
 use std::fmt::Write;
 
-/// Dot products: name, rows, the types of `a`, `b` and `c`, and how they are computed. All are of [`TERMS`] terms.
+/// Dot products: name, rows, the types of `a`, `b` and `c`, and the implementation. All have [`TERMS`] terms.
 const DOTS: [(&str, usize, [&str; 3], Way); 8] = [
     ("dot_16x4_vnni", 16, ["uint8", "int8", "int32"], Way::Vnni),
     // TVM's implementation saturates sums of two products, which its description does not.
@@ -31,7 +31,7 @@ const DOTS: [(&str, usize, [&str; 3], Way); 8] = [
 /// Terms of a dot product.
 const TERMS: usize = 4;
 
-/// How a dot product is computed.
+/// The implementation of a dot product.
 #[derive(Clone, Copy)]
 enum Way {
     /// A loop over the rows.
@@ -43,7 +43,7 @@ enum Way {
 }
 
 /// Outer products of a column and a row of floats: rows and columns. The larger ones fill the registers of AVX2 and of
-/// AVX-512 (12 and 24 accumulators), and leave some for what is loaded.
+/// AVX-512 (12 and 24 accumulators), and leave some for operands.
 const OUTERS: [(usize, usize); 5] = [(4, 4), (4, 8), (4, 16), (6, 16), (12, 32)];
 
 /// Rows of floats that are scaled and added.
@@ -53,7 +53,7 @@ const FMAS: [usize; 3] = [4, 8, 16];
 /// registers of AVX2 (6x16) and of AVX-512 (8x32, 4x64) over enough terms to pay for loading and storing them.
 const MATMULS: [(usize, usize, usize); 5] = [(4, 4, 4), (4, 16, 4), (6, 16, 64), (8, 32, 64), (4, 64, 64)];
 
-/// The text of all of them.
+/// The text of all intrinsics.
 pub(super) fn text() -> String {
     let mut text = String::new();
     for (name, rows, types, way) in DOTS {
@@ -96,7 +96,7 @@ fn add(text: &mut String, name: &str, params: &str, description: &str, implement
 
 fn dot(text: &mut String, name: &str, rows: usize, [a, b, c]: [&str; 3], way: Way) {
     let bytes = rows * TERMS;
-    // The views that `tensorize` makes say so where TVM's do.
+    // The views made by `tensorize` have an `offset_factor` if TVM's have.
     let anywhere = if matches!(way, Way::Loops) { "" } else { ", offset_factor=1" };
     let params = format!(
         "a: T.Buffer(({TERMS},), \"{a}\"{anywhere}), b: T.Buffer(({rows}, {TERMS}), \"{b}\"{anywhere}), \

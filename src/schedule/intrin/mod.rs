@@ -1,12 +1,12 @@
-//! Tensor intrinsics: what `tensorize` puts in the place of a computation.
+//! Tensor intrinsics, by which `tensorize` replaces computations.
 //!
-//! An intrinsic is a pair of functions over the same parameters. Its *description* says what is computed, as a nest of
-//! loops and blocks; its *implementation* says how. Both are TVMScript: in a file of intrinsics, `dot4_desc` and
+//! An intrinsic is a pair of functions with the same parameters. Its *description* defines the computation as a nest of
+//! loops and blocks; its *implementation* replaces it. Both are TVMScript: in a file of intrinsics, `dot4_desc` and
 //! `dot4_impl` are the intrinsic `dot4`. docs/adding-an-intrinsic.md is the guide.
 //!
-//! * [`read`] makes pairs of the functions of a text, and says where one is wrong;
-//! * [`agree`] runs both on random data, so that an implementation that computes something else never gets into a program;
-//! * [`built_in`] is the table of those that every schedule knows;
+//! * [`read`] pairs the functions of a text, and reports mistakes;
+//! * [`agree`] runs both on random data, so that a wrong implementation never gets into a program;
+//! * [`built_in`] has the intrinsics of every schedule;
 //! * [`Graft`](crate::ir::graft::Graft) copies an implementation into a program.
 
 mod agree;
@@ -22,15 +22,15 @@ use std::sync::{Arc, LazyLock};
 pub struct TensorIntrin {
     /// The name that schedules use.
     pub name: Symbol,
-    /// What is computed.
+    /// The function that defines the computation.
     pub description: Func,
-    /// How.
+    /// The function that replaces the computation.
     pub implementation: Func,
     /// The description in one line, for messages.
     pub summary: Symbol,
 }
 
-/// The intrinsics that a schedule knows.
+/// The intrinsics available to a schedule.
 #[derive(Clone, Default)]
 pub struct Intrinsics {
     table: Vec<TensorIntrin>,
@@ -48,7 +48,7 @@ impl Intrinsics {
         TABLE.clone()
     }
 
-    /// The intrinsic of that name.
+    /// The intrinsic with this name.
     pub fn get(&self, name: Symbol) -> Option<&TensorIntrin> {
         self.table.iter().find(|i| i.name == name)
     }
@@ -58,7 +58,7 @@ impl Intrinsics {
         self.table.iter().map(|i| i.name)
     }
 
-    /// The intrinsic that a misspelt name may mean.
+    /// The intrinsic whose name is most similar to a misspelt one.
     pub fn near(&self, name: Symbol) -> Option<Symbol> {
         nearest(name.as_str(), self.table.iter().map(|i| i.name.as_str())).map(Symbol::new)
     }
@@ -66,8 +66,9 @@ impl Intrinsics {
     /// Registers the intrinsics of a text. `file_name` is only shown in messages.
     ///
     /// # Errors
-    /// All mistakes of the text: it does not parse, a function has no counterpart, a name is taken, description and
-    /// implementation do not fit or do not compute the same. Then nothing is registered.
+    ///
+    /// All mistakes of the text: it does not parse, a function has no counterpart, a name is in use, or description and
+    /// implementation do not match or do not agree. Then no intrinsic is registered.
     pub fn register_text(&mut self, text: &str, file_name: &str) -> Result<(), Diagnostics> {
         let new = read::pairs(text, file_name, self)?;
         self.table.extend(new);

@@ -1,4 +1,4 @@
-//! Pairs of description and implementation, from a text.
+//! Reads pairs of description and implementation from a text.
 
 use super::agree::{Disagreement, agree};
 use super::{Intrinsics, TensorIntrin};
@@ -6,10 +6,11 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::ir::{DType, Func, LoopKind, Stmt, StmtId, Symbol};
 use crate::script::{Dialect, ParseOptions, Spans, parse, print_func};
 
-/// The intrinsics of a text, none of which `known` has.
+/// The intrinsics of a text. It is a mistake if `known` has one of them already.
 ///
 /// # Errors
-/// All mistakes that are found.
+///
+/// All mistakes found.
 pub(super) fn pairs(text: &str, file_name: &str, known: &Intrinsics) -> Result<Vec<TensorIntrin>, Diagnostics> {
     let parsed = parse(text, file_name, &ParseOptions::default())?;
     let functions: Vec<Function<'_>> = parsed.module.funcs.iter().zip(&parsed.spans).map(Function::new).collect();
@@ -52,7 +53,7 @@ pub(super) fn pairs(text: &str, file_name: &str, known: &Intrinsics) -> Result<V
 struct Function<'a> {
     func: &'a Func,
     spans: &'a Spans,
-    /// The intrinsic that it belongs to, by its name.
+    /// The name of its intrinsic, and its role.
     role: Option<(&'a str, Role)>,
 }
 
@@ -170,10 +171,10 @@ fn pair(name: &str, desc: &Function<'_>, code: &Function<'_>) -> Result<TensorIn
     Ok(intrin)
 }
 
-/// Buffers of intrinsics have no more elements.
+/// Maximum number of elements of a buffer of an intrinsic.
 const MAX_ELEMENTS: u64 = 1 << 20;
 
-/// A parameter, as far as both functions must agree on it.
+/// The properties of a parameter that must be equal in both functions.
 #[derive(PartialEq)]
 struct Tile {
     dtype: DType,
@@ -204,7 +205,7 @@ fn params(f: &Function<'_>) -> Result<Vec<Tile>, Diagnostic> {
     f.func.params.iter().enumerate().map(tile).collect()
 }
 
-/// The loops and the store of a description.
+/// A one-line summary of a description: its loops and its store.
 fn summary(desc: &Func) -> Symbol {
     let text = print_func(desc, Dialect::default());
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -212,8 +213,7 @@ fn summary(desc: &Func) -> Symbol {
     Symbol::new(&loops.chain(lines.last().copied()).collect::<Vec<_>>().join(" "))
 }
 
-/// Is the description something that `tensorize` can find in a program: loops and blocks, one inside the other, around
-/// one store?
+/// Checks that `tensorize` can find the description in a program: nested loops and blocks around a single store.
 fn one_nest(desc: &Function<'_>) -> Result<(), Diagnostic> {
     let func = desc.func;
     let fail = |s: StmtId, what: &str| {
@@ -263,7 +263,7 @@ fn one_nest(desc: &Function<'_>) -> Result<(), Diagnostic> {
     }
 }
 
-/// The implementation is run when it is read: it must not ask for all memory there is.
+/// Limits the memory of the implementation, since it is run when it is read.
 fn small_allocations(code: &Function<'_>) -> Result<(), Diagnostic> {
     let func = code.func;
     for &block in &func.blocks() {

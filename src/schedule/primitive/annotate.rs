@@ -62,8 +62,8 @@
 //! sch.annotate(block_or_loop=b0, ann_key="pragma_unroll", ann_val=1)
 //! ```
 //!
-//! Requires nothing of the program. A key that is there already keeps its old value, silently, as in TVM;
-//! `unannotate` requires that the key is there. No handle dies.
+//! Requires nothing of the program. An existing key silently keeps its old value, as in TVM; `unannotate` requires that
+//! the key exists. No handle dies.
 
 use super::super::call::{BlockOrLoop, Call};
 use super::super::error::{ErrorKind, ScheduleError};
@@ -98,7 +98,7 @@ pub(crate) static UNANNOTATE: Kind = Kind {
     run: unannotate,
 };
 
-/// Annotations whose value is a truth value. TVM's traces in Python say 1 for `True`, those in JSON say `true`.
+/// Annotations with boolean values. TVM's traces in Python write 1 for `True`, those in JSON write `true`.
 const TRUTH_VALUES: [&str; 2] = ["auto_copy", "meta_schedule.layout_rewrite_preproc"];
 
 fn annotations<'a>(call: &'a mut Call<'_>, func: usize, target: BlockOrLoop) -> &'a mut Annotations {

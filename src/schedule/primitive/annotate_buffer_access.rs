@@ -33,7 +33,7 @@
 //!
 //! # Implementation
 //!
-//! States a region that a block reads or writes, in the place of the one that was found.
+//! States a region that a block reads or writes, instead of the inferred one.
 //!
 //! ```text
 //! T.reads(A[vi, vj])
@@ -42,9 +42,10 @@
 //! T.block_attr({"explicit_read_region": [0]})
 //! ```
 //!
-//! Requires: one range per dimension of the buffer, over the block's iteration variables; the new region holds what the
-//! body accesses (TVM believes the caller; later checks stand on regions). That is proved, or seen in each of the instances
-//! if they are few: indices may be computed with floats, as those of images that are resized. Preserves: what the block computes. Returns:
+//! Requires: one range per dimension of the buffer, over the block's iteration variables; the new region contains the
+//! accesses of the body (TVM trusts the caller; later checks rely on regions). This is proved, or checked in each
+//! instance if there are few: indices may be computed with floats, as in resizing images. Preserves: what the block
+//! computes. Returns: nothing.
 //! nothing.
 //!
 //! Handles: persist.
@@ -177,11 +178,12 @@ fn check(
     Ok(BufferRegion::new(a, old.buffer, &ranges))
 }
 
-/// The most instances that are looked at one by one.
+/// Maximum number of instances that are checked one by one.
 const MAX_INSTANCES: i64 = 1 << 14;
 
-/// Does the first range hold the second one in every instance? Each is computed, if they are few. An index that is
-/// computed with floats must stay away from the ends by one: compiled code may round it otherwise.
+/// Whether the first range contains the second one in every instance. Each instance is evaluated, if there are few. An
+/// index that is computed with floats must keep a distance of one from the ends: compiled code may round it
+/// differently.
 fn holds_everywhere(
     a: &Arena,
     iters: &[BlockIter],

@@ -51,7 +51,7 @@
 //!
 //! # Implementation
 //!
-//! Computes the index expressions of a block beforehand, into buffers that it then reads.
+//! Precomputes the index expressions of a block in buffers that it then reads.
 //!
 //! ```text
 //! for i, j in T.grid(16, 32):
@@ -67,19 +67,19 @@
 //!     with T.block("C"): C[vi, vj] = A[index_var_1[vi], index_var_0[vj]]
 //! ```
 //!
-//! Of the values that the block stores, the largest parts that read no buffer are taken, the more complex ones first. One
-//! that comes up less than `cse_thresh` times makes way for its parts. Each has a buffer over those of the block's iteration
-//! variables that it uses, in the order of their use, and a nest over the loops that drive them, in front of the
-//! statement of the scope that holds the block.
+//! The largest parts of the stored values that read no buffer are chosen, the more complex ones first. One that occurs
+//! less than `cse_thresh` times is replaced by its parts. Each gets a buffer over the iteration variables of the block
+//! that it uses, in the order of their use, and a nest over the loops that drive them, before the scope's statement
+//! that contains the block.
 //!
-//! TVM takes the extent of the first of these loops for the domain of an iteration variable, so that after a `split` most
-//! of the buffer is not computed, and does not state that the block reads the buffers. Here the domain is the block's, and
-//! the reads are stated.
+//! TVM uses the extent of the first of these loops as the domain of an iteration variable, so that after a `split` most
+//! of the buffer is not computed, and does not declare that the block reads the buffers. tvmr uses the domain of the
+//! block, and declares the reads.
 //!
-//! Requires: a leaf block; two expressions or more, as TVM does; over variables of the block that are bound to loops of
-//! its scope, each loop for one variable. Preserves: all loops and blocks. Returns: the blocks that compute.
+//! Requires: a leaf block; at least two expressions, as in TVM, over variables of the block that are bound to loops of
+//! its scope, each loop for one variable. Preserves: all loops and blocks. Returns: the computing blocks.
 //!
-//! Divisions by what is no constant stay in the block, whose conditions may keep them from dividing by zero.
+//! Divisions by non-constants stay in the block, whose conditions may prevent divisions by zero.
 //!
 //! Handles: all persist; created, the blocks and their loops.
 
@@ -118,8 +118,8 @@ pub(crate) static CACHE_INDEX: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct IndexPlan {
     block: BlockId,
     scope: BlockId,
     stores: Vec<StmtId>,
@@ -144,7 +144,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: blocks.into_iter().map(|b| RvValue::Block(func, b)).collect(), decision: None })
 }
 
-fn check(state: &mut State, block: BlockId, storage: Symbol, threshold: i64) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, storage: Symbol, threshold: i64) -> Result<IndexPlan, ScheduleError> {
     require_storage_scope(storage)?;
     let scope = require_scope(state, block, false)?;
     let Ok(threshold) = usize::try_from(threshold) else {
@@ -157,7 +157,7 @@ fn check(state: &mut State, block: BlockId, storage: Symbol, threshold: i64) -> 
     if inside.iter().any(|&s| func.as_block(s).is_some()) {
         return Err(state.error(ErrorKind::NotLeafBlock { block: name }, block));
     }
-    // With indices from memory it would be no plain copy any more, which leaves out what lies beyond the buffer.
+    // With indices from memory, the block would no longer be a plain copy, which skips elements outside the buffer.
     let node = func.block(block);
     if let Some((source, at)) = func.copied(node) {
         let at = func.arena.list(at).to_vec();
@@ -175,12 +175,13 @@ fn check(state: &mut State, block: BlockId, storage: Symbol, threshold: i64) -> 
     if indices.len() < 2 {
         return Err(state.error(ErrorKind::TooFewIndices { block: name, found: indices.len() }, block));
     }
-    Ok(Plan { block, scope, stores, indices, storage })
+    Ok(IndexPlan { block, scope, stores, indices, storage })
 }
 
-/// The iteration variables that an expression uses, in that order, with the loops that drive them.
+/// The iteration variables that an expression uses, in the order of use, with the loops that drive them.
 ///
 /// # Errors
+///
 /// If it uses other variables, or the loops do not drive the iteration variables independently of each other.
 fn driven_iters(state: &State, block: BlockId, value: ExprId) -> Result<Vec<(BlockIter, Vec<LoopId>)>, ScheduleError> {
     let func = &state.func;
@@ -206,8 +207,8 @@ fn driven_iters(state: &State, block: BlockId, value: ExprId) -> Result<Vec<(Blo
     Ok(iters)
 }
 
-fn apply(state: &mut State, plan: Plan) -> Vec<BlockId> {
-    let Plan { block, scope, stores, indices, storage } = plan;
+fn apply(state: &mut State, plan: IndexPlan) -> Vec<BlockId> {
+    let IndexPlan { block, scope, stores, indices, storage } = plan;
     let func = &mut state.func;
     let mut site = Site::first(scope).in_front_of(func, block.stmt());
     let mut replace = Replace::default();
@@ -222,7 +223,7 @@ fn apply(state: &mut State, plan: Plan) -> Vec<BlockId> {
         let a = &mut func.arena;
         let at: SmallVec<[ExprId; 4]> = index.iters.iter().map(|(i, _)| a.var_expr(i.var)).collect();
         let load = a.load(buffer, &at);
-        // Of equal computations of several stores, all read the first.
+        // If several stores have equal computations, all read the first.
         replace.by.entry(index.computation.key).or_insert(load);
         loads.push(load);
         blocks.push(computing);
@@ -248,7 +249,7 @@ fn apply(state: &mut State, plan: Plan) -> Vec<BlockId> {
 fn new_buffer(a: &mut Arena, n: usize, index: &Index, storage: Symbol) -> BufferId {
     let shape: SmallVec<[ExprId; 4]> = index.iters.iter().map(|(i, _)| a.add(i.min, i.extent)).collect();
     let (shape, dtype) = (a.new_list(&shape), a.dtype(index.computation.value));
-    // TVM states the stride of one dimension, whatever their number; it can be stated where there is one.
+    // TVM states the stride of one dimension, whatever the rank; this is valid only for one dimension.
     let strides = (index.iters.len() == 1).then(|| {
         let one = a.int32(1);
         a.new_list(&[one])
@@ -299,7 +300,7 @@ fn nest(func: &mut Func, n: usize, index: &Index, buffer: BufferId) -> (BlockId,
 /// Replaces computations by loads.
 #[derive(Default)]
 struct Replace {
-    /// What takes the place of a computation, by what that simplifies to.
+    /// The replacement of each computation, by its simplified form.
     by: HashMap<ExprId, ExprId>,
     used: Vec<ExprId>,
 }
@@ -342,7 +343,7 @@ def main(A: T.Buffer((64, 64)), C: T.Buffer((16, 32))):
         )
     }
 
-    /// The program where these buffers are computed first: over which variables, by their letters, and what they hold.
+    /// The program that computes these buffers first: the letters of their variables, and their values.
     fn cached(indices: &[(&str, &str)], value: &str) -> String {
         let (mut nests, mut reads) = (String::new(), "T.reads(A[0:64, 0:64]".to_string());
         for (n, (vars, index)) in indices.iter().enumerate() {

@@ -36,7 +36,7 @@
 //!
 //! # Implementation
 //!
-//! Lets a block that updates a buffer in place do so in a copy.
+//! Makes a block that updates a buffer in place work on a copy.
 //!
 //! ```text
 //! for i, j in T.grid(16, 8):
@@ -51,9 +51,9 @@
 //!         with T.block("A_local"): A[v0, v1] = A_local[v0, v1]
 //! ```
 //!
-//! Each instance's part is copied in right before it and out right behind it, under the block's predicate. TVM leaves
-//! the block's iteration variables in the bindings of the copies, where they mean nothing; here they are replaced by
-//! what the block binds them to.
+//! Each instance's part is copied in directly before it and copied out directly after it, under the block's predicate.
+//! TVM leaves the block's iteration variables in the bindings of the copies, where they are out of scope; tvmr replaces
+//! them by their values.
 //!
 //! Requires: the block reads and writes the same part of the buffer, inside it. Preserves: all loops and blocks.
 //! Returns: the two copy blocks.
@@ -92,8 +92,8 @@ pub(crate) static CACHE_INPLACE: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct CachePlan {
     block: BlockId,
     scope: BlockId,
     region: BufferRegion,
@@ -112,7 +112,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: copies.into_iter().map(|b| RvValue::Block(func, b)).collect(), decision: None })
 }
 
-fn check(state: &mut State, block: BlockId, index: usize, storage: Symbol) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, index: usize, storage: Symbol) -> Result<CachePlan, ScheduleError> {
     require_storage_scope(storage)?;
     let scope = require_scope(state, block, false)?;
     let node = state.func.block(block);
@@ -148,14 +148,14 @@ fn check(state: &mut State, block: BlockId, index: usize, storage: Symbol) -> Re
         .into_iter()
         .map(|(min, extent)| (min, analyzer.simplify(a, extent)))
         .collect();
-    Ok(Plan { block, scope, region, ranges, storage })
+    Ok(CachePlan { block, scope, region, ranges, storage })
 }
 
-fn apply(state: &mut State, plan: Plan) -> [BlockId; 2] {
-    let Plan { block, scope, region, ranges, storage } = plan;
+fn apply(state: &mut State, plan: CachePlan) -> [BlockId; 2] {
+    let CachePlan { block, scope, region, ranges, storage } = plan;
     let func = &mut state.func;
     let buffer = region.buffer;
-    // As with other caches, what is directly in the scope holds no more than the part.
+    // As for other caches, a cache directly in the scope has only the size of the part.
     let compact = parent(func, block) == Some(scope.stmt());
     let mut cache = func.arena.buffer(buffer).clone();
     cache.name = cache.name.with_suffix(&format!("_{storage}"));

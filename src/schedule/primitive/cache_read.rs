@@ -37,7 +37,7 @@
 //!
 //! # Implementation
 //!
-//! Lets the readers of a buffer read a copy.
+//! Makes the readers of a buffer read a copy.
 //!
 //! ```text
 //! for i, j in T.grid(128, 128):
@@ -50,21 +50,22 @@
 //!     with T.block("B"): B[vi, vj] = A_local[vi, vj] * 2
 //! ```
 //!
-//! Of a buffer from outside the scope, what the scope states to read is copied (for `root`, all of it), first in the
-//! scope; so it is where all `consumer_blocks` run before the block that writes the buffer. Of a buffer that a block of the
-//! scope writes otherwise, what it writes in an iteration of the innermost loop around it and one of the readers, in front of
-//! that reader. All readers of the scope read the copy, or just
-//! those in `consumer_blocks` and the blocks directly in these. Under a loop the new buffer has the shape of the old;
-//! directly in the scope it has that of what is copied.
+//! If no block of the scope writes the buffer, the region that the scope declares to read is copied (for `root`, the
+//! whole buffer), at the start of the scope; likewise if all `consumer_blocks` precede the block that writes the
+//! buffer. Otherwise the region is copied that the writer writes in an iteration of the innermost loop around it and
+//! one of the readers, before that reader. All readers of the scope read the copy, or only those in `consumer_blocks`
+//! and the blocks directly in these. Under a loop the new buffer has the shape of the old one; directly in the scope it
+//! has the shape of the copied region.
 //!
-//! Requires: at most one block of the scope writes the buffer, and it writes all that the others read. Preserves: all
+//! Requires: at most one block of the scope writes the buffer, and it writes all elements that the others read.
+//! Preserves: all
 //! loops and blocks. Returns: the copy block.
 //!
-//! Where blocks store to the buffer without saying so (those of `loop_partition`), the copy goes behind them; TVM puts it
-//! first.
+//! If blocks store to the buffer without declaring it (those of `loop_partition`), the copy comes after them; TVM
+//! copies first.
 //!
-//! TVM also accepts, and we refuse, what changes the result: a reader in front of the copy, and further blocks that do not
-//! state their stores to the buffer.
+//! TVM also accepts cases that change the result, which are refused here: a reader before the copy, and further blocks
+//! that do not declare their stores to the buffer.
 //!
 //! Handles: all persist; created, the copy block and its loops.
 
@@ -133,7 +134,8 @@ fn check(
 }
 
 /// # Errors
-/// If a block reads of the buffer what nothing in the scope has written before.
+///
+/// If a block reads elements of the buffer that no block in the scope has written before.
 fn require_region_cover(state: &State, scope: BlockId, buffer: BufferId) -> Result<(), ScheduleError> {
     let func = &state.func;
     for b in func.child_blocks(scope.stmt()) {
@@ -145,7 +147,7 @@ fn require_region_cover(state: &State, scope: BlockId, buffer: BufferId) -> Resu
     Ok(())
 }
 
-/// The blocks whose accesses go to the cache, without the writers.
+/// The blocks whose accesses are redirected to the cache, without the writers.
 fn readers(
     state: &State,
     scope: BlockId,
@@ -158,17 +160,17 @@ fn readers(
         [] => func.child_blocks(scope.stmt()),
         _ => consumers.iter().copied().filter(|c| *c != scope && func.contains(scope.stmt(), c.stmt())).collect(),
     };
-    // A block that stores without saying so goes on using the buffer.
+    // A block with undeclared stores continues to use the buffer.
     let stores = |b: BlockId| touches(func, b.stmt(), buffer).iter().any(|t| t.stores);
     readers.retain(|&b| Some(b) != writer && (writer.is_some() || !stores(b)));
     readers.into_iter().map(BlockId::stmt).collect()
 }
 
-/// Do all of the consumers that are named run before the writer, so that they read what the scope finds in the buffer?
+/// Whether all given consumers precede the writer, so that they read the initial contents of the buffer.
 fn all_are_in_front(func: &Func, scope: BlockId, consumers: &[BlockId], writer: BlockId) -> bool {
     let order = func.subtree(scope.stmt());
     let place = |b: BlockId| order.iter().position(|&s| s == b.stmt());
-    // A loop around both would come back to the consumer after the writer.
+    // A loop around both would run the consumer again after the writer.
     let runs_once = |s: StmtId| func.as_loop(s).is_some_and(|l| func.arena.is_int(func.loop_(l).extent, 1));
     let is_in_front = |&c: &BlockId| {
         let shared = func.ancestors(c.stmt()).take_while(|&s| s != scope.stmt());
@@ -180,14 +182,14 @@ fn all_are_in_front(func: &Func, scope: BlockId, consumers: &[BlockId], writer: 
     !consumers.is_empty() && consumers.iter().all(is_in_front)
 }
 
-/// What of the writer's region the copy takes.
+/// The part of the writer's region that is copied.
 fn written_below(state: &mut State, writer: BlockId, buffer: BufferId, site: Site) -> Ranges {
     let region = state.func.block(writer).writes.iter().find(|w| w.buffer == buffer).copied();
     let region = region.expect("the writer writes the buffer");
     relax_region(&mut state.func, writer, &region, site.parent).0
 }
 
-/// What the scope reads of a buffer from outside.
+/// The region of the buffer's initial contents that the scope reads.
 fn from_outside(state: &mut State, scope: BlockId, buffer: BufferId) -> Ranges {
     let func = &mut state.func;
     let stated = func.block(scope).reads.iter().find(|r| r.buffer == buffer).copied();

@@ -37,7 +37,7 @@
 //!
 //! # Implementation
 //!
-//! Lets a block write to a buffer of its own, and copies from there to the buffer that it wrote before.
+//! Makes a block write to a new buffer, which is copied to the old one.
 //!
 //! ```text
 //! for i, j in T.grid(128, 128):
@@ -50,16 +50,17 @@
 //!     with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
 //! ```
 //!
-//! The copy goes into the innermost loop around the block that also holds a reader of the buffer, in front of the first
-//! reader there, and copies what the block writes in an iteration of that loop; without readers, it goes to the end of
-//! the scope. The blocks of `consumer_blocks` read the new buffer, and are no reason to place the copy anywhere.
-//! Under a loop the new buffer has the shape of the old; directly in the scope it has that of what is copied.
+//! The copy is placed in the innermost loop around the block that also contains a reader of the buffer, before the
+//! first reader there, and copies the region that the block writes in an iteration of that loop; without readers, it is
+//! placed at the end of the scope. The blocks of `consumer_blocks` read the new buffer, and do not affect the position
+//! of the copy. Under a loop the new buffer has the shape of the old one; directly in the scope it has the shape of the
+//! copied region.
 //!
 //! Requires: the only block of its scope that writes the buffer. Preserves: all loops and blocks. Returns: the copy
 //! block.
 //!
-//! Where the block uses values of the buffer that it has not set in its init, or leaves parts of what is copied unwritten, TVM copies garbage back. Here the
-//! cache is filled first:
+//! If the block uses values of the buffer that its init has not set, or leaves parts of the copied region unwritten,
+//! TVM copies uninitialised memory back. tvmr fills the cache first:
 //!
 //! ```text
 //! for ax0, ax1 in T.grid(128, 128):
@@ -70,9 +71,9 @@
 //!     with T.block("B_local"): B[v0, v1] = B_local[v0, v1]
 //! ```
 //!
-//! TVM also accepts, and we refuse, what changes the result: a block that reads more of the buffer than it writes; a copy
-//! of more than the block writes, where iterations around it may run at the same time; blocks that do not state an access
-//! to the buffer, or read it in a later iteration, before the copy.
+//! TVM also accepts cases that change the result, which are refused here: a block that reads more of the buffer than it
+//! writes; a copy of more than the block writes, if enclosing iterations may run at the same time; blocks that do not
+//! declare an access to the buffer, or read it in a later iteration, before the copy.
 //!
 //! Handles: all persist; created, the copy block, the block that fills the cache, and their loops.
 
@@ -136,8 +137,9 @@ fn check(
 }
 
 /// # Errors
-/// If the copy in would miss something that the block reads, or the copy out would write, with the old value, what another
-/// iteration may write at the same time.
+///
+/// If the fill would miss elements that the block reads, or if the copy out would write old values of elements that
+/// another iteration may write at the same time.
 fn require_fillable(state: &mut State, block: BlockId, stage: &Stage, is_exact: bool) -> Result<(), ScheduleError> {
     let name = state.func.arena.buffer(stage.buffer).name;
     let stated = state.func.block(block).reads.clone();
@@ -291,7 +293,7 @@ def main(A: T.Buffer((8,)), B: T.Buffer((20,))):
         );
     }
 
-    /// What becomes of a block that does not set all of the buffer by itself.
+    /// Checks a block that does not set the whole buffer by itself.
     fn check_filled(store: &str, cached: &str) {
         let program = |blocks: &str| {
             format!("def main(A: T.Buffer((8,)), C: T.Buffer((8,))):\n{}", blocks.trim_start_matches('\n'))

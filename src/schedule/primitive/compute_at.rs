@@ -42,7 +42,7 @@
 //!
 //! # Implementation
 //!
-//! `compute_at`: moves a producer under a loop of its consumers, computing there what they need of it.
+//! `compute_at`: moves a producer under a loop of its consumers, where it computes the elements that they need.
 //!
 //! ```text
 //! for i, j in T.grid(128, 128): B[i, j] = A[i, j] * 2
@@ -53,17 +53,18 @@
 //!     for j in range(128): C[i, j] = B[i, j] + 1
 //! ```
 //!
-//! The block gets new loops, `ax0` and so on, over the instances that cover what the consumers under the loop read;
-//! where these may lie beyond the domain of an iteration variable, a predicate guards them. Without
-//! `preserve_unit_loops`, a variable that takes one value gets no loop. `index` is the position among the statements
-//! under the loop: -1 the last possible, -2 the first possible.
+//! The block gets new loops, `ax0` and so on, over the instances that cover the reads of the consumers under the loop;
+//! instances that may be outside the domain of an iteration variable are excluded by a predicate. Without
+//! `preserve_unit_loops`, a variable with one value gets no loop. `index` is the position among the statements under
+//! the loop: -1 is the last possible one, -2 the first.
 //!
-//! The loop may be a result of `sample_compute_location`: "root" leaves the block where it is, "inline" inlines it.
+//! The loop may be a result of `sample_compute_location`: "root" leaves the block in place, "inline" inlines it.
 //!
-//! Requires: the scope is a stage pipeline, in which the block is a complete or reduction block and no output; the
+//! Requires: the scope is a stage pipeline, in which the block is a complete or reduction block and not an output; the
 //! loop is in the same scope and not around the block; all consumers are under the loop, and no producer comes after
-//! them (TVM only looks at those under the loop); the block is not alone in its scope, and stands under no `if` or `let`. Preserves: what the consumers read.
-//! Handles: the block persists, the loops around it alone die, new loops are made.
+//! them (TVM considers only those under the loop); the block is not alone in its scope, and is not under an `if` or
+//! `let`. Preserves: the elements that consumers read. Handles: the block persists, loops that become empty die, new
+//! loops are made.
 
 use super::super::analysis::affine::is_affine_binding;
 use super::super::analysis::block_class::{require_complete_or_reduction, require_not_output};
@@ -82,12 +83,12 @@ use crate::arith::int_set::{self, IntSet};
 use crate::arith::{Analyzer, Strength};
 use crate::ir::{BlockId, Body, BufferRegion, CmpOp, DType, ExprId, Func, LoopId, Stmt, StmtId, Substitution, VarId};
 
-/// Which way a block moves.
+/// The direction in which a block moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
-    /// A producer to its consumers.
+    /// A producer moves to its consumers.
     ToConsumers,
-    /// A consumer to its producers.
+    /// A consumer moves to its producers.
     ToProducers,
 }
 
@@ -134,17 +135,17 @@ pub(super) fn run(call: &mut Call<'_>, direction: Direction) -> Result<Outcome, 
     Ok(Outcome::none())
 }
 
-/// Can the block be computed at the loop?
+/// Whether `compute_at` accepts the block and the loop.
 pub(crate) fn can_compute_at(state: &mut State, block: BlockId, target: LoopId, preserve_unit_loops: bool) -> bool {
     check(state, block, target, Direction::ToConsumers, preserve_unit_loops, -1).is_ok()
 }
 
-/// How the block will stand under the loop.
-struct Plan {
+/// The new position of the block under the loop.
+struct MovePlan {
     block: BlockId,
     target: LoopId,
     position: usize,
-    /// The outermost statement that holds the block and nothing else.
+    /// The outermost statement that contains the block and no other.
     old: StmtId,
     /// The new loops, outermost first.
     loops: Vec<(VarId, ExprId)>,
@@ -160,7 +161,7 @@ fn check(
     direction: Direction,
     preserve_unit_loops: bool,
     index: i64,
-) -> Result<Plan, ScheduleError> {
+) -> Result<MovePlan, ScheduleError> {
     let scope = tree::require_scope(state, block, true)?;
     let mut analyzer = Analyzer::new();
     bind_shapes(&mut state.func, &mut analyzer);
@@ -198,7 +199,7 @@ fn check(
         let buffer = unsolved.buffer.map_or(state.func.block(block).name, |b| state.func.arena.buffer(b).name);
         state.error(ErrorKind::UnsolvedRegion { buffer }, block)
     })?;
-    let mut plan = Plan {
+    let mut plan = MovePlan {
         block,
         target,
         position,
@@ -228,8 +229,8 @@ fn check(
     Ok(plan)
 }
 
-/// What the block depends on must still come before it, what depends on it after it. Under the loop that is a matter of
-/// the position; TVM does not look further.
+/// Blocks on which the block depends must still precede it, and blocks that depend on it must follow it. Under the
+/// loop, the position ensures this; TVM checks no more.
 fn require_order(state: &State, deps: &Scope, block: BlockId, target: LoopId) -> Result<(), ScheduleError> {
     let func = &state.func;
     for d in deps.dependences_on_earlier(func, block).into_iter().chain(deps.dependences_of_later(func, block)) {
@@ -270,7 +271,7 @@ fn require_same_scope(state: &State, block: BlockId, target: LoopId, scope: Bloc
     Err(state.error(ErrorKind::NotInSameScope { problem }, block))
 }
 
-/// The outermost statement of the scope that goes when the block goes (TVM's `LeafBlockRemovalPlan`).
+/// The outermost statement of the scope that is removed with the block (TVM's `LeafBlockRemovalPlan`).
 fn removal(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
     let func = &state.func;
     let name = func.block(block).name;
@@ -295,7 +296,7 @@ fn removal(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
             | Stmt::Assert(_) => unreachable!("a store holds no block"),
         }
     }
-    // What remains around must not be conditional either.
+    // The remaining ancestors must not be conditional either.
     for p in func.ancestors(at) {
         match func.get(p) {
             Stmt::Block(_) => break,
@@ -316,7 +317,7 @@ fn removal(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
     Ok(at)
 }
 
-/// What one instance of the block provides, and what the others require under the loop.
+/// The regions that one instance of the block provides, and the regions that the others require under the loop.
 fn regions(
     func: &mut Func,
     block: BlockId,
@@ -371,8 +372,8 @@ fn region_set(func: &mut Func, region: &BufferRegion) -> NdSet {
     ranges.into_iter().map(|(min, extent)| IntSet::from_range(&mut func.arena, min, extent)).collect()
 }
 
-impl Plan {
-    /// Loops over the domains, with the bindings and the predicate that they give.
+impl MovePlan {
+    /// Loops over the domains, with the resulting bindings and predicate.
     fn make_loops(&mut self, func: &mut Func, domains: &[IterDomain], preserve_unit_loops: bool) {
         let iters = func.block(self.block).iters.clone();
         for (domain, iter) in domains.iter().zip(&iters) {
@@ -390,7 +391,7 @@ impl Plan {
             } else {
                 min
             };
-            // Loops may count in another type than the iterations that they drive.
+            // The type of loops may differ from the type of the iterations that they drive.
             let value = func.arena.cast(func.arena.var(iter.var).dtype, value);
             self.values.push(value);
             if domain.bound.is_nothing() {
@@ -422,7 +423,7 @@ fn wider(x: DType, y: DType) -> DType {
     if y.bits() > x.bits() { y } else { x }
 }
 
-fn apply(state: &mut State, plan: Plan) {
+fn apply(state: &mut State, plan: MovePlan) {
     let func = &mut state.func;
     let block = plan.block.stmt();
     func.cut(plan.old);

@@ -34,7 +34,7 @@
 //!
 //! # Implementation
 //!
-//! Puts a block's computation into its readers, and removes block and buffer.
+//! Substitutes a block's computation into its readers, and removes the block and its buffer.
 //!
 //! ```text
 //! for i in range(128):
@@ -47,10 +47,10 @@
 //! ```
 //!
 //! Requires: a complete block of a stage pipeline without init, whose body is one store to a buffer of its scope, at
-//! indices that its iteration variables determine one to one; no view of the buffer; something else in the scope.
+//! indices that its iteration variables determine one to one; no view of the buffer; another statement in the scope.
 //! Preserves: all other loops and blocks. Returns: nothing.
 //!
-//! Handles: dies, the block and the loops that hold nothing else; the rest persists.
+//! Handles: dies, the block and the loops that become empty; the rest persists.
 
 use super::super::analysis::access::accesses_of;
 use super::super::analysis::block_class::{require_complete, require_not_output};
@@ -80,13 +80,13 @@ pub(crate) static COMPUTE_INLINE: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct InlinePlan {
     scope: BlockId,
     buffer: BufferId,
-    /// What goes with the block: itself, or the outermost loop that holds nothing else.
+    /// The statement to remove: the block, or the outermost loop that contains nothing else.
     removed: StmtId,
-    /// Stand for the indices of the buffer in `value`.
+    /// Variables for the indices of the buffer in `value`.
     indices: SmallVec<[VarId; 4]>,
     value: ExprId,
 }
@@ -100,6 +100,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 /// Inlines the block.
 ///
 /// # Errors
+///
 /// If it cannot be inlined.
 pub(crate) fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleError> {
     let plan = check(state, block)?;
@@ -107,12 +108,12 @@ pub(crate) fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleEr
     Ok(())
 }
 
-/// Can the block be inlined into its readers?
+/// Whether the block can be inlined into its readers.
 pub(crate) fn can_inline(state: &mut State, block: BlockId) -> bool {
     check(state, block).is_ok()
 }
 
-fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId) -> Result<InlinePlan, ScheduleError> {
     let node = state.func.block(block);
     if node.init.is_some() {
         return Err(state.error(ErrorKind::HasInitBlock { block: node.name }, block));
@@ -131,10 +132,10 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
     };
     let removed = require_removable(state, block)?;
     require_no_view(state, scope, buffer)?;
-    Ok(Plan { scope, buffer, removed, indices, value })
+    Ok(InlinePlan { scope, buffer, removed, indices, value })
 }
 
-/// The stored value over variables that stand for the indices.
+/// The stored value as a function of variables for the indices.
 fn body_over_indices(func: &mut Func, block: BlockId) -> Option<(SmallVec<[VarId; 4]>, ExprId)> {
     let node = func.stmts.block(block);
     let [body] = node.body[..] else { return None };
@@ -174,10 +175,11 @@ fn body_over_indices(func: &mut Func, block: BlockId) -> Option<(SmallVec<[VarId
     Some((stand_ins, inverse.apply(arena, value)))
 }
 
-/// The outermost statement that holds the block and no other: what to remove along with it.
+/// The outermost statement that contains the block and no other, to be removed with it.
 ///
 /// # Errors
-/// If that is all that its scope holds.
+///
+/// If the scope contains nothing else.
 pub(crate) fn require_removable(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
     let func = &state.func;
     let mut removed = block.stmt();
@@ -195,12 +197,13 @@ pub(crate) fn require_removable(state: &State, block: BlockId) -> Result<StmtId,
 }
 
 /// # Errors
+///
 /// If a block below `scope` views a region of the buffer.
 pub(crate) fn require_no_view(state: &State, scope: BlockId, buffer: BufferId) -> Result<(), ScheduleError> {
     let func = &state.func;
     let is_view = |&&(source, s): &&(BufferId, StmtId)| source == buffer && func.contains(scope.stmt(), s);
     if let Some(nests) = state.nests_using(buffer) {
-        // A view is a use of what it shows.
+        // A view is a use of its source.
         let has_views = |s: StmtId| func.as_block(s).is_some_and(|b| !func.block(b).matches.is_empty());
         if !nests.into_iter().flat_map(|nest| func.subtree(nest)).any(has_views) {
             return Ok(());
@@ -212,13 +215,13 @@ pub(crate) fn require_no_view(state: &State, scope: BlockId, buffer: BufferId) -
     }
 }
 
-fn apply(state: &mut State, plan: Plan) {
-    let Plan { scope, buffer, removed, indices, value } = plan;
+fn apply(state: &mut State, plan: InlinePlan) {
+    let InlinePlan { scope, buffer, removed, indices, value } = plan;
     let using = state.nests_using(buffer).filter(|_| scope == state.func.root);
     let func = &mut state.func;
     func.cut(removed);
     func.block_mut(scope).allocs.retain(|&b| b != buffer);
-    // Where what each nest uses is known, the others need no look.
+    // If the users of the buffer are known, other nests need not be visited.
     let all: Vec<StmtId> = match using {
         Some(nests) => {
             let left = nests.into_iter().filter(|&nest| func.is_alive(nest));
@@ -237,7 +240,7 @@ fn apply(state: &mut State, plan: Plan) {
     restate_accesses(func, &all, buffer);
 }
 
-/// States reads and writes of the blocks anew that mention a buffer which has gone, inner blocks first.
+/// Derives reads and writes again for the blocks that mention a removed buffer, inner blocks first.
 pub(crate) fn restate_accesses(func: &mut Func, below: &[StmtId], buffer: BufferId) {
     for &s in below.iter().rev() {
         let Some(b) = func.as_block(s) else { continue };
@@ -245,7 +248,7 @@ pub(crate) fn restate_accesses(func: &mut Func, below: &[StmtId], buffer: Buffer
         if node.reads.iter().chain(&node.writes).any(|r| r.buffer == buffer) {
             let accesses = accesses_of(func, b);
             let node = func.block_mut(b);
-            // What is the block's own is nobody else's matter.
+            // Buffers of the block itself are not part of its accesses.
             let foreign = |r: &BufferRegion| !node.allocs.contains(&r.buffer);
             let (reads, writes) = (accesses.reads.into_iter(), accesses.writes.into_iter());
             (node.reads, node.writes) = (reads.filter(foreign).collect(), writes.filter(foreign).collect());

@@ -33,7 +33,7 @@
 //!
 //! # Implementation
 //!
-//! Fills a padded buffer in two steps: first the constant everywhere, then the values inside.
+//! Fills a padded buffer in two steps: first the constant everywhere, then the interior values.
 //!
 //! ```text
 //! for i in range(140):
@@ -45,14 +45,15 @@
 //!     with T.block("B"): B[vi + 6] = A[vi]
 //! ```
 //!
-//! The constant goes before the loop. Loops at and inside it that hold nothing but the block shrink to the inside; what
-//! the condition says of loops further out becomes a predicate.
+//! The constant nest is placed before the loop. The loops from the given one inwards that contain only the block shrink
+//! to the interior; the condition on outer loops becomes a predicate.
 //!
-//! Requires: a complete block whose body is one such store, with a constant; the condition and the bindings describe,
-//! for each iteration variable by itself, an unstrided range; the loop is around the block. Preserves: the buffer's
+//! Requires: a complete block whose body is one such store, with a constant; the condition and the bindings describe an
+//! unstrided range for each iteration variable separately; the loop is around the block. Preserves: the buffer's
 //! contents. Returns: the block that fills in the constant.
 //!
-//! The block's annotations are dropped. Handles: persist, the block (as the copy in bounds) and the loops; created, the block of the constant.
+//! The block's annotations are dropped. Handles: persist, the block (as the copy in bounds) and the loops; created, the
+//! block of the constant.
 
 use super::super::analysis::affine::domain;
 use super::super::analysis::block_class::require_complete;
@@ -83,20 +84,20 @@ pub(crate) static DECOMPOSE_PADDING: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct PaddingPlan {
     block: BlockId,
     scope: BlockId,
     target: LoopId,
     /// The loops around the block, outermost first.
     loops: Vec<LoopId>,
     store: StmtId,
-    /// Of the store: inside and outside.
+    /// The stored values, inside and outside.
     value: ExprId,
     constant: ExprId,
-    /// Over the loops: where the value is stored.
+    /// Condition over the loops: the value is stored, not the constant.
     inside: ExprId,
-    /// For each iteration variable, where the inside is: start and length.
+    /// The interior of each iteration variable: start and length.
     ranges: Vec<(ExprId, ExprId)>,
 }
 
@@ -109,7 +110,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: vec![RvValue::Block(func, constant)], decision: None })
 }
 
-fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<PaddingPlan, ScheduleError> {
     let scope = require_scope(state, block, false)?;
     require_complete(state, block, scope)?;
     let loops = state.func.loops_above(block.stmt());
@@ -157,10 +158,10 @@ fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<Plan, Sche
             _ => return fail(state, "an iteration variable takes only some values of its range"),
         }
     }
-    Ok(Plan { block, scope, target, loops, store, value, constant, inside, ranges })
+    Ok(PaddingPlan { block, scope, target, loops, store, value, constant, inside, ranges })
 }
 
-fn apply(state: &mut State, plan: Plan) -> BlockId {
+fn apply(state: &mut State, plan: PaddingPlan) -> BlockId {
     let func = &mut state.func;
     let mut analyzer = Analyzer::new();
     for &l in &plan.loops {
@@ -183,7 +184,7 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
 }
 
 /// The nest that stores the constant: copies of the loops from the target on.
-fn constant_nest(func: &mut Func, plan: &Plan, analyzer: &mut Analyzer) -> (BlockId, StmtId) {
+fn constant_nest(func: &mut Func, plan: &PaddingPlan, analyzer: &mut Analyzer) -> (BlockId, StmtId) {
     let first = plan.loops.iter().position(|&l| l == plan.target).unwrap_or(0);
     let node = func.block(plan.block).clone();
     let mut by = Substitution::default();
@@ -232,10 +233,10 @@ fn constant_nest(func: &mut Func, plan: &Plan, analyzer: &mut Analyzer) -> (Bloc
     (block, nest)
 }
 
-/// Lets the block run inside only.
-fn shrink(func: &mut Func, plan: &Plan) {
+/// Restricts the block to the interior.
+fn shrink(func: &mut Func, plan: &PaddingPlan) {
     let first = plan.loops.iter().position(|&l| l == plan.target).unwrap_or(0);
-    // The loops that hold nothing else, and so can shrink.
+    // The loops that contain nothing else can shrink.
     let mut inner = plan.block.stmt();
     let mut own: SmallVec<[LoopId; 8]> = SmallVec::new();
     for &l in plan.loops[first..].iter().rev() {
@@ -299,7 +300,7 @@ fn shrink(func: &mut Func, plan: &Plan) {
     let value = LoadIndices(&mut simple).rewrite_expr(&mut func.arena, value);
     *func.stmt_mut(plan.store) = Stmt::Store { buffer, indices, value };
     let node = func.block_mut(plan.block);
-    // They were about the block as it was; TVM drops them too.
+    // The annotations refer to the old block; TVM drops them too.
     node.annotations = crate::ir::Annotations::new();
     (node.iters, node.predicate, node.reads, node.writes) = (iters, predicate, reads, writes);
 }
@@ -327,7 +328,7 @@ impl Rewriter for Simplified<'_> {
     }
 }
 
-/// Simplifies the indices of loads, and no other arithmetic: that of floats must stay as written.
+/// Simplifies the indices of loads, but no other arithmetic: float arithmetic must stay as written.
 struct LoadIndices<'a, 'b>(&'a mut Simplified<'b>);
 
 impl Rewriter for LoadIndices<'_, '_> {

@@ -37,7 +37,7 @@
 //!
 //! # Implementation
 //!
-//! Takes the init out of a reduction block and puts it in a nest of its own, right before a loop.
+//! Moves the init of a reduction block into a nest of its own, directly before a loop.
 //!
 //! ```text
 //! for i, j, k in T.grid(m, n, o):
@@ -50,13 +50,13 @@
 //!         with T.block("C_update"): C[vi, vj] = C[vi, vj] + …
 //! ```
 //!
-//! The init nest has the loops from the given one inwards that the spatial iteration variables use, with their kinds
-//! and annotations, and of the predicate the parts that use no other loop.
+//! The init nest copies the loops from the given one inwards that the spatial iteration variables use, with their kinds
+//! and annotations, and the parts of the predicate that use no other loop.
 //!
-//! Requires: the loop is around the block; the block is a reduction block; no loop further out drives a reduction
-//! iteration variable. Every loop from the given one inwards drives an iteration variable, and the parts of the predicate
-//! that the init keeps bound its variables (TVM asks for neither; the update would run too often, the init too far).
-//! Preserves: all loops and the block, which afterwards is the update. Returns: the init block.
+//! Requires: the loop is around the block; the block is a reduction block; no outer loop drives a reduction iteration
+//! variable. Every loop from the given one inwards drives an iteration variable, and the remaining parts of the
+//! predicate keep the init's variables in bounds (TVM requires neither; the update would run too often, the init too
+//! far). Preserves: all loops and the block, which becomes the update. Returns: the init block.
 //!
 //! Handles: created, the init block and its loops; persists, the block (as the update) and its loops.
 
@@ -91,8 +91,8 @@ pub(crate) static DECOMPOSE_REDUCTION: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct InitPlan {
     block: BlockId,
     scope: BlockId,
     at: LoopId,
@@ -109,7 +109,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: vec![RvValue::Block(func, init)], decision: None })
 }
 
-fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<InitPlan, ScheduleError> {
     let func = &state.func;
     let scope = require_scope(state, block, false)?;
     let mut loops = func.loops_above(block.stmt());
@@ -134,7 +134,7 @@ fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, Schedule
         }
     }
     let below = loops.split_off(position);
-    // Under a loop that the block does not use it would run again, and add to what it added before.
+    // A loop that the block does not use would repeat the updates without the init.
     let idle = below.iter().any(|&l| {
         let node = func.loop_(l);
         let mut iters = func.block(block).iters.iter();
@@ -150,10 +150,10 @@ fn check(state: &mut State, block: BlockId, at: LoopId) -> Result<Plan, Schedule
         let (block_name, buffer) = (state.func.block(block).name, state.func.arena.buffer(buffer).name);
         return Err(state.error(ErrorKind::EarlyRead { block: block_name, buffer }, block));
     }
-    Ok(Plan { block, scope, at, below })
+    Ok(InitPlan { block, scope, at, below })
 }
 
-/// Would an update be made several times after one init? The bindings may forget a part of a loop, as `j // 8` does.
+/// Whether an update would run several times after one init: bindings may ignore a part of a loop, as `j // 8` does.
 fn repeats_updates(func: &mut Func, block: BlockId, below: &[LoopId]) -> bool {
     let domains: Vec<VarRange> = below.iter().map(|&l| domain(func, l)).collect();
     let node = func.block(block);
@@ -162,7 +162,7 @@ fn repeats_updates(func: &mut Func, block: BlockId, below: &[LoopId]) -> bool {
     repeat(&mut func.arena, &values, &domains, predicate)
 }
 
-/// A buffer that the init reads and another block under the loop writes, which would come too late.
+/// A buffer that the init reads and another block under the loop writes, too late for the moved init.
 fn written_before_init(func: &Func, block: BlockId, at: LoopId) -> Option<BufferId> {
     let mut read: Vec<BufferId> = Vec::new();
     for s in func.block(block).init.iter().flatten().flat_map(|&s| func.subtree(s)) {
@@ -179,8 +179,8 @@ fn written_before_init(func: &Func, block: BlockId, at: LoopId) -> Option<Buffer
     read.into_iter().find(|b| written.contains(b))
 }
 
-/// Does the init run only where a reduction begins? What the predicate says of the loops that the init does without must
-/// hold in their first iterations, then.
+/// Whether the init runs exactly where a reduction begins. The conditions of the predicate on loops that the init nest
+/// lacks must then hold in their first iterations.
 fn init_begins_reductions(func: &mut Func, block: BlockId, below: &[LoopId]) -> bool {
     let node = func.block(block).clone();
     let spatial = node.iters.iter().filter(|i| i.kind == IterKind::Spatial);
@@ -205,17 +205,17 @@ fn init_begins_reductions(func: &mut Func, block: BlockId, below: &[LoopId]) -> 
     if implies(a, &mut analyzer, given, wanted) {
         return true;
     }
-    // What only keeps the reduction variables in their domains leaves their first values.
+    // Conditions that only keep the reduction variables in their domains do not exclude their first values.
     let inside = inside_domains(a, &node.iters);
     let given = a.and(given, inside);
     implies(a, &mut analyzer, given, node.predicate)
 }
 
-fn apply(state: &mut State, plan: Plan) -> BlockId {
-    let Plan { block, scope, at, below } = plan;
+fn apply(state: &mut State, plan: InitPlan) -> BlockId {
+    let InitPlan { block, scope, at, below } = plan;
     let func = &mut state.func;
 
-    // The update keeps the block's identity; the init moves out of it as it is.
+    // The update keeps the block's identity; the init is moved unchanged.
     let init_body = func.block(block).init.clone().unwrap_or_default();
     func.set_init(block, None);
     let old = func.block(block).clone();

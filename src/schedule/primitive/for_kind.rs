@@ -121,7 +121,7 @@
 //! for i in T.parallel(n): S(i)
 //! ```
 //!
-//! Requires (not for `unroll`, which keeps the order): every block directly below is complete or a reduction block
+//! Requires (except for `unroll`, which keeps the order): every block directly below is complete or a reduction block
 //! with respect to the loop, and the loop drives only spatial iteration variables of the blocks below, at any depth.
 //! `bind` to `threadIdx` may also drive reduction variables.
 //!

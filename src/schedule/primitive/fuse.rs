@@ -31,7 +31,7 @@
 //!
 //! # Implementation
 //!
-//! `fuse`: makes one loop of a nest.
+//! `fuse`: fuses a nest into one loop.
 //!
 //! ```text
 //! for i, j in T.grid(n, m): S(i, j)
@@ -39,13 +39,13 @@
 //! for i_j_fused in range(n * m): S(i_j_fused // m, i_j_fused % m)
 //! ```
 //!
-//! The bindings of blocks below are brought into the canonical form of iterator maps; without
-//! `preserve_unit_iters`, loops of one iteration drop out of them.
+//! The bindings of the blocks below are brought into the canonical form of iterator maps; without
+//! `preserve_unit_iters`, loops of one iteration are removed from them.
 //!
-//! Requires: each loop directly inside the one before it and the only statement there; no annotations, no thread
-//! bindings, first values 0, no extent that depends on another of the loops; a product of the extents that the widest
-//! of the loops' types holds. Preserves: instances and their order.
-//! Returns: the new loop, serial. Handles: the loops die, loops and blocks inside persist.
+//! Requires: each loop is directly inside the previous one and the only statement there; no annotations, no thread
+//! bindings, first values 0, no extent that depends on another of the loops; the widest of the loops' types can
+//! represent the product of the extents. Preserves: instances and their order. Returns: the new loop, serial. Handles:
+//! the loops die, loops and blocks inside persist.
 
 use super::super::analysis::affine::simplify_bindings;
 use super::super::analysis::{extent, tree};
@@ -106,13 +106,13 @@ fn check(state: &mut State, loops: &[LoopId]) -> Result<(), ScheduleError> {
         }
     }
     let func = &state.func;
-    // Of symbolic extents, only the constant part is known.
+    // Only the constant part of symbolic extents is known.
     let known = loops.iter().filter_map(|&l| func.arena.as_int(func.loop_(l).extent));
     extent::product(widest(func, loops), known).map_err(|kind| state.error(kind, loops[0]))?;
     Ok(())
 }
 
-/// The widest of the loops' types holds all.
+/// The widest of the loops' types.
 fn widest(func: &Func, loops: &[LoopId]) -> DType {
     let types = loops.iter().map(|&l| func.arena.var(func.loop_(l).var).dtype);
     types.max_by_key(|t| t.bits()).expect("at least one loop")
@@ -126,7 +126,7 @@ fn apply(func: &mut Func, loops: &[LoopId], preserve_unit_iters: bool) -> LoopId
     let (fused, value) = arena.new_var_expr(format!("{}_fused", names.join("_")).as_str(), dtype);
     let mut analyzer = Analyzer::new();
     let mut substitution = Substitution::default().unfolded();
-    // The number of iterations of the loops further in.
+    // The number of iterations of the inner loops.
     let mut lower = arena.int(1, dtype);
     for (n, node) in nodes().enumerate().rev() {
         let extent = arena.cast(dtype, node.extent);

@@ -40,7 +40,7 @@
 //!
 //! # Implementation
 //!
-//! Lets a reduction write where its consumer would copy the result, or add something to it.
+//! Makes a reduction write directly to the output of a consumer that copies the result, or adds a value to it.
 //!
 //! ```text
 //! for i, j, k in T.grid(8, 8, 6):
@@ -56,16 +56,16 @@
 //!         C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 //! ```
 //!
-//! Requires: a reduction block, and its only consumer, a complete block without predicate that reads each element of the
-//! result once, at bare iteration variables; it copies it, or adds to it what nothing in the scope writes, where the
-//! reduction is a sum that starts from 0. Preserves: the result, up to the order of floating-point additions. Returns:
-//! nothing.
+//! Requires: a reduction block, and its only consumer, a complete block without predicate that reads each element of
+//! the result once, at bare iteration variables. It copies the element, or, if the reduction is a sum that starts from
+//! 0, adds a value that no block in the scope writes. Preserves: the result, up to the order of floating-point
+//! additions. Returns: nothing.
 //!
-//! TVM also fuses `max(Y + bias, 0)` and clipping, which then happen at every step of the reduction and give other
-//! results; and it takes iteration variables by position. The first is refused, the second follows the indices.
-//! As in TVM, the reduction's old buffer stays allocated.
+//! TVM also fuses `max(Y + bias, 0)` and clipping, which would then apply at every step of the reduction and change the
+//! result; and it matches iteration variables by position. tvmr refuses the former, and matches by indices. As in TVM,
+//! the reduction's old buffer stays allocated.
 //!
-//! Handles: dies, the consumer and the loops that hold nothing else; the reduction block persists.
+//! Handles: dies, the consumer and the loops that become empty; the reduction block persists.
 
 use super::super::analysis::access::accesses_of;
 use super::super::analysis::block_class::{check_reduction, require_complete, require_not_output};
@@ -95,15 +95,15 @@ pub(crate) static FUSE_REDUCTION_EPILOGUE: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct EpiloguePlan {
     reduction: BlockId,
     removed: StmtId,
     old: BufferId,
     new: BufferId,
-    /// Where each element goes, over the reduction's variables.
+    /// The indices of the stored element, over the reduction's variables.
     indices: ExprList,
-    /// What the reduction starts from; `None`: what it did.
+    /// The new initial value of the reduction; `None` for the old one.
     start: Option<ExprId>,
 }
 
@@ -116,7 +116,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome::none())
 }
 
-fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<EpiloguePlan, ScheduleError> {
     let scope = require_scope(state, reduction, true)?;
     check_reduction(state, reduction, scope.stmt()).map_err(|why| {
         let block = state.func.block(reduction).name;
@@ -180,10 +180,10 @@ fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<Pla
     let a = &mut state.func.arena;
     let indices = a.map_list(stored_at, |a, e| by.apply(a, e));
     let start = added.map(|e| by.apply(a, e));
-    Ok(Plan { reduction, removed, old, new, indices, start })
+    Ok(EpiloguePlan { reduction, removed, old, new, indices, start })
 }
 
-/// The indices at which the value loads the buffer, and what it adds to that.
+/// The indices at which the value loads the buffer, and the added value.
 fn copy_or_sum(a: &Arena, value: ExprId, buffer: BufferId) -> Option<(ExprList, Option<ExprId>)> {
     let load = |e: ExprId| match a.expr(e) {
         Expr::Load(b, indices) if b == buffer => Some(indices),
@@ -215,7 +215,7 @@ fn single_store(func: &Func, body: &[StmtId]) -> Option<ExprList> {
     }
 }
 
-/// The consumer's variables as those of the reduction, if both run through the same elements.
+/// The consumer's variables as expressions of the reduction's, if both iterate over the same elements.
 fn same_elements(
     func: &Func,
     reduction: BlockId,
@@ -262,8 +262,8 @@ impl Rewriter for Redirect {
     }
 }
 
-fn apply(func: &mut Func, plan: Plan) {
-    let Plan { reduction, removed, old, new, indices, start } = plan;
+fn apply(func: &mut Func, plan: EpiloguePlan) {
+    let EpiloguePlan { reduction, removed, old, new, indices, start } = plan;
     func.cut(removed);
     let mut redirect = Redirect { old, new, indices };
     let node = func.block(reduction);

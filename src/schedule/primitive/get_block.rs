@@ -1,4 +1,4 @@
-//! Looking up blocks: by name, below a block or loop, along dependences. Nothing changes.
+//! Queries for blocks: by name, below a block or loop, along dependences. They change nothing.
 //!
 //! # `get_sblock`
 //!
@@ -75,7 +75,7 @@ pub(crate) static GET_CHILD_BLOCKS: Kind = Kind {
     run: get_child_blocks,
 };
 
-/// `get_producers(block)`: the earlier blocks of the same scope that write what it reads or writes.
+/// `get_producers(block)`: the earlier blocks of the same scope that write a buffer that it reads or writes.
 pub(crate) static GET_PRODUCERS: Kind = Kind {
     name: "GetProducers",
     method: "get_producers",
@@ -87,7 +87,7 @@ pub(crate) static GET_PRODUCERS: Kind = Kind {
     run: |call| neighbours(call, Scope::producers),
 };
 
-/// `get_consumers(block)`: the later blocks of the same scope that read or write what it writes.
+/// `get_consumers(block)`: the later blocks of the same scope that read or write a buffer that it writes.
 pub(crate) static GET_CONSUMERS: Kind = Kind {
     name: "GetConsumers",
     method: "get_consumers",
@@ -99,8 +99,8 @@ pub(crate) static GET_CONSUMERS: Kind = Kind {
     run: |call| neighbours(call, Scope::consumers),
 };
 
-/// `get_output_blocks(block)`: the blocks below, at any depth, that write what their scope does not allocate; in text
-/// order, a block before those inside it.
+/// `get_output_blocks(block)`: the blocks below, at any depth, that write buffers which their scope does not allocate;
+/// in text order, a block before its inner blocks.
 pub(crate) static GET_OUTPUT_BLOCKS: Kind = Kind {
     name: "GetOutputBlocks",
     method: "get_output_blocks",

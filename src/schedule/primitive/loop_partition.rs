@@ -53,7 +53,7 @@
 //!
 //! # Implementation
 //!
-//! `loop_partition`: cuts the iterations of a loop into consecutive ranges, each with a copy of the body.
+//! `loop_partition`: partitions the iterations of a loop into consecutive ranges, each with a copy of the body.
 //!
 //! ```text
 //! for i in range(27):
@@ -68,15 +68,14 @@
 //!             with T.sblock("C_i1"): S(i1)
 //! ```
 //!
-//! The factors are lengths; the rest of the loop is a last part, unless one factor is `None` and takes it. The outer
-//! blocks say of nothing that they read or write it, as in TVM, which hides dependences from later primitives. An
-//! iteration variable bound to the bare loop variable gets the part as its domain, and regions become what the whole
-//! domain touches.
+//! The factors are lengths; the rest of the loop is a last part, unless one factor is `None` and takes it. As in TVM,
+//! the outer blocks declare no accesses, which hides dependences from later primitives. An iteration variable bound to
+//! the bare loop variable gets the part as its domain, and regions are extended to the accesses over the whole domain.
 //!
-//! Requires: constant bounds, first value 0 (TVM cuts other loops at wrong places); lengths that sum to less than the
-//! extent; no annotations, no thread binding; one block below, and no init that would run once per part (TVM lets
-//! each part of a reduction throw away what the others have summed). Preserves: instances and their order. Returns:
-//! the loops of the parts. Handles: the loop dies with all loops and blocks inside.
+//! Requires: constant bounds, first value 0 (TVM partitions other loops at wrong places); lengths whose sum is less
+//! than the extent; no annotations, no thread binding; one block below, and no init that would run once per part (in
+//! TVM each part of a reduction discards the sum of the others). Preserves: instances and their order. Returns: the
+//! loops of the parts. Handles: the loop dies with all loops and blocks inside.
 
 use super::super::analysis::update_scope_info;
 use super::super::arg::RvValue;
@@ -91,7 +90,7 @@ use crate::ir::{
     Substitution, Symbol, VarId,
 };
 
-/// `loop_partition(loop, factors, preserve_unit_iters=True)`. The last has no effect, here as in TVM.
+/// `loop_partition(loop, factors, preserve_unit_iters=True)`. The last argument has no effect, as in TVM.
 pub(crate) static LOOP_PARTITION: Kind = Kind {
     name: "LoopPartition",
     method: "loop_partition",
@@ -116,14 +115,14 @@ fn loop_partition(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: loops.into_iter().map(|l| RvValue::Loop(func, l)).collect(), decision: None })
 }
 
-struct Plan {
-    /// Where each part ends.
+struct PartitionPlan {
+    /// End of each part.
     ends: Vec<i64>,
-    /// The name of the first block below.
+    /// Name of the first block below.
     block: Symbol,
 }
 
-fn check(state: &mut State, target: LoopId, factors: &[Option<i64>]) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, target: LoopId, factors: &[Option<i64>]) -> Result<PartitionPlan, ScheduleError> {
     let func = &state.func;
     let node = func.loop_(target);
     let (Some(_), Some(extent)) = (func.arena.as_int(node.min), func.arena.as_int(node.extent)) else {
@@ -162,7 +161,7 @@ fn check(state: &mut State, target: LoopId, factors: &[Option<i64>]) -> Result<P
     {
         return Err(state.error(ErrorKind::PartitionedReduction { block: func.block(b).name }, b));
     }
-    Ok(Plan { ends, block: func.block(block).name })
+    Ok(PartitionPlan { ends, block: func.block(block).name })
 }
 
 /// The block at the end of a chain of loops.
@@ -174,8 +173,8 @@ fn single_block(func: &Func, s: StmtId) -> Option<BlockId> {
     }
 }
 
-/// A block with an init one of whose reduction variables is bound to the loop: the init runs at the variable's first
-/// value, and each part has its own.
+/// A block with an init and a reduction variable that is bound to the loop: the init runs at the variable's first
+/// value, and each part has its own first value.
 fn block_reset_by_parts(func: &Func, target: LoopId) -> Option<BlockId> {
     let var = func.loop_(target).var;
     func.child_blocks(target.stmt()).into_iter().find(|&b| {
@@ -185,7 +184,7 @@ fn block_reset_by_parts(func: &Func, target: LoopId) -> Option<BlockId> {
     })
 }
 
-fn apply(state: &mut State, target: LoopId, plan: &Plan) -> Vec<LoopId> {
+fn apply(state: &mut State, target: LoopId, plan: &PartitionPlan) -> Vec<LoopId> {
     let func = &mut state.func;
     let node = func.loop_(target);
     let (old, body) = (node.var, node.body.clone());
@@ -244,7 +243,7 @@ fn restrict_blocks(func: &mut Func, s: StmtId, var: VarId, min: ExprId, extent: 
     }
 }
 
-/// Replaces the regions of buffers that are indexed by bare iteration variables by what the whole domains touch.
+/// Extends the regions of buffers that are indexed by bare iteration variables to the accesses over the whole domains.
 fn widen_regions(func: &mut Func, b: BlockId) {
     let accesses = first_plain_accesses(func, b);
     let widen = |func: &mut Func, region: &BufferRegion| -> BufferRegion {

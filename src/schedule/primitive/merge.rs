@@ -38,7 +38,7 @@
 //!
 //! # Implementation
 //!
-//! `merge`: makes one nest of several that iterate alike.
+//! `merge`: merges several nests with equal iterations into one.
 //!
 //! ```text
 //! for i, j in T.grid(n, m): S(i, j)
@@ -49,15 +49,14 @@
 //!     T(i_m, j_m)
 //! ```
 //!
-//! Each loop named stands for the nest from the outermost loop of its scope down to it. The merged nest takes the
-//! place of the last one named; its loops are called after the first one's.
+//! Each given loop represents the nest from the outermost loop of its scope down to it. The merged nest replaces the
+//! last given one; its loops are named after those of the first.
 //!
 //! Requires: at least two different nests, none around another, directly in one block; no annotations, no thread
-//! bindings, first values 0, each loop but the innermost holding nothing but the next; equal depths and extents. And,
-//! which TVM does not ask: where two of the nests, or a nest and a statement that it is moved across, touch the same
-//! elements and one writes them, no iteration may come to use what only a later one makes. Preserves: instances.
-//! Returns: the innermost loop of the merged nest, serial. Handles: the loops of all nests die, loops and blocks
-//! inside persist.
+//! bindings, first values 0, each loop but the innermost contains only the next; equal depths and extents. In addition
+//! to TVM's requirements: if two of the nests, or a nest and a statement that it moves across, access the same elements
+//! and one writes them, no iteration may come to use a value that a later one computes. Preserves: instances. Returns:
+//! the innermost loop of the merged nest, serial. Handles: the loops of all nests die, loops and blocks inside persist.
 
 use super::super::analysis::interference::{Access, accesses, conflict_across, conflict_between};
 use super::super::analysis::tree;
@@ -131,7 +130,7 @@ fn check(state: &mut State, loops: &[LoopId]) -> Result<Vec<Nest>, ScheduleError
     Ok(nests)
 }
 
-/// The merged nest stands where the last one stood, and its iterations interleave those of all.
+/// The merged nest replaces the last one, and its iterations interleave those of all.
 fn check_interference(state: &mut State, nests: &[Nest]) -> Result<(), ScheduleError> {
     let func = &mut state.func;
     let last = &nests[nests.len() - 1];
@@ -153,7 +152,7 @@ fn check_interference(state: &mut State, nests: &[Nest]) -> Result<(), ScheduleE
         touched.push(known);
     }
     for (n, nest) in nests.iter().enumerate() {
-        // Statements that it is moved across.
+        // Statements across which the nest moves.
         let (low, high) = (positions[n].min(home.position), positions[n].max(home.position));
         for p in (low..=high).filter(|p| !positions.contains(p)) {
             let crossed = accesses(func, siblings[p]);
@@ -162,7 +161,7 @@ fn check_interference(state: &mut State, nests: &[Nest]) -> Result<(), ScheduleE
             }
         }
         for m in 0..n {
-            // The order in the text counts, whatever the order of the names: bodies run in the order of the names.
+            // Only the text order counts, not the order of the arguments: bodies run in the order of the arguments.
             if positions[m] > positions[n] && conflict_across(&touched[m], &touched[n]) {
                 return Err(state.error(ErrorKind::MergeReorders, nest[0]));
             }

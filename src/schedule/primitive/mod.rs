@@ -95,7 +95,7 @@ pub(crate) mod write_at;
 #[cfg(test)]
 pub(in crate::schedule) mod testing;
 
-/// All kinds of instructions. Adding a primitive is a file and a line here.
+/// All kinds of instructions. A new primitive needs a file and a line here.
 pub static ALL: &[&Kind] = &[
     &add_unit_loop::ADD_UNIT_LOOP,
     &annotate::ANNOTATE,

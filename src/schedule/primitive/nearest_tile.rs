@@ -1,12 +1,13 @@
-//! Tile sizes of one loop, made to fit another.
+//! Adapts tile sizes to another extent.
 //!
-//! A search changes one decision of a trace and keeps the others. Where an earlier one decides how long a loop is, the
-//! tile sizes of that loop may not fit any more; but what was good about them, above all the innermost sizes, should
-//! stay.
+//! A search changes one decision of a trace and keeps the others. If an earlier decision determines the extent of a
+//! loop, the tile sizes of that loop may become invalid; but their good properties, above all the innermost sizes,
+//! should stay.
 
-/// The factors of `extent` that are nearest to the preferred ones: from the innermost outwards, each becomes the divisor of what is
-/// left that is nearest to it by ratio, the smaller of two; the outermost takes the rest. The innermost one stays within
-/// `limit` unless that is -1. Preferred factors that multiply to the extent stay as they are.
+/// The factors of `extent` that are nearest to the preferred ones. From the innermost outwards, each is the divisor of
+/// the remaining extent that is nearest to the preferred size by ratio, the smaller one on ties; the outermost takes
+/// the rest. The innermost one is at most `limit`, unless that is -1. Preferred factors whose product is the extent
+/// stay unchanged.
 pub(super) fn nearest_tile(extent: i64, preferred: &[i64], limit: i64) -> Vec<i64> {
     let product = preferred.iter().try_fold(1i64, |p, &w| if w > 0 { p.checked_mul(w) } else { None });
     if product == Some(extent) {
@@ -27,7 +28,7 @@ pub(super) fn nearest_tile(extent: i64, preferred: &[i64], limit: i64) -> Vec<i6
 
 /// The divisor of `n` up to `most` that is nearest to `preferred` by ratio.
 fn nearest_divisor(n: i64, preferred: i64, most: i64) -> i64 {
-    // As a fraction above 1, so that 6 is as far from 3 as from 12.
+    // The ratio as a number above 1, so that 6 is as far from 3 as from 12.
     let distance = |d: i64| if d > preferred { d as f64 / preferred as f64 } else { preferred as f64 / d as f64 };
     let mut best = 1;
     let mut look = |d: i64| {
@@ -59,10 +60,10 @@ mod tests {
 
     #[test]
     fn inner_sizes_are_kept_first() {
-        // The loop has become half as long.
+        // The loop is half as long as before.
         assert_eq!(nearest_tile(64, &[2, 4, 16], -1), [1, 4, 16]);
         assert_eq!(nearest_tile(16, &[2, 4, 16], -1), [1, 1, 16]);
-        // 13 is no divisor: 14 is nearer than 8.
+        // 13 is not a divisor: 14 is nearer than 8.
         assert_eq!(nearest_tile(112, &[2, 4, 13], -1), [2, 4, 14]);
         assert_eq!(nearest_tile(127, &[4, 32], -1), [1, 127]);
         assert_eq!(nearest_tile(127, &[4, 32], 64), [127, 1]);

@@ -28,7 +28,7 @@
 //!
 //! # Implementation
 //!
-//! `normalize_loop`: lets a loop count from 0 by 1.
+//! `normalize_loop`: makes a loop count from 0 by 1.
 //!
 //! ```text
 //! for i in range(2, 20, 3): S(i)
@@ -36,7 +36,8 @@
 //! for i in range(6): S(i * 3 + 2)
 //! ```
 //!
-//! Requires: a step that is a positive constant. Preserves: what runs, in its order. Returns: nothing. Handles: all persist.
+//! Requires: a step that is a positive constant. Preserves: the iterations and their order. Returns: nothing. Handles:
+//! all persist.
 
 use super::super::analysis::affine::simplify_bindings;
 use super::super::analysis::freedom::limit;

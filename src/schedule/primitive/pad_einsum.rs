@@ -46,8 +46,8 @@
 //!
 //! # Implementation
 //!
-//! Extends the iteration domains of a reduction to multiples of given numbers, over padded copies: of a sum of products
-//! padded with zeros, of other reductions with what changes nothing.
+//! Extends the iteration domains of a reduction to multiples of given numbers, over padded copies: with zeros for a sum
+//! of products, with the identity for other reductions.
 //!
 //! ```text
 //! for i, k in T.grid(27, 21):
@@ -62,14 +62,15 @@
 //!     with T.block("C_pad"): C[v0] = C_pad[v0]
 //! ```
 //!
-//! Requires: a block of a stage pipeline that accesses every buffer once, at iteration variables and constants alone;
-//! a positive number for each iteration variable. Preserves: all loops and blocks. Returns: nothing.
+//! Requires: a block of a stage pipeline that accesses every buffer once, at iteration variables and constants only; a
+//! positive number for each iteration variable. Preserves: all loops and blocks. Returns: nothing.
 //!
-//! TVM pads whatever has these accesses, always with zeros. Where those would change the result, the padding here is the
-//! identity of the reduction (1 for a product, the least value for a maximum, the pair that loses for `argmax`). Refused
-//! are: a padded reduction whose terms are computed from what is loaded (a sum of exponentials); a padded loop that other
-//! blocks or iteration variables use; a padded buffer that other blocks in the same nest write, or read where the block has
-//! not written; one that is read at a constant other than 0; one that the block writes only a part of.
+//! TVM pads every such block, always with zeros. If zeros would change the result, tvmr pads with the identity of the
+//! reduction (1 for a product, the least value for a maximum, the pair that loses for `argmax`). Refused are: a padded
+//! reduction whose terms are computed from the loaded values (a sum of exponentials); a padded loop that other blocks
+//! or iteration variables use; a padded buffer that other blocks in the same nest write, or read at elements that the
+//! block has not written; a buffer that is read at a constant other than 0; a buffer that the block writes only
+//! partially.
 //!
 //! Handles: persist; created, the blocks and loops of the copies (not returned).
 
@@ -102,11 +103,11 @@ pub(crate) static PAD_EINSUM: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct PaddingPlan {
     block: BlockId,
     scope: BlockId,
-    /// The statement of the scope that holds the block.
+    /// The statement of the scope that contains the block.
     nest: StmtId,
     /// Iteration variables by position, with their new extents.
     iters: Vec<(usize, ExprId)>,
@@ -115,7 +116,7 @@ struct Plan {
     /// Regions with the shapes of the padded buffers: first those read, then those written.
     reads: Vec<(BufferRegion, SmallVec<[ExprId; 4]>)>,
     writes: Vec<(BufferRegion, SmallVec<[ExprId; 4]>)>,
-    /// What pads the copies of these buffers, where it is not zero.
+    /// The padding of the copies of these buffers, if it is not zero.
     fills: Fills,
 }
 
@@ -130,7 +131,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome::none())
 }
 
-fn check(state: &mut State, block: BlockId, padding: &[i64]) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, padding: &[i64]) -> Result<PaddingPlan, ScheduleError> {
     let scope = require_scope(state, block, true)?;
     let n = state.func.block(block).iters.len();
     if padding.len() != n || padding.iter().any(|&p| p <= 0) {
@@ -163,7 +164,7 @@ fn check(state: &mut State, block: BlockId, padding: &[i64]) -> Result<Plan, Sch
             let bound = |&&(i, _): &&(usize, ExprId)| {
                 state.func.arena.as_var(state.func.block(block).iters[i].value) == Some(var)
             };
-            // The last iteration variable bound to a loop decides, as in TVM.
+            // The last iteration variable bound to a loop determines the extent, as in TVM.
             iters.iter().rev().find(bound).map(|&(_, extent)| (l, extent))
         })
         .collect();
@@ -173,7 +174,7 @@ fn check(state: &mut State, block: BlockId, padding: &[i64]) -> Result<Plan, Sch
     let (read, written) = (state.func.block(block).reads.clone(), state.func.block(block).writes.clone());
     let reads = shapes(&mut state.func, &read);
     let writes = shapes(&mut state.func, &written);
-    let mut plan = Plan { block, scope, nest, iters, loops, reads, writes, fills: Fills::new() };
+    let mut plan = PaddingPlan { block, scope, nest, iters, loops, reads, writes, fills: Fills::new() };
     plan.fills = require_sound(state, &plan)?;
     Ok(plan)
 }
@@ -199,7 +200,7 @@ fn padded_extent(
     Ok(analyzer.simplify(arena, padded))
 }
 
-/// Does the block access each buffer once, at variables and constants?
+/// Checks that the block accesses each buffer once, at variables and constants.
 fn require_einsum(state: &State, block: BlockId) -> Result<(), ScheduleError> {
     let node = state.func.block(block);
     let arena = &state.func.arena;
@@ -216,7 +217,7 @@ fn require_einsum(state: &State, block: BlockId) -> Result<(), ScheduleError> {
     Ok(())
 }
 
-/// The shape of the padded copy of a region's buffer; `None` where the region is not padded.
+/// The shape of the padded copy of a region's buffer; `None` if the region is not padded.
 fn padded_shape(
     func: &mut Func,
     block: BlockId,
@@ -241,8 +242,8 @@ fn padded_shape(
     Some(mins.iter().zip(shape).map(extent).collect())
 }
 
-/// Requires that padding does not change the result; what the buffers that are read must be padded with, if not zeros.
-fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError> {
+/// Checks that padding does not change the result; returns the paddings of read buffers that are not zero.
+fn require_sound(state: &mut State, plan: &PaddingPlan) -> Result<Fills, ScheduleError> {
     let iters = state.func.block(plan.block).iters.clone();
     let no_guard = predicate_follows(&mut state.func, plan.block);
     let covers = may_cover_domains(&mut state.func, plan.block, &iters);
@@ -272,7 +273,7 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
         if plan.reads.iter().chain(&plan.writes).filter(reads_it).any(|p| !same_rank_or_more(p)) {
             return unsound("another block in the same nest reads a dimension that would be cut off");
         }
-        // What the block has not written is not in the padded output.
+        // Elements that the block has not written are not in the padded output.
         let alone = |p: &(BufferRegion, SmallVec<[ExprId; 4]>)| deps.writers(p.0.buffer).eq([plan.block]);
         if plan.writes.iter().filter(reads_it).any(|p| !state.info(b).region_cover || !alone(p)) {
             return unsound("another block in the same nest reads what the block has not written");
@@ -318,7 +319,7 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
             return unsound("the block writes only a part of a buffer that would be padded");
         }
     }
-    // An element would be written once more for each value of a variable that does not choose it.
+    // An element would be written once more for each value of a variable that does not affect its index.
     let chooses = |v: VarId| {
         node.writes.iter().all(|w| func.arena.list(w.mins).iter().any(|&min| func.arena.as_var(min) == Some(v)))
     };
@@ -352,7 +353,7 @@ fn require_sound(state: &mut State, plan: &Plan) -> Result<Fills, ScheduleError>
     }
 }
 
-/// What the buffers must hold beyond their ends for the terms there to be the identity of the reduction.
+/// The padding of the buffers for which the padded terms are the identity of the reduction.
 fn identity_fills(arena: &mut Arena, r: &Reduction, reduce: &[VarId]) -> Option<Fills> {
     let types: SmallVec<[DType; 2]> = r.rhs.iter().map(|&e| arena.dtype(e)).collect();
     let identity = r.reducer.identity(arena, &types);
@@ -377,7 +378,7 @@ fn identity_fills(arena: &mut Arena, r: &Reduction, reduce: &[VarId]) -> Option<
     Some(fills)
 }
 
-/// Of a block without init (its init was taken out): does its single store add what vanishes?
+/// For a block without init (after `decompose_reduction`), whether its single store adds a value that vanishes.
 fn updates_vanish(func: &Func, node: &Block, reduce: &[VarId]) -> bool {
     let [s] = node.body[..] else { return false };
     let Stmt::Store { buffer, indices, value } = *func.get(s) else { return false };
@@ -386,7 +387,7 @@ fn updates_vanish(func: &Func, node: &Block, reduce: &[VarId]) -> bool {
         && vanishes(&func.arena, term, reduce)
 }
 
-/// Is the expression zero wherever all loads at one of the variables are?
+/// Whether the expression is zero wherever all loads at one of the variables are zero.
 fn vanishes(arena: &Arena, e: ExprId, at: &[VarId]) -> bool {
     match arena.expr(e) {
         Expr::Int(v) => v == 0,
@@ -405,8 +406,8 @@ fn vanishes(arena: &Arena, e: ExprId, at: &[VarId]) -> bool {
     }
 }
 
-fn apply(state: &mut State, plan: Plan) {
-    let Plan { block, scope, nest, iters, loops, reads, writes, fills } = plan;
+fn apply(state: &mut State, plan: PaddingPlan) {
+    let PaddingPlan { block, scope, nest, iters, loops, reads, writes, fills } = plan;
     let func = &mut state.func;
     for (i, extent) in iters {
         func.block_mut(block).iters[i].extent = extent;
@@ -440,7 +441,7 @@ fn apply(state: &mut State, plan: Plan) {
     }
 }
 
-/// The nest that fills the padded buffer, with `fill` or zeros beyond the end, or that copies its inner part back.
+/// The nest that fills the padded buffer, with `fill` or zeros outside the old one, or that copies the inner part back.
 fn copy_nest(
     func: &mut Func,
     buffer: BufferId,

@@ -8,7 +8,8 @@
 //!
 //! # Implementation
 //!
-//! `enter_postproc`: marks where the search space ends. What follows was added by postprocessors. Changes nothing.
+//! `enter_postproc`: marks the end of the search space. Postprocessors added the following instructions. Changes
+//! nothing.
 
 use super::super::kind::{Kind, Outcome, Outputs};
 

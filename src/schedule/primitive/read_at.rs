@@ -38,7 +38,7 @@
 //!
 //! # Implementation
 //!
-//! Copies, under a loop, the part of a buffer that the blocks there read, and lets them read the copy.
+//! Copies, under a loop, the part of a buffer that the blocks there read, and makes them read the copy.
 //!
 //! ```text
 //! for i_0 in range(4):
@@ -55,11 +55,12 @@
 //!         with T.block("C"): C[vi, vj] = A_shared[vi, vj]
 //! ```
 //!
-//! The block has one iteration variable for each loop that the part depends on. The buffer of the copy has the shape of
-//! the whole.
+//! The block has one iteration variable for each loop on which the part depends. The copy's buffer has the shape of the
+//! whole.
 //!
-//! Requires: the block is under the loop; nothing under the loop writes the buffer; the part is a box inside the buffer,
-//! with bounds linear in the loops. (TVM copies beyond the buffer.) Preserves: what blocks read. Returns: the copy.
+//! Requires: the block is under the loop; nothing under the loop writes the buffer; the part is a box inside the
+//! buffer, with bounds linear in the loops. (TVM copies elements outside the buffer.) Preserves: the values that blocks
+//! read. Returns: the copy.
 //!
 //! Handles: persist; created, the copying block and its loops.
 
@@ -103,13 +104,13 @@ pub(crate) static READ_AT: Kind = Kind {
     run: |call| run(call, Access::Read),
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct CopyPlan {
     target: LoopId,
     scope: BlockId,
     buffer: BufferId,
     storage: Symbol,
-    /// The part that is copied, over the loops around.
+    /// The copied part, over the enclosing loops.
     part: Vec<(ExprId, ExprId)>,
     position: usize,
     access: Access,
@@ -135,7 +136,7 @@ fn check(
     buffer: BufferId,
     storage: Symbol,
     access: Access,
-) -> Result<Plan, ScheduleError> {
+) -> Result<CopyPlan, ScheduleError> {
     let name = state.func.arena.buffer(buffer).name;
     let fail =
         |state: &State, problem: &'static str| Err(state.error(ErrorKind::CopyAt { buffer: name, problem }, target));
@@ -157,7 +158,7 @@ fn check(
         for b in blocks {
             let problem = match access {
                 Access::Read => touches(b, Access::Write).then_some("a block under the loop writes it"),
-                // A block that writes it may go on with what its init has set: this is asked below.
+                // A block that writes the buffer may read elements that its init has set: this is checked below.
                 Access::Write => (touches(b, Access::Read) && !touches(b, Access::Write))
                     .then_some("a block under the loop reads it"),
             };
@@ -182,7 +183,7 @@ fn check(
         let regions: Vec<BufferRegion> =
             access.regions(state.func.block(b)).iter().filter(|r| r.buffer == buffer).copied().collect();
         for region in regions {
-            // What is written back must have been written: exactly this, by every writer.
+            // Elements that are copied back must have been written: exactly this region, by every writer.
             let exact = access == Access::Write;
             match region_under(&mut state.func, b, target.stmt(), &region, exact) {
                 Some(set) => sets.push(set),
@@ -220,10 +221,10 @@ fn check(
         Access::Read => positions.first().copied().unwrap_or(0),
         Access::Write => positions.last().map_or(list.len(), |p| p + 1),
     };
-    Ok(Plan { target, scope, buffer, storage, part, position, access })
+    Ok(CopyPlan { target, scope, buffer, storage, part, position, access })
 }
 
-/// Are there iterations of the loop and those around it in which the block does not run at all?
+/// Whether the block may not run at all in some iteration of the loop and the enclosing ones.
 fn may_be_skipped(state: &mut State, block: BlockId, target: LoopId) -> bool {
     let func = &mut state.func;
     let condition = with_domains(func, block);
@@ -238,8 +239,8 @@ fn may_be_skipped(state: &mut State, block: BlockId, target: LoopId) -> bool {
     conjuncts(a, condition).into_iter().any(is_about_others)
 }
 
-fn apply(state: &mut State, plan: Plan) -> BlockId {
-    let Plan { target, scope, buffer, storage, part, position, access } = plan;
+fn apply(state: &mut State, plan: CopyPlan) -> BlockId {
+    let CopyPlan { target, scope, buffer, storage, part, position, access } = plan;
     let func = &mut state.func;
     let old = func.arena.buffer(buffer).clone();
     let name = old.name.with_suffix(&format!("_{storage}"));

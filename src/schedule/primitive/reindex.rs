@@ -43,7 +43,7 @@
 //!
 //! # Implementation
 //!
-//! Lets a block access a buffer at its iteration variables, through a copy that is laid out so.
+//! Makes a block access a buffer at its iteration variables, through a copy with that layout.
 //!
 //! ```text
 //! for i, j in T.grid(8, 4):
@@ -55,23 +55,24 @@
 //!     with T.block("B"): B[vi, vj] = A_reindex[vi, vj]
 //! ```
 //!
-//! The new buffer has a dimension for each iteration variable that the indices use. The copy goes in front of the
-//! block's nest, or right behind it for a buffer that is written, and copies what all instances access.
+//! The new buffer has a dimension for each iteration variable in the indices. The copy is placed before the block's
+//! nest, or directly after it for a written buffer, and copies the elements that all instances access.
 //!
-//! TVM goes wrong in four cases, which are done right here:
-//! * another block in the nest stores to the buffer, or reads what is written: the copy goes right beside the block,
-//!   inside its loops, and copies what one instance accesses;
-//! * the block writes the buffer and also reads it, or leaves parts unwritten: for ("write", …) the new buffer is filled
-//!   first, by a block `B_reindex_fill` in front; where just some of the domain is written, only that is copied back;
-//! * the block reads the buffer and also writes it: for ("read", …) it goes on writing to the old one;
-//! * the block reads under a condition of its own, without which it would read beyond the buffer: the copy tests the
-//!   bounds (`T.if_then_else(1 <= v0, A[v0 - 1], 0)`).
+//! TVM is wrong in four cases, which tvmr handles correctly:
+//! * another block in the nest stores to the buffer, or reads the written elements: the copy is placed next to the
+//!   block, inside its loops, and copies the elements that one instance accesses;
+//! * the block writes the buffer and also reads it, or leaves parts unwritten: for ("write", …) the new buffer is
+//!   filled first, by a preceding block `B_reindex_fill`; if only a part of the domain is written, only that is copied
+//!   back;
+//! * the block reads the buffer and also writes it: for ("read", …) it continues to write to the old one;
+//! * the block reads under a condition without which it would read outside the buffer: the copy tests the bounds
+//!   (`T.if_then_else(1 <= v0, A[v0 - 1], 0)`).
 //!
 //! Requires: a stage pipeline; a leaf block that accesses the buffer at the same indices everywhere; loops around it
 //! without branches. Preserves: all loops and blocks. Returns: the copy block.
 //!
-//! TVM also accepts, and we refuse, what changes the result: stores beyond the buffer; reading a copy of what the block
-//! itself has stored, where it does more than one store.
+//! TVM also accepts cases that change the result, which are refused here: stores outside the buffer; reading a copy of
+//! elements that the block itself has stored, if it has more than one store.
 //!
 //! Handles: all persist; created, the copy block, the block that fills the new buffer, and their loops.
 
@@ -112,28 +113,27 @@ pub(crate) static REINDEX: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct ReindexPlan {
     block: BlockId,
     scope: BlockId,
     access: Access,
     buffer: BufferId,
-    /// Where the block accesses the buffer, simplified.
+    /// The block's indices of the buffer, simplified.
     indices: SmallVec<[ExprId; 4]>,
     /// The iteration variables that the indices use.
     iters: Vec<BlockIter>,
     place: Place,
     redirected: Redirected,
-    /// Is the new buffer filled first?
+    /// Whether the new buffer is filled first.
     filled: bool,
 }
 
-/// Where the copy goes.
+/// The position of the copy.
 enum Place {
-    /// Before or behind the nest that stands in the scope, with loops of its own: over these ranges of the iteration
-    /// variables.
+    /// Before or after the nest in the scope, with its own loops over these ranges of the iteration variables.
     Nest(StmtId, Ranges),
-    /// Before or behind the block, inside its loops.
+    /// Before or after the block, inside its loops.
     Block,
 }
 
@@ -146,7 +146,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: vec![RvValue::Block(func, copy)], decision: None })
 }
 
-fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Result<ReindexPlan, ScheduleError> {
     let buffer = access.regions(state.func.block(block))[index].buffer;
     let scope = require_scope(state, block, true)?;
     let indices = the_indices(state, block, buffer)?;
@@ -158,7 +158,7 @@ fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Res
     }
     let simplified = |a: &mut Arena, e: ExprId, analyzer: &mut Analyzer| {
         let simple = analyzer.simplify(a, e);
-        // A variable of one value stays, so that the copy has its dimension.
+        // A variable with one value stays, so that the copy has its dimension.
         if a.as_int(simple).is_some() { e } else { simple }
     };
     let indices: SmallVec<[ExprId; 4]> = indices.into_iter().map(|e| simplified(a, e, &mut analyzer)).collect();
@@ -168,7 +168,7 @@ fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Res
     let nest = require_nest(state, block, scope)?;
     let whole = iters.iter().map(|i| (i.min, i.extent)).collect();
     let (place, redirected) = (Place::Nest(nest, whole), Redirected::All);
-    let mut plan = Plan { block, scope, access, buffer, indices, iters, place, redirected, filled: false };
+    let mut plan = ReindexPlan { block, scope, access, buffer, indices, iters, place, redirected, filled: false };
     match access {
         Access::Read => {
             require_readable(state, block, buffer, &plan.indices)?;
@@ -182,7 +182,7 @@ fn check(state: &mut State, block: BlockId, access: Access, index: usize) -> Res
     Ok(plan)
 }
 
-/// The statement of the scope that holds the block: loops with nothing beside the next inner one, except for the
+/// The statement of the scope that contains the block: loops that contain only the next inner one, except for the
 /// innermost.
 fn require_nest(state: &State, block: BlockId, scope: BlockId) -> Result<StmtId, ScheduleError> {
     let func = &state.func;
@@ -200,11 +200,12 @@ fn require_nest(state: &State, block: BlockId, scope: BlockId) -> Result<StmtId,
     }
 }
 
-impl Plan {
-    /// Places the copy of what is read: in front of the nest, if nothing in there stores to the buffer.
+impl ReindexPlan {
+    /// Chooses the position of the copy for reads: before the nest, if no block there stores to the buffer.
     ///
     /// # Errors
-    /// If the block may read what it has stored itself in the same instance.
+    ///
+    /// If the block may read elements that it has stored itself in the same instance.
     fn place_copy_in(&mut self, state: &mut State, nest: StmtId) -> Result<(), ScheduleError> {
         let node = state.func.block(self.block);
         let mut is_disturbed = self.has_other_access(&state.func, nest, |t| t.stores);
@@ -223,11 +224,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Places the copy back of what is written, and the copy in where one is needed.
+    /// Chooses the position of the copy back, and of the fill if one is needed.
     fn place_copy_back(&mut self, state: &mut State, nest: StmtId) {
         let reads = reads_before_it_writes(state, self.block, self.buffer);
         let fills = fills_its_region(&mut state.func, self.block, self.buffer);
-        let beside_block = |plan: &mut Plan| (plan.place, plan.filled) = (Place::Block, reads || !fills);
+        let beside_block = |plan: &mut ReindexPlan| (plan.place, plan.filled) = (Place::Block, reads || !fills);
         if self.has_other_access(&state.func, nest, |_| true) {
             return beside_block(self);
         }
@@ -236,7 +237,7 @@ impl Plan {
             && Scope::of(func, self.scope).writers(self.buffer).count() == 1;
         let is_apart = are_apart(&mut func.arena, &self.iters, &self.indices);
         if is_local && is_apart && !reads {
-            // What the block leaves unwritten was not written before either.
+            // Elements that the block leaves unwritten were not written before either.
             return;
         }
         let written = if fills { self.written(func) } else { None };
@@ -247,8 +248,8 @@ impl Plan {
         if is_exact && !reads {
             return;
         }
-        // To write an old value back is harmless where no other thread writes the element, and where the new buffer has
-        // one place for it.
+        // Writing an old value back is harmless if no other thread writes the element, and if the new buffer has one
+        // position for it.
         if is_apart && (is_exact || !runs_in_parallel(func, self.scope.stmt())) {
             self.filled = true;
         } else {
@@ -256,12 +257,12 @@ impl Plan {
         }
     }
 
-    /// Is there such an access to the buffer in the nest, outside the block?
+    /// Whether there is such an access to the buffer in the nest, outside the block.
     fn has_other_access(&self, func: &Func, nest: StmtId, which: impl Fn(&Touch) -> bool) -> bool {
         touches(func, nest, self.buffer).iter().any(|t| which(t) && !func.contains(self.block.stmt(), t.stmt))
     }
 
-    /// Is each element accessed by one instance of the block only, which runs once?
+    /// Whether each element is accessed by only one instance of the block, which runs once.
     fn runs_once_per_element(&self, state: &mut State) -> bool {
         let domains = self.loop_domains(&state.func);
         let predicate = with_domains(&mut state.func, self.block);
@@ -273,7 +274,7 @@ impl Plan {
             && detect_iter_map(a, &values, &domains, predicate, level, analyzer, false).is_ok()
     }
 
-    /// The values that the iteration variables take, if these are all combinations from ranges.
+    /// The values of the iteration variables, if these are all combinations from ranges.
     fn written(&self, func: &mut Func) -> Option<Ranges> {
         let domains = self.loop_domains(func);
         let runs = with_domains(func, self.block);
@@ -295,7 +296,7 @@ impl Plan {
     }
 }
 
-fn apply(state: &mut State, plan: Plan) -> BlockId {
+fn apply(state: &mut State, plan: ReindexPlan) -> BlockId {
     let func = &mut state.func;
     let a = &mut func.arena;
     let mut new = a.buffer(plan.buffer).clone();
@@ -335,7 +336,8 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
         set_copy_info(state, copy);
     }
     if plan.redirected == Redirected::Loads && matches!(plan.place, Place::Block) {
-        // The copy reads what the block writes in other iterations, which no dependence in text order says.
+        // The copy reads elements that the block writes in other iterations, a dependence that the text order does not
+        // show.
         state.update_info(plan.scope, |info| info.stage_pipeline = false);
     }
     copies[0]
@@ -343,7 +345,7 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
 
 /// The nest that copies between the buffer, at the plan's indices, and the new one: to the new one for
 /// [`Access::Read`].
-fn copy_nest(func: &mut Func, plan: &Plan, name: Symbol, access: Access, new: BufferId) -> (BlockId, StmtId) {
+fn copy_nest(func: &mut Func, plan: &ReindexPlan, name: Symbol, access: Access, new: BufferId) -> (BlockId, StmtId) {
     let predicate = func.block(plan.block).predicate;
     let a = &mut func.arena;
     let mut renamed = Substitution::default();

@@ -36,7 +36,7 @@
 //!
 //! # Implementation
 //!
-//! Lets a block read a copy of a buffer that is laid out by an index map of the block's iteration variables.
+//! Makes a block read a copy of a buffer with a layout given by an index map of the block's iteration variables.
 //!
 //! ```text
 //! for i, j, k in T.grid(32, 32, 32):
@@ -48,18 +48,18 @@
 //!     with T.block("C"): C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
 //! ```
 //!
-//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where
-//! `cache_read` would put it. As in TVM it does without the block's predicate, and may copy more than the block reads;
-//! only under a loop that is around the block too it keeps what does not follow from the domains of the variables.
-//! Where the block reads under a condition of its own, without which it would read beyond the buffer, the copy tests the
+//! The copy's loops are copies of those loops that drive the used iteration variables and are not around the copy. It
+//! is placed as by `cache_read`. As in TVM it lacks the block's predicate, and may copy more than the block reads; but
+//! under a loop that is also around the block, it keeps the conditions that do not follow from the domains of the
+//! variables. If the block reads under a condition without which it would read outside the buffer, the copy tests the
 //! bounds (`T.if_then_else(1 <= vi, A[vi - 1], 0)`); TVM's does not.
 //!
-//! Requires: a stage pipeline; the block reads one element of the buffer per instance; the map uses
-//! the same iteration variables as the buffer's indices do;
-//! at most one block of the scope writes the buffer. Preserves: all loops and blocks. Returns: the copy block.
+//! Requires: a stage pipeline; the block reads one element of the buffer per instance; the map uses the same iteration
+//! variables as the buffer's indices; at most one block of the scope writes the buffer. Preserves: all loops and
+//! blocks. Returns: the copy block.
 //!
-//! TVM also accepts, and we refuse, what changes the result: a map that sends different elements to one place; a block
-//! that also writes the buffer.
+//! TVM also accepts cases that change the result, which are refused here: a map that sends different elements to the
+//! same position; a block that also writes the buffer.
 //!
 //! Handles: all persist; created, the copy block and its loops.
 
@@ -119,7 +119,7 @@ fn check(
     };
     let mut layout = Layout::check(state, block, &region, Access::Read, map)?;
     if state.func.as_loop(site.parent).is_some() {
-        // What is copied for another iteration of the loop may not be written yet; that iteration may run now.
+        // Elements for another iteration of the loop may not be written yet, and that iteration may run now.
         layout.keep_predicate(state, site)?;
     }
     if writer.is_some() {

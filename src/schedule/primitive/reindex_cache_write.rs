@@ -36,8 +36,8 @@
 //!
 //! # Implementation
 //!
-//! Lets a block write to a buffer of its own that is laid out by an index map of the block's iteration variables, and
-//! copies from there to the buffer that it wrote before.
+//! Makes a block write to a new buffer with a layout given by an index map of the block's iteration variables, which is
+//! copied to the old buffer.
 //!
 //! ```text
 //! for i, j in T.grid(32, 32):
@@ -49,17 +49,18 @@
 //!     with T.block("C_shared"): C[vi, vj] = C_shared[vj, vi]
 //! ```
 //!
-//! The copy has copies of those loops that drive the iteration variables it uses and are not around it. It goes where
-//! `cache_write` would put it. As in TVM it has no predicate, where that of the block follows from the domains of these
-//! iteration variables; else, unlike in TVM, it has the block's, so as to write no more than the block. Where the block
-//! reads the buffer too, or does not always write, the cache is filled first, by a block `C_shared_fill`.
+//! The copy's loops are copies of those loops that drive the used iteration variables and are not around the copy. It
+//! is placed as by `cache_write`. As in TVM it has no predicate, if that of the block follows from the domains of these
+//! iteration variables; otherwise, unlike in TVM, it has the block's predicate, so that it writes no more than the
+//! block. If the block also reads the buffer, or does not always write, the cache is filled first, by a block
+//! `C_shared_fill`.
 //!
-//! Requires: a stage pipeline; the block writes one element of the buffer per instance; the map uses
-//! the same iteration variables as the buffer's indices do;
-//! no other block of the scope writes the buffer. Preserves: all loops and blocks. Returns: the copy block.
+//! Requires: a stage pipeline; the block writes one element of the buffer per instance; the map uses the same iteration
+//! variables as the buffer's indices; no other block of the scope writes the buffer. Preserves: all loops and blocks.
+//! Returns: the copy block.
 //!
-//! TVM also accepts, and we refuse, what changes the result: a map that sends different elements to one place; a
-//! predicate that ties loops of the copy to others; what `cache_write` refuses.
+//! TVM also accepts cases that change the result, which are refused here: a map that sends different elements to the
+//! same position; a predicate that relates loops of the copy to others; and the cases that `cache_write` refuses.
 //!
 //! Handles: all persist; created, the copy block, the block that fills the cache, and their loops.
 

@@ -32,7 +32,7 @@
 //!
 //! # Implementation
 //!
-//! `reorder`: exchanges loops of a nest.
+//! `reorder`: interchanges the loops of a nest.
 //!
 //! ```text
 //! for i, j, k in T.grid(a, b, c): S(i, j, k)
@@ -40,12 +40,12 @@
 //! for k, j, i in T.grid(c, b, a): S(i, j, k)
 //! ```
 //!
-//! The loops named take, in the order given, the places that these loops have now; loops in between stay.
+//! The given loops take, in the given order, the positions that these loops have now; loops in between stay.
 //!
-//! Requires: the loops are on one chain below one block, each of the chain the only statement inside the one around
-//! it; blocks below have spatial and reduction variables only, with affine bindings; no loop's bounds depend on one
-//! that comes to lie further in. Preserves: the set of block instances; kinds and annotations stay with their loops.
-//! Handles: all persist.
+//! Requires: the loops are on one chain above one block, each of the chain the only statement inside the previous one;
+//! blocks below have spatial and reduction variables only, with affine bindings; no loop's bounds depend on one that
+//! moves inside it. Preserves: the set of block instances; kinds and annotations stay with their loops. Handles: all
+//! persist.
 
 use super::super::analysis::affine::require_partial_affine_binding;
 use super::super::analysis::tree;
@@ -82,13 +82,13 @@ fn reorder(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome::none())
 }
 
-/// The chain as it is, and as it is to be.
-struct Plan {
+/// The old and the new chain.
+struct ReorderPlan {
     old: Chain,
     new: Chain,
 }
 
-fn check(state: &mut State, loops: &[LoopId]) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, loops: &[LoopId]) -> Result<ReorderPlan, ScheduleError> {
     for (n, l) in loops.iter().enumerate() {
         if loops[..n].contains(l) {
             return Err(state.error(ErrorKind::LoopMultiAppearance, *l));
@@ -109,7 +109,7 @@ fn check(state: &mut State, loops: &[LoopId]) -> Result<Plan, ScheduleError> {
     let mut named = loops.iter();
     let new: Chain =
         old.iter().map(|l| if loops.contains(l) { named.next().copied().unwrap_or(*l) } else { *l }).collect();
-    // Bounds may use loops further out only.
+    // Bounds may use only outer loops.
     let mut inner: SmallVec<[VarId; 12]> = SmallVec::new();
     for &l in new.iter().rev() {
         let node = state.func.loop_(l);
@@ -121,11 +121,11 @@ fn check(state: &mut State, loops: &[LoopId]) -> Result<Plan, ScheduleError> {
         inner.push(node.var);
     }
     require_first_steps(state, &old, &new)?;
-    Ok(Plan { old, new })
+    Ok(ReorderPlan { old, new })
 }
 
-/// A reduction starts where its variables are at their first values. That instance stays the first for each element if
-/// the loops which drive reduction variables drive nothing else, or keep their order.
+/// A reduction starts where its variables have their first values. That instance stays the first for each element if
+/// the loops that drive reduction variables drive nothing else, or keep their order.
 fn require_first_steps(state: &State, old: &[LoopId], new: &[LoopId]) -> Result<(), ScheduleError> {
     let func = &state.func;
     for b in func.child_blocks(old[old.len() - 1].stmt()) {
@@ -148,14 +148,14 @@ fn require_first_steps(state: &State, old: &[LoopId], new: &[LoopId]) -> Result<
             let loop_name = func.arena.var(func.loop_(l).var).name;
             Err(state.error(ErrorKind::ReductionOutOfOrder { block: node.name, loop_name }, l))
         };
-        // A loop that drives nothing repeats the reduction, each time from its start, or each of its steps.
+        // A loop that drives nothing repeats the reduction, each time from its start, or repeats each of its steps.
         let kinds = |loops: &Chain| loops.iter().map(|&l| idle(l)).collect::<SmallVec<[bool; 12]>>();
         if kinds(&before) != kinds(&after)
             && let Some(&l) = before.iter().find(|&&l| idle(l))
         {
             return refused(l);
         }
-        // One such loop keeps the others apart: for each element, it has a first iteration of its own.
+        // One such loop is harmless: for each element, it has its own first iteration.
         let mixed: Chain = before.iter().copied().filter(|&l| drives(l, IterKind::Spatial)).collect();
         if before != after
             && let [l, _, ..] = mixed[..]
@@ -166,11 +166,11 @@ fn require_first_steps(state: &State, old: &[LoopId], new: &[LoopId]) -> Result<
     Ok(())
 }
 
-/// The loops from the outermost to the innermost of those named, which must be one chain.
+/// The loops from the outermost to the innermost given one, which must be one chain.
 fn chain(state: &State, loops: &[LoopId]) -> Result<Chain, ScheduleError> {
     let func = &state.func;
     let not_a_chain = |problem, at: StmtId| Err(state.error(ErrorKind::LoopsNotAChain { problem }, at));
-    // The innermost loop is the one around which all others lie.
+    // The innermost loop is the one inside all others.
     let path = |l: LoopId| tree::loop_path(func, l.stmt(), None, None);
     let mut longest = path(loops[0]);
     for &l in &loops[1..] {
@@ -196,7 +196,7 @@ fn chain(state: &State, loops: &[LoopId]) -> Result<Chain, ScheduleError> {
     Ok(longest.into_iter().rev().collect())
 }
 
-fn apply(func: &mut Func, plan: &Plan) {
+fn apply(func: &mut Func, plan: &ReorderPlan) {
     let n = plan.old.len();
     let place = func.cut(plan.old[0].stmt());
     let body = func.loop_(plan.old[n - 1]).body.clone();

@@ -42,7 +42,7 @@
 //!
 //! # Implementation
 //!
-//! `reverse_compute_at`: moves a consumer under a loop of its producers, using there what they make.
+//! `reverse_compute_at`: moves a consumer under a loop of its producers, where it uses the elements that they compute.
 //!
 //! ```text
 //! for i, j in T.grid(128, 128): B[i, j] = A[i, j] * 2
@@ -53,12 +53,12 @@
 //!     for ax0 in range(128): C[i, ax0] = B[i, ax0] + 1
 //! ```
 //!
-//! New loops, predicate, `preserve_unit_loops`, `index` and special places are as in
-//! [`compute_at`](super::compute_at), with "inline" meaning `reverse_compute_inline`. The block runs over the instances
-//! that read what the producers under the loop write.
+//! New loops, predicate, `preserve_unit_loops`, `index` and special places are as in [`compute_at`](super::compute_at),
+//! but "inline" means `reverse_compute_inline`. The block iterates over the instances that read the elements written
+//! under the loop.
 //!
-//! Requires: what `compute_at` requires, except that the block may be an output, and with the roles of producers and
-//! consumers exchanged. Preserves: what the block computes. Handles: as `compute_at`.
+//! Requires: the requirements of `compute_at` with the roles of producers and consumers exchanged, except that the
+//! block may be an output. Preserves: what the block computes. Handles: as `compute_at`.
 
 use super::super::kind::{Kind, Outputs};
 use super::compute_at::{Direction, PARAMS, run};

@@ -41,7 +41,7 @@
 //!
 //! # Implementation
 //!
-//! Puts a block's computation into the block that makes what it reads, and removes the block and the buffer between.
+//! Substitutes a block's computation into its producer, and removes the block and the intermediate buffer.
 //!
 //! ```text
 //! for i in range(128):
@@ -53,10 +53,10 @@
 //!     with T.block("B"): C[vi] = A[vi] * 2 + 1
 //! ```
 //!
-//! Where the block runs over fewer instances than the producer, the producer gets the predicate that remains.
+//! If the block has fewer instances than the producer, the producer gets the corresponding predicate.
 //!
-//! A producer may have an init though nothing reduces: it then sets the element that the body updates. Under a block that
-//! only copies, init and body work on the copy. Else the init's value takes the place of the element in the body:
+//! A producer may have an init without being a reduction: the init then sets the element that the body updates. If the
+//! block only copies, init and body work on the copy. Otherwise the init's value replaces the element in the body:
 //!
 //! ```text
 //! for i in range(128):
@@ -71,15 +71,15 @@
 //! ```
 //!
 //! Requires: a complete block of a stage pipeline without init and predicate, whose body is one store that reads one
-//! element of the buffer, at indices that determine its iteration variables; one complete producer, which is no output
-//! and stores one element (under an `if` at most), at which its init stores too, if it has one; every instance of the block has an instance of the producer; no view
-//! of the buffer. Preserves: the producer's loops. Returns: nothing.
+//! element of the buffer, at indices that determine its iteration variables; one complete producer, which is not an
+//! output and stores one element (at most under an `if`), to which its init, if any, also stores; every instance of the
+//! block has an instance of the producer; no view of the buffer. Preserves: the producer's loops. Returns: nothing.
 //!
-//! TVM also accepts where another block reads the buffer, which then nothing writes, and where several elements of the
-//! buffer belong to one instance (`C[vi] = B[vi * 2]`), the last of which would win. Both are refused. Of an init it computes
-//! what the block would make of it, and lets the body update that, which is another result.
+//! TVM also accepts another reader of the buffer, which then nobody writes, and several elements of the buffer per
+//! instance (`C[vi] = B[vi * 2]`), the last of which would win. Both are refused. TVM applies the block to the init's
+//! value and lets the body update the result, which changes the result.
 //!
-//! Handles: dies, the block and the loops that hold nothing else; the rest persists.
+//! Handles: dies, the block and the loops that become empty; the rest persists.
 
 use super::super::analysis::affine::is_affine_binding;
 use super::super::analysis::block_class::{check_complete, require_complete, require_not_output};
@@ -123,6 +123,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 /// Inlines the block into its producer.
 ///
 /// # Errors
+///
 /// If it cannot be inlined.
 pub(crate) fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleError> {
     let plan = check(state, block)?;
@@ -130,26 +131,26 @@ pub(crate) fn inline(state: &mut State, block: BlockId) -> Result<(), ScheduleEr
     Ok(())
 }
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct InlinePlan {
     scope: BlockId,
     producer: BlockId,
-    /// The store of the producer.
+    /// The producer's store.
     store: StmtId,
-    /// The producer's `if` without an `else`, where its condition joins the predicate.
+    /// The producer's `if` without an `else`, if its condition becomes part of the predicate.
     unwrapped: Option<StmtId>,
-    /// Over the loops around the producer.
+    /// The new predicate, over the loops around the producer.
     predicate: ExprId,
-    /// The buffer between.
+    /// The intermediate buffer.
     buffer: BufferId,
-    /// What is stored instead.
+    /// The new store of the producer.
     new_store: (BufferId, ExprList, ExprId),
-    /// What the producer's init, if it stays, stores instead of its value.
+    /// The new value of the producer's init, if the init stays.
     new_init: Option<(StmtId, ExprId)>,
     removed: StmtId,
 }
 
-fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId) -> Result<InlinePlan, ScheduleError> {
     let node = state.func.block(block);
     if node.init.is_some() {
         return Err(state.error(ErrorKind::HasInitBlock { block: node.name }, block));
@@ -204,7 +205,7 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
         Ok(init) => init,
         Err(why) => return fail(state, why),
     };
-    // An init also runs where the condition does not hold.
+    // An init also runs if the condition does not hold.
     let joined = condition.filter(|_| init.is_none());
     let (predicate, unwrapped) = predicate(&mut state.func, block, producer, &inverse, joined);
     let a = &mut state.func.arena;
@@ -232,13 +233,14 @@ fn check(state: &mut State, block: BlockId) -> Result<Plan, ScheduleError> {
     let a = &mut state.func.arena;
     let value = Substituter { vars, buffer, value: written }.rewrite_expr(a, value);
     let new_store = (target, new_at, value);
-    Ok(Plan { scope, producer, store, unwrapped, predicate, buffer, new_store, new_init, removed })
+    Ok(InlinePlan { scope, producer, store, unwrapped, predicate, buffer, new_store, new_init, removed })
 }
 
 /// The store of the producer's init and its value, if it has an init.
 ///
 /// # Errors
-/// If the init does not just set the element that the body stores.
+///
+/// If the init does more than set the element that the body stores.
 fn init_store(
     func: &Func,
     producer: BlockId,
@@ -252,7 +254,7 @@ fn init_store(
     }
 }
 
-/// The one buffer that the block reads and a block of its scope writes.
+/// The only buffer that the block reads and a block of its scope writes.
 fn single_written_read(state: &State, deps: &Scope, block: BlockId) -> Result<BufferId, ScheduleError> {
     let mut found: SmallVec<[BufferId; 2]> = SmallVec::new();
     for r in &state.func.block(block).reads {
@@ -266,7 +268,7 @@ fn single_written_read(state: &State, deps: &Scope, block: BlockId) -> Result<Bu
     }
 }
 
-/// The one block that writes the buffer; a block that holds others counts as those that it holds.
+/// The only block that writes the buffer; if it contains blocks, the inner one.
 fn single_producer(state: &State, block: BlockId, scope: BlockId, buffer: BufferId) -> Result<BlockId, ScheduleError> {
     fn visit(func: &Func, b: BlockId, buffer: BufferId, found: &mut Vec<BlockId>) {
         let before = found.len();
@@ -292,7 +294,7 @@ fn single_producer(state: &State, block: BlockId, scope: BlockId, buffer: Buffer
     }
 }
 
-/// The block and those around it inside `scope`, from the inside, each with the block that it stands in.
+/// The block and its ancestors inside `scope`, innermost first, each with its parent block.
 fn nested(func: &Func, b: BlockId, scope: BlockId) -> SmallVec<[(BlockId, BlockId); 2]> {
     let mut path = SmallVec::new();
     let mut inner = b;
@@ -313,7 +315,7 @@ fn single_store(func: &Func, body: &Body) -> Option<(BufferId, ExprList, ExprId)
     }
 }
 
-/// The indices of all loads of the buffer in the value, if they are one.
+/// The indices of all loads of the buffer in the value, if they are equal.
 fn single_access(func: &Func, value: ExprId, buffer: BufferId) -> Option<ExprList> {
     let mut found: SmallVec<[ExprList; 2]> = SmallVec::new();
     for_each_subexpr(&func.arena, value, &mut |e| {
@@ -330,15 +332,15 @@ fn single_access(func: &Func, value: ExprId, buffer: BufferId) -> Option<ExprLis
     }
 }
 
-/// Does the expression load from the buffer?
+/// Whether the expression loads from the buffer.
 fn loads(a: &Arena, e: ExprId, buffer: BufferId) -> bool {
     let mut found = false;
     for_each_subexpr(a, e, &mut |e| found |= matches!(a.expr(e), Expr::Load(b, _) if b == buffer));
     found
 }
 
-/// The block's iteration variables as expressions of those of the producer and around it, for the instance that reads
-/// what an instance of the producer writes.
+/// The block's iteration variables as expressions of those of and around the producer, for the instance that reads the
+/// element written by an instance of the producer.
 fn instances(
     func: &mut Func,
     block: BlockId,
@@ -366,7 +368,7 @@ fn instances(
     for iter in made_by {
         analyzer.bind(a, iter.var, iter.min, iter.extent);
     }
-    // Each instance is reached: the producer's values run beyond the domain on both sides.
+    // Every instance is reached: the producer's values exceed the domain on both sides.
     let mut back = Substitution::default();
     let mut inside = a.bool(true);
     for iter in &node.iters {
@@ -385,7 +387,7 @@ fn instances(
         inside = a.and(inside, above);
         inside = a.and(inside, below);
     }
-    // And that instance reads this element.
+    // The instance reads this element.
     let same = read.iter().zip(&written).all(|(&r, &w)| {
         let r = back.apply(a, r);
         let equal = a.compare(CmpOp::Eq, r, w);
@@ -394,14 +396,14 @@ fn instances(
     same.then_some(inverse)
 }
 
-/// Does the block, or one inside it, read or write the buffer?
+/// Whether the block, or one inside it, reads or writes the buffer.
 fn mentions(func: &Func, b: BlockId, buffer: BufferId) -> bool {
     let node = func.block(b);
     node.reads.iter().chain(&node.writes).any(|r| r.buffer == buffer)
         || func.child_blocks(b.stmt()).into_iter().any(|c| mentions(func, c, buffer))
 }
 
-/// The producer's new predicate, and the `if` whose condition goes into it.
+/// The producer's new predicate, and the `if` whose condition it contains.
 fn predicate(
     func: &mut Func,
     block: BlockId,
@@ -442,8 +444,8 @@ fn predicate(
     (joined_with_own(func, producer, outer), unwrapped)
 }
 
-/// The block's predicate and another one over the loops around it, without what either says of the other. (TVM forgets
-/// the block's own, though its loops may overshoot.)
+/// The conjunction of the block's predicate and another one over the loops around it, without redundant parts. (TVM
+/// drops the block's own predicate, although its loops may exceed the domain.)
 fn joined_with_own(func: &mut Func, block: BlockId, other: ExprId) -> ExprId {
     let mut analyzer = knowing_loops(func, block);
     let own = func.block(block).predicate;
@@ -472,7 +474,7 @@ impl Rewriter for Replacer {
     }
 }
 
-/// Replaces the block's variables by those of the producer, and what it loads by what the producer would store.
+/// Replaces the block's variables by those of the producer, and its load by the value that the producer would store.
 struct Substituter {
     vars: Substitution,
     buffer: BufferId,
@@ -489,8 +491,8 @@ impl Rewriter for Substituter {
     }
 }
 
-fn apply(state: &mut State, plan: Plan) {
-    let Plan { scope, producer, store, unwrapped, predicate, buffer, new_store, new_init, removed } = plan;
+fn apply(state: &mut State, plan: InlinePlan) {
+    let InlinePlan { scope, producer, store, unwrapped, predicate, buffer, new_store, new_init, removed } = plan;
     let func = &mut state.func;
     func.cut(removed);
     func.block_mut(scope).allocs.retain(|&b| b != buffer);

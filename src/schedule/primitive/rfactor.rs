@@ -45,7 +45,8 @@
 //!
 //! # Implementation
 //!
-//! Factors a reduction along a loop: partial results per iteration of the loop, then a reduction of those.
+//! Factors a reduction along a loop: partial results per iteration of the loop, then a reduction of the partial
+//! results.
 //!
 //! ```text
 //! for i, k_0, k_1 in T.grid(m, 4, 8):
@@ -59,14 +60,14 @@
 //!         B[vi] = B[vi] + B_rf[vk_1, vi]
 //! ```
 //!
-//! Requires: one block below the loop, a reduction block of a stage pipeline; the loop serial and driven by reduction
-//! iteration variables alone; no loop driven by both kinds; the block first in its outermost loop and alone in its
-//! outermost reduction loop; one of the known reductions ([`super::super::analysis::reducer`]).
-//! Preserves: the result, up to the order of the operations. Returns: the block of the partial results.
+//! Requires: one block below the loop, a reduction block of a stage pipeline; the loop is serial and drives only
+//! reduction iteration variables; no loop drives both kinds; the block is first in its outermost loop and alone in its
+//! outermost reduction loop; one of the known reductions ([`super::super::analysis::reducer`]). Preserves: the result,
+//! up to the order of the operations. Returns: the block of the partial results.
 //!
 //! TVM accepts two uses that change the result, which are refused here: a loop that drives no iteration variable (its
-//! iterations would be summed), and a predicate that may leave partial results unwritten. The final block keeps what the
-//! predicate says of spatial loops beyond the domains of the spatial variables; TVM drops that too.
+//! iterations would be summed), and a predicate that may leave partial results unwritten. The final block keeps the
+//! conditions on spatial loops that do not follow from the domains of the spatial variables; TVM drops them too.
 //!
 //! Handles: dies, the reduction loops other than the given one; persists, the block (as the final reduction) and the
 //! other loops; created, the block of partial results and its loops.
@@ -101,19 +102,19 @@ pub(crate) static RFACTOR: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct FactorPlan {
     block: BlockId,
     scope: BlockId,
     /// The factored loop.
     at: LoopId,
     /// All loops around the block, outermost first.
     loops: Vec<LoopId>,
-    /// Which of them drive reduction iteration variables.
+    /// Whether each loop drives reduction iteration variables.
     reduces: Vec<bool>,
     reduction: Reduction,
     axis: usize,
-    /// Of the final block.
+    /// Predicate of the final block.
     predicate: ExprId,
 }
 
@@ -133,7 +134,7 @@ fn single_block(state: &State, at: LoopId) -> Result<BlockId, ScheduleError> {
     }
 }
 
-fn check(state: &mut State, at: LoopId, axis: i64) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, at: LoopId, axis: i64) -> Result<FactorPlan, ScheduleError> {
     let block = single_block(state, at)?;
     let scope = require_scope(state, block, true)?;
     require_reduction(state, block, scope)?;
@@ -166,14 +167,15 @@ fn check(state: &mut State, at: LoopId, axis: i64) -> Result<Plan, ScheduleError
     let Some(axis) = usize::try_from(from_end).ok().filter(|&a| a <= rank) else {
         return Err(state.error(ErrorKind::FactorAxisOutOfRange { axis, rank }, block));
     };
-    Ok(Plan { block, scope, at, loops, reduces, reduction, axis, predicate })
+    Ok(FactorPlan { block, scope, at, loops, reduces, reduction, axis, predicate })
 }
 
-/// The predicate of the final block: what is said of spatial loops alone and does not follow from the domains, which TVM
-/// drops.
+/// The predicate of the final block: the conditions on spatial loops alone that do not follow from the domains, which
+/// TVM drops.
 ///
 /// # Errors
-/// If the rest may fail where a partial result begins, which then would not be set.
+///
+/// If the remaining conditions may fail where a partial result begins, which then would not be set.
 fn final_predicate(
     state: &mut State,
     block: BlockId,
@@ -220,7 +222,7 @@ fn final_predicate(
     Ok(kept)
 }
 
-/// Which loops drive reduction iteration variables, if the loops are as `rfactor` needs them.
+/// For each loop, whether it drives reduction iteration variables, if the loops meet the requirements of `rfactor`.
 fn check_loops(state: &State, block: BlockId, at: LoopId, loops: &[LoopId]) -> Result<Vec<bool>, ScheduleError> {
     let func = &state.func;
     let error = |l: LoopId, problem: &'static str| Err(state.error(ErrorKind::LoopProperty { problem }, l));
@@ -259,32 +261,32 @@ fn check_loops(state: &State, block: BlockId, at: LoopId, loops: &[LoopId]) -> R
     Ok(reduces)
 }
 
-/// What tells the two new blocks apart.
+/// The differences between the two new blocks.
 struct Parts {
     iters: Vec<BlockIter>,
-    /// From the variables of the old block to those of the new one.
+    /// Maps the variables of the old block to those of the new one.
     renamed: Substitution,
-    /// What the block stores to, in the order of the tuple.
+    /// The written buffers, in the order of the tuple.
     buffers: SmallVec<[BufferId; 2]>,
-    /// Where it stores, over the variables before renaming.
+    /// The written indices, over the variables before renaming.
     indices: ExprList,
-    /// The old values and what is combined with them, over the variables before renaming.
+    /// The old values and the values combined with them, over the variables before renaming.
     lhs: Tuple,
     rhs: Tuple,
     reads: Vec<BufferRegion>,
     writes: Vec<BufferRegion>,
 }
 
-fn apply(state: &mut State, plan: Plan) -> BlockId {
-    let Plan { block, scope, at, loops, reduces, reduction, axis, predicate } = plan;
+fn apply(state: &mut State, plan: FactorPlan) -> BlockId {
+    let FactorPlan { block, scope, at, loops, reduces, reduction, axis, predicate } = plan;
     let func = &mut state.func;
     let old = func.block(block).clone();
     let at_node = func.loop_(at).clone();
     let at_var = func.arena.var(at_node.var).clone();
     let iter_name = format!("v{}", at_var.name);
 
-    // The partial block: first the factored loop's iteration variable, then the old ones; in place of those that the
-    // loop drives, one for each of their other loops.
+    // The partial block: first the factored loop's iteration variable, then the old ones; a variable that the loop
+    // drives is replaced by one for each of its other loops.
     let (factor, factor_expr) = func.arena.new_var_expr(iter_name.as_str(), at_var.dtype);
     let partials: SmallVec<[BufferId; 2]> =
         reduction.updates.iter().map(|u| partial_buffer(func, u.buffer, axis, at_node.extent)).collect();
@@ -320,7 +322,7 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
     partial
 }
 
-/// A block with the annotations of the old one and nothing else.
+/// A block with the annotations of the old one and no contents.
 fn shell(old: &Block, predicate: ExprId) -> Block {
     Block { annotations: old.annotations.clone(), ..Block::new(old.name, predicate) }
 }
@@ -403,8 +405,8 @@ fn final_parts(
     Parts { iters, renamed, buffers, indices: output_indices, lhs: reduction.lhs.clone(), rhs, reads, writes }
 }
 
-/// Puts iteration variables, regions, init and body into `shell`. Without a reduction variable the values combined are
-/// stored as they are.
+/// Puts iteration variables, regions, init and body into `shell`. Without a reduction variable, the combined values are
+/// stored directly.
 fn make_block(func: &mut Func, reduction: &Reduction, parts: Parts, shell: Block) -> Block {
     let Parts { iters, mut renamed, buffers, indices, lhs, rhs, reads, writes } = parts;
     let arena = &mut func.arena;
@@ -449,7 +451,7 @@ fn make_block(func: &mut Func, reduction: &Reduction, parts: Parts, shell: Block
 fn partial_buffer(func: &mut Func, output: BufferId, axis: usize, extent: ExprId) -> BufferId {
     let output = func.arena.buffer(output).clone();
     let shape = with_axis(func, output.shape, axis, extent);
-    // TVM's name, which prints as `B_rf`; names derived from it are seen by later look-ups.
+    // TVM's name, which prints as `B_rf`; names derived from it are visible to later queries.
     let name = output.name.with_suffix(".rf");
     let partial = Buffer { name, strides: None, ..output.with_shape(&mut func.arena, shape) };
     func.arena.new_buffer(partial)
@@ -564,7 +566,7 @@ def main(A: T.Buffer((8, 5)), B: T.Buffer((8,))):
                 B[vi] = T.float32(0)
             B[vi] = B[vi] + A[vi, vk]
 "#;
-        // Of 4 * 2 iterations the last factor has none.
+        // The last factor has none of the 4 * 2 iterations.
         let split = split.replace("[3, 2]", "[4, 2]");
         refuse(
             sum,

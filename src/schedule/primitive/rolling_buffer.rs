@@ -44,7 +44,7 @@
 //!
 //! # Implementation
 //!
-//! Keeps only a window of a buffer, and does not compute again what the window still holds.
+//! Stores only a window of a buffer, and does not recompute elements that are still in the window.
 //!
 //! ```text
 //! for i_0 in range(8):
@@ -62,12 +62,13 @@
 //!         with T.block("C"): C[vi] = B[vi % 6] + B[(vi + 1) % 6] + B[(vi + 2) % 6]
 //! ```
 //!
-//! The outermost loop that moves a window which overlaps itself is rolled. As in TVM, the iteration variable at that
+//! The outermost loop that moves a self-overlapping window is rolled. As in TVM, the iteration variable at that
 //! position of every block in the scope becomes opaque, since iterations now depend on each other.
 //!
-//! Requires: the block is no output, takes part in nothing but reads after writes, and writes all that its consumers read;
-//! the block and its consumers are under a common loop; the block writes an element at its first iteration variables;
-//! serial loops around. (TVM does not look at the last two.) The producers of the block may be rolled already. Preserves: what consumers read. Returns: nothing.
+//! Requires: the block is not an output, has only read-after-write dependences, and writes all elements that its
+//! consumers read; the block and its consumers are under a common loop; the block writes an element at its first
+//! iteration variables; all enclosing loops are serial. (TVM does not check the last two.) The producers of the block
+//! may be rolled already. Preserves: the elements that consumers read. Returns: nothing.
 //!
 //! Handles: persist.
 
@@ -103,18 +104,18 @@ pub(crate) static ROLLING_BUFFER: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct WindowPlan {
     block: BlockId,
     scope: BlockId,
     buffer: BufferId,
     axis: usize,
-    /// The length of the window.
+    /// Length of the window.
     window: ExprId,
     predicate: ExprId,
 }
 
-/// How a window moves along an axis.
+/// The movement of a window along an axis.
 struct Motion {
     var: VarId,
     overlap: i64,
@@ -129,7 +130,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome::none())
 }
 
-fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, index: usize) -> Result<WindowPlan, ScheduleError> {
     let scope = require_scope(state, block, false)?;
     let region = state.func.block(block).writes[index];
     let buffer = region.buffer;
@@ -156,7 +157,7 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
     };
     require_no_view(state, scope, buffer)?;
 
-    // What the block writes in one iteration of the common loop.
+    // The region that the block writes in one iteration of the common loop.
     let Some(low) = tree::parent(&state.func, block) else { return fail(state, "the block stands nowhere") };
     let inner = tree::loop_path(&state.func, low, Some(meeting.stmt()), None);
     let Func { arena: a, stmts, .. } = &mut state.func;
@@ -190,7 +191,7 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
     if outer.iter().any(|&l| !matches!(func.loop_(l).kind, LoopKind::Serial | LoopKind::Unrolled)) {
         return fail(state, "a loop around is not serial, and its iterations would share the window");
     }
-    // The predicate is about the variables that index the buffer.
+    // The predicate restricts the variables that index the buffer.
     let node = func.block(block);
     let overlaps = |i: usize| motions[i].as_ref().is_some_and(|m| m.overlap > 0);
     let mins = func.arena.list(region.mins);
@@ -204,7 +205,7 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
         return fail(state, "the block does not write single elements at its first iteration variables");
     }
     let node = node.clone();
-    // A predicate that cuts the window short would take away the fresh part of it.
+    // A predicate that cuts the window would exclude its new part.
     if !predicate_follows(&mut state.func, block) {
         return fail(state, "the block has a predicate that says more than the domains of its iteration variables");
     }
@@ -212,7 +213,7 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
     let mut predicate = node.predicate;
     for (i, motion) in motions.iter().enumerate().filter(|(i, _)| overlaps(*i)) {
         let Some(motion) = motion else { continue };
-        // Where the value is, counted from the window's start.
+        // The position of the value, relative to the window's start.
         let v = a.var_expr(motion.var);
         let zero = a.int(0, a.dtype(v));
         let offset = int_set::eval_set(a, node.iters[i].value, &[(motion.var, IntSet::point(zero))]);
@@ -223,10 +224,11 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<Plan, Schedu
         let both = a.and(predicate, needed);
         predicate = Analyzer::new().simplify(a, both);
     }
-    Ok(Plan { block, scope, buffer, axis, window: windows[axis].1, predicate })
+    Ok(WindowPlan { block, scope, buffer, axis, window: windows[axis].1, predicate })
 }
 
-/// How a window that starts at `min` moves: `Some(None)` if it stays, `None` if in a way that is not known.
+/// The movement of a window that starts at `min`: `Some(None)` if it does not move, `None` if the movement is not
+/// supported.
 fn motion(a: &Arena, min: ExprId, extent: ExprId) -> Option<Option<Motion>> {
     if a.as_int(min).is_some() {
         return Some(None);
@@ -287,8 +289,8 @@ impl Rewriter for Roll {
     }
 }
 
-fn apply(state: &mut State, plan: Plan) {
-    let Plan { block, scope, buffer, axis, window, predicate } = plan;
+fn apply(state: &mut State, plan: WindowPlan) {
+    let WindowPlan { block, scope, buffer, axis, window, predicate } = plan;
     let func = &mut state.func;
     let old = func.arena.buffer(buffer).clone();
     let mut shape = func.arena.list(old.shape).to_vec();
@@ -310,7 +312,7 @@ fn apply(state: &mut State, plan: Plan) {
                 *func.stmt_mut(s) = Stmt::Store { buffer: b, indices, value };
             }
             Stmt::Block(mut node) => {
-                // A reduction must go on starting where its variables do, which TVM forgets.
+                // A reduction must still start where its variables do; TVM ignores this.
                 if let Some(iter) = node.iters.get_mut(axis).filter(|i| i.kind != IterKind::Reduce) {
                     iter.kind = IterKind::Opaque;
                 }

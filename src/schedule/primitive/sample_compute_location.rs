@@ -9,7 +9,7 @@
 //!
 //! # Implementation
 //!
-//! `sample_compute_location`: draws a place for a block to be computed at.
+//! `sample_compute_location`: samples a location at which a block is computed.
 //!
 //! ```text
 //! l1 = sch.sample_compute_location(block=b0)
@@ -17,11 +17,11 @@
 //! ```
 //!
 //! The candidates are, as decisions: -2, inlined, if the block can be inlined; -1, under the root; and the positions of
-//! loops around the first consumer that `compute_at` would accept and that are worth it. A decision that is no
-//! candidate becomes the next smaller one, or -1.
+//! loops around the first consumer that `compute_at` would accept and that are useful. An invalid decision is replaced
+//! by the next smaller candidate, or -1.
 //!
-//! Requires: not the root block. Preserves: the program. Returns: a loop, or one of the two special places, which
-//! `compute_at` and `reverse_compute_at` know.
+//! Requires: not the root block. Preserves: the program. Returns: a loop, or one of the two special locations, which
+//! `compute_at` and `reverse_compute_at` accept.
 
 use super::super::analysis::location::{Location, compute_location, compute_locations};
 use super::super::arg::{Decision, RvValue};
@@ -44,7 +44,7 @@ pub(crate) static SAMPLE_COMPUTE_LOCATION: Kind = Kind {
 
 fn sample_compute_location(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     let (func, block) = call.block(0)?;
-    // A preference of another form counts as none.
+    // A preferred decision of another type is ignored.
     let decision = call.decision.filter(|d| !call.is_preferred || matches!(d, Decision::Int(_)));
     let location = match decision {
         Some(Decision::Int(decision)) => {

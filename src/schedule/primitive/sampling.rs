@@ -30,9 +30,10 @@
 //! v0, v1 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16)
 //! ```
 //!
-//! A decision that is given is used (and repaired where it does not fit, as TVM does); otherwise one is drawn from
-//! the schedule's stream. One that is only preferred ([`Schedule::prefer_decisions`](crate::schedule::Schedule::prefer_decisions)) becomes the
-//! nearest that fits. Nothing changes but the trace. The rules are those of `src/s_tir/schedule/primitive/sampling.cc`.
+//! A given decision is used (and adjusted if invalid, as in TVM); otherwise one is drawn from the schedule's random
+//! stream. A preferred decision ([`Schedule::prefer_decisions`](crate::schedule::Schedule::prefer_decisions)) is
+//! replaced by the nearest valid one. Only the trace changes. The rules are those of
+//! `src/s_tir/schedule/primitive/sampling.cc`.
 
 use super::super::arg::{Decision, RvValue};
 use super::super::call::Call;
@@ -70,7 +71,7 @@ pub(crate) static SAMPLE_PERFECT_TILE: Kind = Kind {
 };
 
 /// `sample_partitioned_tile(loop, n, partition_pos=0, innerpart_factor=1)`: n factors whose product is the loop's
-/// extent, those from `partition_pos` on with a product that is a multiple of `innerpart_factor`.
+/// extent; the product of those from `partition_pos` on is a multiple of `innerpart_factor`.
 pub(crate) static SAMPLE_PARTITIONED_TILE: Kind = Kind {
     name: "SamplePartitionedTile",
     method: "sample_partitioned_tile",
@@ -87,7 +88,7 @@ pub(crate) static SAMPLE_PARTITIONED_TILE: Kind = Kind {
     run: sample_partitioned_tile,
 };
 
-/// Tile sizes are drawn again until they fit; a space in which next to none fits ends here.
+/// Maximum number of draws of tile sizes until they fit, for spaces in which almost none fits.
 const MAX_DRAWS: usize = 10_000;
 
 fn argument(message: String) -> ScheduleError {
@@ -129,13 +130,13 @@ fn weighted(call: &mut Call<'_>, weights: &[f64]) -> usize {
         }
         rest -= w;
     }
-    // Rounding may leave a rest behind the last positive weight.
+    // Rounding may leave a rest after the last positive weight.
     weights.iter().rposition(|w| *w > 0.0).unwrap_or(0)
 }
 
 /// A uniform number below `n`.
 pub(crate) fn below(rng: &mut impl Rng, n: u64) -> u64 {
-    // Values above the largest multiple of n would favour small results.
+    // Values from the last, incomplete multiple of n would favour small results.
     let limit = u64::MAX - u64::MAX % n;
     loop {
         let x = rng.next_u64();
@@ -166,7 +167,7 @@ pub(crate) fn prime_factors(mut n: i64) -> Vec<(i64, u32)> {
     factors
 }
 
-/// Spreads `exponent` equal things over `places`, every way with equal probability (stars and bars).
+/// Distributes `exponent` equal things over `places`, all ways with equal probability (stars and bars).
 fn spread(rng: &mut impl Rng, exponent: u32, places: usize) -> Vec<u32> {
     let slots = exponent as usize + places - 1;
     // Choose places - 1 distinct bars among the slots by Floyd's algorithm.
@@ -186,7 +187,7 @@ fn spread(rng: &mut impl Rng, exponent: u32, places: usize) -> Vec<u32> {
     counts
 }
 
-/// Draws `n` factors with product `extent`, uniformly over the ways to place its prime factors.
+/// Draws `n` factors with product `extent`, uniformly over the ways to distribute its prime factors.
 pub(crate) fn draw_tile(rng: &mut impl Rng, extent: i64, n: usize) -> Vec<i64> {
     let mut tile = vec![1; n];
     for (p, exponent) in prime_factors(extent) {
@@ -197,8 +198,8 @@ pub(crate) fn draw_tile(rng: &mut impl Rng, extent: i64, n: usize) -> Vec<i64> {
     tile
 }
 
-/// Makes a decision's product the extent: from the last factor to the second, one that does not divide what is left
-/// becomes all that is left; the first takes the rest.
+/// Adjusts a decision to the extent: from the last factor to the second, one that does not divide the remaining extent
+/// becomes the remaining extent; the first takes the rest.
 fn repaired(extent: i64, decision: &[i64], n: usize) -> Result<Vec<i64>, ScheduleError> {
     if decision.len() != n {
         return Err(argument(format!("expected {n} tile sizes as the decision, found {}", decision.len())));
@@ -224,12 +225,12 @@ fn constant_extent(call: &Call<'_>) -> Result<Option<i64>, ScheduleError> {
     }
 }
 
-/// All of the loop stays outside, as -1: what cannot be factorised as asked.
+/// No tiling: the outermost factor is the whole loop, as -1, because the extent cannot be factorised as required.
 fn untiled(n: usize) -> Vec<i64> {
     std::iter::once(-1).chain(std::iter::repeat_n(1, n - 1)).collect()
 }
 
-/// Tile sizes by the decision, made to fit by `mend`, or drawn until they do by `fits`.
+/// Tile sizes from the decision, adjusted by `mend`, or drawn until `fits` accepts them.
 fn tile(
     call: &mut Call<'_>,
     extent: i64,
@@ -290,7 +291,7 @@ fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError
     let fits = |t: &[i64]| t[position..].iter().product::<i64>() % factor == 0;
     let mend = |given: &[i64]| {
         if given.len() == n && !fits(given) {
-            // The factor is all of the inner part.
+            // The factor is the whole inner part.
             let mut tile = vec![1; n];
             tile[0] = extent / factor;
             tile[position] *= factor;
@@ -303,7 +304,7 @@ fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError
         if fits(&whole) {
             return whole;
         }
-        // The factor is set aside, and then part of the inner part again.
+        // The factor is divided out first, and then becomes part of the inner part again.
         let mut rest = preferred.to_vec();
         rest[position] = (rest[position] / factor).max(1);
         let mut tile = nearest_tile(extent / factor, &rest, -1);

@@ -45,8 +45,8 @@
 //! B_shared = T.alloc_buffer((128, 128), scope="shared")
 //! ```
 //!
-//! Requires: the block writes the buffer at that index, and a block around it allocates the buffer. Preserves:
-//! everything else; views of the buffer go along. Returns: nothing.
+//! Requires: the block writes the buffer at that index, and an enclosing block allocates the buffer. Preserves:
+//! everything else; views of the buffer change their scope, too. Returns: nothing.
 //!
 //! Handles: persist.
 

@@ -33,7 +33,7 @@
 //!
 //! # Implementation
 //!
-//! `split`: makes a nest of a loop.
+//! `split`: splits a loop into a nest.
 //!
 //! ```text
 //! for i in range(n): S(i)
@@ -42,16 +42,15 @@
 //!     with T.where(i_0 * 8 + i_1 < n): S(i_0 * 8 + i_1)
 //! ```
 //!
-//! One factor at most may be `None`: it is what the others leave. The guard goes to the blocks directly below, behind
-//! what they have, and is left out where the factors multiply to the extent, or where `disable_predication` says that
-//! the caller takes care (blocks that bind the loop still stop at the ends of their domains). The bindings of
-//! blocks below are brought into the canonical form of iterator maps; without `preserve_unit_iters`, loops of one
-//! iteration drop out of them.
+//! At most one factor may be `None`: it is inferred from the others. The predicate is added to the blocks directly
+//! below, after existing ones. It is omitted if the product of the factors is the extent, or with
+//! `disable_predication`, by which the caller takes responsibility (blocks that bind the loop still stop at the ends of
+//! their domains). The bindings of the blocks below are brought into the canonical form of iterator maps; without
+//! `preserve_unit_iters`, loops of one iteration are removed from them.
 //!
-//! Requires: no annotations, no thread binding, first value 0; positive factors with a product not below the extent,
-//! which the type of the loop variable holds.
-//! Preserves: instances and their order. Returns: the new loops, outermost first, all serial. Handles: the loop dies,
-//! loops and blocks inside persist.
+//! Requires: no annotations, no thread binding, first value 0; positive factors whose product is at least the extent
+//! and fits the type of the loop variable. Preserves: instances and their order. Returns: the new loops, outermost
+//! first, all serial. Handles: the loop dies, loops and blocks inside persist.
 
 use super::super::analysis::affine::simplify_bindings;
 use super::super::analysis::extent;
@@ -94,7 +93,7 @@ fn split(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: loops.into_iter().map(|l| RvValue::Loop(func, l)).collect(), decision: None })
 }
 
-/// The factors in the type of the loop variable, with the one left out filled in.
+/// The factors in the type of the loop variable, with the missing one inferred.
 fn infer_factors(
     state: &mut State,
     target: LoopId,
@@ -148,7 +147,7 @@ fn infer_factors(
     Ok(factors.iter().filter_map(|f| f.map(|f| arena.int(f, dtype)).or(inferred)).collect())
 }
 
-/// What `split` and `fuse` ask of a loop.
+/// Checks the requirements of `split` and `fuse` for a loop.
 pub(super) fn check_loop(state: &mut State, l: LoopId) -> Result<(), ScheduleError> {
     let node = state.func.loop_(l);
     if !node.annotations.is_empty() || matches!(node.kind, crate::ir::LoopKind::ThreadBinding(_)) {
@@ -158,6 +157,7 @@ pub(super) fn check_loop(state: &mut State, l: LoopId) -> Result<(), ScheduleErr
 }
 
 /// # Errors
+///
 /// If the first value of the loop variable is not provably 0.
 pub(super) fn check_starts_with_zero(state: &mut State, l: LoopId) -> Result<(), ScheduleError> {
     let min = state.func.loop_(l).min;
@@ -201,7 +201,7 @@ fn apply(
             func.block_mut(b).predicate = predicate;
         }
     }
-    // The old loop is taken out first, so that its body is free to move.
+    // The old loop is removed first, so that its body can move.
     let place = func.cut(target.stmt());
     func.set_body(target.stmt(), Body::new());
     let mut inside = body;
@@ -219,7 +219,7 @@ fn apply(
     loops
 }
 
-/// `value < extent`, unless it holds anyway.
+/// The predicate `value < extent`, unless it always holds.
 fn guard(func: &mut Func, vars: &[VarId], factors: &[ExprId], value: ExprId, extent: ExprId) -> Option<ExprId> {
     let arena = &mut func.arena;
     let product = factors.iter().try_fold(1i64, |p, &f| p.checked_mul(arena.as_int(f)?));

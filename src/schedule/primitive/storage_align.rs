@@ -42,17 +42,17 @@
 //!
 //! # Implementation
 //!
-//! Asks for an alignment of a dimension of a buffer, as an annotation of the block that writes it.
+//! Requests an alignment of a dimension of a buffer, as an annotation of the block that writes it.
 //!
 //! ```text
 //! with T.block("B"):
 //!     T.block_attr({"buffer_dim_align": [[0, 1, 32, 8]]})  # buffer, axis, factor, offset
 //! ```
 //!
-//! The stride of the dimension becomes `k * factor + offset`. A request for the same buffer and axis replaces the one
-//! before.
+//! The stride of the dimension becomes `k * factor + offset`. A request replaces an earlier one for the same buffer and
+//! axis.
 //!
-//! Requires: the block writes the buffer at that index, a block around it allocates the buffer, the axis exists (from
+//! Requires: the block writes the buffer at that index, an enclosing block allocates the buffer, the axis exists (from
 //! the end if negative), the factor is positive. Preserves: everything. Returns: nothing.
 //!
 //! Handles: persist.

@@ -40,7 +40,7 @@
 //!
 //! # Implementation
 //!
-//! Puts the implementation of a tensor intrinsic in the place of what its description describes.
+//! Replaces a computation that matches the description of a tensor intrinsic by its implementation.
 //!
 //! ```text
 //! for j_1 in range(8):
@@ -51,14 +51,14 @@
 //!     … # the implementation, over a, b and c
 //! ```
 //!
-//! A loop is made a block first, as `blockize` does.
+//! A loop is first converted to a block, as by `blockize`.
 //!
-//! Requires: a registered intrinsic (see [`intrin`](super::super::intrin)); a block without init, whose body is the
-//! description's, up to names and to where in the buffers the regions begin; regions that are those of the description,
-//! possibly behind dimensions of extent 1. Preserves: what the block computes; the pair was run
-//! against each other when it was registered. Returns: nothing.
+//! Requires: a registered intrinsic (see [`intrin`](super::super::intrin)); a block without init whose body equals that
+//! of the description, up to names and to the starts of the regions in the buffers; the regions of the description,
+//! possibly after dimensions of extent 1. Preserves: what the block computes; both functions were compared when the
+//! intrinsic was registered. Returns: nothing.
 //!
-//! Handles: dies, what is inside the block; the block persists (of a loop: the loop and what is inside die).
+//! Handles: dies, the contents of the block; the block persists (for a loop: the loop and its contents die).
 
 use super::super::analysis::set_unknown_info;
 use super::super::call::{BlockOrLoop, Call};
@@ -100,25 +100,25 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
         let near = known.near(name).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
         return Err(ErrorKind::UnknownIntrin { name, near, known: names.join(", ") }.into());
     };
-    // Making a block of a loop is undone with the copy, if the rest fails.
+    // The conversion of a loop to a block is discarded with the copy, if a later check fails.
     let mut trial = call.state(func).clone();
     let block = match target {
         BlockOrLoop::Block(b) => b,
         BlockOrLoop::Loop(l) => blockize::of_loop(&mut trial, l, preserve_unit_iters)?,
     };
-    // The block made of a loop is gone with the copy, so it is the loop that is shown.
+    // The block made from a loop is discarded with the copy, so the error shows the loop.
     let plan = check(&mut trial, block, intrin).map_err(|e| e.at(func, target.stmt()))?;
     apply(&mut trial, block, intrin, plan);
     *call.state(func) = trial;
     Ok(Outcome::none())
 }
 
-/// For each parameter, what of the program it stands for.
-struct Plan {
+/// For each parameter, the matching region of the program.
+struct TensorizePlan {
     regions: Vec<(BufferId, BufferRegion)>,
 }
 
-fn check(state: &mut State, block: BlockId, intrin: &TensorIntrin) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, intrin: &TensorIntrin) -> Result<TensorizePlan, ScheduleError> {
     let fail = |state: &State, why: &'static str| {
         Err(state.error(ErrorKind::TensorizeMismatch { intrin: intrin.name, described: intrin.summary, why }, block))
     };
@@ -149,17 +149,17 @@ fn check(state: &mut State, block: BlockId, intrin: &TensorIntrin) -> Result<Pla
             None => return fail(state, "the description does not use one of its parameters"),
         }
     }
-    Ok(Plan { regions })
+    Ok(TensorizePlan { regions })
 }
 
 /// Compares a description with a program.
 struct Matcher<'a> {
     desc: &'a Func,
-    /// The program's variables by those of the description.
+    /// The program's variable for each variable of the description.
     vars: HashMap<VarId, VarId>,
-    /// The program's regions by the description's buffers.
+    /// The program's region for each buffer of the description.
     buffers: HashMap<BufferId, BufferRegion>,
-    /// What the block accesses.
+    /// The regions of the block.
     regions: Vec<BufferRegion>,
     analyzer: Analyzer,
 }
@@ -224,7 +224,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// An access of the description against one of the program.
+    /// Matches an access of the description with one of the program.
     fn access(
         &mut self,
         f: &mut Func,
@@ -247,7 +247,7 @@ impl Matcher<'_> {
                 region
             }
         };
-        // Dimensions of one element may come before those of the description.
+        // Dimensions of one element may precede those of the description.
         let shape: Vec<Option<i64>> =
             self.desc.arena.list(self.desc.arena.buffer(b).shape).iter().map(|&e| self.desc.arena.as_int(e)).collect();
         let indices: Vec<ExprId> = f.arena.list(indices).to_vec();
@@ -270,7 +270,7 @@ impl Matcher<'_> {
         x == y || (f.arena.dtype(x) == f.arena.dtype(y) && self.analyzer.can_prove_equal(&mut f.arena, x, y))
     }
 
-    /// Is an index of the program that of the description, beginning at `min`?
+    /// Whether an index of the program equals that of the description plus `min`.
     fn index(&mut self, f: &mut Func, desc: ExprId, e: ExprId, min: Option<ExprId>) -> Matched {
         let mut mapped = self.translate(f, desc).ok_or("an index of the description is none that can be compared")?;
         let dtype = f.arena.dtype(e);
@@ -337,7 +337,7 @@ impl Matcher<'_> {
     }
 }
 
-fn apply(state: &mut State, block: BlockId, intrin: &TensorIntrin, plan: Plan) {
+fn apply(state: &mut State, block: BlockId, intrin: &TensorIntrin, plan: TensorizePlan) {
     let code = &intrin.implementation;
     let func = &mut state.func;
     let mut graft = Graft::new(code);

@@ -1,4 +1,4 @@
-//! How primitives are tested: a program, the instructions, and what becomes of it.
+//! Tests of primitives: a program, the instructions, and the expected result.
 
 use super::super::arg::{Arg, Rv};
 use super::super::error::ScheduleError;
@@ -10,25 +10,25 @@ use crate::ir::verify::Checks;
 use crate::schedule_function::ScheduleFunction;
 use crate::script::{Dialect, ParseOptions, parse, print_module};
 
-/// A schedule with short names for what tests do.
+/// A schedule with short methods for tests.
 pub(crate) struct Test {
     /// The schedule.
     pub sch: Schedule,
 }
 
 impl Test {
-    /// The block of that name in `main`.
+    /// The block with this name in `main`.
     pub(crate) fn block(&mut self, name: &str) -> Rv {
         self.sch.get_block(name, "main").expect("the program has the block")
     }
 
-    /// The loops around the block of that name.
+    /// The loops around the block with this name.
     pub(crate) fn loops(&mut self, name: &str) -> Vec<Rv> {
         let block = self.block(name);
         self.sch.get_loops(block).expect("a block has loops")
     }
 
-    /// Carries out the instruction of that Python method. Arguments that are left out take their defaults.
+    /// Executes the instruction with this Python method. Omitted arguments take their defaults.
     pub(crate) fn run(&mut self, method: &str, args: Vec<Arg>) -> Result<Vec<Rv>, ScheduleError> {
         let kind: &'static Kind = primitive::by_method(method).expect("a primitive of that name");
         let defaults = kind.params.iter().skip(args.len());
@@ -37,7 +37,7 @@ impl Test {
         self.sch.execute(kind, args, None)
     }
 
-    /// Carries out Python statements; the schedule is called `sch`.
+    /// Executes Python statements; the schedule is called `sch`.
     pub(crate) fn python(&mut self, statements: &str) -> Result<(), ScheduleError> {
         let lines: Vec<String> = statements.trim().lines().map(|l| format!("    {}\n", l.trim())).collect();
         let text = format!("def steps(sch):\n{}", lines.concat());
@@ -46,10 +46,10 @@ impl Test {
     }
 }
 
-/// The module of a text, which is one function without its header lines.
+/// Parses a module from a text: one function without its header lines.
 pub(crate) fn module(text: &str) -> Module {
     let text = format!("@T.prim_func\n{}", text.trim_start_matches('\n'));
-    // Some primitives break what the verifier asks of signatures and bounds, on purpose.
+    // Some primitives violate the verifier's checks of signatures and bounds intentionally.
     let options = ParseOptions { checks: Some(Checks::FORM), ..ParseOptions::default() };
     match parse(&text, "test", &options) {
         Ok(parsed) => parsed.module,
@@ -57,7 +57,7 @@ pub(crate) fn module(text: &str) -> Module {
     }
 }
 
-/// Carries out `steps` on the program and compares what comes out with `expected`, block names included.
+/// Executes `steps` on the program and compares the result with `expected`, including block names.
 pub(crate) fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, expected: &str) {
     let mut test = Test { sch: Schedule::new(&module(program), 0) };
     steps(&mut test).expect("no instruction is refused");
@@ -67,8 +67,7 @@ pub(crate) fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), S
     }
 }
 
-/// Carries out `steps` on the program: the last one must be refused, with an error of that class, and must change
-/// nothing.
+/// Executes `steps` on the program: the last one must be refused, with an error of this class, and must change nothing.
 pub(crate) fn refuse(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, class: &str) {
     let mut test = Test { sch: Schedule::new(&module(program), 0) };
     let error = steps(&mut test).expect_err("the instruction is refused");

@@ -30,7 +30,7 @@
 //!
 //! # Implementation
 //!
-//! Lets a block iterate along other axes.
+//! Changes the axes along which a block iterates.
 //!
 //! ```text
 //! for i, j in T.grid(32, 16):
@@ -40,9 +40,10 @@
 //!     with T.block("B"): B[v1, v0 * 4 + v2] = A[v1, v0 * 4 + v2]
 //! ```
 //!
-//! Requires: the iteration variables bound to the loops around, in order; no predicate; nothing else in the loops; a map made of
-//! splits and fusions that is one to one on the block's domain, without padding; each result made of variables of one
-//! kind, or constant. Preserves: what instances compute; reductions may run in another order. Returns: nothing.
+//! Requires: the iteration variables are bound to the enclosing loops, in order; no predicate; the loops contain
+//! nothing else; a map made of splits and fusions that is one to one on the block's domain, without padding; each
+//! result uses variables of one kind, or is constant. Preserves: what instances compute; reductions may run in another
+//! order. Returns: nothing.
 //!
 //! Handles: dies, the loops; the block persists.
 
@@ -70,15 +71,15 @@ pub(crate) static TRANSFORM_BLOCK_LAYOUT: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct LayoutPlan {
     block: BlockId,
     /// The outermost loop, or the block.
     nest: StmtId,
     /// The new iteration variables; their values are the new loop variables.
     iters: Vec<BlockIter>,
     loops: SmallVec<[VarId; 4]>,
-    /// The old variables over the new ones.
+    /// The old variables as expressions of the new ones.
     old: Substitution,
 }
 
@@ -100,7 +101,8 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 }
 
 /// # Errors
-/// If the iteration variables are not bound to the loops around, one to each in their order.
+///
+/// If the iteration variables are not bound to the enclosing loops, one to each in their order.
 fn require_trivial_binding(state: &State, block: BlockId) -> Result<(), ScheduleError> {
     let func = &state.func;
     let loops = func.loops_above(block.stmt());
@@ -113,10 +115,11 @@ fn require_trivial_binding(state: &State, block: BlockId) -> Result<(), Schedule
     }
 }
 
-/// The outermost loop around the block, or itself.
+/// The outermost loop around the block, or the block itself.
 ///
 /// # Errors
-/// If the loops hold anything else.
+///
+/// If the loops contain other statements.
 fn nest_of(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
     let mut nest = block.stmt();
     for l in state.func.loops_above(block.stmt()).into_iter().rev() {
@@ -129,7 +132,7 @@ fn nest_of(state: &State, block: BlockId) -> Result<StmtId, ScheduleError> {
     Ok(nest)
 }
 
-fn check(state: &mut State, block: BlockId, nest: StmtId, map: &IndexMap) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, block: BlockId, nest: StmtId, map: &IndexMap) -> Result<LayoutPlan, ScheduleError> {
     let loops = state.func.loops_above(block.stmt());
     let node = state.func.block(block).clone();
     let loop_vars: SmallVec<[VarId; 8]> = loops.iter().map(|&l| state.func.loop_(l).var).collect();
@@ -164,7 +167,7 @@ fn check(state: &mut State, block: BlockId, nest: StmtId, map: &IndexMap) -> Res
     let Some(inverse) = map.inverse(a, &extents, IterMapLevel::Bijective) else {
         return Err(state.error(not_bijective, block));
     };
-    // Of maps that are refused in any case, that is said first, as TVM does.
+    // If several reasons apply, this one is reported first, as in TVM.
     map.check_fits(a, &extents).map_err(|kind| state.error(kind, block))?;
     let a = &mut state.func.arena;
     let mut iters = Vec::with_capacity(shape.len());
@@ -179,15 +182,15 @@ fn check(state: &mut State, block: BlockId, nest: StmtId, map: &IndexMap) -> Res
         new_loops.push(loop_var);
         values.push(v);
     }
-    // Nothing is known of the new variables, so that those of one value stay, as in TVM.
+    // No ranges are known for the new variables, so that those with one value stay, as in TVM.
     let old_values = inverse.map.apply(a, &mut Analyzer::new(), &values);
     let old_values: Indices = node.iters.iter().zip(old_values).map(|(i, e)| a.cast(a.var(i.var).dtype, e)).collect();
     let old = Substitution::of_vars(node.iters.iter().map(|i| i.var).zip(old_values));
-    Ok(Plan { block, nest, iters, loops: new_loops, old })
+    Ok(LayoutPlan { block, nest, iters, loops: new_loops, old })
 }
 
-fn apply(func: &mut Func, plan: Plan) {
-    let Plan { block, nest, iters, loops, mut old } = plan;
+fn apply(func: &mut Func, plan: LayoutPlan) {
+    let LayoutPlan { block, nest, iters, loops, mut old } = plan;
     let extents: SmallVec<[ExprId; 4]> = iters.iter().map(|i| i.extent).collect();
     let place = func.cut(nest);
     if nest != block.stmt() {

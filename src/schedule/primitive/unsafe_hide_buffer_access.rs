@@ -30,7 +30,7 @@
 //!
 //! # Implementation
 //!
-//! Takes regions out of what a block says it reads or writes.
+//! Removes regions from the declared reads or writes of a block.
 //!
 //! ```text
 //! T.reads(A[vi], B[vi])
@@ -38,7 +38,7 @@
 //! T.reads(A[vi])
 //! ```
 //!
-//! Checks of later instructions no longer see the access, hence unsafe.
+//! Checks of later instructions no longer see the access; hence the name.
 //!
 //! Requires: the indices exist. Preserves: what the block computes. Returns: nothing.
 //!

@@ -37,7 +37,7 @@
 //!
 //! # Implementation
 //!
-//! Gives a buffer another element type, with conversions at every access.
+//! Changes the element type of a buffer, with conversions at every access.
 //!
 //! ```text
 //! B[vi] = A[vi] + T.float32(1)
@@ -47,8 +47,8 @@
 //! C[vi] = T.Cast("float32", B[vi]) * T.float32(2)
 //! ```
 //!
-//! Requires: the block writes the buffer at that index, and a block around it allocates the buffer. Preserves: all but
-//! the precision of the buffer's values, hence unsafe. Returns: nothing.
+//! Requires: the block writes the buffer at that index, and an enclosing block allocates the buffer. Preserves:
+//! everything except the precision of the buffer's values; hence the name. Returns: nothing.
 //!
 //! Handles: persist.
 

@@ -39,7 +39,7 @@
 //!
 //! # Implementation
 //!
-//! Lets the blocks under a loop write a copy of a buffer, which is copied back behind the last of them.
+//! Makes the blocks under a loop write to a copy of a buffer, which is copied back after the last of them.
 //!
 //! ```text
 //! for i_0 in range(4):
@@ -54,9 +54,9 @@
 //!             C[v0 * 8 + ax0, ax1] = C_shared[v0 * 8 + ax0, ax1]
 //! ```
 //!
-//! Requires: what [`read_at`](super::read_at) requires, with the roles of reading and writing exchanged; all writers under
-//! the loop write the same box, without gaps, so that nothing is copied back that was not written. Preserves: the buffer's
-//! contents. Returns: the copy.
+//! Requires: the requirements of [`read_at`](super::read_at) with the roles of reading and writing exchanged; all
+//! writers under the loop write the same box, without gaps, so that only written elements are copied back. Preserves:
+//! the buffer's contents. Returns: the copy.
 //!
 //! Handles: as `read_at`.
 

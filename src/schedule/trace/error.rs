@@ -1,83 +1,83 @@
-//! Why a text or JSON is no trace.
+//! Errors of reading traces.
 
 use crate::diagnostic::Diagnostic;
 use std::fmt;
 
-/// A trace that cannot be read.
+/// The error of a trace that cannot be read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceError {
-    /// Where.
+    /// Place of the error.
     pub place: TracePlace,
-    /// What is wrong.
+    /// The kind of error, with its facts.
     pub kind: TraceErrorKind,
 }
 
 /// A place in a trace's JSON.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TracePlace {
-    /// The whole of it.
+    /// The whole JSON.
     Whole,
-    /// An instruction, by its position and, where that is known, its kind.
+    /// An instruction, by its position and, if known, its kind.
     Instruction(usize, Option<&'static str>),
     /// An entry of the list of decisions, by its position.
     Decision(usize),
 }
 
-/// What is wrong with a trace.
+/// The kind of error in a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TraceErrorKind {
-    /// The text is no JSON.
+    /// The text is not JSON.
     Syntax {
         /// The parser's message, with line and column.
         message: String,
     },
-    /// Something else stands there.
+    /// An unexpected value.
     Expected {
-        /// What should.
+        /// The expected value.
         expected: String,
-        /// What does.
+        /// The value found.
         found: String,
     },
-    /// No such kind of instruction.
+    /// An unknown kind of instruction.
     UnknownKind {
         /// The name.
         name: String,
-        /// The name that may have been meant.
+        /// The most similar name.
         near: Option<&'static str>,
     },
-    /// A number of inputs or attributes that the kind never had.
+    /// A number of inputs or attributes that the kind has in no version.
     Count {
         /// `input` or `attribute`.
         what: &'static str,
-        /// The least and the most there can be.
+        /// The minimum and maximum number.
         expected: (usize, usize),
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A random variable that no earlier instruction made.
+    /// A random variable that no earlier instruction defines.
     UndefinedRv {
         /// Its name.
         name: String,
     },
-    /// A random variable that two instructions make.
+    /// A random variable that two instructions define.
     RedefinedRv {
         /// Its name.
         name: String,
     },
     /// Arithmetic on the open factor (-1) of a tile, which has no value.
     OpenFactor,
-    /// A graph of TVM's objects that is no index map.
+    /// A graph of TVM objects that is not an index map.
     ObjectGraph {
         /// The parameter.
         param: &'static str,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
-    /// A text among the arguments that is no expression of a trace.
+    /// A text among the arguments that is not an expression of a trace.
     Text {
         /// The text.
         text: String,
-        /// Why not.
+        /// The reason.
         message: String,
     },
 }
@@ -98,7 +98,7 @@ impl TraceErrorKind {
         }
     }
 
-    /// What to do about it; may be empty.
+    /// A proposal for the user; may be empty.
     pub fn help(&self) -> String {
         match self {
             TraceErrorKind::UnknownKind { near: Some(near), .. } => format!("did you mean `{near}`?"),
@@ -120,7 +120,7 @@ impl TraceErrorKind {
 }
 
 impl TraceError {
-    /// The error as a diagnostic of a whole file.
+    /// The error as a diagnostic without a place in the file.
     pub fn diagnostic(&self) -> Diagnostic {
         let help = self.kind.help();
         Diagnostic::error(self.kind.code(), self.to_string()).maybe_help((!help.is_empty()).then_some(help))

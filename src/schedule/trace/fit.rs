@@ -1,10 +1,10 @@
-//! Whether an argument that was read from a text fits its parameter. What only a program can tell is left to the
+//! Checks arguments that were read from a text against their parameters. Checks that need the program are left to the
 //! primitive.
 
 use crate::schedule::arg::Arg;
 use crate::schedule::kind::{Param, Ty, default_arg};
 
-/// The argument in the form that the parameter has it in, or what was expected.
+/// The argument in the form of its parameter, or a description of the expected value.
 pub(super) fn fit(param: &Param, arg: Arg) -> Result<Arg, &'static str> {
     if arg == Arg::None && default_arg(param) == Some(Arg::None) {
         return Ok(arg);

@@ -1,8 +1,8 @@
-//! Traces read from JSON, TVM's and ours.
+//! Reads traces from JSON, TVM's and tvmr's.
 //!
-//! Both spellings of `GetSBlock` are read. Arguments that older versions of TVM did not write, at the end of the
-//! inputs or attributes, take their defaults. Booleans may be written as 0 and 1. Index maps are graphs of TVM's objects
-//! ([`super::object_graph`]) or Python text.
+//! Both spellings of `GetSBlock` are read. Trailing inputs or attributes that older versions of TVM did not write take
+//! their defaults. Booleans may be written as 0 and 1. Index maps are graphs of TVM objects ([`super::object_graph`])
+//! or Python text.
 
 use super::error::{TraceError, TraceErrorKind, TracePlace};
 use super::fit::fit;
@@ -47,7 +47,8 @@ impl Trace {
     /// Reads a trace from the text of its JSON.
     ///
     /// # Errors
-    /// If it is no JSON, or no trace; the error says where.
+    ///
+    /// If the text is not JSON, or not a trace; the error has the place.
     pub fn from_json_text(text: &str) -> std::result::Result<Trace, TraceError> {
         let value: Value = serde_json::from_str(text).map_err(|e| TraceError {
             place: TracePlace::Whole,
@@ -59,7 +60,8 @@ impl Trace {
     /// Reads a trace from JSON.
     ///
     /// # Errors
-    /// The first thing that is no part of a trace, with the instruction it is in.
+    ///
+    /// The first value that cannot be part of a trace, with its instruction.
     pub fn from_json(value: &Value) -> std::result::Result<Trace, TraceError> {
         let whole = |kind| TraceError { place: TracePlace::Whole, kind };
         let (insts, decisions) = match value.as_array().map(Vec::as_slice) {
@@ -107,7 +109,7 @@ fn decision(value: &Value, insts: &mut [Instruction]) -> Result<()> {
         None => expected("an integer", v),
     };
     inst.decision = match decision {
-        // TVM writes no decision so where there is none.
+        // TVM writes the absence of a decision in this way.
         Value::Null => None,
         Value::Array(items) => Some(Decision::Ints(items.iter().map(integer).collect::<Result<_>>()?)),
         other => Some(Decision::Int(integer(other)?)),
@@ -115,7 +117,7 @@ fn decision(value: &Value, insts: &mut [Instruction]) -> Result<()> {
     Ok(())
 }
 
-/// The open factor of a tile of unknown extent stands for no number; it can only be handed to a split.
+/// The open factor of a tile of unknown extent has no value; it can only be an argument of a split.
 fn no_arithmetic_on_open_factors(trace: &Trace) -> std::result::Result<(), TraceError> {
     let mut open: HashSet<Rv> = HashSet::new();
     for (i, inst) in trace.insts.iter().enumerate() {
@@ -143,7 +145,7 @@ fn computes_with(arg: &Arg, rvs: &HashSet<Rv>) -> bool {
     }
 }
 
-/// The random variables met so far.
+/// The random variables defined so far.
 #[derive(Default)]
 struct Reader<'a> {
     names: HashMap<&'a str, Rv>,
@@ -246,14 +248,14 @@ impl<'a> Reader<'a> {
                             Slot::Attr | Slot::AttrAsInt => self.attribute(param, first),
                         }
                     }
-                    // The counts are checked, so there is a default.
+                    // The number of arguments was checked, so there is a default.
                     None => Ok(default_arg(param).unwrap_or(Arg::None)),
                 }
             })
             .collect()
     }
 
-    /// One of the inputs over which a list is spread.
+    /// One of the inputs that form a list.
     fn spread(&self, param: &Param, v: &Value) -> Result<Arg> {
         let one = Arg::List(vec![self.input_value(param, v)?]);
         match fitted(param, one, v)? {
@@ -289,7 +291,7 @@ impl<'a> Reader<'a> {
         fitted(param, arg, v)
     }
 
-    /// A text that is no name: an expression.
+    /// A text that is not a name: an expression.
     fn text(&self, param: &Param, s: &str) -> Result<Arg> {
         if object_graph::is_graph(s) {
             let map = object_graph::read(s, self, param.ty == Ty::PadValue)
@@ -310,7 +312,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Are there as many as the kind can have? One parameter may take two attributes or any number of inputs.
+/// Checks that the number is valid for the kind. One parameter may take two attributes or any number of inputs.
 fn check_count(kind: &Kind, what: &'static str, found: usize, mine: impl Fn(&Param) -> bool) -> Result<()> {
     let (mut least, mut most) = (0, 0);
     for param in kind.params.iter().filter(|p| mine(p)) {
@@ -331,12 +333,12 @@ fn check_count(kind: &Kind, what: &'static str, found: usize, mine: impl Fn(&Par
     }
 }
 
-/// The argument as its parameter wants it.
+/// The argument in the form of its parameter.
 fn fitted(param: &Param, arg: Arg, v: &Value) -> Result<Arg> {
     fit(param, arg).or_else(|what| expected(format!("{what} for `{}`", param.name), v))
 }
 
-/// A value where texts have no quotes of their own.
+/// A value in a place where texts have no additional quotes.
 fn plain(v: &Value) -> Result<Arg> {
     Ok(match v {
         Value::Null => Arg::None,
@@ -359,7 +361,7 @@ mod tests {
     use super::*;
     use crate::script::Dialect;
 
-    /// Reads, and expects this error.
+    /// Reads the JSON, and expects this error.
     fn refused(json: &str, error: &str) {
         match Trace::from_json_text(json) {
             Ok(trace) => panic!("read as {}", trace.to_json()),
@@ -464,7 +466,7 @@ def apply_trace(sch: tir.Schedule) -> None:
         );
     }
 
-    /// The values with one part of them replaced by each of `others`.
+    /// The values with one part replaced by each of `others`.
     fn mutations(value: &Value, others: &[Value]) -> Vec<Value> {
         let mut all = others.to_vec();
         if let Value::Array(items) = value {

@@ -1,10 +1,10 @@
 //! Traces as TVM's JSON: `[[[kind, inputs, attrs, outputs], …], [[index, decision], …]]`.
 //!
-//! Among the inputs, random variables are their names, `None` is the text `None`, and a text has quotes of its own.
-//! Variadic arguments are spread over the inputs; a buffer of a block is two attributes, its index and 0 for a read
-//! or 1 for a write one. Index maps, and values to pad with, are graphs of objects, as TVM writes them
-//! ([`super::object_graph`]). What TVM has no form for is the Python text: arithmetic on random variables (`v4 * 2`), typed
-//! constants in annotations, axis separators.
+//! Among the inputs, random variables are their names, `None` is the text `None`, and texts have additional quotes.
+//! Variadic arguments are several inputs. A buffer of a block is two attributes: its index, and 0 for a read or 1 for a
+//! write. Index maps, and values to pad with, are graphs of objects, as TVM writes them ([`super::object_graph`]).
+//! Arguments without a form in TVM are Python text: arithmetic on random variables (`v4 * 2`), typed constants in
+//! annotations, axis separators.
 
 use super::names::{Name, Names};
 use super::object_graph;
@@ -53,7 +53,7 @@ fn instruction(inst: &Instruction, names: &mut Names) -> Value {
     json!([inst.kind.name, inputs, attrs, outputs])
 }
 
-/// A constant to pad with: to TVM it is a function of the new indices.
+/// A value to pad with: in TVM, a function of the new indices.
 fn pad_value(inst: &Instruction, arg: &Arg, names: &Names) -> Value {
     let n = inst.args.iter().find_map(|a| if let Arg::Lambda(map) = a { Some(map.results.len()) } else { None });
     let constant = match arg {
@@ -77,10 +77,10 @@ fn pad_value(inst: &Instruction, arg: &Arg, names: &Names) -> Value {
     graph.map_or_else(|| json!(text::arg(arg, names)), |graph| json!(graph))
 }
 
-/// Kind and parameter that say whether a buffer is one that a block reads or one that it writes, where TVM has a number.
+/// Kind and parameter whose access (read or write) TVM writes as a number.
 pub(super) const ACCESS: (&str, &str) = ("AnnotateBufferAccess", "buf_type");
 
-/// 0 for `read`, 1 for `write`.
+/// The number of an access: 0 for `read`, 1 for `write`.
 fn access_number(access: Symbol) -> Value {
     match Access::parse(access) {
         Some(Access::Read) => json!(0),
@@ -118,7 +118,7 @@ fn attribute(param: &Param, arg: &Arg, names: &Names) -> Vec<Value> {
     }
 }
 
-/// A value where texts need no quotes: among attributes, and inside dictionaries.
+/// A value in a place where texts need no additional quotes: among attributes, and inside dictionaries.
 fn plain(arg: &Arg, names: &Names) -> Value {
     match arg {
         Arg::None => Value::Null,

@@ -1,4 +1,4 @@
-//! The trace: what a schedule has done, as data.
+//! Traces: the instructions that a schedule has executed, as data.
 
 mod beyond;
 mod error;
@@ -21,33 +21,33 @@ use super::arg::{Arg, Decision, Rv};
 use super::error::ScheduleError;
 use super::kind::Kind;
 
-/// One instruction that was carried out.
+/// An executed instruction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Instruction {
-    /// What it is.
+    /// Its kind.
     pub kind: &'static Kind,
     /// Its arguments, in the order of the kind's parameters.
     pub args: Vec<Arg>,
     /// The random variables that name its results.
     pub outputs: Vec<Rv>,
-    /// The decision, of a sampling instruction.
+    /// The decision of a sampling instruction.
     pub decision: Option<Decision>,
 }
 
-/// Instructions in the order in which they were carried out. A trace and the workload reproduce the program exactly;
-/// with other decisions, another program of the same space.
+/// Instructions in the order of their execution. A trace and the workload determine the program exactly; with other
+/// decisions they give another program of the same space.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
     /// The instructions.
     pub insts: Vec<Instruction>,
 }
 
-/// Instruction `index` of a trace was refused when it was replayed.
+/// The error that a replay of a trace stopped at instruction `index`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplayError {
     /// Position of the instruction.
     pub index: usize,
-    /// Why.
+    /// The error of the instruction.
     pub error: ScheduleError,
 }
 
@@ -60,11 +60,12 @@ impl std::fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 impl Trace {
-    /// Carries out the instructions on `schedule`. Decisions are those of the trace, except where `decide` gives
-    /// another one for an instruction; an instruction with neither draws its decision.
+    /// Executes the instructions on `schedule`. The decisions are those of the trace, except for instructions for which
+    /// `decide` returns another one; an instruction without any draws its decision.
     ///
     /// # Errors
-    /// The first instruction that is refused; those before it stay carried out.
+    ///
+    /// The error of the first refused instruction; the effects of earlier ones stay.
     pub fn replay_with(
         &self,
         schedule: &mut Schedule,
@@ -78,15 +79,16 @@ impl Trace {
         Ok(())
     }
 
-    /// Carries out the instructions with the decisions of the trace.
+    /// Executes the instructions with the decisions of the trace.
     ///
     /// # Errors
-    /// As [`Trace::replay_with`].
+    ///
+    /// See [`Trace::replay_with`].
     pub fn replay(&self, schedule: &mut Schedule) -> Result<(), ReplayError> {
         self.replay_with(schedule, |_, _| None)
     }
 
-    /// The position of `enter_postproc`, or the length: where the search space ends.
+    /// The position of `enter_postproc`, which ends the search space, or the length.
     pub fn space_len(&self) -> usize {
         self.insts.iter().position(|i| i.kind.name == "EnterPostproc").unwrap_or(self.insts.len())
     }
@@ -102,8 +104,7 @@ impl Trace {
     }
 }
 
-/// Instructions of a trace, carried out one at a time: knows which random variable of the schedule each of the trace's
-/// has become.
+/// A step-by-step execution of a trace, which maps the trace's random variables to those of the schedule.
 #[derive(Default)]
 pub struct Replay {
     names: Vec<Option<Rv>>,
@@ -114,10 +115,11 @@ impl Replay {
         Replay { names: Vec::with_capacity(n) }
     }
 
-    /// Carries out the next instruction of the trace, with this decision; without one, it is drawn.
+    /// Executes the next instruction of the trace with this decision; without one, it is drawn.
     ///
     /// # Errors
-    /// If the instruction is refused; then the schedule is as before.
+    ///
+    /// If the instruction is refused; then the schedule is unchanged.
     pub fn step(
         &mut self,
         schedule: &mut Schedule,

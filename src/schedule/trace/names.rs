@@ -1,17 +1,17 @@
-//! The names of random variables in a written trace: a letter for what it is, and one counter over all kinds.
+//! Names of random variables in a written trace: a letter for the type, and a number from one counter.
 
 use super::Instruction;
 use crate::schedule::arg::{Decision, Rv};
 use hashbrown::HashMap;
 use std::fmt;
 
-/// How a random variable is written.
+/// The written form of a random variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Name {
     /// `b0`, `l1`, `v2`.
     Numbered(char, usize),
-    /// The open factor of a tile of unknown extent, which is no variable: `_` where it is a result and `None` where
-    /// it is used, as TVM writes it.
+    /// The open factor of a tile of unknown extent, which is not a variable: `_` as a result and `None` as an argument,
+    /// as TVM writes it.
     Open,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// The names given so far, while a trace is written from its first instruction to its last.
+/// The names given so far. A trace is written from its first instruction to its last.
 #[derive(Default)]
 pub(super) struct Names {
     names: HashMap<Rv, Name>,
@@ -53,8 +53,7 @@ impl Names {
         given
     }
 
-    /// The name of a variable. A variable that no earlier instruction made, which no schedule records, is `_`: no
-    /// reader accepts that.
+    /// The name of a variable. An undefined variable, which no schedule records, is `_`: no reader accepts that.
     pub(super) fn of(&self, rv: Rv) -> String {
         self.names.get(&rv).map_or_else(|| "_".to_string(), Name::to_string)
     }

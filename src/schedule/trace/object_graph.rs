@@ -1,4 +1,4 @@
-//! Index maps as TVM writes them into the JSON of a trace: a graph of its objects, as a text in the text.
+//! Index maps as TVM writes them into the JSON of a trace: a graph of objects, serialised as a text.
 //!
 //! ```text
 //! {"root_index": 9, "nodes": [
@@ -14,13 +14,13 @@
 //!   {"type": "tirx.IndexMap", "data": {"initial_indices": 4, "final_indices": 8, "inverse_index_map": 0}}]}
 //! ```
 //!
-//! This is `lambda i: (i // 4,)`. A number in `data` is the position of a node, but in the `data` of an `int`. A variable
-//! that is none of the initial indices is the random variable of its name. What is written has one node for each distinct
-//! operand; TVM reads nodes in any order in which operands come first.
+//! This is `lambda i: (i // 4,)`. A number in `data` is the position of a node, except in the `data` of an `int`. A
+//! variable that is not an initial index is the random variable with its name. The writer makes one node for each
+//! distinct operand; TVM reads nodes in any order in which operands precede their users.
 //!
-//! Read are also the graphs of earlier versions, whose nodes have a `type_key` and texts as `attrs`:
-//! `{"type_key": "tir.FloorDiv", "attrs": {"a": "3", "b": "6", "dtype": "int32"}}`. An inverse that TVM was given with the
-//! map is passed over: inverses are found, not believed.
+//! Graphs of earlier versions are read too. Their nodes have a `type_key` and texts as `attrs`: `{"type_key":
+//! "tir.FloorDiv", "attrs": {"a": "3", "b": "6", "dtype": "int32"}}`. An inverse given with the map is ignored:
+//! inverses are computed.
 
 use super::names::Names;
 use super::read_expr::RvNames;
@@ -30,10 +30,10 @@ use crate::schedule::arg::{Lambda, LambdaExpr};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The type of indices in the maps that are written. TVM fits them to the program.
+/// The type of indices in written maps. TVM adapts it to the program.
 const INDEX: &str = "int32";
 
-/// TVM's names of binary operators, and ours.
+/// TVM's names of binary operators.
 const BINARY: [(&str, BinOp); 11] = [
     ("Add", BinOp::Add),
     ("Sub", BinOp::Sub),
@@ -48,14 +48,15 @@ const BINARY: [(&str, BinOp); 11] = [
     ("Or", BinOp::Or),
 ];
 
-/// TVM's names of comparisons, and ours.
+/// TVM's names of comparisons.
 const COMPARE: [(&str, CmpOp); 6] =
     [("EQ", CmpOp::Eq), ("NE", CmpOp::Ne), ("LT", CmpOp::Lt), ("LE", CmpOp::Le), ("GT", CmpOp::Gt), ("GE", CmpOp::Ge)];
 
 // ---- writing -----------------------------------------------------------------------------------------------
 
-/// The function of indices as the text of a graph; `None` where TVM's index maps have no such expression. Constants keep
-/// their types if the function gives values of a buffer; those of an index are of the type of indices.
+/// The function of indices as the text of a graph; `None` if it has an expression without a form in TVM's index maps.
+/// The constants of a function that gives values of a buffer keep their types; those of an index map get the type of
+/// indices.
 pub(super) fn write(l: &Lambda, names: &Names, gives_values: bool) -> Option<String> {
     let mut writer = Writer { nodes: vec![json!({"type": "None"})], names, params: Vec::new(), gives_values };
     for name in parameter_names(l, names) {
@@ -80,7 +81,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The position of a node; equal nodes are one.
+    /// The position of a node; equal nodes are shared.
     fn node(&mut self, kind: &str, data: Value) -> usize {
         let node = json!({"type": kind, "data": data});
         self.nodes.iter().position(|n| *n == node).unwrap_or_else(|| {
@@ -164,7 +165,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Both operands in one type.
+    /// Converts both operands to one type.
     fn operands(&mut self, a: &LambdaExpr, b: &LambdaExpr) -> Option<(usize, usize, &'static str)> {
         let is_literal = |e: &LambdaExpr| matches!(e, LambdaExpr::Int(_) | LambdaExpr::Typed(..));
         if is_literal(a) {
@@ -178,24 +179,24 @@ impl Writer<'_> {
 
 // ---- reading -----------------------------------------------------------------------------------------------
 
-/// Nodes that are looked at, counting those again that several others share: a graph of a few nodes may stand for a tree of
-/// any size.
+/// Maximum number of visited nodes, counting shared ones at each visit: a small graph may represent a tree of any size.
 const MAX_NODES: usize = 10_000;
-/// How deep operands may lie in one another.
+/// Maximum nesting of operands.
 const MAX_DEPTH: usize = 100;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Is the text one of a graph, rather than of an expression?
+/// Whether the text is a graph, and not an expression.
 pub(super) fn is_graph(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// The function of indices that a graph is. Constants keep their types if the function gives values of a buffer; of an
-/// index only the number matters.
+/// Reads a function of indices from a graph. Constants keep their types if the function gives values of a buffer; for
+/// an index only the number matters.
 ///
 /// # Errors
-/// Says what is no part of an index map.
+///
+/// A description of the part that is not an index map.
 pub(super) fn read(text: &str, names: &dyn RvNames, gives_values: bool) -> Result<Arc<Lambda>> {
     let graph: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let nodes = graph["nodes"].as_array().ok_or("it has no `nodes`")?;
@@ -215,7 +216,7 @@ pub(super) fn read(text: &str, names: &dyn RvNames, gives_values: bool) -> Resul
     Ok(Arc::new(Lambda { params, results, scalar: false, ranges: false }))
 }
 
-/// A position among the nodes; earlier versions wrote it as a text.
+/// The position of a node; earlier versions wrote it as a text.
 fn position(v: &Value) -> Option<usize> {
     let number = v.as_u64().or_else(|| v.as_str()?.parse().ok())?;
     usize::try_from(number).ok()
@@ -227,7 +228,7 @@ struct Reader<'a> {
     /// The nodes of the initial indices.
     params: Vec<usize>,
     gives_values: bool,
-    /// How many nodes may still be looked at.
+    /// The number of nodes that may still be visited.
     left: usize,
 }
 
@@ -236,7 +237,7 @@ impl<'a> Reader<'a> {
         self.nodes.get(at).ok_or_else(|| format!("there is no node {at}"))
     }
 
-    /// The type of a node, without the module that TVM has it in.
+    /// The type of a node, without TVM's module name.
     fn kind(&self, at: usize) -> Result<&'a str> {
         let node = self.node(at)?;
         let name = node["type"].as_str().or_else(|| node["type_key"].as_str());
@@ -280,7 +281,7 @@ impl<'a> Reader<'a> {
         text.as_str().ok_or_else(|| format!("node {at} has no type of data"))
     }
 
-    /// A number that stands in a node, or in a node of its own.
+    /// A number that is part of a node, or a node of its own.
     fn number(&self, at: usize) -> Result<&'a Value> {
         let value = self.field(at, "value")?;
         match position(value).and_then(|p| self.nodes.get(p)) {
@@ -326,7 +327,7 @@ impl<'a> Reader<'a> {
                 let value = number.as_f64().or_else(|| number.as_str()?.parse().ok());
                 self.constant(at, LambdaExpr::Float(value.ok_or_else(|| format!("node {at} is no number"))?))
             }
-            // All integers of an index map count the same things.
+            // Casts are ignored: all integers of an index map are indices.
             "Cast" => operand(self, "value").map(|e| *e),
             "Not" => Ok(LambdaExpr::Not(operand(self, "a")?)),
             "Select" => Ok(LambdaExpr::IfThenElse(Box::new([

@@ -7,8 +7,8 @@
 //!   l1, l2 = sch.get_loops(block=b0)
 //! ```
 //!
-//! The text is TVM's own, character by character, but for what TVM's would not read back: texts are escaped, texts in
-//! dictionaries are quoted, whole floats keep their point, booleans among annotations stay booleans.
+//! The text equals TVM's character by character, except where TVM's could not be read back: texts are escaped, texts in
+//! dictionaries are quoted, whole floats keep their point, booleans in annotations stay booleans.
 
 use super::names::{Name, Names};
 use super::text;
@@ -24,7 +24,7 @@ impl Trace {
         self.to_python_with(dialect, |_| None)
     }
 
-    /// The same, with comments behind the instructions that have some to say.
+    /// The trace as a Python function, with a comment after each instruction for which `comment` returns one.
     pub fn to_python_with(&self, dialect: Dialect, comment: impl Fn(usize) -> Option<String>) -> String {
         let mut out = String::from(match dialect {
             Dialect::Classic => "# from tvm import tir\ndef apply_trace(sch: tir.Schedule) -> None:",
@@ -63,7 +63,7 @@ fn statement(inst: &Instruction, names: &mut Names, dialect: Dialect) -> String 
         }
         args.push_str(value);
     };
-    // What follows `*loops` needs its keyword.
+    // Arguments after `*loops` need keywords.
     let by_position = kind.positional && kind.params.iter().all(|p| p.ty != Ty::Loops);
     for (param, arg) in kind.params.iter().zip(&inst.args) {
         match (param.ty, arg) {

@@ -1,7 +1,7 @@
-//! Traces read from Python text without a program: straight lines of calls, as every printer of traces writes them.
+//! Reads traces from Python text without a program: sequences of calls, as all printers of traces write them.
 //!
-//! The number of results follows from the names they are assigned to. A text that needs a program, such as one that
-//! iterates over the loops of a block, is a schedule function and not read here.
+//! The number of results follows from the assigned names. A text that needs a program, such as one that iterates over
+//! the loops of a block, is a schedule function and not read here.
 
 use super::fit::fit;
 use super::read_expr::{self, RvNames};
@@ -21,7 +21,8 @@ impl Trace {
     /// `file_name` is only shown in messages.
     ///
     /// # Errors
-    /// If the text is not Python, or the first statement that is no instruction.
+    ///
+    /// If the text is not Python, or the first statement that is not an instruction.
     pub fn from_python(text: &str, file_name: &str) -> std::result::Result<Trace, Diagnostics> {
         let all = |items| Diagnostics::new(Source { name: file_name, text }, items);
         let stmts = python::parse_module(text).map_err(all)?;
@@ -109,7 +110,7 @@ impl<'a> Reader<'a> {
             keywords.push(name.ok_or_else(|| no_trace(value.span))?);
         }
         let names: Vec<&str> = keywords.iter().map(|k| k.name).collect();
-        let plan = bind::plan(kind, call.args.len(), &names).map_err(|e| {
+        let bound = bind::bind_args(kind, call.args.len(), &names).map_err(|e| {
             let spans: Vec<Span> = keywords.iter().map(|k| k.span).collect();
             mismatch(kind, e, method, call.args_span, None, &spans)
         })?;
@@ -119,7 +120,7 @@ impl<'a> Reader<'a> {
             From::Rest(_) | From::Default => None,
         };
         let mut args = Vec::with_capacity(kind.params.len());
-        for (param, from) in kind.params.iter().zip(&plan.params) {
+        for (param, from) in kind.params.iter().zip(&bound.params) {
             let (arg, span) = match (*from, given(*from)) {
                 (_, Some(e)) => (read_expr::arg(e, self)?, e.span),
                 (From::Rest(first), _) => {
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
                 })?,
             );
         }
-        let decision = match given(plan.decision) {
+        let decision = match given(bound.decision) {
             Some(e) => self.decision(e)?,
             None => None,
         };
@@ -160,7 +161,7 @@ impl<'a> Reader<'a> {
     fn outputs(&mut self, kind: &Kind, target: Option<&Expr<'a>>, span: Span) -> Result<Vec<Rv>> {
         let mut outputs = Vec::new();
         match (target.map(|t| (t, &t.kind)), kind.outputs.is_list()) {
-            // Results that nobody names: TVM prints an empty list so.
+            // Results without names: TVM prints an empty list in this way.
             (None, true) | (None, false) if matches!(kind.outputs, Outputs::None) || kind.outputs.is_list() => {}
             (None, _) => {
                 self.n_rvs += 1;

@@ -1,4 +1,4 @@
-//! Arguments of a trace read from Python expressions: literals, random variables and arithmetic on them, index maps.
+//! Reads arguments of a trace from Python expressions: literals, random variables and arithmetic on them, index maps.
 //! No program is needed; a text that needs one is a schedule function.
 
 use crate::diagnostic::{Diagnostic, Span, nearest};
@@ -30,7 +30,7 @@ fn undefined(name: &str, span: Span, names: &dyn RvNames) -> Diagnostic {
     fail("undefined-name", span, format!("random variable `{name}` is not defined")).maybe_help(near)
 }
 
-/// The argument that an expression is.
+/// The argument of an expression.
 pub(super) fn arg(e: &Expr<'_>, names: &dyn RvNames) -> Result<Arg> {
     Ok(match &e.kind {
         ExprKind::None => Arg::None,
@@ -96,13 +96,13 @@ fn entry(key: &Option<Expr<'_>>, value: &Expr<'_>, names: &dyn RvNames) -> Resul
     Ok((Symbol::new(key), value))
 }
 
-/// `float("inf")` and its like: what no literal can say.
+/// Whether the call is `float("inf")` or similar: a value without a literal.
 fn is_float(call: &Call<'_>) -> bool {
     matches!(call.callee.kind, ExprKind::Name("float"))
 }
 
-/// The function of `tvm.tirx.IndexMap.from_func(lambda i: …, inverse_index_map=lambda i: …)`, under whatever names `IndexMap`
-/// stands. An inverse is passed over, since inverses are found, and so is the type of the indices.
+/// The lambda of `tvm.tirx.IndexMap.from_func(lambda i: …, inverse_index_map=lambda i: …)`, whatever the path of
+/// `IndexMap`. The inverse is ignored, because inverses are computed, and so is the type of the indices.
 fn index_map<'x, 'a>(call: &'x Call<'a>) -> Option<&'x Expr<'a>> {
     let ExprKind::Attribute(of, name) = &call.callee.kind else { return None };
     let of = match &of.kind {
@@ -151,7 +151,7 @@ fn operator(op: BinaryOp, span: Span) -> Result<BinOp> {
     }
 }
 
-/// The operator that a call of two arguments stands for.
+/// The operator for a call with two arguments.
 fn called_operator(call: &Call<'_>) -> Option<BinOp> {
     let name = match &call.callee.kind {
         ExprKind::Name(name) => name,
@@ -190,7 +190,7 @@ fn rv_expr(e: &Expr<'_>, names: &dyn RvNames) -> Result<RvExpr> {
     whole.eval(&|_| None).map(RvExpr::Int).ok_or_else(|| fail("arithmetic", e.span, "the result is not defined"))
 }
 
-/// The function of indices that a lambda is.
+/// The function of indices of a lambda.
 fn lambda(params: &[&str], body: &Expr<'_>, names: &dyn RvNames) -> Result<Lambda> {
     let (results, scalar) = match &body.kind {
         ExprKind::Tuple(items) | ExprKind::List(items) => (&items[..], false),
@@ -265,7 +265,7 @@ fn index(e: &Expr<'_>, params: &[&str], names: &dyn RvNames) -> Result<LambdaExp
             (_, [a, b]) if called_operator(call).is_some() => {
                 folded(called_operator(call).unwrap_or(BinOp::Min), part(a)?, part(b)?)?
             }
-            // Indices have the type of what they index, whatever they are cast to.
+            // Casts are ignored: indices have the type required by the buffer.
             (Some("Cast"), [dtype, a]) if is_index_type(dtype) => *part(a)?,
             _ if is_float(call) => LambdaExpr::Float(non_finite(call).ok_or_else(|| unsupported(e.span))?),
             _ => match constant(call)? {

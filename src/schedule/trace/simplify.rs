@@ -1,17 +1,17 @@
-//! Traces without what has no effect.
+//! Removes instructions without effect from traces.
 
 use super::{Instruction, Trace};
 use crate::schedule::arg::Rv;
 use hashbrown::HashSet;
 
 impl Trace {
-    /// The trace without look-ups and draws whose results nobody uses, as TVM's `Trace.simplified`. It gives the same
-    /// program; its draws come from other places of the random stream, so its decisions must be given.
+    /// The trace without queries and samplings whose results are unused, like TVM's `Trace.simplified`. It gives the
+    /// same program; its samplings use other positions of the random stream, so its decisions must be given.
     pub fn simplified(&self) -> Trace {
         let mut used: HashSet<Rv> = HashSet::new();
         let mut kept: Vec<Instruction> = Vec::with_capacity(self.insts.len());
         for inst in self.insts.iter().rev() {
-            // Looking something up and drawing a number change nothing.
+            // Queries and samplings change nothing.
             let pure = inst.kind.samples || inst.kind.name.starts_with("Get");
             if pure && !inst.outputs.iter().any(|rv| used.contains(rv)) {
                 continue;

@@ -1,11 +1,11 @@
-//! Arguments as Python expressions, the way TVM's traces show them.
+//! Writes arguments as Python expressions, in the form of TVM's traces.
 
 use super::names::Names;
 use crate::ir::{BinOp, CmpOp, Symbol};
 use crate::schedule::arg::{Arg, Lambda, LambdaExpr, RvExpr};
 use std::fmt::Write;
 
-/// How tightly Python's operators bind, loosest first.
+/// Precedence of Python's operators, lowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Or,
@@ -28,7 +28,7 @@ impl Text {
         Text { text: text.into(), level: Level::Atom }
     }
 
-    /// The text, in parentheses if it binds less tightly than what is around it needs.
+    /// The text, in parentheses if its precedence is lower than required.
     fn at(self, level: Level) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text }
     }
@@ -53,7 +53,7 @@ fn binary(op: BinOp, a: Text, b: Text) -> Text {
             return Text::atom(format!("T.{function}({}, {})", a.text, b.text));
         }
     };
-    // All of these associate to the left, so an equal level on the right needs parentheses.
+    // All of these are left-associative, so an equal level on the right needs parentheses.
     let right = match level {
         Level::Or => Level::And,
         Level::And => Level::Not,
@@ -79,7 +79,7 @@ fn rv_expr(e: &RvExpr, names: &Names) -> Text {
     }
 }
 
-/// A float as Python reads it back: the shortest digits that do.
+/// A float with the fewest digits that Python reads back exactly.
 fn float(v: f64) -> String {
     if v.is_finite() { format!("{v:?}") } else { format!("float(\"{}\")", non_finite(v)) }
 }
@@ -191,7 +191,7 @@ pub(super) fn lambda(l: &Lambda, names: &Names) -> String {
     text
 }
 
-/// The parameters' names; one that would hide a random variable used inside, or the module `T`, gets a `_` behind it.
+/// The parameters' names; a `_` is appended to one that would shadow a random variable used inside, or the module `T`.
 pub(super) fn parameter_names(l: &Lambda, names: &Names) -> Vec<String> {
     let mut hidden = vec!["T".to_string()];
     l.results.iter().for_each(|r| r.for_each_rv(&mut |rv| hidden.push(names.of(rv))));

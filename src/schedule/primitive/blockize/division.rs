@@ -1,4 +1,4 @@
-//! Dividing the bindings and the predicate of a block between loops outside and inside.
+//! Divides the bindings and the predicate of a block between outer and inner loops.
 
 use super::super::super::error::{ErrorKind, ScheduleError};
 use super::super::super::state::State;
@@ -17,14 +17,14 @@ pub(super) struct Division {
     pub outer_extent: ExprId,
     pub inner: ExprId,
     pub inner_extent: ExprId,
-    /// The least value of the inner part: what the binding adds to the loops belongs to it.
+    /// The least value of the inner part, which includes the binding's offset.
     pub first: i64,
-    /// Where the parts together count past the domain: the end of the domain.
+    /// The end of the domain, if the parts together exceed it.
     pub end: Option<ExprId>,
 }
 
-/// What the checks found for one block.
-pub(super) struct Plan {
+/// The result of the checks for one block.
+pub(super) struct BlockizePlan {
     pub block: BlockId,
     /// The loops that become inner, outermost first.
     pub inner_loops: Vec<LoopId>,
@@ -41,7 +41,7 @@ pub(super) fn divide(
     loops: &[LoopId],
     first: usize,
     preserve_unit_iters: bool,
-) -> Result<Plan, ScheduleError> {
+) -> Result<BlockizePlan, ScheduleError> {
     let Func { arena, stmts, .. } = &mut state.func;
     let node = stmts.block(block);
     let domain: SmallVec<[VarRange; 8]> = loops
@@ -98,13 +98,13 @@ pub(super) fn divide(
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
     };
-    // What the outer block states must not mention loops inside it.
+    // The outer block must not mention loops inside it.
     let mentions = |e: ExprId| uses_var(arena, e, &mut |v| inner_vars.contains(&v));
     if divisions.iter().any(|d| mentions(d.outer_extent) || mentions(d.inner_extent)) {
         let kind = ErrorKind::SubspaceNotDivisible { block: node.name };
         return Err(state.error(kind, block));
     }
-    // The init moves out of the inner loops; one that drives nothing would then repeat the updates alone.
+    // The init moves out of the inner loops; a loop that drives nothing would then repeat only the updates.
     if node.init.is_some() && node.iters.iter().any(|i| i.kind == IterKind::Reduce) {
         let drives = |v: VarId| node.iters.iter().any(|i| uses_var(arena, i.value, &mut |u| u == v));
         let idle = domain[first..].iter().any(|r| !arena.is_int(r.extent, 1) && !drives(r.var));
@@ -113,8 +113,8 @@ pub(super) fn divide(
             return Err(state.error(kind, block));
         }
     }
-    // What the bindings and the predicate say must be in the parts. TVM forgets a bound on a single loop, and does not
-    // see loops around a block without iteration variables.
+    // The parts must contain all conditions of the bindings and the predicate. TVM loses a bound on a single loop, and
+    // does not consider loops around a block without iteration variables.
     let known = |v: VarId| domain.iter().any(|r| r.var == v);
     let all_known = values.iter().chain([&node.predicate]).all(|&e| !uses_var(arena, e, &mut |v| !known(v)));
     let kept = arena.and(outer_predicate, inner_predicate);
@@ -151,7 +151,7 @@ pub(super) fn divide(
         return Err(state.error(kind, block));
     }
     let (mut outer_predicate, mut inner_predicate) = (outer_predicate, inner_predicate);
-    // An end of what lies on one side is a matter of that side; others are stated when the outer variables exist.
+    // A bound on one side belongs to that side; others are stated when the outer variables exist.
     for d in &mut divisions {
         let arena = &mut state.func.arena;
         let Some(end) = d.end else { continue };
@@ -159,7 +159,7 @@ pub(super) fn divide(
         let (one_sided, (value, predicate)) = match (is_unit(d.outer_extent), is_unit(d.inner_extent)) {
             (_, true) => (true, (arena.add_const(d.outer, d.first), &mut outer_predicate)),
             (true, false) => (true, (d.inner, &mut inner_predicate)),
-            // A tile must begin inside, or what it allocates has no extent.
+            // A tile must begin inside the domain; otherwise its allocations have no elements.
             (false, false) => {
                 let extent = arena.cast(arena.dtype(d.outer), d.inner_extent);
                 let begin = arena.mul(d.outer, extent);
@@ -173,10 +173,10 @@ pub(super) fn divide(
         }
     }
     let inner_loops = loops[first..].to_vec();
-    Ok(Plan { block, inner_loops, divisions, outer_predicate, inner_predicate, preserve_unit_iters })
+    Ok(BlockizePlan { block, inner_loops, divisions, outer_predicate, inner_predicate, preserve_unit_iters })
 }
 
-/// The division of bindings each of which uses only outer or only inner loops, in whatever way.
+/// The division of bindings that each use only outer or only inner loops, in any form.
 fn divide_trivially(arena: &mut Arena, node: &Block, outer: &[VarId], inner: &[VarId]) -> Option<Vec<Division>> {
     if !arena.is_int(node.predicate, 1) {
         return None;

@@ -1,21 +1,21 @@
-//! One block of several that stand next to each other.
+//! Wraps several adjacent blocks into one block.
 
 use super::super::super::analysis::tree::{common_ancestor, require_scope};
 use super::super::super::analysis::update_scope_info;
 use super::super::super::error::{ErrorKind, ScheduleError};
 use super::super::super::state::State;
-use super::division::{Plan, divide};
+use super::division::{BlockizePlan, divide};
 use super::{make_inner, outer_iters};
 use crate::arith::{IntSet, int_set};
 use crate::ir::{Block, BlockId, Body, BufferId, BufferRegion, ExprId, Func, IterKind, StmtId};
 use smallvec::SmallVec;
 
-/// What the checks found for several blocks.
+/// The result of the checks for several blocks.
 pub(super) struct BlocksPlan {
-    pub parts: Vec<Plan>,
-    /// The loop or block that they are directly below.
+    pub parts: Vec<BlockizePlan>,
+    /// The common parent loop or block.
     pub at: StmtId,
-    /// The statements below it that hold them.
+    /// The statements below it that contain them.
     pub subtrees: Vec<StmtId>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn check_blocks(
         return refuse(state, "one of the blocks holds the others", blocks[0]);
     }
     let scope = require_scope(state, blocks[0], false)?;
-    let mut parts: Vec<Plan> = Vec::new();
+    let mut parts: Vec<BlockizePlan> = Vec::new();
     let mut subtrees: Vec<StmtId> = Vec::new();
     for &block in blocks {
         if require_scope(state, block, false)? != scope {
@@ -69,7 +69,7 @@ pub(super) fn check_blocks(
         }
     }
     let func = &state.func;
-    let reduces = |p: &Plan| {
+    let reduces = |p: &BlockizePlan| {
         let iters = func.block(p.block).iters.iter().zip(&p.divisions);
         func.block(p.block).init.is_some()
             && iters.into_iter().any(|(i, d)| i.kind == IterKind::Reduce && !func.arena.is_int(d.outer_extent, 1))
@@ -112,7 +112,7 @@ pub(super) fn apply_blocks(state: &mut State, plan: BlocksPlan) -> BlockId {
     outer
 }
 
-/// One region per buffer, that holds all of its regions, in order of appearance.
+/// One region per buffer, which contains all of its regions, in order of appearance.
 fn united(func: &mut Func, regions: &[BufferRegion]) -> Vec<BufferRegion> {
     let arena = &mut func.arena;
     let mut found: Vec<(BufferId, Vec<Vec<IntSet>>)> = Vec::new();

@@ -36,7 +36,7 @@
 //!
 //! # Implementation
 //!
-//! Makes one block of a subtree: of the loops from a given one inwards and the block below them, or of several blocks.
+//! Wraps a subtree (the loops from a given one inwards and the block below them), or several blocks, into one block.
 //!
 //! ```text
 //! for i_0, j_0, i_1, j_1 in T.grid(4, 4, 8, 8):
@@ -49,11 +49,11 @@
 //!                 B[vi_o * 8 + vi_i, vj_o * 8 + vj_i] = A[…]
 //! ```
 //!
-//! Under an outer reduction the init moves to the outer block, with a nest of its own.
+//! Under an outer reduction, the init moves to the outer block, with its own nest.
 //!
-//! Requires: one block below the loop (the blocks of a list are directly below one loop or block, next to each other);
-//! each binding is `outer * extent + inner` of the loops outside and inside. Preserves: the loops. Returns: the outer
-//! block.
+//! Requires: one block below the loop (the blocks of a list are adjacent, directly below one loop or block); each
+//! binding is `outer * extent + inner`, with parts over the loops outside and inside. Preserves: the loops. Returns:
+//! the outer block.
 //!
 //! Handles: persist, the blocks (as inner blocks) and loops; created, the outer block.
 
@@ -75,7 +75,7 @@ use crate::ir::{
     Arena, Block, BlockId, BlockIter, Body, BufferRegion, Expr, ExprId, Func, IterKind, Loop, LoopId, StmtId,
     Substitution, VarId, visit,
 };
-use division::{Plan, divide};
+use division::{BlockizePlan, divide};
 use hashbrown::HashMap;
 use list::{apply_blocks, check_blocks};
 use smallvec::SmallVec;
@@ -114,10 +114,11 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     Ok(Outcome { outputs: vec![RvValue::Block(func, outer)], decision: None })
 }
 
-/// Makes a block of the subtree of a loop.
+/// Wraps the subtree of a loop into a block.
 ///
 /// # Errors
-/// If that is not possible.
+///
+/// If the subtree cannot be wrapped.
 pub(super) fn of_loop(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<BlockId, ScheduleError> {
     let plan = check(state, at, preserve_unit_iters)?;
     Ok(apply(state, plan))
@@ -129,11 +130,12 @@ fn blocks_of_one_function(call: &Call<'_>) -> Result<(FuncIndex, Vec<BlockId>), 
         Some(&(func, _)) => Ok((func, call.blocks_in(0, func)?)),
     }
 }
-/// Checks that the subtree of a loop can be made a block.
+/// Checks that the subtree of a loop can be wrapped into a block.
 ///
 /// # Errors
+///
 /// If it cannot.
-fn check(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<Plan, ScheduleError> {
+fn check(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<BlockizePlan, ScheduleError> {
     let block = match state.func.child_blocks(at.stmt())[..] {
         [block] => block,
         ref found => {
@@ -150,7 +152,7 @@ fn check(state: &mut State, at: LoopId, preserve_unit_iters: bool) -> Result<Pla
 }
 
 /// The iteration variables of the outer block, with fresh variables.
-fn outer_iters(func: &mut Func, plan: &Plan) -> Vec<BlockIter> {
+fn outer_iters(func: &mut Func, plan: &BlockizePlan) -> Vec<BlockIter> {
     let iters = func.block(plan.block).iters.clone();
     let arena = &mut func.arena;
     iters
@@ -166,7 +168,7 @@ fn outer_iters(func: &mut Func, plan: &Plan) -> Vec<BlockIter> {
         .collect()
 }
 
-/// What the inner block accesses over the outer variables, and the init that it had.
+/// The accesses of the inner block over the outer variables, and its former init.
 struct Inner {
     reads: Vec<BufferRegion>,
     writes: Vec<BufferRegion>,
@@ -174,7 +176,7 @@ struct Inner {
 }
 
 /// Rewrites the block over its inner iteration variables and those of the outer block. It loses its init.
-fn make_inner(func: &mut Func, plan: &Plan, outer: &[BlockIter]) -> Inner {
+fn make_inner(func: &mut Func, plan: &BlockizePlan, outer: &[BlockIter]) -> Inner {
     let block = plan.block;
     let iters = func.block(block).iters.clone();
     let mut inner_iters: Vec<BlockIter> = Vec::new();
@@ -252,14 +254,14 @@ fn relaxed(func: &mut Func, regions: &[BufferRegion], ranges: &[(VarId, IntSet)]
         .collect()
 }
 
-fn apply(state: &mut State, plan: Plan) -> BlockId {
+fn apply(state: &mut State, plan: BlockizePlan) -> BlockId {
     let func = &mut state.func;
     let block = plan.block;
     let iters = outer_iters(func, &plan);
     let inner = make_inner(func, &plan, &iters);
     let node = func.block(block).clone();
     let reduces = |iters: &[BlockIter]| iters.iter().any(|i| i.kind == IterKind::Reduce);
-    // Where nothing reduces, the block would pass for one that computes each element from others alone.
+    // If neither block reduces, the outer block would count as one that computes each element from others alone.
     if inner.init.is_some() && (reduces(&iters) || !reduces(&node.iters)) {
         func.block_mut(block).reads = node.writes.iter().chain(&node.reads).copied().collect();
     }
@@ -285,8 +287,8 @@ fn apply(state: &mut State, plan: Plan) -> BlockId {
     outer
 }
 
-/// The nest that initialises what the outer block reduces: copies of the loops that it needs, around a block with the
-/// former init. `node` is the inner block.
+/// The nest that initialises the outer block's reduction: copies of the necessary loops, around a block with the former
+/// init. `node` is the inner block.
 fn outer_init(func: &mut Func, node: &Block, body: Body, loops: &[LoopId]) -> StmtId {
     let used = |func: &Func, var: VarId| {
         body.iter().flat_map(|&s| func.subtree(s)).any(|s| {
@@ -326,7 +328,7 @@ fn outer_init(func: &mut Func, node: &Block, body: Body, loops: &[LoopId]) -> St
     for iter in &mut iters {
         iter.value = renamed.apply(&mut func.arena, iter.value);
     }
-    // What is said of the loops that are not copied is about the reduction.
+    // Conditions on the loops that are not copied restrict the reduction.
     let left: Vec<VarId> = loops.iter().map(|&l| func.loop_(l).var).filter(|&v| renamed.var(v).is_none()).collect();
     let predicate = without_loops(&mut func.arena, node.predicate, &left);
     let predicate = renamed.apply(&mut func.arena, predicate);
@@ -343,7 +345,7 @@ fn outer_init(func: &mut Func, node: &Block, body: Body, loops: &[LoopId]) -> St
     nest
 }
 
-/// Looks for a variable in the expressions of a statement.
+/// Searches for a variable in the expressions of a statement.
 struct Mentions<'a> {
     var: VarId,
     found: &'a mut bool,
@@ -355,7 +357,7 @@ impl visit::Visitor for Mentions<'_> {
     }
 }
 
-/// Replaces variables, and simplifies each expression in which it has.
+/// Replaces variables, and simplifies each changed expression.
 struct SimplifyingSubstitution {
     vars: Vec<(VarId, ExprId)>,
     analyzer: Analyzer,

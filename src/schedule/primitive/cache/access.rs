@@ -1,4 +1,4 @@
-//! A block that accesses a buffer at one element only: which, and sending it elsewhere.
+//! Single-element accesses of a block to a buffer: finds their indices, and redirects them.
 
 use crate::arith::Analyzer;
 use crate::ir::visit::{self, walk_rewrite};
@@ -14,7 +14,8 @@ use smallvec::SmallVec;
 /// The indices at which a leaf block accesses the buffer, in its body and its init.
 ///
 /// # Errors
-/// If there are other blocks inside, or the indices are not the same everywhere, or change within an instance.
+///
+/// If the block contains other blocks, or the indices are not the same everywhere, or change within an instance.
 pub(in super::super) fn the_indices(
     state: &State,
     block: BlockId,
@@ -76,8 +77,9 @@ fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(ExprId)) {
 }
 
 /// # Errors
-/// If the indices, over the domains of the block's iteration variables, may lie beyond the buffer: a copy makes no
-/// conditions, where the block may.
+///
+/// If the indices, over the domains of the block's iteration variables, may be outside the buffer: the block may test a
+/// condition, but the copy does not.
 pub(in super::super) fn require_in_bounds(
     state: &mut State,
     block: BlockId,
@@ -93,11 +95,12 @@ pub(in super::super) fn require_in_bounds(
     }
 }
 
-/// A copy of what lies beyond the buffer does nothing (see [`Func::copied`]), where a block may read under a condition of its
-/// own; but only where that does not depend on what memory holds.
+/// A copy of an element outside the buffer has no effect (see [`Func::copied`]), and a block may read under a
+/// condition; but only if that does not depend on the contents of memory.
 ///
 /// # Errors
-/// If the indices, over the domains of the block's iteration variables, may lie beyond the buffer and depend on others.
+///
+/// If the indices, over the domains of the block's iteration variables, may be outside the buffer and depend on memory.
 pub(in super::super) fn require_readable(
     state: &mut State,
     block: BlockId,
@@ -112,7 +115,7 @@ pub(in super::super) fn require_readable(
     if loads { require_in_bounds(state, block, buffer, indices) } else { Ok(()) }
 }
 
-/// Those of the bounds of the buffer that the indices are not known to keep.
+/// The bounds of the buffer that the indices may violate.
 pub(in super::super) fn bounds_to_check(
     a: &mut Arena,
     analyzer: &mut Analyzer,
@@ -140,17 +143,17 @@ fn out_of_bounds(state: &State, block: BlockId, buffer: BufferId) -> ScheduleErr
     state.error(kind, block)
 }
 
-/// Which accesses go elsewhere.
+/// The accesses to redirect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Redirected {
     /// Loads and stores.
     All,
-    /// Loads; the block goes on storing to the old buffer.
+    /// Loads; the block continues to store to the old buffer.
     Loads,
 }
 
-/// Sends accesses of a block to a buffer to the element at `indices` of another; with `chosen` also those in the stated
-/// regions of other buffers, which elements of the buffer may choose.
+/// Redirects accesses of a block from a buffer to the element at `indices` of another one; with `chosen` also accesses
+/// in the stated regions of other buffers, whose bounds may depend on elements of the buffer.
 pub(in super::super) fn redirect_to(
     func: &mut Func,
     block: BlockId,

@@ -1,4 +1,4 @@
-//! The block that copies a box of a buffer, with its loops.
+//! Makes the block that copies a box of a buffer, with its loops.
 
 use super::super::super::analysis::region_bound::Ranges;
 use crate::ir::{
@@ -6,23 +6,23 @@ use crate::ir::{
 };
 use smallvec::SmallVec;
 
-/// What is copied.
+/// The copied box.
 pub(in super::super) struct CopyBox<'a> {
     /// The block's name.
     pub name: Symbol,
-    /// Read from here.
+    /// The source.
     pub from: BufferId,
-    /// Written here.
+    /// The destination.
     pub to: BufferId,
-    /// The buffer of which the ranges are: one of the two.
+    /// The buffer to which the ranges refer: one of the two.
     pub buffer: BufferId,
-    /// Which part of it, over the variables around.
+    /// The copied part, over the enclosing variables.
     pub ranges: &'a Ranges,
-    /// Does the other buffer hold just this part, from index 0 on? Else both are of one shape.
+    /// Whether the other buffer has only this part, from index 0 on; otherwise both have the same shape.
     pub compact: bool,
 }
 
-/// Makes the nest, at no place yet: loops `ax0`, …, around a block with iteration variables `v0`, ….
+/// Makes the nest, not inserted yet: loops `ax0`, …, around a block with iteration variables `v0`, ….
 ///
 /// ```text
 /// for ax0, ax1 in T.grid(extents):
@@ -31,7 +31,8 @@ pub(in super::super) struct CopyBox<'a> {
 ///         to[v0, v1] = from[v0, v1]
 /// ```
 ///
-/// With a compact buffer the iteration variables run over the extents, and `min + v0` is the index of the other.
+/// If one buffer is compact, the iteration variables take the values `0 .. extent`, and the other's index is
+/// `min + v0`.
 pub(in super::super) fn copy_nest(func: &mut Func, copy: &CopyBox<'_>) -> (BlockId, StmtId) {
     let a = &mut func.arena;
     let shape: SmallVec<[ExprId; 4]> = a.list(a.buffer(copy.buffer).shape).iter().copied().collect();

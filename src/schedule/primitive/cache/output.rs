@@ -1,4 +1,4 @@
-//! What must hold for a block to write to a cache instead of its buffer, and where the copy back goes.
+//! Checks whether a block can write to a cache instead of its buffer, and finds the position of the copy back.
 
 use super::site::{Site, body, out_of_order, require_no_store, touches};
 use super::stage::require_only_writer;
@@ -9,18 +9,19 @@ use crate::schedule::analysis::guard::init_comes_first;
 use crate::schedule::error::ScheduleError;
 use crate::schedule::state::State;
 
-/// How a block comes to write to a cache.
+/// The result of the checks.
 pub(in super::super) struct Output {
-    /// Where the copy back goes.
+    /// The position of the copy back.
     pub site: Site,
-    /// The statements whose accesses go to the cache: the block, and the consumers.
+    /// The statements whose accesses are redirected to the cache: the block, and the consumers.
     pub redirected: Vec<StmtId>,
-    /// Does the block use values of the buffer from before it, which the cache must then hold?
+    /// Whether the block uses old values of the buffer, which the cache must then contain.
     pub reads: bool,
 }
 
 /// # Errors
-/// If the block is not the only one that stores to the buffer, or others access it before the copy.
+///
+/// If another block stores to the buffer, or accesses it before the copy.
 pub(in super::super) fn check_output(
     state: &mut State,
     scope: BlockId,
@@ -44,7 +45,7 @@ pub(in super::super) fn check_output(
     Ok(Output { site, redirected, reads })
 }
 
-/// Does the block use values of the buffer from before it? What its init has set is none of these.
+/// Whether the block uses old values of the buffer. Elements that its init has set do not count.
 pub(in super::super) fn reads_before_it_writes(state: &mut State, block: BlockId, buffer: BufferId) -> bool {
     let func = &mut state.func;
     let stated = func.block(block).reads.iter().find(|r| r.buffer == buffer).copied();
@@ -61,7 +62,7 @@ pub(in super::super) fn reads_before_it_writes(state: &mut State, block: BlockId
     }
 }
 
-/// Does a block of blocks read of the buffer only what an earlier one of these has written?
+/// Whether the inner blocks of a block read only elements of the buffer that an earlier inner block has written.
 fn inner_blocks_write_first(state: &mut State, block: BlockId, buffer: BufferId) -> bool {
     let inner = state.func.child_blocks(block.stmt());
     let func = &state.func;
@@ -83,7 +84,7 @@ fn inner_blocks_write_first(state: &mut State, block: BlockId, buffer: BufferId)
     is_written
 }
 
-/// May several iterations of a loop around the statement run at the same time?
+/// Whether iterations of a loop around the statement may run at the same time.
 pub(in super::super) fn runs_in_parallel(func: &Func, s: StmtId) -> bool {
     func.ancestors(s).filter_map(|p| func.as_loop(p)).any(|l| match func.loop_(l).kind {
         LoopKind::Serial | LoopKind::Unrolled => false,
@@ -92,7 +93,8 @@ pub(in super::super) fn runs_in_parallel(func: &Func, s: StmtId) -> bool {
 }
 
 /// # Errors
-/// If a block reads the buffer where the copy has not been made yet, or the cache where it may not be filled.
+///
+/// If a block reads the buffer before the copy back, or the cache before it is filled.
 fn require_in_order(
     state: &State,
     scope: BlockId,

@@ -1,4 +1,4 @@
-//! Sends the accesses of statements from one buffer to another.
+//! Redirects the accesses of statements from one buffer to another.
 
 use crate::arith::Analyzer;
 use crate::ir::visit::{rewrite_region, walk_rewrite};
@@ -6,23 +6,23 @@ use crate::ir::{Arena, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, Rew
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// Sends accesses of a buffer to one of the same shape, or to one that holds a part of it.
+/// Redirects accesses of a buffer to one of the same shape, or to one that contains a part of it.
 pub(in super::super) struct Redirect {
     from: BufferId,
     to: BufferId,
-    /// The indices at which the part begins.
+    /// The start of the part.
     offsets: Option<SmallVec<[ExprId; 4]>>,
     analyzer: Analyzer,
     done: HashMap<ExprId, ExprId>,
 }
 
 impl Redirect {
-    /// To a buffer of the same shape; to one that begins at `offsets`, if given.
+    /// Redirects to a buffer of the same shape, or to one that begins at `offsets`, if given.
     pub(crate) fn new(from: BufferId, to: BufferId, offsets: Option<SmallVec<[ExprId; 4]>>) -> Redirect {
         Redirect { from, to, offsets, analyzer: Analyzer::new(), done: HashMap::new() }
     }
 
-    /// Rewrites a statement and all inside it.
+    /// Rewrites a statement and its subtree.
     pub(crate) fn subtree(&mut self, func: &mut Func, s: StmtId) {
         for s in func.subtree(s) {
             self.stmt(func, s);
@@ -30,7 +30,7 @@ impl Redirect {
     }
 
     fn stmt(&mut self, func: &mut Func, s: StmtId) {
-        // The buffers of stores and regions are left to the steps below, which also see the indices.
+        // The steps below rewrite the buffers of stores and regions, together with the indices.
         func.rewrite_stmt(s, self);
         let Func { arena, stmts, .. } = func;
         match stmts.stmt_mut(s) {
@@ -98,7 +98,7 @@ impl Rewriter for Redirect {
             let indices: SmallVec<[ExprId; 4]> = arena.list(indices).iter().copied().collect();
             new = arena.load(self.to, &indices);
         }
-        // A pointer to the first element is one of the copy where that holds all.
+        // A pointer to the first element can be redirected if the copy has all elements.
         let shape = |b: BufferId| arena.list(arena.buffer(b).shape);
         if arena.expr(new) == Expr::BufferData(self.from) && shape(self.from) == shape(self.to) {
             new = arena.buffer_data(self.to);

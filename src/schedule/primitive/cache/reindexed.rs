@@ -1,5 +1,4 @@
-//! A cached copy of a buffer in a layout of its own, for one block: the common part of `reindex_cache_read` and
-//! `reindex_cache_write`.
+//! Caches with another layout, for one block: the common part of `reindex_cache_read` and `reindex_cache_write`.
 
 use super::super::super::analysis::guard::beyond_domains;
 use super::super::super::analysis::index_map::{IndexMap, Indices};
@@ -19,30 +18,31 @@ use crate::ir::{
 };
 use smallvec::SmallVec;
 
-/// The layout of a cache, checked.
+/// The checked layout of a cache.
 pub(in super::super) struct Layout {
-    /// The block whose accesses go to the cache.
+    /// The block whose accesses are redirected to the cache.
     block: BlockId,
     buffer: BufferId,
-    /// Where the block accesses the buffer, and where it will access the cache.
+    /// The block's indices of the buffer, and its future indices of the cache.
     old: Indices,
     new: Indices,
-    /// The iteration variables that both use.
+    /// The iteration variables in both.
     iters: Vec<BlockIter>,
-    /// The loops that drive them.
+    /// The loops that drive these variables.
     loops: Vec<LoopId>,
     /// The shape of the cache.
     shape: Indices,
-    /// The block's predicate, as far as the copy needs it.
+    /// The part of the block's predicate that the copy needs.
     predicate: Vec<ExprId>,
-    /// Of what is written: is the cache filled first?
+    /// For a written buffer, whether the cache is filled first.
     filled: bool,
 }
 
 impl Layout {
     /// # Errors
-    /// If the block does not access the buffer at one element, if the map uses other iteration variables than the
-    /// buffer's indices do or sends two elements to one place, or if the loops cannot be copied.
+    ///
+    /// If the block does not access a single element of the buffer, if the map uses other iteration variables than the
+    /// buffer's indices or sends two elements to the same position, or if the loops cannot be copied.
     pub(crate) fn check(
         state: &mut State,
         block: BlockId,
@@ -76,7 +76,7 @@ impl Layout {
         map.check_fits(a, &extents).map_err(|kind| state.error(kind, block))?;
         let a = &mut state.func.arena;
         let shape = map.map_shape(a, &extents);
-        // The variables that the map does not use tell nothing apart.
+        // The variables that the map does not use must not distinguish elements.
         let unit = |i: &BlockIter, a: &mut crate::ir::Arena| match used.iter().any(|u| u.var == i.var) {
             true => i.extent,
             false => a.int(1, a.dtype(i.extent)),
@@ -97,11 +97,12 @@ impl Layout {
         Ok(Layout { block, buffer: region.buffer, old, new, iters: used, loops, shape, predicate, filled })
     }
 
-    /// Makes sure that the copy at `site` has the instances that the block has, and no more: where it would, it gets the
+    /// Ensures that the copy at `site` has exactly the instances of the block: if it would have more, it gets the
     /// block's predicate.
     ///
     /// # Errors
-    /// If that depends on loops which the copy does not have.
+    ///
+    /// If that depends on loops that the copy does not have.
     pub(crate) fn keep_predicate(&mut self, state: &mut State, site: Site) -> Result<(), ScheduleError> {
         let left = beyond_domains(&mut state.func, self.block, &self.iters);
         let func = &state.func;
@@ -122,17 +123,18 @@ impl Layout {
                     return Err(state.error(kind, self.block));
                 }
                 (true, false) => self.predicate.push(e),
-                // It leaves out steps of a reduction, not elements.
+                // The predicate excludes steps of a reduction, not elements.
                 (false, _) => {}
             }
         }
         Ok(())
     }
 
-    /// Lets the cache be filled before the block runs.
+    /// Requests that the cache is filled before the block runs.
     ///
     /// # Errors
-    /// If several places of the cache would hold one element.
+    ///
+    /// If several positions of the cache would contain the same element.
     pub(crate) fn require_filled(&mut self, state: &mut State) -> Result<(), ScheduleError> {
         if !are_apart(&mut state.func.arena, &self.iters, &self.old) {
             let buffer = state.func.arena.buffer(self.buffer).name;
@@ -142,11 +144,11 @@ impl Layout {
         Ok(())
     }
 
-    /// Makes cache and copy; returns the copy block.
+    /// Makes the cache and the copy; returns the copy block.
     pub(crate) fn apply(self, state: &mut State, scope: BlockId, site: Site, storage: Symbol, way: Way) -> BlockId {
         let Layout { block, buffer, old, new, iters, mut loops, shape, predicate, filled } = self;
         let func = &mut state.func;
-        // Loops around the site are around the copy as they are.
+        // Loops around the site are also around the copy.
         loops.retain(|&l| !is_around(func, l, site));
         let mut cache = func.arena.buffer(buffer).clone();
         cache.name = cache.name.with_suffix(&format!("_{storage}"));
@@ -175,7 +177,7 @@ impl Layout {
     }
 }
 
-/// Do the indices tell all values of the iteration variables apart?
+/// Whether the indices distinguish all values of the iteration variables.
 pub(in super::super) fn are_apart(a: &mut Arena, iters: &[BlockIter], indices: &[ExprId]) -> bool {
     let extents: Indices = iters.iter().map(|i| i.extent).collect();
     let params = iters.iter().map(|i| i.var).collect();
@@ -188,7 +190,8 @@ fn is_around(func: &Func, l: LoopId, site: Site) -> bool {
 }
 
 /// # Errors
-/// If the region is more than an element, or the block accesses the buffer elsewhere.
+///
+/// If the region has more than one element, or the block accesses other elements of the buffer.
 fn require_plain_access(
     state: &State,
     block: BlockId,
@@ -203,9 +206,10 @@ fn require_plain_access(
     Err(state.error(ErrorKind::InvalidBufferAccess { buffer, how }, block))
 }
 
-/// The loops that the iteration variables are bound to.
+/// The loops to which the iteration variables are bound.
 ///
 /// # Errors
+///
 /// If their extents depend on other loops.
 fn copied_loops(state: &State, block: BlockId, iters: &[BlockIter]) -> Result<Vec<LoopId>, ScheduleError> {
     let func = &state.func;
@@ -225,7 +229,7 @@ fn copied_loops(state: &State, block: BlockId, iters: &[BlockIter]) -> Result<Ve
 
 type End<'a> = (BufferId, &'a Indices);
 
-/// Which instances a copy has: those of a block.
+/// The instances of a copy, which are those of a block.
 struct Instances<'a> {
     iters: &'a [BlockIter],
     loops: &'a [LoopId],
@@ -283,6 +287,7 @@ fn copy_nest(
 }
 
 /// # Errors
+///
 /// If the block accesses more than one element.
 pub(in super::super) fn require_single_point(
     state: &State,
@@ -298,14 +303,14 @@ pub(in super::super) fn require_single_point(
     Err(state.error(kind, block))
 }
 
-/// The scope, the place of the copy, and the layout.
+/// The scope, the position of the copy, and the layout.
 pub(in super::super) type Planned = (BlockId, Site, Layout);
 
-/// Checks that a buffer of a block, as argument 1, can be cached in the scope that is argument 2, in the layout that is
+/// Checks that a buffer of a block, as argument 1, can be cached in the scope of argument 2, with the layout of
 /// argument 3.
 type Check = fn(&mut State, BlockId, usize, Symbol, &Lambda) -> Result<Planned, ScheduleError>;
 
-/// Carries out `reindex_cache_read` or `reindex_cache_write`.
+/// Executes `reindex_cache_read` or `reindex_cache_write`.
 pub(in super::super) fn run(
     call: &mut Call<'_>,
     access: Access,

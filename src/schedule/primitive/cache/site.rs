@@ -1,4 +1,4 @@
-//! Where a copy goes: between a writer and the first block that needs the copy, as far inside as possible.
+//! Finds the position of a copy: between a writer and the first block that needs the copy, as far inside as possible.
 
 use crate::ir::{BlockId, BufferId, Expr, Func, Stmt, StmtId, visit};
 use crate::schedule::analysis::alloc_site::views_below;
@@ -12,37 +12,36 @@ use crate::schedule::state::State;
 pub(in super::super) struct Site {
     /// The loop or block.
     pub parent: StmtId,
-    /// Before which of the statements of its body.
+    /// Index of the statement in its body before which the position is.
     pub position: usize,
 }
 
 impl Site {
-    /// In front of all that the scope holds.
+    /// The start of the scope.
     pub(crate) fn first(scope: BlockId) -> Site {
         Site { parent: scope.stmt(), position: 0 }
     }
 
-    /// In front of all that the scope holds, but behind what stores to the buffer without saying so, as `loop_partition`
-    /// leaves it.
+    /// The start of the scope, but after undeclared stores to the buffer, as `loop_partition` leaves them.
     pub(crate) fn first_behind_stores(func: &Func, scope: BlockId, buffer: BufferId) -> Site {
         let stores = |&s: &StmtId| touches(func, s, buffer).iter().any(|t| t.stores);
         let position = body(func, scope.stmt()).iter().rposition(stores).map_or(0, |last| last + 1);
         Site { position, ..Site::first(scope) }
     }
 
-    /// Behind all that the scope holds.
+    /// The end of the scope.
     pub(crate) fn last(func: &Func, scope: BlockId) -> Site {
         Site { parent: scope.stmt(), position: func.block(scope).body.len() }
     }
 
-    /// In the innermost loop or block around the writer that holds one of the related blocks behind it: right in front
-    /// of the first such block's statement. `None` if there is no related block behind the writer.
+    /// The position in the innermost loop or block around the writer that contains a later related block: directly
+    /// before the statement of the first such block. `None` if there is no later related block.
     pub(crate) fn between(func: &Func, scope: BlockId, writer: BlockId, related: &[BlockId]) -> Option<Site> {
         let mut inside = writer.stmt();
         while inside != scope.stmt() {
             let parent = tree::parent(func, inside)?;
             let list = body(func, parent);
-            // The statement of the list that holds the writer; an `if` may stand in between.
+            // The statement of the list that contains the writer; an `if` may be in between.
             let position = list.iter().position(|&s| func.contains(s, inside))?;
             let needs_it = |&s: &StmtId| related.iter().any(|r| func.contains(s, r.stmt()));
             if let Some(n) = list[position + 1..].iter().position(needs_it) {
@@ -53,11 +52,12 @@ impl Site {
         None
     }
 
-    /// Where the readers of what a block writes can be given a copy: all in the scope, or the consumers if any are
-    /// named.
+    /// The position at which the readers of a block's output can be given a copy: all in the scope, or the given
+    /// consumers.
     ///
     /// # Errors
-    /// If no consumer is behind the writer.
+    ///
+    /// If no consumer comes after the writer.
     pub(crate) fn behind(
         state: &State,
         scope: BlockId,
@@ -77,14 +77,14 @@ impl Site {
         }
     }
 
-    /// In the same list, in front of the statement that holds `s`.
+    /// The position in the same list before the statement that contains `s`.
     pub(crate) fn in_front_of(self, func: &Func, s: StmtId) -> Site {
         let list = body(func, self.parent);
         let position = list.iter().position(|&child| func.contains(child, s)).expect("the list holds the statement");
         Site { position, ..self }
     }
 
-    /// Inserts a statement here.
+    /// Inserts a statement at this position.
     pub(crate) fn insert(self, func: &mut Func, s: StmtId) {
         let list = body_index(func, self.parent);
         func.insert(self.parent, list, self.position, &[s]);
@@ -100,12 +100,12 @@ fn body_index(func: &Func, s: StmtId) -> usize {
     usize::from(matches!(func.get(s), Stmt::Block(b) if b.init.is_some()))
 }
 
-/// How a statement touches a buffer by itself, without those inside it; views of the buffer count.
+/// An access of a statement itself to a buffer, without its children; accesses to views of the buffer count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Touch {
     /// The statement.
     pub stmt: StmtId,
-    /// Does it store?
+    /// Whether it is a store.
     pub stores: bool,
 }
 
@@ -129,7 +129,7 @@ pub(in super::super) fn touches(func: &Func, below: StmtId, buffer: BufferId) ->
     found
 }
 
-/// The expressions that a statement evaluates itself.
+/// The expressions that a statement itself evaluates.
 fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(crate::ir::ExprId)) {
     // Annotations and stated regions are not evaluated.
     if let Some(l) = func.as_loop(s) {
@@ -144,7 +144,8 @@ fn for_each_expr(func: &Func, s: StmtId, f: &mut impl FnMut(crate::ir::ExprId)) 
 }
 
 /// # Errors
-/// If anything in the scope's body, outside the blocks `except`, stores to the buffer.
+///
+/// If a statement in the scope's body, outside the blocks `except`, stores to the buffer.
 pub(in super::super) fn require_no_store(
     state: &State,
     scope: BlockId,
@@ -161,7 +162,8 @@ pub(in super::super) fn require_no_store(
 }
 
 /// # Errors
-/// If one of the statements accesses the buffer in front of the site.
+///
+/// If one of the statements accesses the buffer before the site.
 pub(in super::super) fn require_behind(
     state: &State,
     scope: BlockId,

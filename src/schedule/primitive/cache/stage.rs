@@ -1,4 +1,4 @@
-//! A cached copy of a buffer: the common part of `cache_read` and `cache_write`.
+//! Caches with the layout of a buffer: the common part of `cache_read` and `cache_write`.
 
 use super::super::super::analysis::affine::is_affine_binding;
 use super::super::super::analysis::dependence::Scope;
@@ -16,7 +16,7 @@ use crate::arith::Analyzer;
 use crate::arith::int_set::{IntSet, intersect};
 use crate::ir::{Arena, BlockId, BufferId, CmpOp, DType, ExprId, StmtId, Symbol};
 
-/// Which way the copy goes.
+/// Direction of the copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Way {
     /// From the buffer to its cache.
@@ -25,32 +25,34 @@ pub(in super::super) enum Way {
     Out,
 }
 
-/// A copy that has been checked.
+/// A checked copy.
 pub(in super::super) struct Stage {
     /// The block that allocates the cache.
     pub scope: BlockId,
-    /// Where the copy goes.
+    /// Position of the copy.
     pub site: Site,
     /// The buffer.
     pub buffer: BufferId,
-    /// What is copied, over the variables around the site.
+    /// The copied region, over the variables around the site.
     pub ranges: Ranges,
     /// The cache's storage scope.
     pub storage: Symbol,
-    /// Which way.
+    /// Direction of the copy.
     pub way: Way,
-    /// The statements whose accesses go to the cache.
+    /// The statements whose accesses are redirected to the cache.
     pub redirected: Vec<StmtId>,
-    /// Of a copy out: is the cache filled first, in front of this block, because that reads it or leaves parts unwritten?
+    /// For a copy out, the block before which the cache is filled, because that block reads it or leaves parts
+    /// unwritten.
     pub filled: Option<BlockId>,
 }
 
 impl Stage {
-    /// Cuts what is copied to what lies inside the buffer, where the cache will hold no more. Elsewhere the copy's iteration
-    /// variables run over the whole buffer, and its instances beyond that do not exist.
+    /// Intersects the copied region with the buffer, if the cache has only the size of the region. Otherwise the copy's
+    /// iteration variables have the whole buffer as domain, and no instances outside it exist.
     ///
     /// # Errors
-    /// If it is not known what lies inside.
+    ///
+    /// If the intersection is not known.
     pub(crate) fn keep_in_bounds(&mut self, state: &mut State) -> Result<(), ScheduleError> {
         if state.func.as_loop(self.site.parent).is_some() {
             return Ok(());
@@ -73,11 +75,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes cache and copy; returns the copy block.
+    /// Makes the cache and the copy; returns the copy block.
     pub(crate) fn apply(self, state: &mut State) -> BlockId {
         let Stage { scope, site, buffer, ranges, storage, way, redirected, filled } = self;
         let func = &mut state.func;
-        // Directly under the scope the cache need hold no more than the box.
+        // Directly under the scope, the cache has only the size of the box.
         let compact = func.as_block(site.parent).is_some();
         let mut cache = func.arena.buffer(buffer).clone();
         cache.name = cache.name.with_suffix(&format!("_{storage}"));
@@ -123,23 +125,24 @@ fn is_inside(a: &mut Arena, analyzer: &mut Analyzer, (min, extent): (ExprId, Exp
     analyzer.can_prove(a, starts) && analyzer.can_prove(a, ends)
 }
 
-/// The name of the block that fills a cache, for a copy back of that name. It is a name of its own: TVM makes no such
-/// block, and traces go on to ask for the copy back by name.
+/// The name of the block that fills a cache, given the name of the copy back. It differs from that name: TVM has no
+/// such block, and later instructions in traces ask for the copy back by name.
 pub(in super::super) fn fill_name(copy: Symbol) -> Symbol {
     copy.with_suffix("_fill")
 }
 
-/// States what is known of a copy block.
+/// Sets the properties of a copy block.
 pub(in super::super) fn set_copy_info(state: &mut State, copy: BlockId) {
     let loops = state.func.loops_above(copy.stmt());
     let affine_binding = is_affine_binding(&mut state.func, copy, &loops);
     state.set_info(copy, BlockInfo { affine_binding, region_cover: true, stage_pipeline: true });
 }
 
-/// The only block of the scope that writes the buffer, if one does.
+/// The only block of the scope that writes the buffer, if there is one.
 ///
 /// # Errors
-/// If several do.
+///
+/// If there are several.
 pub(in super::super) fn require_only_writer(
     state: &State,
     scope: BlockId,
@@ -156,11 +159,11 @@ pub(in super::super) fn require_only_writer(
     }
 }
 
-/// Checks that a buffer of a block, as argument 1, can be cached in the scope that is argument 2, for the blocks of
-/// argument 3.
+/// Checks that a buffer of a block, as argument 1, can be cached in the scope of argument 2. Argument 3 has the blocks
+/// that will read the cache.
 type Check = fn(&mut State, BlockId, usize, Symbol, &[BlockId]) -> Result<Stage, ScheduleError>;
 
-/// Carries out `cache_read` or `cache_write`.
+/// Executes `cache_read` or `cache_write`.
 pub(in super::super) fn run(call: &mut Call<'_>, access: Access, check: Check) -> Result<Outcome, ScheduleError> {
     let (func, block) = call.block(0)?;
     let index = call.buffer_index(1, func, block, access)?;

@@ -43,7 +43,7 @@
 //!
 //! # Implementation
 //!
-//! Changes how a buffer is laid out: every access moves to mapped indices.
+//! Changes the layout of a buffer: every access uses mapped indices.
 //!
 //! ```text
 //! B[vi, vj] = A[vi, vj] * 2        # B: (128, 128)
@@ -53,16 +53,16 @@
 //! C[vi, vj] = B[vi // 16, vj, vi % 16] + 1
 //! ```
 //!
-//! Where the new shape has places without an element, `pad_value` says what they hold (see [`padding`]): the block that
-//! writes the buffer runs over the new axes and writes it there too, or a block behind it does; for a buffer that is
-//! only read, and so comes from outside, a block in front states it as an assumption (`T.assume`). Without
-//! `pad_value` such a map is refused, unless `assume_injective_transform` says not to care what is there.
+//! If the new shape has positions without an element, `pad_value` gives their contents (see [`padding`]): the block
+//! that writes the buffer iterates over the new axes and writes the value, or a later block does; for a buffer that is
+//! only read, an earlier block states the value as an assumption (`T.assume`). Without `pad_value` such a map is
+//! refused, unless `assume_injective_transform` is set: then the contents are arbitrary.
 //!
 //! A parameter of the function changes its shape: callers must pass it in the new layout.
 //!
-//! Requires: a buffer that is a parameter or allocated, without views; a map that keeps elements apart (TVM takes the
-//! caller's word for that, with `assume_injective_transform` or where its analysis does not see it; we check). The pad
-//! value is of the buffer's type. Preserves: what blocks compute. Returns: nothing.
+//! Requires: a buffer that is a parameter or allocated, without views; an injective map (TVM trusts the caller, with
+//! `assume_injective_transform` or if its analysis fails; tvmr checks it). The pad value has the buffer's type.
+//! Preserves: what blocks compute. Returns: nothing.
 //!
 //! Handles: dies, with padding the loops of the writing block; the rest persists.
 
@@ -100,8 +100,8 @@ pub(crate) static TRANSFORM_LAYOUT: Kind = Kind {
     run,
 };
 
-/// What the checks found.
-struct Plan {
+/// The result of the checks.
+struct LayoutPlan {
     /// The block that allocates the buffer, or the root.
     scope: BlockId,
     old: BufferId,
@@ -141,13 +141,13 @@ fn check(
     lambda: &Lambda,
     pad: &Pad,
     assume_injective: bool,
-) -> Result<Plan, ScheduleError> {
+) -> Result<LayoutPlan, ScheduleError> {
     let scope = defining_block(state, block, old)?;
     require_no_view(state, scope, old)?;
     let Func { arena: a, stmts, .. } = &mut state.func;
     let (name, dtype) = (a.buffer(old).name, a.buffer(old).dtype);
     let shape: Indices = a.list(a.buffer(old).shape).iter().copied().collect();
-    // Indices have the type of the block's variables, which need not be that of the shape.
+    // Indices have the type of the block's variables, which may differ from that of the shape.
     let of_block = stmts.block(block).iters.first().map(|i| a.var(i.var).dtype);
     let types: Vec<DType> = shape.iter().map(|&e| of_block.unwrap_or(a.dtype(e))).collect();
     let map = IndexMap::of(a, lambda, &types).map_err(|kind| state.error(kind, block))?;
@@ -175,12 +175,13 @@ fn check(
             }
         }
     }
-    Ok(Plan { scope, old, shape: new_shape, map, padding })
+    Ok(LayoutPlan { scope, old, shape: new_shape, map, padding })
 }
 
 /// The block that allocates the buffer; the root for a parameter.
 ///
 /// # Errors
+///
 /// If the buffer is a view.
 fn defining_block(state: &State, from: BlockId, buffer: BufferId) -> Result<BlockId, ScheduleError> {
     let func = &state.func;
@@ -198,7 +199,8 @@ fn defining_block(state: &State, from: BlockId, buffer: BufferId) -> Result<Bloc
 }
 
 /// # Errors
-/// If the value is not of the buffer's type, or takes another number of indices than the new layout has.
+///
+/// If the value does not have the buffer's type, or the number of its parameters is not that of the new indices.
 fn pad_value(a: &mut Arena, pad: &Pad, map: &IndexMap, dtype: DType) -> Result<Option<PadValue>, ErrorKind> {
     let types: Vec<DType> = map.results.iter().map(|&r| a.dtype(r)).collect();
     let number = |a: &mut Arena, arg: &Arg| match (arg, dtype.is_float()) {
@@ -241,8 +243,8 @@ fn wrong_pad(dtype: DType) -> ErrorKind {
     ErrorKind::Argument { message: format!("argument `pad_value`: expected a constant of type `{dtype}`") }
 }
 
-fn apply(state: &mut State, plan: Plan) {
-    let Plan { scope, old, shape, map, padding } = plan;
+fn apply(state: &mut State, plan: LayoutPlan) {
+    let LayoutPlan { scope, old, shape, map, padding } = plan;
     let func = &mut state.func;
     let shape = func.arena.new_list(&shape);
     let before = func.arena.buffer(old).clone();

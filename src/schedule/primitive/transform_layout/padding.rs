@@ -1,13 +1,13 @@
-//! What the places without an element hold, after a layout that has some (TVM's `TransformLayoutPlanner`).
+//! Sets the contents of positions without an element in a new layout (TVM's `TransformLayoutPlanner`).
 //!
-//! * Nothing writes the buffer: a block in front states what the caller has put there.
+//! * Nothing writes the buffer: an earlier block states the contents that the caller provides.
 //!
 //! ```text
 //!   with T.block("buffer_A_assumptions"):
 //!       T.evaluate(T.assume(not padding(v) or A[v] == pad_value))
 //! ```
 //!
-//! * A store stands in a nest that runs through the old axes in order: the nest runs through the new ones.
+//! * A store is in a nest that iterates over the old axes in order: the nest iterates over the new ones.
 //!
 //! ```text
 //!   for i in range(9): B[vi] = f(vi)
@@ -16,7 +16,7 @@
 //!       B[v0, v1] = T.if_then_else(v0 == 2 and 1 <= v1, pad_value, f(v0 * 4 + v1))
 //! ```
 //!
-//! * Otherwise a block behind the last store writes the padding alone.
+//! * Otherwise a block after the last store writes the padding.
 
 use super::super::super::analysis::index_map::{IndexMap, Indices, Inverse};
 use super::super::cache::access::bounds_to_check;
@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 
 /// A value over the new indices.
 pub(super) struct PadValue {
-    /// Stand for the indices; none where the value is constant.
+    /// Variables for the indices; none if the value is constant.
     pub params: SmallVec<[VarId; 4]>,
     /// The value.
     pub value: ExprId,
@@ -43,7 +43,7 @@ impl PadValue {
     }
 }
 
-/// How the padding is made.
+/// The way to make the padding.
 pub(super) struct Padding {
     inverse: Inverse,
     shape: Indices,
@@ -52,18 +52,18 @@ pub(super) struct Padding {
 }
 
 enum Place {
-    /// In front of the scope's statements, as an assumption.
+    /// Before the scope's statements, as an assumption.
     InFront,
-    /// In these nests, each the outermost loop with those inside that run through the old axes.
+    /// In these nests, each given by its outermost loop and the inner loops over the old axes.
     Inside(Vec<Nest>),
-    /// Behind this statement.
+    /// After this statement.
     Behind(StmtId),
 }
 
-/// A nest that runs through the old axes.
+/// A nest that iterates over the old axes.
 struct Nest {
     loops: Vec<LoopId>,
-    /// The block inside, if there is one, with the positions of its variables that stand for the axes.
+    /// The block inside, if there is one, with the positions of its variables for the axes.
     block: Option<(BlockId, Vec<usize>)>,
     indices: ExprList,
 }
@@ -71,13 +71,13 @@ struct Nest {
 /// A store to the buffer.
 struct Write {
     store: StmtId,
-    /// The loops from the first to the last that the indices depend on.
+    /// The loops from the first to the last one that the indices use.
     nest: Vec<LoopId>,
     block: Option<BlockId>,
 }
 
 impl Padding {
-    /// Decides how the padding is made.
+    /// Chooses the way to make the padding.
     pub(super) fn plan(
         func: &mut Func,
         scope: BlockId,
@@ -99,7 +99,7 @@ impl Padding {
                     seen.push(n.loops[0]);
                     first && only_stores_here(func, n, buffer)
                 });
-                // One is enough: what the others write is no padding.
+                // One nest suffices: the others do not write padding.
                 match nests.is_empty() {
                     false => Place::Inside(nests),
                     true => Place::Behind(match (last.nest.first(), last.block) {
@@ -113,7 +113,7 @@ impl Padding {
         Padding { inverse, shape: shape.into(), value, place }
     }
 
-    /// Makes it; says whether there are new blocks.
+    /// Makes the padding; returns whether there are new blocks.
     pub(super) fn apply(self, func: &mut Func, scope: BlockId, old: BufferId, new: BufferId) -> bool {
         match &self.place {
             Place::InFront => {
@@ -214,7 +214,7 @@ impl Padding {
         let a = &mut func.arena;
         let mut analyzer = Analyzer::new();
         for (&(var, _), &extent) in vars.iter().chain(&loops).zip(self.shape.iter().chain(&self.shape)) {
-            // A variable of one value stays a variable.
+            // A variable with one value stays a variable.
             if !a.is_int(extent, 1) && !analyzer.is_bound(var) {
                 let dtype = a.var(var).dtype;
                 let (zero, extent) = (a.int(0, dtype), a.cast(dtype, extent));
@@ -290,7 +290,7 @@ impl Padding {
     }
 }
 
-/// An axis that was kept as it was goes by the name it has in the index map.
+/// An unchanged axis has the name of its parameter in the index map.
 fn name_kept_axes(a: &mut Arena, map: &IndexMap, inverse: &mut Inverse) {
     for (&old, &value) in map.params.iter().zip(&inverse.map.results) {
         if let Some(new) = a.as_var(value).filter(|v| inverse.map.params.contains(v)) {
@@ -312,7 +312,7 @@ fn writes(func: &Func, scope: BlockId, buffer: BufferId) -> Vec<Write> {
         if b != buffer {
             continue;
         }
-        // All loops around, across blocks, innermost first.
+        // All enclosing loops, across blocks, innermost first.
         let mut loops: Vec<LoopId> = Vec::new();
         let mut block = None;
         for p in func.ancestors(store) {
@@ -336,7 +336,7 @@ fn writes(func: &Func, scope: BlockId, buffer: BufferId) -> Vec<Write> {
     found
 }
 
-/// Does the block only copy, and may the source lie beyond its buffer?
+/// Whether the block only copies, and the source may be outside its buffer.
 fn may_leave_out(func: &mut Func, block: BlockId) -> bool {
     let node = func.block(block);
     let Some((source, at)) = func.copied(node) else { return false };
@@ -349,8 +349,8 @@ fn may_leave_out(func: &mut Func, block: BlockId) -> bool {
     bounds_to_check(a, &mut analyzer, source, at).is_some()
 }
 
-/// The element that a block copied, or zero beyond its buffer: with a choice around it, it is no plain copy any more, which
-/// would do nothing there.
+/// The element that a block copied, or zero outside its buffer: with this selection, the block is no longer a plain
+/// copy, which would have no effect there.
 fn where_it_exists(a: &mut Arena, analyzer: &mut Analyzer, value: ExprId) -> ExprId {
     let mut load = value;
     while let Expr::Cast(inner) = a.expr(load) {
@@ -362,7 +362,7 @@ fn where_it_exists(a: &mut Arena, analyzer: &mut Analyzer, value: ExprId) -> Exp
     a.if_then_else(exists, value, zero)
 }
 
-/// Does the expression depend on the loop variable, through the bindings of blocks around the statement?
+/// Whether the expression depends on the loop variable, through the bindings of blocks around the statement.
 fn depends_on(func: &Func, s: StmtId, e: ExprId, var: VarId) -> bool {
     uses_var(&func.arena, e, &mut |v| {
         v == var
@@ -373,7 +373,7 @@ fn depends_on(func: &Func, s: StmtId, e: ExprId, var: VarId) -> bool {
     })
 }
 
-/// The nest around a store, if its loops run through the axes of the buffer, all of them, in order.
+/// The nest around a store, if its loops iterate over all axes of the buffer, in order.
 fn row_major_nest(func: &Func, write: &Write, buffer: BufferId) -> Option<Nest> {
     let a = &func.arena;
     let Stmt::Store { indices, .. } = *func.get(write.store) else { return None };
@@ -408,7 +408,7 @@ fn row_major_nest(func: &Func, write: &Write, buffer: BufferId) -> Option<Nest> 
             None => {}
         }
     }
-    // The loops hold nothing but each other, and the block is all that is in the last, with no blocks in between.
+    // Each loop contains only the next one, the last contains only the block, and there are no blocks in between.
     for pair in write.nest.windows(2) {
         if func.loop_(pair[0]).body[..] != [pair[1].stmt()] {
             return None;
@@ -430,7 +430,7 @@ fn row_major_nest(func: &Func, write: &Write, buffer: BufferId) -> Option<Nest> 
     Some(Nest { loops: write.nest.clone(), block: inside.map(|b| (b, positions)), indices })
 }
 
-/// Are all stores in the nest to this buffer, at the same indices?
+/// Whether all stores in the nest are to this buffer, at the same indices.
 fn only_stores_here(func: &Func, nest: &Nest, buffer: BufferId) -> bool {
     func.subtree(nest.loops[0].stmt()).into_iter().all(|s| match func.get(s) {
         Stmt::Store { buffer: b, indices, .. } => *b == buffer && *indices == nest.indices,

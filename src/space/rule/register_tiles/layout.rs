@@ -2,7 +2,7 @@
 
 use super::super::super::analysis::{is_spatial, live_block};
 use super::super::super::contraction::Input;
-use super::Plan;
+use super::TilingPlan;
 use super::view::QUAD;
 use crate::ir::BinOp;
 use crate::ir::preparation::PREPARATION;
@@ -10,7 +10,7 @@ use crate::schedule::Schedule;
 use crate::schedule::arg::{Arg, LambdaExpr, Rv};
 use crate::schedule::error::ScheduleError;
 
-impl Plan<'_> {
+impl TilingPlan<'_> {
     /// Copies a constant operand before all other work, in panels of `width` columns; without `width`, all columns are
     /// one panel.
     pub(super) fn prepare(&self, sch: &mut Schedule, input: &Input, width: Option<Rv>) -> Result<(), ScheduleError> {

@@ -130,14 +130,20 @@ impl Rule for RegisterTiles {
                 (false, _) => &[false],
             };
             for &in_pieces in kinds {
-                let plan =
-                    Plan { rule: self, contraction: &contraction, view: &view, block, in_pieces, prepares: false };
+                let plan = TilingPlan {
+                    rule: self,
+                    contraction: &contraction,
+                    view: &view,
+                    block,
+                    in_pieces,
+                    prepares: false,
+                };
                 let kinds = [plan.can_prepare().then_some(true), plan.is_worth_relayout().then_some(false)];
                 // A kind that a primitive refuses is skipped. Preparation costs nothing per call, so where it is
                 // possible, it is the only kind.
                 drafts.extend(kinds.into_iter().flatten().find_map(|prepares| {
                     let mut fork = draft.clone();
-                    Plan { prepares, ..plan }.tile(&mut fork).is_ok().then_some(fork)
+                    TilingPlan { prepares, ..plan }.tile(&mut fork).is_ok().then_some(fork)
                 }));
             }
         }
@@ -150,7 +156,7 @@ impl Rule for RegisterTiles {
 
 /// One way to tile one block.
 #[derive(Clone, Copy)]
-struct Plan<'a> {
+struct TilingPlan<'a> {
     rule: &'a RegisterTiles,
     contraction: &'a Contraction,
     view: &'a View,
@@ -177,7 +183,7 @@ struct Parts {
     quad: Option<Rv>,
 }
 
-impl Plan<'_> {
+impl TilingPlan<'_> {
     fn tile(&self, draft: &mut Draft) -> Result<(), ScheduleError> {
         let (c, view, sch) = (self.contraction, self.view, &mut draft.sch);
         let parts = self.split(sch)?;
@@ -302,7 +308,7 @@ impl Plan<'_> {
 
     /// Whether some operand's panels can be prepared, and tiles that divide the columns are about as fast as others.
     fn can_prepare(&self) -> bool {
-        let plan = Plan { prepares: true, ..*self };
+        let plan = TilingPlan { prepares: true, ..*self };
         let (shape, machine) = (self.shape(), &self.rule.machine);
         let rows = shape.row_choices();
         let cycles = |&c: &i64| rows.iter().map(|&r| shape.cycles(machine, r, c)).fold(f64::INFINITY, f64::min);

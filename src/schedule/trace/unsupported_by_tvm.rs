@@ -1,25 +1,26 @@
-//! What of a trace TVM does not take.
+//! Finds the parts of a trace that TVM does not accept.
 //!
-//! A trace that keeps to TVM's instructions and forms of arguments replays in TVM 0.27. Ours may have more: instructions
-//! that TVM lacks, values that its annotations cannot hold, tensor intrinsics that it does not know; and in JSON arithmetic
-//! on random variables, and constants without a type to pad with, for which TVM has no form. This tells which instructions those are, so that nobody has to find
-//! out by an error. It is about forms: where TVM refuses a program, or makes another one of it, docs/primitives.md says.
+//! A trace with only TVM's instructions and forms of arguments replays in TVM 0.27. tvmr's traces may contain more:
+//! instructions that TVM lacks, values that its annotations cannot represent, tensor intrinsics that it does not know;
+//! and in JSON arithmetic on random variables, and untyped constants to pad with, for which TVM has no form. This
+//! module finds those instructions, so that users are warned. It considers only forms: docs/primitives.md lists
+//! programs that TVM refuses or transforms differently.
 
 use super::names::Names;
 use super::{Instruction, Trace, object_graph};
 use crate::schedule::arg::{Arg, Lambda, LambdaExpr};
 use crate::schedule::kind::Ty;
 
-/// How a trace is written.
+/// A written form of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceForm {
-    /// As Python, which TVM runs where `T` is `tvm.script.tirx`.
+    /// Python, which TVM runs where `T` is `tvm.script.tirx`.
     Python,
-    /// As JSON, which TVM's `Trace.apply_json_to_schedule` reads.
+    /// JSON, which TVM's `Trace.apply_json_to_schedule` reads.
     Json,
 }
 
-/// The instructions of TVM 0.27, by their names in JSON. One that is not here is ours.
+/// The instructions of TVM 0.27, by their names in JSON. All others are specific to tvmr.
 const TVM_KINDS: [&str; 52] = [
     "AddUnitLoop",
     "Annotate",
@@ -75,7 +76,7 @@ const TVM_KINDS: [&str; 52] = [
     "WriteAt",
 ];
 
-/// The intrinsics of ours that TVM 0.27 registers under the same names (`tvm.s_tir.tensor_intrin`).
+/// The built-in intrinsics that TVM 0.27 registers under the same names (`tvm.s_tir.tensor_intrin`).
 const TVM_INTRINSICS: [&str; 6] = [
     "dot_16x4_avx512",
     "dot_16x4_vnni",
@@ -86,7 +87,7 @@ const TVM_INTRINSICS: [&str; 6] = [
 ];
 
 impl Trace {
-    /// The positions of the instructions that TVM does not take in this form, each with the reason.
+    /// The positions of the instructions that TVM does not accept in this form, each with the reason.
     pub fn beyond_tvm(&self, form: TraceForm) -> Vec<(usize, String)> {
         let reason = |(i, inst): (usize, &Instruction)| Some((i, beyond(inst, form)?));
         self.insts.iter().enumerate().filter_map(reason).collect()
@@ -121,7 +122,7 @@ fn beyond(inst: &Instruction, form: TraceForm) -> Option<String> {
     None
 }
 
-/// Is it a number, a text, an expression, a list of such, or a dictionary of those?
+/// Whether the argument is a number, a text, an expression, a list of these, or a dictionary of these.
 fn is_annotation(arg: &Arg, is_outermost: bool) -> bool {
     let is_plain = |a: &Arg| match a {
         Arg::Rv(_) | Arg::Expr(_) | Arg::Int(_) | Arg::Float(_) | Arg::Bool(_) | Arg::Str(_) | Arg::Typed(..) => true,
@@ -134,7 +135,8 @@ fn is_annotation(arg: &Arg, is_outermost: bool) -> bool {
     }
 }
 
-/// Where TVM's JSON has no form, and ours the Python text, or a plain number to pad with.
+/// Whether tvmr's JSON writes the argument as Python text, or a plain number to pad with, because TVM's has no form for
+/// it.
 fn is_text_of_ours(ty: Ty, arg: &Arg) -> bool {
     match arg {
         Arg::Expr(_) => true,
