@@ -35,7 +35,7 @@ pub(super) fn check(cx: &Context<'_>) -> Vec<Diagnostic> {
             _ if is_param => continue,
             (true, false) => {
                 let message = format!("buffer `{name}` is read, but nothing stores to it");
-                ("unwritten-buffer", message, "store to it first: what it holds is undefined")
+                ("unwritten-buffer", message, "store to it first: its contents are undefined")
             }
             (false, true) => {
                 let message = format!("buffer `{name}` is stored to, but never read");

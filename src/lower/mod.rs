@@ -51,10 +51,10 @@ pub enum LowerError {
     #[error("parameter `{0}` is a scalar; give it a value with `--bind`")]
     ScalarParameter(String),
     /// A buffer whose extents are not constant.
-    #[error("buffer `{0}` has an extent that is no constant; give symbolic extents a value with `--bind`")]
+    #[error("buffer `{0}` has an extent that is not constant; give symbolic extents a value with `--bind`")]
     SymbolicShape(String),
     /// A parameter whose strides or offset are not constant.
-    #[error("buffer `{0}` has strides or an offset that are computed; give what they are computed from with `--bind`")]
+    #[error("buffer `{0}` has strides or an offset that are not constant; give their symbols values with `--bind`")]
     SymbolicLayout(String),
     /// A buffer with too many elements for memory.
     #[error("buffer `{0}` is too large")]

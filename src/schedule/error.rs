@@ -148,7 +148,7 @@ error_kinds! {
         => "EmptyRangeError", "{what} is empty: there is nothing to schedule", help "give it an extent of at least 1";
     /// A block that does not list its accesses.
     UnlistedAccess { what: String }
-        => "UnlistedAccessError", "{what}; primitives go by these lists", help "add the region, or leave the list out to have it inferred";
+        => "UnlistedAccessError", "{what}; primitives rely on these lists", help "add the region, or leave the list out to have it inferred";
     /// A nest that could not be parsed again.
     NestTooDeep { depth: usize }
         => "NestTooDeepError", "the program would be nested {depth} levels deep, expected at most {MAX_DEPTH}", help "`fuse` loops first, or leave out loops of one iteration";
@@ -157,7 +157,7 @@ error_kinds! {
         => "WrongFactorError", "the parts take {sum} of the {extent} iterations and leave none", help "make the lengths sum to less than {extent}";
     /// Parts of a reduction would each start again.
     PartitionedReduction { block: Symbol }
-        => "PartitionedReductionError", "the init of block `{block}` would run at the start of each part and throw away what the others have summed", help "take the init out with `decompose_reduction` first, or `split` the loop";
+        => "PartitionedReductionError", "the init of block `{block}` would run at the start of each part and discard the sums of the others", help "take the init out with `decompose_reduction` first, or `split` the loop";
     /// The loops are not nested directly.
     OuterNotInnerParent
         => "OuterNotInnerParent", "the loop is not directly inside the loop named before it", help "name loops from the outermost inwards, without gaps; `reorder` first if need be";
@@ -178,7 +178,7 @@ error_kinds! {
         => "MergeReordersError", "merging moves the loop past something that it depends on, or that depends on it", help "merge neighbouring nests whose iterations depend on no later ones";
     /// Not a permutation of a block's iteration variables.
     InvalidReorderIndex { order: String, n: i64 }
-        => "InvalidReorderIndex", "{order} is no order of the block's {n} iteration variables", help "name each position from 0 on exactly once";
+        => "InvalidReorderIndex", "{order} is not a permutation of the block's {n} iteration variables", help "name each position from 0 on exactly once";
     /// The loops are not in one chain.
     LoopsNotAChain { problem: &'static str }
         => "LoopsNotAChainError", "the loops do not form a chain: {problem}", help "name loops around one block only, without branches between them; `compute_at` and `reverse_compute_at` move what stands between";
@@ -223,16 +223,16 @@ error_kinds! {
         => "DependenceOrderError", "block `{block}` would move past block `{other}`, and one of them depends on the other", help "move the other block first, or choose a loop that holds both";
     /// The position is not allowed.
     InvalidIndex { index: i64, allowed: String }
-        => "InternalError", "index {index} is no possible position", help "the possible ones are {allowed}";
+        => "InternalError", "index {index} is not a possible position", help "possible positions are {allowed}";
     /// There is no valid position among the producers and consumers.
     InsertionPointNotFound { producer: usize, consumer: usize }
-        => "InsertionPointNotFoundError", "no place is behind all producers and before all consumers: under the loop, statement {producer} holds a producer and statement {consumer} a consumer", help "choose a loop further out, or move the consumer first";
+        => "InsertionPointNotFoundError", "no position is after all producers and before all consumers: under the loop, statement {producer} holds a producer and statement {consumer} a consumer", help "choose a loop further out, or move the consumer first";
     /// A block under a condition cannot be moved.
     Conditional { block: Symbol }
         => "ConditionalBlockError", "block `{block}` stands under an `if` or `let` and cannot be moved out of it", help "state the condition as `T.where`";
     /// An index that no rule solves.
     UnsolvedRegion { buffer: Symbol }
-        => "ValueError", "cannot tell which instances of the block provide what is needed of `{buffer}`", help "choose a loop further out, or a buffer accessed at affine indices";
+        => "ValueError", "cannot tell which instances of the block provide the required region of `{buffer}`", help "choose a loop further out, or a buffer accessed at affine indices";
     /// Instances that read nothing of the producers would be lost.
     LostInstances { block: Symbol }
         => "LostInstancesError", "instances of block `{block}` that read nothing the producers write would not run any more", help "choose a loop of a producer that writes all that the block reads";
@@ -334,7 +334,7 @@ error_kinds! {
         => "StorageAlignInvalidFactorError", "the factor is {factor}, expected a positive number", help "give the alignment in elements, such as 16";
     /// An annotation of another form.
     StorageAlignInvalidAnnotation
-        => "StorageAlignInvalidAnnotationError", "the block's annotation `buffer_dim_align` is no list of four integers each", help "`unannotate` it, then align again";
+        => "StorageAlignInvalidAnnotationError", "the block's annotation `buffer_dim_align` is not a list of lists of four integers", help "`unannotate` it, then align again";
     /// An unknown kind of access.
     BufType { found: Symbol }
         => "BufTypeError", "expected `read` or `write`, found `{found}`", help "pass `\"read\"` or `\"write\"`";
@@ -355,13 +355,13 @@ error_kinds! {
         => "CopyOutOfOrderError", "block `{block}` accesses buffer `{buffer}` inside the same loops", help "copy before `compute_at` and the like";
     /// A copy would write elements that the block does not write.
     UncoveredCopy { block: Symbol, buffer: Symbol }
-        => "UncoveredCopyError", "block `{block}` may leave parts unwritten of what the copy would write to buffer `{buffer}`, and iterations around it may write them", help "";
+        => "UncoveredCopyError", "block `{block}` may leave elements unwritten that the copy would write to buffer `{buffer}`, and iterations around it may write them", help "";
     /// A block that does not update a buffer in place.
     NotReadWrite { block: Symbol, buffer: Symbol }
         => "NotReadWriteError", "block `{block}` does not read and write the same part of buffer `{buffer}`", help "";
     /// A copy beyond the buffer.
     CopyOutOfBounds { buffer: Symbol }
-        => "CopyOutOfBoundsError", "the copy may touch what lies beyond buffer `{buffer}`", help "";
+        => "CopyOutOfBoundsError", "the copy may access elements outside buffer `{buffer}`", help "";
     /// A block inside the block.
     NotLeafBlock { block: Symbol }
         => "NotLeafBlockError", "block `{block}` holds other blocks", help "choose the innermost block, or do this before `blockize`";
@@ -370,7 +370,7 @@ error_kinds! {
         => "InvalidBufferAccessError", "the block accesses buffer `{buffer}` {how}, expected at the same indices everywhere", help "";
     /// The loops around a block branch.
     NotALoopNest { block: Symbol }
-        => "InternalError", "the loops around block `{block}` are no nest without branches", help "do this before other blocks are moved into these loops";
+        => "InternalError", "the loops around block `{block}` are not a nest without branches", help "do this before other blocks are moved into these loops";
     /// Paddings that do not fit the block.
     InvalidPadding { padding: String, n: usize }
         => "InvalidPaddingError", "the padding is {padding}, expected {n} positive numbers", help "give one number for each iteration variable, 1 to leave it as it is";
@@ -406,7 +406,7 @@ error_kinds! {
         => "InternalError", "the index map is not known to keep all elements of buffer `{buffer}` apart", help "use a map that can be inverted, made of splits, fusions and exchanges of indices";
     /// The new iteration variables do not determine the old ones.
     NotBijectiveIndexMap { block: Symbol }
-        => "NotBijectiveAffineIndexMapError", "the index map is no one-to-one map of the iterations of block `{block}` made of splits and fusions", help "use splits by factors that divide the extents, such as `lambda i, j: (i // 4, j, i % 4)`";
+        => "NotBijectiveAffineIndexMapError", "the index map is not a one-to-one map of the iterations of block `{block}` made of splits and fusions", help "use splits by factors that divide the extents, such as `lambda i, j: (i // 4, j, i % 4)`";
     /// The number of a block's iteration variables is not that of the map's parameters.
     IndexMapNotApplicable { found: usize, expected: usize }
         => "IndexMapNotApplicableToBlockIterError", "the function takes {found} indices, but the block has {expected} iteration variables", help "give it {expected} parameters";
@@ -433,19 +433,19 @@ error_kinds! {
         => "BodyAnalysisError", "the block cannot become part of the reduction: {why}", help "leave the block; `reverse_compute_at` moves it into the loops of the reduction instead";
     /// The block pads nothing.
     PaddingPatternMatch { why: &'static str }
-        => "PaddingPatternMatchError", "the block is no padding: {why}", help "use it on a block that stores `T.if_then_else(inside, value, constant)`";
+        => "PaddingPatternMatchError", "the block does not pad a buffer: {why}", help "use it on a block that stores `T.if_then_else(inside, value, constant)`";
     /// A stated region that does not hold what the block accesses.
     RegionTooSmall { buffer: Symbol }
         => "RegionTooSmallError", "the region does not hold all that the block accesses of buffer `{buffer}`", help "state a region that holds every access of the block";
     /// Reads of elements that no block has written.
     NotRegionCover { block: Symbol }
-        => "NotRegionCoverError", "block `{block}` reads what nothing in its scope has written before", help "move a producer that writes all of it in front";
+        => "NotRegionCoverError", "block `{block}` reads elements that no block in its scope has written before", help "move a producer that writes all of them before it";
     /// No intrinsic of that name.
     UnknownIntrin { name: Symbol, near: String, known: String }
         => "ValueError", "there is no tensor intrinsic `{name}`", help "{near}registered are {known}; `--intrin FILE` registers more";
     /// The computation to be tensorized does not match the intrinsic.
     TensorizeMismatch { intrin: Symbol, described: Symbol, why: &'static str }
-        => "TensorizeError", "the block is not what intrinsic `{intrin}` describes: {why}", help "it describes `{described}`: `split` loops to these extents, take the init out with `decompose_reduction`, and name the outermost of the loops";
+        => "TensorizeError", "the block does not match the description of intrinsic `{intrin}`: {why}", help "it describes `{described}`: `split` loops to these extents, take the init out with `decompose_reduction`, and name the outermost of the loops";
     /// A decision that is out of range.
     WrongDecision { decision: i64, n: usize }
         => "ValueError", "decision {decision} is not among the {n} candidates", help "leave the decision out to draw one";

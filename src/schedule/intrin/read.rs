@@ -108,8 +108,8 @@ fn counterpart<'a>(
     }
     let wanted = format!("{stem}{}", role.other().suffix());
     let (lacks, does) = match role {
-        Role::Description => ("implementation", "computes the same, over the same parameters"),
-        Role::Implementation => ("description", "says what it computes, over the same parameters"),
+        Role::Description => ("implementation", "computes the same result, with the same parameters"),
+        Role::Implementation => ("description", "defines the computation, with the same parameters"),
     };
     let near = nearest(&wanted, functions.iter().map(|g| g.func.name.as_str()).filter(|n| *n != f.func.name.as_str()));
     Err(Diagnostic::error_at("intrin-half", f.spans.name, format!("intrinsic `{stem}` has no {lacks}")).help(
@@ -165,7 +165,7 @@ fn pair(name: &str, desc: &Function<'_>, code: &Function<'_>) -> Result<TensorIn
             );
             Diagnostic::error_at("intrin-results", code.spans.name, message)
                 .label(desc.spans.name, "the description")
-                .help("make both compute the same, from any contents of the parameters")
+                .help("make both compute the same result, for all contents of the parameters")
         }
     })?;
     Ok(intrin)
@@ -194,7 +194,7 @@ fn params(f: &Function<'_>) -> Result<Vec<Tile>, Diagnostic> {
             Diagnostic::error_at("intrin-parameters", f.param_span(i), message)
                 .help("an intrinsic works on buffers of known shape, such as `T.Buffer((16,), \"float32\")`")
         };
-        let buffer = f.func.arena.buffer(p.buffer.ok_or_else(|| fail("is no buffer"))?);
+        let buffer = f.func.arena.buffer(p.buffer.ok_or_else(|| fail("is not a buffer"))?);
         let shape = f.func.arena.list(buffer.shape).iter().map(|&e| f.func.arena.as_int(e)).collect::<Option<Vec<_>>>();
         let shape = shape.ok_or_else(|| fail("has a shape that is not constant"))?;
         if !is_tile(&shape) {

@@ -127,7 +127,7 @@ fn check(state: &mut State, block: BlockId) -> Result<InlinePlan, ScheduleError>
     require_not_output(state, block, scope)?;
     require_complete(state, block, scope)?;
     let Some((indices, value)) = body_over_indices(&mut state.func, block) else {
-        let why = "its body is no single store at indices that its iteration variables determine one to one";
+        let why = "its body is not a single store at indices that its iteration variables determine one to one";
         return Err(state.error(ErrorKind::BodyAnalysis { why }, block));
     };
     let removed = require_removable(state, block)?;

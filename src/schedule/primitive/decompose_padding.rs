@@ -122,14 +122,14 @@ fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<PaddingPla
     let fail = |state: &State, why: &'static str| Err(state.error(ErrorKind::PaddingPatternMatch { why }, block));
     let domains: SmallVec<[VarRange; 8]> = loops.iter().map(|&l| domain(&state.func, l)).collect();
     let node = state.func.block(block).clone();
-    let [store] = node.body[..] else { return fail(state, "its body is no single store") };
-    let Stmt::Store { value, .. } = *state.func.get(store) else { return fail(state, "its body is no single store") };
+    let [store] = node.body[..] else { return fail(state, "its body is not a single store") };
+    let Stmt::Store { value, .. } = *state.func.get(store) else { return fail(state, "its body is not a single store") };
     let Expr::IfThenElse(condition, value, constant) = state.func.arena.expr(value) else {
-        return fail(state, "what it stores is no `T.if_then_else`");
+        return fail(state, "the stored value is not a `T.if_then_else`");
     };
     let a = &mut state.func.arena;
     if a.as_const(constant).is_none() {
-        return fail(state, "what it stores outside is no constant");
+        return fail(state, "the value stored outside is not constant");
     }
     if node.init.is_some() || node.writes.len() != 1 {
         return fail(state, "it writes more than one buffer");
@@ -148,7 +148,7 @@ fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<PaddingPla
     let values: SmallVec<[ExprId; 8]> = node.iters.iter().map(|i| i.value).collect();
     let level = IterMapLevel::Surjective;
     let Ok(map) = detect_iter_map(a, &values, &domains, inside, level, &mut analyzer, true) else {
-        return fail(state, "its condition is no range of each iteration variable by itself");
+        return fail(state, "its condition is not a separate range for each iteration variable");
     };
     let mut ranges = Vec::with_capacity(map.indices.len());
     for sum in &map.indices {

@@ -150,10 +150,10 @@ fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<Epi
     }
     let store = match node.body[..] {
         [s] => func.get(s).clone(),
-        _ => return fail(state, "its body is no single store"),
+        _ => return fail(state, "its body is not a single store"),
     };
     let Stmt::Store { indices: stored_at, value, .. } = store else {
-        return fail(state, "its body is no single store");
+        return fail(state, "its body is not a single store");
     };
     let Some((read_at, added)) = copy_or_sum(&func.arena, value, old) else {
         return fail(state, "it does not just copy the result or add something to it");
@@ -164,12 +164,12 @@ fn check(state: &mut State, reduction: BlockId, epilogue: BlockId) -> Result<Epi
         Ok(r) => (r.updates[0].indices, r.reducer == Reducer::Sum),
         Err(_) if added.is_none() => match single_store(&state.func, &reduction_node.body) {
             Some(indices) => (indices, false),
-            None => return fail(state, "the reduction is no single store"),
+            None => return fail(state, "the reduction is not a single store"),
         },
-        Err(_) => return fail(state, "the reduction is no known one"),
+        Err(_) => return fail(state, "the reduction is unknown"),
     };
     if added.is_some() && !starts_from_zero {
-        return fail(state, "the reduction is no sum, so that nothing can be added at its start");
+        return fail(state, "the reduction is not a sum, so nothing can be added at its start");
     }
     let Some(by) = same_elements(&state.func, reduction, epilogue, written_at, read_at) else {
         return fail(state, "it does not read each element of the result once, at bare iteration variables");

@@ -276,7 +276,7 @@ fn require_sound(state: &mut State, plan: &PaddingPlan) -> Result<Fills, Schedul
         // Elements that the block has not written are not in the padded output.
         let alone = |p: &(BufferRegion, SmallVec<[ExprId; 4]>)| deps.writers(p.0.buffer).eq([plan.block]);
         if plan.writes.iter().filter(reads_it).any(|p| !state.info(b).region_cover || !alone(p)) {
-            return unsound("another block in the same nest reads what the block has not written");
+            return unsound("another block in the same nest reads elements that the block has not written");
         }
     }
     let is_extended = |i: usize| plan.iters.iter().any(|p| p.0 == i);
@@ -324,7 +324,7 @@ fn require_sound(state: &mut State, plan: &PaddingPlan) -> Result<Fills, Schedul
         node.writes.iter().all(|w| func.arena.list(w.mins).iter().any(|&min| func.arena.as_var(min) == Some(v)))
     };
     if plan.iters.iter().map(|p| &node.iters[p.0]).any(|i| i.kind == IterKind::Spatial && !chooses(i.var)) {
-        return unsound("a spatial iteration variable does not index what the block writes");
+        return unsound("a spatial iteration variable does not index the buffer that the block writes");
     }
     let reduce: SmallVec<[VarId; 4]> =
         plan.iters.iter().map(|p| &node.iters[p.0]).filter(|i| i.kind != IterKind::Spatial).map(|i| i.var).collect();

@@ -187,7 +187,7 @@ fn check(
             let exact = access == Access::Write;
             match region_under(&mut state.func, b, target.stmt(), &region, exact) {
                 Some(set) => sets.push(set),
-                None => return fail(state, "what is written there is no box without gaps"),
+                None => return fail(state, "the region written there is not a box without gaps"),
             }
         }
     }
@@ -214,7 +214,7 @@ fn check(
         let end = a.add(min, extent);
         let (starts, ends) = (a.compare(CmpOp::Ge, min, zero), a.compare(CmpOp::Le, end, size));
         if !analyzer.can_prove(a, starts) || !analyzer.can_prove(a, ends) {
-            return fail(state, "the part may lie beyond the buffer");
+            return fail(state, "the part may exceed the buffer");
         }
     }
     let position = match access {

@@ -169,7 +169,7 @@ fn check(state: &mut State, block: BlockId) -> Result<InlinePlan, ScheduleError>
         return fail(state, "it has a predicate");
     }
     let Some((target, at, value)) = single_store(&state.func, &state.func.block(block).body) else {
-        return fail(state, "its body is no single store");
+        return fail(state, "its body is not a single store");
     };
     let Some(read_at) = single_access(&state.func, value, buffer) else {
         return fail(state, "it does not read the producer's buffer at one element");
@@ -182,10 +182,10 @@ fn check(state: &mut State, block: BlockId) -> Result<InlinePlan, ScheduleError>
             }
             _ => (s, None),
         },
-        _ => return fail(state, "the producer is no single store"),
+        _ => return fail(state, "the producer is not a single store"),
     };
     let Stmt::Store { indices: written_at, value: written, .. } = *state.func.get(store) else {
-        return fail(state, "the producer is no single store");
+        return fail(state, "the producer is not a single store");
     };
     let around = nested(&state.func, producer, scope);
     let made_by: Vec<BlockIter> = around.iter().flat_map(|&(b, _)| state.func.block(b).iters.iter().copied()).collect();

@@ -207,7 +207,7 @@ fn check(state: &mut State, block: BlockId, index: usize) -> Result<WindowPlan, 
     let node = node.clone();
     // A predicate that cuts the window would exclude its new part.
     if !predicate_follows(&mut state.func, block) {
-        return fail(state, "the block has a predicate that says more than the domains of its iteration variables");
+        return fail(state, "the block has a predicate that is stricter than the domains of its iteration variables");
     }
     let a = &mut state.func.arena;
     let mut predicate = node.predicate;

@@ -143,7 +143,7 @@ fn check(state: &mut State, block: BlockId, intrin: &TensorIntrin) -> Result<Ten
     }
     let mut regions = Vec::new();
     for p in &desc.params {
-        let Some(b) = p.buffer else { return fail(state, "the intrinsic has a parameter that is no buffer") };
+        let Some(b) = p.buffer else { return fail(state, "the intrinsic has a parameter that is not a buffer") };
         match matcher.buffers.get(&b) {
             Some(&region) => regions.push((b, region)),
             None => return fail(state, "the description does not use one of its parameters"),
@@ -305,7 +305,7 @@ impl Matcher<'_> {
 
     fn value(&mut self, f: &mut Func, desc: ExprId, e: ExprId) -> Matched {
         let d = &self.desc.arena;
-        const OTHER: &str = "what is stored is computed otherwise";
+        const OTHER: &str = "the stored value is computed differently";
         if d.dtype(desc) != f.arena.dtype(e) {
             return Err(OTHER);
         }

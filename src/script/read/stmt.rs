@@ -116,7 +116,7 @@ impl<'a> FuncReader<'a, '_> {
             StmtKind::Return(None) => {
                 let d =
                     Diagnostic::error_at("unsupported", stmt.span, "a `return` without a value is not supported here");
-                self.fail(d.help("put what it skips under the opposite condition, or return a value"))
+                self.fail(d.help("put the skipped statements under the opposite condition, or return a value"))
             }
             StmtKind::Return(Some(value)) => self.return_(value, stmt.span, mark),
             StmtKind::Assert(test, message) => self.assert(test, message.as_ref(), stmt.span, mark),
