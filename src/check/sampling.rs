@@ -29,7 +29,7 @@ pub(super) fn with_elements<R>(
 ) -> R {
     let tensors: Vec<ArgRef<'_>> = (0..args.specs().len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
     let placed = func.with_param_layouts();
-    let meant = placed.with_meanings();
+    let meant = placed.with_builtins_expanded();
     let mut points = Points::new(&meant, &tensors, options);
     work(&mut |param, element| {
         let Some(points) = &mut points else { return Ok(None) };

@@ -112,7 +112,7 @@ impl Program {
     /// values.
     fn kernels(&self) -> Vec<usize> {
         let funcs = &self.module().funcs;
-        let called: Vec<crate::ir::Symbol> = funcs.iter().flat_map(crate::ir::link::calls).collect();
+        let called: Vec<crate::ir::Symbol> = funcs.iter().flat_map(crate::ir::inline::calls).collect();
         let is_part = |f: &crate::ir::Func| called.contains(&f.name) && super::setting::symbolic(f).is_some();
         let kernels: Vec<usize> = (0..funcs.len()).filter(|&i| !is_part(&funcs[i])).collect();
         if kernels.is_empty() { (0..funcs.len()).collect() } else { kernels }

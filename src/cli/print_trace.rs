@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let trace = best.schedule.trace();
     let text = match args.format {
         TraceFormat::Python => {
-            let beyond = trace.beyond_tvm(TraceForm::Python);
+            let beyond = trace.unsupported_by_tvm(TraceForm::Python);
             let mark = |i: usize| beyond.iter().any(|(at, _)| *at == i).then(|| "not in TVM".to_string());
             let text = trace.to_python_with(program.dialect(args.dialect), mark);
             // The instructions are the last lines, one each; line numbers start at 1.
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             text + "\n"
         }
         TraceFormat::Json => {
-            let beyond = trace.beyond_tvm(TraceForm::Json);
+            let beyond = trace.unsupported_by_tvm(TraceForm::Json);
             tell_beyond("instruction", beyond.iter().map(|(i, why)| (*i, why.as_str())), console);
             format!("{}\n", trace.to_json())
         }

@@ -1,4 +1,4 @@
-//! Machine code from kernels of the loop IR.
+//! Code generation: compiles kernels of the loop IR to machine code.
 //!
 //! [`compile`] is the pipeline: loop optimisation ([`opt`]), emission through Cranelift ([`clif`]), and a
 //! [`CompiledKernel`] that can be called. It takes about a millisecond and is safe to run on many threads at once.
@@ -9,20 +9,23 @@
 //!
 //! # How kernels become fast
 //!
-//! *Reductions.* A tile of sums stays in registers over all reduction loops around it, unless those are too long for one region
-//! ([`crate::machine::register_tile`], `opt/accumulate`, `opt/promote`). A consumer that a schedule has put right behind is
-//! inlined and reads the tile from there, so that the tile never goes to memory (`opt/forward`). An uneven split is cut where its
-//! predicate changes, into a nest of whole tiles and a remainder (`opt/partition`).
+//! *Reductions.* A tile of sums stays in registers over all reduction loops around it, unless those are too long for
+//! one region ([`crate::machine::register_tile`], `opt/accumulate`, `opt/promote`). A consumer that a schedule has
+//! placed directly after the tile is inlined and reads the registers, so that the tile is never stored (`opt/forward`).
+//! An uneven split is divided where its predicate changes, into a nest of whole tiles and a remainder
+//! (`opt/partition`).
 //!
-//! *Vectors of any length.* Region code loads and stores the last register's worth under a mask (a mask register with EVEX, lanes
-//! of all ones with VEX), so that an extent without good divisors keeps whole register tiles. Elements up to four apart, or that
-//! several lanes share, are picked from contiguous vectors by permutations (`wide/gather`), which read nothing beyond the first
-//! and the last element. A short innermost loop over the channels of points is coalesced with the loop around it (`opt/coalesce`).
-//! Tiles that are contiguous one way in memory and the other way in the result are transposed by shuffles (`opt/transpose`).
+//! *Vectors of any length.* Region code loads and stores an incomplete last register under a mask (a mask register with
+//! EVEX, lanes of all ones with VEX), so that an extent without good divisors keeps whole register tiles. Elements with
+//! a stride of up to four, or shared by several lanes, are selected from contiguous vectors by permutations
+//! (`wide/gather`), which read nothing outside the first and the last element. A short innermost loop over the channels
+//! of points is coalesced with the loop around it (`opt/coalesce`). Tiles that are contiguous along one axis in memory
+//! and along the other in the result are transposed by shuffles (`opt/transpose`).
 //!
-//! *Padding.* A condition that all lanes share becomes a mask of all lanes or none (`wide/guard`): memory that is not there is not
-//! touched. Padding along a vector has a condition for each lane that holds for the first lanes or for the last ones
-//! (`wide/window`): its mask is a constant where unrolling has left one, else a counter is compared with the lane numbers.
+//! *Padding.* A condition that all lanes share becomes a mask of all lanes or none (`wide/guard`): memory outside a
+//! buffer is not accessed. Padding along a vector has a condition for each lane that holds for the first lanes or for
+//! the last ones (`wide/window`): its mask is a constant after unrolling, or the result of comparing a counter with the
+//! lane numbers.
 //!
 //! *Functions of scalars* are expanded into operations that vectors have (`opt/functions`, which lists their errors).
 //!
@@ -41,11 +44,11 @@
 //!
 //! *Memory.* Regions prefetch (`wide/prefetch`): a loop with much arithmetic fetches the rows that come next, one that streams
 //! more than the near caches hold fetches two pages ahead, on processors where that was measured to pay
-//! ([`crate::machine::streams_wait`]). Scratch buffers that are never live together share memory (`scratch`). Under register
+//! ([`crate::machine::prefetching_pays`]). Scratch buffers that are never live together share memory (`scratch`). Under register
 //! pressure constants are rematerialised, then values still in memory are loaded again (`wide/reload`).
 //!
-//! A matrix extension with a register file of its own would be a second planner beside `wide::plan`, asked first, that leaves the
-//! same: bytes, and the arguments that they are called with.
+//! A matrix extension with its own register file would be a second planner beside `wide::plan`, consulted first, with
+//! the same output: bytes, and the arguments for calling them.
 
 mod clif;
 mod compiled;

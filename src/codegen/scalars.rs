@@ -1,8 +1,9 @@
-//! Every operation on scalars, computed every way there is: the table of [`scalar`](crate::ir::scalar), folding in both IRs,
-//! the interpreter, the evaluator of the loop IR, and compiled scalar code.
+//! Tests every scalar operation in every implementation: the table of [`scalar`](crate::ir::scalar), folding in both
+//! IRs, the interpreter, the evaluator of the loop IR, and compiled scalar code.
 //!
-//! The operands of an operation are in memory, a pair for each element; its program stores the result of each. So one program
-//! shows many values. Values are the edges of each type, its numbers next to powers of two, and random bits.
+//! The operands of an operation are in memory, one pair per element; its program stores the result for each pair, so
+//! that one program tests many values. Values are the edges of each type, its numbers next to powers of two, and random
+//! bits.
 
 use super::testing::{memory::Flush, rng, run_compiled};
 use super::{RunContext, RuntimeFailure, compile_plain};
@@ -17,15 +18,15 @@ use crate::lower::lower;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-/// An operation of operands of one type.
+/// An operation on operands of one type.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Op {
     Binary(BinOp),
     Compare(CmpOp),
     Not,
-    /// To a type.
+    /// A conversion to a type.
     Cast(DType),
-    /// To a type.
+    /// A reinterpretation of bits as a type.
     Reinterpret(DType),
     Call(Intrinsic),
 }
@@ -46,7 +47,7 @@ const BINARY: [BinOp; 11] = [
 
 const COMPARE: [CmpOp; 6] = [CmpOp::Eq, CmpOp::Ne, CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge];
 
-/// Where an operator stands in [`BINARY`]: a new one does not compile before it is there.
+/// The position of an operator in [`BINARY`]: a new operator does not compile before it is there.
 fn position(op: BinOp) -> usize {
     match op {
         BinOp::Add => 0,
@@ -63,7 +64,7 @@ fn position(op: BinOp) -> usize {
     }
 }
 
-/// Where a comparison stands in [`COMPARE`].
+/// The position of a comparison in [`COMPARE`].
 fn position_of_comparison(op: CmpOp) -> usize {
     match op {
         CmpOp::Eq => 0,
@@ -84,7 +85,7 @@ impl Op {
         }
     }
 
-    /// The type of the result; `None` where operands of this type are not taken.
+    /// The type of the result; `None` if the operation does not accept this type.
     fn result(self, dtype: DType) -> Option<DType> {
         match self {
             Op::Binary(BinOp::And | BinOp::Or) => (dtype == DType::Bool).then_some(dtype),
@@ -105,7 +106,7 @@ impl Op {
         }
     }
 
-    /// What the table says.
+    /// The result according to the table.
     fn expected(self, dtype: DType, args: &[Const]) -> Result<Const, Trap> {
         match self {
             Op::Binary(op) => scalar::binary(op, dtype, args[0], args[1], &Exact),
@@ -118,7 +119,7 @@ impl Op {
         }
     }
 
-    /// How many numbers of the type compiled code may be off by.
+    /// The maximum error of compiled code, in numbers of the type.
     fn tolerance(self, dtype: DType) -> u64 {
         let Op::Call(function) = self else { return 0 };
         match function {
@@ -181,12 +182,12 @@ impl Op {
     }
 }
 
-/// The types that programs compute with.
+/// The types with which programs compute.
 fn types() -> Vec<DType> {
     DType::ELEMENTS.into_iter().chain(Float8::ALL.map(DType::Float8)).collect()
 }
 
-/// A value that stays what it is in memory; of several NaNs, one.
+/// A value that memory preserves; one NaN represents all.
 fn value(dtype: DType, bits: u64) -> Const {
     match value_of(dtype, if dtype == DType::Bool { bits & 1 } else { bits }) {
         Const::Float(v) if v.is_nan() => Const::Float(f64::NAN),
@@ -205,7 +206,7 @@ fn edges(dtype: DType) -> Vec<Const> {
         .chain([7, 8, 15, 16, 31, 32, 63, 64].map(|n| 2f64.powi(n)))
         .map(|v| Const::Float(dtype.round(v)))
         .collect();
-    // The first numbers of all, those around the least normal one and 1, and the largest.
+    // The first numbers, those around the least normal one and 1, and the largest.
     let fraction = dtype.significant_bits().unwrap_or(1) - 1;
     let largest = bits_of(dtype, Const::Float(dtype.max_value().err().unwrap_or(0.0)));
     let one = bits_of(dtype, Const::Float(1.0));
@@ -230,7 +231,7 @@ fn random(rng: &mut ChaCha8Rng, dtype: DType) -> Const {
     value(dtype, bits.rotate_left(17))
 }
 
-/// Operands, as many for each of the arguments: edges with edges, where there are not too many, and random values.
+/// Operands, the same number for each argument: combinations of edges, if they are few, and random values.
 fn operands(rng: &mut ChaCha8Rng, op: Op, dtype: DType) -> Vec<Vec<Const>> {
     let edges = edges(dtype);
     let mut all: Vec<Vec<Const>> = Vec::new();
@@ -243,7 +244,7 @@ fn operands(rng: &mut ChaCha8Rng, op: Op, dtype: DType) -> Vec<Vec<Const>> {
     }
     for i in 0..200 {
         let mut args: Vec<Const> = (0..op.arity()).map(|_| random(rng, dtype)).collect();
-        // Counts of shifts near the width.
+        // Shift counts near the width.
         if matches!(op, Op::Call(Intrinsic::ShiftLeft | Intrinsic::ShiftRight)) && i % 2 == 0 {
             args[1] = value(dtype, rng.next_u64() % (u64::from(dtype.bits()) + 4));
         }
@@ -252,7 +253,7 @@ fn operands(rng: &mut ChaCha8Rng, op: Op, dtype: DType) -> Vec<Vec<Const>> {
     all
 }
 
-/// The operation as an expression, not folded.
+/// The operation as an unfolded expression.
 fn expression(func: &mut Func, op: Op, args: &[ExprId], to: DType) -> ExprId {
     match op {
         Op::Binary(op) => func.arena.binary_unfolded(op, args[0], args[1]),
@@ -264,7 +265,7 @@ fn expression(func: &mut Func, op: Op, args: &[ExprId], to: DType) -> ExprId {
     }
 }
 
-/// A function that stores the operation of elements of its buffers to its last one, `n` times.
+/// A function that applies the operation to `n` elements of its buffers, and stores the results to its last one.
 fn program(dtypes: &[DType], to: DType, n: usize, make: impl FnOnce(&mut Func, &[ExprId]) -> ExprId) -> Func {
     let mut f = Func::new("main");
     let names = ["A", "B", "C", "D", "E", "F", "G"];
@@ -279,7 +280,7 @@ fn program(dtypes: &[DType], to: DType, n: usize, make: impl FnOnce(&mut Func, &
     f
 }
 
-/// The elements of a buffer of a kernel: floats of 8 bits are bytes there.
+/// The elements of a kernel's buffer: 8-bit floats are bytes there.
 fn in_kernel(dtype: DType, v: Const) -> Const {
     if let DType::Float8(_) = dtype { Const::Int(bits_of(dtype, v) as i64) } else { v }
 }
@@ -288,11 +289,11 @@ fn from_kernel(dtype: DType, v: Const) -> Const {
     if let DType::Float8(_) = dtype { value_of(dtype, v.as_i64() as u64) } else { v }
 }
 
-/// What each way gives for each row of operands, or why it stops.
+/// The results of each implementation for each row of operands, or why it stops.
 struct Outcomes {
     interpreted: Result<Vec<Const>, Fault>,
-    /// `None` of floats of 8 bits: their operations are long expressions of other types, each part of which the evaluator
-    /// computes anew wherever it is used.
+    /// `None` for 8-bit floats: their operations are long expressions of other types, whose shared subexpressions the
+    /// evaluator computes again at each use.
     evaluated: Option<Result<Vec<Const>, Stopped>>,
     compiled: Result<Vec<Const>, RuntimeFailure>,
 }
@@ -328,14 +329,14 @@ fn outcomes(func: &Func, dtypes: &[DType], to: DType, rows: &[Vec<Const>]) -> Ou
     Outcomes { interpreted, evaluated, compiled }
 }
 
-/// Where a float of a type stands among all of them: neighbours differ by one, zeros are equal.
+/// The position of a float in the order of its type: neighbours differ by one, zeros are equal.
 fn rank(dtype: DType, v: f64) -> i128 {
     let bits = i128::from(bits_of(dtype, Const::Float(v)));
     let sign = if dtype == DType::Float8(Float8::E8M0FNU) { i128::MAX } else { 1 << (dtype.bits() - 1) };
     if bits >= sign { sign - bits } else { bits }
 }
 
-/// Are two values the same, or so many numbers apart?
+/// Whether two values are equal, or at most `tolerance` numbers apart.
 fn agree(dtype: DType, expected: Const, found: Const, tolerance: u64) -> bool {
     match (expected, found) {
         (Const::Int(e), Const::Int(f)) => e == f,
@@ -349,7 +350,8 @@ fn agree(dtype: DType, expected: Const, found: Const, tolerance: u64) -> bool {
     }
 }
 
-/// Compares what each way gives for an operation on operands of a type. Returns the number of results compared.
+/// Compares the results of all implementations for an operation on operands of a type. Returns the number of
+/// comparisons.
 fn check(op: Op, dtype: DType, failures: &mut Vec<String>) -> usize {
     let Some(to) = op.result(dtype) else { return 0 };
     let mut rng = rng(bits_of(DType::Float64, Const::Float(op.arity() as f64)) ^ u64::from(dtype.bits()));
@@ -397,7 +399,7 @@ fn check(op: Op, dtype: DType, failures: &mut Vec<String>) -> usize {
     rows.len()
 }
 
-/// An operation without a result stops every way of running it, and does not fold.
+/// Checks that an operation without a result stops every implementation, and does not fold.
 fn check_trap(op: Op, dtype: DType, row: &[Const], trap: Trap, failures: &mut Vec<String>) {
     let dtypes = vec![dtype; row.len()];
     let func = program(&dtypes, dtype, 1, |f, args| expression(f, op, args, dtype));
@@ -419,7 +421,7 @@ fn check_trap(op: Op, dtype: DType, row: &[Const], trap: Trap, failures: &mut Ve
     }
 }
 
-/// Is what TVM folds no value of constants but a neutral or absorbing operand, whatever float the other one is?
+/// Whether TVM folds the operation by a neutral or absorbing operand, whatever float the other operand is.
 fn is_one_operand(op: Op, dtype: DType, row: &[Const]) -> bool {
     let Op::Binary(op) = op else { return false };
     match op {
@@ -429,7 +431,7 @@ fn is_one_operand(op: Op, dtype: DType, row: &[Const]) -> bool {
     }
 }
 
-/// The constant that the constructors of the IR make of constants.
+/// The constant that the constructors of the IR fold constants to.
 fn folded(op: Op, dtype: DType, to: DType, row: &[Const]) -> Option<Const> {
     if is_one_operand(op, dtype, row) {
         return None;
@@ -457,7 +459,7 @@ fn folded(op: Op, dtype: DType, to: DType, row: &[Const]) -> Option<Const> {
     }
 }
 
-/// The constant that the constructors of the loop IR make of constants.
+/// The constant that the constructors of the loop IR fold constants to.
 fn folded_in_kernel(op: Op, dtype: DType, row: &[Const]) -> Option<Const> {
     if matches!(dtype, DType::Float8(_)) || matches!(op, Op::Cast(DType::Float8(_)) | Op::Reinterpret(DType::Float8(_)))
     {
@@ -525,11 +527,11 @@ fn reinterpretations_agree() {
     check_all(types().into_iter().filter(|&t| t != DType::Bool).map(Op::Reinterpret));
 }
 
-/// Is it an operation on scalars, with values alone for arguments?
+/// Whether the builtin is an operation on scalars, with only values as arguments.
 fn is_scalar(function: Builtin) -> bool {
     match function {
         Builtin::Reinterpret | Builtin::QMultiplyShift | Builtin::QMultiplyShiftPerAxis | Builtin::Ldexp => true,
-        // The argument itself.
+        // The identity.
         Builtin::IgnoreLoopPartition => false,
         Builtin::VectorLow
         | Builtin::VectorHigh
@@ -579,7 +581,7 @@ fn fixed_product(x: i64, y: i64, left: i64, places: i64) -> Const {
     Const::Int(DType::Int32.wrap((x << left).wrapping_mul(y).wrapping_add(half) >> places))
 }
 
-/// Types of the arguments of a builtin, and rows of them with the results.
+/// Types of the arguments of a builtin, and rows of arguments with their results.
 type Cases = (Vec<DType>, Vec<(Vec<Const>, Const)>);
 
 fn cases_of(function: Builtin) -> Vec<Cases> {
@@ -587,7 +589,7 @@ fn cases_of(function: Builtin) -> Vec<Cases> {
     let mut int = |from: i64, to: i64| from + (rng.next_u64() % (to - from + 1) as u64) as i64;
     let word = (i64::from(i32::MIN), i64::from(i32::MAX));
     match function {
-        // `reinterpretations_agree` has them.
+        // `reinterpretations_agree` tests it.
         Builtin::Reinterpret => vec![(Vec::new(), vec![(Vec::new(), Const::Int(0))])],
         Builtin::QMultiplyShift => {
             let row = |_| {
@@ -611,7 +613,7 @@ fn cases_of(function: Builtin) -> Vec<Cases> {
         Builtin::Ldexp => [DType::Float16, DType::BFloat16, DType::Float32]
             .map(|dtype| {
                 let row = |x: Const, n: i64| {
-                    // Exact in `float64`, of which the exponents reach further.
+                    // Exact in `float64`, whose exponents have a larger range.
                     let expected = dtype.round(x.as_f64() * 2f64.powi(n as i32));
                     (vec![x, Const::Int(n)], Const::Float(expected))
                 };
@@ -633,7 +635,7 @@ fn builtins_agree() {
             let to = dtypes[0];
             let (rows, expected): (Vec<Vec<Const>>, Vec<Const>) = rows.into_iter().unzip();
             let func = program(&dtypes, to, rows.len(), |f, args| f.arena.builtin(function, args, to));
-            let func = func.with_meanings().into_owned();
+            let func = func.with_builtins_expanded().into_owned();
             let found = outcomes(&func, &dtypes, to, &rows);
             let found = [
                 ("interpreted", found.interpreted.unwrap_or_else(|e| panic!("{function}: {e:?}"))),

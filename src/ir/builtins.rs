@@ -1,6 +1,6 @@
 //! Definitions of builtins in terms of operators and functions of scalars.
 //!
-//! Most named functions of TVM, and the simple ones of C and LLVM, are abbreviations of other expressions. [`meaning`]
+//! Most named functions of TVM, and the simple ones of C and LLVM, are abbreviations of other expressions. [`definition`]
 //! returns that expression; it is the definition for both the interpreter and lowering:
 //!
 //! * the functions of C's mathematics library on arguments of their type (`expf` on `float32`, `exp` on `float64`);
@@ -23,12 +23,12 @@ use std::borrow::Cow;
 impl Func {
     /// The function with every builtin replaced by its definition, if that is known; the function itself if it has no
     /// builtin.
-    pub fn with_meanings(&self) -> Cow<'_, Func> {
+    pub fn with_builtins_expanded(&self) -> Cow<'_, Func> {
         if self.arena.is_scalar_only() {
             return Cow::Borrowed(self);
         }
         let mut func = self.clone();
-        func.rewrite_subtree(func.root.stmt(), &mut Meanings::default());
+        func.rewrite_subtree(func.root.stmt(), &mut Expansion::default());
         super::sorting::write_out(&mut func);
         Cow::Owned(func)
     }
@@ -36,11 +36,11 @@ impl Func {
 
 /// The rewriter that replaces builtins.
 #[derive(Default)]
-struct Meanings {
+struct Expansion {
     done: HashMap<ExprId, ExprId>,
 }
 
-impl Rewriter for Meanings {
+impl Rewriter for Expansion {
     fn rewrite_expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         if let Some(&known) = self.done.get(&e) {
             return known;
@@ -48,7 +48,7 @@ impl Rewriter for Meanings {
         let mut new = walk_rewrite(self, arena, e);
         if let Expr::Builtin(function, args) = arena.expr(new) {
             let (args, ty) = (arena.list(args).to_vec(), arena.ty(new));
-            new = meaning(arena, function, &args, ty).unwrap_or(new);
+            new = definition(arena, function, &args, ty).unwrap_or(new);
         }
         self.done.insert(e, new);
         new
@@ -56,7 +56,7 @@ impl Rewriter for Meanings {
 }
 
 /// The definition of a call; `None` for functions without one.
-pub(crate) fn meaning(a: &mut Arena, function: Builtin, args: &[ExprId], ty: Ty) -> Option<ExprId> {
+pub(crate) fn definition(a: &mut Arena, function: Builtin, args: &[ExprId], ty: Ty) -> Option<ExprId> {
     match function {
         Builtin::VectorLow => Some(every(a, args[0], 0, 1, ty.lanes)),
         Builtin::VectorHigh => Some(every(a, args[0], ty.lanes, 1, ty.lanes)),

@@ -1,6 +1,6 @@
 //! Inlines calls of functions of the same module.
 //!
-//! A kernel is one function. [`linked`] replaces calls by the bodies of the called functions:
+//! A kernel is one function. [`with_calls_inlined`] replaces calls by the bodies of the called functions:
 //!
 //! ```text
 //! def scale(X: T.Buffer((8,), "float32")): …        def main(A: T.Buffer((8,), "float32")):
@@ -30,15 +30,15 @@ const MAX_DEPTH: usize = 32;
 const MAX_STMTS: usize = 1 << 16;
 
 /// Function `index` of a module with its calls of the module's functions inlined as far as possible.
-pub fn linked(module: &Module, index: usize) -> Cow<'_, Func> {
+pub fn with_calls_inlined(module: &Module, index: usize) -> Cow<'_, Func> {
     let func = &module.funcs[index];
     if calls(func).is_empty() {
         return Cow::Borrowed(func);
     }
-    let mut linked = func.clone();
+    let mut with_calls_inlined = func.clone();
     let mut linker = Linker { module, stack: vec![func.name] };
-    linker.func(&mut linked);
-    Cow::Owned(linked)
+    linker.func(&mut with_calls_inlined);
+    Cow::Owned(with_calls_inlined)
 }
 
 /// The functions of the module that a function calls.

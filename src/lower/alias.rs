@@ -3,7 +3,7 @@
 //! Memory with several names is a flat array of the kernel. An access by any of its names is an access at its linear
 //! index, and is checked against the memory's size.
 
-use super::blocks::{Home, Lowerer};
+use super::blocks::{Backing, Lowerer};
 use super::{LowerError, Result};
 use crate::ir::{self, BufferId, Expr, Func, Stmt, VarId};
 use crate::loopir::ExprId;
@@ -78,7 +78,7 @@ impl Lowerer<'_> {
     pub(super) fn declare(&mut self, buffer: BufferId) -> Result<()> {
         let name = self.func.arena.buffer(buffer).name;
         let owner = self.aliases.owner(buffer);
-        let Some(Home::Flat { buffer: memory, .. }) = self.homes[owner.index()].clone() else {
+        let Some(Backing::Flat { buffer: memory, .. }) = self.backings[owner.index()].clone() else {
             return Err(LowerError::Unsupported(format!("buffer `{name}`, whose memory is not known,")));
         };
         let arena = &self.func.arena;
@@ -105,7 +105,7 @@ impl Lowerer<'_> {
                 strides
             }
         };
-        self.homes[buffer.index()] = Some(Home::Flat { buffer: memory, offset, strides });
+        self.backings[buffer.index()] = Some(Backing::Flat { buffer: memory, offset, strides });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Translates statements of the block tree into statements of the loop IR. Memory positions of accesses are still open.
 
 use super::alias::Aliases;
-use super::control::{Jumps, Leaves};
+use super::control::{Exits, Jumps};
 use super::facts::Facts;
 use super::init::{self, Hoists};
 use super::{LowerError, Result};
@@ -96,7 +96,7 @@ pub(super) enum Value {
 
 /// The representation of a buffer of the function.
 #[derive(Clone)]
-pub(super) enum Home {
+pub(super) enum Backing {
     /// A buffer of the kernel.
     Buffer(BufferId),
     /// Memory with several names: the element at the sum of the offset and the indices times the strides.
@@ -109,7 +109,7 @@ pub(super) struct Lowerer<'f> {
     pub func: &'f Func,
     pub draft: Draft,
     pub vars: Vec<Option<Value>>,
-    pub homes: Vec<Option<Home>>,
+    pub backings: Vec<Option<Backing>>,
     pub token_of: HashMap<(BufferId, Dims), ExprId, FxBuild>,
     pub aliases: Aliases,
     /// The registers of the enclosing loops, innermost last.
@@ -139,7 +139,7 @@ pub(super) fn draft(func: &Func) -> Result<Draft> {
             roles: HashMap::default(),
         },
         vars: vec![None; func.arena.n_vars()],
-        homes: vec![None; func.arena.n_buffers()],
+        backings: vec![None; func.arena.n_buffers()],
         token_of: HashMap::default(),
         aliases: Aliases::of(func),
         jumps: Vec::new(),
@@ -218,13 +218,13 @@ impl Lowerer<'_> {
 
     fn give_home(&mut self, b: ir::BufferId, id: BufferId, strides: &[i64], offset: i64) {
         let arena = &mut self.draft.kernel.arena;
-        self.homes[b.index()] = Some(match self.aliases.is_shared(b) {
-            true => Home::Flat {
+        self.backings[b.index()] = Some(match self.aliases.is_shared(b) {
+            true => Backing::Flat {
                 buffer: id,
                 offset: arena.index(offset),
                 strides: strides.iter().map(|&s| arena.index(s)).collect(),
             },
-            false => Home::Buffer(id),
+            false => Backing::Buffer(id),
         });
     }
 
@@ -234,8 +234,8 @@ impl Lowerer<'_> {
         let Some(requests) = b.annotations.get(DIM_ALIGN).and_then(DimAlign::read) else { return };
         for request in requests {
             let written = usize::try_from(request.buffer).ok().and_then(|i| b.writes.get(i));
-            let home = written.and_then(|region| self.homes[region.buffer.index()].as_ref());
-            if let Some(&Home::Buffer(buffer)) = home
+            let backing = written.and_then(|region| self.backings[region.buffer.index()].as_ref());
+            if let Some(&Backing::Buffer(buffer)) = backing
                 && !self.draft.kernel.buffer(buffer).is_param()
             {
                 let aligned = &mut self.draft.shapes[buffer.index()].aligned;
@@ -265,7 +265,7 @@ impl Lowerer<'_> {
                 self.vars[v.index()] = Some(Value::Index(n));
             }
         }
-        self.homes[m.buffer.index()] = Some(Home::View { source: m.source.buffer, mins });
+        self.backings[m.buffer.index()] = Some(Backing::View { source: m.source.buffer, mins });
         Ok(())
     }
 
@@ -294,11 +294,11 @@ impl Lowerer<'_> {
                     ir::LoopKind::Vectorized => LoopKind::Vector,
                     ir::LoopKind::Unrolled => LoopKind::Unroll,
                 };
-                let leaves = Leaves::of_list(func, &l.body);
+                let exits = Exits::of_list(func, &l.body);
                 // If an iteration may end the loop, the iterations run serially.
-                let kind = if leaves == Leaves::default() { kind } else { LoopKind::Serial };
-                self.enter_loop(leaves, false, out);
-                let result = self.for_loop(l, kind, out, |this, out| this.iteration(leaves, &l.body, out));
+                let kind = if exits == Exits::default() { kind } else { LoopKind::Serial };
+                self.enter_loop(exits, false, out);
+                let result = self.for_loop(l, kind, out, |this, out| this.iteration(exits, &l.body, out));
                 self.leave_loop();
                 result
             }
@@ -477,7 +477,7 @@ impl Lowerer<'_> {
         inside(self, first, &mut body)?;
         self.roles = outer_roles;
         for &buffer in b.allocs.iter().chain(b.matches.iter().map(|m| &m.buffer)) {
-            self.homes[buffer.index()] = None;
+            self.backings[buffer.index()] = None;
         }
         for iter in &b.iters {
             self.vars[iter.var.index()] = None;
@@ -511,9 +511,9 @@ impl Lowerer<'_> {
         for &e in indices {
             dims.push(self.index(e)?);
         }
-        let extents = match self.homes[buffer.index()].clone() {
+        let extents = match self.backings[buffer.index()].clone() {
             // Memory with several names has no shape.
-            Some(Home::Flat { buffer, offset, strides }) => {
+            Some(Backing::Flat { buffer, offset, strides }) => {
                 dims = Dims::from_elem(self.linear(offset, &strides, &dims), 1);
                 SmallVec::from_elem(self.draft.kernel.buffer(buffer).len, 1)
             }

@@ -13,7 +13,7 @@
 //!                                     }
 //! ```
 //!
-//! A counted loop that is left early continues counting without effects. A `return` leaves all enclosing loops, and
+//! A counted loop that is left early continues counting without effects. A `return` exits all enclosing loops, and
 //! clears a register of the function.
 
 use super::blocks::Lowerer;
@@ -32,19 +32,19 @@ pub(super) struct Jumps {
 
 /// The jumps in a statement that leave it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Leaves {
+pub(super) struct Exits {
     breaks: bool,
     continues: bool,
     returns: bool,
 }
 
-impl Leaves {
+impl Exits {
     fn any(self) -> bool {
         self.breaks || self.continues || self.returns
     }
 
-    fn or(self, other: Leaves) -> Leaves {
-        Leaves {
+    fn or(self, other: Exits) -> Exits {
+        Exits {
             breaks: self.breaks || other.breaks,
             continues: self.continues || other.continues,
             returns: self.returns || other.returns,
@@ -52,22 +52,22 @@ impl Leaves {
     }
 
     /// The jumps of a statement that leave it.
-    fn of(func: &ir::Func, s: ir::StmtId) -> Leaves {
+    fn of(func: &ir::Func, s: ir::StmtId) -> Exits {
         match func.get(s) {
-            ir::Stmt::Break => Leaves { breaks: true, ..Leaves::default() },
-            ir::Stmt::Continue => Leaves { continues: true, ..Leaves::default() },
-            ir::Stmt::Return(_) => Leaves { returns: true, ..Leaves::default() },
+            ir::Stmt::Break => Exits { breaks: true, ..Exits::default() },
+            ir::Stmt::Continue => Exits { continues: true, ..Exits::default() },
+            ir::Stmt::Return(_) => Exits { returns: true, ..Exits::default() },
             // Jumps inside belong to this loop, except those that leave the function.
             ir::Stmt::Loop(ir::Loop { body, .. }) | ir::Stmt::While { body, .. } => {
-                Leaves { returns: Leaves::of_list(func, body).returns, ..Leaves::default() }
+                Exits { returns: Exits::of_list(func, body).returns, ..Exits::default() }
             }
-            other => other.children().into_iter().map(|c| Leaves::of(func, c)).fold(Leaves::default(), Leaves::or),
+            other => other.children().into_iter().map(|c| Exits::of(func, c)).fold(Exits::default(), Exits::or),
         }
     }
 
     /// The jumps of the statements of a list.
-    pub(super) fn of_list(func: &ir::Func, list: &[ir::StmtId]) -> Leaves {
-        list.iter().map(|&s| Leaves::of(func, s)).fold(Leaves::default(), Leaves::or)
+    pub(super) fn of_list(func: &ir::Func, list: &[ir::StmtId]) -> Exits {
+        list.iter().map(|&s| Exits::of(func, s)).fold(Exits::default(), Exits::or)
     }
 }
 
@@ -76,10 +76,10 @@ impl Lowerer<'_> {
     pub(super) fn stmts(&mut self, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
         for (i, &s) in list.iter().enumerate() {
             self.stmt(s, out)?;
-            let leaves = Leaves::of(self.func, s);
+            let exits = Exits::of(self.func, s);
             let rest = &list[i + 1..];
-            if leaves.any() && !rest.is_empty() {
-                let condition = self.goes_on(leaves);
+            if exits.any() && !rest.is_empty() {
+                let condition = self.goes_on(exits);
                 let then = self.list(rest)?;
                 if !then.is_empty() {
                     out.push(self.draft.kernel.stmts.push(Stmt::If { condition, then, otherwise: Body::EMPTY }));
@@ -91,14 +91,14 @@ impl Lowerer<'_> {
     }
 
     /// The condition that none of these jumps was taken.
-    fn goes_on(&mut self, leaves: Leaves) -> ExprId {
+    fn goes_on(&mut self, exits: Exits) -> ExprId {
         let jumps = self.jumps.last().copied().unwrap_or_default();
         let arena = &mut self.draft.kernel.arena;
         let mut condition = arena.bool(true);
         let taken = [
-            jumps.running.filter(|_| leaves.breaks),
-            jumps.going.filter(|_| leaves.continues),
-            self.alive.filter(|_| leaves.returns),
+            jumps.running.filter(|_| exits.breaks),
+            jumps.going.filter(|_| exits.continues),
+            self.alive.filter(|_| exits.returns),
         ];
         for local in taken.into_iter().flatten() {
             let still = arena.local_expr(local);
@@ -126,7 +126,7 @@ impl Lowerer<'_> {
 
     /// Sets the register that a `return` clears, at the start of a function with one.
     pub(super) fn enter_function(&mut self, out: &mut Vec<StmtId>) {
-        if Leaves::of(self.func, self.func.root.stmt()).returns {
+        if Exits::of(self.func, self.func.root.stmt()).returns {
             let alive = self.draft.kernel.arena.new_local("alive", Ty::BOOL);
             self.alive = Some(alive);
             self.set(alive, true, out);
@@ -141,15 +141,15 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The body of a loop with the jumps `leaves`, including the statements that maintain the registers.
-    pub(super) fn iteration(&mut self, leaves: Leaves, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
+    /// The body of a loop with the jumps `exits`, including the statements that maintain the registers.
+    pub(super) fn iteration(&mut self, exits: Exits, list: &[ir::StmtId], out: &mut Vec<StmtId>) -> Result<()> {
         let jumps = self.jumps.last().copied().unwrap_or_default();
         let mut inner = Vec::new();
         if let Some(going) = jumps.going {
             self.set(going, true, &mut inner);
         }
         self.stmts(list, &mut inner)?;
-        match jumps.running.filter(|_| leaves.breaks || leaves.returns) {
+        match jumps.running.filter(|_| exits.breaks || exits.returns) {
             None => out.extend(inner),
             Some(running) => {
                 let condition = self.draft.kernel.arena.local_expr(running);
@@ -161,10 +161,10 @@ impl Lowerer<'_> {
     }
 
     /// Sets the registers of a loop before it starts.
-    pub(super) fn enter_loop(&mut self, leaves: Leaves, always_running: bool, out: &mut Vec<StmtId>) {
+    pub(super) fn enter_loop(&mut self, exits: Exits, always_running: bool, out: &mut Vec<StmtId>) {
         let arena = &mut self.draft.kernel.arena;
-        let running = (leaves.breaks || leaves.returns || always_running).then(|| arena.new_local("running", Ty::BOOL));
-        let going = leaves.continues.then(|| arena.new_local("going", Ty::BOOL));
+        let running = (exits.breaks || exits.returns || always_running).then(|| arena.new_local("running", Ty::BOOL));
+        let going = exits.continues.then(|| arena.new_local("going", Ty::BOOL));
         self.jumps.push(Jumps { running, going });
         if let Some(running) = running {
             self.set(running, true, out);
@@ -182,7 +182,7 @@ impl Lowerer<'_> {
         list: &[ir::StmtId],
         out: &mut Vec<StmtId>,
     ) -> Result<()> {
-        self.enter_loop(Leaves::of_list(self.func, list), true, out);
+        self.enter_loop(Exits::of_list(self.func, list), true, out);
         let Some(Jumps { running: Some(running), going }) = self.jumps.last().copied() else {
             unreachable!("just entered with a register")
         };

@@ -1,7 +1,7 @@
 //! Translates expressions into the loop IR.
 
 use super::LowerError;
-use super::blocks::{Dims, Home, Lowerer, Token, Value};
+use super::blocks::{Backing, Dims, Lowerer, Token, Value};
 use crate::ir;
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{BinOp, Builtin, DType, Expr, Intrinsic};
@@ -208,13 +208,13 @@ impl Lowerer<'_> {
         }
         let mut at = buffer;
         let id = loop {
-            match self.homes[at.index()].clone() {
-                Some(Home::Buffer(id)) => break id,
-                Some(Home::Flat { buffer, offset, strides }) => {
+            match self.backings[at.index()].clone() {
+                Some(Backing::Buffer(id)) => break id,
+                Some(Backing::Flat { buffer, offset, strides }) => {
                     dims = Dims::from_elem(self.linear(offset, &strides, &dims), 1);
                     break buffer;
                 }
-                Some(Home::View { source, mins }) => {
+                Some(Backing::View { source, mins }) => {
                     let arena = &mut self.draft.kernel.arena;
                     let skipped = mins.len().saturating_sub(dims.len());
                     let inner = mins[skipped..].iter().zip(&dims).map(|(&m, &d)| arena.add(m, d));

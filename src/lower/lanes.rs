@@ -46,7 +46,7 @@ pub(super) fn scalars(func: &Func) -> Result<Cow<'_, Func>, LowerError> {
         return Ok(Cow::Borrowed(func));
     }
     let mut pass = Pass {
-        func: func.with_meanings().into_owned(),
+        func: func.with_builtins_expanded().into_owned(),
         buffers: HashMap::new(),
         aliases: Aliases::of(func),
         lanes_of: HashMap::new(),

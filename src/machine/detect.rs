@@ -137,7 +137,7 @@ fn x86_id(cpuid: fn(u32, u32) -> [u32; 4]) -> mcpu::X86Id {
 ///
 /// Measured for sums over data in L3: on AMD family 26 (Zen 5) they are faster with it, on family 25 (Zen 4) they take
 /// a quarter longer. Later families are assumed to be like family 26; on all others the hardware prefetcher suffices.
-pub fn streams_wait() -> bool {
+pub fn prefetching_pays() -> bool {
     static WAIT: OnceLock<bool> = OnceLock::new();
     *WAIT.get_or_init(|| {
         let id = x86_id(cpuid);

@@ -18,7 +18,7 @@ mod mcpu;
 pub(crate) mod register_tile;
 
 pub use core::{Core, VectorUnit};
-pub use detect::{Detected, streams_wait};
+pub use detect::{Detected, prefetching_pays};
 pub use feature::{Feature, FeatureSet};
 pub use file::{TargetError, TargetErrorKind};
 pub use isa::{Isa, UnknownIsa};

@@ -56,7 +56,7 @@ pub enum Outcome {
     },
     /// It ended its process.
     Crashed {
-        /// What is known about the crash.
+        /// The cause of the crash, if known.
         message: String,
     },
 }
@@ -325,7 +325,7 @@ impl<T: Timer> InProcess<T> {
             secs = secs.min(result.map_err(|failure| outcome_of(failure, limit))?);
             self.args.inspect().map_err(|damage| Outcome::RuntimeError { message: damage.to_string() })?;
             match self.judge(run + 1 == runs)? {
-                // Of several runs, only the last one's outputs are copied.
+                // Only the outputs of the last of several runs are copied.
                 Some(v) => verdict = v,
                 None => continue,
             }

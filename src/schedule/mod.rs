@@ -291,7 +291,7 @@ impl Schedule {
         let Some((index, _)) = self.first_place(args) else { return Ok(()) };
         let state = &self.states[index];
         match &state.limit {
-            Some(limit) if limit.freedom < freedom::needed(kind.name) && state.func.is_alive(limit.at) => {
+            Some(limit) if limit.freedom < freedom::required_by(kind.name) && state.func.is_alive(limit.at) => {
                 let mut error = state.error(limit.error.clone(), limit.at);
                 error.primitive = kind.method;
                 Err(error)

@@ -5,14 +5,14 @@
 //! mixture; the printer writes the requested one ([`Dialect`]). docs/ir.md has the grammar.
 //!
 //! The reader uses [`python`] (the only file that knows the Python parser), then `read`, which has one function per
-//! construct. `complete` infers missing `T.reads`/`T.writes` of blocks. `print` mirrors `read`.
+//! construct. `infer_accesses` infers missing `T.reads`/`T.writes` of blocks. `print` mirrors `read`.
 //!
 //! Invariants: texts are untrusted, so no input panics or overflows the stack; `parse(print(m))` equals `m`, and
 //! printing the result gives the same text.
 
 mod check;
-mod complete;
 mod difference;
+mod infer_accesses;
 pub(crate) mod print;
 pub(crate) mod python;
 mod read;

@@ -179,41 +179,41 @@ impl Evolution {
     /// Proposes up to `want` new candidates, none of them in `seen`.
     pub(super) fn round(
         &mut self,
-        cook: &CandidateBuilder<'_>,
+        builder: &CandidateBuilder<'_>,
         want: usize,
         jobs: usize,
         seen: &HashSet<u64>,
     ) -> Drawn {
         if self.options.cost_model {
-            self.model.retrain(cook.seed);
+            self.model.retrain(builder.seed);
         }
         // Random streams of candidates count up from 0, those of rounds count down from the maximum.
-        let mut rng = stream(cook.seed, u64::MAX - self.resumed - self.rounds);
-        let effort = self.effort(cook.space, want);
+        let mut rng = stream(builder.seed, u64::MAX - self.resumed - self.rounds);
+        let effort = self.effort(builder.space, want);
         let mut pool = Pool { seen, jobs, known: HashSet::new(), found: Vec::new(), drawn: Drawn::default() };
         if self.rounds == 0 && self.options.seeds {
-            self.seeds = (0..cook.space.seeds().len()).collect();
+            self.seeds = (0..builder.space.seeds().len()).collect();
         }
         let seeds_from = self.next;
-        let first = self.first_generation(cook.space, effort);
-        self.extend(&mut pool, cook, &first);
+        let first = self.first_generation(builder.space, effort);
+        self.extend(&mut pool, builder, &first);
         let seeds: Vec<u64> = pool.found.iter().filter(|one| one.is_seed).map(|one| one.index - seeds_from).collect();
         let left = effort.saturating_sub(first.len());
         for _ in 0..GENERATIONS {
             let before = pool.found.len();
             let bred = self.breed(&pool.found, left / GENERATIONS, &mut rng);
-            self.extend(&mut pool, cook, &bred);
+            self.extend(&mut pool, builder, &bred);
             if pool.found.len() == before {
                 break;
             }
         }
         if pool.found.len() < want {
             // The space is small or rejects many candidates: draw more samples to find the rest.
-            let more = self.random(cook.space, effort / 2);
-            self.extend(&mut pool, cook, &more);
+            let more = self.random(builder.space, effort / 2);
+            self.extend(&mut pool, builder, &more);
         }
         let Pool { found, mut drawn, .. } = pool;
-        let n_sketches = cook.space.sketches().len();
+        let n_sketches = builder.space.sketches().len();
         let is_ranked = self.options.cost_model;
         let found = self.prune(found);
         let choice = Choice { want, archive: &self.archive, n_sketches, is_ranked };
@@ -222,7 +222,7 @@ impl Evolution {
         let is_left = |i: u64| seeds.contains(&i) && !chosen.iter().any(|one| one.index == seeds_from + i);
         let left: Vec<u64> = (0..self.seeds.len() as u64).filter(|&i| is_left(i)).collect();
         self.seeds = left.into_iter().map(|i| self.seeds[i as usize]).collect();
-        let again = in_order(chosen.len(), jobs, |i| caught(|| cook.again(&chosen[i])));
+        let again = in_order(chosen.len(), jobs, |i| caught(|| builder.again(&chosen[i])));
         for (one, again) in chosen.into_iter().zip(again) {
             match again {
                 Ok((schedule, program)) if program == one.program => {
@@ -313,14 +313,14 @@ impl Evolution {
     }
 
     /// Makes candidates, and scores the new ones.
-    fn extend(&mut self, pool: &mut Pool<'_>, cook: &CandidateBuilder<'_>, recipes: &[Recipe]) {
+    fn extend(&mut self, pool: &mut Pool<'_>, builder: &CandidateBuilder<'_>, recipes: &[Recipe]) {
         let first = self.next;
         self.next += recipes.len() as u64;
         let Pool { seen, known, .. } = pool;
         let made = in_order(recipes.len(), pool.jobs, |i| {
             let is_known = |program| seen.contains(&program) || known.contains(&program);
-            let made = caught(|| cook.make(first + i as u64, &recipes[i], is_known));
-            made.map_err(|r| Rejection { sketch: Some(cook.sketch_of(&recipes[i])), ..r })
+            let made = caught(|| builder.make(first + i as u64, &recipes[i], is_known));
+            made.map_err(|r| Rejection { sketch: Some(builder.sketch_of(&recipes[i])), ..r })
         });
         for made in made {
             match made {

@@ -51,7 +51,7 @@ impl Draft {
     /// Replaces this schedule by several, each with the same notes.
     ///
     /// # Errors
-    /// Those of `f`.
+    /// The instructions of `f`.
     pub fn forks(
         self,
         f: impl FnOnce(Schedule) -> Result<Vec<Schedule>, ScheduleError>,

@@ -7,7 +7,7 @@ pub use setting::Setting;
 use crate::database::{Database, DatabaseError, Timestamp, WorkloadEntry, WorkloadId};
 use crate::ir::equal::Equality;
 use crate::ir::hash::workload_hash;
-use crate::ir::link::linked;
+use crate::ir::inline::with_calls_inlined;
 use crate::ir::{Func, Module, Symbol};
 use crate::schedule::Schedule;
 use crate::schedule::intrin::Intrinsics;
@@ -22,11 +22,11 @@ pub const NAME: &str = "main";
 pub struct Workload {
     /// The module.
     pub module: Module,
-    /// What the function is called where it comes from.
+    /// Name of the function in its source.
     pub name: Symbol,
     /// Its structural hash.
     pub hash: u64,
-    /// What `tensorize` knows in its schedules beside the built-in intrinsics.
+    /// The intrinsics of `tensorize` in its schedules, in addition to the built-in ones.
     intrinsics: Option<Arc<Intrinsics>>,
 }
 
@@ -34,7 +34,7 @@ impl Workload {
     /// Function `index` of a module, as a workload: a kernel is one function, so the bodies of those that it calls stand in
     /// the place of the calls.
     pub fn of(module: &Module, index: usize) -> Workload {
-        let mut func = linked(module, index).into_owned();
+        let mut func = with_calls_inlined(module, index).into_owned();
         let name = func.name;
         func.name = Symbol::new(NAME);
         let hash = workload_hash(&func).0;

@@ -2,8 +2,8 @@
 
 use super::{A, Floats, Ints, N, execute, interpret};
 use tvmr::codegen::{CodegenOptions, RunContext, compile};
+use tvmr::ir::inline::{calls, with_calls_inlined};
 use tvmr::ir::interp::{self, Arg, Options, Tensor, Value};
-use tvmr::ir::link::{calls, linked};
 use tvmr::ir::verify::{Checks, verify};
 use tvmr::ir::{DType, Func, Module};
 use tvmr::lower::{LowerError, lower};
@@ -164,7 +164,7 @@ fn calling(others: &str, body: &str) -> Module {
 
 fn check_call(others: &str, body: &str, expected: [f64; 8]) {
     let module = calling(others, body);
-    let func = linked(&module, 0);
+    let func = with_calls_inlined(&module, 0);
     assert!(calls(&func).is_empty(), "{body}");
     assert_eq!(verify(&func, Checks::ALL), [], "{body}");
     assert_eq!(interpret(&func).as_deref(), Ok(&expected[..]), "{body}: interpreted");
@@ -195,7 +195,7 @@ fn the_body_of_a_function_stands_in_the_place_of_its_call() {
     check_call(SCALE, "B[0] = T.float32(2)\nModule.scale(A, B, B[0])", once);
     // Inlined blocks get names of their own.
     let module = calling(SCALE, "Module.scale(A, B, T.float32(2))\nModule.scale(B, B, T.float32(4))");
-    let func = linked(&module, 0);
+    let func = with_calls_inlined(&module, 0);
     let names: Vec<String> = func.blocks().iter().map(|&b| func.block(b).name.to_string()).collect();
     assert_eq!(names, ["Z", "Y", "Z_1", "Y_1", "root"]);
 }
@@ -269,7 +269,7 @@ def find(X: T.Buffer((8,), \"float32\")) -> T.int32:
     ];
     for (others, body, name) in cases {
         let module = calling(others, body);
-        let func = linked(&module, 0);
+        let func = with_calls_inlined(&module, 0);
         assert_eq!(lower(&func).err(), Some(LowerError::ModuleCall(name.into())), "{body}");
         assert!(interpret(&func).is_err());
     }

@@ -30,7 +30,7 @@ const fn back_end(y: f64) -> Rect {
     Rect::new(column(3), y, 136.0, 46.0)
 }
 
-/// What a box stands for, which decides how it is drawn.
+/// The kind of a box, which determines how it is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Kind {
     /// A file that a user writes.

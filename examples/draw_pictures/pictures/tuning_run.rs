@@ -3,7 +3,7 @@
 use super::canvas::{Anchor, Canvas, Font, Point, Rect};
 use serde::{Deserialize, Serialize};
 
-/// What is known of a run, recorded by the example from the document and the database that `tvmr tune` wrote.
+/// A recorded run: the example extracts it from the document and the database that `tvmr tune` wrote.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) struct TuningRun {
     /// The file that was tuned.

@@ -67,7 +67,7 @@ fn arrange(kernel: &mut Kernel, mut nest: Nest, machine: &Machine, out: &mut Vec
     builder.outer(0, out);
 }
 
-/// How the nest will be arranged.
+/// The arrangement of the nest.
 fn plan(kernel: &Kernel, nest: &Nest, machine: &Machine) -> TilePlan {
     let levels: Vec<NestLevel> = nest.levels.iter().map(|l| NestLevel { extent: l.extent, stride: l.stride }).collect();
     let accesses = accesses(kernel, nest);
@@ -168,9 +168,9 @@ struct Builder<'a> {
     kernel: &'a mut Kernel,
     nest: &'a Nest,
     plan: &'a TilePlan,
-    /// Does the initialisation go right before the reduction?
+    /// Whether the initialisation is placed directly before the reduction.
     fused: bool,
-    /// What the variables of the loops around stand for; of a loop in the tile, where its part begins.
+    /// The value of each variable of the loops around; for a loop of the tile, the start of its part.
     starts: Vec<(VarId, ExprId)>,
     /// Sizes of the tile's loops.
     sizes: Vec<i64>,

@@ -1,4 +1,4 @@
-//! What optimised code may use: the vector unit, and the rewrites of floats that the options allow.
+//! Capabilities of the target: the vector unit, and the rewrites of floats that the options allow.
 
 use crate::codegen::cost::{Costs, UNPOLLED};
 use crate::codegen::{CodegenOptions, isa};

@@ -15,7 +15,7 @@ use crate::loopir::rewrite::{Substitution, mentions_var};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
 
 /// Merges the stores of all such loops. Returns whether there were any.
-pub(super) fn words(kernel: &mut Kernel) -> bool {
+pub(super) fn merge_stores(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = body(kernel, before);
     kernel.body != before
@@ -23,7 +23,7 @@ pub(super) fn words(kernel: &mut Kernel) -> bool {
 
 fn body(kernel: &mut Kernel, old: Body) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        if let Some(store) = joined(kernel, &l) {
+        if let Some(store) = merged(kernel, &l) {
             return out.push(store);
         }
         let inner = body(kernel, l.body);
@@ -35,7 +35,7 @@ fn body(kernel: &mut Kernel, old: Body) -> Body {
 const BYTES: i64 = 4;
 
 /// The replacement of a loop.
-fn joined(kernel: &mut Kernel, l: &For) -> Option<StmtId> {
+fn merged(kernel: &mut Kernel, l: &For) -> Option<StmtId> {
     let is_copy = l.kind != LoopKind::Parallel && l.iterations == Iterations::Independent;
     let &[s] = kernel.stmts.list(l.body) else { return None };
     let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return None };

@@ -17,13 +17,14 @@ mod fuse;
 mod hoist;
 mod in_place;
 mod machine;
+mod merge_stores;
 mod multiversion;
 mod nest;
 mod partition;
 mod preconvert;
 mod promote;
 mod reciprocal;
-mod roll;
+mod reroll;
 mod simplify;
 mod stagger;
 mod strip_mine;
@@ -32,7 +33,6 @@ mod unroll;
 mod vectorize;
 mod walk;
 mod widen;
-mod words;
 
 pub use strip_mine::strip_mine;
 
@@ -61,11 +61,11 @@ struct Pass {
     run: Run,
 }
 
-/// What a pass leaves.
+/// Whether a pass needs a simplification after it.
 enum Run {
-    /// Indices as simple as they were.
+    /// The pass leaves indices simple.
     Plain(fn(&mut Kernel, &Machine)),
-    /// A kernel to be simplified again, if it says so.
+    /// The kernel is simplified after the pass, if it returns true.
     Simplified(fn(&mut Kernel, &Machine) -> bool),
 }
 
@@ -75,17 +75,17 @@ use Run::{Plain, Simplified};
 const STRIP_MINE: &str = "strip_mine";
 
 const PIPELINE: &[Pass] = &[
-    // What the program is: affine accesses, loops without conditions.
+    // Canonical form: affine accesses, loops without conditions.
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
-    // What it reads: bytes four at a time, other narrow operands converted once.
-    Pass { name: "roll", run: Simplified(|k, _| roll::roll(k)) },
-    Pass { name: "words", run: Simplified(|k, _| words::words(k)) },
+    // Operands: bytes four at a time, other narrow operands converted once.
+    Pass { name: "reroll", run: Simplified(|k, _| reroll::reroll(k)) },
+    Pass { name: "merge_stores", run: Simplified(|k, _| merge_stores::merge_stores(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     Pass { name: "preconvert", run: Simplified(|k, _| preconvert::preconvert(k)) },
-    // What it becomes: tiles, vectors, straight code.
+    // Arrangement: tiles, vectors, straight-line code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, m| partition::partition(k, m, Cuts::All)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
@@ -95,7 +95,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
-    // How it is computed: in registers, and nothing twice.
+    // Evaluation: in registers, without recomputation.
     Pass { name: "promote", run: Plain(promote::promote) },
     Pass { name: "unroll_around_registers", run: Plain(unroll::unroll_around_registers) },
     Pass { name: "simplify_iterations", run: Plain(|k, _| simplify::simplify(k)) },
@@ -109,7 +109,7 @@ const PIPELINE: &[Pass] = &[
 ];
 
 impl Pass {
-    /// Runs the pass, and in debug builds verifies what it made.
+    /// Runs the pass, and in debug builds verifies the result.
     fn run(&self, kernel: &mut Kernel, machine: &Machine) {
         match self.run {
             Plain(run) => run(kernel, machine),

@@ -18,10 +18,10 @@ use smallvec::SmallVec;
 const TERMS: usize = 4;
 
 /// Rerolls all such sums of the kernel. Returns whether there were any.
-pub(super) fn roll(kernel: &mut Kernel) -> bool {
+pub(super) fn reroll(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
     kernel.body = kernel.rebuild(before, &mut |kernel, _, id, stmt, out| {
-        out.push(rolled(kernel, stmt).map_or(id, |l| kernel.stmts.push(Stmt::For(l))));
+        out.push(rerolled(kernel, stmt).map_or(id, |l| kernel.stmts.push(Stmt::For(l))));
     });
     kernel.body != before
 }
@@ -29,7 +29,7 @@ pub(super) fn roll(kernel: &mut Kernel) -> bool {
 /// A product of two bytes, each as a load.
 type Product = [ExprId; 2];
 
-fn rolled(kernel: &mut Kernel, stmt: Stmt) -> Option<For> {
+fn rerolled(kernel: &mut Kernel, stmt: Stmt) -> Option<For> {
     let Stmt::Store { buffer, index, value } = stmt else { return None };
     let arena = &kernel.arena;
     if arena.dtype(value) != DType::Int32 || arena.lanes(value) > 1 {

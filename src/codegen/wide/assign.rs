@@ -1,21 +1,22 @@
-//! Registers for virtual registers: linear scan without spilling.
+//! Register allocation: linear scan without spilling.
 //!
-//! Where there are too few, constants give theirs up, those that are used least first: they are loaded where they are
-//! needed. Code that still needs more is not for a region.
+//! If there are too few registers, constants are rematerialised, those with the fewest uses first: they are loaded
+//! before each use. Code that still needs more registers cannot be a region.
 
 use super::code::{Class, Code, Inst, LoopId, VReg};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// How many registers of each class there are.
+/// Number of registers of each class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers {
     pub vectors: u8,
-    /// The first cannot mask: it means that there is no mask.
+    /// The first mask register cannot mask: as an operand it means "no mask".
     pub masks: u8,
 }
 
-/// The machine register of each virtual register, by number; `None` if there are not enough, and the code is as it was.
+/// The machine register of each virtual register, by number; `None` if there are not enough: then the code is
+/// unchanged.
 pub(super) fn assign(code: &mut Code, registers: Registers) -> Option<Vec<u8>> {
     let mut missing = match scan(code, registers) {
         Ok(assigned) => return Some(assigned),
@@ -34,7 +35,7 @@ pub(super) fn assign(code: &mut Code, registers: Registers) -> Option<Vec<u8>> {
     None
 }
 
-/// Assigns registers, or says how many more vector registers would be needed.
+/// Assigns registers, or returns the number of missing vector registers.
 fn scan(code: &Code, registers: Registers) -> Result<Vec<u8>, usize> {
     let live = intervals(code);
     let mut order: Vec<u32> = (0..code.classes.len() as u32).filter(|&v| live[v as usize].0 != usize::MAX).collect();
@@ -47,7 +48,7 @@ fn scan(code: &Code, registers: Registers) -> Result<Vec<u8>, usize> {
     for v in order {
         let (start, end) = live[v as usize];
         active.retain(|&(until, register, class)| {
-            // What ends where this begins is read before this is written.
+            // A register that ends where this one begins is read before this one is written.
             let ends = until <= start;
             if ends {
                 match class {
@@ -65,7 +66,7 @@ fn scan(code: &Code, registers: Registers) -> Result<Vec<u8>, usize> {
                 missing = missing.max(excess);
                 NONE
             }),
-            // There is nothing to give up for a mask.
+            // Mask registers cannot be rematerialised.
             Class::Mask => free_masks.pop().ok_or(usize::MAX)?,
         };
         assigned[v as usize] = register;
@@ -74,11 +75,11 @@ fn scan(code: &Code, registers: Registers) -> Result<Vec<u8>, usize> {
     if missing == 0 { Ok(assigned) } else { Err(missing) }
 }
 
-/// A register that is missing.
+/// A missing register.
 const NONE: u8 = u8::MAX;
 
-/// First and last position at which each virtual register is needed. A register that was set before a loop and is used
-/// in it lives through all of it.
+/// First and last position at which each virtual register is live. A register that is set before a loop and used in it
+/// is live in the whole loop.
 pub(super) fn intervals(code: &Code) -> Vec<(usize, usize)> {
     let mut live = vec![(usize::MAX, 0usize); code.classes.len()];
     let mut loops: SmallVec<[(LoopId, usize, Vec<VReg>); 4]> = SmallVec::new();
@@ -115,10 +116,10 @@ pub(super) fn intervals(code: &Code) -> Vec<(usize, usize)> {
     live
 }
 
-/// Instructions for which a constant that was loaded stays in its register.
+/// Number of instructions for which a rematerialised constant stays in its register.
 const KEPT: usize = 6;
 
-/// Lets `n` constants be loaded where they are used; `false` if there are none left.
+/// Rematerialises `n` constants; `false` if there are not enough.
 fn rematerialize(code: &mut Code, n: usize) -> bool {
     let mut uses: HashMap<VReg, usize> = HashMap::new();
     for inst in &code.insts {
@@ -149,7 +150,7 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
         _ => true,
     });
     let old = std::mem::take(&mut code.insts);
-    // Where a constant was loaded to, and when.
+    // For each constant, the register into which it was loaded, and the position.
     let mut loaded: HashMap<VReg, (VReg, usize)> = HashMap::new();
     for (at, mut inst) in old.into_iter().enumerate() {
         if matches!(inst, Inst::Begin { .. } | Inst::End { .. }) {

@@ -1,4 +1,4 @@
-//! From statements of the loop IR to vector code.
+//! Translates statements of the loop IR into vector code.
 
 use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
@@ -13,11 +13,10 @@ use crate::loopir::{Affine, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt,
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// A value in pieces of at most a register.
+/// A value in pieces, each of which is in one register.
 pub(super) type Pieces = SmallVec<[VReg; 4]>;
 
-/// Vector code for statements that run one after the other, and the arguments it needs; `None` if something in them is
-/// not for region code.
+/// Vector code for consecutive statements, and its arguments; `None` if the statements cannot be a region.
 pub(super) fn build(
     kernel: &mut Kernel,
     stmts: &[StmtId],
@@ -48,7 +47,7 @@ pub(super) fn build(
     Some((builder.code, builder.args))
 }
 
-/// What the machine has beside vectors.
+/// Optional features of the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Features {
     /// Mask registers.
@@ -57,7 +56,7 @@ pub(super) struct Features {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
-    /// Are loaded vectors kept for other uses, and registers of elements for all vectors that are put together from them?
+    /// Whether loaded vectors are kept in registers for other uses, including those that gathers load.
     pub shares: bool,
 }
 
@@ -67,34 +66,34 @@ pub(super) struct Builder<'a> {
     pub features: Features,
     pub code: Code,
     args: Vec<RegionArg>,
-    /// Slots by buffer and index of the origin, or by value.
+    /// Argument slots, by buffer and index of an address, or by value.
     arg_table: HashMap<(Option<BufferId>, ExprId), u32, FxBuild>,
     stream_table: HashMap<Stream, StreamId, FxBuild>,
     loops: SmallVec<[(VarId, LoopId); 4]>,
-    /// Iterations of each loop so far.
+    /// Number of iterations of each loop.
     extents: Vec<i64>,
     locals: HashMap<LocalId, Pieces, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
     pub constants: Constants,
-    /// What vectors of the present body read that are put together.
+    /// The elements that gathers of the current body read.
     spans: Vec<Span>,
-    /// The mask under which everything is loaded, inside of a choice that all lanes share.
+    /// The mask of all loads, inside a selection whose condition all lanes share.
     pub guard: Option<VReg>,
     memo: HashMap<ExprId, Pieces, FxBuild>,
-    /// Keys of `memo` in the order of insertion, to forget those of a loop at its end.
+    /// Keys of `memo` in the order of insertion, to remove those of a loop at its end.
     order: Vec<ExprId>,
     reads: ReadsOf,
-    /// How often a load is used in the statements of the present body.
+    /// Number of uses of each load in the statements of the current body.
     uses: HashMap<ExprId, u32, FxBuild>,
 }
 
-/// The pieces of a type.
+/// The division of a type into registers.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub elem: Elem,
     pub width: Width,
     pub n: usize,
-    /// Lanes of the last piece, if it has fewer than its register; what others hold is nobody's business.
+    /// Number of lanes of the last piece, if it does not fill its register; the other lanes are undefined.
     pub last: Option<u8>,
 }
 
@@ -112,7 +111,7 @@ impl Builder<'_> {
         Some(Shape { elem, width: Width::of_bytes(register)?, n: bytes.div_ceil(register), last })
     }
 
-    /// Loads the i-th piece of what is at a place.
+    /// Loads the `i`-th piece of a value.
     pub(super) fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
@@ -224,7 +223,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Sets a register. What adds to the register itself is done in place.
+    /// Sets a register of the loop IR. An addition to the register itself is done in place.
     fn set(&mut self, local: LocalId, value: ExprId) -> Option<()> {
         let shape = self.shape(value)?;
         let own = self.kernel.arena.local_expr(local);
@@ -253,7 +252,7 @@ impl Builder<'_> {
         {
             let Shape { elem, width, .. } = shape;
             let (a, b) = (self.expr(a)?, self.expr(b)?);
-            // Piece by piece, so that one product is there at a time.
+            // Accumulate piece by piece, so that only one product is live at a time.
             for ((&acc, &a), &b) in accs.iter().zip(&a).zip(&b) {
                 let product = self.fresh();
                 self.push(Inst::Binary { op: Op2::Mul, dst: product, a, b, elem, width });
@@ -285,7 +284,7 @@ impl Builder<'_> {
         Some(())
     }
 
-    /// The register, or a copy of one that may be set again.
+    /// The register, or a copy if it may be set again.
     fn own_copy(&mut self, src: VReg) -> VReg {
         if !self.locals.values().any(|pieces| pieces.contains(&src)) {
             return src;
@@ -306,7 +305,7 @@ impl Builder<'_> {
     /// `accs += a * b`.
     fn accumulate(&mut self, accs: &[VReg], a: ExprId, b: ExprId, shape: &Shape) -> Option<()> {
         let (elem, width) = (shape.elem, shape.width);
-        // A load that is kept for nothing else is an operand in memory; but an operand of 64 bits would be read as 128.
+        // A load without other uses becomes a memory operand, except that an operand of 64 bits would be read as 128.
         let folds = width != Width::Half;
         let (a, b) = if self.is_single_load(a) && !self.is_single_load(b) { (b, a) } else { (a, b) };
         if folds
@@ -435,7 +434,7 @@ impl Builder<'_> {
         Some(Mem { stream, disp: i32::try_from(sum.constant.checked_mul(bytes)?).ok()? })
     }
 
-    /// The register that is advanced so.
+    /// The register that is advanced by these steps.
     pub(super) fn stream(&mut self, stream: Stream) -> Option<StreamId> {
         if stream.steps.iter().any(|&(_, step)| i32::try_from(step).is_err()) {
             return None;
@@ -447,28 +446,28 @@ impl Builder<'_> {
         }))
     }
 
-    /// How often a loop of the region runs.
+    /// Number of iterations of a loop of the region.
     pub(super) fn extent(&self, l: LoopId) -> i64 {
         self.extents[l.0 as usize]
     }
 
-    /// The loop of the region that an atom counts.
+    /// The loop of the region whose counter is the atom.
     pub(super) fn loop_of(&self, atom: ExprId) -> Option<LoopId> {
         let var = self.kernel.arena.as_var(atom)?;
         self.loops.iter().find(|l| l.0 == var).map(|l| l.1)
     }
 
-    /// Is a variable bound in the region?
+    /// Whether a variable is bound in the region.
     pub(super) fn is_inside(&self, v: VarId) -> bool {
         self.loops.iter().any(|l| l.0 == v) || self.vars.contains_key(&v)
     }
 
-    /// What state a value depends on.
+    /// The state on which a value depends.
     pub(super) fn reads_of(&mut self, e: ExprId) -> Reads {
         self.reads.get(&self.kernel.arena, e)
     }
 
-    /// The i-th register's worth of a place.
+    /// The memory of the `i`-th piece.
     pub(super) fn piece(&self, at: Mem, i: usize) -> Option<Mem> {
         let disp = at.disp.checked_add(i32::try_from(i * self.vector_bytes).ok()?)?;
         Some(Mem { disp, ..at })
@@ -486,7 +485,7 @@ impl Builder<'_> {
             let shape = self.shape(e)?;
             self.node(e, &shape)?
         };
-        // Registers are read where they are used.
+        // Registers are read at their uses.
         let is_kept = match self.kernel.arena.expr(e) {
             Expr::Local(_) | Expr::Var(_) => false,
             Expr::Load(..) => self.features.shares,
@@ -513,7 +512,7 @@ impl Builder<'_> {
                 if let Some(pieces) = self.vars.get(&v) {
                     return Some(pieces.clone());
                 }
-                // From outside; only scalars are handed over, by their bits.
+                // A variable from outside the region: only scalars are passed, by their bits.
                 let dtype = self.kernel.arena.dtype(e);
                 if width != Width::Scalar
                     || is_narrow(dtype) && !dtype.is_float()
@@ -599,17 +598,17 @@ impl Builder<'_> {
         self.node(e, &shape)
     }
 
-    /// What vectors of the present body read that are put together.
+    /// The elements that gathers of the current body read.
     pub(super) fn shared_spans(&self) -> &[Span] {
         if self.features.shares && self.guard.is_none() { &self.spans } else { &[] }
     }
 
-    /// A value that is kept already.
+    /// A value that is already in registers.
     pub(super) fn known(&self, e: ExprId) -> Option<Pieces> {
         self.memo.get(&e).cloned()
     }
 
-    /// The pieces of a value; none of what is computed for it is kept.
+    /// The pieces of a value; intermediate results are not kept.
     pub(super) fn unkept(&mut self, e: ExprId) -> Option<Pieces> {
         let scope = self.order.len();
         let pieces = self.expr(e)?;
@@ -619,7 +618,7 @@ impl Builder<'_> {
         Some(pieces)
     }
 
-    /// Where a value is in memory as it is in registers.
+    /// The memory of a value, if its representation there is the same as in registers.
     fn in_memory(&self, e: ExprId) -> Option<(BufferId, ExprId)> {
         match self.kernel.arena.expr(e) {
             Expr::Load(buffer, index) if !is_narrow(self.kernel.arena.dtype(e)) => Some((buffer, index)),

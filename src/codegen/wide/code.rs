@@ -5,7 +5,7 @@ use crate::ir::{BinOp, CmpOp, DType};
 use crate::loopir::BufferId;
 use smallvec::SmallVec;
 
-/// A virtual vector register. It holds one value at a time, but may be set more than once.
+/// A virtual vector register. It contains one value at a time, but may be set more than once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) struct VReg(pub u32);
 
@@ -26,7 +26,7 @@ pub(super) enum Elem {
 }
 
 impl Elem {
-    /// The lane type that values of a data type are computed in; `None` if region code does not know it.
+    /// The lane type for computing with a data type; `None` if region code does not support it.
     pub(super) fn of(dtype: DType) -> Option<Elem> {
         match dtype {
             DType::Float32 | DType::Float16 | DType::BFloat16 => Some(Elem::F32),
@@ -46,7 +46,7 @@ impl Elem {
     }
 }
 
-/// Elements in memory of which region code makes lanes of 32 bits.
+/// Narrow element types in memory, which are loaded into 32-bit lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Memory {
     U8,
@@ -58,7 +58,7 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// That of a data type; `None` if it is as wide in registers.
+    /// The narrow type of a data type; `None` if its elements have the width of lanes.
     pub(super) fn of(dtype: DType) -> Option<Memory> {
         match dtype {
             DType::UInt8 => Some(Memory::U8),
@@ -90,12 +90,12 @@ impl Memory {
     }
 }
 
-/// How much of a register an instruction works on.
+/// The part of a register on which an instruction works.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) enum Width {
     /// One lane.
     Scalar,
-    /// 64 bits of several lanes.
+    /// 64 bits, several lanes.
     Half,
     /// 128 bits.
     X,
@@ -106,7 +106,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// The width of so many bytes in lanes.
+    /// The width for this number of bytes in several lanes.
     pub(super) fn of_bytes(bytes: usize) -> Option<Width> {
         match bytes {
             8 => Some(Width::Half),
@@ -117,7 +117,7 @@ impl Width {
         }
     }
 
-    /// Bytes of a register of this width; `None` of a single lane.
+    /// Bytes of a register of this width; `None` for a scalar.
     pub(super) fn bytes(self) -> Option<usize> {
         match self {
             Width::Scalar => None,
@@ -138,15 +138,15 @@ impl Width {
     }
 }
 
-/// A place in memory.
+/// A memory operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Mem {
     pub stream: StreamId,
-    /// Bytes.
+    /// Displacement in bytes.
     pub disp: i32,
 }
 
-/// What registers hold values of a kind.
+/// Register classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// Vector registers.
@@ -155,7 +155,7 @@ pub(super) enum Class {
     Mask,
 }
 
-/// An operation on two values.
+/// A binary operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op2 {
     Add,
@@ -166,33 +166,34 @@ pub(super) enum Op2 {
     Min,
     /// `a > b ? a : b`.
     Max,
-    /// Of the bits, as the next two.
+    /// Bitwise and.
     And,
     Or,
     Xor,
-    /// Lanes of `a` and `b` by turns, from the lower halves of each 128 bits; of whole registers, as the next three.
+    /// Interleaves the low halves of each 128-bit chunk of `a` and `b` (`vunpcklps`). Like the next three, it works on
+    /// whole registers.
     LowLanes,
-    /// From the upper halves.
+    /// Interleaves the high halves of each 128-bit chunk of `a` and `b` (`vunpckhps`).
     HighLanes,
-    /// The first, third, … 128 bits of `a`, then those of `b`.
+    /// The even-numbered 128-bit chunks of `a`, then those of `b`.
     EvenChunks,
-    /// The second, fourth, ….
+    /// The odd-numbered 128-bit chunks of `a`, then those of `b`.
     OddChunks,
-    /// Products of signed 16-bit lanes, two neighbours added.
+    /// Products of signed 16-bit lanes, with adjacent products added to a 32-bit lane (`vpmaddwd`).
     MulPairs,
-    /// Both as 16-bit lanes, of 32-bit ones that fit.
+    /// Narrows the 32-bit lanes of `a` and `b` to 16 bits; the values must fit (`vpackusdw`).
     Pack32,
-    /// Both as 8-bit lanes, of 16-bit ones that fit.
+    /// Narrows the 16-bit lanes of `a` and `b` to 8 bits; the values must fit (`vpackuswb`).
     Pack16,
 }
 
-/// Shifts of 16-bit lanes by eight.
+/// Shifts of 16-bit lanes by eight bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shift16 {
     Left,
-    /// Zeros come in.
+    /// Logical right shift.
     Right,
-    /// Copies of the sign come in.
+    /// Arithmetic right shift.
     Signed,
 }
 
@@ -211,29 +212,29 @@ impl Op2 {
     }
 }
 
-/// An operation on one value.
+/// A unary operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op1 {
     Sqrt,
     Round(Rounding),
     /// int32 to float32.
     Convert,
-    /// float32 to int32; the smallest one where it does not fit, and for NaN.
+    /// float32 to int32; the result is the smallest int32 on overflow and for NaN.
     Truncate,
-    /// float32 to the bits of float16, in half as many bytes.
+    /// float32 to float16 bits, in half the bytes (`vcvtps2ph`).
     ToF16,
-    /// Back.
-    OfF16,
-    /// The scalar in the lowest lane, in every lane.
+    /// float16 bits to float32 (`vcvtph2ps`).
+    FromF16,
+    /// The lowest lane, in every lane.
     Broadcast,
-    /// The upper half of the source in the lower half.
+    /// The upper half of the source, in the lower half.
     UpperHalf,
 }
 
-/// To which integer.
+/// Rounding mode to an integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
-    /// Of two equally near ones, the even one.
+    /// To the nearest integer, halves to even.
     Nearest = 0,
     Down = 1,
     Up = 2,
@@ -243,7 +244,7 @@ pub(super) enum Rounding {
 /// An instruction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Inst {
-    /// A loop of a constant number of iterations, at least 1.
+    /// Start of a loop with a constant number of iterations, at least 1.
     Begin {
         l: LoopId,
         extent: i64,
@@ -257,27 +258,27 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// Narrower elements as lanes of 32 bits.
+    /// Loads narrow elements into 32-bit lanes.
     LoadNarrow {
         dst: VReg,
         mem: Mem,
         memory: Memory,
         width: Width,
     },
-    /// Lanes of 32 bits as narrower elements: with EVEX, or of float16; at least 128 bits of them.
+    /// Stores 32-bit lanes as narrow elements. Requires EVEX or float16 elements, and at least 128 bits in memory.
     StoreNarrow {
         src: VReg,
         mem: Mem,
         memory: Memory,
         width: Width,
     },
-    /// The first bytes of a register: 1, 2, 4, 8 or 16.
+    /// Stores the first 1, 2, 4, 8 or 16 bytes of a register.
     StoreLow {
         src: VReg,
         mem: Mem,
         bytes: u8,
     },
-    /// Of the lanes where the mask is set; others are zero, and their memory is not touched.
+    /// Loads the lanes whose mask is set. The other lanes are zero, and their memory is not accessed.
     LoadMasked {
         dst: VReg,
         mask: VReg,
@@ -285,26 +286,26 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// One element in every lane.
+    /// Loads one element into every lane.
     LoadAll {
         dst: VReg,
         mem: Mem,
         elem: Elem,
         width: Width,
     },
-    /// A constant in every lane, by its bits.
+    /// Sets every lane to a constant, given by its bits.
     Const {
         dst: VReg,
         bits: u64,
         elem: Elem,
     },
-    /// The same from the region's own data, where it is needed.
+    /// Rematerialises a constant from the region's data, in every lane.
     LoadConst {
         dst: VReg,
         bits: u64,
         elem: Elem,
     },
-    /// An argument in every lane.
+    /// Loads a scalar argument into every lane.
     Arg {
         dst: VReg,
         slot: u32,
@@ -316,7 +317,7 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// Of the lanes where the mask is set.
+    /// Stores the lanes whose mask is set.
     StoreMasked {
         src: VReg,
         mask: VReg,
@@ -324,7 +325,7 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// The mask of the lanes whose bits are set, in the form that comparisons make.
+    /// The mask with these bits, in the form that comparisons produce.
     Lanes {
         dst: VReg,
         bits: u16,
@@ -361,7 +362,8 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// `acc = acc + Σ a[q] * b[q]` over the bytes of each 32-bit lane, those of `a` unsigned, those of `b` signed.
+    /// `acc = acc + Σ a[q] * b[q]` over the bytes of each 32-bit lane; the bytes of `a` are unsigned, those of `b`
+    /// signed.
     Dot4 {
         acc: VReg,
         a: VReg,
@@ -377,7 +379,7 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// Of 32-bit lanes; copies of the sign come in from the left.
+    /// Shifts 32-bit lanes by a constant; right shifts are arithmetic.
     Shift {
         dst: VReg,
         a: VReg,
@@ -385,15 +387,15 @@ pub(super) enum Inst {
         by: u8,
         width: Width,
     },
-    /// Of 16-bit lanes, by eight.
+    /// Shifts 16-bit lanes by eight bits.
     ShiftByte {
         dst: VReg,
         a: VReg,
         kind: Shift16,
         width: Width,
     },
-    /// The mask of the lanes where it holds: a mask register with EVEX, else lanes of all ones or zeros. Without EVEX,
-    /// of integers there are `Eq`, `Lt` and `Gt` only.
+    /// The mask of the lanes where the comparison holds: a mask register with EVEX, else lanes of all ones or zeros.
+    /// Without EVEX, integers support only `Eq`, `Lt` and `Gt`.
     Compare {
         op: CmpOp,
         dst: VReg,
@@ -402,7 +404,7 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// Of mask registers.
+    /// A bitwise operation on mask registers.
     MaskBinary {
         op: Op2,
         dst: VReg,
@@ -413,7 +415,7 @@ pub(super) enum Inst {
         dst: VReg,
         a: VReg,
     },
-    /// Lanes of `then` where the mask is set, of `otherwise` elsewhere.
+    /// The lanes of `then` where the mask is set, those of `otherwise` in the other lanes.
     Select {
         dst: VReg,
         mask: VReg,
@@ -426,43 +428,44 @@ pub(super) enum Inst {
         dst: VReg,
         src: VReg,
     },
-    /// The mask of all lanes if what a register counts, and a constant, are negative together; else of none.
+    /// The mask of all lanes if the stream's counter plus a constant is negative, else of no lane.
     Sign {
         dst: VReg,
         stream: StreamId,
         plus: i32,
     },
-    /// The sum of what a register counts and a constant in every lane of 32 bits, which it must fit.
+    /// The stream's counter plus a constant, in every 32-bit lane; the sum must fit.
     Counted {
         dst: VReg,
         stream: StreamId,
         plus: i32,
     },
-    /// Numbers of 32-bit lanes, a byte for each, the first lane lowest.
+    /// Loads lane numbers, which are given as bytes, the first lane in the lowest byte, into 32-bit lanes.
     Indices {
         dst: VReg,
         lanes: u128,
     },
-    /// 32-bit lanes that fill a whole register, from [`Code::tables`].
+    /// Loads a table of [`Code::tables`], whose 32-bit lanes fill a register.
     Table {
         dst: VReg,
         table: u32,
     },
-    /// The 32-bit lanes of `a` that the indices say: of 256 bits at least.
+    /// The 32-bit lanes of `a` selected by the indices (`vpermd`); at least 256 bits.
     Permute {
         dst: VReg,
         indices: VReg,
         a: VReg,
         width: Width,
     },
-    /// Of those of `acc` and, numbered after them, of `b`, in the place of `acc`; with EVEX.
+    /// Replaces `acc` by lanes selected from `acc` and `b`, whose lanes are numbered after those of `acc` (`vpermt2d`,
+    /// EVEX).
     Permute2 {
         acc: VReg,
         indices: VReg,
         b: VReg,
         width: Width,
     },
-    /// 32-bit lanes of `b` where the mask is set, of `a` elsewhere: of 256 bits at most.
+    /// The 32-bit lanes of `b` where the mask is set, those of `a` in the other lanes; at most 256 bits.
     Blend {
         dst: VReg,
         a: VReg,
@@ -470,14 +473,14 @@ pub(super) enum Inst {
         mask: u8,
         width: Width,
     },
-    /// Brings a cache line nearer; of any address.
+    /// Prefetches a cache line; the address may be invalid.
     Prefetch {
         mem: Mem,
     },
 }
 
 impl Inst {
-    /// The registers it reads.
+    /// The registers that the instruction reads.
     pub(super) fn uses(&self) -> SmallVec<[VReg; 3]> {
         match *self {
             Inst::Begin { .. }
@@ -516,7 +519,7 @@ impl Inst {
         }
     }
 
-    /// The register it sets.
+    /// The register that the instruction sets.
     pub(super) fn sets(&self) -> Option<VReg> {
         match *self {
             Inst::Begin { .. }
@@ -556,7 +559,7 @@ impl Inst {
         }
     }
 
-    /// A load, of memory or a constant, to another register; other instructions as they are.
+    /// A load, of memory or a constant, into another register; other instructions are unchanged.
     pub(super) fn loading_to(mut self, to: VReg) -> Inst {
         if let Inst::Load { dst, .. }
         | Inst::LoadNarrow { dst, .. }
@@ -571,7 +574,7 @@ impl Inst {
         self
     }
 
-    /// Replaces a register that it reads and does not set.
+    /// Replaces a register that the instruction reads and does not set.
     pub(super) fn replace_use(&mut self, old: VReg, new: VReg) {
         let replace = |v: &mut VReg| {
             if *v == old {
@@ -624,17 +627,17 @@ impl Inst {
     }
 }
 
-/// A pointer with its steps.
+/// A pointer or counter in a general register, with its steps.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Stream {
-    /// The argument it starts at.
+    /// The argument with its initial value.
     pub slot: u32,
-    /// Bytes that an iteration of each loop adds; loops that add nothing are left out.
+    /// Bytes that an iteration of each loop adds; loops without a step are left out.
     pub steps: SmallVec<[(LoopId, i64); 4]>,
 }
 
 impl Stream {
-    /// The buffer that it leads through, of a region with these arguments; none if it counts.
+    /// The buffer of the pointer, given the arguments of the region; `None` for a counter.
     pub(super) fn buffer(&self, args: &[RegionArg]) -> Option<BufferId> {
         match args[self.slot as usize] {
             RegionArg::Address { buffer, .. } => Some(buffer),
@@ -643,16 +646,16 @@ impl Stream {
     }
 }
 
-/// Code of a region.
+/// The code of a region.
 #[derive(Clone, Default)]
 pub(super) struct Code {
-    /// Constants and arguments first.
+    /// Constants and arguments, which are set first.
     pub prologue: Vec<Inst>,
     pub insts: Vec<Inst>,
-    /// By virtual register.
+    /// The class of each virtual register.
     pub classes: Vec<Class>,
     pub streams: Vec<Stream>,
-    /// The bits of lanes that are looked up, each table once.
+    /// The lanes of lookup tables, each table once.
     pub tables: Vec<SmallVec<[u32; 16]>>,
 }
 

@@ -1,4 +1,4 @@
-//! Registers that are filled before a region's statements, each with what it holds to the end.
+//! Constant registers: set before a region's statements and live to its end.
 
 use super::build::Builder;
 use super::code::{Elem, Inst, VReg};
@@ -6,46 +6,46 @@ use crate::ir::expr::FxBuild;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// The registers filled so far.
+/// The constant registers so far.
 pub(super) type Constants = HashMap<Constant, VReg, FxBuild>;
 
-/// What a register holds.
+/// The contents of a constant register.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
-    /// The same in all lanes.
+    /// The same bits in all lanes.
     Splat(u64, Elem),
     /// A mask: its bits, and the bytes of a lane.
     Lanes(u16, usize),
-    /// Lane numbers for permutations, a byte for each.
+    /// Lane numbers for permutations, as bytes.
     Indices(u128),
-    /// What is looked up.
+    /// A lookup table.
     Table(SmallVec<[u32; 16]>),
 }
 
 impl Builder<'_> {
-    /// A register of a constant in each lane.
+    /// A register with a constant in each lane.
     pub(super) fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
         let constant = Constant::Splat(bits, elem);
         self.filled(constant, Self::fresh, |_, dst| Inst::Const { dst, bits, elem })
     }
 
-    /// The mask of the lanes of a last piece.
+    /// The mask of the lanes of an incomplete last piece.
     pub(super) fn first_lanes(&mut self, lanes: u8, elem: Elem) -> VReg {
         self.lane_mask((1 << lanes) - 1, elem)
     }
 
-    /// The mask of some lanes.
+    /// The mask with these bits.
     pub(super) fn lane_mask(&mut self, bits: u16, elem: Elem) -> VReg {
         let constant = Constant::Lanes(bits, elem.bytes());
         self.filled(constant, Self::fresh_mask, |_, dst| Inst::Lanes { dst, bits, elem })
     }
 
-    /// A register of lane numbers, a byte for each.
+    /// A register of lane numbers, given as bytes.
     pub(super) fn index_register(&mut self, lanes: u128) -> VReg {
         self.filled(Constant::Indices(lanes), Self::fresh, |_, dst| Inst::Indices { dst, lanes })
     }
 
-    /// A register of these lanes.
+    /// A register with these lanes.
     pub(super) fn table(&mut self, lanes: SmallVec<[u32; 16]>) -> VReg {
         self.filled(Constant::Table(lanes.clone()), Self::fresh, |builder, dst| {
             let table = builder.code.tables.len() as u32;

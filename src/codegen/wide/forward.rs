@@ -1,13 +1,13 @@
-//! Takes what was stored from the register it was stored from.
+//! Store-to-load forwarding.
 //!
-//! Between the ends of loops, a load of a whole vector that was stored before, and not written over since, becomes a move,
-//! which costs next to nothing; a load has to wait for the store.
+//! Within straight code between ends of loops, a load of a whole vector that was stored before, and not overwritten,
+//! becomes a move, which costs almost nothing; a load would have to wait for the store.
 
 use super::RegionArg;
 use super::code::{Code, Elem, Inst, Mem, StreamId, VReg, Width};
 use crate::loopir::BufferId;
 
-/// A vector in memory, and the register that holds it.
+/// A stored vector, and the register that still contains it.
 #[derive(Clone, Copy)]
 struct Held {
     mem: Mem,
@@ -49,7 +49,7 @@ pub(super) fn forward(code: &mut Code, args: &[RegionArg]) {
     }
 }
 
-/// Does a store certainly leave alone what is held?
+/// Whether a store certainly does not overlap the stored vector.
 fn are_apart(held: &Held, mem: Mem, width: Width, buffer_of: &impl Fn(StreamId) -> Option<BufferId>) -> bool {
     if held.mem.stream == mem.stream {
         let (Some(own), Some(other)) = (held.width.bytes(), width.bytes()) else { return false };

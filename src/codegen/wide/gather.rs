@@ -1,14 +1,14 @@
-//! Vectors of elements that lie apart, or that several lanes share, by contiguous loads and permutations.
+//! Gathers: vectors of strided or shared elements, by contiguous loads and permutations.
 //!
-//! A vector packed from loads of one buffer at constant distances is put together from the registers that hold everything
-//! between its first and its last element, and nothing beyond, as that may be another's or nobody's memory:
+//! A vector packed from loads of one buffer at constant offsets is assembled from registers that contain all elements
+//! from its first to its last one, and none outside, which may belong to other memory:
 //!
 //! ```text
 //! X[i], X[i + 2], X[i + 4], …     x0 x1 x2 x3 | x4 x5 x6 x7      every other lane of two registers
 //! A[i], A[i], A[i], A[i + 1], …   a0 a1 a2 a3                    each lane three times
 //! ```
 //!
-//! With EVEX an instruction takes any lanes of two registers; with VEX it takes those of one, and others are blended in.
+//! With EVEX, an instruction selects any lanes of two registers; with VEX, the lanes of one, and others are blended.
 //! Packs of one body whose elements interleave, such as the even and the odd ones, read the same registers.
 
 use super::build::{Builder, Pieces, Shape};
@@ -18,21 +18,21 @@ use crate::loopir::rewrite::Seen;
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, StmtId, Ty};
 use smallvec::SmallVec;
 
-/// Registers that are read for each that is put together, at most: with more, elements are better loaded one by one.
+/// Maximum number of loaded registers per assembled one: with more, it is better to load the elements one by one.
 const MOST_READ: i64 = 4;
 
-/// A vector of elements at constant distances.
+/// A vector of elements at constant offsets.
 #[derive(Debug)]
 pub(super) struct Gather {
     buffer: BufferId,
     dtype: DType,
     /// The part of the indices that is not constant.
     base: ExprId,
-    /// For each lane, what is added to it.
+    /// The constant offset of each lane.
     offsets: SmallVec<[i64; 16]>,
 }
 
-/// Elements that are read by the statements of a body in any case: from the first offset to the last.
+/// Elements that the statements of a body read unconditionally: from the first offset to the last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     buffer: BufferId,
@@ -41,7 +41,7 @@ pub(super) struct Span {
     last: i64,
 }
 
-/// Is the expression a vector that can be put together?
+/// Whether the expression is a vector that can be assembled.
 pub(super) fn is_gather(arena: &Arena, e: ExprId) -> bool {
     offsets(arena, e).is_some_and(|(_, _, offsets)| is_dense(&offsets))
 }
@@ -98,19 +98,20 @@ fn note_packs(arena: &Arena, e: ExprId, seen: &mut Seen, packs: &mut Vec<ExprId>
     }
 }
 
-/// A register of elements in memory order.
+/// A register with contiguous elements.
 struct Chunk {
     start: i64,
     register: VReg,
 }
 
 impl Builder<'_> {
-    /// What the vectors of some statements read, those that overlap as one. All of them run, or none.
+    /// The elements that the vectors of some statements read; overlapping ranges are united. Either all of the
+    /// statements run, or none.
     pub(super) fn spans_of(&mut self, stmts: &[StmtId]) -> Vec<Span> {
         let mut packs: Vec<ExprId> = Vec::new();
         for &s in stmts {
             crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
-                // What is read under a condition may not be there.
+                // An element that is read under a condition may not exist.
                 note_packs(&self.kernel.arena, e, &mut Seen::default(), &mut packs);
             });
         }
@@ -133,7 +134,7 @@ impl Builder<'_> {
         spans
     }
 
-    /// Puts together a vector of elements that lie apart.
+    /// Assembles a vector of strided elements.
     pub(super) fn gather(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let gather = Gather::of(&mut self.kernel.arena, e)?;
         let own = gather.span();
@@ -145,9 +146,9 @@ impl Builder<'_> {
         gather.offsets.chunks(per_piece).map(|lanes| self.permuted(&gather, lanes, &starts, shape)).collect()
     }
 
-    /// One register of the result.
+    /// Assembles one register of the result.
     fn permuted(&mut self, gather: &Gather, lanes: &[i64], starts: &Starts, shape: &Shape) -> Option<VReg> {
-        // The registers that are needed, and of each lane which it is and where in it.
+        // Find the registers to load, and for each lane its register and its position there.
         let mut chunks: SmallVec<[Chunk; 4]> = SmallVec::new();
         let mut sources: SmallVec<[(usize, u8); 16]> = SmallVec::new();
         for &offset in lanes {
@@ -177,7 +178,7 @@ impl Builder<'_> {
         for (number, chunk) in chunks.iter().enumerate().skip(1) {
             let from = |(lane, &(source, at)): (usize, &(usize, u8))| match source {
                 _ if source == number => table + at,
-                // Only the first register's lanes have yet to find their places.
+                // Only the lanes of the first register are not in place yet.
                 0 if number == 1 => at,
                 _ => lane as u8,
             };
@@ -187,7 +188,7 @@ impl Builder<'_> {
         Some(acc)
     }
 
-    /// Permutes each register by itself, and blends.
+    /// Permutes each register separately, and blends the results.
     fn blended(&mut self, chunks: &[Chunk], sources: &[(usize, u8)], elem: Elem, width: Width) -> Option<VReg> {
         let mut result = None;
         for (number, chunk) in chunks.iter().enumerate() {
@@ -208,7 +209,7 @@ impl Builder<'_> {
         result
     }
 
-    /// A register of lane numbers. Lanes of 64 bits are two of 32.
+    /// A register of lane numbers. A 64-bit lane is two 32-bit lanes.
     fn indices(&mut self, lanes: impl Iterator<Item = u8>, elem: Elem) -> Option<VReg> {
         let words = (elem.bytes() / 4) as u8;
         let mut bytes = [0u8; 16];
@@ -230,20 +231,20 @@ impl Builder<'_> {
     }
 }
 
-/// Where the registers begin that hold a span.
+/// The starts of the registers that cover a span.
 struct Starts {
     first: i64,
     last: i64,
-    /// Elements of each.
+    /// Elements of each register.
     lanes: i64,
 }
 
-/// Registers of a span. The last one ends with it, overlapping the one before.
+/// The registers of a span. The last one ends with the span, and may overlap the previous one.
 fn starts(span: &Span, gather: &Gather, lanes: i64) -> Starts {
     let n = span.last - span.first + 1;
     let lanes = match n {
         _ if n >= lanes => lanes,
-        // Of elements that are narrower in memory, loads take as many as are in a register, or a half, or a quarter.
+        // If elements are narrower in memory, loads take the number of elements of a register, a half, or a quarter.
         _ if super::narrow::is_narrow(gather.dtype) => 1 << n.ilog2(),
         _ => n,
     };
@@ -251,7 +252,7 @@ fn starts(span: &Span, gather: &Gather, lanes: i64) -> Starts {
 }
 
 impl Starts {
-    /// Where the register begins that an element is in.
+    /// The start of the register that contains an element.
     fn of(&self, offset: i64) -> Option<i64> {
         let inside = offset.checked_sub(self.first)?;
         Some((self.first + inside / self.lanes * self.lanes).min(self.last))

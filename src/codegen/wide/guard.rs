@@ -4,9 +4,9 @@
 //! if_then_else(1 <= h + r && h + r < 57, X[(h + r) * 56 - 56; 56], splat(0.0, 56))
 //! ```
 //!
-//! Region code has no branches. What a comparison of indices depends on is counted in a general register, like an address;
-//! its sign becomes a mask of all lanes or none, under which everything inside is loaded. Memory of lanes that are masked
-//! is not touched, and they are zero.
+//! Region code has no branches. The operands of a comparison of indices are counted in a general register, like an
+//! address; its sign becomes a mask of all lanes or none, under which all loads inside run. Memory of masked lanes is
+//! not accessed, and these lanes are zero.
 
 use super::RegionArg;
 use super::build::{Builder, Pieces, Shape};
@@ -18,7 +18,7 @@ use crate::loopir::rewrite::{mentions_var, reads_memory};
 use crate::loopir::{Affine, Arena, Expr, ExprId, Ty};
 use smallvec::SmallVec;
 
-/// Is it a choice by comparisons of indices that reads nothing if they do not hold?
+/// Whether the expression is a selection by comparisons of indices that reads no memory if they do not hold.
 pub(super) fn is_guarded(arena: &Arena, e: ExprId) -> bool {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
     if arena.lanes(c) > 1 {
@@ -27,7 +27,7 @@ pub(super) fn is_guarded(arena: &Arena, e: ExprId) -> bool {
     is_condition(arena, c) && !reads_memory(arena, o) && !fails(arena, t) && !fails(arena, o)
 }
 
-/// Is it made of comparisons of indices?
+/// Whether the condition consists of comparisons of indices.
 pub(super) fn is_condition(arena: &Arena, c: ExprId) -> bool {
     match arena.expr(c) {
         Expr::Binary(BinOp::And, a, b) => is_condition(arena, a) && is_condition(arena, b),
@@ -38,7 +38,7 @@ pub(super) fn is_condition(arena: &Arena, c: ExprId) -> bool {
     }
 }
 
-/// What is negative where a comparison by order holds.
+/// An expression that is negative exactly where an order comparison holds.
 pub(super) fn negative_where(arena: &Arena, op: CmpOp, a: ExprId, b: ExprId) -> Option<Affine> {
     let (a, b) = (Affine::of(arena, a), Affine::of(arena, b));
     let mut difference = match op {
@@ -52,7 +52,7 @@ pub(super) fn negative_where(arena: &Arena, op: CmpOp, a: ExprId, b: ExprId) -> 
 }
 
 impl Builder<'_> {
-    /// The value of a choice that all lanes share.
+    /// The value of a selection whose condition all lanes share.
     pub(super) fn guarded(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
         if self.kernel.arena.lanes(c) > 1 {
@@ -84,7 +84,7 @@ impl Builder<'_> {
         Some(out)
     }
 
-    /// A mask of all lanes where the condition holds, and of none where it does not.
+    /// A mask of all lanes if the condition holds, of no lane otherwise.
     pub(super) fn mask_of(&mut self, c: ExprId) -> Option<VReg> {
         if let Some(known) = self.known(c) {
             return known.first().copied();
@@ -104,7 +104,7 @@ impl Builder<'_> {
         Some(mask)
     }
 
-    /// Where both masks are set.
+    /// The intersection of two masks.
     pub(super) fn both(&mut self, a: VReg, b: VReg) -> VReg {
         let dst = self.fresh_mask();
         if self.features.masks {
@@ -115,7 +115,7 @@ impl Builder<'_> {
         dst
     }
 
-    /// A mask of all lanes where a sum is negative.
+    /// A mask of all lanes if a sum is negative, of no lane otherwise.
     pub(super) fn is_negative(&mut self, sum: &Affine) -> Option<VReg> {
         let (stream, plus) = self.counter(sum, None)?;
         let dst = self.fresh_mask();
@@ -123,8 +123,9 @@ impl Builder<'_> {
         Some(dst)
     }
 
-    /// The register that counts a sum, and a constant that is to be added. With a limit, what the loops around have is cut
-    /// off there, and what the region adds to it is much less: then the sum fits 32 bits, and is beyond the lanes where it was.
+    /// The register that counts a sum, and a constant to add. With a limit, the part of the sum from outer loops is
+    /// clamped to it, and the part that the region adds is much smaller: then the sum fits 32 bits, and a sum outside
+    /// the lanes stays outside.
     pub(super) fn counter(&mut self, sum: &Affine, limit: Option<i64>) -> Option<(StreamId, i32)> {
         let mut outer = Affine::default();
         let mut steps: SmallVec<[(LoopId, i64); 4]> = SmallVec::new();
@@ -158,7 +159,7 @@ impl Builder<'_> {
         Some((stream, i32::try_from(sum.constant).ok()?))
     }
 
-    /// The mask for a load of so many lanes of a register, and how wide it is.
+    /// The mask for loading this number of lanes of a register, and the width of the load.
     pub(super) fn guard_of_lanes(&mut self, shape: &Shape, lanes: Option<u8>) -> Option<(VReg, Width)> {
         let guard = self.guard?;
         let elem = shape.elem;

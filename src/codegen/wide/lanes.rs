@@ -1,4 +1,4 @@
-//! Functions, conditions and choices lane by lane: the part of [`super::build`] that knows about masks.
+//! Translates functions, conditions and selections lane by lane: the part of [`super::build`] that handles masks.
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Op1, Op2, Rounding, Shift16, VReg, Width};
@@ -8,7 +8,7 @@ use crate::loopir::{Arena, Expr, ExprId, ExprList};
 use crate::machine::Isa;
 use smallvec::SmallVec;
 
-/// Is a call something that region code computes, given operands that it knows?
+/// Whether region code supports a call, given supported operands.
 pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
     let Expr::Call(f, list) = arena.expr(e) else { return false };
     let args = arena.list(list);
@@ -30,7 +30,7 @@ pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
     }
 }
 
-/// Is it a lookup in a table that fills a register of the instruction set with lanes of 32 bits?
+/// Whether the expression is a lookup in a table of 32-bit lanes that fills a register of the instruction set.
 pub(super) fn is_lookup(arena: &Arena, e: ExprId, isa: Isa) -> bool {
     let Expr::Lookup(index, table) = arena.expr(e) else { return false };
     arena.dtype(e).bytes() == 4
@@ -38,7 +38,7 @@ pub(super) fn is_lookup(arena: &Arena, e: ExprId, isa: Isa) -> bool {
         && arena.list(table).len() * 4 == isa.vector_bits() as usize / 8
 }
 
-/// The count of a shift, where it is a constant less than the width.
+/// The count of a shift, if it is a constant less than the width.
 fn count(arena: &Arena, e: ExprId) -> Option<u8> {
     match arena.as_const(e) {
         Some(Const::Int(n)) => u8::try_from(n).ok().filter(|&n| n < 32),
@@ -46,7 +46,7 @@ fn count(arena: &Arena, e: ExprId) -> Option<u8> {
     }
 }
 
-/// The type of the lanes that a condition comes from.
+/// The operand whose type gives the lanes of a condition.
 pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
     match arena.expr(e) {
         Expr::Compare(_, a, _) => Some(a),
@@ -61,7 +61,7 @@ pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
 }
 
 impl Builder<'_> {
-    /// A function of values.
+    /// A call of a function.
     pub(super) fn call(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Shape { elem, width, .. } = *shape;
         let arena = &self.kernel.arena;
@@ -121,7 +121,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What the low bits of an index number.
+    /// The table entries selected by the low bits of an index.
     pub(super) fn lookup(&mut self, index: ExprId, table: ExprList) -> Option<Pieces> {
         let constants: SmallVec<[ExprId; 16]> = self.kernel.arena.list(table).into();
         let whole = Width::of_bytes(self.vector_bytes)?;
@@ -140,7 +140,7 @@ impl Builder<'_> {
         Some(out)
     }
 
-    /// `acc` with dot products of four bytes.
+    /// `acc` plus dot products of four bytes.
     pub(super) fn dot4(&mut self, acc: ExprId, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
         let (elem, width) = (shape.elem, shape.width);
         let (acc, a, b) = (self.expr(acc)?, self.expr(a)?, self.expr(b)?);
@@ -152,7 +152,7 @@ impl Builder<'_> {
             self.add_dots(&sums, &a, &b, width);
             return Some(sums);
         }
-        // By way of 16 bits, in which no product is too large and no sum saturates.
+        // Computes with 16-bit products and sums, which cannot overflow or saturate.
         let mut out = Pieces::new();
         for ((&acc, &a), &b) in acc.iter().zip(&a).zip(&b) {
             let low = self.constant(0x00ff_00ff, elem);
@@ -182,7 +182,7 @@ impl Builder<'_> {
         dst
     }
 
-    /// All lanes combined, half of them at a time.
+    /// Reduces all lanes by halving.
     pub(super) fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
         let Shape { elem, mut width, n, last } = self.shape(a)?;
         let dtype = self.kernel.arena.dtype(a);
@@ -230,7 +230,7 @@ impl Builder<'_> {
         self.binary(op, pieces, &all, shape.elem, shape.width)
     }
 
-    /// Lanes of one value or the other.
+    /// Selects between two values by lane.
     pub(super) fn select(&mut self, c: ExprId, t: ExprId, o: ExprId, shape: &Shape) -> Option<Pieces> {
         let Shape { elem, width, n, .. } = *shape;
         let source = compared(&self.kernel.arena, c)?;
@@ -254,7 +254,7 @@ impl Builder<'_> {
         let shape = self.shape(source)?;
         match self.kernel.arena.expr(e) {
             Expr::Compare(op, a, b) => {
-                // Without masks there are few comparisons of integers.
+                // Without mask registers, few comparisons of integers exist.
                 let negated = !self.features.masks && shape.elem == Elem::I32;
                 match op {
                     CmpOp::Ne if negated => self.negated_compare(CmpOp::Eq, a, b, &shape),

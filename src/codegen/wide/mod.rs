@@ -1,16 +1,19 @@
-//! The wide-vector back end: inner nests of a kernel as functions of their own, in vectors wider than Cranelift's.
+//! The wide-vector back end: compiles inner nests of a kernel as separate functions, with vectors wider than
+//! Cranelift's.
 //!
-//! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and touch nothing
-//! but memory and registers of their own: no branch, no check, no parallel loop, nothing that must look at the stop
-//! flag. [`plan`] picks regions, as large as they may be, and turns each into bytes: [`build`] makes vector code over
-//! virtual registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`] and [`gather`] for shuffles), [`prefetch`] what is fetched ahead, [`assign`] gives it machine registers, and the target ([`target::VectorTarget`]; [`x86`]) encodes it. Cranelift's code calls them with a
-//! pointer to their arguments. A run that some step refuses stays with Cranelift, statement by statement if need be.
+//! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and access only
+//! memory and registers of their own: it has no branch, no check, no parallel loop, and no loop that polls the stop
+//! flag. [`plan`] picks regions, as large as possible, and compiles each: [`build`] makes vector code over virtual
+//! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`] and
+//! [`gather`] for shuffles), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
+//! ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to their
+//! arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
+//! Cranelift.
 //!
-//! Regions are leaf functions, free of addresses and of data but for constants behind their code, so equal ones could be
-//! shared and kept.
+//! Regions are leaf functions without addresses, and without data except for constants behind their code.
 //!
-//! What comes before: loop optimisation for vectors of this width. What comes after: [`clif`](super::clif), which emits
-//! the calls. Start reading at [`plan`].
+//! The loops have been optimised for vectors of this width before. Afterwards [`clif`](super::clif) emits the calls.
+//! Start reading at [`plan`].
 
 mod assign;
 mod build;
@@ -37,37 +40,37 @@ use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId
 use crate::machine::{Isa, VectorUnit};
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
-use prefetch::Around;
+use prefetch::OuterLoop;
 pub(super) use target::Host;
 use target::VectorTarget;
 use x86::X86;
 
-/// What a region is called with: 8 bytes each.
+/// An argument of a region, 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RegionArg {
     /// The address of an element.
     Address {
-        /// Of this buffer.
+        /// The buffer.
         buffer: BufferId,
-        /// At this linear index.
+        /// Linear index of the element.
         index: ExprId,
     },
     /// The bits of a scalar.
     Value(ExprId),
 }
 
-/// A run of statements as bytes.
+/// A compiled run of statements.
 pub(super) struct Region {
-    /// How many statements of the body it takes the place of.
+    /// Number of statements that the region replaces.
     pub len: usize,
-    /// What it is called with.
+    /// The arguments of the region.
     pub args: Vec<RegionArg>,
     /// Machine code of a function of one pointer.
     pub bytes: Vec<u8>,
 }
 
 impl Region {
-    /// The buffers that it reads or writes.
+    /// The buffers that the region reads or writes.
     pub(super) fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
         self.args.iter().filter_map(|arg| match arg {
             RegionArg::Address { buffer, .. } => Some(*buffer),
@@ -83,12 +86,12 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// The region that begins with a statement.
+    /// The region that begins with this statement.
     pub(super) fn at(&self, s: StmtId) -> Option<&Region> {
         self.regions.get(&s)
     }
 
-    /// How many there are.
+    /// The number of regions.
     pub(super) fn len(&self) -> usize {
         self.regions.len()
     }
@@ -102,7 +105,7 @@ impl std::fmt::Display for Regions {
     }
 }
 
-/// Can region code for this instruction set run here?
+/// Whether region code for this instruction set can run on this machine.
 fn is_supported(isa: Isa) -> bool {
     isa != Isa::Portable && cfg!(all(target_arch = "x86_64", unix))
 }
@@ -124,7 +127,7 @@ pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host
         kernel,
         options,
         target: &target,
-        streams_wait: host.streams_wait,
+        prefetching_pays: host.prefetching_pays,
         costs,
         polls,
         around: None,
@@ -136,17 +139,17 @@ pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host
     planner.regions
 }
 
-/// Nanoseconds, as guessed, that Cranelift's code must take for the call of a region to be faster.
+/// Minimum estimated nanoseconds of Cranelift's code for which calling a region is faster.
 const CALL: f64 = 20.0;
 
 struct Planner<'a> {
     kernel: &'a mut Kernel,
     options: &'a CodegenOptions,
     target: &'a dyn VectorTarget,
-    streams_wait: bool,
+    prefetching_pays: bool,
     costs: Costs,
     polls: HashSet<StmtId, FxBuild>,
-    /// The innermost loop around the statements at hand.
+    /// The innermost loop around the current statements.
     around: Option<StmtId>,
     suited: HashMap<StmtId, bool, FxBuild>,
     regions: Regions,
@@ -182,7 +185,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Makes a region of statements that follow each other, or of what is inside of them.
+    /// Makes a region of consecutive statements, or regions of parts of them.
     fn run(&mut self, run: &[StmtId]) {
         if run.is_empty() || !self.pays(run) {
             return;
@@ -190,13 +193,13 @@ impl Planner<'_> {
         if self.is_closed(run) && self.compile(run) {
             return;
         }
-        // Names that are for what follows need not be given here.
+        // Names that are used only after the run need not be computed in it.
         let is_name = |&s: &StmtId| matches!(self.kernel.stmts.get(s), Stmt::Let { .. });
         let n_names = run.iter().rev().take_while(|s| is_name(s)).count();
         if n_names > 0 {
             return self.run(&run[..run.len() - n_names]);
         }
-        // One of them may be at fault, or they are too much together.
+        // One statement may be unsupported, or all together may need too many registers.
         match self.seam(run) {
             Some(seam) => {
                 self.run(&run[..seam]);
@@ -206,14 +209,14 @@ impl Planner<'_> {
         }
     }
 
-    /// Makes a region of one statement of several, or of what is inside of it.
+    /// Makes a region of one of `of` statements, or regions of its parts.
     fn apart(&mut self, s: StmtId, of: usize) {
         if of == 1 || !(self.is_closed(&[s]) && self.pays(&[s]) && self.compile(&[s])) {
             self.inside(s);
         }
     }
 
-    /// Where to divide a run: the place nearest to its middle that no register and no name leads across.
+    /// The position at which to divide a run: the one nearest to its middle that no register and no name crosses.
     fn seam(&self, run: &[StmtId]) -> Option<usize> {
         let arena = &self.kernel.arena;
         let mut first_register = HashMap::<LocalId, usize, FxBuild>::default();
@@ -249,7 +252,8 @@ impl Planner<'_> {
         let Some(mut stmts) = self.outer_vectors(run) else { return false };
         stmts.extend_from_slice(run);
         let available = self.target.registers();
-        // Where registers are short, some of what is in memory is loaded again; where that is not enough, all of it.
+        // Under register pressure, values that are in memory are reloaded; if that is not enough, loads are not shared
+        // at all.
         for shares in [true, false] {
             let features = self.target.features(self.options.dot_products, shares);
             let vector_bytes = self.target.vector_bytes();
@@ -257,7 +261,7 @@ impl Planner<'_> {
                 return false;
             };
             forward::forward(&mut code, &args);
-            prefetch::prefetch(&mut code, self.around(&args), self.streams_wait);
+            prefetch::prefetch(&mut code, self.around(&args), self.prefetching_pays);
             let assigned = assign::assign(&mut code, available).or_else(|| {
                 let fits = shares && reload::reload(&mut code, &args, usize::from(available.vectors));
                 if fits { assign::assign(&mut code, available) } else { None }
@@ -270,8 +274,8 @@ impl Planner<'_> {
         false
     }
 
-    /// How a region's arguments advance in the loop around it.
-    fn around(&self, args: &[RegionArg]) -> Option<Around> {
+    /// The steps of a region's arguments in the loop around it.
+    fn around(&self, args: &[RegionArg]) -> Option<OuterLoop> {
         let Stmt::For(l) = self.kernel.stmts.get(self.around?) else { return None };
         let arena = &self.kernel.arena;
         let step = |arg: &RegionArg| match *arg {
@@ -284,11 +288,11 @@ impl Planner<'_> {
             RegionArg::Value(_) => 0,
         };
         let extent = arena.as_int(l.extent).unwrap_or(i64::MAX);
-        Some(Around { extent, steps: args.iter().map(step).collect() })
+        Some(OuterLoop { extent, steps: args.iter().map(step).collect() })
     }
 
-    /// The statements before the run that name vectors which it uses: scalars are handed over, vectors computed once more,
-    /// where that gives the same. `None` if it may not.
+    /// The definitions before the run of vectors that it uses: scalars are passed, vectors are computed again, if that
+    /// gives the same value. `None` if it may not.
     fn outer_vectors(&self, run: &[StmtId]) -> Option<Vec<StmtId>> {
         let arena = &self.kernel.arena;
         let mut needed = HashSet::<VarId, FxBuild>::default();
@@ -315,9 +319,9 @@ impl Planner<'_> {
         None
     }
 
-    /// Walks back from `to`, which is in the body, and collects the definitions of `needed` names that hold there, the last
-    /// first; returns whether it was found. Names are left in `needed` whose value may have changed since, or is not for
-    /// region code.
+    /// Walks backwards from `to`, which is in the body, and collects the definitions of `needed` names that are valid
+    /// there, the last one first; returns whether it was found. Names stay in `needed` if their values may have changed
+    /// since, or region code does not support them.
     fn definitions(
         &self,
         body: Body,
@@ -338,7 +342,7 @@ impl Planner<'_> {
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
         }
         if list[at] != to {
-            // What follows `to` in a loop comes before it in the next iteration.
+            // Statements after `to` in a loop precede it in the next iteration.
             note_stores(self.kernel, list[at], &mut written);
         }
         for &s in list[..at].iter().rev() {
@@ -365,12 +369,12 @@ impl Planner<'_> {
         true
     }
 
-    /// Is there enough to do for a call? Outside of a region it would take as many times longer as vectors are shorter.
+    /// Whether the work justifies a call. Outside a region, it would take longer by the ratio of the vector widths.
     fn pays(&self, run: &[StmtId]) -> bool {
         let narrower = self.target.vector_bytes() as f64 / VectorUnit::here(Isa::Portable).bytes as f64;
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
             Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
-            // Cranelift would take a transposed square apart, lane by lane, and windows of vectors.
+            // Cranelift would split a transposed square into lanes, and windows into vectors.
             Stmt::Store { value, .. } => {
                 transpose::row_of(&self.kernel.arena, value).is_some() || window::has_windows(&self.kernel.arena, value)
             }
@@ -379,7 +383,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Do no registers and names lead into or out of the run?
+    /// Whether no register and no name crosses the boundary of the run.
     fn is_closed(&self, run: &[StmtId]) -> bool {
         let arena = &self.kernel.arena;
         let mut registers = HashSet::<LocalId, FxBuild>::default();
@@ -405,7 +409,7 @@ impl Planner<'_> {
         is_closed
     }
 
-    /// Could the statement be part of a region?
+    /// Whether the statement could be part of a region.
     fn is_suited(&mut self, s: StmtId) -> bool {
         if let Some(&known) = self.suited.get(&s) {
             return known;
@@ -434,7 +438,7 @@ impl Planner<'_> {
         values(arena, e, &mut |e| {
             fine &= match arena.dtype(e) {
                 DType::Bool => lanes::compared(arena, e).is_some(),
-                // Each operation of strict floats would have to round its result.
+                // Each operation on strict floats would have to round its result.
                 DType::Float16 | DType::BFloat16 if strict => {
                     matches!(arena.expr(e), Expr::Float(_) | Expr::Load(..) | Expr::Broadcast(_) | Expr::Cast(_))
                 }
@@ -464,7 +468,7 @@ impl Planner<'_> {
     }
 }
 
-/// Calls `f` with the nodes of a value that become code by themselves, each once.
+/// Calls `f` with each subexpression that becomes code of its own, once.
 fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     fn walk(arena: &Arena, e: ExprId, seen: &mut Seen, f: &mut impl FnMut(ExprId)) {
         if !seen.insert(e) {
@@ -472,10 +476,10 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
         }
         f(e);
         if let Some((square, _)) = transpose::row_of(arena, e) {
-            // Lanes are taken from vectors by the row as a whole.
+            // The row as a whole extracts lanes from vectors.
             square.iter().for_each(|&c| walk(arena, c, seen, f));
         } else if let Expr::IfThenElse(_, t, o) = arena.expr(e) {
-            // The condition is of indices.
+            // The condition consists of indices.
             [t, o].into_iter().for_each(|c| walk(arena, c, seen, f));
         } else if !matches!(arena.expr(e), Expr::Load(..)) && !gather::is_gather(arena, e) && word(arena, e).is_none() {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
@@ -484,14 +488,14 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
     walk(arena, e, &mut Seen::default(), f);
 }
 
-/// The place of bytes that are loaded as lanes of 32 bits.
+/// The memory of bytes that are loaded as 32-bit lanes.
 fn word(arena: &Arena, e: ExprId) -> Option<(BufferId, ExprId)> {
     let Expr::Reinterpret(bytes) = arena.expr(e) else { return None };
     let Expr::Load(buffer, index) = arena.expr(bytes) else { return None };
     (arena.dtype(e) == DType::Int32 && arena.dtype(bytes).bytes() < 4).then_some((buffer, index))
 }
 
-/// What a store writes: lanes of 32 bits instead of their bytes.
+/// The value of a store, with 32-bit lanes instead of their bytes.
 fn stored(arena: &Arena, value: ExprId) -> ExprId {
     match arena.expr(value) {
         Expr::Reinterpret(a) if arena.dtype(a) == DType::Int32 && arena.dtype(value).bytes() < 4 => a,
@@ -499,7 +503,7 @@ fn stored(arena: &Arena, value: ExprId) -> ExprId {
     }
 }
 
-/// Calls `f` with the names of vectors that an expression uses.
+/// Calls `f` with the names of vectors in an expression.
 fn vector_names(arena: &Arena, e: ExprId, f: &mut impl FnMut(VarId)) {
     for_each_expr(arena, e, &mut |e| {
         if let Some(v) = arena.as_var(e).filter(|_| arena.lanes(e) > 1) {
@@ -517,7 +521,7 @@ fn note_stores(kernel: &Kernel, s: StmtId, written: &mut HashSet<BufferId, FxBui
     });
 }
 
-/// Is a statement inside of another?
+/// Whether a statement contains another one.
 fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
     let mut found = false;
     for body in kernel.stmts.get(outer).bodies() {
@@ -526,7 +530,7 @@ fn contains(kernel: &Kernel, outer: StmtId, inner: StmtId) -> bool {
     found
 }
 
-/// Calls `f` with a statement and those inside.
+/// Calls `f` with a statement and its substatements.
 fn each(kernel: &Kernel, s: StmtId, f: &mut impl FnMut(Stmt)) {
     let stmt = kernel.stmts.get(s);
     f(stmt);
@@ -535,7 +539,7 @@ fn each(kernel: &Kernel, s: StmtId, f: &mut impl FnMut(Stmt)) {
     }
 }
 
-/// Calls `f` with the statements of a body, and those inside, except some.
+/// Calls `f` with the statements of a body, and their substatements, except those in `inside`.
 fn each_outside(kernel: &Kernel, body: Body, inside: &HashSet<StmtId, FxBuild>, f: &mut impl FnMut(Stmt)) {
     for &s in kernel.stmts.list(body) {
         if inside.contains(&s) {

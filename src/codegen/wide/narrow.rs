@@ -1,20 +1,20 @@
-//! Elements of 8 and 16 bits, and conversions: the part of [`super::build`] that knows that such elements are computed as
-//! lanes of 32 bits.
+//! Elements of 8 and 16 bits, and conversions: the part of [`super::build`] that computes with such elements in 32-bit
+//! lanes.
 //!
-//! Integers are kept as the `int32` of equal value, half-precision floats as the `float32`. What is stored is cut down
-//! again; operations that leave the range of a type wrap around to it.
+//! Integers are represented by the equal `int32`, half-precision floats by the equal `float32`. Stores narrow them
+//! again; operations that leave the range of a type wrap around.
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
 use crate::ir::{CmpOp, Const, DType};
 use crate::loopir::{BufferId, Expr, ExprId};
 
-/// Is it a type whose elements are narrower in memory than in registers?
+/// Whether elements of the type are narrower in memory than in registers.
 pub(super) fn is_narrow(dtype: DType) -> bool {
     Memory::of(dtype).is_some()
 }
 
-/// Can region code convert lanes of one type to another?
+/// Whether region code can convert lanes from one type to another.
 pub(super) fn is_conversion(from: DType, to: DType) -> bool {
     let (Some(a), Some(b)) = (Elem::of(from), Elem::of(to)) else { return false };
     a != Elem::F64 && b != Elem::F64 && from != DType::Bool && to != DType::Bool
@@ -40,7 +40,7 @@ impl Builder<'_> {
         Some(out)
     }
 
-    /// Are there instructions for so many elements?
+    /// Checks that there are instructions for this number of elements.
     fn has(&self, memory: Memory, shape: &Shape) -> Option<()> {
         let converts = memory != Memory::F16 || self.features.halves;
         (converts && shape.last.is_none() && self.guard.is_none()).then_some(())
@@ -51,7 +51,7 @@ impl Builder<'_> {
         Some(Mem { disp: at.disp.checked_add(i32::try_from(i * bytes).ok()?)?, ..at })
     }
 
-    /// Stores lanes of 32 bits to narrower elements.
+    /// Stores 32-bit lanes as narrower elements.
     pub(super) fn store_narrow(&mut self, at: Mem, pieces: &[VReg], memory: Memory, shape: &Shape) -> Option<()> {
         self.has(memory, shape)?;
         let width = shape.width;
@@ -80,7 +80,7 @@ impl Builder<'_> {
         Some(())
     }
 
-    /// Stores the low bits of lanes by packing them together, as there is no instruction for it.
+    /// Stores the low bits of lanes by packing them, since there is no instruction for it.
     fn store_packed(&mut self, src: VReg, mem: Mem, memory: Memory, width: Width) {
         let lanes = match width {
             Width::Scalar => {
@@ -104,7 +104,7 @@ impl Builder<'_> {
         self.push(Inst::StoreLow { src: packed, mem, bytes: (lanes * memory.bytes()) as u8 });
     }
 
-    /// The bits of floats rounded to bfloat16, in the lower halves; NaN stays NaN.
+    /// The bits of floats rounded to bfloat16, in the low halves; NaN stays NaN.
     fn bf16_bits(&mut self, a: VReg, width: Width) -> VReg {
         let int = Elem::I32;
         let shift = |b: &mut Self, a| {
@@ -158,7 +158,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Integers of one type, computed as `int32`, wrapped around to another.
+    /// Wraps integers of one type, computed as `int32`, to another type.
     pub(super) fn wrapped(&mut self, value: Pieces, from: DType, to: DType, width: Width) -> Pieces {
         let fits = from.min_value() >= to.min_value() && from.max_value() <= to.max_value();
         if fits || to == DType::Int32 {
@@ -180,13 +180,13 @@ impl Builder<'_> {
         out
     }
 
-    /// Floats of one type, computed as `float32`, rounded to another.
+    /// Rounds floats of one type, computed as `float32`, to another type.
     fn rounded(&mut self, value: Pieces, from: DType, to: DType, width: Width) -> Pieces {
         match to {
             DType::Float16 if from != to => {
                 let width = if width < Width::X { Width::X } else { width };
                 let bits = self.unary(Op1::ToF16, &value, Elem::F32, width);
-                self.unary(Op1::OfF16, &bits, Elem::F32, width)
+                self.unary(Op1::FromF16, &bits, Elem::F32, width)
             }
             DType::BFloat16 if from != to => {
                 let mut out = Pieces::new();
@@ -201,7 +201,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Floats truncated to `int32`: the nearest one where they are too large, 0 for NaN.
+    /// Floats truncated to `int32`: saturated on overflow, 0 for NaN.
     fn truncated(&mut self, value: &[VReg], shape: &Shape) -> Option<Pieces> {
         let width = shape.width;
         let limit = self.constant(u64::from((2f32.powi(31)).to_bits()), Elem::F32);
@@ -222,7 +222,7 @@ impl Builder<'_> {
         Some(out)
     }
 
-    /// What is stored to elements of a type: the wrapped value is not needed where only the low bits are kept.
+    /// The value to store as elements of a type: wrapping is omitted if only the low bits are stored.
     pub(super) fn low_bits(&self, value: ExprId) -> ExprId {
         let arena = &self.kernel.arena;
         match arena.expr(value) {

@@ -1,4 +1,4 @@
-//! Fetches what is read soon: the next rows, and what lies ahead in long streams.
+//! Inserts prefetches: of the next rows, and of later parts of long streams.
 //!
 //! ```text
 //! for row:                                    for row:
@@ -9,43 +9,43 @@
 //!   for j: s += A[row, j] * x[j]       becomes  for j: fetch A[row, j + 2048]; s += A[row, j] * x[j]
 //! ```
 //!
-//! Processors fetch ahead by themselves, but stop at the end of a page, and have forgotten a stream of data when other
-//! loops have run in between. So each row begins with waiting, while a loop before it had time: one with much to compute
-//! for each cache line. Only what that loop reads itself is fetched, by its own pointers, one row further; behind the last
-//! row there may be nothing, which fetching does not mind.
+//! The hardware prefetcher stops at the end of a page, and forgets a stream when other loops run in between. So each
+//! row begins with cache misses, although an earlier loop had time: one with much computation per cache line. Only the
+//! loop's own reads are prefetched, by its own pointers, one row further; after the last row, prefetches of invalid
+//! addresses are harmless.
 //!
-//! Where a single loop goes through more than the near caches hold, and has nothing to do but to wait for it, what it reads
-//! is fetched two pages ahead, on processors that do not do as well by themselves.
+//! If a single loop reads more than the near caches hold, and mostly waits for it, its reads are prefetched two pages
+//! ahead, on processors whose hardware prefetcher is not better.
 
 use super::code::{Code, Inst, LoopId, Mem, Stream};
 use smallvec::SmallVec;
 
 /// Bytes of a cache line.
 const LINE: i64 = 64;
-/// A loop has time to fetch a line if it has so many instructions for it.
+/// Minimum number of instructions per cache line for which a loop has time to prefetch.
 const WORK: i64 = 12;
-/// Bytes of the rows that are fetched at a time: several lines, but a small part of the nearest cache, where they must stay
-/// until they are used.
+/// Bytes of the rows that are prefetched together: several lines, but a small part of the nearest cache, where they
+/// must stay until they are used.
 const ROWS: std::ops::RangeInclusive<i64> = 1024..=16_384;
-/// What has fewer bytes in all is in the nearest cache anyway.
+/// Buffers with at most this many bytes are in the nearest cache anyway.
 const NEAR: i64 = 32_768;
 
-/// How far ahead of a stream: two pages, so that addresses of the next one are known in time.
+/// Prefetch distance in a stream: two pages, so that addresses of the next one are translated in time.
 const AHEAD: i64 = 8192;
-/// Streams of so many bytes are not in a near cache.
+/// Minimum bytes of a stream that is not in a near cache.
 const FAR: i64 = 2 << 20;
 
 /// The loop around a region.
-pub(super) struct Around {
+pub(super) struct OuterLoop {
     pub extent: i64,
     /// Bytes by which each argument of the region advances.
     pub steps: Vec<i64>,
 }
 
-/// Puts fetches into innermost loops that have time for them, and into those that wait for long streams, where streams do
-/// wait.
-pub(super) fn prefetch(code: &mut Code, around: Option<Around>, streams_wait: bool) {
-    let nest = Nest::new(code, around, streams_wait);
+/// Inserts prefetches into innermost loops that have time for them, and, with `prefetching_pays`, into those that wait for
+/// long streams.
+pub(super) fn prefetch(code: &mut Code, around: Option<OuterLoop>, prefetching_pays: bool) {
+    let nest = Nest::new(code, around, prefetching_pays);
     let mut fetches = Vec::new();
     for (i, l) in nest.loops.iter().enumerate() {
         if l.n_inside == 0 && l.id.is_some() {
@@ -58,27 +58,27 @@ pub(super) fn prefetch(code: &mut Code, around: Option<Around>, streams_wait: bo
 }
 
 struct Loop {
-    /// None of the loop around the region.
+    /// `None` for the loop around the region.
     id: Option<LoopId>,
     extent: i64,
     begin: usize,
     end: usize,
-    /// The loop around it, by position in the list.
+    /// Position of the parent loop in the list.
     parent: Option<usize>,
-    /// How many loops are directly inside.
+    /// Number of loops directly inside.
     n_inside: usize,
 }
 
 /// The loops of a region, and the one around it.
 struct Nest<'a> {
     code: &'a Code,
-    around: Option<Around>,
+    around: Option<OuterLoop>,
     loops: Vec<Loop>,
-    streams_wait: bool,
+    prefetching_pays: bool,
 }
 
 impl Nest<'_> {
-    fn new(code: &Code, around: Option<Around>, streams_wait: bool) -> Nest<'_> {
+    fn new(code: &Code, around: Option<OuterLoop>, prefetching_pays: bool) -> Nest<'_> {
         let mut loops: Vec<Loop> = Vec::new();
         let mut open: SmallVec<[usize; 4]> = SmallVec::new();
         let push = |loops: &mut Vec<Loop>, open: &mut SmallVec<[usize; 4]>, id, extent, at| {
@@ -103,10 +103,10 @@ impl Nest<'_> {
                 _ => {}
             }
         }
-        Nest { code, around, loops, streams_wait }
+        Nest { code, around, loops, prefetching_pays }
     }
 
-    /// The nearest loop around whose iterations consist of several loops.
+    /// The nearest enclosing loop whose iterations consist of several loops.
     fn rows_around(&self, inner: usize) -> Option<usize> {
         let mut rows = self.loops[inner].parent?;
         while self.loops[rows].n_inside < 2 {
@@ -115,10 +115,10 @@ impl Nest<'_> {
         Some(rows)
     }
 
-    /// What an innermost loop fetches.
+    /// The prefetches of an innermost loop.
     fn fetches(&self, inner: usize) -> Vec<Inst> {
         let body = &self.code.insts[self.loops[inner].begin + 1..self.loops[inner].end];
-        // The first place that is read through each pointer, and how much is.
+        // For each pointer, the first place that is read, and the number of bytes.
         let mut read: SmallVec<[(Mem, i64); 4]> = SmallVec::new();
         for inst in body {
             let (mem, width) = match *inst {
@@ -149,7 +149,7 @@ impl Nest<'_> {
         fetches
     }
 
-    /// The distance to the next row, if it pays to fetch that.
+    /// The distance to the next row, if prefetching it pays.
     fn next_row(&self, stream: &Stream, inner: usize) -> Option<i64> {
         let rows = self.rows_around(inner)?;
         let (outermost, all) = self.run(stream, inner, rows);
@@ -157,13 +157,13 @@ impl Nest<'_> {
         (outermost == rows && all > NEAR && ROWS.contains(&row)).then_some(row)
     }
 
-    /// The distance to what is read later of a long stream.
+    /// The prefetch distance in a long stream.
     fn far_ahead(&self, stream: &Stream, inner: usize) -> Option<i64> {
         let (_, bytes) = self.run(stream, inner, 0);
-        (self.streams_wait && bytes >= FAR && self.rows_around(inner).is_none()).then_some(AHEAD)
+        (self.prefetching_pays && bytes >= FAR && self.rows_around(inner).is_none()).then_some(AHEAD)
     }
 
-    /// The outermost loop, up to a given one, in which a stream runs through memory without gaps, and how many bytes those are.
+    /// The outermost loop, up to a given one, in which a stream is contiguous, and the number of bytes.
     fn run(&self, stream: &Stream, inner: usize, up_to: usize) -> (usize, i64) {
         let (mut l, mut bytes) = (inner, self.step(stream, inner).saturating_mul(self.loops[inner].extent));
         while l != up_to

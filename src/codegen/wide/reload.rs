@@ -1,4 +1,4 @@
-//! Loads again what was loaded, where registers are short.
+//! Reduces register pressure by reloading values that are in memory.
 //!
 //! ```text
 //! x = [X]                        x = [X]
@@ -7,9 +7,9 @@
 //! b = x * v + b                  b = [X] * v + b
 //! ```
 //!
-//! What is given up is what is needed again last (Belady, "A study of replacement algorithms for a virtual-storage computer",
-//! IBM Systems Journal, 1966): vectors and broadcast elements of buffers that the region does not write. Sums and what was
-//! computed stay.
+//! It evicts the value whose next use is furthest away (Belady, "A study of replacement algorithms for a
+//! virtual-storage computer", IBM Systems Journal, 1966), among vectors and broadcast elements of buffers that the
+//! region does not write. Sums and computed values stay in registers.
 
 use super::RegionArg;
 use super::assign::intervals;
@@ -19,7 +19,7 @@ use crate::loopir::BufferId;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// Makes do with so many vector registers. If loading again is not enough for it, the code is good for nothing any more.
+/// Reduces the code to this number of vector registers. If it returns `false`, the code must not be used.
 pub(super) fn reload(code: &mut Code, args: &[RegionArg], available: usize) -> bool {
     let mut splitter = Splitter::new(code, args);
     let enough = splitter.run(code, available);
@@ -29,23 +29,23 @@ pub(super) fn reload(code: &mut Code, args: &[RegionArg], available: usize) -> b
     enough
 }
 
-/// A register whose value is in memory as well.
+/// A register whose value is also in memory.
 struct Candidate {
-    /// What loads it.
+    /// The load instruction.
     load: Inst,
-    /// The instruction that it is loaded by, or before which it will be.
+    /// Position of the load, or of the instruction before which it will be inserted.
     from: usize,
-    /// The instructions that read it, in order.
+    /// The instructions that read the register, in order.
     uses: SmallVec<[usize; 4]>,
-    /// The last place at which it is needed.
+    /// The last position at which the register is live.
     end: usize,
-    /// Is it loaded by an instruction of the code as it was?
+    /// Whether the load is in the original code.
     is_original: bool,
-    /// Was it read by more instructions than now?
+    /// Whether the live range has been split.
     is_split: bool,
 }
 
-/// A loop by its first and last instruction, and the pointers that it advances.
+/// A loop: its first and last instruction, and the pointers that it advances.
 struct Span {
     begin: usize,
     end: usize,
@@ -61,9 +61,9 @@ impl Span {
 struct Splitter {
     loops: Vec<Span>,
     candidates: HashMap<VReg, Candidate, FxBuild>,
-    /// By instruction: vector registers whose values are needed behind it.
+    /// For each instruction, the number of vector registers that are live after it.
     pressure: Vec<i32>,
-    /// How often masks are set, and the first instruction that does; none if it is in the prologue.
+    /// For each mask, how often it is set, and the first instruction that sets it; `None` if it is in the prologue.
     masks: HashMap<VReg, (usize, Option<usize>), FxBuild>,
 }
 
@@ -87,7 +87,7 @@ impl Splitter {
         splitter
     }
 
-    /// Finds the registers that can be loaded again.
+    /// Finds the registers that can be reloaded.
     fn find(&mut self, code: &Code, args: &[RegionArg], end: impl Fn(VReg) -> usize) {
         let buffer_of = |s: StreamId| code.streams[s.0 as usize].buffer(args);
         let mut written: SmallVec<[Option<BufferId>; 4]> = SmallVec::new();
@@ -137,7 +137,7 @@ impl Splitter {
         }
     }
 
-    /// Gives up registers wherever there are too few; `false` if there is nothing to give up somewhere.
+    /// Evicts registers wherever there are too many; `false` if none can be evicted at some place.
     fn run(&mut self, code: &mut Code, available: usize) -> bool {
         let mut active: Vec<VReg> = Vec::new();
         let mut starting: Vec<(usize, VReg)> = self.candidates.iter().map(|(&v, c)| (c.from, v)).collect();
@@ -166,13 +166,13 @@ impl Splitter {
         true
     }
 
-    /// The outermost loop around an instruction in which a register is not loaded.
+    /// The outermost loop around an instruction that does not contain the register's load.
     fn loop_around(&self, from: usize, at: usize) -> Option<&Span> {
         self.loops.iter().find(|l| l.holds(at) && !l.holds(from))
     }
 
-    /// When a register is read next behind an instruction, if it can be loaded again until then. In a loop that it is loaded
-    /// before, what comes before the instruction is read in the next iteration.
+    /// The next use of a register after an instruction, if it can be reloaded before. In a loop that begins after the
+    /// load, earlier instructions use it in the next iteration.
     fn next_use(&self, v: VReg, at: usize) -> Option<usize> {
         let c = self.candidates.get(&v)?;
         if c.from >= at {
@@ -197,7 +197,7 @@ impl Splitter {
         (next > at + 1 && places.iter().all(|&place| self.is_loadable(c, place))).then_some(next)
     }
 
-    /// Does the load of a register give the same before another instruction?
+    /// Whether the load of a register gives the same value before another instruction.
     fn is_loadable(&self, c: &Candidate, place: usize) -> bool {
         let Some((_, mem)) = loaded(&c.load) else { return false };
         let same = self.loops.iter().all(|l| match (l.holds(c.from), l.holds(place)) {
@@ -216,7 +216,7 @@ impl Splitter {
         same && has_mask
     }
 
-    /// Ends a register at an instruction, and loads it again for what reads it later. The registers that take its place.
+    /// Splits a live range at an instruction, and reloads the register for later uses. Returns the replacing registers.
     fn split(&mut self, code: &mut Code, v: VReg, at: usize) -> Option<SmallVec<[VReg; 2]>> {
         let c = self.candidates.get(&v)?;
         let (load, from, old_end, is_original) = (c.load, c.from, c.end, c.is_original);
@@ -246,7 +246,7 @@ impl Splitter {
                 code.insts[u].replace_use(v, new);
             }
             let end = self.end_of(first, &uses);
-            // Loaded while what the instruction before it needs is still there.
+            // While the reload runs, the operands of the preceding instruction are still live.
             self.shift(first.saturating_sub(1), end, 1);
             self.candidates.insert(
                 new,
@@ -257,7 +257,7 @@ impl Splitter {
         Some(made)
     }
 
-    /// The last place at which a register is needed that is loaded at one place and read at others.
+    /// The last position at which a register is live, given its load and its uses.
     fn end_of(&self, from: usize, uses: &[usize]) -> usize {
         let last = |&u: &usize| self.loop_around(from, u).map_or(u, |l| l.end);
         uses.iter().map(last).max().unwrap_or(from)
@@ -269,7 +269,7 @@ impl Splitter {
         }
     }
 
-    /// Writes the loads into the code: as operands where they are read once.
+    /// Inserts the reloads into the code: as memory operands if they have one use.
     fn finish(self, code: &mut Code) {
         let mut before: HashMap<usize, SmallVec<[Inst; 2]>, FxBuild> = HashMap::default();
         let mut unused: Vec<usize> = Vec::new();
@@ -321,7 +321,7 @@ fn spans(code: &Code) -> Vec<Span> {
     loops
 }
 
-/// What a load sets, and from where.
+/// The register that a load sets, and its memory operand.
 fn loaded(inst: &Inst) -> Option<(VReg, Mem)> {
     match *inst {
         Inst::Load { dst, mem, .. }
@@ -332,7 +332,7 @@ fn loaded(inst: &Inst) -> Option<(VReg, Mem)> {
     }
 }
 
-/// Makes the load of a factor part of a multiply-add; `false` if it cannot be.
+/// Merges the load of a factor into a multiply-add; `false` if that is impossible.
 fn fold(inst: &mut Inst, v: VReg, load: &Inst) -> bool {
     let Inst::Load { mem, elem: loads, width: as_wide, .. } = *load else { return false };
     let Inst::Fma { acc, a, b, elem, width } = *inst else { return false };
@@ -341,7 +341,7 @@ fn fold(inst: &mut Inst, v: VReg, load: &Inst) -> bool {
         (false, true) => a,
         _ => return false,
     };
-    // An operand of 64 bits would be read as 128.
+    // A memory operand of 64 bits would be read as 128.
     let fits = acc != v && (loads, as_wide) == (elem, width) && width != Width::Half;
     if fits {
         *inst = Inst::FmaMem { acc, a: other, b: mem, elem, width };
@@ -362,11 +362,11 @@ mod tests {
     const SUMS: u32 = 3;
     const ELEM: (Elem, Width) = (Elem::F32, Width::Z);
 
-    /// Random code: sums of products of what is loaded, in loops and around them.
+    /// A generator of random code: sums of products of loaded values, in loops and around them.
     struct Writer {
         rng: ChaCha8Rng,
         code: Code,
-        /// Loaded in this loop or one around it.
+        /// Registers loaded in this loop or an enclosing one.
         known: Vec<VReg>,
         extents: Vec<i64>,
     }
@@ -421,7 +421,7 @@ mod tests {
         parts.iter().fold(0, |h, &p| (h ^ p).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
     }
 
-    /// What the sums come to where every place in memory holds another number.
+    /// The values of the sums if every memory location has a different number.
     fn evaluated(code: &Code) -> Vec<u64> {
         fn run(code: &Code, insts: &[Inst], pointers: &mut [i64], registers: &mut HashMap<VReg, u64>) {
             let mut at = 0;

@@ -11,7 +11,7 @@ fn kernel(text: &str) -> Kernel {
     parse(text).unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
 }
 
-/// Compares machine code with the evaluator for all wide sets, and says how many regions there were.
+/// Compares machine code with the evaluator for all wide instruction sets, and returns the number of regions.
 pub(super) fn check_text(text: &str, seed: u64, closeness: Closeness) -> usize {
     let kernel = kernel(text);
     let mut regions = 0;
@@ -49,7 +49,7 @@ fn contractions_of_all_row_lengths() {
                 c = 5 * n
             );
             let regions = check_text(&text, n, closeness);
-            // Of one element there is no vector.
+            // Rows of one element have no vectors.
             assert!(n == 1 || regions >= wide_sets().len(), "no region for rows of {n} {dtype}");
         }
     }
@@ -157,14 +157,14 @@ fn narrow_elements_of_all_row_lengths() {
         texts.push(elementwise(n, "float32", "int32", "cast(int32, (X[i] - X[i]) / (X[i] - X[i]))"));
         for text in texts {
             let regions = check_text(&text, n, Closeness::Exact);
-            // Where all elements are narrow, Cranelift has as many lanes.
+            // If all elements are narrow, Cranelift has the same number of lanes.
             let is_narrow = !text.contains("t32[512]");
             assert!(is_narrow || wide_sets().is_empty() || regions == wide_sets().len(), "{regions} regions\n{text}");
         }
     }
 }
 
-/// Products of bytes over their whole range, added to what is near the largest number.
+/// Products of bytes over their whole range, added to values near the largest number.
 fn dot_nest(a: &str, b: &str, n: u64) -> String {
     format!(
         "kernel @f(A: in {a}[60], B: in {b}[{size}], C: out int32[{c}]) {{

@@ -1,7 +1,7 @@
-//! Squares of lanes, transposed by shuffles.
+//! Transposes squares of lanes by shuffles.
 //!
-//! A vector packed from lane `p` of as many vectors as each has lanes is row `p` of their transpose. With four lanes to a
-//! chunk of 128 bits, and rows `a`, `b`, `c`, `d`, …:
+//! A vector packed from lane `p` of several vectors, as many as each has lanes, is row `p` of their transpose. With
+//! four lanes per chunk of 128 bits, and rows `a`, `b`, `c`, `d`, …:
 //!
 //! ```text
 //! in chunks:  a0 a1 a2 a3 | a4 …     low, high halves     a0 b0 c0 d0 | a4 b4 …
@@ -9,17 +9,17 @@
 //! of chunks:  even and odd chunks of two, once or twice, bring together those of one row
 //! ```
 //!
-//! Sixteen rows take 64 shuffles where lane by lane there were 256 loads and as many insertions.
+//! Sixteen rows take 64 shuffles, instead of 256 loads and 256 insertions lane by lane.
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Op2, VReg, Width};
 use crate::loopir::{Arena, Expr, ExprId};
 use smallvec::{SmallVec, smallvec};
 
-/// Vectors that a square is made of.
+/// The vectors of a square.
 pub(super) type Square = SmallVec<[ExprId; 16]>;
 
-/// The vectors and the lane, if the expression is a row of their transpose.
+/// The vectors and the lane, if the expression is a row of a transpose.
 pub(super) fn row_of(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
     let Expr::Pack(list) = arena.expr(e) else { return None };
     let items = arena.list(list);
@@ -35,7 +35,7 @@ pub(super) fn row_of(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
 }
 
 impl Builder<'_> {
-    /// A row of a transposed square. All its rows are made with it, and remembered.
+    /// A row of a transposed square. All rows of the square are computed at once, and kept.
     pub(super) fn row(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let (square, lane) = row_of(&self.kernel.arena, e)?;
         let Shape { elem, width, n, last } = *shape;

@@ -1,11 +1,12 @@
-//! Padding along a vector: what is loaded in the lanes where comparisons of indices hold.
+//! Padding along a vector: loads of the lanes where comparisons of indices hold.
 //!
 //! ```text
 //! if_then_else(splat(1, 56) <= ramp(s, 1, 56), X[h * 56 + s - 1; 56], splat(0.0, 56))
 //! ```
 //!
-//! From lane to lane the sides come nearer by one, so that a comparison holds in the first lanes or in the last ones. How
-//! many those are is a constant, and so is the mask; or it is counted, and compared with the numbers of the lanes.
+//! From lane to lane the difference of the sides changes by one, so that a comparison holds in the first lanes or in
+//! the last ones. If their number is constant, so is the mask; otherwise the difference is counted, and compared with
+//! lane numbers.
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
@@ -20,16 +21,17 @@ use smallvec::SmallVec;
 /// The lanes of a register where a condition holds.
 #[derive(Clone, Copy, Debug)]
 enum Window {
-    /// By their bits.
+    /// The bits of the lanes.
     Known(u16),
-    /// As a mask.
+    /// A mask register.
     Mask(VReg),
 }
 
-/// One for each register of a vector.
+/// The window of each register of a vector.
 type Windows = SmallVec<[Window; 4]>;
 
-/// Is it a choice lane by lane between what is loaded and something that reads nothing, by comparisons of indices?
+/// Whether the expression selects lane by lane between loads and a value that reads no memory, by comparisons of
+/// indices.
 pub(super) fn is_windowed(arena: &Arena, e: ExprId) -> bool {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
     matches!(arena.expr(t), Expr::Load(..))
@@ -40,7 +42,7 @@ pub(super) fn is_windowed(arena: &Arena, e: ExprId) -> bool {
         && is_window(arena, c)
 }
 
-/// Is anything loaded in part by it?
+/// Whether the expression contains a partial load.
 pub(super) fn has_windows(arena: &Arena, e: ExprId) -> bool {
     let mut found = false;
     for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::IfThenElse(c, ..) if arena.lanes(c) > 1));
@@ -59,11 +61,11 @@ fn is_window(arena: &Arena, c: ExprId) -> bool {
     }
 }
 
-/// Counters of windows stay below this, whatever the loops around the region count.
+/// Limit of the window counters, to which sums of outer loops are clamped.
 const FAR: i64 = 1 << 30;
 
 impl Builder<'_> {
-    /// What is loaded in some lanes, and something else in the others.
+    /// Loads some lanes, and takes another value in the others.
     pub(super) fn windowed(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
         let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return None };
@@ -93,7 +95,7 @@ impl Builder<'_> {
                 }
             };
             let (dst, mem) = (self.fresh(), self.piece(at, i)?);
-            // Of 64 bits there is no masked load.
+            // There is no masked load of 64 bits.
             let loaded = if width == Width::Half { Width::X } else { width };
             self.push(Inst::LoadMasked { dst, mask, mem, elem, width: loaded });
             if is_zero {
@@ -138,12 +140,12 @@ impl Builder<'_> {
     fn compared_with_lanes(&mut self, c: ExprId, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Windows> {
         let arena = &self.kernel.arena;
         let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
-        // What is negative where it holds, in the first lane, and what it grows by.
+        // An expression that is negative where the comparison holds in the first lane, and its step per lane.
         let first = negative_where(arena, op, a, b)?;
         let step = if matches!(op, CmpOp::Lt | CmpOp::Le) { x - y } else { y - x };
         let per_register = i64::from(lanes_of(shape.width, shape.elem)?);
         let range = self.range_of(&first);
-        // Masks are those of a type's size.
+        // A mask depends on the size of the lane type.
         let known = self.known(c).filter(|known| shape.elem.bytes() == 4 && known.len() == shape.n);
         let mut masks = Pieces::new();
         let mut windows = Windows::new();
@@ -168,7 +170,7 @@ impl Builder<'_> {
         Some(windows)
     }
 
-    /// Where a sum lies that only loops of the region change.
+    /// The range of a sum that only loops of the region change.
     fn range_of(&self, sum: &Affine) -> Option<(i64, i64)> {
         sum.terms.iter().try_fold((sum.constant, sum.constant), |(lo, hi), &(atom, c)| {
             let change = c.checked_mul(self.extent(self.loop_of(atom)?) - 1)?;
@@ -190,7 +192,7 @@ impl Builder<'_> {
         let width = match (shape.elem.bytes(), shape.width) {
             (4, Width::Half) => Width::X,
             (4, width) => width,
-            // As many numbers of half the size.
+            // The lane numbers have half the size of the lanes.
             (_, width) if self.features.masks => width.half(),
             _ => return None,
         };
@@ -200,10 +202,10 @@ impl Builder<'_> {
     }
 }
 
-/// In the place of a mask that is not needed.
+/// Stands for a mask that is not needed.
 const NOTHING: VReg = VReg(u32::MAX);
 
-/// The lanes where a sum is negative, if those are the same wherever in a range it lies in the first lane of all.
+/// The lanes where a sum is negative, if they are the same for all its values in a range.
 fn decided((lo, hi): (i64, i64), step: i64, before: i64) -> Option<u16> {
     let lanes = |first: i64| {
         let holds = |j: i64| first.saturating_add(step * (before + j)) < 0;

@@ -25,7 +25,7 @@ pub fn run(func: &Func, args: &mut [Arg], options: Options) -> Result<Option<Val
         return Err(RunError { stmt: None, fault: Fault::UnknownType { name: t.name() } });
     }
     let placed = func.with_param_layouts();
-    let meant = placed.with_meanings();
+    let meant = placed.with_builtins_expanded();
     let func = &*meant;
     let mut m = Machine {
         func,

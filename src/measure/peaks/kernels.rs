@@ -14,7 +14,7 @@ const AHEAD: usize = 8192;
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{ACCUMULATORS, AHEAD, FAR};
-    use crate::machine::streams_wait;
+    use crate::machine::prefetching_pays;
     use std::arch::x86_64::*;
     use std::hint::black_box;
 
@@ -129,7 +129,7 @@ mod x86 {
             #[target_feature(enable = $features)]
             pub(super) fn $name(data: &[u8]) -> u8 {
                 let mut a = [$zero(); 8];
-                let is_far = data.len() >= FAR && streams_wait();
+                let is_far = data.len() >= FAR && prefetching_pays();
                 for block in data.as_chunks::<$block>().0 {
                     for line in (0..$block).step_by(64).take_while(|_| is_far) {
                         _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(AHEAD + line).cast());

@@ -117,7 +117,7 @@ fn limit_at(func: &Func, s: StmtId) -> Option<(Freedom, ErrorKind)> {
 }
 
 /// The freedom that a primitive requires.
-pub(crate) fn needed(kind: &str) -> Freedom {
+pub(crate) fn required_by(kind: &str) -> Freedom {
     match kind {
         "GetSBlock"
         | "GetChildBlocks"

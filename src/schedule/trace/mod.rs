@@ -1,6 +1,5 @@
 //! Traces: the instructions that a schedule has executed, as data.
 
-mod beyond;
 mod error;
 mod fit;
 mod json_read;
@@ -12,9 +11,10 @@ mod python_read;
 mod read_expr;
 mod simplify;
 mod text;
+mod unsupported_by_tvm;
 
-pub use beyond::TraceForm;
 pub use error::{TraceError, TraceErrorKind, TracePlace};
+pub use unsupported_by_tvm::TraceForm;
 
 use super::Schedule;
 use super::arg::{Arg, Decision, Rv};

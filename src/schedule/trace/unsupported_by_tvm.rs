@@ -88,13 +88,13 @@ const TVM_INTRINSICS: [&str; 6] = [
 
 impl Trace {
     /// The positions of the instructions that TVM does not accept in this form, each with the reason.
-    pub fn beyond_tvm(&self, form: TraceForm) -> Vec<(usize, String)> {
-        let reason = |(i, inst): (usize, &Instruction)| Some((i, beyond(inst, form)?));
-        self.insts.iter().enumerate().filter_map(reason).collect()
+    pub fn unsupported_by_tvm(&self, form: TraceForm) -> Vec<(usize, String)> {
+        let marked = |(i, inst): (usize, &Instruction)| Some((i, reason(inst, form)?));
+        self.insts.iter().enumerate().filter_map(marked).collect()
     }
 }
 
-fn beyond(inst: &Instruction, form: TraceForm) -> Option<String> {
+fn reason(inst: &Instruction, form: TraceForm) -> Option<String> {
     let kind = inst.kind;
     if !TVM_KINDS.contains(&kind.name) {
         return Some(format!("TVM has no `{}`", kind.method));
@@ -158,9 +158,9 @@ fn has_axis_separator(arg: &Arg) -> bool {
 mod tests {
     use super::*;
 
-    fn beyond_of(lines: &[&str], form: TraceForm) -> Vec<usize> {
+    fn unsupported(lines: &[&str], form: TraceForm) -> Vec<usize> {
         let trace = Trace::from_python(&lines.join("\n"), "t.py").unwrap_or_else(|e| panic!("{e}"));
-        trace.beyond_tvm(form).into_iter().map(|(i, _)| i).collect()
+        trace.unsupported_by_tvm(form).into_iter().map(|(i, _)| i).collect()
     }
 
     #[test]
@@ -174,8 +174,8 @@ mod tests {
             "sch.tensorize(block_or_loop=l6, tensor_intrin=\"dot_16x4_vnni\")",
             "sch.enter_postproc()",
         ];
-        assert!(beyond_of(&plain, TraceForm::Python).is_empty());
-        assert!(beyond_of(&plain, TraceForm::Json).is_empty());
+        assert!(unsupported(&plain, TraceForm::Python).is_empty());
+        assert!(unsupported(&plain, TraceForm::Json).is_empty());
     }
 
     #[test]
@@ -186,8 +186,8 @@ mod tests {
             "sch.tensorize(block_or_loop=b0, tensor_intrin=\"mine\")",
             "b1, = sch.get_output_blocks(block=b0)",
         ];
-        assert_eq!(beyond_of(&ours, TraceForm::Python), [1, 2, 3]);
-        assert_eq!(beyond_of(&ours, TraceForm::Json), [1, 2]);
+        assert_eq!(unsupported(&ours, TraceForm::Python), [1, 2, 3]);
+        assert_eq!(unsupported(&ours, TraceForm::Json), [1, 2]);
     }
 
     #[test]
@@ -200,8 +200,8 @@ mod tests {
             "sch.transform_layout(block=b0, buffer=0, index_map=lambda i, j: (j, i // v1,), pad_value=T.float32(0))",
             "sch.transform_layout(block=b0, buffer=0, index_map=lambda i, j: (j, i,), pad_value=7)",
         ];
-        assert!(beyond_of(&lines, TraceForm::Python).is_empty());
-        assert_eq!(beyond_of(&lines, TraceForm::Json), [3, 5]);
+        assert!(unsupported(&lines, TraceForm::Python).is_empty());
+        assert_eq!(unsupported(&lines, TraceForm::Json), [3, 5]);
     }
 
     #[test]

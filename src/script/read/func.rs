@@ -9,7 +9,7 @@ use crate::ir::{
     MatchBuffer, Param, Stmt, StmtId, Symbol, Ty, VarId,
 };
 use crate::script::Dialect;
-use crate::script::complete;
+use crate::script::infer_accesses;
 use crate::script::python::{Expr, ExprKind, Function};
 use crate::script::spans::{Spans, StmtSpan};
 
@@ -361,7 +361,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
             if b == root {
                 continue;
             }
-            let (found_reads, found_writes) = complete::accesses(&mut self.func, b);
+            let (found_reads, found_writes) = infer_accesses::accesses(&mut self.func, b);
             let block = self.func.block_mut(b);
             if reads {
                 block.reads = found_reads;

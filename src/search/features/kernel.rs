@@ -1,5 +1,5 @@
-//! What the code generator makes of a store and the loops around it, foreseen: which loop becomes vector lanes, which
-//! results stay in registers over a reduction, and what an iteration of the innermost loops costs.
+//! Predicts the code of a store and the loops around it: the loop that becomes vector lanes, the results that stay in
+//! registers over a reduction, and the cost of an iteration of the innermost loops.
 //!
 //! ```text
 //! for i0: for j0: for k0:              # outside
@@ -7,8 +7,8 @@
 //!     for i1 in rows: for j1 in vector # the tile: rows x vectors sums in registers
 //! ```
 //!
-//! Reductions are arranged by the plan that the code generator asks too ([`TilePlan`]); other loops follow
-//! `codegen/opt/vectorize.rs`. A wrong guess makes an estimate worse, never a result wrong.
+//! Reductions are arranged by the same plan as in the code generator ([`TilePlan`]); other loops follow
+//! `codegen/opt/vectorize.rs`. A wrong prediction makes an estimate worse, but never a result wrong.
 
 use super::CodeModel;
 use super::leaf::{Leaf, Piece};
@@ -18,14 +18,14 @@ use crate::machine::Core;
 use crate::machine::register_tile::{Accumulation, NestLevel, Operand, TilePlan};
 use smallvec::SmallVec;
 
-/// How a store is carried out.
+/// The predicted code of a store.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Kernel {
-    /// How lanes are filled.
+    /// The kind of loop whose iterations fill the lanes.
     pub lanes_by: LanesBy,
     /// Lanes of a vector register for its type.
     pub lanes: f64,
-    /// The share of lanes that do something.
+    /// Share of the lanes that are used.
     pub filled: f64,
     /// Rows of the tile.
     pub rows: f64,
@@ -33,26 +33,26 @@ pub(crate) struct Kernel {
     pub vectors: f64,
     /// Iterations of the reductions around the tile.
     pub trips: f64,
-    /// Tiles, each with its reduction.
+    /// Number of tiles, each with its reduction.
     pub tiles: f64,
-    /// Instructions that compute, of all.
+    /// Total number of arithmetic instructions.
     pub computing: f64,
-    /// Loads, of all.
+    /// Total number of loads.
     pub loads: f64,
-    /// Stores, of all.
+    /// Total number of stores.
     pub stores: f64,
-    /// Iterations of innermost loops, of all.
+    /// Total number of iterations of innermost loops.
     pub iterations: f64,
-    /// Cycles of all, without waiting for memory.
+    /// Total number of cycles, without waiting for memory.
     pub cycles: f64,
-    /// Cycles at least: the instructions that compute, as vectors.
+    /// Lower bound of the cycles: the arithmetic instructions, if all are vector instructions.
     pub least_cycles: f64,
 }
 
-/// What becomes lanes.
+/// The kind of loop that becomes vector lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LanesBy {
-    /// Nothing: one element after the other.
+    /// None: elements are computed one after the other.
     #[default]
     Scalar,
     /// A spatial loop.
@@ -61,15 +61,15 @@ pub(crate) enum LanesBy {
     Reduction,
 }
 
-/// Cycles to count and branch.
+/// Cycles of a loop iteration for counting and branching.
 const LOOP: f64 = 1.0;
-/// Cycles to begin with a tile: addresses, loops around, calling a region.
+/// Cycles to start a tile: addresses, enclosing loops, and calling a region.
 const TILE: f64 = 6.0;
-/// Partial sums of a reduction that fills lanes.
+/// Number of partial sums of a reduction that fills lanes.
 const PARTIAL: f64 = 4.0;
 
 impl Kernel {
-    /// What is to be expected for a store, and the order that its loops run in.
+    /// The prediction for a store, and the order of its loops.
     pub(crate) fn of(leaf: &Leaf, machine: &CodeModel) -> (Kernel, Vec<Piece>) {
         let widest = leaf.accesses.iter().max_by_key(|a| machine.core.vectors.lane_bytes(a.dtype));
         let lanes = widest.map_or(1, |a| machine.core.lanes(a.dtype)) as f64;
@@ -93,8 +93,8 @@ impl Kernel {
     }
 }
 
-/// A store of a constant: the start of a reduction mostly, which the code generator puts into registers, or a loop that it
-/// arranges as it likes.
+/// Predicts a store of a constant. It is usually the start of a reduction, which the code generator keeps in registers,
+/// or a loop that it arranges freely.
 fn fill(leaf: &Leaf, lanes: f64) -> Kernel {
     let along = leaf.levels.iter().zip(&leaf.accesses[0].strides).rfind(|(_, s)| **s == 1);
     let extent = along.map_or(1.0, |(l, _)| l.extent as f64);
@@ -114,7 +114,7 @@ fn fill(leaf: &Leaf, lanes: f64) -> Kernel {
     }
 }
 
-/// A store without reduction: element by element, or vectors along a loop that is contiguous in all accesses.
+/// Predicts a store without reduction: element by element, or vectors along a loop that is contiguous in all accesses.
 fn spatial(leaf: &Leaf, lanes: f64) -> Kernel {
     let serves = |i: usize| {
         leaf.accesses.iter().all(|a| match a.strides[i] {
@@ -142,7 +142,7 @@ fn spatial(leaf: &Leaf, lanes: f64) -> Kernel {
     let vectors = (extent / lanes).ceil();
     let filled = extent / (vectors * lanes);
     let n = n / extent * vectors;
-    // A load that does not follow the lanes is made of single elements.
+    // A load that is not contiguous along the lanes is assembled from single elements.
     let gathers = leaf.accesses.iter().filter(|a| !matches!(a.strides[v], 0 | 1)).count() as f64;
     let loads = loads + gathers * lanes;
     let per = ((ops.instructions() + gathers * lanes) / Core::VECTOR_PORTS)
@@ -166,13 +166,13 @@ fn spatial(leaf: &Leaf, lanes: f64) -> Kernel {
     }
 }
 
-/// A step of a reduction: the part of its results that stays in registers. Its loops are arranged as the code generator
-/// arranges them.
+/// Predicts a step of a reduction: the part of its results that stays in registers. Its loops are arranged as in the
+/// code generator.
 fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel {
     let levels = &leaf.levels;
     let store = &leaf.accesses[0];
     let operands = &leaf.accesses[1..];
-    // The code generator arranges what is inside a parallel loop.
+    // The code generator arranges the loops inside a parallel loop.
     let outside = levels.iter().rposition(|l| l.kind == LoopKind::Parallel).map_or(0, |i| i + 1);
     let is_reduction = |i: usize| store.strides[i] == 0;
     let lanes = machine.core.lanes(store.dtype);
@@ -204,7 +204,7 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
     let width = vector.map_or(1.0, |v| (levels[v].extent as f64).min(lanes));
     let extent = vector.map_or(1.0, |v| levels[v].extent as f64);
     let filled = if vector.is_some() { extent / (parts * lanes) } else { 1.0 / lanes };
-    // Vectors, or single elements, that are added up.
+    // The number of vectors, or single elements, that are summed.
     let sums = leaf.executed / extent * parts;
     let tiles = sums / (n_rows * n_vectors * trips);
     let ops = leaf.ops;
@@ -217,7 +217,7 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
             let by_lane = match vector.map(|v| a.strides[v]) {
                 None | Some(0) => 1.0,
                 Some(1) => n_vectors,
-                // Single elements, put together.
+                // Single elements, assembled to a vector.
                 Some(_) => n_vectors * width,
             };
             by_row * by_lane
@@ -225,7 +225,7 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
         .sum();
     let n = n_rows * n_vectors;
     let per_trip = (n * per_sum).max(loads / Core::LOAD_PORTS).max(Core::LATENCY);
-    // The tile is loaded and stored around its reduction.
+    // The tile is loaded and stored before and after its reduction.
     let ends = TILE + n * (1.0 / Core::LOAD_PORTS + 1.0 / Core::STORE_PORTS);
     let cycles = tiles * (trips * (per_trip + LOOP / 2.0) + ends);
     Kernel {
@@ -244,7 +244,7 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
     }
 }
 
-/// The loops around, the reductions right around the tile, and the tile.
+/// The outer loops, the reductions directly around the tile, and the tile.
 fn arranged(leaf: &Leaf, plan: &TilePlan, outside: usize) -> Vec<Piece> {
     let levels = &leaf.levels;
     let tile = plan.tile.iter().map(|t| part(t.level + outside, t.size as f64, leaf));
@@ -268,7 +268,7 @@ fn part(level: usize, size: f64, leaf: &Leaf) -> Piece {
     Piece { level, extent: size, share: if all > 1.0 { (size - 1.0) / (all - 1.0) } else { 1.0 } }
 }
 
-/// A reduction over contiguous elements: its lanes are partial sums, which are added up at the end.
+/// Predicts a reduction over contiguous elements: its lanes are partial sums, which are combined at the end.
 fn partial_sums(leaf: &Leaf, last: usize, lanes: f64) -> Kernel {
     let extent = leaf.levels[last].extent as f64;
     let vectors = (extent / lanes).floor().clamp(1.0, PARTIAL);

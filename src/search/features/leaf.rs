@@ -136,7 +136,7 @@ pub(crate) fn leaves(func: &Func) -> Vec<Leaf> {
     walk.leaves
 }
 
-/// What encloses a statement.
+/// A loop or condition around a statement.
 enum Around {
     Loop(VarId, i64, Level),
     Value(VarId, ExprId),

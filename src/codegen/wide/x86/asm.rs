@@ -1,8 +1,8 @@
-//! Bytes of the instructions that region code consists of.
+//! Encodes single instructions as bytes.
 //!
-//! Vector instructions are one form with VEX or EVEX in front, told apart by four numbers each, so that an instruction
-//! for all widths is a line of [`super::instructions`]. (An assembler crate has a name for every combination of width and
-//! prefix instead; one serves as the independent decoder of the tests.)
+//! Vector instructions share one form, with a VEX or EVEX prefix, and differ in four numbers, so that an instruction
+//! for all widths is one line of [`super::instructions`]. (An assembler crate has a name for every combination of width
+//! and prefix instead; the tests use one as an independent decoder.)
 //!
 //! ```text
 //! EVEX  62  R X B R' 0 m m m   W v v v v 1 p p   z L L b V' a a a   opcode  modrm [sib] [disp8*N | disp32] [imm8]
@@ -12,16 +12,16 @@
 
 use crate::codegen::wide::code::Elem;
 
-/// The form of vector instructions.
+/// The encoding of vector instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// Two or three operands, 16 registers, up to 256 bits.
+    /// VEX: two or three operands, 16 registers, up to 256 bits.
     Vex,
-    /// 32 registers, mask registers, up to 512 bits.
+    /// EVEX: 32 registers, mask registers, up to 512 bits.
     Evex,
 }
 
-/// Which table an opcode is in.
+/// The opcode map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Map {
     M0F = 1,
@@ -46,11 +46,11 @@ pub(super) struct Opcode {
     pub byte: u8,
     /// The W bit of EVEX.
     pub w: bool,
-    /// The W bit of VEX, where it differs in meaning: only FMA looks at it.
+    /// The W bit of VEX, if it differs: only FMA uses it.
     pub vex_w: bool,
 }
 
-/// 128, 256 or 512 bits.
+/// Vector length: 128, 256 or 512 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Length {
     L128 = 0,
@@ -69,35 +69,35 @@ pub(super) const RDI: Gpr = Gpr(7);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rm<'a> {
     Reg(u8),
-    /// Base, displacement, and what EVEX scales short displacements by: the bytes accessed.
+    /// Base, displacement, and the unit of short displacements with EVEX: the number of accessed bytes.
     Mem(Gpr, i32, u8),
     /// A constant behind the code; see [`Asm::place_constants`].
     Constant(u64, Elem),
-    /// Bytes behind the code, of which the instruction reads these or the lower half.
+    /// Bytes behind the code, all or the lower half of which the instruction reads.
     Bytes(&'a [u8]),
 }
 
-/// The mask register of an EVEX instruction; register 0 is none.
+/// The mask register of an EVEX instruction; register 0 means no mask.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Mask {
     pub register: u8,
-    /// Are lanes where it is not set cleared, rather than kept?
+    /// Whether unmasked lanes are cleared instead of kept.
     pub zeroing: bool,
 }
 
-/// Bytes so far.
+/// The bytes so far.
 pub(super) struct Asm {
     pub bytes: Vec<u8>,
-    /// The form of its vector instructions.
+    /// The encoding of vector instructions.
     pub form: Form,
-    /// Displacements to fill in: where they are, and of which constant.
+    /// Displacements of constants to fill in: position, bits and lane type.
     pub constants: Vec<(usize, u64, Elem)>,
-    /// The same of longer ones.
+    /// Displacements of tables to fill in: position and bytes.
     pub tables: Vec<(usize, Vec<u8>)>,
 }
 
 impl Asm {
-    /// A vector instruction: `reg`, `vvvv` (0 where there is none) and `rm`.
+    /// A vector instruction with operands `reg`, `vvvv` (0 if absent) and `rm`.
     pub(super) fn vector(
         &mut self,
         op: Opcode,
@@ -110,7 +110,7 @@ impl Asm {
         self.masked(op, length, reg, vvvv, rm, imm, Mask::default());
     }
 
-    /// The same under a mask register, with EVEX.
+    /// A vector instruction under a mask register, with EVEX.
     #[expect(clippy::too_many_arguments, reason = "they are the fields of an instruction")]
     pub(super) fn masked(
         &mut self,
@@ -160,7 +160,8 @@ impl Asm {
                 self.address(reg, base, disp, short);
             }
             Rm::Constant(bits, elem) => {
-                // Relative to the end of the instruction; none that has an immediate operand reads constants.
+                // The displacement is relative to the end of the instruction; instructions that read constants have no
+                // immediate operand.
                 self.bytes.push(0x05 | reg);
                 self.constants.push((self.bytes.len(), bits, elem));
                 self.bytes.extend([0; 4]);
@@ -193,7 +194,7 @@ impl Asm {
         }
     }
 
-    /// An instruction of two mask registers and a third, or of one with `a` missing: 16 bits.
+    /// An instruction on mask registers, with one or two sources: 16 bits.
     pub(super) fn mask(&mut self, opcode: u8, dst: u8, a: Option<u8>, b: u8) {
         let two = u8::from(a.is_some());
         let p1 = ((!a.unwrap_or(0) & 15) << 3) | (two << 2);
@@ -206,7 +207,7 @@ impl Asm {
         self.bytes.extend([0xC4, 0xC1 | high, 0x78, 0x92, 0xC0 | (dst << 3) | (src.0 & 7)]);
     }
 
-    /// Puts the constants behind the code, each once, and fills in where they are.
+    /// Appends the constants to the code, each once, and fills in their displacements.
     pub(super) fn place_constants(&mut self) {
         let mut places: Vec<(u64, Elem, usize)> = Vec::new();
         for (at, bits, elem) in std::mem::take(&mut self.constants) {
@@ -236,7 +237,7 @@ impl Asm {
         }
     }
 
-    /// Fills in a displacement, from the end of its instruction.
+    /// Fills in a displacement, relative to the end of its instruction.
     fn refer(&mut self, at: usize, place: usize) {
         let distance = place as i32 - (at as i32 + 4);
         self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
@@ -294,7 +295,7 @@ impl Asm {
         self.address(RDI.0 << 3, src, plus, i8::try_from(plus).ok());
     }
 
-    /// The same, and `sar rdi, 63`: all ones if the sum is negative, else zero.
+    /// `lea rdi, [src + plus]`, then `sar rdi, 63`: all ones if the sum is negative, else zero.
     pub(super) fn sign(&mut self, src: Gpr, plus: i32) {
         self.sum(src, plus);
         self.bytes.extend([0x48, 0xC1, 0xF8 | RDI.0, 63]);
@@ -305,7 +306,7 @@ impl Asm {
         self.bytes.extend([0x48 | (dst.0 >> 3), 0xFF, 0xC8 | (dst.0 & 7)]);
         let end = self.bytes.len() + 6;
         self.bytes.extend([0x0F, 0x85]);
-        // Regions are far shorter than what a jump reaches.
+        // Regions are much shorter than the range of a jump.
         self.bytes.extend((target as i32 - end as i32).to_le_bytes());
     }
 
@@ -323,12 +324,13 @@ impl Asm {
         self.bytes.push(0x58 | (r.0 & 7));
     }
 
-    /// Clears the upper halves, so that what follows may use legacy instructions without delay, and returns.
+    /// Clears the upper halves of the registers, so that the caller may use legacy instructions without delay, and
+    /// returns.
     pub(super) fn leave(&mut self) {
         self.bytes.extend([0xC5, 0xF8, 0x77, 0xC3]);
     }
 
-    /// Does nothing up to a multiple of `to` bytes.
+    /// Pads with nops to a multiple of `to` bytes.
     pub(super) fn align(&mut self, to: usize) {
         const NOPS: [&[u8]; 8] = [
             &[0x90],

@@ -1,7 +1,7 @@
-//! Vector code to bytes.
+//! Encodes vector code as x86-64 instructions.
 //!
-//! A region is a function of one pointer, to its arguments: 8 bytes each, pointers first come first served. It keeps them
-//! in general registers which the loops advance, one counter per loop that is running, and touches nothing else.
+//! A region is a function of one pointer, to its arguments of 8 bytes each. It keeps pointers in general registers, in
+//! the order of their first use, which the loops advance, and one counter per running loop; it uses no other state.
 
 use super::asm::{Asm, Form, Gpr, Length, Mask, Opcode, RAX, RDI, Rm};
 use super::instructions::*;
@@ -9,15 +9,15 @@ use crate::codegen::wide::code::{Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2
 use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
-/// General registers in the order in which they are given out. The last six belong to the caller.
+/// General registers in the order of allocation. The last six are callee-saved.
 const GPRS: [Gpr; 14] =
     [RAX, Gpr(1), Gpr(2), Gpr(6), Gpr(8), Gpr(9), Gpr(10), Gpr(11), Gpr(3), Gpr(5), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
-/// How many of them need not be saved.
+/// Number of registers that need not be saved.
 const SCRATCH_GPRS: usize = 8;
-/// Loops begin at a multiple of so many bytes.
+/// Alignment of loops in bytes.
 const LOOP_ALIGN: usize = 32;
 
-/// The bytes of a region; `None` if it needs more general registers than there are.
+/// The bytes of a region; `None` if it needs too many general registers.
 pub(super) fn encode(code: &Code, registers: &[u8], form: Form, vector_bytes: usize) -> Option<Vec<u8>> {
     let depth = depth(code);
     let n_gprs = code.streams.len() + depth;
@@ -55,7 +55,7 @@ pub(super) fn encode(code: &Code, registers: &[u8], form: Form, vector_bytes: us
     Some(encoder.asm.bytes)
 }
 
-/// How many loops run inside each other.
+/// Maximum nesting of loops.
 fn depth(code: &Code) -> usize {
     let (mut now, mut most) = (0usize, 0);
     for inst in &code.insts {
@@ -73,9 +73,9 @@ struct Encoder<'a> {
     asm: Asm,
     code: &'a Code,
     registers: &'a [u8],
-    /// The width of whole registers.
+    /// The length of whole registers.
     whole: Length,
-    /// Loops that are running: where they begin.
+    /// The running loops, with their start positions.
     loops: Vec<(LoopId, usize)>,
     extents: HashMap<LoopId, i64>,
 }
@@ -106,7 +106,7 @@ fn length(width: Width) -> Length {
     }
 }
 
-/// Bytes accessed.
+/// Number of accessed bytes.
 fn bytes(elem: Elem, width: Width) -> u8 {
     width.bytes().unwrap_or(elem.bytes()) as u8
 }
@@ -171,7 +171,7 @@ impl Encoder<'_> {
             }
             Inst::Unary { op, dst, a, elem, width } => self.unary(op, dst, a, elem, width),
             Inst::Binary { op: o @ (Op2::EvenChunks | Op2::OddChunks), dst, a, b, width, .. } => {
-                // Which chunks make the result, in two bits (one, of 256 bits) or four for each.
+                // The selection of the result's chunks: two bits (one, for 256 bits) or four for each.
                 let is_even = o == Op2::EvenChunks;
                 let (opcode, which) = match (self.asm.form, width) {
                     (Form::Evex, Width::Z) => (VSHUFF32X4, if is_even { 0x88 } else { 0xDD }),
@@ -219,7 +219,7 @@ impl Encoder<'_> {
             }
             Inst::MulAdd { dst, a, b, c, elem, width } => {
                 let [dst, a, b, c] = [dst, a, b, c].map(|v| self.reg(v));
-                // In the register of the sum or of a factor, whichever it shares.
+                // The result replaces the sum or a factor, whichever has its register.
                 let (form, x, y) = match dst {
                     _ if dst == c => (VFMADD231, a, b),
                     _ if dst == a => (VFMADD213, b, c),
@@ -304,7 +304,7 @@ impl Encoder<'_> {
         Some(())
     }
 
-    /// A load or a store of the lanes where a mask is set.
+    /// A load or a store of the lanes whose mask is set.
     fn masked_move(&mut self, reg: u8, mask: VReg, mem: Mem, elem: Elem, width: Width, is_store: bool) {
         let (is_double, mask) = (elem == Elem::F64, self.reg(mask));
         let rm = self.mem(mem, bytes(elem, width));
@@ -331,13 +331,13 @@ impl Encoder<'_> {
         }
     }
 
-    /// The mask of some lanes: a mask register, or lanes of all ones.
+    /// The mask with these bits: a mask register, or lanes of all ones.
     fn lanes(&mut self, dst: u8, bits: u16, elem: Elem) {
         if self.asm.form == Form::Evex {
             self.asm.set(RAX, u64::from(bits));
             self.asm.load_mask(dst, RAX);
         } else {
-            // A byte for each lane, extended with its sign.
+            // One byte per lane, which is sign-extended.
             let bits = (0..8).filter(|i| bits >> i & 1 == 1).fold(0u64, |bytes, i| bytes | 0xff << (8 * i));
             let opcode = if elem == Elem::F64 { VPMOVSXBQ } else { VPMOVSXBD };
             let rm = Rm::Constant(bits, Elem::F64);
@@ -347,7 +347,7 @@ impl Encoder<'_> {
 
     /// All ones if the sum is negative, in a mask register or in every lane.
     fn sign(&mut self, dst: u8, counted: Gpr, plus: i32) {
-        // The pointer to the arguments has been read.
+        // The pointer to the arguments has been read, so its register is free.
         self.asm.sign(counted, plus);
         if self.asm.form == Form::Evex {
             self.asm.load_mask(dst, RDI);
@@ -358,7 +358,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// The sum in every lane of 32 bits.
+    /// The sum in every 32-bit lane.
     fn counted(&mut self, dst: u8, counted: Gpr, plus: i32) {
         self.asm.sum(counted, plus);
         if self.asm.form == Form::Evex {
@@ -377,10 +377,10 @@ impl Encoder<'_> {
         }
     }
 
-    /// A mask; lanes that a vector does not have may have any.
+    /// A mask; lanes outside the vector are undefined.
     fn compare(&mut self, o: CmpOp, dst: u8, a: u8, b: u8, elem: Elem, length: Length) -> Option<()> {
         if elem != Elem::I32 {
-            // Ordered and quiet, but for `Ne`, which holds for NaN.
+            // Ordered and quiet predicates, except for `Ne`, which holds for NaN.
             let predicate = match o {
                 CmpOp::Eq => 0x00,
                 CmpOp::Ne => 0x04,
@@ -419,7 +419,7 @@ impl Encoder<'_> {
         let n = (lanes * memory.bytes()) as u8;
         let mut source = self.mem(mem, n);
         if matches!(width, Width::Half | Width::Scalar) {
-            // No more may be read than there is: it goes to a register first.
+            // No bytes outside the buffer may be read: the elements go through a register.
             self.load_low(dst, mem, n);
             source = Rm::Reg(dst);
         }
@@ -436,7 +436,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// One, two or four bytes into the beginning of a register.
+    /// Loads one, two or four bytes into the start of a register.
     fn load_low(&mut self, dst: u8, mem: Mem, n: u8) {
         let rm = self.mem(mem, n);
         match n {
@@ -475,7 +475,7 @@ impl Encoder<'_> {
         self.asm.vector(opcode, Length::L128, src, None, rm, imm);
     }
 
-    /// The end of a loop: pointers advance, and after the last iteration go back to where they were.
+    /// The end of a loop: pointers advance, and after the last iteration return to their initial values.
     fn end(&mut self, l: LoopId) -> Option<()> {
         let (_, start) = self.loops.pop()?;
         let extent = self.extents.get(&l).copied()?;
@@ -500,7 +500,7 @@ impl Encoder<'_> {
     fn broadcast(&mut self, dst: u8, rm: Rm<'_>, elem: Elem, length: Length) {
         match (elem, length) {
             (Elem::F64, Length::L128) => {
-                // movddup: of two lanes there is no broadcast.
+                // movddup: there is no broadcast of two lanes.
                 let rm = match rm {
                     Rm::Mem(base, disp, _) => Rm::Mem(base, disp, 8),
                     other => other,
@@ -528,7 +528,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Exclusive or with itself; a short one clears the whole register.
+    /// Exclusive or with itself; the 128-bit form clears the whole register.
     fn zero(&mut self, dst: u8) {
         let opcode = VPXOR;
         self.asm.vector(opcode, Length::L128, dst, Some(dst), Rm::Reg(dst), None);
@@ -553,11 +553,11 @@ impl Encoder<'_> {
                 self.asm.vector(VCVTTPS2DQ, length(width), dst, None, Rm::Reg(a), None);
             }
             Op1::ToF16 => {
-                // The source is the operand that others write.
+                // The source is in the place of other instructions' destination.
                 let opcode = VCVTPS2PH;
                 self.asm.vector(opcode, length(width), a, None, Rm::Reg(dst), Some(NEAREST));
             }
-            Op1::OfF16 => self.asm.vector(VCVTPH2PS, length(width), dst, None, Rm::Reg(a), None),
+            Op1::FromF16 => self.asm.vector(VCVTPH2PS, length(width), dst, None, Rm::Reg(a), None),
             Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
             Op1::UpperHalf => match width {
                 Width::Z => {
@@ -581,5 +581,5 @@ impl Encoder<'_> {
     }
 }
 
-/// Rounding to nearest, of two the even one.
+/// Rounding to nearest, halves to even.
 const NEAREST: u8 = 0;

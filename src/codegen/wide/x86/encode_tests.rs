@@ -1,5 +1,5 @@
-//! Every instruction over registers of all kinds and displacements of all lengths, read back by a decoder that is not
-//! ours and compared with what was meant.
+//! Encodes every instruction with registers of all kinds and displacements of all lengths, decodes it with an
+//! independent decoder, and compares.
 
 use super::asm::Form;
 use super::encode::encode;
@@ -29,12 +29,12 @@ fn disassemble(bytes: &[u8]) -> Vec<String> {
     lines
 }
 
-/// A number as the formatter has it.
+/// A number in the formatter's style.
 fn number(n: i32) -> String {
     if n < 10 { n.to_string() } else { format!("{n:#x}") }
 }
 
-/// How instructions are encoded.
+/// An encoding and a vector length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Set {
     Vex,
@@ -57,7 +57,7 @@ impl Set {
         if self == Set::Evex { 64 } else { 32 }
     }
 
-    /// What tells whether whole registers are copied.
+    /// The width that distinguishes copies of whole registers.
     fn whole(self) -> Width {
         if self == Set::Evex { Width::Z } else { Width::Y }
     }
@@ -77,7 +77,7 @@ const A: VReg = VReg(1);
 const B: VReg = VReg(2);
 const C: VReg = VReg(3);
 
-/// Registers of an instruction: of vectors, and of masks in their place.
+/// Registers of an instruction: vector registers, and mask registers in their place.
 #[derive(Clone, Copy)]
 struct Regs {
     set: Set,
@@ -100,10 +100,10 @@ impl Regs {
     }
 }
 
-/// Bytes of code that does nothing.
+/// Nops that surround the code.
 const NOPS: [u8; 4] = [0x90; 4];
 
-/// Encodes one instruction and compares what it does with a text.
+/// Encodes one instruction and compares its disassembly with a text.
 fn check(regs: &Regs, mem: Option<Mem>, inst: Inst, expected: &[String]) {
     let streams = mem.map_or(0, |m| m.stream.0 + 1);
     let stream = |slot| Stream { slot, steps: Default::default() };
@@ -116,7 +116,8 @@ fn check(regs: &Regs, mem: Option<Mem>, inst: Inst, expected: &[String]) {
     };
     let bytes = encode(&code, &regs.numbers, regs.set.form(), regs.set.bytes()).expect("it can be encoded");
     let lines = disassemble(&bytes);
-    // Before it registers are saved and pointers loaded; behind it are `vzeroupper`, what restores them, and data.
+    // Before the instruction, registers are saved and pointers loaded; after it are `vzeroupper`, the restoring of
+    // registers, and data.
     let begin = lines.iter().position(|l| !l.starts_with("push") && !l.starts_with("mov r")).expect("an instruction");
     let found = &lines[begin..lines.len().min(begin + expected.len())];
     assert_eq!(found, expected, "{inst:?} {:?}", regs.numbers);
@@ -136,7 +137,7 @@ fn each_registers(f: impl Fn(Regs)) {
     }
 }
 
-/// The same with the number of one register a mask's.
+/// Calls `f` with registers in many combinations, where the number of one register is that of a mask.
 fn each_masked(mask: VReg, f: impl Fn(Regs)) {
     each_registers(|mut regs| {
         if regs.set.is_evex() {
@@ -146,7 +147,7 @@ fn each_masked(mask: VReg, f: impl Fn(Regs)) {
     });
 }
 
-/// Calls `f` with places, of accesses of so many bytes, and their text.
+/// Calls `f` with memory operands of accesses of this many bytes, and their text.
 fn each_place(bytes: i32, f: impl Fn(Mem, &str)) {
     // rax, r8, rbp (which has no form without displacement), r12 (which needs another byte) and r13.
     for (stream, name) in [(0, "rax"), (4, "r8"), (9, "rbp"), (10, "r12"), (11, "r13")] {
@@ -167,7 +168,7 @@ fn accessed(elem: Elem, width: Width) -> i32 {
     width.bytes().unwrap_or(elem.bytes()) as i32
 }
 
-/// The move of a width.
+/// The move instruction of a width.
 fn mover(elem: Elem, width: Width) -> &'static str {
     match (elem, width) {
         (Elem::F64, Width::Scalar) | (_, Width::Half) => "vmovsd",
@@ -176,7 +177,7 @@ fn mover(elem: Elem, width: Width) -> &'static str {
     }
 }
 
-/// The suffix of arithmetic.
+/// The suffix of arithmetic instructions.
 fn suffix(elem: Elem, width: Width) -> &'static str {
     match (elem, width) {
         (Elem::F64, Width::Scalar) => "sd",
@@ -349,7 +350,7 @@ fn arithmetic() {
                     And => "vpand".into(),
                     Or => "vpor".into(),
                     Xor => "vpxor".into(),
-                    // Shuffles are of whole registers, pairs and packs of integers.
+                    // Shuffles exist for whole registers, pairs and packs for integers.
                     LowLanes | HighLanes if width < Width::X => continue,
                     LowLanes => format!("vunpcklp{}", if elem == Elem::F64 { "d" } else { "s" }),
                     HighLanes => format!("vunpckhp{}", if elem == Elem::F64 { "d" } else { "s" }),
@@ -462,10 +463,10 @@ fn operations_on_one_value() {
             if elem == Elem::F32 {
                 check(&regs, None, unary(Op1::Convert), &[format!("vcvtdq2ps {d}, {a}")]);
                 check(&regs, None, unary(Op1::Truncate), &[format!("vcvttps2dq {d}, {a}")]);
-                // Half as many bytes.
+                // Half the bytes.
                 let half = |v| if width == Width::Z { regs.v(v, Width::Y) } else { x(v) };
                 check(&regs, None, unary(Op1::ToF16), &[format!("vcvtps2ph {}, {a}, 0", half(D))]);
-                check(&regs, None, unary(Op1::OfF16), &[format!("vcvtph2ps {d}, {}", half(A))]);
+                check(&regs, None, unary(Op1::FromF16), &[format!("vcvtph2ps {d}, {}", half(A))]);
             }
             let name = match (elem, width) {
                 (Elem::F64, Width::Scalar | Width::Half | Width::X) => "vmovddup",
@@ -583,7 +584,7 @@ fn constants_and_arguments() {
                     (false, true) => vec![format!("vmovq {x}, {general}"), format!("vbroadcastsd {reg}, {x}")],
                     (false, false) => vec![format!("vmovd {x}, {general}"), format!("vbroadcastss {reg}, {x}")],
                 };
-                // Moves to `rax` look like pointers.
+                // Moves to `rax` look like loads of pointers.
                 let expected =
                     if is_wide { expected } else { std::iter::once(loaded.into()).chain(expected).collect() };
                 check(&regs, None, Inst::Const { dst: D, bits, elem }, &expected);
@@ -614,14 +615,14 @@ fn constants_lie_behind_the_code() {
     let expected =
         ["vbroadcastss ymm5, [0x20]", "vbroadcastsd ymm9, [0x28]", "vbroadcastss ymm3, [0x20]", "vzeroupper", "ret"];
     assert_eq!(lines, expected);
-    // 32: the float; 40: the double.
+    // At 32 the float, at 40 the double.
     assert_eq!(bytes[32..36], [0x00, 0x00, 0x80, 0x3F]);
     assert_eq!(bytes[40..48], 2f64.to_le_bytes());
 }
 
 #[test]
 fn loops_count_and_advance_their_pointers() {
-    // Enough pointers that the counter is a register of the caller.
+    // Enough pointers that the counter is in a callee-saved register.
     let l = LoopId(0);
     for n in 1..=13u32 {
         let stream = |slot| Stream { slot, steps: [(l, 64 + 300 * i64::from(slot))].into_iter().collect() };
@@ -684,7 +685,7 @@ fn permutations() {
             let blend = Inst::Blend { dst: D, a: A, b: B, mask: 0x35, width };
             check(&regs, None, blend, &[format!("vpblendd {d}, {a}, {b}, 0x35")]);
         }
-        // Tables are behind the code; read as code, they do nothing.
+        // Tables follow the code; decoded as code, they are nops.
         let lanes = u128::from_le_bytes([0x90; 16]);
         check(&regs, None, Inst::Indices { dst: D, lanes }, &[format!("vpmovzxbd {d}, [0x10]")]);
         let place = number(regs.set.bytes() as i32);

@@ -1,7 +1,7 @@
 //! The vector instructions of region code, by mnemonic.
 //!
-//! An instruction is the same four numbers in VEX and EVEX form, and so has one entry, under the VEX mnemonic where the two
-//! differ (`vpand` is `vpandd` with EVEX). The tests read every one back with an independent decoder.
+//! The VEX and EVEX forms of an instruction have the same four numbers, and so one entry, under the VEX mnemonic if the
+//! two differ (`vpand` is `vpandd` with EVEX). The tests decode every instruction with an independent decoder.
 
 use super::asm::{Map, Opcode, Pp};
 use crate::codegen::wide::code::{Elem, Width};
@@ -83,7 +83,7 @@ instructions! {
     VPMOVSXBQ          M0F38  P66    0x22;
     VPMOVZXWD          M0F38  P66    0x33;
     VPMOVSXWD          M0F38  P66    0x23;
-    /// Lanes of 32 bits to bytes in memory, with EVEX.
+    /// 32-bit lanes to bytes in memory, with EVEX.
     VPMOVDB            M0F38  F3     0x31;
     VPMOVDW            M0F38  F3     0x33;
     VCVTPH2PS          M0F38  P66    0x13;
@@ -98,7 +98,7 @@ instructions! {
     VPCMPGTD           M0F    P66    0x66;
 }
 
-/// Instructions with a form for each type and for scalars, such as `vaddps`, `vaddpd`, `vaddss`, `vaddsd`.
+/// Instructions with a form for each float type and for scalars, such as `vaddps`, `vaddpd`, `vaddss`, `vaddsd`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Family(u8);
 

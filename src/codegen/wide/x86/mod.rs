@@ -1,6 +1,6 @@
-//! x86-64: region code in VEX and EVEX form.
+//! x86-64: encodes region code with VEX and EVEX.
 //!
-//! | file | is about |
+//!  file | owns |
 //! | --- | --- |
 //! | [`asm`] | the bytes of an instruction |
 //! | [`instructions`] | the table of vector instructions |
