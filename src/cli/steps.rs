@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
     fn step(&mut self, index: usize) -> Done {
         let inst = &self.attempt.schedule.trace().insts[index];
         self.replay.step(&mut self.schedule, inst, inst.decision.clone()).map_err(|e| {
-            // Replay refused what was accepted before: a bug, but no reason to panic.
+            // Replay refused an instruction that was accepted before: a bug, but no reason to panic.
             Failure::Usage(format!("instruction {index} does not replay: {e}"), e.kind.help())
         })?;
         for (f, layouts) in self.layouts.iter_mut().enumerate() {

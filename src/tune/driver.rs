@@ -18,7 +18,7 @@ use crate::database::{Database, DatabaseError};
 use crate::ir::Module;
 use crate::workload::Workload;
 
-/// A run that could not be carried out. What was measured until then is in the database.
+/// The reason why a run failed. All measurements until then are in the database.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum TuneError {
     /// The database failed.

@@ -47,7 +47,7 @@ pub enum Event<'a> {
 pub struct TaskState<'a> {
     /// The name of the function.
     pub name: &'a str,
-    /// How often the module has the function.
+    /// Number of functions of the module that are this program.
     pub weight: u64,
     /// Operations of the function.
     pub flops: f64,

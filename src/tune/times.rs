@@ -69,7 +69,7 @@ impl Times {
         self.best = Some(secs);
     }
 
-    /// Finds the best time anew, among these and the yardstick, after a result was withdrawn.
+    /// Finds the best time again, among these and the yardstick, after a result was withdrawn.
     pub(super) fn find_best(&mut self, secs: impl Iterator<Item = f64>) {
         self.best = secs.chain(self.yardstick.as_ref().map(|y| y.secs)).min_by(f64::total_cmp);
     }

@@ -1,7 +1,7 @@
 //! Transfer: schedules that were recorded in other settings of this database, or in other databases.
 //!
 //! Times of other settings say little about this one, but schedules say much. So their traces are proposed, the fastest
-//! first, and measured anew. A trace whose program was already measured in this setting is left out.
+//! first, and measured again. A trace whose program was already measured in this setting is left out.
 
 use super::backend::Backend;
 use super::driver::TuneError;
@@ -13,11 +13,13 @@ use crate::schedule::Trace;
 use crate::workload::Workload;
 use std::collections::HashSet;
 
-/// Traces of other databases that a search of one function begins with at most: as many as a round has candidates.
+/// Maximum number of traces of other databases at the start of a function's search: the number of candidates in a
+/// round.
 const FIRST: usize = super::driver::ROUND;
 
 impl<B: Backend> Run<'_, B> {
-    /// The traces to replay: those of the databases that the user named, else those of other settings of this one.
+    /// The traces to replay: those of the databases that the user named; otherwise those of other settings in this
+    /// database.
     pub(super) fn traces_to_replay(&mut self, task: &Task<B>) -> Result<Vec<Trace>, TuneError> {
         if !self.config.seed_from.is_empty() {
             return self.traces_of_others(task, usize::MAX);
@@ -73,7 +75,7 @@ fn read(record: &TuningRecord) -> Result<Trace, String> {
     Trace::from_json(&record.trace).map_err(|e| e.to_string())
 }
 
-/// The records of all settings that have a time, the fastest first, without those of the program as written.
+/// The records of all settings that have a time, fastest first, without those of the program as written.
 fn of_workload(db: &Database, workload: &Workload) -> Result<Vec<TuningRecord>, DatabaseError> {
     let Some(id) = workload.find(db) else { return Ok(Vec::new()) };
     let (mut records, _) = db.top_k(id, usize::MAX, &Filter::any())?;

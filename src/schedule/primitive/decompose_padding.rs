@@ -123,7 +123,9 @@ fn check(state: &mut State, block: BlockId, target: LoopId) -> Result<PaddingPla
     let domains: SmallVec<[VarRange; 8]> = loops.iter().map(|&l| domain(&state.func, l)).collect();
     let node = state.func.block(block).clone();
     let [store] = node.body[..] else { return fail(state, "its body is not a single store") };
-    let Stmt::Store { value, .. } = *state.func.get(store) else { return fail(state, "its body is not a single store") };
+    let Stmt::Store { value, .. } = *state.func.get(store) else {
+        return fail(state, "its body is not a single store");
+    };
     let Expr::IfThenElse(condition, value, constant) = state.func.arena.expr(value) else {
         return fail(state, "the stored value is not a `T.if_then_else`");
     };

@@ -244,7 +244,9 @@ impl<'a> FuncReader<'a, '_> {
             None => {
                 let message = format!("expected a constant condition, found {}", value.describe());
                 let d = Diagnostic::error_at("wrong-argument", test.span, message);
-                self.fail(d.help("write `assert condition, \"message\"` for a condition that depends on the program's data"))
+                self.fail(
+                    d.help("write `assert condition, \"message\"` for a condition that depends on the program's data"),
+                )
             }
         }
     }

@@ -1,4 +1,4 @@
-"""Asks TVM what it makes of integer expressions, and writes the answers beside this file.
+"""Writes the results of TVM for integer expressions to the tables beside this file.
 
     python generate.py                        # needs TVM 0.27
     python generate.py 7 10 /tmp/more         # other cases, ten times as many, elsewhere
@@ -201,7 +201,7 @@ class Cases:
         return p, ranges
 
     def symbolic(self):
-        """With an extent that is not known."""
+        """An unknown extent."""
         rng = self.rng
         a, b, n, m = VARS["a"], VARS["b"], VARS["n"], VARS["m"]
         c = rng.choice([2, 4, 8, 32])
@@ -346,7 +346,7 @@ def show_sum(e):
 
 
 def show_split(e):
-    """`<source:extent of source/lower factor%extent*scale>`, without what is trivial."""
+    """`<source:extent of source/lower factor%extent*scale>`, without trivial parts."""
     source, whole = e.source.source, show(e.source.extent)
     text = show_sum(source) if hasattr(source, "args") and hasattr(source, "base") else show(source)
     lower, extent, scale = show(e.lower_factor), show(e.extent), show(e.scale)
@@ -451,7 +451,7 @@ class Bindings(Cases):
         return indices, ranges, tirx.const(True, "bool"), None
 
     def padded(self):
-        """Divisions that do not come out even."""
+        """Divisions with a remainder."""
         rng = self.rng
         n = rng.randint(3, 40)
         ranges = {"a": (0, n), "b": (0, rng.choice([1, 2, 4]))}
@@ -487,7 +487,7 @@ def iter_map_table():
             try:
                 d = domain(ranges)
                 simple = sym.iter_map_simplify(indices, d, predicate, level, simplify_trivial_iterators=trivial)
-                # Where TVM is wrong there is nothing to agree with.
+                # TVM is wrong here, so the case is left out.
                 if not agrees(ranges, show(predicate), [show(e) for e in indices], [show(e) for e in simple]):
                     wrong += 1
                     continue

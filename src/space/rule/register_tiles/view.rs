@@ -6,7 +6,7 @@ use crate::ir::IterKind;
 use crate::machine::Core;
 use std::cmp::Reverse;
 
-/// Minimum number of results per element for laying out an operand anew.
+/// Minimum number of results per element for which packing an operand pays.
 pub(super) const RELAYOUT_REUSE: i64 = 16;
 /// Number of products that one lane of a byte dot product accumulates.
 pub(super) const QUAD: i64 = 4;
