@@ -134,7 +134,7 @@ fn unannotate(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::check;
+    use super::super::testing::{check, refuse};
 
     #[test]
     fn a_truth_value_may_be_written_as_a_number() {
@@ -161,6 +161,83 @@ def main(A: T.Buffer((8,)), B: T.Buffer((8,))):
                 )
             },
             &program(annotated),
+        );
+    }
+
+    /// A loop over a block, both with these annotations.
+    fn program(of_loop: &str, of_block: &str) -> String {
+        let of_loop =
+            if of_loop.is_empty() { "range(8)".to_string() } else { format!("T.serial(8, annotations={{{of_loop}}})") };
+        let of_block =
+            if of_block.is_empty() { String::new() } else { format!("            T.block_attr({{{of_block}}})\n") };
+        format!(
+            r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((8,))):
+    for i in {of_loop}:
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+{of_block}            B[vi] = A[vi]
+"#
+        )
+    }
+
+    fn steps(calls: &str) -> String {
+        format!("b = sch.get_block('B')\ni, = sch.get_loops(b)\n{calls}")
+    }
+
+    #[test]
+    fn loops_and_blocks_hold_values_of_all_kinds() {
+        check(
+            &program("", ""),
+            |t| {
+                let (block, loops) = (t.block("B"), t.loops("B"));
+                t.python(&steps(
+                    "sch.annotate(i, 'a', 'text')\nsch.annotate(i, 'b', [1, 2])\nsch.annotate(b, 'c', 0.5)",
+                ))?;
+                assert!(t.is_alive(block) && t.is_alive(loops[0]));
+                Ok(())
+            },
+            &program("\"a\": \"text\", \"b\": [1, 2]", "\"c\": 0.5"),
+        );
+    }
+
+    #[test]
+    fn the_first_value_of_a_key_stays() {
+        let twice = steps("sch.annotate(i, 'a', 1)\nsch.annotate(i, 'a', 2)");
+        check(&program("", ""), |t| t.python(&twice), &program("\"a\": 1", ""));
+        let again = format!("{}\nsch.unannotate(i, 'a')\nsch.annotate(i, 'a', 2)", steps("sch.annotate(i, 'a', 1)"));
+        check(&program("", ""), |t| t.python(&again), &program("\"a\": 2", ""));
+    }
+
+    #[test]
+    fn a_sampled_number_becomes_its_value() {
+        let sampled = steps("v = sch.sample_categorical([3, 5], [0.5, 0.5], decision=1)\nsch.annotate(b, 'key', v)");
+        check(&program("", ""), |t| t.python(&sampled), &program("", "\"key\": 5"));
+    }
+
+    #[test]
+    fn unannotate_takes_one_key_away() {
+        check(
+            &program("\"a\": 1, \"b\": 2", "\"a\": 3"),
+            |t| t.python(&steps("sch.unannotate(i, 'a')\nsch.unannotate(b, 'a')")),
+            &program("\"b\": 2", ""),
+        );
+        for call in ["sch.unannotate(i, 'b')", "sch.unannotate(b, 'a')"] {
+            refuse(&program("\"a\": 1", ""), |t| t.python(&steps(call)), "IndexError");
+        }
+    }
+
+    #[test]
+    fn values_are_no_loops() {
+        refuse(
+            &program("", ""),
+            |t| {
+                let (block, i) = (t.block("B"), t.loops("B")[0]);
+                t.sch.annotate(block, "key", i)
+            },
+            "ValueError",
         );
     }
 }

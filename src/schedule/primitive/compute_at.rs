@@ -36,7 +36,9 @@
 //! * Requires: a stage pipeline; a complete or reduction block, not an output; all consumers under the loop; a solvable
 //!   region.
 //! * Errors: `NotStagePipelineError`, `NotCompleteOrReductionBlockError`, `OutputBlockError`, `NotInSameScopeError`,
-//!   `OnlyLeafError`, `NotAllRequiredBlocksAreVisitedError`, `InsertionPointNotFoundError`, `DependenceOrderError`.
+//!   `OnlyLeafError`, `NotAllRequiredBlocksAreVisitedError`, `InsertionPointNotFoundError`, `DependenceOrderError`,
+//!   `ConditionalBlockError`, `LostPredicateError`, `RootBlockError`, `InternalError` (a position that is not possible),
+//!   `ValueError` (a region that is not solvable).
 //! * Handles: dies: loops left empty; persists: the block, other loops; created: the block's new loops.
 //! * Refused, though TVM accepts it: moves past a block that depends on the moved one and is not under the loop.
 //!
@@ -444,3 +446,6 @@ fn apply(state: &mut State, plan: MovePlan) {
     let affine_binding = is_affine_binding(func, plan.block, &loops);
     state.update_info(plan.block, |info| info.affine_binding = affine_binding);
 }
+
+#[cfg(test)]
+mod tests;

@@ -259,4 +259,88 @@ def main(A: T.Buffer((6, 8)), C: T.Buffer((6, 8))):
         let own = MERGED.replace("5 - i", "i");
         check(&own, |t| t.python(parallel), &own.replace("for i in range(6)", "for i in T.parallel(6)"));
     }
+
+    /// Row sums, with the headers of the two loops.
+    fn sums(i: &str, k: &str) -> String {
+        format!(
+            r#"
+def main(A: T.Buffer((4, 8)), B: T.Buffer((4,))):
+    for i in {i}:
+        for k in {k}:
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+"#
+        )
+    }
+
+    fn steps(calls: &str) -> String {
+        format!("i, k = sch.get_loops('B')\n{calls}")
+    }
+
+    #[test]
+    fn a_loop_takes_the_kind_and_lives_on() {
+        for (call, header) in [
+            ("sch.parallel(i)", "T.parallel(4)"),
+            ("sch.vectorize(i)", "T.vectorized(4)"),
+            ("sch.unroll(i)", "T.unroll(4)"),
+            ("sch.bind(i, 'blockIdx.x')", "T.thread_binding(4, thread=\"blockIdx.x\")"),
+            ("sch.bind(i, 'vthread.x')", "T.thread_binding(4, thread=\"vthread.x\")"),
+        ] {
+            check(
+                &sums("range(4)", "range(8)"),
+                |t| {
+                    let loops = t.loops("B");
+                    t.python(&steps(call))?;
+                    assert!(loops.iter().all(|&l| t.is_alive(l)));
+                    Ok(())
+                },
+                &sums(header, "range(8)"),
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_kind_counts() {
+        check(
+            &sums("range(4)", "range(8)"),
+            |t| t.python(&steps("sch.parallel(i)\nsch.unroll(i)")),
+            &sums("T.unroll(4)", "range(8)"),
+        );
+    }
+
+    #[test]
+    fn reductions_may_be_unrolled_or_bound_to_threads() {
+        for (call, header) in [
+            ("sch.unroll(k)", "T.unroll(8)"),
+            ("sch.bind(k, 'threadIdx.x')", "T.thread_binding(8, thread=\"threadIdx.x\")"),
+        ] {
+            check(&sums("range(4)", "range(8)"), |t| t.python(&steps(call)), &sums("range(4)", header));
+        }
+        for call in ["sch.parallel(k)", "sch.vectorize(k)", "sch.bind(k, 'blockIdx.x')", "sch.bind(k, 'vthread.x')"] {
+            refuse(&sums("range(4)", "range(8)"), |t| t.python(&steps(call)), "WrongBlockIterTypeError");
+        }
+    }
+
+    #[test]
+    fn extents_of_one_and_symbolic_ones_are_loops_as_others() {
+        for (extent, header) in [("1", "main("), ("n", "main(n: T.int32, ")] {
+            let of = |text: String| text.replace("(4", &format!("({extent}")).replace("main(", header);
+            let program = of(sums("range(4)", "range(8)"));
+            check(&program, |t| t.python(&steps("sch.parallel(i)")), &of(sums("T.parallel(4)", "range(8)")));
+        }
+    }
+
+    #[test]
+    fn refused_axes_and_blocks() {
+        let program = sums("range(4)", "range(8)");
+        refuse(&program, |t| t.python(&steps("sch.bind(i, 'thread.x')")), "ValueError");
+        let update = program.replace("with T.init():\n                    B[vi] = T.float32(0)\n                ", "");
+        for call in ["sch.parallel(i)", "sch.vectorize(i)", "sch.bind(i, 'threadIdx.x')"] {
+            refuse(&update, |t| t.python(&steps(call)), "NotCompactDataFlowError");
+        }
+        refuse(&program, |t| t.python(&steps("sch.fuse(i)\nsch.unroll(i)")), "ValueError");
+    }
 }

@@ -162,3 +162,161 @@ fn apply(func: &mut Func, loops: &[LoopId], preserve_unit_iters: bool) -> LoopId
     simplify_bindings(func, new.stmt(), preserve_unit_iters);
     new
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Test, check, refuse};
+    use crate::ir::DType;
+    use crate::schedule::arg::RvValue;
+
+    /// Three loops over a block with these bindings.
+    fn program(loops: &str, values: [&str; 3]) -> String {
+        let [i, j, k] = values;
+        format!(
+            r#"
+def main(A: T.Buffer((4, 8, 5)), B: T.Buffer((4, 8, 5))):
+    for {loops}:
+        with T.block("B"):
+            vi = T.axis.spatial(4, {i})
+            vj = T.axis.spatial(8, {j})
+            vk = T.axis.spatial(5, {k})
+            B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+"#
+        )
+    }
+
+    fn three() -> String {
+        program("i, j, k in T.grid(4, 8, 5)", ["i", "j", "k"])
+    }
+
+    #[test]
+    fn values_are_digits_of_the_fused_one() {
+        check(
+            &three(),
+            |t| t.python("sch.fuse(*sch.get_loops('B'))"),
+            &program("f in range(160)", ["f // 40", "f % 40 // 5", "f % 5"]),
+        );
+        check(
+            &three(),
+            |t| t.python("i, j, k = sch.get_loops('B')\nsch.fuse(j, k)"),
+            &program("i, f in T.grid(4, 40)", ["i", "f // 5", "f % 5"]),
+        );
+    }
+
+    #[test]
+    fn the_loops_die_and_the_new_one_is_serial() {
+        check(
+            &three(),
+            |t| {
+                let (block, loops) = (t.block("B"), t.loops("B"));
+                t.sch.parallel(loops[0])?;
+                let fused = t.sch.fuse(&loops[..2])?;
+                assert!(t.is_alive(block) && t.is_alive(loops[2]));
+                assert!(!t.is_alive(loops[0]) && !t.is_alive(loops[1]));
+                let now = t.loops("B");
+                assert_eq!(t.values(&now), t.values(&[fused, loops[2]]));
+                assert_eq!(t.names(&[fused]), ["i_j_fused"]);
+                Ok(())
+            },
+            &program("f, k in T.grid(32, 5)", ["f // 8", "f % 8", "k"]),
+        );
+    }
+
+    #[test]
+    fn one_loop_becomes_another() {
+        check(
+            &three(),
+            |t| {
+                let old = t.loops("B")[0];
+                let new = t.sch.fuse(&[old])?;
+                assert!(!t.is_alive(old) && t.is_alive(new));
+                Ok(())
+            },
+            &three(),
+        );
+    }
+
+    #[test]
+    fn a_loop_of_one_iteration_adds_nothing() {
+        let unit = |loops: &str, values| {
+            program(loops, values).replace("(4, 8, 5)", "(1, 8, 5)").replace("spatial(4", "spatial(1")
+        };
+        check(
+            &unit("i, j, k in T.grid(1, 8, 5)", ["i", "j", "k"]),
+            |t| t.python("i, j, k = sch.get_loops('B')\nsch.fuse(i, j)"),
+            &unit("f, k in T.grid(8, 5)", ["0", "f", "k"]),
+        );
+    }
+
+    #[test]
+    fn extents_may_be_symbolic() {
+        let symbolic = |loops: &str, values| {
+            program(loops, values)
+                .replace("(4, 8, 5)", "(4, n, 5)")
+                .replace("spatial(8", "spatial(n")
+                .replace("main(", "main(n: T.int32, ")
+        };
+        check(
+            &symbolic("i, j, k in T.grid(4, n, 5)", ["i", "j", "k"]),
+            |t| t.python("i, j, k = sch.get_loops('B')\nsch.fuse(i, j)"),
+            &symbolic("f, k in T.grid(n * 4, 5)", ["f // n", "f % n", "k"]),
+        );
+    }
+
+    #[test]
+    fn the_fused_loop_has_the_widest_type() {
+        let mixed = three().replace("i, j, k in T.grid(4, 8, 5)", "i, j, k in T.grid(4, T.int64(8), 5)");
+        let mut t = Test::new(&mixed.replace("spatial(8", "spatial(T.int64(8)"));
+        let loops = t.loops("B");
+        let fused = t.sch.fuse(&loops[..2]).expect("the loops are a chain");
+        let RvValue::Loop(f, l) = t.values(&[fused])[0] else { panic!("`fuse` gives a loop") };
+        let func = t.sch.func(f);
+        assert_eq!(func.arena.var(func.loop_(l).var).dtype, DType::Int64);
+        assert_eq!(func.arena.as_int(func.loop_(l).extent), Some(32));
+    }
+
+    #[test]
+    fn loops_must_be_a_chain() {
+        let named = |loops: &str| format!("i, j, k = sch.get_loops('B')\nsch.fuse({loops})");
+        for loops in ["j, i", "i, k", "i, i"] {
+            refuse(&three(), |t| t.python(&named(loops)), "OuterNotInnerParent");
+        }
+        refuse(&three(), |t| t.sch.fuse(&[]).map(drop), "ValueError");
+        let branch = r#"
+def main(A: T.Buffer((4, 8)), B: T.Buffer((4,))):
+    for i in range(4):
+        for j in range(8):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = T.float32(1)
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            B[vi] = T.float32(2)
+"#;
+        refuse(branch, |t| t.python("sch.fuse(*sch.get_loops('A'))"), "NotOnlyChildError");
+    }
+
+    #[test]
+    fn refused_loops() {
+        let inner = |inner: &str, steps: &str, class: &str| {
+            let program = format!(
+                r#"
+def main(A: T.Buffer((4, 8))):
+    for i in range(4):
+        for j in {inner}:
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = T.float32(1)
+"#
+            );
+            refuse(&program, |t| t.python(steps), class);
+        };
+        let fuse = "i, j = sch.get_loops('A')\nsch.fuse(i, j)";
+        inner("T.serial(8, annotations={\"key\": 1})", fuse, "HasAnnotationOrThreadBindingError");
+        inner("T.thread_binding(8, thread=\"threadIdx.x\")", fuse, "HasAnnotationOrThreadBindingError");
+        inner("range(2, 8)", fuse, "LoopNotStartWithZeroError");
+        inner("range(i + 1)", fuse, "DependentLoopError");
+        inner("range(2147483647)", fuse, "ExtentOverflowError");
+        inner("range(8)", &format!("{fuse}\nsch.fuse(i)"), "ValueError");
+    }
+}

@@ -44,7 +44,8 @@
 //!
 //! * Requires: constant bounds from 0; lengths whose sum is less than the extent; one block below.
 //! * Errors: `SymbolicShapeError`, `NotSingleInferFactorError`, `NonPositiveFactorError`, `WrongFactorError`,
-//!   `HasAnnotationOrThreadBindingError`, `NonSingleChildBlockError`.
+//!   `HasAnnotationOrThreadBindingError`, `LoopNotStartWithZeroError`, `NonSingleChildBlockError`,
+//!   `PartitionedReductionError`.
 //! * Handles: dies: the loop, all loops and blocks inside; persists: what is outside; created: the loops and blocks of
 //!   the parts.
 //! * Refused, though TVM accepts it: parts of a reduction with its init, each of which would discard the sum of the
@@ -314,3 +315,6 @@ fn first_plain_accesses(func: &Func, b: BlockId) -> Vec<(BufferId, ExprList)> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

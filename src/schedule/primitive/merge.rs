@@ -31,7 +31,8 @@
 //! ```
 //!
 //! * Requires: equal extents; one scope.
-//! * Errors: `MergeLoopsNotMatchError`, `OuterNotInnerParent`, `NotOnlyChildError`.
+//! * Errors: `MergeLoopsNotMatchError`, `NotOnlyChildError`, `HasAnnotationOrThreadBindingError`,
+//!   `LoopNotStartWithZeroError`, `MergeReordersError`, `NotSupportedError` (under an `if`).
 //! * Handles: dies: the merged loops; persists: blocks, loops inside; created: the merged loop and those around it.
 //! * Refused, though TVM accepts it: nests whose iterations, or the statements between them, depend on each other in
 //!   another order.
@@ -213,4 +214,175 @@ fn apply(func: &mut Func, nests: &[Nest]) -> LoopId {
     }
     func.replace(last[0].stmt(), &[outermost.stmt()]);
     innermost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    /// Two nests, with a statement between them and the headers of their loops.
+    fn two(first: [&str; 2], between: &str, second: [&str; 2]) -> String {
+        format!(
+            r#"
+def main(A: T.Buffer((4, 8)), B: T.Buffer((4, 8)), C: T.Buffer((4, 8)), D: T.Buffer((4, 8))):
+    for i in {}:
+        for j in {}:
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+{between}    for p in {}:
+        for q in {}:
+            with T.block("C"):
+                vp, vq = T.axis.remap("SS", [p, q])
+                C[vp, vq] = A[vp, vq] + T.float32(1)
+"#,
+            first[0], first[1], second[0], second[1]
+        )
+    }
+
+    const GRID: [&str; 2] = ["range(4)", "range(8)"];
+
+    /// A third nest that assigns to `D`.
+    fn third(value: &str) -> String {
+        format!(
+            r#"    for x, y in T.grid(4, 8):
+        with T.block("D"):
+            vx, vy = T.axis.remap("SS", [x, y])
+            D[vx, vy] = {value}
+"#
+        )
+    }
+
+    const MERGED: &str = r#"
+def main(A: T.Buffer((4, 8)), B: T.Buffer((4, 8)), C: T.Buffer((4, 8)), D: T.Buffer((4, 8))):
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+        with T.block("C"):
+            vp, vq = T.axis.remap("SS", [i, j])
+            C[vp, vq] = A[vp, vq] + T.float32(1)
+"#;
+
+    const INNERMOST: &str = "i, j = sch.get_loops('B')\np, q = sch.get_loops('C')\nsch.merge(j, q)";
+
+    #[test]
+    fn nests_become_one_with_the_bodies_side_by_side() {
+        check(
+            &two(GRID, "", GRID),
+            |t| {
+                let (b, c) = (t.loops("B"), t.loops("C"));
+                let merged = t.run("merge", vec![crate::schedule::arg::Arg::List(vec![b[1].into(), c[1].into()])])?[0];
+                assert!(b.iter().chain(&c).all(|&l| !t.is_alive(l)));
+                let loops = t.loops("C");
+                assert_eq!(t.names(&loops), ["i_m", "j_m"]);
+                assert_eq!(t.values(&loops[1..]), t.values(&[merged]));
+                Ok(())
+            },
+            MERGED,
+        );
+    }
+
+    #[test]
+    fn loops_inside_those_named_stay_apart() {
+        check(
+            &two(GRID, "", GRID),
+            |t| {
+                let (b, c) = (t.loops("B"), t.loops("C"));
+                t.python("sch.merge(sch.get_loops('B')[0], sch.get_loops('C')[0])")?;
+                assert!(!t.is_alive(b[0]) && !t.is_alive(c[0]) && t.is_alive(b[1]) && t.is_alive(c[1]));
+                Ok(())
+            },
+            &two(GRID, "", GRID).replace("    for p in range(4):\n", "").replace("[p, q]", "[i, q]"),
+        );
+    }
+
+    #[test]
+    fn three_nests_merge_where_the_last_one_stood_in_the_order_of_their_names() {
+        let merged = MERGED.replace(
+            "        with T.block(\"C\")",
+            "        with T.block(\"D\"):\n            vx, vy = T.axis.remap(\"SS\", [i, j])\n            D[vx, vy] = T.float32(3)\n        with T.block(\"C\")",
+        );
+        check(
+            &two(GRID, &third("T.float32(3)"), GRID),
+            |t| t.python("sch.merge(*[sch.get_loops(name)[1] for name in ['B', 'D', 'C']])"),
+            &merged,
+        );
+    }
+
+    #[test]
+    fn a_statement_between_the_nests_comes_first() {
+        let program = two(GRID, &third("T.float32(3)"), GRID);
+        let merged = MERGED.replacen("    for i, j", &format!("{}    for i, j", third("T.float32(3)")), 1);
+        check(&program, |t| t.python(INNERMOST), &merged);
+    }
+
+    #[test]
+    fn an_iteration_may_read_what_the_same_one_has_written() {
+        let reads = |program: &str| program.replace("= A[vp, vq]", "= B[vp, vq]");
+        check(&reads(&two(GRID, "", GRID)), |t| t.python(INNERMOST), &reads(MERGED));
+    }
+
+    #[test]
+    fn extents_may_be_one_or_symbolic() {
+        let with = |extent: &str, header: &str, program: &str| {
+            program
+                .replace("(4,", &format!("({extent},"))
+                .replace("(4)", &format!("({extent})"))
+                .replace("main(", header)
+        };
+        for (extent, header) in [("1", "main("), ("n", "main(n: T.int32, ")] {
+            check(&with(extent, header, &two(GRID, "", GRID)), |t| t.python(INNERMOST), &with(extent, header, MERGED));
+        }
+    }
+
+    #[test]
+    fn nests_must_iterate_alike() {
+        let program = two(GRID, "", GRID);
+        let steps = |loops: &str| format!("i, j = sch.get_loops('B')\np, q = sch.get_loops('C')\nsch.merge({loops})");
+        refuse(&program, |t| t.python(&steps("j")), "ValueError");
+        for loops in ["i, q", "j, p", "i, j", "j, j"] {
+            refuse(&program, |t| t.python(&steps(loops)), "MergeLoopsNotMatchError");
+        }
+        refuse(&two(GRID, "", ["range(4)", "range(7)"]), |t| t.python(INNERMOST), "MergeLoopsNotMatchError");
+        refuse(&two(["range(8)", "range(4)"], "", GRID), |t| t.python(INNERMOST), "MergeLoopsNotMatchError");
+    }
+
+    #[test]
+    fn refused_loops() {
+        let second = |inner: &str, class: &str| {
+            refuse(&two(GRID, "", ["range(4)", inner]), |t| t.python(INNERMOST), class);
+        };
+        second("T.serial(8, annotations={\"key\": 1})", "HasAnnotationOrThreadBindingError");
+        second("T.thread_binding(8, thread=\"threadIdx.x\")", "HasAnnotationOrThreadBindingError");
+        second("range(1, 9)", "LoopNotStartWithZeroError");
+        let other = "        with T.block(\"E\"):\n            vp = T.axis.spatial(4, p)\n            D[vp, 0] = T.float32(1)\n";
+        let beside = format!("{}{other}", two(GRID, "", GRID));
+        refuse(&beside, |t| t.python(INNERMOST), "NotOnlyChildError");
+    }
+
+    #[test]
+    fn dependences_keep_their_order() {
+        let program = two(GRID, "", GRID);
+        // An iteration would read what a later one writes.
+        let later = program.replace("= A[vp, vq]", "= B[3 - vp, vq]");
+        refuse(&later, |t| t.python(INNERMOST), "MergeReordersError");
+        // The first nest would move past a reader of what it writes, or past a writer of what it reads.
+        refuse(&two(GRID, &third("B[vx, vy]"), GRID), |t| t.python(INNERMOST), "MergeReordersError");
+        let overwritten = two(GRID, &third("T.float32(3)").replace("D[", "A["), GRID);
+        refuse(&overwritten, |t| t.python(INNERMOST), "MergeReordersError");
+        // Bodies stand in the order of the names.
+        let reads = program.replace("= A[vp, vq]", "= B[vp, vq]");
+        let backwards = "i, j = sch.get_loops('B')\np, q = sch.get_loops('C')\nsch.merge(q, j)";
+        refuse(&reads, |t| t.python(backwards), "MergeReordersError");
+    }
+
+    #[test]
+    fn nests_under_a_condition_stay_there() {
+        let program = two(GRID, "", GRID).replace("main(", "main(n: T.int32, ");
+        let (header, body) = program.split_at(program.find("    for i").expect("the first nest"));
+        let body: String = body.lines().map(|line| format!("    {line}\n")).collect();
+        let nested = format!("{header}    if n < 4:\n{body}");
+        refuse(&nested, |t| t.python(INNERMOST), "NotSupportedError");
+    }
 }

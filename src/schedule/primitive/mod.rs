@@ -165,6 +165,8 @@ pub fn by_method(method: &str) -> Option<&'static Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn names_are_unique() {
@@ -176,5 +178,38 @@ mod tests {
         }
         assert_eq!(by_name("GetBlock").map(|k| k.name), Some("GetSBlock"));
         assert_eq!(by_method("get_block").map(|k| k.name), Some("GetSBlock"));
+    }
+
+    /// The places of the kinds in `ALL` as its text has them: `fuse::FUSE` is in the file of module `fuse`.
+    fn places() -> Vec<(&'static str, &'static str)> {
+        let (_, table) = include_str!("mod.rs").split_once("pub static ALL").expect("the table");
+        let (table, _) = table.split_once("];").expect("its end");
+        table.lines().filter_map(|line| line.trim().strip_prefix('&')?.strip_suffix(',')?.split_once("::")).collect()
+    }
+
+    /// What a file says of its tests: those at its end, and those in a file of their own.
+    fn tests_of(module: &str) -> String {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schedule/primitive");
+        let file = [dir.join(format!("{module}.rs")), dir.join(module).join("mod.rs")].into_iter().find(|f| f.exists());
+        let file = file.unwrap_or_else(|| panic!("module `{module}` has no file"));
+        let source = fs::read_to_string(file).expect("a readable source");
+        let (_, tests) = source.split_once("#[cfg(test)]\n").unwrap_or_default();
+        let apart = tests.starts_with("mod tests;").then(|| dir.join(module).join("tests.rs"));
+        apart.map_or(tests.to_string(), |path| fs::read_to_string(path).expect("a readable file of tests"))
+    }
+
+    #[test]
+    fn every_primitive_is_executed_by_tests_beside_it() {
+        let places = places();
+        assert_eq!(places.len(), ALL.len(), "the table was not found as it is written");
+        let mut missing = Vec::new();
+        for ((module, constant), kind) in places.into_iter().zip(ALL) {
+            let tests = tests_of(module);
+            let calls = [format!(".{}(", kind.method), format!("\"{}\"", kind.method), format!("&{constant}")];
+            if !tests.contains("#[test]") || !calls.iter().any(|call| tests.contains(call)) {
+                missing.push(format!("`{}` in `{module}`", kind.method));
+            }
+        }
+        assert!(missing.is_empty(), "no test beside it executes {}", missing.join(", "));
     }
 }

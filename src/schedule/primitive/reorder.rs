@@ -209,7 +209,9 @@ fn apply(func: &mut Func, plan: &ReorderPlan) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::refuse;
+    use super::super::super::arg::RvValue;
+    use super::super::testing::{Test, check, refuse};
+    use crate::ir::LoopKind;
 
     #[test]
     fn the_first_step_of_a_reduction_stays_the_first() {
@@ -232,5 +234,135 @@ def main(A: T.Buffer((4, 8)), C: T.Buffer((4,))):
             },
             "ReductionOutOfOrderError",
         );
+    }
+
+    /// A block under three loops.
+    fn nest(loops: &str) -> String {
+        format!(
+            r#"
+def main(A: T.Buffer((4, 8, 5)), B: T.Buffer((4, 8))):
+    for {loops}:
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                B[vi, vj] = T.float32(0)
+            B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+"#
+        )
+    }
+
+    fn steps(calls: &str) -> String {
+        format!("i, j, k = sch.get_loops('B')\n{calls}")
+    }
+
+    #[test]
+    fn the_loops_named_take_each_others_places() {
+        for (named, loops) in [
+            ("j, i", "j, i, k in T.grid(8, 4, 5)"),
+            ("k, i", "k, j, i in T.grid(5, 8, 4)"),
+            ("k, i, j", "k, i, j in T.grid(5, 4, 8)"),
+            ("i, j, k", "i, j, k in T.grid(4, 8, 5)"),
+            ("j", "i, j, k in T.grid(4, 8, 5)"),
+        ] {
+            check(
+                &nest("i, j, k in T.grid(4, 8, 5)"),
+                |t| {
+                    let loops = t.loops("B");
+                    t.python(&steps(&format!("sch.reorder({named})")))?;
+                    assert!(loops.iter().all(|&l| t.is_alive(l)));
+                    Ok(())
+                },
+                &nest(loops),
+            );
+        }
+    }
+
+    #[test]
+    fn kinds_and_annotations_go_with_their_loops() {
+        let mut t = Test::new(&nest("i, j, k in T.grid(4, 8, 5)"));
+        t.python(&steps("sch.parallel(j)\nsch.annotate(j, 'key', 1)\nsch.reorder(j, i)"))
+            .expect("the loops are a chain");
+        let loops = t.loops("B");
+        assert_eq!(t.names(&loops), ["j", "i", "k"]);
+        let func = t.sch.func(0);
+        let RvValue::Loop(_, j) = t.values(&loops)[0] else { panic!("`get_loops` gives loops") };
+        assert_eq!(func.loop_(j).kind, LoopKind::Parallel);
+        assert!(func.loop_(j).annotations.get("key").is_some());
+    }
+
+    #[test]
+    fn below_the_innermost_loop_may_be_several_blocks() {
+        let two = |loops: &str| {
+            format!(
+                r#"
+def main(A: T.Buffer((4, 8)), B: T.Buffer((4, 8))):
+    for {loops}:
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = T.float32(1)
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.float32(2)
+"#
+            )
+        };
+        check(
+            &two("i, j in T.grid(4, 8)"),
+            |t| t.python("i, j = sch.get_loops('A')\nsch.reorder(j, i)"),
+            &two("j, i in T.grid(8, 4)"),
+        );
+    }
+
+    #[test]
+    fn loops_must_be_a_chain() {
+        let program = nest("i, j, k in T.grid(4, 8, 5)");
+        refuse(&program, |t| t.python(&steps("sch.reorder(j, i, j)")), "LoopMultiAppearanceError");
+        refuse(&program, |t| t.python(&steps("sch.blockize(k)\nsch.reorder(k, j)")), "LoopsNotAChainError");
+        let other = "    for p in range(4):\n        with T.block(\"C\"):\n            vp = T.axis.spatial(4, p)\n            \
+                     A[vp, 0, 0] = T.float32(1)\n";
+        let beside = format!("{program}{other}");
+        let across = steps("p, = sch.get_loops('C')\nsch.reorder(p, i)");
+        refuse(&beside, |t| t.python(&across), "LoopsNotAChainError");
+        let between = "i, j = sch.get_loops('A')\nsch.reorder(j, i)";
+        refuse(
+            r#"
+def main(A: T.Buffer((4, 8)), B: T.Buffer((4,))):
+    for i in range(4):
+        for j in range(8):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = T.float32(1)
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            B[vi] = T.float32(2)
+"#,
+            |t| t.python(between),
+            "LoopsNotAChainError",
+        );
+    }
+
+    #[test]
+    fn refused_bounds_and_bindings() {
+        let program = |inner: &str, body: &str| {
+            format!(
+                r#"
+def main(A: T.Buffer((4, 8))):
+    for i in range(4):
+        for j in {inner}:
+            with T.block("A"):
+                {body}
+"#
+            )
+        };
+        let swap = "i, j = sch.get_loops('A')\nsch.reorder(j, i)";
+        refuse(&program("range(i + 1)", "A[0, 0] = T.float32(1)"), |t| t.python(swap), "DependentLoopError");
+        let store = "A[vi, vj] = T.float32(1)";
+        let opaque =
+            format!("vi = T.axis.opaque(4, i)\n                vj = T.axis.spatial(8, j)\n                {store}");
+        refuse(&program("range(8)", &opaque), |t| t.python(swap), "BlockPropertyError");
+        let product = format!(
+            "vi = T.axis.spatial(4, i)\n                vj = T.axis.spatial(8, i * j // 4)\n                {store}"
+        );
+        refuse(&program("range(8)", &product), |t| t.python(swap), "NotAffineBindingError");
     }
 }

@@ -22,7 +22,7 @@
 //! ```
 //!
 //! * Requires: a permutation.
-//! * Errors: `InvalidReorderIndex`.
+//! * Errors: `InvalidReorderIndex`, `RootBlockError`.
 //! * Handles: persists: all.
 //!
 //! # Implementation
@@ -71,4 +71,56 @@ fn reorder_block_iter_var(call: &mut Call<'_>) -> Result<Outcome, ScheduleError>
     let new = order.iter().map(|&i| iters[i as usize]).collect();
     state.func.block_mut(b).iters = new;
     Ok(Outcome::none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    const SUM: &str = r#"
+def main(A: T.Buffer((2, 4, 8)), B: T.Buffer((2, 4))):
+    for i, j, k in T.grid(2, 4, 8):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                B[vi, vj] = T.float32(0)
+            B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+"#;
+
+    #[test]
+    fn the_numbers_name_old_positions() {
+        check(
+            SUM,
+            |t| {
+                let (block, loops) = (t.block("B"), t.loops("B"));
+                t.python("sch.reorder_block_iter_var('B', [2, 0, 1])")?;
+                assert!(t.is_alive(block) && loops.iter().all(|&l| t.is_alive(l)));
+                Ok(())
+            },
+            &SUM.replace(
+                "vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])",
+                "vk, vi, vj = T.axis.remap(\"RSS\", [k, i, j])",
+            ),
+        );
+    }
+
+    #[test]
+    fn an_order_may_be_the_old_one_or_empty() {
+        check(SUM, |t| t.python("sch.reorder_block_iter_var('B', [0, 1, 2])"), SUM);
+        let without = SUM.to_string() + "    with T.block(\"A\"):\n        A[0, 0, 0] = T.float32(1)\n";
+        check(&without, |t| t.python("sch.reorder_block_iter_var('A', [])"), &without);
+    }
+
+    #[test]
+    fn each_position_is_named_once() {
+        for order in ["[0, 1]", "[0, 1, 2, 3]", "[0, 1, 1]", "[1, 2, 3]", "[-1, 0, 1]", "[]"] {
+            let steps = format!("sch.reorder_block_iter_var('B', {order})");
+            refuse(SUM, |t| t.python(&steps), "InvalidReorderIndex");
+        }
+    }
+
+    #[test]
+    fn the_root_has_no_order() {
+        refuse(SUM, |t| t.python("sch.reorder_block_iter_var('root', [])"), "RootBlockError");
+    }
 }

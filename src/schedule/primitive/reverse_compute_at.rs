@@ -77,7 +77,7 @@ pub(crate) static REVERSE_COMPUTE_AT: Kind = Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::refuse;
+    use super::super::testing::{Test, check, refuse};
 
     #[test]
     fn a_producer_does_not_move_past_its_consumer() {
@@ -179,5 +179,79 @@ def main(A: T.Buffer((4, 8)), C: T.Buffer((4,))):
             },
             "EarlyReadError",
         );
+    }
+
+    const CHAIN: &str = r#"
+def main(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+    B = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+"#;
+
+    #[test]
+    fn the_consumer_uses_what_an_iteration_of_the_loop_makes() {
+        check(
+            CHAIN,
+            |t| {
+                let (block, old, theirs) = (t.block("C"), t.loops("C"), t.loops("B"));
+                t.sch.reverse_compute_at(block, theirs[0], false)?;
+                assert!(t.is_alive(block) && theirs.iter().all(|&l| t.is_alive(l)));
+                assert!(old.iter().all(|&l| !t.is_alive(l)));
+                let now = t.loops("C");
+                assert_eq!(t.names(&now), ["i", "ax0"]);
+                Ok(())
+            },
+            r#"
+def main(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+    B = T.alloc_buffer((4, 8))
+    for i in range(4):
+        for j in range(8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for ax0 in range(8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, ax0])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+"#,
+        );
+    }
+
+    #[test]
+    fn variables_of_one_value_get_a_loop_only_on_request() {
+        let names = |arguments: &str| {
+            let mut t = Test::new(CHAIN);
+            t.python(&format!("i, j = sch.get_loops('B')\nsch.reverse_compute_at('C', j{arguments})")).expect("a move");
+            let loops = t.loops("C");
+            t.names(&loops)
+        };
+        assert_eq!(names(""), ["i", "j"]);
+        assert_eq!(names(", preserve_unit_loops=True"), ["i", "j", "ax0", "ax1"]);
+    }
+
+    #[test]
+    fn refused_places() {
+        let loops = "i, j = sch.get_loops('B')\np, q = sch.get_loops('C')\n";
+        for (steps, class) in [
+            ("sch.reverse_compute_at('root', i)", "RootBlockError"),
+            ("sch.reverse_compute_at('C', p)", "NotInSameScopeError"),
+            ("sch.reverse_compute_at('C', i, index=2)", "InternalError"),
+        ] {
+            refuse(CHAIN, |t| t.python(&format!("{loops}{steps}")), class);
+        }
+        let two = CHAIN.replace("+ T.float32(1)", "+ D[vi, vj]").replace(
+            "    for i, j in T.grid(4, 8):\n        with T.block(\"C\")",
+            "    D = T.alloc_buffer((4, 8))\n    for i, j in T.grid(4, 8):\n        with T.block(\"D\"):\n            \
+             vi, vj = T.axis.remap(\"SS\", [i, j])\n            D[vi, vj] = A[vi, vj]\n    for i, j in T.grid(4, 8):\n        \
+             with T.block(\"C\")",
+        );
+        let steps = format!("{loops}sch.reverse_compute_at('C', i)");
+        refuse(&two, |t| t.python(&steps), "NotAllRequiredBlocksAreVisitedError");
     }
 }

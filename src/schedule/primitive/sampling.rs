@@ -316,6 +316,8 @@ fn sample_partitioned_tile(call: &mut Call<'_>) -> Result<Outcome, ScheduleError
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::arg::Arg;
+    use super::super::testing::{Test, refuse};
     use super::*;
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::SeedableRng;
@@ -347,5 +349,128 @@ mod tests {
         assert_eq!(repaired(128, &[1, 1, 5, 4], 4), Ok(vec![1, 1, 32, 4]));
         assert_eq!(repaired(128, &[7, 2, 4, 8], 4), Ok(vec![2, 2, 4, 8]));
         assert!(repaired(128, &[128], 2).is_err());
+    }
+
+    /// A loop of so many iterations.
+    fn program(extent: &str) -> String {
+        format!(
+            r#"
+def main(n: T.int32, B: T.Buffer(({extent},))):
+    for i in range({extent}):
+        with T.block("B"):
+            vi = T.axis.spatial({extent}, i)
+            B[vi] = T.float32(1)
+"#
+        )
+    }
+
+    /// The numbers that an instruction gives for the loop, and its decision.
+    fn sample(
+        extent: &str,
+        kind: &'static Kind,
+        args: &[i64],
+        decision: Option<Decision>,
+    ) -> Result<Vec<i64>, ScheduleError> {
+        let mut t = Test::new(&program(extent));
+        let i = t.loops("B")[0];
+        let args = std::iter::once(i.into()).chain(args.iter().map(|&n| n.into())).collect();
+        let numbers = t.sch.execute(kind, args, decision)?;
+        let numbers: Vec<i64> = numbers.iter().filter_map(|&rv| t.sch.int_value(rv)).collect();
+        let recorded = t.sch.trace().insts.last().and_then(|inst| inst.decision.clone());
+        assert_eq!(recorded, Some(Decision::Ints(numbers.clone())));
+        Ok(numbers)
+    }
+
+    fn ints(sizes: &[i64]) -> Option<Decision> {
+        Some(Decision::Ints(sizes.to_vec()))
+    }
+
+    #[test]
+    fn perfect_tiles_fill_the_loop_and_keep_the_limit() {
+        for extent in ["1", "7", "96", "127"] {
+            let tile = sample(extent, &SAMPLE_PERFECT_TILE, &[3, 4], None).expect("some tile fits");
+            assert_eq!(tile.len(), 3);
+            assert_eq!(tile.iter().product::<i64>().to_string(), extent);
+            assert!(tile[2] <= 4, "{tile:?}");
+        }
+        assert_eq!(sample("96", &SAMPLE_PERFECT_TILE, &[2, 16], ints(&[12, 8])), Ok(vec![12, 8]));
+        // A decision is no draw: the limit does not count.
+        assert_eq!(sample("96", &SAMPLE_PERFECT_TILE, &[2, 16], ints(&[3, 32])), Ok(vec![3, 32]));
+        assert_eq!(sample("96", &SAMPLE_PERFECT_TILE, &[2, 16], ints(&[12, 7])), Ok(vec![1, 96]));
+        assert_eq!(sample("n", &SAMPLE_PERFECT_TILE, &[3, 16], None), Ok(vec![-1, 1, 1]));
+    }
+
+    #[test]
+    fn partitioned_tiles_have_the_factor_in_their_inner_part() {
+        for position in 0..3 {
+            let tile = sample("96", &SAMPLE_PARTITIONED_TILE, &[3, position, 8], None).expect("some tile fits");
+            assert_eq!(tile.iter().product::<i64>(), 96);
+            assert_eq!(tile[position as usize..].iter().product::<i64>() % 8, 0, "{tile:?}");
+        }
+        assert_eq!(sample("96", &SAMPLE_PARTITIONED_TILE, &[3, 1, 8], ints(&[6, 2, 8])), Ok(vec![6, 2, 8]));
+        assert_eq!(sample("96", &SAMPLE_PARTITIONED_TILE, &[3, 1, 8], ints(&[24, 2, 2])), Ok(vec![12, 8, 1]));
+        // Neither a loop that the factor does not divide nor one of unknown length has such tiles.
+        assert_eq!(sample("90", &SAMPLE_PARTITIONED_TILE, &[3, 1, 8], None), Ok(vec![-1, 1, 1]));
+        assert_eq!(sample("n", &SAMPLE_PARTITIONED_TILE, &[2, 1, 8], None), Ok(vec![-1, 1]));
+    }
+
+    #[test]
+    fn categories_are_drawn_by_their_weights_or_decided() {
+        let mut t = Test::new(&program("8"));
+        let mut number = |decision: Option<i64>| {
+            let args = vec![
+                Arg::List(vec![3.into(), 5.into(), 7.into()]),
+                Arg::List([0.25, 0.0, 0.75].map(Arg::Float).into()),
+            ];
+            let rv = t.sch.execute(&SAMPLE_CATEGORICAL, args, decision.map(Decision::Int))?[0];
+            Ok::<Option<i64>, ScheduleError>(t.sch.int_value(rv))
+        };
+        assert_eq!(number(Some(1)), Ok(Some(5)));
+        let drawn: Vec<Option<i64>> = (0..1000).map(|_| number(None).expect("a draw")).collect();
+        let count = |n| drawn.iter().filter(|&&d| d == Some(n)).count();
+        assert_eq!((count(5), count(3) + count(7)), (0, 1000));
+        assert!((200..300).contains(&count(3)), "{}", count(3));
+        for decision in [-1, 3] {
+            assert_eq!(number(Some(decision)).map_err(|e| e.kind.class()), Err("ValueError"));
+        }
+    }
+
+    #[test]
+    fn preferences_become_the_nearest_that_fit() {
+        let mut t = Test::new(&program("96"));
+        let i = t.loops("B")[0];
+        t.sch.prefer_decisions([Decision::Ints(vec![10, 10]), Decision::Int(9)].into_iter());
+        let tile = t.sch.sample_perfect_tile(i, 2, 16).expect("a preference never fails");
+        let tile: Vec<_> = tile.iter().map(|&rv| t.sch.int_value(rv)).collect();
+        assert_eq!(tile, [Some(8), Some(12)]);
+        let last = t.sch.sample_categorical(&[3, 5], &[0.5, 0.5]).expect("a preference never fails");
+        assert_eq!(t.sch.int_value(last), Some(5));
+    }
+
+    #[test]
+    fn refusals() {
+        let loops = "i, = sch.get_loops('B')\n";
+        for call in [
+            "sample_perfect_tile(i, 1)",
+            "sample_perfect_tile(i, 65)",
+            "sample_perfect_tile(i, 2, 0)",
+            "sample_perfect_tile(i, 2, decision=[96])",
+            "sample_partitioned_tile(i, 1, 0, 8)",
+            "sample_partitioned_tile(i, 3, 3, 8)",
+            "sample_partitioned_tile(i, 3, -1, 8)",
+            "sample_partitioned_tile(i, 3, 1, 0)",
+            "sample_categorical([], [])",
+            "sample_categorical([1, 2], [1.0])",
+            "sample_categorical([1, 2], [0.0, 0.0])",
+            "sample_categorical([1, 2], [1.5, -0.5])",
+            "sample_categorical([1, 2], [0.5, 0.5], decision=2)",
+        ] {
+            refuse(&program("96"), |t| t.python(&format!("{loops}sch.{call}")), "ValueError");
+        }
+        let number = Some(Decision::Int(4));
+        for kind in [&SAMPLE_PERFECT_TILE, &SAMPLE_PARTITIONED_TILE] {
+            let args = if kind == &SAMPLE_PERFECT_TILE { &[2, 16][..] } else { &[2, 1, 8] };
+            assert_eq!(sample("96", kind, args, number.clone()).map_err(|e| e.kind.class()), Err("ValueError"));
+        }
     }
 }

@@ -94,3 +94,90 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     }
     Ok(Outcome::none())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    const CHAIN: &str = r#"
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + T.float32(1)
+"#;
+
+    fn moved() -> String {
+        CHAIN.replace("T.alloc_buffer((8,))", "T.alloc_buffer((8,), scope=\"shared\")")
+    }
+
+    #[test]
+    fn the_buffer_moves_and_takes_the_scope_into_its_name() {
+        check(
+            CHAIN,
+            |t| {
+                let (block, reader) = (t.block("B"), t.block("C"));
+                t.python("sch.set_scope('B', 0, 'shared')")?;
+                assert!(t.is_alive(block) && t.is_alive(reader));
+                let func = t.sch.func(0);
+                let buffer = func.block(func.root).allocs[0];
+                assert_eq!(func.arena.buffer(buffer).name.as_str(), "B_shared");
+                Ok(())
+            },
+            &moved(),
+        );
+    }
+
+    #[test]
+    fn a_buffer_may_be_named_and_stay_where_it_is() {
+        check(CHAIN, |t| t.python("sch.set_scope('B', 'B', 'shared')"), &moved());
+        check(
+            CHAIN,
+            |t| {
+                t.python("sch.set_scope('B', 0, 'global')")?;
+                let func = t.sch.func(0);
+                let buffer = func.block(func.root).allocs[0];
+                assert_eq!(func.arena.buffer(buffer).name.as_str(), "B");
+                Ok(())
+            },
+            CHAIN,
+        );
+    }
+
+    #[test]
+    fn views_go_along() {
+        let with_view = |program: &str, scope: &str| {
+            program.replace(
+                "C[vi] = B[vi] + T.float32(1)",
+                &format!(
+                    "T.reads(B[vi])\n            T.writes(C[vi])\n            V = T.match_buffer(B[vi], (){scope}, \
+                     offset_factor=1)\n            C[vi] = V[()] + T.float32(1)"
+                ),
+            )
+        };
+        check(
+            &with_view(CHAIN, ""),
+            |t| t.python("sch.set_scope('B', 0, 'shared')"),
+            &with_view(&moved(), ", scope=\"shared\""),
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        for (arguments, class) in [
+            ("'B', 1, 'shared'", "BufferIndexOutOfRangeError"),
+            ("'B', -1, 'shared'", "BufferIndexOutOfRangeError"),
+            ("'B', 'A', 'shared'", "ValueError"),
+            ("'C', 0, 'shared'", "NonAllocatedBufferError"),
+            ("'B', 0, 'sharde'", "InvalidStorageScopeError"),
+        ] {
+            let steps = format!("sch.set_scope({arguments})");
+            refuse(CHAIN, |t| t.python(&steps), class);
+        }
+    }
+}

@@ -236,3 +236,164 @@ fn guard(func: &mut Func, vars: &[VarId], factors: &[ExprId], value: ExprId, ext
     }
     (!analyzer.can_prove_with(arena, condition, Strength::SymbolicBound)).then_some(condition)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    /// A loop of 30 iterations with this binding and predicate.
+    fn program(loops: &str, value: &str, predicate: &str) -> String {
+        let predicate = if predicate.is_empty() { "True" } else { predicate };
+        format!(
+            r#"
+def main(A: T.Buffer((30,)), B: T.Buffer((30,))):
+    for {loops}:
+        with T.block("B"):
+            vi = T.axis.spatial(30, {value})
+            T.where({predicate})
+            B[vi] = A[vi] * T.float32(2)
+"#
+        )
+    }
+
+    /// The steps that split the only loop with these arguments.
+    fn split(arguments: &str) -> String {
+        format!("i, = sch.get_loops('B')\nsch.split(i, {arguments})")
+    }
+
+    fn check_split(arguments: &str, loops: &str, value: &str, predicate: &str) {
+        let steps = split(arguments);
+        check(&program("i in range(30)", "i", ""), |t| t.python(&steps), &program(loops, value, predicate));
+    }
+
+    #[test]
+    fn factors_that_multiply_to_the_extent_need_no_guard() {
+        check_split("[5, 6]", "i_0, i_1 in T.grid(5, 6)", "i_0 * 6 + i_1", "");
+        check_split("[2, 3, 5]", "a, b, c in T.grid(2, 3, 5)", "a * 15 + b * 5 + c", "");
+    }
+
+    #[test]
+    fn a_factor_left_out_is_what_the_others_leave() {
+        check_split("[None, 6]", "a, b in T.grid(5, 6)", "a * 6 + b", "");
+        check_split("[2, None, 3]", "a, b, c in T.grid(2, 5, 3)", "a * 15 + b * 3 + c", "");
+        check_split("[None]", "a in range(30)", "a", "");
+    }
+
+    #[test]
+    fn factors_beyond_the_extent_are_guarded() {
+        check_split("[None, 8]", "a, b in T.grid(4, 8)", "a * 8 + b", "a * 8 + b < 30");
+        check_split("[4, 16]", "a, b in T.grid(4, 16)", "a * 16 + b", "a * 16 + b < 30");
+        check_split("[None, 64]", "a, b in T.grid(1, 64)", "a * 64 + b", "a * 64 + b < 30");
+        // The caller takes care.
+        check_split("[None, 8], disable_predication=True", "a, b in T.grid(4, 8)", "a * 8 + b", "");
+    }
+
+    #[test]
+    fn a_guard_joins_the_predicate() {
+        check(
+            &program("i in range(30)", "i", "i < 25"),
+            |t| t.python(&split("[None, 8]")),
+            &program("a, b in T.grid(4, 8)", "a * 8 + b", "a * 8 + b < 25 and a * 8 + b < 30"),
+        );
+    }
+
+    #[test]
+    fn loops_of_one_iteration_may_drop_out_of_bindings() {
+        check_split("[1, 30, 1]", "a, b, c in T.grid(1, 30, 1)", "a * 30 + b + c", "");
+        check_split("[1, 30, 1], preserve_unit_iters=False", "a, b, c in T.grid(1, 30, 1)", "b", "");
+    }
+
+    #[test]
+    fn the_loop_dies_and_new_ones_are_serial() {
+        check(
+            &program("i in T.parallel(30)", "i", ""),
+            |t| {
+                let (block, old) = (t.block("B"), t.loops("B")[0]);
+                let new = t.sch.split(old, vec![5.into(), 6.into()])?;
+                assert!(t.is_alive(block) && !t.is_alive(old));
+                let loops = t.loops("B");
+                assert_eq!(t.values(&loops), t.values(&new));
+                assert_eq!(t.names(&new), ["i_0", "i_1"]);
+                Ok(())
+            },
+            &program("a, b in T.grid(5, 6)", "a * 6 + b", ""),
+        );
+    }
+
+    #[test]
+    fn loops_inside_live_on_and_other_blocks_below_are_guarded_too() {
+        let program = |outer: &str, i: &str, guard: &str| {
+            format!(
+                r#"
+def main(A: T.Buffer((6, 4)), B: T.Buffer((6,))):
+    for {outer}:
+        for j in range(4):
+            with T.block("A"):
+                vi = T.axis.spatial(6, {i})
+                vj = T.axis.spatial(4, j)
+                T.where({guard})
+                A[vi, vj] = T.float32(1)
+        with T.block("B"):
+            vi = T.axis.spatial(6, {i})
+            T.where({guard})
+            B[vi] = T.float32(2)
+"#
+            )
+        };
+        check(
+            &program("i in range(6)", "i", "True"),
+            |t| {
+                let j = t.loops("A")[1];
+                t.python("sch.split(sch.get_loops('B')[0], [None, 4])")?;
+                assert!(t.is_alive(j));
+                Ok(())
+            },
+            &program("a, b in T.grid(2, 4)", "a * 4 + b", "a * 4 + b < 6"),
+        );
+    }
+
+    #[test]
+    fn extents_may_be_symbolic() {
+        let program = |loops: &str, value: &str, predicate: &str| {
+            program(loops, value, predicate).replace("30", "n").replace("def main(", "def main(n: T.int32, ")
+        };
+        check(
+            &program("i in range(30)", "i", ""),
+            |t| t.python(&split("[None, 8]")),
+            &program("a, b in T.grid((30 + 7) // 8, 8)", "a * 8 + b", "a * 8 + b < 30"),
+        );
+        refuse(&program("i in range(30)", "i", ""), |t| t.python(&split("[4, 8]")), "WrongFactorError");
+    }
+
+    #[test]
+    fn refused_factors() {
+        for (factors, class) in [
+            ("[None, None]", "NotSingleInferFactorError"),
+            ("[None, 2, None]", "NotSingleInferFactorError"),
+            ("[0, 30]", "NonPositiveFactorError"),
+            ("[None, -2]", "NonPositiveFactorError"),
+            ("[3, 9]", "WrongFactorError"),
+            ("[]", "WrongFactorError"),
+            ("[65536, 65536]", "ExtentOverflowError"),
+            ("[1] * 91", "NestTooDeepError"),
+        ] {
+            refuse(&program("i in range(30)", "i", ""), |t| t.python(&split(factors)), class);
+        }
+        // The factor left out would be 2.
+        let long = program("i in range(30)", "i", "").replace("30", "2147483647");
+        refuse(&long, |t| t.python(&split("[None, 1073741825]")), "ExtentOverflowError");
+    }
+
+    #[test]
+    fn refused_loops() {
+        let loops = |loops: &str| program(loops, "i", "");
+        let steps = split("[None, 4]");
+        let annotated = loops("i in T.serial(30, annotations={\"key\": 1})");
+        refuse(&annotated, |t| t.python(&steps), "HasAnnotationOrThreadBindingError");
+        let bound = loops("i in T.thread_binding(30, thread=\"threadIdx.x\")");
+        refuse(&bound, |t| t.python(&steps), "HasAnnotationOrThreadBindingError");
+        refuse(&loops("i in range(2, 30)"), |t| t.python(&steps), "LoopNotStartWithZeroError");
+        let dead = format!("{steps}\nsch.split(i, [5, 6])");
+        refuse(&loops("i in range(30)"), |t| t.python(&dead), "ValueError");
+    }
+}

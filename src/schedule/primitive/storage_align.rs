@@ -37,7 +37,7 @@
 //!
 //! * Requires: the block writes an allocated buffer; the axis exists; a positive factor.
 //! * Errors: `BufferIndexOutOfRangeError`, `NonAllocatedBufferError`, `StorageAlignAxisOutOfRangeError`,
-//!   `StorageAlignInvalidFactorError`.
+//!   `StorageAlignInvalidFactorError`, `StorageAlignInvalidAnnotationError`.
 //! * Handles: persists: all.
 //!
 //! # Implementation
@@ -111,4 +111,79 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     }
     call.state(index).func.block_mut(block).annotations.insert(DIM_ALIGN, DimAlign::write(&requests));
     Ok(Outcome::none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    fn program(attribute: &str) -> String {
+        format!(
+            r#"
+def main(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+    B = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(B[vi, vj])
+{attribute}            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+"#
+        )
+    }
+
+    fn aligned(requests: &str) -> String {
+        program(&format!("            T.block_attr({{\"buffer_dim_align\": {requests}}})\n"))
+    }
+
+    #[test]
+    fn the_block_asks_for_the_alignment() {
+        check(
+            &program(""),
+            |t| {
+                let (block, loops) = (t.block("B"), t.loops("B"));
+                t.python("sch.storage_align('B', 0, 0, 32, 8)")?;
+                assert!(t.is_alive(block) && loops.iter().all(|&l| t.is_alive(l)));
+                Ok(())
+            },
+            &aligned("[[0, 0, 32, 8]]"),
+        );
+        check(&program(""), |t| t.python("sch.storage_align('B', 'B', 1, 1, 0)"), &aligned("[[0, 1, 1, 0]]"));
+    }
+
+    #[test]
+    fn negative_axes_count_from_the_end() {
+        check(&program(""), |t| t.python("sch.storage_align('B', 0, -2, 16, 0)"), &aligned("[[0, 0, 16, 0]]"));
+        check(&program(""), |t| t.python("sch.storage_align('B', 0, -1, 16, 0)"), &aligned("[[0, 1, 16, 0]]"));
+    }
+
+    #[test]
+    fn a_request_joins_others_and_replaces_one_for_the_same_axis() {
+        let steps = "sch.storage_align('B', 0, 0, 32, 8)\nsch.storage_align('B', 0, 1, 4, 0)\n";
+        check(&program(""), |t| t.python(steps), &aligned("[[0, 0, 32, 8], [0, 1, 4, 0]]"));
+        let again = format!("{steps}sch.storage_align('B', 0, -2, 64, 1)");
+        check(&program(""), |t| t.python(&again), &aligned("[[0, 0, 64, 1], [0, 1, 4, 0]]"));
+    }
+
+    #[test]
+    fn refusals() {
+        for (arguments, class) in [
+            ("'B', 1, 0, 32, 8", "BufferIndexOutOfRangeError"),
+            ("'B', 'A', 0, 32, 8", "ValueError"),
+            ("'C', 0, 0, 32, 8", "NonAllocatedBufferError"),
+            ("'B', 0, 2, 32, 8", "StorageAlignAxisOutOfRangeError"),
+            ("'B', 0, -3, 32, 8", "StorageAlignAxisOutOfRangeError"),
+            ("'B', 0, 0, 0, 8", "StorageAlignInvalidFactorError"),
+            ("'B', 0, 0, -4, 8", "StorageAlignInvalidFactorError"),
+        ] {
+            let steps = format!("sch.storage_align({arguments})");
+            refuse(&program(""), |t| t.python(&steps), class);
+        }
+        let annotated = "sch.annotate('B', 'buffer_dim_align', 3)\nsch.storage_align('B', 0, 0, 32, 8)";
+        refuse(&program(""), |t| t.python(annotated), "StorageAlignInvalidAnnotationError");
+    }
 }

@@ -1,6 +1,6 @@
 //! Tests of primitives: a program, the instructions, and the expected result.
 
-use super::super::arg::{Arg, Rv};
+use super::super::arg::{Arg, Rv, RvValue};
 use super::super::error::ScheduleError;
 use super::super::kind::Kind;
 use super::super::{Schedule, primitive};
@@ -17,6 +17,11 @@ pub(crate) struct Test {
 }
 
 impl Test {
+    /// A schedule of the program with nothing done yet.
+    pub(crate) fn new(program: &str) -> Test {
+        Test { sch: Schedule::new(&module(program), 0) }
+    }
+
     /// The block with this name in `main`.
     pub(crate) fn block(&mut self, name: &str) -> Rv {
         self.sch.get_block(name, "main").expect("the program has the block")
@@ -26,6 +31,33 @@ impl Test {
     pub(crate) fn loops(&mut self, name: &str) -> Vec<Rv> {
         let block = self.block(name);
         self.sch.get_loops(block).expect("a block has loops")
+    }
+
+    /// What handles stand for: those of one loop or block are equal.
+    pub(crate) fn values(&self, handles: &[Rv]) -> Vec<RvValue> {
+        handles.iter().map(|&rv| self.sch.value(rv).expect("a handle of this schedule")).collect()
+    }
+
+    /// Does the loop or block still exist?
+    pub(crate) fn is_alive(&self, handle: Rv) -> bool {
+        match self.values(&[handle])[0] {
+            RvValue::Block(f, b) => self.sch.func(f).is_alive(b.stmt()),
+            RvValue::Loop(f, l) => self.sch.func(f).is_alive(l.stmt()),
+            other @ (RvValue::AtRoot | RvValue::Inlined | RvValue::Int(_)) => panic!("{other:?} is no loop or block"),
+        }
+    }
+
+    /// The names of blocks and of the variables of loops.
+    pub(crate) fn names(&self, handles: &[Rv]) -> Vec<String> {
+        let name = |value| match value {
+            RvValue::Block(f, b) => self.sch.func(f).block(b).name,
+            RvValue::Loop(f, l) => {
+                let func = self.sch.func(f);
+                func.arena.var(func.loop_(l).var).name
+            }
+            other @ (RvValue::AtRoot | RvValue::Inlined | RvValue::Int(_)) => panic!("{other:?} has no name"),
+        };
+        self.values(handles).into_iter().map(|value| name(value).to_string()).collect()
     }
 
     /// Executes the instruction with this Python method. Omitted arguments take their defaults.
@@ -59,7 +91,7 @@ pub(crate) fn module(text: &str) -> Module {
 
 /// Executes `steps` on the program and compares the result with `expected`, including block names.
 pub(crate) fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, expected: &str) {
-    let mut test = Test { sch: Schedule::new(&module(program), 0) };
+    let mut test = Test::new(program);
     steps(&mut test).expect("no instruction is refused");
     let found = test.sch.module();
     if let Err(difference) = (Equality { block_names: true, fold: true }).modules(&module(expected), &found) {
@@ -69,7 +101,7 @@ pub(crate) fn check(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), S
 
 /// Executes `steps` on the program: the last one must be refused, with an error of this class, and must change nothing.
 pub(crate) fn refuse(program: &str, steps: impl FnOnce(&mut Test) -> Result<(), ScheduleError>, class: &str) {
-    let mut test = Test { sch: Schedule::new(&module(program), 0) };
+    let mut test = Test::new(program);
     let error = steps(&mut test).expect_err("the instruction is refused");
     assert_eq!(error.kind.class(), class, "{error}");
     let mut again = Schedule::new(&module(program), 0);

@@ -86,3 +86,56 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
     }
     Ok(Outcome::none())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, refuse};
+
+    fn program(reads: &str, writes: &str) -> String {
+        format!(
+            r#"
+def main(A: T.Buffer((8,)), B: T.Buffer((8,)), C: T.Buffer((8,)), D: T.Buffer((8,)), E: T.Buffer((8,))):
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            T.reads({reads})
+            T.writes({writes})
+            D[vi] = A[vi] + B[vi]
+            E[vi] = B[vi] * C[vi]
+"#
+        )
+    }
+
+    fn check_hidden(arguments: &str, reads: &str, writes: &str) {
+        let steps = format!("sch.unsafe_hide_buffer_access('D', {arguments})");
+        let before = program("A[vi], B[vi], C[vi]", "D[vi], E[vi]");
+        check(&before, |t| t.python(&steps), &program(reads, writes));
+    }
+
+    #[test]
+    fn the_regions_at_these_positions_go() {
+        check_hidden("'read', [1]", "A[vi], C[vi]", "D[vi], E[vi]");
+        check_hidden("'read', [2, 0]", "B[vi]", "D[vi], E[vi]");
+        check_hidden("'write', [0]", "A[vi], B[vi], C[vi]", "E[vi]");
+    }
+
+    #[test]
+    fn all_or_none_may_go() {
+        check_hidden("'read', [0, 1, 2]", "", "D[vi], E[vi]");
+        check_hidden("'read', [1, 1]", "A[vi], C[vi]", "D[vi], E[vi]");
+        check_hidden("'write', []", "A[vi], B[vi], C[vi]", "D[vi], E[vi]");
+    }
+
+    #[test]
+    fn refusals() {
+        for (arguments, class) in [
+            ("'reads', [0]", "BufTypeError"),
+            ("'read', [3]", "InvalidIndexError"),
+            ("'read', [0, -1]", "InvalidIndexError"),
+            ("'write', [2]", "InvalidIndexError"),
+        ] {
+            let steps = format!("sch.unsafe_hide_buffer_access('D', {arguments})");
+            refuse(&program("A[vi], B[vi], C[vi]", "D[vi], E[vi]"), |t| t.python(&steps), class);
+        }
+    }
+}

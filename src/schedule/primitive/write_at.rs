@@ -83,7 +83,7 @@ pub(crate) static WRITE_AT: Kind = Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::check;
+    use super::super::testing::{check, refuse};
 
     #[test]
     fn a_part_is_copied_back() {
@@ -113,5 +113,41 @@ def main(A: T.Buffer((8, 6)), C: T.Buffer((8, 6))):
                 C[v0 + ax0, ax1] = C_local[v0 + ax0, ax1]
 "#,
         );
+    }
+
+    const UPDATE: &str = r#"
+def main(A: T.Buffer((8, 6)), C: T.Buffer((8, 6))):
+    for i, j in T.grid(8, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            A[vi, 0] = T.float32(1)
+"#;
+
+    #[test]
+    fn refusals() {
+        let loops = "i, j = sch.get_loops('C')\n";
+        for (arguments, class) in [
+            ("i, 'D', 0, 'local'", "InternalError"),
+            ("i, 'C', 1, 'local'", "BufferIndexOutOfRangeError"),
+            ("i, 'C', 'A', 'local'", "ValueError"),
+            ("i, 'C', 0, 'mine'", "InvalidStorageScopeError"),
+        ] {
+            let steps = format!("{loops}sch.write_at({arguments})");
+            refuse(UPDATE, |t| t.python(&steps), class);
+        }
+        let write = format!("{loops}sch.write_at(i, 'C', 0, 'local')");
+        for (from, to) in [
+            // Elements that are not written would be copied back.
+            ("            C[vi, vj] = A", "            T.where(j < 5)\n            C[vi, vj] = A"),
+            ("C[vi, vj] = A", "C[vi, vj // 2 * 2] = A"),
+            ("C[vi, vj] = A[vi, vj]", "C[vi, vj] = C[vi, vj] + A[vi, vj]"),
+        ] {
+            assert!(UPDATE.contains(from));
+            refuse(&UPDATE.replace(from, to), |t| t.python(&write), "InternalError");
+        }
     }
 }
