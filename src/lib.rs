@@ -32,11 +32,13 @@
 //! ```
 
 pub mod arith;
+pub mod arrays;
 mod check;
 pub mod cli;
 pub mod codegen;
 pub mod database;
 pub mod diagnostic;
+mod files;
 pub mod ir;
 pub mod lint;
 pub mod loopir;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// The modules of the crate, in the order of the data flow.
 const ORDER: &[&str] = &[
     "stop",
+    "files",
     "diagnostic",
     "ir",
     "machine",
@@ -20,6 +21,7 @@ const ORDER: &[&str] = &[
     "loopir",
     "lower",
     "codegen",
+    "arrays",
     "measure",
     "database",
     "workload",
@@ -32,6 +34,7 @@ const ORDER: &[&str] = &[
 /// Modules that may use only those listed.
 const ALONE: &[(&str, &[&str])] = &[
     ("stop", &[]),
+    ("files", &[]),
     ("diagnostic", &[]),
     ("ir", &[]),
     ("arith", &["ir"]),
@@ -39,6 +42,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("lower", &["ir", "loopir", "stop"]),
     ("schedule", &["ir", "arith", "script", "diagnostic", "stop"]),
     ("schedule_function", &["diagnostic", "ir", "script", "schedule"]),
+    ("arrays", &["files", "diagnostic", "ir", "script"]),
     ("perf", &["ir", "machine", "measure"]),
     ("check", &["ir", "loopir", "lower", "codegen", "schedule", "search", "measure", "database", "workload", "stop"]),
 ];
