@@ -105,7 +105,7 @@ fn parameters_must_match() {
     );
     refused(
         &PAIR.replace("a: T.Buffer((4,), \"float32\")", "n: T.int32, a: T.Buffer((4,), \"float32\")"),
-        &["3:16 intrin-parameters: parameter 0 of `twice_desc` is no buffer"],
+        &["3:16 intrin-parameters: parameter 0 of `twice_desc` is not a buffer"],
     );
 }
 
