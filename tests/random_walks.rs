@@ -861,3 +861,28 @@ fn accepted_schedules_keep_results() {
         failures[..failures.len().min(5)].join("\n")
     );
 }
+
+/// Primitives that no walk executes, each with the reason.
+const NOT_WALKED: [(&str, &str); 9] = [
+    ("annotate_buffer_access", "states accesses, which it cannot verify"),
+    ("bind", "threads of a device do not exist in the interpreter"),
+    ("enter_postproc", "changes the trace only"),
+    ("loop_partition", "its blocks do not declare their accesses"),
+    ("storage_align", "changes the layout of memory only"),
+    ("tensorize", "needs a program for each intrinsic; space and codegen test it"),
+    ("unannotate", "needs an annotation, and changes nothing else"),
+    ("unsafe_hide_buffer_access", "hides accesses on purpose"),
+    ("unsafe_set_dtype", "changes results on purpose"),
+];
+
+#[test]
+fn walks_execute_every_primitive_that_they_can() {
+    let steps =
+        include_str!("random_walks.rs").split_once("/// Primitives that no walk executes").map(|(steps, _)| steps);
+    let steps = steps.expect("the source ends with this list");
+    for kind in primitive::ALL.iter().filter(|k| k.may_change_program()) {
+        let is_excluded = NOT_WALKED.iter().any(|(method, _)| *method == kind.method);
+        let is_walked = steps.contains(&format!("\"{}\"", kind.method));
+        assert!(is_walked != is_excluded, "`{}`: a step of a walk, or a line in `NOT_WALKED`", kind.method);
+    }
+}

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_listed_and_has_examples_that_parse() {
+    fn every_command_is_listed_told_and_tested_and_its_examples_parse() {
         let definition = Cli::command();
         let check = |name: &str, help: Option<String>| {
             let help = help.unwrap_or_default();
@@ -133,11 +133,23 @@ mod tests {
                 Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{line}: {e}"));
             }
         };
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let inner =
+            std::fs::read_dir(dir.join("cli")).expect("the tests of commands").map(|e| e.expect("an entry").path());
+        let tests: String = inner
+            .chain([dir.join("cli.rs")])
+            .map(|path| std::fs::read_to_string(path).expect("a readable source"))
+            .collect();
         check("tvmr", definition.get_after_help().map(ToString::to_string));
         for command in definition.get_subcommands() {
             let line = format!("\n  {} ", command.get_name());
             assert!(help::TEMPLATE.contains(&line), "`{}` is not in the list of commands", command.get_name());
             check(command.get_name(), command.get_after_help().map(ToString::to_string));
+            let name = command.get_name();
+            let is_told = |text: &str| text.contains(&format!("tvmr {name}")) || text.contains(&format!("`{name}`"));
+            let pages = [include_str!("../../docs/tuning.md"), include_str!("../../docs/database.md")];
+            assert!(pages.into_iter().any(is_told), "neither docs/tuning.md nor docs/database.md tells of `{name}`");
+            assert!(tests.contains(&format!("\"{name}\"")), "no test in tests/cli runs `{name}`");
         }
     }
 }

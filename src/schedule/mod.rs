@@ -251,26 +251,7 @@ impl Schedule {
 
     /// Refuses primitives that rewrite indices one by one, if a block of the function accesses vectors.
     fn check_vectors(&self, kind: &'static Kind, args: &[Arg]) -> Result<(), ScheduleError> {
-        const REWRITES_INDICES: &[&str] = &[
-            "CacheIndex",
-            "CacheInplace",
-            "ComputeInline",
-            "DecomposePadding",
-            "FuseReductionEpilogue",
-            "PadEinsum",
-            "RFactor",
-            "ReIndex",
-            "ReadAt",
-            "ReindexCacheRead",
-            "ReindexCacheWrite",
-            "ReverseComputeInline",
-            "RollingBuffer",
-            "TransformBlockLayout",
-            "TransformLayout",
-            "UnsafeSetDType",
-            "WriteAt",
-        ];
-        if !REWRITES_INDICES.contains(&kind.name) {
+        if !kind.may_change_program() || primitive::KEEPS_INDICES.contains(&kind.name) {
             return Ok(());
         }
         let Some((index, s)) = self.first_place(args) else { return Ok(()) };

@@ -155,3 +155,32 @@ pub(crate) fn register_tiles(mut kernel: Kernel, options: &CodegenOptions) -> Ve
     }
     accumulate::register_tiles(&mut kernel, &machine)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Later runs of `simplify` under names of their own.
+    const AGAIN: [&str; 2] = ["simplify_copies", "simplify_iterations"];
+
+    #[test]
+    fn every_pass_has_a_file_test() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests/opt");
+        let entries = fs::read_dir(dir).expect("the directory of cases");
+        let cases = entries.map(|e| fs::read_to_string(e.expect("an entry").path()).expect("a readable case"));
+        let tested: Vec<String> = cases
+            .filter_map(|case| {
+                let words: Vec<&str> = case.lines().next()?.split_whitespace().collect();
+                let at = words.iter().position(|&w| w == "pass")?;
+                Some((*words.get(at + 1)?).to_string())
+            })
+            .collect();
+        for name in super::passes(None).filter(|name| !AGAIN.contains(name)) {
+            assert!(
+                tested.iter().any(|t| t == name),
+                "no case in tests/filetests/opt begins `# test: opt pass {name}`"
+            );
+        }
+    }
+}

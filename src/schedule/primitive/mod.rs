@@ -152,6 +152,37 @@ pub static ALL: &[&Kind] = &[
     &write_at::WRITE_AT,
 ];
 
+/// The kinds that work on blocks, loops and regions, and so on programs with accesses to vectors. All others that change
+/// the program may rewrite individual indices, and are refused there.
+pub(super) const KEEPS_INDICES: [&str; 26] = [
+    "AddUnitLoop",
+    "Annotate",
+    "AnnotateBufferAccess",
+    "Bind",
+    "Blockize",
+    "CacheRead",
+    "CacheWrite",
+    "ComputeAt",
+    "DecomposeReduction",
+    "EnterPostproc",
+    "Fuse",
+    "LoopPartition",
+    "Merge",
+    "NormalizeLoop",
+    "Parallel",
+    "Reorder",
+    "ReorderBlockIterVar",
+    "ReverseComputeAt",
+    "SetScope",
+    "Split",
+    "StorageAlign",
+    "Tensorize",
+    "Unannotate",
+    "Unroll",
+    "UnsafeHideBufferAccess",
+    "Vectorize",
+];
+
 /// The kind called `name` in JSON, in either spelling.
 pub fn by_name(name: &str) -> Option<&'static Kind> {
     ALL.iter().copied().find(|k| k.name == name || k.classic.is_some_and(|(c, _)| c == name))
@@ -178,6 +209,22 @@ mod tests {
         }
         assert_eq!(by_name("GetBlock").map(|k| k.name), Some("GetSBlock"));
         assert_eq!(by_method("get_block").map(|k| k.name), Some("GetSBlock"));
+    }
+
+    #[test]
+    fn the_page_lists_what_is_refused_where_vectors_are_accessed() {
+        let page = include_str!("mod.rs").replace("\n//!", "");
+        let (_, list) = page.split_once("refuse with `NotSupportedError`: ").expect("the sentence");
+        let (list, _) = list.split_once(". The others").expect("its end");
+        let mut listed: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+        listed.sort_unstable();
+        let rewrites = ALL.iter().filter(|k| k.may_change_program() && !KEEPS_INDICES.contains(&k.name));
+        let mut refused: Vec<&str> = rewrites.map(|k| k.method).collect();
+        refused.sort_unstable();
+        assert_eq!(listed, refused);
+        for name in KEEPS_INDICES {
+            assert!(by_name(name).is_some(), "`{name}` is no kind");
+        }
     }
 
     /// The places of the kinds in `ALL` as its text has them: `fuse::FUSE` is in the file of module `fuse`.
