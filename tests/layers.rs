@@ -61,6 +61,11 @@ fn an_earlier_module_never_knows_a_later_one() {
         for file in files_of(&src, module) {
             let text = fs::read_to_string(&file).expect("a source file");
             let code = without_tests(&text);
+            let depth = depth(&src, &file);
+            let climbs = |(_, line): &(usize, &str)| line.contains(&"super::".repeat(depth));
+            mistakes.extend(code.lines().enumerate().filter(climbs).map(|(i, _)| {
+                format!("{}:{}: reaches the crate by `super::`; write `crate::`", file.display(), i + 1)
+            }));
             for (line, used) in uses(code) {
                 *seen.entry(module).or_default() += 1;
                 let Some(of) = ORDER.iter().position(|m| *m == used) else { continue };
@@ -86,6 +91,12 @@ fn modules_of(text: &str) -> Vec<String> {
     (0..lines.len()).filter(|&i| !is_test(i)).filter_map(|i| name(lines[i])).collect()
 }
 
+/// How many modules lie around what a file says: as many `super::` reach the crate.
+fn depth(src: &Path, file: &Path) -> usize {
+    let inner = file.strip_prefix(src).expect("a file of the crate");
+    inner.components().count() - usize::from(file.ends_with("mod.rs"))
+}
+
 /// The files of a module and its submodules.
 fn files_of(dir: &Path, module: &str) -> Vec<PathBuf> {
     let inner = dir.join(module);
@@ -101,8 +112,10 @@ fn files_of(dir: &Path, module: &str) -> Vec<PathBuf> {
 
 /// A file without its test module, which comes last.
 fn without_tests(text: &str) -> &str {
-    match text.find("#[cfg(test)]\nmod tests {") {
-        Some(end) => &text[..end],
+    let mut starts = text.match_indices("#[cfg(test)]\n");
+    let is_module = |rest: &str| rest.starts_with("mod tests {") || rest.starts_with("pub(crate) mod tests {");
+    match starts.find(|(at, attribute)| is_module(&text[at + attribute.len()..])) {
+        Some((end, _)) => &text[..end],
         None => text,
     }
 }

@@ -151,3 +151,45 @@ fn parts_of_an_example_are_found() {
     assert_eq!(part(&parts, "steps").map(String::as_str), Ok("def steps(sch):\n    pass\n"));
     assert!(part(&parts, "between").is_err());
 }
+
+/// The pages that a reader of the repository begins with, and all of docs.
+fn all_pages() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path("docs")).unwrap_or_else(|e| panic!("docs: {e}"));
+    let inner = entries.map(|e| e.expect("an entry").path()).filter(|p| p.extension().is_some_and(|e| e == "md"));
+    inner.chain(["README.md", "CONTRIBUTING.md"].map(path)).collect()
+}
+
+/// The paths that a page names: targets of links, relative to the page, and code that begins with a directory of the
+/// repository. Placeholders such as `src/cli/NAME.rs` stand for their directory.
+fn named_paths(page: &Path, text: &str) -> Vec<PathBuf> {
+    const ROOTS: [&str; 7] = ["src/", "tests/", "docs/", "benches/", "examples/", "workloads/", ".ci/"];
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let links = links.filter(|l| !l.is_empty() && !l.contains("://"));
+    let mut found: Vec<PathBuf> = links.map(|l| page.with_file_name(l)).collect();
+    let is_path = |code: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        ROOTS.iter().any(|r| code.starts_with(r)) && code.chars().all(plain)
+    };
+    // Fences aside, every second piece between backticks is code.
+    let prose = text.split("```").step_by(2);
+    let code = prose.flat_map(|p| p.split('`').skip(1).step_by(2)).flat_map(str::split_whitespace);
+    found.extend(code.filter(is_path).map(|code| match code.split_once("NAME") {
+        Some((before, _)) => path(before.rsplit_once('/').map_or("", |(directory, _)| directory)),
+        None => path(code),
+    }));
+    found
+}
+
+#[test]
+fn paths_that_pages_name_exist() {
+    let (mut n_found, mut missing) = (0, String::new());
+    for page in all_pages() {
+        let paths = named_paths(&page, &read(&page));
+        n_found += paths.len();
+        for path in paths.into_iter().filter(|p| !p.exists()) {
+            missing += &format!("{} names {}, which does not exist\n", page.display(), path.display());
+        }
+    }
+    assert!(n_found > 100, "only {n_found} paths were found");
+    assert!(missing.is_empty(), "{missing}");
+}
