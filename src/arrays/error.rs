@@ -1,18 +1,18 @@
-//! Why a file of arrays could not be read or written.
+//! The error of a file of arrays that could not be read or written.
 
 use crate::ir::DType;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file of arrays could not be read or written.
+/// The error of a file of arrays that could not be read or written.
 #[derive(Debug)]
 pub struct ArrayError {
     /// The file.
     pub path: PathBuf,
     /// The array in the file, if the file names its arrays.
     pub array: Option<String>,
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ArrayErrorKind,
 }
 

@@ -26,9 +26,9 @@ const ALIGN: usize = 64;
 /// The element type that a file states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stored {
-    /// A type.
+    /// An element type with a name.
     Type(DType),
-    /// Elements of so many bytes without a type: npy stores `bfloat16` and most floats of 8 bits so.
+    /// Elements of this many bytes without a type: npy stores `bfloat16` and most floats of 8 bits so.
     Untyped(usize),
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Display for Stored {
     }
 }
 
-/// What the header of an npy file says.
+/// The content of the header of an npy file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct NpyHeader {
     pub stored: Stored,

@@ -13,7 +13,7 @@ use rawzip::{
 use std::collections::BTreeSet;
 use std::io::{self, BufReader, Read, Write};
 
-/// Deflate makes at most so many bytes of one.
+/// The most bytes that deflate makes of one compressed byte.
 const MAX_INFLATION: u64 = 1032;
 /// The extension of an entry's name, which is no part of the array's.
 const EXTENSION: &str = ".npy";
@@ -34,7 +34,7 @@ struct Entry {
     place: ZipArchiveEntryWayfinder,
 }
 
-/// What is wrong, and with which array.
+/// An error, with the array that it is about.
 type Failed = (Option<String>, ArrayErrorKind);
 
 impl Npz {

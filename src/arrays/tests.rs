@@ -274,7 +274,7 @@ fn damaged_npz_files_are_refused() {
     count[end + 8] = 3;
     count[end + 10] = 3;
     refused(&count, "it states 3 entries, and has 2");
-    // What inflates to more than it states is not read to its end.
+    // An entry that inflates to more than it states is not read to its end.
     let zeros = of_shape("|u1", "(1000000,)", 1_000_000);
     let mut more = zip(&[(b"a.npy", &zeros)]);
     assert!(read_bytes(&more).is_ok() && more.len() < 3000);

@@ -234,7 +234,7 @@ mod tests {
         table.lines().filter_map(|line| line.trim().strip_prefix('&')?.strip_suffix(',')?.split_once("::")).collect()
     }
 
-    /// What a file says of its tests: those at its end, and those in a file of their own.
+    /// The text of a file's tests: those at its end, and those in a file of their own.
     fn tests_of(module: &str) -> String {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schedule/primitive");
         let file = [dir.join(format!("{module}.rs")), dir.join(module).join("mod.rs")].into_iter().find(|f| f.exists());

@@ -104,7 +104,7 @@ def main(A: T.Buffer((4, 8)), C: T.Buffer((4,))):
             C[vi] = B[vi] + T.float32(1)
 "#;
 
-    /// What the schedule chose for `block`, and the decision that its trace holds.
+    /// The location that the schedule chose for `block`, and the decision that its trace holds.
     fn sample(t: &mut Test, block: Rv, decision: Option<i64>) -> (RvValue, i64) {
         let chosen = t.sch.sample_compute_location(block, decision).expect("the block has places");
         let recorded = t.sch.trace().insts.last().and_then(|inst| inst.decision.clone());

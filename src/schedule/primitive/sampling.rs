@@ -351,7 +351,7 @@ mod tests {
         assert!(repaired(128, &[128], 2).is_err());
     }
 
-    /// A loop of so many iterations.
+    /// A loop of this many iterations.
     fn program(extent: &str) -> String {
         format!(
             r#"

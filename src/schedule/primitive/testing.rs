@@ -33,12 +33,12 @@ impl Test {
         self.sch.get_loops(block).expect("a block has loops")
     }
 
-    /// What handles stand for: those of one loop or block are equal.
+    /// The loops or blocks that handles stand for; handles of one loop or block give equal ones.
     pub(crate) fn values(&self, handles: &[Rv]) -> Vec<RvValue> {
         handles.iter().map(|&rv| self.sch.value(rv).expect("a handle of this schedule")).collect()
     }
 
-    /// Does the loop or block still exist?
+    /// Whether the loop or block still exists.
     pub(crate) fn is_alive(&self, handle: Rv) -> bool {
         match self.values(&[handle])[0] {
             RvValue::Block(f, b) => self.sch.func(f).is_alive(b.stmt()),

@@ -36,7 +36,7 @@ def main(A: T.Buffer((16,)), C: T.Buffer((8,))):
     )
 }
 
-/// What becomes of that at the outer of the consumer's loops, 2 by 4, with a nest of the producer.
+/// The same chain with `compute_at` at the outer of the consumer's loops, 2 by 4, with this nest of the producer.
 fn vector_in_parts(read: &str, nest: &str) -> String {
     format!(
         r#"
