@@ -15,8 +15,8 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | [`array`] | an array in memory |
-//! | [`file`] | an open file; start here |
+//! | [`mod@array`] | an array in memory |
+//! | [`mod@file`] | an open file; start here |
 //! | [`save`] | writing files |
 //! | [`header`], [`npy`] | the npy format |
 //! | [`npz`] | the npz format: npy files in a zip archive |
