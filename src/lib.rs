@@ -38,6 +38,7 @@ pub mod cli;
 pub mod codegen;
 pub mod database;
 pub mod diagnostic;
+pub mod export;
 mod files;
 pub mod ir;
 pub mod lint;

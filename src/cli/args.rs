@@ -32,7 +32,9 @@ pub(super) struct Global {
 impl Global {
     /// Starts the log that `-v` and `RUST_LOG` ask for.
     pub(super) fn start_logging(&self, color: bool) {
-        use tracing_subscriber::EnvFilter;
+        use tracing_subscriber::filter::Targets;
+        use tracing_subscriber::layer::SubscriberExt;
+        use tracing_subscriber::util::SubscriberInitExt;
         let wanted = match self.verbose {
             0 => "off",
             1 => "tvmr=info",
@@ -42,15 +44,16 @@ impl Global {
         if self.verbose == 0 && std::env::var_os("RUST_LOG").is_none() {
             return;
         }
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(wanted));
-        // Fails only if there is a subscriber already, and this is the only call.
-        let _ = tracing_subscriber::fmt()
-            .with_env_filter(filter)
+        // `RUST_LOG` lists targets and levels; filters by span and field would need a regular expression engine.
+        let from_environment = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+        let filter = from_environment.or_else(|| wanted.parse().ok()).unwrap_or_default();
+        let lines = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
             .with_target(false)
             .with_ansi(color)
-            .without_time()
-            .try_init();
+            .without_time();
+        // Fails only if there is a subscriber already, and this is the only call.
+        let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     }
 }
 

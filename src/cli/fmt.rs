@@ -66,7 +66,7 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
         let help = "print to standard output and copy what you need, or discard them with `--force`".to_string();
         return Err(Failure::Usage(format!("reformatting `{name}` would lose {}", in_words(&lost)), help));
     }
-    output::write_file(file, &formatted)?;
+    output::write_file(file, formatted.as_bytes())?;
     console.note(&format!("{name}: reformatted"));
     Ok(())
 }

@@ -35,6 +35,7 @@ Use them:
   bench        Check and time a program
   apply        Apply a schedule to a program
   emit         Print a program at a stage of the code generator
+  build        Build native code of a program: object, libraries, wrappers
 
 Maintain files and the database:
   check        Check that programs are well formed and make sense
@@ -94,6 +95,13 @@ pub(super) const EMIT: &str = with_exit_codes!(
   tvmr emit matmul.tir --best --stage passes
   tvmr emit matmul.tir --trace schedule.py --stage after:vectorize
   tvmr emit matmul.tir --best --stage asm --isa avx2
+"
+);
+
+pub(super) const BUILD: &str = with_exit_codes!(
+    "  tvmr build matmul.tir -o build/matmul
+  tvmr build matmul.tir -o build/matmul --emit shared,header,python --frozen
+  tvmr build dynamic.tir -o build/dynamic --bind n=1..8,16,32 --emit static,header
 "
 );
 

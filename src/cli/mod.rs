@@ -7,6 +7,7 @@ mod apply;
 mod apply_best;
 mod args;
 mod bench;
+mod build;
 mod check;
 mod choose_space;
 mod console;
@@ -57,6 +58,7 @@ enum Command {
     Bench(bench::Args),
     Space(space::Args),
     Emit(emit::Args),
+    Build(Box<build::Args>),
     Check(check::Args),
     Fmt(fmt::Args),
     Db(db::Args),
@@ -90,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Apply(a) => apply::run(a, &cli.global, console),
         Command::Space(a) => space::run(a, &cli.global, console),
         Command::Emit(a) => emit::run(a, &cli.global, console),
+        Command::Build(a) => build::run(a, &cli.global, console),
         Command::Check(a) => check::run(a, &cli.global, console),
         Command::Fmt(a) => fmt::run(a, &cli.global, console),
         Command::Db(a) => db::run(a, &cli.global, console),

@@ -2,7 +2,7 @@
 
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, Ty};
+use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, Ty};
 
 /// Whether the operation of this node (not its operands) can stop the kernel. Only integer division can, unless the
 /// divisor is a constant other than 0 and -1.
@@ -18,6 +18,24 @@ pub(crate) fn can_fail(arena: &Arena, e: ExprId) -> bool {
         }
         _ => false,
     }
+}
+
+/// The buffers that statements access, in order.
+pub(crate) fn buffers_in(kernel: &Kernel, body: Body) -> Vec<BufferId> {
+    let mut used = vec![false; kernel.n_buffers()];
+    kernel.for_each_stmt(body, &mut |_, stmt| {
+        if let Stmt::Store { buffer, .. } = stmt {
+            used[buffer.index()] = true;
+        }
+        for_each_operand(stmt, |e| {
+            for_each_expr(&kernel.arena, e, &mut |e| {
+                if let Expr::Load(b, _) = kernel.arena.expr(e) {
+                    used[b.index()] = true;
+                }
+            });
+        });
+    });
+    kernel.buffers().map(|(b, _)| b).filter(|b| used[b.index()]).collect()
 }
 
 /// Whether evaluating `e` can stop the kernel.

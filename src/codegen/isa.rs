@@ -1,4 +1,4 @@
-//! Cranelift's description of this machine, created once.
+//! Cranelift's descriptions of this machine, each created once.
 
 use super::options::CodegenError;
 use crate::machine::Isa;
@@ -6,29 +6,37 @@ use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use std::sync::OnceLock;
 
-/// The machine that this process runs on.
-pub(super) fn host() -> Result<OwnedTargetIsa, CodegenError> {
-    static HOST: OnceLock<Result<OwnedTargetIsa, CodegenError>> = OnceLock::new();
-    HOST.get_or_init(|| build(false)).clone()
+/// The machine that this process runs on, for code in this process; `any_cpu`: without the features that a CPU of its
+/// architecture may lack.
+pub(super) fn here(any_cpu: bool) -> Result<OwnedTargetIsa, CodegenError> {
+    static ALL: [OnceLock<Result<OwnedTargetIsa, CodegenError>>; 2] = [const { OnceLock::new() }; 2];
+    ALL[usize::from(any_cpu)].get_or_init(|| build(false, any_cpu)).clone()
 }
 
-fn build(is_pic: bool) -> Result<OwnedTargetIsa, CodegenError> {
+/// The same, for position-independent code of object files.
+pub(super) fn for_objects(any_cpu: bool) -> Result<OwnedTargetIsa, CodegenError> {
+    static ALL: [OnceLock<Result<OwnedTargetIsa, CodegenError>>; 2] = [const { OnceLock::new() }; 2];
+    ALL[usize::from(any_cpu)].get_or_init(|| build(true, any_cpu)).clone()
+}
+
+fn build(for_objects: bool, any_cpu: bool) -> Result<OwnedTargetIsa, CodegenError> {
     let mut flags = settings::builder();
     let settings = [
-        ("is_pic", if is_pic { "true" } else { "false" }),
+        ("is_pic", if for_objects { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
         // Our own passes have optimised; Cranelift's optimiser would make all loads of an unrolled body live at once.
         ("opt_level", "none"),
         ("enable_alias_analysis", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        // Generated code never unwinds, and has no large stack frames.
-        ("unwind_info", "false"),
+        // Generated code never unwinds, and has no large stack frames; but debuggers and profilers of a host program follow
+        // its calls through objects.
+        ("unwind_info", if for_objects { "true" } else { "false" }),
         ("enable_probestack", "false"),
     ];
     for (name, value) in settings {
         flags.set(name, value).map_err(|e| CodegenError::Machine(e.to_string()))?;
     }
-    let builder = cranelift_native::builder().map_err(|e| CodegenError::Machine(e.to_string()))?;
+    let builder = cranelift_native::builder_with_options(!any_cpu).map_err(|e| CodegenError::Machine(e.to_string()))?;
     builder.finish(settings::Flags::new(flags)).map_err(|e| CodegenError::Machine(e.to_string()))
 }
 

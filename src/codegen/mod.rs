@@ -57,6 +57,7 @@ mod disassemble;
 pub(crate) mod facts;
 pub mod inspect;
 mod isa;
+pub(crate) mod object;
 pub mod opt;
 mod options;
 pub(crate) mod runtime;

@@ -15,12 +15,14 @@ pub struct CodegenOptions {
     pub dot_products: bool,
     /// Number of threads for parallel loops; with 1 they are serial.
     pub threads: u32,
+    /// Whether code outside of regions must run on every CPU of the architecture, instead of using the features of this one.
+    pub any_cpu: bool,
 }
 
 impl Default for CodegenOptions {
     /// Portable vectors, fast floats, one thread.
     fn default() -> CodegenOptions {
-        CodegenOptions { isa: Isa::Portable, strict_fp: false, dot_products: true, threads: 1 }
+        CodegenOptions { isa: Isa::Portable, strict_fp: false, dot_products: true, threads: 1, any_cpu: false }
     }
 }
 

@@ -6,26 +6,27 @@
 
 use crate::codegen::{CodegenError, CodegenOptions};
 use cranelift_codegen::ir::{AbiParam, Signature, types};
-use cranelift_module::{FuncId, Linkage, Module};
+use super::Encoded;
+use cranelift_module::{Linkage, Module};
 use target_lexicon_arch::{Architecture, architecture_of};
 
 /// Declares and defines `enter() -> i32`, which sets the state and returns the previous one, and `leave(i32)`, which
 /// restores it.
-pub(super) fn define(module: &mut dyn Module, options: &CodegenOptions) -> Result<(FuncId, FuncId), CodegenError> {
+pub(super) fn define(module: &mut dyn Module, options: &CodegenOptions, name: &str) -> Result<[Encoded; 2], CodegenError> {
     let call_conv = module.target_config().default_call_conv;
     let mut enter = Signature::new(call_conv);
     enter.returns.push(AbiParam::new(types::I32));
     let mut leave = Signature::new(call_conv);
     leave.params.push(AbiParam::new(types::I32));
-    let enter = module.declare_function("tvmr_fp_enter", Linkage::Local, &enter)?;
-    let leave = module.declare_function("tvmr_fp_leave", Linkage::Local, &leave)?;
+    let enter = module.declare_function(&format!("{name}.fp_enter"), Linkage::Local, &enter)?;
+    let leave = module.declare_function(&format!("{name}.fp_leave"), Linkage::Local, &leave)?;
     let (enter_bytes, leave_bytes) = match architecture_of(module.isa()) {
         Architecture::X86_64 => x86_64(!options.strict_fp),
         Architecture::Aarch64 => aarch64(!options.strict_fp),
     };
     module.define_function_bytes(enter, 16, &enter_bytes, &[])?;
     module.define_function_bytes(leave, 16, &leave_bytes, &[])?;
-    Ok((enter, leave))
+    Ok([Encoded::new(enter, &enter_bytes), Encoded::new(leave, &leave_bytes)])
 }
 
 mod target_lexicon_arch {

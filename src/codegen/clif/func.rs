@@ -7,12 +7,12 @@
 use super::memory::{AddressPlan, LinkId, local_lane_bytes};
 use super::value::{Parts, Val, part_type};
 use super::{BodyJob, Captured, Shared};
-use crate::codegen::facts::ReadsOf;
+use crate::codegen::facts::{ReadsOf, buffers_in};
 use crate::codegen::runtime::frame::{Frame, Status};
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{
-    Body, BufferId, Expr, ExprId, Failure, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, VarId,
+    Body, BufferId, ExprId, Failure, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, VarId,
 };
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{AbiParam, Block, BlockArg, FuncRef, InstBuilder, SigRef, Signature, Value, types};
@@ -165,11 +165,11 @@ impl<'a, 'b> Emitter<'a, 'b> {
         if !self.in_body {
             self.worker = self.b.ins().iconst(types::I64, 0);
         }
-        for buffer in self.buffers_in(body) {
+        for buffer in buffers_in(self.kernel, body) {
             let base = self.base_pointer(buffer);
             self.bases[buffer.index()] = Some(base);
         }
-        if self.in_body || !self.shared.polls.is_empty() {
+        if self.shared.can_stop && (self.in_body || !self.shared.polls.is_empty()) {
             let stop = offset_of!(Frame, stop) as i32;
             self.stop = Some(self.b.ins().load(types::I64, FLAGS, self.frame, stop));
         }
@@ -197,24 +197,6 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let f = self.module.declare_func_in_func(id, self.b.func);
         self.functions.insert(name, f);
         f
-    }
-
-    /// The buffers that statements access, in order.
-    fn buffers_in(&self, body: Body) -> Vec<BufferId> {
-        let mut used = vec![false; self.kernel.n_buffers()];
-        self.kernel.for_each_stmt(body, &mut |_, stmt| {
-            if let Stmt::Store { buffer, .. } = stmt {
-                used[buffer.index()] = true;
-            }
-            for_each_operand(stmt, |e| {
-                for_each_expr(&self.kernel.arena, e, &mut |e| {
-                    if let Expr::Load(b, _) = self.kernel.arena.expr(e) {
-                        used[b.index()] = true;
-                    }
-                });
-            });
-        });
-        self.kernel.buffers().map(|(b, _)| b).filter(|b| used[b.index()]).collect()
     }
 
     fn base_pointer(&mut self, buffer: BufferId) -> Value {

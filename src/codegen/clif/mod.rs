@@ -40,6 +40,8 @@ struct Shared {
     call_conv: CallConv,
     fp_enter: FuncId,
     fp_leave: FuncId,
+    /// Whether anything looks at the stop flag.
+    can_stop: bool,
     /// Loops that poll the stop flag after each iteration.
     polls: hashbrown::HashSet<StmtId, FxBuild>,
     /// Minimum number of iterations of a parallel loop that a worker takes at once.
@@ -47,6 +49,8 @@ struct Shared {
     scratch: ScratchLayout,
     /// The regions of the wide-vector back end.
     regions: Regions,
+    /// Functions given as bytes so far.
+    encoded: Vec<Encoded>,
     /// Total size of the regions called so far.
     region_bytes: usize,
     /// Numbers of the variables, from the outermost inwards.
@@ -85,12 +89,34 @@ pub(super) struct FunctionText {
     pub assembly: String,
 }
 
+/// A function that our own encoders made.
+#[derive(Clone)]
+pub(super) struct Encoded {
+    /// The function.
+    pub id: FuncId,
+    /// Number of its bytes.
+    pub len: usize,
+    /// The first bytes, among which are those that save registers.
+    pub head: [u8; 16],
+}
+
+impl Encoded {
+    pub(super) fn new(id: FuncId, bytes: &[u8]) -> Encoded {
+        let mut head = [0; 16];
+        let n = bytes.len().min(head.len());
+        head[..n].copy_from_slice(&bytes[..n]);
+        Encoded { id, len: bytes.len(), head }
+    }
+}
+
 /// The result of emission.
 pub(super) struct Emitted {
     /// The kernel function.
     pub entry: FuncId,
     /// Size of the machine code in bytes.
     pub code_size: usize,
+    /// The functions that Cranelift did not compile.
+    pub encoded: Vec<Encoded>,
     /// The text of all functions, if requested.
     pub text: Option<FunctionText>,
     /// Time spent building Cranelift's IR.
@@ -105,6 +131,24 @@ thread_local! {
         RefCell::new((Context::new(), FunctionBuilderContext::new()));
 }
 
+/// How a kernel is emitted.
+#[derive(Clone, Copy)]
+pub(super) struct Emission<'a> {
+    /// Name of the kernel function; those of others begin with it.
+    pub name: &'a str,
+    /// Whether the kernel looks at the stop flag of its frame.
+    pub can_stop: bool,
+    /// Whether the text of all functions is wanted.
+    pub want_text: bool,
+}
+
+impl Emission<'_> {
+    /// The same with or without text.
+    pub(super) fn with_text(self, want_text: bool) -> Self {
+        Emission { want_text, ..self }
+    }
+}
+
 /// Emits a kernel into `module`.
 pub(super) fn emit(
     module: &mut dyn Module,
@@ -112,21 +156,23 @@ pub(super) fn emit(
     regions: Regions,
     options: &CodegenOptions,
     scratch: &ScratchLayout,
-    want_text: bool,
+    emission: Emission<'_>,
 ) -> Result<Emitted, CodegenError> {
     let call_conv = module.target_config().default_call_conv;
     let costs = Costs::new(kernel, options.isa);
-    let (fp_enter, fp_leave) = fp_state::define(module, options)?;
+    let [fp_enter, fp_leave] = fp_state::define(module, options, emission.name)?;
     let mut shared = Shared {
         options: *options,
         call_conv,
-        fp_enter,
-        fp_leave,
-        polls: costs.polls(),
+        fp_enter: fp_enter.id,
+        fp_leave: fp_leave.id,
+        can_stop: emission.can_stop,
+        polls: if emission.can_stop { costs.polls() } else { hashbrown::HashSet::default() },
         grains: costs.grains(),
         scratch: scratch.clone(),
         regions,
         region_bytes: 0,
+        encoded: vec![fp_enter.clone(), fp_leave.clone()],
         order: variable_order(kernel),
         bodies: Vec::new(),
         tables: HashMap::default(),
@@ -134,11 +180,12 @@ pub(super) fn emit(
     let mut signature = Signature::new(call_conv);
     signature.params.push(AbiParam::new(types::I64));
     signature.returns.push(AbiParam::new(types::I32));
-    let entry = module.declare_function("tvmr_kernel", Linkage::Export, &signature)?;
+    let entry = module.declare_function(emission.name, Linkage::Local, &signature)?;
     let mut emitted = Emitted {
         entry,
         code_size: 0,
-        text: want_text.then(FunctionText::default),
+        encoded: Vec::new(),
+        text: emission.want_text.then(FunctionText::default),
         build: Duration::ZERO,
         compile: Duration::ZERO,
     };
@@ -160,6 +207,7 @@ pub(super) fn emit(
         Ok(())
     })?;
     emitted.code_size += shared.region_bytes;
+    emitted.encoded = shared.encoded;
     Ok(emitted)
 }
 

@@ -22,7 +22,7 @@ impl Machine {
     /// The machine that options ask for.
     pub(super) fn new(options: &CodegenOptions) -> Machine {
         // Every instruction set with region code has it.
-        let has_fma = options.isa != Isa::Portable || isa::has_fma();
+        let has_fma = options.isa != Isa::Portable || (!options.any_cpu && isa::has_fma());
         Machine {
             vectors: VectorUnit::here(options.isa),
             has_fma,

@@ -1,7 +1,6 @@
 //! Scalar functions that compiled code calls by name.
 
-use crate::ir::scalar::math::{acosh, asinh, atanh, erf, exp10, next_after, sigmoid};
-use crate::ir::scalar::round::{to_bf16, to_f16};
+use super::math;
 use crate::ir::{DType, Intrinsic};
 
 /// A function of one or two floats that returns a float of the same type.
@@ -17,95 +16,73 @@ pub(crate) struct ScalarFunction {
 unsafe impl Sync for ScalarFunction {}
 
 macro_rules! functions {
-    ($($intrinsic:ident $name32:literal $name64:literal ($($x:ident),*) $f32:expr, $f64:expr;)*) => {
+    ($($intrinsic:ident $f32:ident $f64:ident;)*) => {
         /// The function of an intrinsic for a type; half-precision types pass `float32`. `None` if it is an instruction.
         pub(crate) fn scalar_function(intrinsic: Intrinsic, dtype: DType) -> Option<&'static ScalarFunction> {
+            $(
+                #[expect(non_upper_case_globals, reason = "it is named as its function")]
+                static $f32: ScalarFunction = ScalarFunction { name: stringify!($f32), address: math::$f32 as *const u8 };
+                #[expect(non_upper_case_globals, reason = "it is named as its function")]
+                static $f64: ScalarFunction = ScalarFunction { name: stringify!($f64), address: math::$f64 as *const u8 };
+            )*
             match (intrinsic, dtype) {
                 // Neighbours are those in the type.
                 (Intrinsic::NextAfter, DType::Float16) => Some(&NEXT_F16),
                 (Intrinsic::NextAfter, DType::BFloat16) => Some(&NEXT_BF16),
-                $((Intrinsic::$intrinsic, DType::Float64) => {
-                    extern "C" fn double($($x: f64),*) -> f64 { $f64 }
-                    static FUNCTION: ScalarFunction =
-                        ScalarFunction { name: $name64, address: double as *const u8 };
-                    Some(&FUNCTION)
-                })*
-                $((Intrinsic::$intrinsic, _) => {
-                    extern "C" fn single($($x: f32),*) -> f32 { $f32 }
-                    static FUNCTION: ScalarFunction =
-                        ScalarFunction { name: $name32, address: single as *const u8 };
-                    Some(&FUNCTION)
-                })*
+                $((Intrinsic::$intrinsic, DType::Float64) => Some(&$f64),)*
+                $((Intrinsic::$intrinsic, _) => Some(&$f32),)*
                 _ => None,
             }
         }
 
         fn intrinsic_address(name: &str) -> Option<*const u8> {
-            match name {
-                $($name64 => scalar_function(Intrinsic::$intrinsic, DType::Float64),)*
-                $($name32 => scalar_function(Intrinsic::$intrinsic, DType::Float32),)*
-                _ => None,
-            }
-            .map(|f| f.address)
+            $(if name == stringify!($f32) { return Some(math::$f32 as *const u8); })*
+            $(if name == stringify!($f64) { return Some(math::$f64 as *const u8); })*
+            None
         }
     };
 }
 
 functions! {
-    Exp "tvmr_exp_f32" "tvmr_exp_f64" (x) x.exp(), x.exp();
-    Exp2 "tvmr_exp2_f32" "tvmr_exp2_f64" (x) x.exp2(), x.exp2();
-    Exp10 "tvmr_exp10_f32" "tvmr_exp10_f64" (x) exp10(x.into()) as f32, exp10(x);
-    Log "tvmr_log_f32" "tvmr_log_f64" (x) x.ln(), x.ln();
-    Log2 "tvmr_log2_f32" "tvmr_log2_f64" (x) x.log2(), x.log2();
-    Log10 "tvmr_log10_f32" "tvmr_log10_f64" (x) x.log10(), x.log10();
-    Log1p "tvmr_log1p_f32" "tvmr_log1p_f64" (x) x.ln_1p(), x.ln_1p();
-    Tanh "tvmr_tanh_f32" "tvmr_tanh_f64" (x) x.tanh(), x.tanh();
-    Sin "tvmr_sin_f32" "tvmr_sin_f64" (x) x.sin(), x.sin();
-    Cos "tvmr_cos_f32" "tvmr_cos_f64" (x) x.cos(), x.cos();
-    Tan "tvmr_tan_f32" "tvmr_tan_f64" (x) x.tan(), x.tan();
-    Asin "tvmr_asin_f32" "tvmr_asin_f64" (x) x.asin(), x.asin();
-    Acos "tvmr_acos_f32" "tvmr_acos_f64" (x) x.acos(), x.acos();
-    Atan "tvmr_atan_f32" "tvmr_atan_f64" (x) x.atan(), x.atan();
-    Sinh "tvmr_sinh_f32" "tvmr_sinh_f64" (x) x.sinh(), x.sinh();
-    Cosh "tvmr_cosh_f32" "tvmr_cosh_f64" (x) x.cosh(), x.cosh();
-    Asinh "tvmr_asinh_f32" "tvmr_asinh_f64" (x) asinh(x.into()) as f32, asinh(x);
-    Acosh "tvmr_acosh_f32" "tvmr_acosh_f64" (x) acosh(x.into()) as f32, acosh(x);
-    Atanh "tvmr_atanh_f32" "tvmr_atanh_f64" (x) atanh(x.into()) as f32, atanh(x);
-    Erf "tvmr_erf_f32" "tvmr_erf_f64" (x) erf(x.into()) as f32, erf(x);
-    Sigmoid "tvmr_sigmoid_f32" "tvmr_sigmoid_f64" (x) sigmoid(x.into()) as f32, sigmoid(x);
-    Atan2 "tvmr_atan2_f32" "tvmr_atan2_f64" (y, x) y.atan2(x), y.atan2(x);
-    Pow "tvmr_pow_f32" "tvmr_pow_f64" (x, y) x.powf(y), x.powf(y);
-    Fmod "tvmr_fmod_f32" "tvmr_fmod_f64" (x, y) x % y, x % y;
-    Hypot "tvmr_hypot_f32" "tvmr_hypot_f64" (x, y) x.hypot(y), x.hypot(y);
-    NextAfter "tvmr_nextafter_f32" "tvmr_nextafter_f64" (x, y)
-        next_after(DType::Float32, x.into(), y.into()) as f32, next_after(DType::Float64, x, y);
+    Exp tvmr_exp_f32 tvmr_exp_f64;
+    Exp2 tvmr_exp2_f32 tvmr_exp2_f64;
+    Exp10 tvmr_exp10_f32 tvmr_exp10_f64;
+    Log tvmr_log_f32 tvmr_log_f64;
+    Log2 tvmr_log2_f32 tvmr_log2_f64;
+    Log10 tvmr_log10_f32 tvmr_log10_f64;
+    Log1p tvmr_log1p_f32 tvmr_log1p_f64;
+    Tanh tvmr_tanh_f32 tvmr_tanh_f64;
+    Sin tvmr_sin_f32 tvmr_sin_f64;
+    Cos tvmr_cos_f32 tvmr_cos_f64;
+    Tan tvmr_tan_f32 tvmr_tan_f64;
+    Asin tvmr_asin_f32 tvmr_asin_f64;
+    Acos tvmr_acos_f32 tvmr_acos_f64;
+    Atan tvmr_atan_f32 tvmr_atan_f64;
+    Sinh tvmr_sinh_f32 tvmr_sinh_f64;
+    Cosh tvmr_cosh_f32 tvmr_cosh_f64;
+    Asinh tvmr_asinh_f32 tvmr_asinh_f64;
+    Acosh tvmr_acosh_f32 tvmr_acosh_f64;
+    Atanh tvmr_atanh_f32 tvmr_atanh_f64;
+    Erf tvmr_erf_f32 tvmr_erf_f64;
+    Sigmoid tvmr_sigmoid_f32 tvmr_sigmoid_f64;
+    Atan2 tvmr_atan2_f32 tvmr_atan2_f64;
+    Pow tvmr_pow_f32 tvmr_pow_f64;
+    Fmod tvmr_fmod_f32 tvmr_fmod_f64;
+    Hypot tvmr_hypot_f32 tvmr_hypot_f64;
+    NextAfter tvmr_nextafter_f32 tvmr_nextafter_f64;
 }
 
 /// Conversion of `float64` to `float16` bits, rounded once.
 pub(crate) static F64_TO_F16: ScalarFunction =
-    ScalarFunction { name: "tvmr_f64_to_f16", address: f64_to_f16 as *const u8 };
+    ScalarFunction { name: "tvmr_f64_to_f16", address: math::tvmr_f64_to_f16 as *const u8 };
 /// Conversion of `float64` to `bfloat16` bits, rounded once.
 pub(crate) static F64_TO_BF16: ScalarFunction =
-    ScalarFunction { name: "tvmr_f64_to_bf16", address: f64_to_bf16 as *const u8 };
+    ScalarFunction { name: "tvmr_f64_to_bf16", address: math::tvmr_f64_to_bf16 as *const u8 };
 
-extern "C" fn f64_to_f16(x: f64) -> u32 {
-    to_f16(x).to_bits().into()
-}
-
-extern "C" fn f64_to_bf16(x: f64) -> u32 {
-    to_bf16(x).to_bits().into()
-}
-
-static NEXT_F16: ScalarFunction = ScalarFunction { name: "tvmr_nextafter_f16", address: next_f16 as *const u8 };
-static NEXT_BF16: ScalarFunction = ScalarFunction { name: "tvmr_nextafter_bf16", address: next_bf16 as *const u8 };
-
-extern "C" fn next_f16(x: f32, y: f32) -> f32 {
-    next_after(DType::Float16, x.into(), y.into()) as f32
-}
-
-extern "C" fn next_bf16(x: f32, y: f32) -> f32 {
-    next_after(DType::BFloat16, x.into(), y.into()) as f32
-}
+static NEXT_F16: ScalarFunction =
+    ScalarFunction { name: "tvmr_nextafter_f16", address: math::tvmr_nextafter_f16 as *const u8 };
+static NEXT_BF16: ScalarFunction =
+    ScalarFunction { name: "tvmr_nextafter_bf16", address: math::tvmr_nextafter_bf16 as *const u8 };
 
 /// The address of a symbol that compiled code refers to.
 pub(crate) fn address_of(name: &str) -> Option<*const u8> {

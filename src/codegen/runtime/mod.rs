@@ -6,6 +6,7 @@
 pub(crate) mod context;
 pub(crate) mod frame;
 pub(crate) mod functions;
+mod math;
 pub(crate) mod memory;
 pub(crate) mod workers;
 

@@ -1,0 +1,181 @@
+//! Compiles a library into one relocatable object.
+
+use super::descriptors::{self, Described};
+use super::interface::{Function, Library, Param, Version};
+use super::layout::layouts;
+use super::abi::features;
+use super::code_module::CodeModule;
+use super::{ExportError, Kind, support, wrappers};
+use crate::codegen::object::{ObjectKernel, compile_into, has_dot_products, isa_for};
+use crate::codegen::{CodegenError, CodegenOptions};
+use crate::ir::Func;
+use crate::ir::preparation::separate;
+use crate::lower::lower;
+use crate::machine::Isa;
+use cranelift_codegen::ir::LibCall;
+use cranelift_object::{ObjectBuilder, ObjectModule};
+
+/// A version of a function, compiled for one kind of CPU.
+pub(super) struct Compiled {
+    /// The CPU features that it needs, as the support code numbers them.
+    pub needs: u32,
+    /// The call.
+    pub call: ObjectKernel,
+    /// The preparation of constant parameters.
+    pub prepare: Option<ObjectKernel>,
+}
+
+/// A function with fixed extents, compiled for all kinds of CPU.
+pub(super) struct Sized {
+    /// Values of the sizes.
+    pub sizes: Vec<i64>,
+    /// The parameters.
+    pub params: Vec<Param>,
+    /// Bytes of each prepared buffer.
+    pub prepared: Vec<u64>,
+    /// The kinds of CPU, the best first.
+    pub compiled: Vec<Compiled>,
+}
+
+/// The relocatable object of a library: an ELF file.
+///
+/// # Errors
+/// A function cannot be lowered or compiled, or this system's objects are not supported.
+pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
+    if support::OBJECT.is_empty() {
+        return Err(ExportError::Format);
+    }
+    let any_cpu = |error| ExportError::Codegen { func: library.name.clone(), error };
+    let write = |e: &dyn std::fmt::Display| ExportError::Write(e.to_string());
+    // Wrappers run before the CPU is known, so they are for every CPU. Kernels have descriptions of their own.
+    let any = isa_for(true).map_err(any_cpu)?;
+    let builder =
+        ObjectBuilder::new(any.clone(), library.name.as_bytes(), Box::new(name_of_libcall)).map_err(|e| write(&e))?;
+    let mut module = CodeModule::new(ObjectModule::new(builder), any.clone());
+    let mut described = Vec::new();
+    for layout in layouts(library)? {
+        let function = layout.function;
+        let sized: Result<Vec<Sized>, _> = function.versions.iter().map(|v| version(&mut module, function, v)).collect();
+        described.push((layout, sized?));
+    }
+    module.set_isa(any);
+    let failed = |e: cranelift_module::ModuleError| ExportError::Write(e.to_string());
+    let data: Described = descriptors::define(&mut module, library, &described, kind).map_err(failed)?;
+    wrappers::define(&mut module, library, &described, &data, kind).map_err(failed)?;
+    let mut product = module.finish().map_err(|e| write(&e))?;
+    support::link(&mut product.object, library.has_tvm_ffi)?;
+    let bytes = product.object.write().map_err(|e| write(&e))?;
+    support::check_undefined(&bytes)?;
+    Ok(bytes)
+}
+
+/// Compiles a function with fixed extents for each kind of CPU.
+fn version(
+    module: &mut CodeModule,
+    function: &Function,
+    version: &Version,
+) -> Result<Sized, ExportError> {
+    let params = version.params()?;
+    let parts = separate(&version.func);
+    let mut prepared = Vec::new();
+    if let Some(parts) = &parts {
+        let kernel = lowered(function, &parts.call)?;
+        let all = kernel.params();
+        prepared = all[all.len() - parts.n_prepared..].iter().map(|b| b.bytes() as u64).collect();
+    }
+    let mut compiled = Vec::new();
+    for options in &version.targets.0 {
+        let sizes: Vec<String> = version.sizes.iter().map(i64::to_string).collect();
+        let cpu = if options.any_cpu { "any" } else { options.isa.name() };
+        let name = [&[function.c_name(), cpu.to_owned()][..], &sizes].concat().join(".");
+        let mut kernel = |func: &Func, name: &str| -> Result<ObjectKernel, ExportError> {
+            let lowered = lowered(function, func)?;
+            let failed = |error| ExportError::Codegen { func: function.name.clone(), error };
+            let kernel = for_cpu(module, name, &lowered, options).map_err(failed)?;
+            Ok(kernel)
+        };
+        let (call, prepare) = match &parts {
+            None => (kernel(&version.func, &name)?, None),
+            Some(parts) => {
+                (kernel(&parts.call, &name)?, Some(kernel(&parts.preparation, &format!("{name}.prepare"))?))
+            }
+        };
+        let needs = needs(options).map_err(|error| ExportError::Codegen { func: function.name.clone(), error })?;
+        compiled.push(Compiled { needs, call, prepare });
+    }
+    Ok(Sized { sizes: version.sizes.clone(), params, prepared, compiled })
+}
+
+fn lowered(function: &Function, func: &Func) -> Result<crate::loopir::Kernel, ExportError> {
+    lower(func).map_err(|error| ExportError::Lower { func: function.name.clone(), error })
+}
+
+/// Compiles a kernel for the CPU that options name, into a module whose own code is for every CPU.
+fn for_cpu(
+    module: &mut CodeModule,
+    name: &str,
+    kernel: &crate::loopir::Kernel,
+    options: &CodegenOptions,
+) -> Result<ObjectKernel, CodegenError> {
+    module.set_isa(isa_for(options.any_cpu)?);
+    let compiled = compile_into(module, name, kernel, options)?;
+    for encoded in &compiled.encoded {
+        module.add_frame_of_encoded(encoded);
+    }
+    Ok(compiled)
+}
+
+/// The CPU features that code needs, as the support code numbers them: those of Cranelift's description, and those of the vector
+/// instruction set.
+fn needs(options: &CodegenOptions) -> Result<u32, CodegenError> {
+    let mut needs = match options.isa {
+        Isa::Portable => 0,
+        Isa::Avx2 => features::AVX2,
+        Isa::Avx512Ymm | Isa::Avx512 => features::AVX2 | features::AVX512,
+    };
+    if options.any_cpu {
+        return Ok(needs);
+    }
+    if options.dot_products && has_dot_products(options.isa) {
+        needs |= if options.isa == Isa::Avx2 { features::AVX_VNNI } else { features::AVX512_VNNI };
+    }
+    for flag in isa_for(false)?.isa_flags() {
+        if flag.as_bool() != Some(true) {
+            continue;
+        }
+        needs |= match flag.name {
+            "has_sse3" | "has_ssse3" | "has_cmpxchg16b" | "has_sse41" | "has_sse42" | "has_avx" | "has_avx2"
+            | "has_fma" | "has_bmi1" | "has_bmi2" | "has_popcnt" | "has_lzcnt" => features::AVX2,
+            "has_avx512f" | "has_avx512dq" | "has_avx512vl" => features::AVX512,
+            "has_avx512vnni" => features::AVX512_VNNI,
+            "has_avxvnni" => features::AVX_VNNI,
+            "has_avx512bitalg" => features::AVX512_BITALG,
+            "has_avx512vbmi" => features::AVX512_VBMI,
+            // AArch64: objects are for the machine that they were built on.
+            _ if cfg!(target_arch = "aarch64") => 0,
+            other => return Err(CodegenError::Machine(format!("the feature `{other}` is not known here"))),
+        };
+    }
+    Ok(needs)
+}
+
+/// Names of the functions that Cranelift calls for lack of an instruction, as the support code has them.
+fn name_of_libcall(call: LibCall) -> String {
+    match call {
+        LibCall::Memcpy => "memcpy".to_owned(),
+        LibCall::Memset => "memset".to_owned(),
+        LibCall::Memmove => "memmove".to_owned(),
+        LibCall::Memcmp => "memcmp".to_owned(),
+        LibCall::CeilF32 => "tvmr_libcall_ceilf".to_owned(),
+        LibCall::CeilF64 => "tvmr_libcall_ceil".to_owned(),
+        LibCall::FloorF32 => "tvmr_libcall_floorf".to_owned(),
+        LibCall::FloorF64 => "tvmr_libcall_floor".to_owned(),
+        LibCall::TruncF32 => "tvmr_libcall_truncf".to_owned(),
+        LibCall::TruncF64 => "tvmr_libcall_trunc".to_owned(),
+        LibCall::NearestF32 => "tvmr_libcall_nearbyintf".to_owned(),
+        LibCall::NearestF64 => "tvmr_libcall_nearbyint".to_owned(),
+        LibCall::FmaF32 => "tvmr_libcall_fmaf".to_owned(),
+        LibCall::FmaF64 => "tvmr_libcall_fma".to_owned(),
+        other => format!("tvmr_libcall_{other}"),
+    }
+}

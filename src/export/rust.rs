@@ -1,0 +1,247 @@
+//! Rust declarations, with safe functions over slices around them.
+
+use super::ExportError;
+use super::header::CODES;
+use super::interface::{Library, Param};
+use super::layout::{FunctionLayout, layouts};
+use crate::ir::DType;
+use std::fmt::Write;
+
+/// A Rust module for a library: it declares the functions and wraps them. It needs no crate.
+///
+/// # Errors
+/// A function has a parameter without a form in C.
+pub fn rust(library: &Library) -> Result<String, ExportError> {
+    let mut text = String::new();
+    write_module(library, &layouts(library)?, &mut text).map_err(|e| ExportError::Write(e.to_string()))?;
+    Ok(text)
+}
+
+fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut String) -> std::fmt::Result {
+    writeln!(out, "// {}: functions compiled by tvmr {}.\n", library.name, env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "/// Why a call failed.\n#[derive(Clone, Copy, PartialEq, Eq, Debug)]\npub enum Error {{")?;
+    for (name, _, meaning) in errors() {
+        writeln!(out, "    /// {}.\n    {},", capital(meaning), camel(name))?;
+    }
+    writeln!(out, "    /// A slice has another length than the parameter.\n    Length,")?;
+    writeln!(out, "    /// An error number of a later version.\n    Unknown(i32),\n}}\n")?;
+    writeln!(out, "impl std::fmt::Display for Error {{")?;
+    writeln!(out, "    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {{\n        match self {{")?;
+    for (name, _, meaning) in errors() {
+        writeln!(out, "            Error::{} => f.write_str({meaning:?}),", camel(name))?;
+    }
+    writeln!(out, "            Error::Length => f.write_str(\"a slice has another length than the parameter\"),")?;
+    writeln!(out, "            Error::Unknown(code) => write!(f, \"error {{code}}\"),\n        }}\n    }}\n}}\n")?;
+    writeln!(out, "impl std::error::Error for Error {{}}\n")?;
+    writeln!(out, "#[allow(dead_code)]\nfn result(code: i32) -> Result<(), Error> {{\n    match code {{\n        0 => Ok(()),")?;
+    for (name, number, _) in errors() {
+        writeln!(out, "        {number} => Err(Error::{}),", camel(name))?;
+    }
+    writeln!(out, "        code => Err(Error::Unknown(code)),\n    }}\n}}\n")?;
+    writeln!(out, "/// Memory with the alignment of workspaces and prepared parameters.")?;
+    writeln!(out, "#[allow(dead_code)]\n#[derive(Clone)]\npub struct Aligned(Vec<Line>);\n")?;
+    writeln!(out, "#[allow(dead_code)]\n#[derive(Clone, Copy)]\n#[repr(C, align(64))]\nstruct Line([u8; 64]);\n")?;
+    writeln!(out, "#[allow(dead_code)]\nimpl Aligned {{\n    /// Zeroed memory of at least `bytes` bytes.")?;
+    writeln!(out, "    pub fn new(bytes: usize) -> Aligned {{\n        Aligned(vec![Line([0; 64]); bytes.div_ceil(64)])\n    }}\n")?;
+    writeln!(out, "    /// Number of bytes.\n    pub fn len(&self) -> usize {{\n        self.0.len() * 64\n    }}\n")?;
+    writeln!(out, "    /// Whether there are none.\n    pub fn is_empty(&self) -> bool {{\n        self.0.is_empty()\n    }}\n}}\n")?;
+    declarations(library, layouts, out)?;
+    for layout in layouts {
+        function(library, layout, out)?;
+    }
+    Ok(())
+}
+
+/// The error codes.
+fn errors() -> impl Iterator<Item = (&'static str, i32, &'static str)> {
+    CODES.iter().filter(|(_, number, _)| *number != 0).map(|&(name, number, meaning)| (name, number, meaning))
+}
+
+/// `ERROR_NULL` as `Null`.
+fn camel(name: &str) -> String {
+    let name = name.trim_start_matches("ERROR_");
+    name.chars().enumerate().map(|(i, c)| if i == 0 { c } else { c.to_ascii_lowercase() }).collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |c| c.to_uppercase().collect::<String>() + chars.as_str())
+}
+
+/// Name of a parameter in Rust.
+fn snake(name: &str) -> String {
+    const KEYWORDS: &[&str] = &[
+        "as", "async", "await", "crate", "dyn", "fn", "gen", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub",
+        "ref", "self", "Self", "super", "trait", "type", "unsafe", "use", "where", "yield",
+    ];
+    let lower = name.to_ascii_lowercase();
+    if KEYWORDS.contains(&lower.as_str()) { format!("{lower}_") } else { lower }
+}
+
+/// Names of the parameters in Rust.
+fn names(layout: &FunctionLayout<'_>) -> Vec<String> {
+    super::names::distinct(layout.params.iter().map(|p| snake(&p.c_name)))
+}
+
+fn declarations(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut String) -> std::fmt::Result {
+    let prefix = &library.prefix;
+    writeln!(out, "/// The functions as they are.\npub mod raw {{\n    #![allow(dead_code)]\n")?;
+    writeln!(out, "    /// One worker's part of a parallel loop.")?;
+    writeln!(out, "    pub type Body = unsafe extern \"C\" fn(env: *mut u8, worker: i32) -> i32;\n")?;
+    writeln!(out, "    /// Calls `body` once for each worker.")?;
+    writeln!(
+        out,
+        "    pub type ParallelFor = unsafe extern \"C\" fn(ctx: *mut u8, n_workers: i32, body: Body, env: *mut u8) -> i32;\n"
+    )?;
+    writeln!(out, "    unsafe extern \"C\" {{\n        pub fn {prefix}_abi_version() -> i32;")?;
+    writeln!(out, "        pub fn {prefix}_set_parallel_for(parallel_for: Option<ParallelFor>, ctx: *mut u8, n_workers: i32);")?;
+    for layout in layouts {
+        let symbol = library.symbol(layout.function);
+        let names = names(layout);
+        let pointer = |(p, name): (&Param, &String)| {
+            format!("{name}: *{} {}", if p.is_written() { "mut" } else { "const" }, rust_type(p.dtype))
+        };
+        let pointers: Vec<String> = layout.params.iter().zip(&names).map(pointer).collect();
+        let sizes: Vec<String> = layout.function.c_size_names().iter().map(|n| format!("{}: i64", snake(n))).collect();
+        let chosen = |run: bool| -> Vec<String> {
+            let kept = pointers.iter().zip(&layout.passed).filter(|(_, (r, p))| if run { *r } else { *p });
+            kept.map(|(t, _)| t.clone()).collect()
+        };
+        let (workspace, prepared) = (["workspace: *mut u8".to_owned()], ["prepared: *const u8".to_owned()]);
+        writeln!(out, "        pub fn {symbol}({}) -> i32;", [&pointers[..], &sizes].concat().join(", "))?;
+        writeln!(out, "        pub fn {symbol}_ws({}) -> i32;", [&pointers[..], &sizes, &workspace].concat().join(", "))?;
+        writeln!(out, "        pub fn {symbol}_workspace_bytes({}) -> usize;", sizes.join(", "))?;
+        if layout.has_preparation() {
+            let (run, prepare) = (chosen(true), chosen(false));
+            let memory = ["prepared: *mut u8".to_owned()];
+            writeln!(out, "        pub fn {symbol}_prepared_bytes({}) -> usize;", sizes.join(", "))?;
+            writeln!(out, "        pub fn {symbol}_prepare({}) -> i32;", [&prepare[..], &sizes, &memory].concat().join(", "))?;
+            writeln!(out, "        pub fn {symbol}_run({}) -> i32;", [&run[..], &sizes, &prepared].concat().join(", "))?;
+            writeln!(
+                out,
+                "        pub fn {symbol}_run_ws({}) -> i32;",
+                [&run[..], &sizes, &prepared, &workspace].concat().join(", ")
+            )?;
+        }
+    }
+    writeln!(out, "    }}\n}}\n")
+}
+
+fn function(library: &Library, layout: &FunctionLayout<'_>, out: &mut String) -> std::fmt::Result {
+    let symbol = library.symbol(layout.function);
+    let name = snake(&layout.function.c_name());
+    let names = names(layout);
+    let sizes: Vec<String> = layout.function.c_size_names().iter().map(|n| snake(n)).collect();
+    let all = vec![true; layout.params.len()];
+    writeln!(out, "/// `{}`, over contiguous arrays in row-major order.", layout.function.name)?;
+    writeln!(out, "///")?;
+    for (i, n) in names.iter().enumerate() {
+        writeln!(out, "/// * `{n}`: `{}[{}]`", layout.params[i].dtype.name(), layout.shape_text(i))?;
+    }
+    writeln!(out, "///\n/// # Errors\n/// A slice has another length, or the call fails.")?;
+    wrapper(&name, &symbol, layout, &names, &sizes, &all, "", out)?;
+    if layout.has_preparation() {
+        let prepare: Vec<bool> = layout.passed.iter().map(|p| p.1).collect();
+        let run: Vec<bool> = layout.passed.iter().map(|p| p.0).collect();
+        writeln!(out, "/// Prepares the constant parameters of [`{name}`], for [`{name}_run`].\n///\n/// # Errors\n/// As [`{name}`].")?;
+        wrapper(&format!("{name}_prepare"), &format!("{symbol}_prepare"), layout, &names, &sizes, &prepare, "prepare", out)?;
+        writeln!(out, "/// [`{name}`] with prepared parameters.\n///\n/// # Errors\n/// As [`{name}`].")?;
+        wrapper(&format!("{name}_run"), &format!("{symbol}_run"), layout, &names, &sizes, &run, "run", out)?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "three functions of one form")]
+fn wrapper(
+    name: &str,
+    symbol: &str,
+    layout: &FunctionLayout<'_>,
+    names: &[String],
+    sizes: &[String],
+    passed: &[bool],
+    prepared: &str,
+    out: &mut String,
+) -> std::fmt::Result {
+    let kept: Vec<usize> = (0..names.len()).filter(|&i| passed[i]).collect();
+    let slice = |&i: &usize| {
+        let p = &layout.params[i];
+        format!("{}: &{}[{}]", names[i], if p.is_written() { "mut " } else { "" }, rust_type(p.dtype))
+    };
+    let mut params: Vec<String> = kept.iter().map(slice).collect();
+    params.extend(sizes.iter().map(|n| format!("{n}: i64")));
+    let returns = match prepared {
+        "prepare" => "Aligned",
+        _ => "()",
+    };
+    if prepared == "run" {
+        params.push("prepared: &Aligned".to_owned());
+    }
+    writeln!(out, "#[allow(dead_code, clippy::too_many_arguments)]")?;
+    writeln!(out, "pub fn {name}({}) -> Result<{returns}, Error> {{", params.join(", "))?;
+    for &i in &kept {
+        writeln!(out, "    if {}.len() != {} {{\n        return Err(Error::Length);\n    }}", names[i], len(layout, i, sizes))?;
+    }
+    let mut args: Vec<String> = kept
+        .iter()
+        .map(|&i| format!("{}.{}", names[i], if layout.params[i].is_written() { "as_mut_ptr()" } else { "as_ptr()" }))
+        .collect();
+    args.extend(sizes.iter().cloned());
+    let base = symbol.trim_end_matches("_prepare").trim_end_matches("_run");
+    match prepared {
+        "" => {
+            writeln!(out, "    // SAFETY: the slices are as long as the parameters, and distinct where one is written.")?;
+            writeln!(out, "    result(unsafe {{ raw::{symbol}({}) }})", args.join(", "))?;
+        }
+        "prepare" => {
+            writeln!(out, "    // SAFETY: the function only looks at its description.")?;
+            writeln!(out, "    let mut prepared = Aligned::new(unsafe {{ raw::{base}_prepared_bytes({}) }});", sizes.join(", "))?;
+            args.push("prepared.0.as_mut_ptr().cast()".to_owned());
+            writeln!(out, "    // SAFETY: as above; the memory is as long as the function says.")?;
+            writeln!(out, "    result(unsafe {{ raw::{symbol}({}) }})?;\n    Ok(prepared)", args.join(", "))?;
+        }
+        _ => {
+            writeln!(out, "    // SAFETY: the function only looks at its description.")?;
+            writeln!(out, "    if prepared.len() < unsafe {{ raw::{base}_prepared_bytes({}) }} {{", sizes.join(", "))?;
+            writeln!(out, "        return Err(Error::Length);\n    }}")?;
+            args.push("prepared.0.as_ptr().cast()".to_owned());
+            writeln!(out, "    // SAFETY: the slices are as long as the parameters, and distinct where one is written.")?;
+            writeln!(out, "    result(unsafe {{ raw::{symbol}({}) }})", args.join(", "))?;
+        }
+    }
+    writeln!(out, "}}\n")
+}
+
+/// Number of elements of a parameter, as an expression over the sizes.
+fn len(layout: &FunctionLayout<'_>, param: usize, sizes: &[String]) -> String {
+    let lens: Vec<u64> =
+        layout.shapes(param).map(|s| s.iter().map(|&n| n.max(0) as u64).product()).collect();
+    if lens.iter().all(|n| *n == lens[0]) {
+        return lens[0].to_string();
+    }
+    // A table by sizes: extents need not be sizes themselves.
+    let tuple = |values: &[String]| if values.len() == 1 { values[0].clone() } else { format!("({})", values.join(", ")) };
+    let mut arms = String::new();
+    for (version, n) in layout.function.versions.iter().zip(&lens) {
+        let values: Vec<String> = version.sizes.iter().map(i64::to_string).collect();
+        // Writing to a string cannot fail.
+        let _ = write!(arms, "{} => {n}, ", tuple(&values));
+    }
+    format!("match {} {{ {arms}_ => return Err(Error::Size) }}", tuple(sizes))
+}
+
+/// The type of elements in Rust; halves are their bits.
+fn rust_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Float16 | DType::BFloat16 | DType::UInt16 => "u16",
+        DType::Float32 => "f32",
+        DType::Float64 => "f64",
+        DType::Int8 => "i8",
+        DType::Int16 => "i16",
+        DType::Int32 => "i32",
+        DType::Int64 => "i64",
+        DType::UInt8 | DType::Bool | DType::Float8(_) | DType::Narrow(_) => "u8",
+        DType::UInt32 => "u32",
+        DType::UInt64 => "u64",
+        DType::Handle | DType::Str => "u8",
+    }
+}

@@ -1,0 +1,395 @@
+//! The TVM-FFI convention: packed arguments, checked one by one, with messages like TVM's.
+
+use crate::abi::{Code, Entry, Function, Param, Raise};
+use crate::call::{Mode, call};
+use crate::pool::tvmr_support_set_num_threads;
+use core::ffi::CStr;
+
+/// An argument or result of TVM-FFI.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Any {
+    type_index: i32,
+    padding: u32,
+    payload: u64,
+}
+
+const NONE: i32 = 0;
+const INT: i32 = 1;
+const BOOL: i32 = 2;
+const FLOAT: i32 = 3;
+const DLTENSOR: i32 = 7;
+const TENSOR_OBJECT: i32 = 70;
+/// Bytes of an object's header, behind which a tensor object has its `DLTensor`.
+const OBJECT_HEADER: usize = 24;
+
+/// A tensor of DLPack.
+#[repr(C)]
+struct Tensor {
+    data: *mut u8,
+    device_type: i32,
+    device_id: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *const i64,
+    strides: *const i64,
+    byte_offset: u64,
+}
+
+/// DLPack's number of the CPU, and of pinned memory of CUDA and ROCm, which the CPU reads too.
+const CPU_DEVICES: [i32; 3] = [1, 3, 11];
+
+/// DLPack's type codes.
+const CODE_INT: u8 = 0;
+const CODE_UINT: u8 = 1;
+const CODE_FLOAT: u8 = 2;
+const CODE_BFLOAT: u8 = 4;
+const CODE_BOOL: u8 = 6;
+
+/// A message that is being written.
+struct Message {
+    bytes: [u8; 1024],
+    len: usize,
+}
+
+impl Message {
+    fn new() -> Message {
+        Message { bytes: [0; 1024], len: 0 }
+    }
+
+    fn byte(&mut self, byte: u8) -> &mut Message {
+        // The last byte stays zero.
+        if self.len < self.bytes.len() - 1 {
+            self.bytes[self.len] = byte;
+            self.len = self.len.wrapping_add(1);
+        }
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Message {
+        text.bytes().for_each(|b| {
+            self.byte(b);
+        });
+        self
+    }
+
+    /// A string that ends with a zero byte.
+    fn c_text(&mut self, text: *const u8) -> &mut Message {
+        let mut at = text;
+        loop {
+            // SAFETY: the exporter writes such strings, and this stops at their ends.
+            let byte = unsafe { *at };
+            if byte == 0 {
+                return self;
+            }
+            self.byte(byte);
+            at = at.wrapping_add(1);
+        }
+    }
+
+    fn number(&mut self, number: i64) -> &mut Message {
+        if number < 0 {
+            self.byte(b'-');
+        }
+        let mut rest = number.unsigned_abs();
+        let mut power = 1u64;
+        while rest.wrapping_div(power) >= 10 {
+            power = power.wrapping_mul(10);
+        }
+        while power > 0 {
+            self.byte(b'0'.wrapping_add((rest.checked_div(power).unwrap_or(0)) as u8));
+            rest = rest.checked_rem(power).unwrap_or(0);
+            power /= 10;
+        }
+        self
+    }
+}
+
+/// Why an argument is refused.
+enum Refusal {
+    /// It is no tensor, or not the scalar expected.
+    Type(&'static str),
+    Ndim,
+    Dtype,
+    Extent(usize),
+    Strides,
+    Device,
+    Null,
+    Alignment,
+}
+
+/// Called by the wrapper of each function: `args` has room for a pointer to each parameter and prepared buffer, `scalars` for
+/// eight bytes of each parameter.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tvmr_support_tvm_ffi(
+    entry: &Entry,
+    packed: *const Any,
+    n: i32,
+    result: *mut Any,
+    args: *mut *mut u8,
+    scalars: *mut u64,
+) -> i32 {
+    let n_params = entry.functions().first().map_or(0, |f| f.n_params);
+    if n < 0 || n as u32 != n_params {
+        let mut message = Message::new();
+        message.text("Mismatched number of arguments when calling: `").c_text(entry.signature).text("`, expected ");
+        message.number(i64::from(n_params));
+        return raise(entry, c"TypeError", &message);
+    }
+    let mut refused = None;
+    for function in entry.functions() {
+        // SAFETY: there are `n` packed arguments, and room for as many pointers and scalars.
+        match unsafe { unpack(function, packed, args, scalars) } {
+            Ok(()) => {
+                if let Some((a, b)) = overlap(function, args) {
+                    let mut message = Message::new();
+                    message.text("Argument #").number(a as i64).text(" (`").c_text(function.params()[a].name);
+                    message.text("`), which is written, overlaps argument #").number(b as i64).text(" when calling: `");
+                    message.c_text(entry.signature).byte(b'`');
+                    return raise(entry, c"ValueError", &message);
+                }
+                // SAFETY: all pointers were checked.
+                let code = unsafe { call(entry, function, args, core::ptr::null_mut(), core::ptr::null_mut(), Mode::Plain) };
+                if code == Code::Ok {
+                    // SAFETY: the caller passes a place for the result.
+                    unsafe { *result = Any { type_index: NONE, padding: 0, payload: 0 } };
+                    return 0;
+                }
+                return raise_code(entry, code);
+            }
+            // Of several versions, the one that comes furthest says why.
+            Err((index, why)) => {
+                let is_extent = matches!(why, Refusal::Extent(_));
+                if refused.as_ref().is_none_or(|(_, (i, w))| index > *i || (index == *i && !is_extent && matches!(w, Refusal::Extent(_)))) {
+                    refused = Some((function, (index, why)));
+                }
+            }
+        }
+    }
+    let Some((function, (index, why))) = refused else { return -1 };
+    let mut message = Message::new();
+    let kind = describe(&mut message, entry, function, index, &why);
+    raise(entry, kind, &message)
+}
+
+/// Writes the message of a refused argument.
+fn describe(message: &mut Message, entry: &Entry, function: &Function, index: usize, why: &Refusal) -> &'static CStr {
+    let Some(param) = function.params().get(index) else { return c"TypeError" };
+    let is_sized = entry.n_functions > 1 && matches!(why, Refusal::Extent(_));
+    message.text("Mismatched ");
+    match why {
+        Refusal::Type(_) => message.text("type"),
+        Refusal::Ndim => message.c_text(param.name).text(".ndim"),
+        Refusal::Dtype => message.c_text(param.name).text(".dtype"),
+        Refusal::Extent(axis) => message.c_text(param.name).text(".shape[").number(*axis as i64).byte(b']'),
+        Refusal::Strides => message.c_text(param.name).text(".strides"),
+        Refusal::Device => message.c_text(param.name).text(".device_type"),
+        Refusal::Null => message.c_text(param.name).text(".data"),
+        Refusal::Alignment => message.c_text(param.name).text(".data alignment"),
+    };
+    message.text(" on argument #").number(index as i64).text(" when calling: `").c_text(entry.signature);
+    message.text("`, expected ");
+    match why {
+        Refusal::Type(expected) => message.text(expected),
+        Refusal::Ndim => message.number(i64::from(param.ndim)),
+        Refusal::Dtype => message.c_text(param.dtype),
+        Refusal::Extent(_) if is_sized => message.text("one of the sizes ").c_text(entry.known_sizes),
+        Refusal::Extent(axis) => {
+            // SAFETY: the axis is one of the parameter's.
+            message.number(unsafe { *param.shape.wrapping_add(*axis) })
+        }
+        Refusal::Strides => message.text("a compact array"),
+        Refusal::Device => message.text("cpu"),
+        Refusal::Null => message.text("a pointer that is not null"),
+        Refusal::Alignment => message.number(i64::from(param.align)).text(" bytes"),
+    };
+    match why {
+        Refusal::Type(_) | Refusal::Dtype => c"TypeError",
+        Refusal::Ndim | Refusal::Extent(_) | Refusal::Strides | Refusal::Device | Refusal::Null | Refusal::Alignment => {
+            c"ValueError"
+        }
+    }
+}
+
+/// Pointers of the packed arguments, checked against the parameters.
+unsafe fn unpack(
+    function: &Function,
+    packed: *const Any,
+    args: *mut *mut u8,
+    scalars: *mut u64,
+) -> Result<(), (usize, Refusal)> {
+    for (i, param) in function.params().iter().enumerate() {
+        // SAFETY: there is an argument for each parameter.
+        let any = unsafe { *packed.wrapping_add(i) };
+        let pointer = if param.is_scalar != 0 {
+            let slot = scalars.wrapping_add(i);
+            // SAFETY: there is a slot for each parameter.
+            unsafe { *slot = scalar(param, any).ok_or((i, Refusal::Type(expected_scalar(param))))? };
+            slot.cast()
+        } else {
+            let tensor = match any.type_index {
+                DLTENSOR => any.payload as *const Tensor,
+                TENSOR_OBJECT => (any.payload as *const u8).wrapping_add(OBJECT_HEADER).cast(),
+                _ => return Err((i, Refusal::Type("Tensor"))),
+            };
+            if tensor.is_null() {
+                return Err((i, Refusal::Type("Tensor")));
+            }
+            // SAFETY: a tensor argument points to a `DLTensor`.
+            unsafe { data_of(param, &*tensor) }.map_err(|why| (i, why))?
+        };
+        // SAFETY: there is room for a pointer of each parameter.
+        unsafe { *args.wrapping_add(i) = pointer };
+    }
+    Ok(())
+}
+
+/// The elements of a tensor, if it is what the parameter says.
+unsafe fn data_of(param: &Param, tensor: &Tensor) -> Result<*mut u8, Refusal> {
+    if tensor.ndim < 0 || tensor.ndim as u32 != param.ndim {
+        return Err(Refusal::Ndim);
+    }
+    // Booleans arrive with their own code, or as the bytes that they are.
+    let is_bool = param.code == CODE_BOOL && tensor.code == CODE_UINT && tensor.bits == 8;
+    if !((tensor.code == param.code && tensor.bits == param.bits) || is_bool) || tensor.lanes != 1 {
+        return Err(Refusal::Dtype);
+    }
+    let ndim = param.ndim as usize;
+    for axis in 0..ndim {
+        // SAFETY: both have `ndim` extents.
+        if unsafe { *tensor.shape.wrapping_add(axis) != *param.shape.wrapping_add(axis) } {
+            return Err(Refusal::Extent(axis));
+        }
+    }
+    if !CPU_DEVICES.contains(&tensor.device_type) {
+        return Err(Refusal::Device);
+    }
+    if param.bytes > 0 && !tensor.strides.is_null() {
+        let mut expected = 1i64;
+        for axis in (0..ndim).rev() {
+            // SAFETY: there are `ndim` extents and strides.
+            let (extent, stride) = unsafe { (*param.shape.wrapping_add(axis), *tensor.strides.wrapping_add(axis)) };
+            // The stride of a single element says nothing.
+            if extent != 1 && stride != expected {
+                return Err(Refusal::Strides);
+            }
+            expected = expected.wrapping_mul(extent);
+        }
+    }
+    if tensor.data.is_null() {
+        return if param.bytes == 0 { Ok(tensor.data) } else { Err(Refusal::Null) };
+    }
+    let data = tensor.data.wrapping_add(tensor.byte_offset as usize);
+    if data as usize & (param.align as usize).wrapping_sub(1) != 0 {
+        return Err(Refusal::Alignment);
+    }
+    Ok(data)
+}
+
+fn expected_scalar(param: &Param) -> &'static str {
+    match param.code {
+        CODE_FLOAT | CODE_BFLOAT => "float",
+        CODE_BOOL => "bool",
+        _ => "int",
+    }
+}
+
+/// The bits of a scalar argument in the parameter's type.
+fn scalar(param: &Param, any: Any) -> Option<u64> {
+    let as_int = any.payload as i64;
+    match param.code {
+        CODE_FLOAT | CODE_BFLOAT => {
+            let value = match any.type_index {
+                FLOAT => f64::from_bits(any.payload),
+                INT | BOOL => as_int as f64,
+                _ => return None,
+            };
+            Some(match (param.code, param.bits) {
+                (CODE_FLOAT, 64) => value.to_bits(),
+                (CODE_FLOAT, 16) => u64::from(crate::math::tvmr_f64_to_f16(value)),
+                (CODE_BFLOAT, _) => u64::from(crate::math::tvmr_f64_to_bf16(value)),
+                _ => u64::from((value as f32).to_bits()),
+            })
+        }
+        CODE_BOOL => matches!(any.type_index, INT | BOOL).then_some(u64::from(as_int != 0)),
+        CODE_INT | CODE_UINT => matches!(any.type_index, INT | BOOL).then_some(any.payload),
+        _ => None,
+    }
+}
+
+/// A parameter that is written and another one that overlaps it.
+fn overlap(function: &Function, args: *const *mut u8) -> Option<(usize, usize)> {
+    let params = function.params();
+    // SAFETY: there is a pointer for each parameter.
+    let begin = |i: usize| unsafe { *args.wrapping_add(i) } as u64;
+    for (i, a) in params.iter().enumerate().filter(|(_, p)| p.is_written != 0) {
+        for (j, b) in params.iter().enumerate() {
+            let (x, y) = (begin(i), begin(j));
+            if i != j && x < y.wrapping_add(b.bytes) && y < x.wrapping_add(a.bytes) {
+                return Some((i, j));
+            }
+        }
+    }
+    None
+}
+
+fn raise_code(entry: &Entry, code: Code) -> i32 {
+    let why = match code {
+        Code::Ok => "",
+        Code::Null => "a pointer is null",
+        Code::Misaligned => "a pointer is misaligned",
+        Code::Cpu => "this CPU lacks the instruction set that the function was built for",
+        Code::Memory => "out of memory",
+        Code::Bounds => "access out of bounds",
+        Code::Division => "integer division by zero or overflow",
+        Code::Assertion => "an assertion of the program failed",
+        Code::Size => "no version was built for these sizes",
+        Code::Parallel => "the hook for parallel loops failed",
+    };
+    let mut message = Message::new();
+    message.text("`").c_text(entry.signature).text("` failed: ").text(why);
+    raise(entry, c"RuntimeError", &message)
+}
+
+fn raise(entry: &Entry, kind: &'static CStr, message: &Message) -> i32 {
+    // SAFETY: the library of an entry is static data; both strings end with a zero byte.
+    unsafe {
+        let library = &*entry.library;
+        let found = library.raise.or_else(|| {
+            let address = library.dlsym?(core::ptr::null_mut(), c"TVMFFIErrorSetRaisedFromCStr".as_ptr().cast());
+            core::mem::transmute::<*mut u8, Option<Raise>>(address)
+        });
+        if let Some(raise) = found {
+            raise(kind.as_ptr().cast(), message.bytes.as_ptr());
+        }
+    }
+    -1
+}
+
+/// `set_num_threads` as a packed function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tvmr_support_ffi_set_num_threads(
+    entry: &Entry,
+    packed: *const Any,
+    n: i32,
+    result: *mut Any,
+) -> i32 {
+    // SAFETY: there are `n` arguments.
+    let first = (n == 1).then(|| unsafe { *packed }).filter(|any| any.type_index == INT);
+    let Some(any) = first else {
+        let mut message = Message::new();
+        message.text("Mismatched arguments when calling: `set_num_threads(n: int)`, expected one int");
+        return raise(entry, c"TypeError", &message);
+    };
+    let threads = (any.payload as i64).clamp(0, i64::from(i32::MAX)) as i32;
+    // SAFETY: the library of an entry is static data; the caller passes a place for the result.
+    unsafe {
+        if tvmr_support_set_num_threads(&*entry.library, threads) != 0 {
+            return raise_code(entry, Code::Memory);
+        }
+        *result = Any { type_index: NONE, padding: 0, payload: 0 };
+    }
+    0
+}
