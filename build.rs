@@ -9,6 +9,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/export/support");
     println!("cargo::rerun-if-changed=src/codegen/runtime/math.rs");
+    println!("cargo::rerun-if-changed=src/export/abi.rs");
+    println!("cargo::rerun-if-changed=Cargo.lock");
     println!("cargo::rustc-check-cfg=cfg(tvmr_support)");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let object = out.join("support.o");
@@ -28,10 +30,14 @@ fn compile(root: &Path, out: &Path, object: &Path) -> Result<(), Box<dyn Error>>
         let file = file?.path();
         copy(&file, &package.join("src").join(file.file_name().ok_or("a file has a name")?))?;
     }
-    copy(&root.join("src/codegen/runtime/math.rs"), &package.join("src/math.rs"))?;
+    // Files that tvmr itself has as modules too.
+    for (file, module) in [("src/codegen/runtime/math.rs", "math.rs"), ("src/export/abi.rs", "abi.rs")] {
+        copy(&root.join(file), &package.join("src").join(module))?;
+    }
     let lock = fs::read_to_string(root.join("Cargo.lock"))?;
     let libm = locked(&lock, "libm")?;
-    let version = libm.lines().find_map(|l| l.strip_prefix("version = ")).ok_or("libm has a version")?.trim_matches('"');
+    let version =
+        libm.lines().find_map(|l| l.strip_prefix("version = ")).ok_or("libm has a version")?.trim_matches('"');
     write(
         &package.join("Cargo.toml"),
         &format!(

@@ -4,6 +4,8 @@
 
 #[path = "cli/apply.rs"]
 mod apply;
+#[path = "cli/build.rs"]
+mod build;
 #[path = "cli/emit.rs"]
 mod emit;
 #[path = "cli/files.rs"]

@@ -26,6 +26,7 @@ const ORDER: &[&str] = &[
     "database",
     "workload",
     "perf",
+    "export",
     "check",
     "tune",
     "cli",
@@ -44,6 +45,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("schedule_function", &["diagnostic", "ir", "script", "schedule"]),
     ("arrays", &["files", "diagnostic", "ir", "script"]),
     ("perf", &["ir", "machine", "measure"]),
+    ("export", &["ir", "loopir", "lower", "machine", "codegen"]),
     ("check", &["ir", "loopir", "lower", "codegen", "schedule", "search", "measure", "database", "workload", "stop"]),
 ];
 

@@ -155,7 +155,8 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     match args.format {
         Format::Human => console.result(&names.iter().map(|n| format!("{n}\n")).collect::<String>()),
         Format::Json => {
-            let functions: Vec<_> = library.functions.iter().map(|f| json!({"name": f.name, "symbol": library.symbol(f)})).collect();
+            let functions: Vec<_> =
+                library.functions.iter().map(|f| json!({"name": f.name, "symbol": library.symbol(f)})).collect();
             console.result(&format!("{:#}\n", json!({"files": names, "functions": functions})))
         }
     }
@@ -226,7 +227,9 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
             version.sizes.clone_from(&sizes);
             match functions.iter_mut().find(|f| f.name == name) {
                 Some(function) => function.versions.push(version),
-                None => functions.push(export::Function { name, size_names: size_names.clone(), versions: vec![version] }),
+                None => {
+                    functions.push(export::Function { name, size_names: size_names.clone(), versions: vec![version] })
+                }
             }
         }
     }
@@ -345,11 +348,8 @@ fn version(
         (_, Some(_)) => vec![tuned],
         (_, None) => vec![tuned, portable],
     };
-    let measured = secs.map(|s| Measured {
-        latency_us: s * 1e6,
-        program: program_hash(&func),
-        workload: workload.hash,
-    });
+    let measured =
+        secs.map(|s| Measured { latency_us: s * 1e6, program: program_hash(&func), workload: workload.hash });
     Version { sizes: Vec::new(), func, targets: Versions(targets), measured }
 }
 
@@ -417,7 +417,8 @@ fn shared(library: &Library, object: &[u8], path: &Path) -> Done {
     let done = output::write_file(&source, object).and_then(|()| {
         export::link(library, &source, &linked).map_err(|e| match e {
             LinkError::Missing { .. } => {
-                let help = "install one (`apt install gcc` or `lld`), or use `--emit obj`, which needs none".to_string();
+                let help =
+                    "install one (`apt install gcc` or `lld`), or use `--emit obj`, which needs none".to_string();
                 Failure::Machine(e.to_string(), help)
             }
             LinkError::Failed { .. } => Failure::Machine(e.to_string(), "`$CC` names another one".to_string()),

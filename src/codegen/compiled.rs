@@ -71,15 +71,15 @@ pub fn compile(kernel: &Kernel, options: &CodegenOptions) -> Result<CompiledKern
 /// # Errors
 /// As [`compile`].
 pub fn compile_plain(kernel: &Kernel) -> Result<CompiledKernel, CodegenError> {
-    let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1, any_cpu: false };
+    let options =
+        CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1, any_cpu: false };
     let mut kernel = kernel.clone();
     opt::strip_mine(&mut kernel, options.isa);
     Ok(assemble(&mut kernel, &options, false)?.0)
 }
 
 /// How code for this process is emitted.
-const FOR_THIS_PROCESS: clif::Emission<'_> =
-    clif::Emission { name: "tvmr_kernel", can_stop: true, want_text: false };
+const FOR_THIS_PROCESS: clif::Emission<'_> = clif::Emission { name: "tvmr_kernel", can_stop: true, want_text: false };
 
 /// Emits a kernel as it is.
 pub(super) fn assemble(
@@ -95,11 +95,12 @@ pub(super) fn assemble(
     builder.symbol_lookup_fn(Box::new(functions::address_of));
     let mut module = JITModule::new(builder);
     let scratch = ScratchLayout::new(kernel, &regions);
-    let result = clif::emit(&mut module, kernel, regions, options, &scratch, FOR_THIS_PROCESS.with_text(want_text)).and_then(|emitted| {
-        let started = Instant::now();
-        module.finalize_definitions()?;
-        Ok((emitted, started.elapsed()))
-    });
+    let result = clif::emit(&mut module, kernel, regions, options, &scratch, FOR_THIS_PROCESS.with_text(want_text))
+        .and_then(|emitted| {
+            let started = Instant::now();
+            module.finalize_definitions()?;
+            Ok((emitted, started.elapsed()))
+        });
     let (emitted, link) = match result {
         Ok(done) => done,
         Err(error) => {

@@ -6,8 +6,8 @@ use super::clif::{self, Emission};
 use super::facts::buffers_in;
 use super::scratch::ScratchLayout;
 use super::{CodegenError, CodegenOptions, isa, opt, wide};
-use crate::machine::Isa;
 use crate::loopir::{For, Kernel, LoopKind, Stmt};
+use crate::machine::Isa;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_module::{FuncId, Module};
 

@@ -85,7 +85,8 @@ impl CodeModule {
             } else {
                 RelocationKind::Absolute
             };
-            let flags = RelocationFlags::Generic { kind, encoding: RelocationEncoding::Generic, size: relocation.size * 8 };
+            let flags =
+                RelocationFlags::Generic { kind, encoding: RelocationEncoding::Generic, size: relocation.size * 8 };
             // By section and offset: a symbol that is visible outside might be replaced at load time.
             let function = product.object.symbol(symbols[symbol]);
             let (value, section) = (function.value, function.section);

@@ -1,10 +1,10 @@
 //! Compiles a library into one relocatable object.
 
+use super::abi::features;
+use super::code_module::CodeModule;
 use super::descriptors::{self, Described};
 use super::interface::{Function, Library, Param, Version};
 use super::layout::layouts;
-use super::abi::features;
-use super::code_module::CodeModule;
 use super::{ExportError, Kind, support, wrappers};
 use crate::codegen::object::{ObjectKernel, compile_into, has_dot_products, isa_for};
 use crate::codegen::{CodegenError, CodegenOptions};
@@ -55,7 +55,8 @@ pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
     let mut described = Vec::new();
     for layout in layouts(library)? {
         let function = layout.function;
-        let sized: Result<Vec<Sized>, _> = function.versions.iter().map(|v| version(&mut module, function, v)).collect();
+        let sized: Result<Vec<Sized>, _> =
+            function.versions.iter().map(|v| version(&mut module, function, v)).collect();
         described.push((layout, sized?));
     }
     module.set_isa(any);
@@ -70,11 +71,7 @@ pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
 }
 
 /// Compiles a function with fixed extents for each kind of CPU.
-fn version(
-    module: &mut CodeModule,
-    function: &Function,
-    version: &Version,
-) -> Result<Sized, ExportError> {
+fn version(module: &mut CodeModule, function: &Function, version: &Version) -> Result<Sized, ExportError> {
     let params = version.params()?;
     let parts = separate(&version.func);
     let mut prepared = Vec::new();
@@ -96,9 +93,7 @@ fn version(
         };
         let (call, prepare) = match &parts {
             None => (kernel(&version.func, &name)?, None),
-            Some(parts) => {
-                (kernel(&parts.call, &name)?, Some(kernel(&parts.preparation, &format!("{name}.prepare"))?))
-            }
+            Some(parts) => (kernel(&parts.call, &name)?, Some(kernel(&parts.preparation, &format!("{name}.prepare"))?)),
         };
         let needs = needs(options).map_err(|error| ExportError::Codegen { func: function.name.clone(), error })?;
         compiled.push(Compiled { needs, call, prepare });

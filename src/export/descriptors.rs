@@ -1,10 +1,10 @@
-//! The data of an object that the support code reads: functions, parameters, versions, laid out as `support/abi.rs` says.
+//! The data of an object that the support code reads: functions, parameters, versions, laid out as [`abi`] says.
 
+use super::Kind;
 use super::abi;
 use super::compile::Sized;
 use super::interface::{Function, Library, Param};
 use super::layout::FunctionLayout;
-use super::Kind;
 use super::support::{DLSYM, RAISE};
 use crate::codegen::object::ObjectKernel;
 use crate::ir::DType;
@@ -123,7 +123,11 @@ fn entry(
     }
     let all = all.define(module, &format!("{name}.functions"), false)?;
     let sizes: Vec<u8> = sized.iter().flat_map(|s| s.sizes.iter().flat_map(|n| n.to_le_bytes())).collect();
-    let sizes = Block { bytes: sizes, functions: Vec::new(), data: Vec::new() }.define(module, &format!("{name}.sizes"), false)?;
+    let sizes = Block { bytes: sizes, functions: Vec::new(), data: Vec::new() }.define(
+        module,
+        &format!("{name}.sizes"),
+        false,
+    )?;
     let known = string(module, &format!("{name}.known"), &known_sizes(function))?;
     let signature = signature(&library.ffi_name(function), layout);
     let signature = string(module, &format!("{name}.signature"), &signature)?;
@@ -167,8 +171,11 @@ fn function(
     let versions = versions.define(module, &format!("{name}.versions"), false)?;
     let (offsets, bytes) = prepared_layout(&sized.prepared);
     let offsets = offsets.iter().flat_map(|o| o.to_le_bytes()).collect();
-    let offsets =
-        Block { bytes: offsets, functions: Vec::new(), data: Vec::new() }.define(module, &format!("{name}.prepared"), false)?;
+    let offsets = Block { bytes: offsets, functions: Vec::new(), data: Vec::new() }.define(
+        module,
+        &format!("{name}.prepared"),
+        false,
+    )?;
     table.data(at + offset_of!(abi::Function, params), params);
     table.data(at + offset_of!(abi::Function, versions), versions);
     table.data(at + offset_of!(abi::Function, prepared), offsets);
@@ -199,7 +206,11 @@ fn param(
     let text = string(module, &format!("{name}.name"), &param.name)?;
     let dtype = string(module, &format!("{name}.dtype"), param.dtype.name())?;
     let shape = param.shape.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let shape = Block { bytes: shape, functions: Vec::new(), data: Vec::new() }.define(module, &format!("{name}.shape"), false)?;
+    let shape = Block { bytes: shape, functions: Vec::new(), data: Vec::new() }.define(
+        module,
+        &format!("{name}.shape"),
+        false,
+    )?;
     let (code, bits) = dlpack(param.dtype);
     block.data(at + offset_of!(abi::Param, name), text);
     block.data(at + offset_of!(abi::Param, dtype), dtype);

@@ -75,7 +75,10 @@ fn hook(prefix: &str, upper: &str, out: &mut String) -> std::fmt::Result {
         out,
         "typedef int32_t (*{prefix}_parallel_for)(void *ctx, int32_t n_workers, {prefix}_parallel_body body, void *env);"
     )?;
-    writeln!(out, "void {prefix}_set_parallel_for({prefix}_parallel_for parallel_for, void *ctx, int32_t n_workers);\n")?;
+    writeln!(
+        out,
+        "void {prefix}_set_parallel_for({prefix}_parallel_for parallel_for, void *ctx, int32_t n_workers);\n"
+    )?;
     writeln!(
         out,
         "#if defined({upper}_SHARED)\n/* In the shared library only: a pool of its own as the hook; 0 or 1 threads make loops serial. \
@@ -199,4 +202,3 @@ fn c_type(dtype: DType) -> &'static str {
         DType::Handle | DType::Str => "void",
     }
 }
-

@@ -113,10 +113,13 @@ impl Version {
                 param: func.arena.var(param.var).name.to_string(),
                 why: why.to_owned(),
             };
-            let Some(id) = param.buffer else { return Err(refuse("it is a scalar without a value; give it one with `--bind`")) };
+            let Some(id) = param.buffer else {
+                return Err(refuse("it is a scalar without a value; give it one with `--bind`"));
+            };
             let buffer = func.arena.buffer(id);
             let shape: Option<Vec<i64>> = func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e)).collect();
-            let mut shape = shape.ok_or_else(|| refuse("its extents are not known; make them concrete with `--bind`"))?;
+            let mut shape =
+                shape.ok_or_else(|| refuse("its extents are not known; make them concrete with `--bind`"))?;
             // The lanes of a vector are one more dimension.
             shape.extend((buffer.lanes > 1).then_some(i64::from(buffer.lanes)));
             if func.param_layout(id).is_some_and(|layout| !layout.is_compact()) {
@@ -172,7 +175,11 @@ impl Library {
 
     /// Name of a function in TVM-FFI, as `load_module` finds it.
     pub fn ffi_name(&self, function: &Function) -> String {
-        if self.ffi_prefix.is_empty() { function.c_name() } else { format!("{}_{}", self.ffi_prefix, function.c_name()) }
+        if self.ffi_prefix.is_empty() {
+            function.c_name()
+        } else {
+            format!("{}_{}", self.ffi_prefix, function.c_name())
+        }
     }
 
     /// Checks that no two functions have the same symbol.

@@ -14,7 +14,7 @@
 //! Kernels are what `tune` measures, from the same code generator ([`crate::codegen::object`]). Wrappers are a few instructions
 //! each ([`wrappers`]). The support code is Rust without the standard library (`support/`), compiled by `build.rs` when tvmr is
 //! built; [`support`] copies the parts that an object refers to, as a linker would. Descriptions of the functions are data that the
-//! support code reads ([`descriptors`], laid out as `support/abi.rs` says).
+//! support code reads ([`descriptors`], laid out as [`abi`] says).
 //!
 //! | file | content |
 //! | --- | --- |
@@ -27,7 +27,6 @@
 //! | [`header`], [`rust`], [`python`], [`manifest`] | texts for callers |
 //! | [`archive`], [`link`] | libraries |
 
-#[path = "support/abi.rs"]
 #[expect(dead_code, unreachable_pub, reason = "the support code uses all of it, in a crate of its own")]
 mod abi;
 mod archive;

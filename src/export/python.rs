@@ -86,7 +86,11 @@ fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
     let prefix = &library.prefix;
     writeln!(out, "\"\"\"{}: functions compiled by tvmr {}.\"\"\"\n", library.name, env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "import ctypes\nimport os\n\nimport numpy as np\n")?;
-    writeln!(out, "_library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), \"lib{}.so\"))", library.name)?;
+    writeln!(
+        out,
+        "_library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), \"lib{}.so\"))",
+        library.name
+    )?;
     writeln!(out, "_CODES = {{")?;
     for (_, number, meaning) in CODES {
         writeln!(out, "    {number}: {meaning:?},")?;
@@ -110,8 +114,9 @@ fn names(layout: &FunctionLayout<'_>) -> Vec<String> {
 
 fn python_name(name: &str) -> String {
     const KEYWORDS: &[&str] = &[
-        "False", "None", "True", "and", "as", "assert", "async", "await", "class", "def", "del", "elif", "except", "finally",
-        "from", "global", "import", "in", "is", "lambda", "nonlocal", "np", "ctypes", "os", "pass", "raise", "with", "yield",
+        "False", "None", "True", "and", "as", "assert", "async", "await", "class", "def", "del", "elif", "except",
+        "finally", "from", "global", "import", "in", "is", "lambda", "nonlocal", "np", "ctypes", "os", "pass", "raise",
+        "with", "yield",
     ];
     if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
 }
@@ -147,7 +152,11 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, out: &mut String) ->
     }
     writeln!(out, "_{name}_prepared_bytes = _library.{symbol}_prepared_bytes")?;
     writeln!(out, "_{name}_prepared_bytes.restype = ctypes.c_size_t\n\n")?;
-    writeln!(out, "def {name}_prepare({}):\n    \"\"\"The constant parameters of `{name}`, prepared for `{name}_run`:", list(&prepare))?;
+    writeln!(
+        out,
+        "def {name}_prepare({}):\n    \"\"\"The constant parameters of `{name}`, prepared for `{name}_run`:",
+        list(&prepare)
+    )?;
     describe(out, &prepare)?;
     writeln!(out, "    \"\"\"")?;
     call(layout, &names, &prepare, &format!("_{name}_prepare"), "prepare", out)?;
@@ -170,7 +179,9 @@ fn call(
     // A size is read off the first extent that is equal to it.
     for (k, size) in sizes.iter().enumerate() {
         let place = kept.iter().find_map(|&i| {
-            (0..layout.params[i].shape.len()).find(|&axis| !layout.is_fixed(i, axis) && layout.size_of(i, axis) == Some(k)).map(|axis| (i, axis))
+            (0..layout.params[i].shape.len())
+                .find(|&axis| !layout.is_fixed(i, axis) && layout.size_of(i, axis) == Some(k))
+                .map(|axis| (i, axis))
         });
         match place {
             Some((i, axis)) => {
@@ -222,8 +233,11 @@ fn call(
     }
     let sizes: Vec<String> = (0..sizes.len()).map(|k| format!("ctypes.c_int64(size_{k})")).collect();
     let sizes_then = |extra: &str| {
-        let all: Vec<String> =
-            ["*pointers".to_owned()].into_iter().chain(sizes.iter().cloned()).chain((!extra.is_empty()).then(|| extra.to_owned())).collect();
+        let all: Vec<String> = ["*pointers".to_owned()]
+            .into_iter()
+            .chain(sizes.iter().cloned())
+            .chain((!extra.is_empty()).then(|| extra.to_owned()))
+            .collect();
         all.join(", ")
     };
     match prepared {

@@ -33,7 +33,10 @@ fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
     writeln!(out, "            Error::Length => f.write_str(\"a slice has another length than the parameter\"),")?;
     writeln!(out, "            Error::Unknown(code) => write!(f, \"error {{code}}\"),\n        }}\n    }}\n}}\n")?;
     writeln!(out, "impl std::error::Error for Error {{}}\n")?;
-    writeln!(out, "#[allow(dead_code)]\nfn result(code: i32) -> Result<(), Error> {{\n    match code {{\n        0 => Ok(()),")?;
+    writeln!(
+        out,
+        "#[allow(dead_code)]\nfn result(code: i32) -> Result<(), Error> {{\n    match code {{\n        0 => Ok(()),"
+    )?;
     for (name, number, _) in errors() {
         writeln!(out, "        {number} => Err(Error::{}),", camel(name))?;
     }
@@ -42,9 +45,15 @@ fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
     writeln!(out, "#[allow(dead_code)]\n#[derive(Clone)]\npub struct Aligned(Vec<Line>);\n")?;
     writeln!(out, "#[allow(dead_code)]\n#[derive(Clone, Copy)]\n#[repr(C, align(64))]\nstruct Line([u8; 64]);\n")?;
     writeln!(out, "#[allow(dead_code)]\nimpl Aligned {{\n    /// Zeroed memory of at least `bytes` bytes.")?;
-    writeln!(out, "    pub fn new(bytes: usize) -> Aligned {{\n        Aligned(vec![Line([0; 64]); bytes.div_ceil(64)])\n    }}\n")?;
+    writeln!(
+        out,
+        "    pub fn new(bytes: usize) -> Aligned {{\n        Aligned(vec![Line([0; 64]); bytes.div_ceil(64)])\n    }}\n"
+    )?;
     writeln!(out, "    /// Number of bytes.\n    pub fn len(&self) -> usize {{\n        self.0.len() * 64\n    }}\n")?;
-    writeln!(out, "    /// Whether there are none.\n    pub fn is_empty(&self) -> bool {{\n        self.0.is_empty()\n    }}\n}}\n")?;
+    writeln!(
+        out,
+        "    /// Whether there are none.\n    pub fn is_empty(&self) -> bool {{\n        self.0.is_empty()\n    }}\n}}\n"
+    )?;
     declarations(library, layouts, out)?;
     for layout in layouts {
         function(library, layout, out)?;
@@ -71,8 +80,8 @@ fn capital(text: &str) -> String {
 /// Name of a parameter in Rust.
 fn snake(name: &str) -> String {
     const KEYWORDS: &[&str] = &[
-        "as", "async", "await", "crate", "dyn", "fn", "gen", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub",
-        "ref", "self", "Self", "super", "trait", "type", "unsafe", "use", "where", "yield",
+        "as", "async", "await", "crate", "dyn", "fn", "gen", "impl", "in", "let", "loop", "match", "mod", "move",
+        "mut", "pub", "ref", "self", "Self", "super", "trait", "type", "unsafe", "use", "where", "yield",
     ];
     let lower = name.to_ascii_lowercase();
     if KEYWORDS.contains(&lower.as_str()) { format!("{lower}_") } else { lower }
@@ -94,7 +103,10 @@ fn declarations(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
         "    pub type ParallelFor = unsafe extern \"C\" fn(ctx: *mut u8, n_workers: i32, body: Body, env: *mut u8) -> i32;\n"
     )?;
     writeln!(out, "    unsafe extern \"C\" {{\n        pub fn {prefix}_abi_version() -> i32;")?;
-    writeln!(out, "        pub fn {prefix}_set_parallel_for(parallel_for: Option<ParallelFor>, ctx: *mut u8, n_workers: i32);")?;
+    writeln!(
+        out,
+        "        pub fn {prefix}_set_parallel_for(parallel_for: Option<ParallelFor>, ctx: *mut u8, n_workers: i32);"
+    )?;
     for layout in layouts {
         let symbol = library.symbol(layout.function);
         let names = names(layout);
@@ -109,14 +121,26 @@ fn declarations(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
         };
         let (workspace, prepared) = (["workspace: *mut u8".to_owned()], ["prepared: *const u8".to_owned()]);
         writeln!(out, "        pub fn {symbol}({}) -> i32;", [&pointers[..], &sizes].concat().join(", "))?;
-        writeln!(out, "        pub fn {symbol}_ws({}) -> i32;", [&pointers[..], &sizes, &workspace].concat().join(", "))?;
+        writeln!(
+            out,
+            "        pub fn {symbol}_ws({}) -> i32;",
+            [&pointers[..], &sizes, &workspace].concat().join(", ")
+        )?;
         writeln!(out, "        pub fn {symbol}_workspace_bytes({}) -> usize;", sizes.join(", "))?;
         if layout.has_preparation() {
             let (run, prepare) = (chosen(true), chosen(false));
             let memory = ["prepared: *mut u8".to_owned()];
             writeln!(out, "        pub fn {symbol}_prepared_bytes({}) -> usize;", sizes.join(", "))?;
-            writeln!(out, "        pub fn {symbol}_prepare({}) -> i32;", [&prepare[..], &sizes, &memory].concat().join(", "))?;
-            writeln!(out, "        pub fn {symbol}_run({}) -> i32;", [&run[..], &sizes, &prepared].concat().join(", "))?;
+            writeln!(
+                out,
+                "        pub fn {symbol}_prepare({}) -> i32;",
+                [&prepare[..], &sizes, &memory].concat().join(", ")
+            )?;
+            writeln!(
+                out,
+                "        pub fn {symbol}_run({}) -> i32;",
+                [&run[..], &sizes, &prepared].concat().join(", ")
+            )?;
             writeln!(
                 out,
                 "        pub fn {symbol}_run_ws({}) -> i32;",
@@ -143,8 +167,20 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, out: &mut String) ->
     if layout.has_preparation() {
         let prepare: Vec<bool> = layout.passed.iter().map(|p| p.1).collect();
         let run: Vec<bool> = layout.passed.iter().map(|p| p.0).collect();
-        writeln!(out, "/// Prepares the constant parameters of [`{name}`], for [`{name}_run`].\n///\n/// # Errors\n/// As [`{name}`].")?;
-        wrapper(&format!("{name}_prepare"), &format!("{symbol}_prepare"), layout, &names, &sizes, &prepare, "prepare", out)?;
+        writeln!(
+            out,
+            "/// Prepares the constant parameters of [`{name}`], for [`{name}_run`].\n///\n/// # Errors\n/// As [`{name}`]."
+        )?;
+        wrapper(
+            &format!("{name}_prepare"),
+            &format!("{symbol}_prepare"),
+            layout,
+            &names,
+            &sizes,
+            &prepare,
+            "prepare",
+            out,
+        )?;
         writeln!(out, "/// [`{name}`] with prepared parameters.\n///\n/// # Errors\n/// As [`{name}`].")?;
         wrapper(&format!("{name}_run"), &format!("{symbol}_run"), layout, &names, &sizes, &run, "run", out)?;
     }
@@ -179,7 +215,12 @@ fn wrapper(
     writeln!(out, "#[allow(dead_code, clippy::too_many_arguments)]")?;
     writeln!(out, "pub fn {name}({}) -> Result<{returns}, Error> {{", params.join(", "))?;
     for &i in &kept {
-        writeln!(out, "    if {}.len() != {} {{\n        return Err(Error::Length);\n    }}", names[i], len(layout, i, sizes))?;
+        writeln!(
+            out,
+            "    if {}.len() != {} {{\n        return Err(Error::Length);\n    }}",
+            names[i],
+            len(layout, i, sizes)
+        )?;
     }
     let mut args: Vec<String> = kept
         .iter()
@@ -189,12 +230,19 @@ fn wrapper(
     let base = symbol.trim_end_matches("_prepare").trim_end_matches("_run");
     match prepared {
         "" => {
-            writeln!(out, "    // SAFETY: the slices are as long as the parameters, and distinct where one is written.")?;
+            writeln!(
+                out,
+                "    // SAFETY: the slices are as long as the parameters, and distinct where one is written."
+            )?;
             writeln!(out, "    result(unsafe {{ raw::{symbol}({}) }})", args.join(", "))?;
         }
         "prepare" => {
             writeln!(out, "    // SAFETY: the function only looks at its description.")?;
-            writeln!(out, "    let mut prepared = Aligned::new(unsafe {{ raw::{base}_prepared_bytes({}) }});", sizes.join(", "))?;
+            writeln!(
+                out,
+                "    let mut prepared = Aligned::new(unsafe {{ raw::{base}_prepared_bytes({}) }});",
+                sizes.join(", ")
+            )?;
             args.push("prepared.0.as_mut_ptr().cast()".to_owned());
             writeln!(out, "    // SAFETY: as above; the memory is as long as the function says.")?;
             writeln!(out, "    result(unsafe {{ raw::{symbol}({}) }})?;\n    Ok(prepared)", args.join(", "))?;
@@ -204,7 +252,10 @@ fn wrapper(
             writeln!(out, "    if prepared.len() < unsafe {{ raw::{base}_prepared_bytes({}) }} {{", sizes.join(", "))?;
             writeln!(out, "        return Err(Error::Length);\n    }}")?;
             args.push("prepared.0.as_ptr().cast()".to_owned());
-            writeln!(out, "    // SAFETY: the slices are as long as the parameters, and distinct where one is written.")?;
+            writeln!(
+                out,
+                "    // SAFETY: the slices are as long as the parameters, and distinct where one is written."
+            )?;
             writeln!(out, "    result(unsafe {{ raw::{symbol}({}) }})", args.join(", "))?;
         }
     }
@@ -213,13 +264,13 @@ fn wrapper(
 
 /// Number of elements of a parameter, as an expression over the sizes.
 fn len(layout: &FunctionLayout<'_>, param: usize, sizes: &[String]) -> String {
-    let lens: Vec<u64> =
-        layout.shapes(param).map(|s| s.iter().map(|&n| n.max(0) as u64).product()).collect();
+    let lens: Vec<u64> = layout.shapes(param).map(|s| s.iter().map(|&n| n.max(0) as u64).product()).collect();
     if lens.iter().all(|n| *n == lens[0]) {
         return lens[0].to_string();
     }
     // A table by sizes: extents need not be sizes themselves.
-    let tuple = |values: &[String]| if values.len() == 1 { values[0].clone() } else { format!("({})", values.join(", ")) };
+    let tuple =
+        |values: &[String]| if values.len() == 1 { values[0].clone() } else { format!("({})", values.join(", ")) };
     let mut arms = String::new();
     for (version, n) in layout.function.versions.iter().zip(&lens) {
         let values: Vec<String> = version.sizes.iter().map(i64::to_string).collect();

@@ -19,7 +19,16 @@ pub(super) const DLSYM: &str = "dlsym";
 
 /// Functions of the C library that a linked object may refer to; shared libraries also have what threads need.
 const C_LIBRARY: &[&str] = &[
-    "aligned_alloc", "free", "memcpy", "memset", "memmove", "getpid", "sched_yield", "pthread_create", "pthread_detach", "syscall",
+    "aligned_alloc",
+    "free",
+    "memcpy",
+    "memset",
+    "memmove",
+    "getpid",
+    "sched_yield",
+    "pthread_create",
+    "pthread_detach",
+    "syscall",
 ];
 
 /// Defines the symbols of an object that the support code has.

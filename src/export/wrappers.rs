@@ -70,8 +70,13 @@ pub(super) fn define(
             None
         },
     };
-    let mut writer =
-        Writer { module, context: Context::new(), builder: FunctionBuilderContext::new(), support, prefix: &library.prefix };
+    let mut writer = Writer {
+        module,
+        context: Context::new(),
+        builder: FunctionBuilderContext::new(),
+        support,
+        prefix: &library.prefix,
+    };
     writer.library(data.library, is_shared)?;
     for ((layout, sized), &entry) in functions.iter().zip(&data.entries) {
         writer.function(library, layout, sized, entry)?;

@@ -182,7 +182,8 @@ def main(W: T.Buffer((64,), \"float32\"), Y: T.Buffer((64,), \"float32\")):
     fn loaded() -> Loaded {
         let parsed = parse(PROGRAM, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let parts = separate(&parsed.module.funcs[0]).expect("a preparation");
-        let options = CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1, any_cpu: false };
+        let options =
+            CodegenOptions { isa: Isa::Portable, strict_fp: true, dot_products: false, threads: 1, any_cpu: false };
         let kernel = |f: &Func| compile(&lower(f).expect("it lowers"), &options).expect("it compiles");
         let context = Arc::new(Mutex::new(RunContext::serial()));
         Loaded::new(kernel(&parts.call), context, 1).with_preparation(kernel(&parts.preparation), parts.n_prepared)

@@ -29,7 +29,13 @@ impl Setting {
 
     /// How code for this setting is generated.
     pub fn codegen(&self) -> CodegenOptions {
-        CodegenOptions { isa: self.isa, strict_fp: self.strict_fp, dot_products: true, threads: self.threads, any_cpu: false }
+        CodegenOptions {
+            isa: self.isa,
+            strict_fp: self.strict_fp,
+            dot_products: true,
+            threads: self.threads,
+            any_cpu: false,
+        }
     }
 
     /// The records that were measured in this setting.

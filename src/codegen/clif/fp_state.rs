@@ -4,15 +4,19 @@
 //! which would cost hundreds of cycles each. No instruction of Cranelift's IR accesses this state, so the functions are
 //! given as bytes.
 
+use super::Encoded;
 use crate::codegen::{CodegenError, CodegenOptions};
 use cranelift_codegen::ir::{AbiParam, Signature, types};
-use super::Encoded;
 use cranelift_module::{Linkage, Module};
 use target_lexicon_arch::{Architecture, architecture_of};
 
 /// Declares and defines `enter() -> i32`, which sets the state and returns the previous one, and `leave(i32)`, which
 /// restores it.
-pub(super) fn define(module: &mut dyn Module, options: &CodegenOptions, name: &str) -> Result<[Encoded; 2], CodegenError> {
+pub(super) fn define(
+    module: &mut dyn Module,
+    options: &CodegenOptions,
+    name: &str,
+) -> Result<[Encoded; 2], CodegenError> {
     let call_conv = module.target_config().default_call_conv;
     let mut enter = Signature::new(call_conv);
     enter.returns.push(AbiParam::new(types::I32));

@@ -11,9 +11,7 @@ use crate::codegen::facts::{ReadsOf, buffers_in};
 use crate::codegen::runtime::frame::{Frame, Status};
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{
-    Body, BufferId, ExprId, Failure, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, VarId,
-};
+use crate::loopir::{Body, BufferId, ExprId, Failure, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, VarId};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{AbiParam, Block, BlockArg, FuncRef, InstBuilder, SigRef, Signature, Value, types};
 use cranelift_codegen::ir::{StackSlotData, StackSlotKind};

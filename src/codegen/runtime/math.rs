@@ -113,8 +113,7 @@ impl Format {
         if shift > 54 {
             return sign;
         }
-        let (kept, rest, half) =
-            (significand >> shift, significand & ((1 << shift) - 1), 1u64 << (shift - 1));
+        let (kept, rest, half) = (significand >> shift, significand & ((1 << shift) - 1), 1u64 << (shift - 1));
         let rounds_up = rest > half || (rest == half && kept & 1 == 1);
         // The leading bit of a normal number adds one to the exponent, and so does a carry.
         let exponent = (exponent - 1).max(0) as u64;
@@ -196,4 +195,134 @@ pub(crate) extern "C" fn tvmr_nextafter_f64(x: f64, y: f64) -> f64 {
         return f64::NAN;
     }
     if x == y { y } else { f64::from_bits(neighbour(x.to_bits(), 1 << 63, x.is_sign_negative(), y > x)) }
+}
+
+#[cfg(all(test, not(tvmr_support)))]
+mod tests {
+    use super::*;
+    use crate::ir::DType;
+    use crate::ir::scalar::math::next_after;
+    use crate::ir::scalar::round::{to_bf16, to_f16};
+
+    /// Numbers of all sizes, from a simple generator, and the special ones.
+    fn numbers() -> Vec<f64> {
+        let mut all = vec![
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            2.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            f64::MIN_POSITIVE,
+            f64::MAX,
+        ];
+        all.extend([
+            65504.0,
+            65519.9,
+            65520.0,
+            2f64.powi(-24),
+            2f64.powi(-25),
+            3.5e38,
+            1e-40,
+            1.0 + 2f64.powi(-11),
+            f64::from_bits(1),
+        ]);
+        let mut state = 1u64;
+        for _ in 0..2000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let magnitude = 2f64.powi((state >> 58) as i32 - 32);
+            all.push((f64::from((state >> 20) as u32) / 2f64.powi(31) - 1.0) * magnitude);
+        }
+        all
+    }
+
+    #[test]
+    fn halves_are_rounded_as_elsewhere() {
+        for x in numbers() {
+            let (f16, bf16) = (tvmr_f64_to_f16(x), tvmr_f64_to_bf16(x));
+            assert!(f16 == u32::from(to_f16(x).to_bits()) || x.is_nan(), "{x}: {f16:#x}");
+            assert!(bf16 == u32::from(to_bf16(x).to_bits()) || x.is_nan(), "{x}: {bf16:#x}");
+            assert!(!x.is_nan() || half::f16::from_bits(f16 as u16).is_nan());
+        }
+    }
+
+    #[test]
+    fn bits_of_halves_are_read_back() {
+        for bits in 0..=u16::MAX {
+            let (a, b) = (F16.number(bits.into()), half::f16::from_bits(bits).to_f32());
+            assert!(a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(), "{bits:#x}");
+            let (a, b) = (BF16.number(bits.into()), half::bf16::from_bits(bits).to_f32());
+            assert!(a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(), "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn remainders_are_exact() {
+        let numbers = numbers();
+        let mut n = 0;
+        for (i, &x) in numbers.iter().enumerate() {
+            for &y in numbers.iter().skip(i % 7).step_by(31) {
+                let (found, expected) = (fmod(x, y), x % y);
+                assert!(
+                    found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
+                    "{x} % {y}: {found}"
+                );
+                n += 1;
+            }
+        }
+        assert!(n > 10_000);
+    }
+
+    #[test]
+    fn neighbours_are_those_of_the_type() {
+        for x in numbers() {
+            for y in [f64::INFINITY, f64::NEG_INFINITY, x, 0.0] {
+                let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
+                assert!(same(tvmr_nextafter_f64(x, y), next_after(DType::Float64, x, y)), "{x} to {y}");
+                for (dtype, f) in [
+                    (DType::Float32, tvmr_nextafter_f32 as extern "C" fn(f32, f32) -> f32),
+                    (DType::Float16, tvmr_nextafter_f16),
+                    (DType::BFloat16, tvmr_nextafter_bf16),
+                ] {
+                    let (x, y) = (dtype.round(x), dtype.round(y));
+                    let found = f(x as f32, y as f32);
+                    assert!(same(found.into(), next_after(dtype, x, y)), "{dtype}: {x} to {y}: {found}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn functions_are_close_to_those_of_the_standard_library() {
+        type Pair = (extern "C" fn(f64) -> f64, fn(f64) -> f64);
+        let pairs: [Pair; 17] = [
+            (tvmr_exp_f64, f64::exp),
+            (tvmr_exp2_f64, f64::exp2),
+            (tvmr_log_f64, f64::ln),
+            (tvmr_log2_f64, f64::log2),
+            (tvmr_log10_f64, f64::log10),
+            (tvmr_log1p_f64, f64::ln_1p),
+            (tvmr_tanh_f64, f64::tanh),
+            (tvmr_sin_f64, f64::sin),
+            (tvmr_cos_f64, f64::cos),
+            (tvmr_tan_f64, f64::tan),
+            (tvmr_asin_f64, f64::asin),
+            (tvmr_acos_f64, f64::acos),
+            (tvmr_atan_f64, f64::atan),
+            (tvmr_sinh_f64, f64::sinh),
+            (tvmr_cosh_f64, f64::cosh),
+            (tvmr_erf_f64, crate::ir::scalar::math::erf),
+            (tvmr_sigmoid_f64, crate::ir::scalar::math::sigmoid),
+        ];
+        for (i, (ours, theirs)) in pairs.into_iter().enumerate() {
+            for x in numbers() {
+                let (a, b) = (ours(x), theirs(x));
+                let close = a == b || (a - b).abs() <= 4.0 * f64::EPSILON * b.abs() || a.is_nan() && b.is_nan();
+                assert!(close, "function {i} of {x}: {a} and {b}");
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The data that an object holds about its functions, and that the support code reads.
 //!
-//! The exporter includes this file too, to lay the same structures out as data with relocations.
+//! The exporter lays the structures out as data with relocations; the support code, of which this file is a module too, reads them.
 
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
 
@@ -64,8 +64,7 @@ pub struct Frame {
 pub type WorkerFn = unsafe extern "C" fn(env: *mut u8, worker: i32) -> i32;
 
 /// A hook: calls `body(env, worker)` exactly once for each worker below `n_workers`, and returns 0 if all returned 0.
-pub type ParallelFor =
-    unsafe extern "C" fn(ctx: *mut u8, n_workers: i32, body: WorkerFn, env: *mut u8) -> i32;
+pub type ParallelFor = unsafe extern "C" fn(ctx: *mut u8, n_workers: i32, body: WorkerFn, env: *mut u8) -> i32;
 
 /// The workers of a call: the hook as it was when the call began.
 #[repr(C)]
@@ -154,7 +153,7 @@ pub struct Code1 {
 /// The code of a function for one kind of CPU.
 #[repr(C)]
 pub struct Version {
-    /// Features that the CPU must have, of [`crate::cpu`](super::features).
+    /// Bits of [`features`] that the CPU must have.
     pub needs: u32,
     /// Keeps the structure a multiple of eight bytes.
     pub padding: u32,
