@@ -60,9 +60,8 @@ pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
         described.push((layout, sized?));
     }
     module.set_isa(any);
-    let failed = |e: cranelift_module::ModuleError| ExportError::Write(e.to_string());
-    let data: Described = descriptors::define(&mut module, library, &described, kind).map_err(failed)?;
-    wrappers::define(&mut module, library, &described, &data, kind).map_err(failed)?;
+    let data: Described = descriptors::define(&mut module, library, &described, kind)?;
+    wrappers::define(&mut module, library, &described, &data, kind)?;
     let mut product = module.finish().map_err(|e| write(&e))?;
     support::link(&mut product.object, library.has_tvm_ffi)?;
     let bytes = product.object.write().map_err(|e| write(&e))?;

@@ -1,16 +1,16 @@
 //! The data of an object that the support code reads: functions, parameters, versions, laid out as [`abi`] says.
 
-use super::Kind;
 use super::abi;
 use super::compile::Sized;
 use super::interface::{Function, Library, Param};
 use super::layout::FunctionLayout;
 use super::support::{DLSYM, RAISE};
+use super::{ExportError, Kind};
 use crate::codegen::object::ObjectKernel;
 use crate::ir::DType;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_codegen::isa::CallConv;
-use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module, ModuleResult};
+use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use std::fmt::Write;
 use std::mem::{offset_of, size_of};
 
@@ -58,7 +58,7 @@ impl Block {
     }
 
     /// Defines the block as local data.
-    fn define(self, module: &mut dyn Module, name: &str, writable: bool) -> ModuleResult<DataId> {
+    fn define(self, module: &mut dyn Module, name: &str, writable: bool) -> Result<DataId, ExportError> {
         let id = module.declare_data(name, Linkage::Local, writable, false)?;
         let mut description = DataDescription::new();
         description.set_align(POINTER as u64);
@@ -86,7 +86,7 @@ pub(super) fn define(
     library: &Library,
     functions: &[(FunctionLayout<'_>, Vec<Sized>)],
     kind: Kind,
-) -> ModuleResult<Described> {
+) -> Result<Described, ExportError> {
     let mut state = Block::new(size_of::<abi::Library>());
     if library.has_tvm_ffi {
         let mut signature = Signature::new(CallConv::SystemV);
@@ -113,7 +113,7 @@ fn entry(
     layout: &FunctionLayout<'_>,
     sized: &[Sized],
     state: DataId,
-) -> ModuleResult<DataId> {
+) -> Result<DataId, ExportError> {
     let function = layout.function;
     let name = function.c_name();
     let size = size_of::<abi::Function>();
@@ -150,7 +150,7 @@ fn function(
     sized: &Sized,
     table: &mut Block,
     at: usize,
-) -> ModuleResult<()> {
+) -> Result<(), ExportError> {
     let mut params = Block::new(size_of::<abi::Param>() * sized.params.len());
     for (i, param) in sized.params.iter().enumerate() {
         let (run, prepare) = layout.passed[i];
@@ -202,7 +202,7 @@ fn param(
     used: u32,
     block: &mut Block,
     at: usize,
-) -> ModuleResult<()> {
+) -> Result<(), ExportError> {
     let text = string(module, &format!("{name}.name"), &param.name)?;
     let dtype = string(module, &format!("{name}.dtype"), param.dtype.name())?;
     let shape = param.shape.iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -236,7 +236,7 @@ pub(super) fn prepared_layout(bytes: &[u64]) -> (Vec<u64>, u64) {
     (offsets, end)
 }
 
-fn string(module: &mut dyn Module, name: &str, text: &str) -> ModuleResult<DataId> {
+fn string(module: &mut dyn Module, name: &str, text: &str) -> Result<DataId, ExportError> {
     let id = module.declare_data(name, Linkage::Local, false, false)?;
     let mut description = DataDescription::new();
     description.define(text.bytes().filter(|&b| b != 0).chain([0]).collect());

@@ -1,8 +1,8 @@
 //! Native code that any program can call: object files, libraries, headers and wrappers.
 //!
-//! A [`Library`] lists functions with their schedules. [`object`] compiles them into one relocatable object, which needs nothing of
-//! tvmr at run time; [`archive`] and [`link`](link::link) make a static and a shared library of it. [`header`], [`rust`], [`python`]
-//! and [`manifest`] describe the functions to their callers. docs/deploy.md has the interface as callers see it.
+//! A [`Library`] lists functions with their schedules. [`object()`] compiles them into one relocatable object, which needs nothing of
+//! tvmr at run time; [`archive()`] and [`link()`] make a static and a shared library of it. [`header()`], [`rust()`],
+//! [`python()`] and [`manifest()`] describe the functions to their callers. docs/deploy.md has the interface as callers see it.
 //!
 //! # Inside an object
 //!
@@ -18,14 +18,14 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | [`interface`] | functions as callers see them: parameters, names in C |
-//! | [`compile`] | kernels of all versions, in one module |
-//! | [`code_module`] | that module: machine descriptions by function, unwind information |
-//! | [`descriptors`], [`wrappers`] | data and code around the kernels |
-//! | [`support`] | copies support code into the object |
-//! | [`layout`] | parameters of all versions together |
-//! | [`header`], [`rust`], [`python`], [`manifest`] | texts for callers |
-//! | [`archive`], [`link`] | libraries |
+//! | [`mod@interface`] | functions as callers see them: parameters, names in C |
+//! | [`mod@compile`] | kernels of all versions, in one module |
+//! | [`mod@code_module`] | that module: machine descriptions by function, unwind information |
+//! | [`mod@descriptors`], [`mod@wrappers`] | data and code around the kernels |
+//! | [`mod@support`] | copies support code into the object |
+//! | [`mod@layout`] | parameters of all versions together |
+//! | [`mod@header`], [`mod@rust`], [`mod@python`], [`mod@manifest`] | texts for callers |
+//! | [`mod@archive`], [`mod@link`] | libraries |
 
 #[expect(dead_code, unreachable_pub, reason = "the support code uses all of it, in a crate of its own")]
 mod abi;
@@ -112,4 +112,10 @@ pub enum ExportError {
     /// The object cannot be written.
     #[error("the object file cannot be written: {0}")]
     Write(String),
+}
+
+impl From<cranelift_module::ModuleError> for ExportError {
+    fn from(error: cranelift_module::ModuleError) -> ExportError {
+        ExportError::Write(error.to_string())
+    }
 }

@@ -7,11 +7,11 @@
 //!     return tvmr_support_call(&entry, args, sizes, prepared, workspace, mode);
 //! ```
 
-use super::Kind;
 use super::compile::Sized;
 use super::descriptors::Described;
 use super::interface::Library;
 use super::layout::FunctionLayout;
+use super::{ExportError, Kind};
 use crate::export::abi::ABI_VERSION;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{
@@ -19,7 +19,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_module::{DataId, FuncId, Linkage, Module, ModuleResult};
+use cranelift_module::{DataId, FuncId, Linkage, Module};
 
 /// Functions of the support code.
 struct Support {
@@ -47,9 +47,9 @@ pub(super) fn define(
     functions: &[(FunctionLayout<'_>, Vec<Sized>)],
     data: &Described,
     kind: Kind,
-) -> ModuleResult<()> {
+) -> Result<(), ExportError> {
     let mut import = |name: &str, params: &[Type], returns: Option<Type>| {
-        module.declare_function(name, Linkage::Import, &signature(params, returns))
+        module.declare_function(name, Linkage::Import, &signature(params, returns)).map_err(ExportError::from)
     };
     let (p, i) = (types::I64, types::I32);
     let is_shared = kind == Kind::Shared;
@@ -142,7 +142,7 @@ impl Variant {
 
 impl Writer<'_> {
     /// Functions of the library itself.
-    fn library(&mut self, state: DataId, is_shared: bool) -> ModuleResult<()> {
+    fn library(&mut self, state: DataId, is_shared: bool) -> Result<(), ExportError> {
         let (p, i) = (types::I64, types::I32);
         let name = format!("{}_abi_version", self.prefix);
         self.define(&name, &[], Some(i), Linkage::Export, |b, _, _| {
@@ -172,7 +172,7 @@ impl Writer<'_> {
         layout: &FunctionLayout<'_>,
         sized: &[Sized],
         entry: DataId,
-    ) -> ModuleResult<()> {
+    ) -> Result<(), ExportError> {
         let function = layout.function;
         let symbol = library.symbol(function);
         let n_sizes = function.size_names.len();
@@ -202,7 +202,7 @@ impl Writer<'_> {
         (_, n_slots): (usize, usize),
         entry: DataId,
         variant: Variant,
-    ) -> ModuleResult<()> {
+    ) -> Result<(), ExportError> {
         let n_sizes = layout.function.size_names.len();
         let passed: Vec<bool> = layout.passed.iter().map(|&p| variant.takes(p)).collect();
         let n_passed = passed.iter().filter(|&&p| p).count();
@@ -231,7 +231,7 @@ impl Writer<'_> {
     }
 
     /// A function of the sizes that returns a number of bytes.
-    fn bytes(&mut self, symbol: &str, n_sizes: usize, entry: DataId, callee: FuncId) -> ModuleResult<()> {
+    fn bytes(&mut self, symbol: &str, n_sizes: usize, entry: DataId, callee: FuncId) -> Result<(), ExportError> {
         let params = vec![types::I64; n_sizes];
         self.define(symbol, &params, Some(types::I64), Linkage::Export, |b, module, args| {
             let sizes = array(b, n_sizes.max(1));
@@ -244,7 +244,13 @@ impl Writer<'_> {
     }
 
     /// The packed convention: `(self, args, num_args, result)`.
-    fn tvm_ffi(&mut self, symbol: &str, entry: DataId, slots: (usize, usize), is_shared: bool) -> ModuleResult<()> {
+    fn tvm_ffi(
+        &mut self,
+        symbol: &str,
+        entry: DataId,
+        slots: (usize, usize),
+        is_shared: bool,
+    ) -> Result<(), ExportError> {
         let Some(callee) = self.support.tvm_ffi else { return Ok(()) };
         let (n_params, n_slots) = slots;
         let (p, i) = (types::I64, types::I32);
@@ -256,7 +262,7 @@ impl Writer<'_> {
         })
     }
 
-    fn ffi_set_num_threads(&mut self, symbol: &str, entry: DataId, callee: FuncId) -> ModuleResult<()> {
+    fn ffi_set_num_threads(&mut self, symbol: &str, entry: DataId, callee: FuncId) -> Result<(), ExportError> {
         let (p, i) = (types::I64, types::I32);
         self.define(symbol, &[p, p, i, p], Some(i), ffi_linkage(true), |b, module, args| {
             let entry = address(b, module, entry);
@@ -272,7 +278,7 @@ impl Writer<'_> {
         returns: Option<Type>,
         linkage: Linkage,
         body: impl FnOnce(&mut FunctionBuilder<'_>, &mut dyn Module, &[Value]) -> Option<Value>,
-    ) -> ModuleResult<()> {
+    ) -> Result<(), ExportError> {
         let signature = signature(params, returns);
         let id = self.module.declare_function(symbol, linkage, &signature)?;
         self.module.clear_context(&mut self.context);
@@ -287,7 +293,7 @@ impl Writer<'_> {
         let result = body(&mut b, self.module, &args);
         b.ins().return_(result.as_slice());
         b.finalize(self.module.target_config());
-        self.module.define_function(id, &mut self.context)
+        Ok(self.module.define_function(id, &mut self.context)?)
     }
 }
 
