@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Calls what `tvmr build` writes: compares results of all instruction sets, and times calls.
+
+    python3 benches/peers/deploy.py TVMR [WORKLOAD…]
+
+Needs NumPy and `apache-tvm-ffi`, and a C compiler. PyTorch is tried where it is installed. Each workload is built with its best
+record in `--work-dir`, or as written, for this CPU and for every CPU, and called with the same arrays through the generated module
+and through TVM-FFI. The first result is compared with the others. With `--pairs N`, the time of a call in this process is compared
+with that of `tvmr bench` in N alternating pairs, with arrays at multiples of 64 bytes and of 16 bytes only."""
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Relative differences that rounding explains: both sides sum in different orders.
+TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-9}
+
+
+def build(tvmr, program, out, emit, *options):
+    """Builds a program; returns the manifest and the path of the files without their extension."""
+    base = out / program.stem
+    command = [tvmr, "build", program, "-o", base, "--emit", f"{emit},manifest", "--quiet", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, done.stderr.strip().splitlines()[0]
+    return json.loads(base.with_suffix(".json").read_text()), base
+
+
+def module(path):
+    """Imports a generated module under a name of its own."""
+    spec = importlib.util.spec_from_file_location(f"kernels_{abs(hash(str(path)))}", path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def aligned(array, alignment):
+    """A copy whose address is a multiple of `alignment` and, if that is less than 64, of no more."""
+    memory = np.empty(array.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + (alignment if alignment < 64 else 0)
+    copy = memory[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def arrays(params, rng):
+    """Random arrays for parameters; bfloat16 as its bits."""
+    made = []
+    for p in params:
+        shape, dtype = p["shape"], p["dtype"]
+        if dtype == "bfloat16":
+            made.append((rng.uniform(-1, 1, shape).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16))
+        elif dtype.startswith("float"):
+            made.append(rng.uniform(-1, 1, shape).astype(dtype))
+        else:
+            made.append(rng.integers(0, 2 if dtype == "bool" else 5, shape).astype(dtype))
+    return made
+
+
+def numbers(array, dtype):
+    """The values of an array in float64."""
+    if dtype == "bfloat16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)
+
+
+def difference(a, b, dtype):
+    """The largest difference, relative to the largest number."""
+    a, b = numbers(a, dtype), numbers(b, dtype)
+    if a.size == 0:
+        return 0.0
+    return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+
+
+def through_ffi(base, function, args, wrap):
+    """Calls a function through TVM-FFI."""
+    import tvm_ffi
+
+    name = function["tvm_ffi"]
+    callee = getattr(tvm_ffi.load_module(str(base.parent / f"lib{base.name}.so")), name)
+    callee(*[wrap(a) for a in args])
+
+
+def check(tvmr, program, out, options):
+    """Builds and calls one program in all ways; returns the number of calls and what is wrong."""
+    wrong, calls = [], 0
+    built = {}
+    for isa in ["", "portable", "avx2"]:
+        chosen = ["--isa", isa] if isa else []
+        (out / (isa or "here")).mkdir(exist_ok=True)
+        built[isa] = build(tvmr, program, out / (isa or "here"), "python", *options, *chosen)
+    manifest, base = built[""]
+    if manifest is None:
+        return 0, [base]
+    for function in manifest["functions"]:
+        params = function["versions"][0]["params"]
+        given = arrays(params, np.random.default_rng(1))
+        results = {}
+        for isa, (found, path) in built.items():
+            if found is None:
+                wrong.append(f"{isa}: {path}")
+                continue
+            mine = [a.copy() for a in given]
+            name = function["symbol"][len(manifest["prefix"]) + 1:]
+            getattr(module(path.with_suffix(".py")), name)(*mine)
+            results[isa or "this CPU"] = mine
+        import tvm_ffi
+
+        if all(p["dtype"] != "bfloat16" for p in params):
+            mine = [a.copy() for a in given]
+            through_ffi(base, function, mine, tvm_ffi.from_dlpack)
+            results["TVM-FFI"] = mine
+            try:
+                import torch
+            except ImportError:
+                pass
+            else:
+                mine = [torch.from_numpy(a.copy()) for a in given]
+                through_ffi(base, function, mine, lambda tensor: tensor)
+                results["PyTorch"] = [t.numpy() for t in mine]
+        first = results["this CPU"]
+        for way, other in results.items():
+            calls += 1
+            for p, a, b in zip(params, first, other):
+                # The same code gives the same bits.
+                limit = TOLERANCE.get(p["dtype"], 0.0) if way in ("portable", "avx2") else 0.0
+                found = difference(a, b, p["dtype"])
+                if not found <= limit:
+                    wrong.append(f"{function['name']}, {way}: `{p['name']}` differs by {found:.2g}")
+    return calls, wrong
+
+
+def call_time(callee, pointers):
+    """Microseconds of a call in a loop, at least a millisecond long: the median of 21 batches."""
+    def batch(n):
+        begin = time.perf_counter()
+        for _ in range(n):
+            callee(*pointers)
+        return (time.perf_counter() - begin) / n
+
+    one = max(batch(3), 1e-7)
+    n = max(1, int(1e-3 / one))
+    return statistics.median(batch(n) for _ in range(21)) * 1e6
+
+
+def interval(ratios):
+    """The 95 % interval of the median, by resampling."""
+    rng = random.Random(0)
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return medians[50], medians[1949]
+
+
+def compare_times(tvmr, program, out, options, best, work_dir, pairs):
+    """Prints the ratio of the time of a call here to that in `tvmr bench`."""
+    manifest, base = build(tvmr, program, out, "shared", *options)
+    if manifest is None:
+        print(f"{program.stem:20} {base}")
+        return
+    library = ctypes.CDLL(str(base.parent / f"lib{base.name}.so"))
+    for function in manifest["functions"]:
+        callee = getattr(library, function["symbol"] + "_ws")
+        callee.restype = ctypes.c_int32
+        size = getattr(library, function["symbol"] + "_workspace_bytes")
+        size.restype = ctypes.c_size_t
+        workspace = aligned(np.zeros(max(size(), 1), np.uint8), 64)
+        given = arrays(function["versions"][0]["params"], np.random.default_rng(1))
+        # A call through ctypes has a cost of its own, which an empty call tells.
+        empty = library[f"{manifest['prefix']}_abi_version"]
+        line = f"{program.stem:20} {function['name']:12}"
+        for alignment in (64, 16):
+            mine = [aligned(a, alignment) for a in given]
+            pointers = [ctypes.c_void_p(a.ctypes.data) for a in mine] + [ctypes.c_void_p(workspace.ctypes.data)]
+            ratios = []
+            for _ in range(pairs):
+                here = call_time(callee, pointers) - call_time(empty, ())
+                bench = subprocess.run(
+                    [tvmr, "bench", program, "--func", function["name"], "--format", "json", "--quiet", *best, "--work-dir", work_dir],
+                    capture_output=True, text=True, check=True)
+                ratios.append(here / json.loads(bench.stdout)["us"])
+            low, high = interval(ratios)
+            line += f"  {alignment} bytes: {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f})"
+        print(line, flush=True)
+
+
+def overhead(tvmr, out):
+    """Prints what a call of a function costs that does nothing."""
+    program = out / "tiny.tir"
+    program.write_text('@T.prim_func\ndef tiny(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):\n'
+                       '    for i in range(1):\n        with T.block("B"):\n            v = T.axis.spatial(1, i)\n            B[v] = A[v]\n')
+    _, base = build(tvmr, program, out, "shared,obj,header", "--as-written")
+    source = out / "empty.c"
+    source.write_text("int __tvm_ffi_empty(void *s, const void *a, int n, long *r) { (void)s; (void)a; (void)n; r[0] = r[1] = 0; return 0; }\n")
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", out / "libempty.so", source], check=True)
+    import tvm_ffi
+
+    a, b = (tvm_ffi.from_dlpack(np.zeros(1, np.float32)) for _ in range(2))
+    tiny = tvm_ffi.load_module(str(out / "libtiny.so")).tiny
+    empty = tvm_ffi.load_module(str(out / "libempty.so")).empty
+    pairs = [(call_time(tiny, (a, b)), call_time(empty, (a, b))) for _ in range(15)]
+    print(f"call through TVM-FFI: {statistics.median(t - e for t, e in pairs) * 1e3:.0f} ns more than an empty function")
+    source = out / "plain.c"
+    source.write_text("""#define _POSIX_C_SOURCE 199309L
+#include "tiny.h"
+#include <stdio.h>
+#include <time.h>
+static float a[16], b[16];
+int main(void) {
+    double best = 1e9;
+    int r, i;
+    for (r = 0; r < 50; r++) {
+        struct timespec s, e;
+        double t;
+        clock_gettime(CLOCK_MONOTONIC, &s);
+        for (i = 0; i < 100000; i++) {
+            tiny_tiny(a, b);
+        }
+        clock_gettime(CLOCK_MONOTONIC, &e);
+        t = ((double)(e.tv_sec - s.tv_sec) * 1e9 + (double)(e.tv_nsec - s.tv_nsec)) / 100000;
+        best = t < best ? t : best;
+    }
+    printf("plain call from C: %.1f ns\\n", best);
+    return 0;
+}
+""")
+    subprocess.run(["cc", "-O2", "-std=c99", f"-I{out}", source, out / "tiny.o", "-o", out / "plain"], check=True)
+    print(subprocess.run([out / "plain"], capture_output=True, text=True, check=True).stdout, end="")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tvmr", type=pathlib.Path)
+    parser.add_argument("workloads", nargs="*", help="names of workloads; all that have fixed extents if left out")
+    parser.add_argument("--work-dir", default="tvmr_db", help="directory of the database")
+    parser.add_argument("--as-written", action="store_true", help="build programs as written")
+    parser.add_argument("--pairs", type=int, default=0, help="pairs of timings for each function")
+    args = parser.parse_args()
+    tvmr = args.tvmr.resolve()
+    programs = sorted((ROOT / "workloads").glob("*.tir"))
+    if args.workloads:
+        programs = [p for p in programs if p.stem in args.workloads]
+    else:
+        programs = [p for p in programs if not p.stem.startswith("symbolic")]
+    options = ["--as-written"] if args.as_written else ["--work-dir", args.work_dir]
+    calls, mistakes = 0, 0
+    with tempfile.TemporaryDirectory() as directory:
+        out = pathlib.Path(directory)
+        for program in programs:
+            n, wrong = check(tvmr, program, out, options)
+            calls += n
+            mistakes += len(wrong)
+            for why in wrong:
+                print(f"{program.stem}: {why}")
+        print(f"{calls} calls of {len(programs)} programs compared, {mistakes} mistakes")
+        overhead(tvmr, out)
+        if args.pairs:
+            for program in programs:
+                compare_times(tvmr, program, out, options, [] if args.as_written else ["--best"], args.work_dir, args.pairs)
+    sys.exit(1 if mistakes or calls == 0 else 0)
+
+
+if __name__ == "__main__":
+    main()
