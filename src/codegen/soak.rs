@@ -94,7 +94,9 @@ fn run(program: &Program, seed: u64, tally: &mut Tally) {
     }
     tally.programs += 1;
     let evaluated = Evaluated::new(&kernel, params, seed);
-    let mut sets = vec![CodegenOptions::default()];
+    // Portable code with the features of this CPU, and as objects have it for every CPU.
+    let portable = CodegenOptions::default();
+    let mut sets = vec![portable, CodegenOptions { any_cpu: true, ..portable }];
     sets.extend(wide_sets());
     let has_dots = sets.iter().any(|o| opt_has_dots(&kernel, o));
     // Strict floats, and byte dot products without their instruction, with one of the instruction sets.
