@@ -31,7 +31,7 @@ functions! {
     tvmr_sinh_f32 tvmr_sinh_f64 (x) libm::sinh(x);
     tvmr_cosh_f32 tvmr_cosh_f64 (x) libm::cosh(x);
     tvmr_asinh_f32 tvmr_asinh_f64 (x) libm::asinh(x);
-    tvmr_acosh_f32 tvmr_acosh_f64 (x) libm::acosh(x);
+    tvmr_acosh_f32 tvmr_acosh_f64 (x) acosh(x);
     tvmr_atanh_f32 tvmr_atanh_f64 (x) libm::atanh(x);
     tvmr_erf_f32 tvmr_erf_f64 (x) libm::erf(x);
     tvmr_sigmoid_f32 tvmr_sigmoid_f64 (x) sigmoid(x);
@@ -39,6 +39,11 @@ functions! {
     tvmr_pow_f32 tvmr_pow_f64 (x, y) libm::pow(x, y);
     tvmr_fmod_f32 tvmr_fmod_f64 (x, y) fmod(x, y);
     tvmr_hypot_f32 tvmr_hypot_f64 (x, y) libm::hypot(x, y);
+}
+
+/// Inverse hyperbolic cosine. (The crate's is not NaN for all numbers below 1.)
+fn acosh(x: f64) -> f64 {
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
 
 /// 1 / (1 + exp(-x)), from the exponential that does not overflow.
