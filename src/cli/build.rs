@@ -11,7 +11,7 @@ use super::args::{Format, Global, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
-use super::versions::Wanted;
+use super::versions::{Wanted, setting_of};
 use super::{Done, output, records, setting};
 use crate::codegen::CodegenOptions;
 use crate::export::{self, ExportError, Kind, Library, LinkError, Measured, Version, Versions};
@@ -317,16 +317,7 @@ fn versions(
             continue;
         };
         records::say_origin(&workload, &best, &args.machine, console);
-        let mut setting = setting.clone();
-        let context = &best.record.context;
-        setting.threads = context.threads.max(1);
-        setting.strict_fp |= context.strict_fp;
-        if global.isa.is_none()
-            && let Ok(isa) = context.isa.parse::<Isa>()
-            && isa.is_available(&setting.target)
-        {
-            setting.isa = isa;
-        }
+        let setting = setting_of(&best, &setting, global);
         let func = best.schedule.func(0).clone();
         all.push((name, version(&workload, func, &setting, global, best.record.secs())));
     }

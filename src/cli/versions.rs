@@ -9,6 +9,7 @@ use super::records;
 use super::scheduled::Request;
 use crate::ir::Func;
 use crate::machine::Isa;
+use crate::tune::best::Best;
 use crate::workload::Setting;
 use crate::workload::Workload;
 use std::path::Path;
@@ -39,6 +40,21 @@ pub(super) struct Version {
     pub func: Func,
     /// The setting to compile and run it in.
     pub setting: Setting,
+}
+
+/// The setting that a record was measured in, unless an option overrides it.
+pub(super) fn setting_of(best: &Best, setting: &Setting, global: &Global) -> Setting {
+    let mut setting = setting.clone();
+    let context = &best.record.context;
+    setting.threads = context.threads.max(1);
+    setting.strict_fp |= context.strict_fp;
+    if global.isa.is_none()
+        && let Ok(isa) = context.isa.parse::<Isa>()
+        && isa.is_available(&setting.target)
+    {
+        setting.isa = isa;
+    }
+    setting
 }
 
 impl Wanted<'_> {
@@ -92,17 +108,7 @@ impl Wanted<'_> {
                 return Err(Failure::Negative(format!("no record for `{}` on this target: {why}", workload.name)));
             };
             records::say_origin(&workload, &best, self.machine, console);
-            // A record is measured in its own setting unless an option overrides it.
-            let mut setting = setting.clone();
-            let context = &best.record.context;
-            setting.threads = context.threads.max(1);
-            setting.strict_fp |= context.strict_fp;
-            if global.isa.is_none()
-                && let Ok(isa) = context.isa.parse::<Isa>()
-                && isa.is_available(&setting.target)
-            {
-                setting.isa = isa;
-            }
+            let setting = setting_of(&best, setting, global);
             versions.push(Version { func: best.schedule.func(0).clone(), workload, setting });
         }
         Ok(versions)
