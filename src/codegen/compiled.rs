@@ -158,14 +158,14 @@ impl CompiledKernel {
     /// The kernel stopped by itself, or the context's stop flag was raised; what it stored until then stays.
     ///
     /// # Safety
-    /// `args` holds one pointer for each parameter, to as many elements as it has, aligned as it says; those it writes
-    /// are not read or written by anything else meanwhile, and none overlap. The kernel keeps the invariants of the
-    /// loop IR.
+    /// `args` holds one pointer for each parameter, to as many elements as it has, aligned to the elements. Nothing else
+    /// writes them meanwhile, and what the kernel writes is neither read by anything else nor overlaps another argument.
+    /// The kernel keeps the invariants of the loop IR.
     pub unsafe fn call(&self, args: &[*mut u8], context: &mut RunContext) -> Result<(), RuntimeFailure> {
         assert_eq!(args.len(), self.params.len(), "one argument for each parameter");
         debug_assert!(
-            args.iter().zip(&self.params).all(|(&a, p)| (a as usize).is_multiple_of(p.align as usize)),
-            "arguments are aligned as the parameters say"
+            args.iter().zip(&self.params).all(|(&a, p)| (a as usize).is_multiple_of(p.dtype.bytes())),
+            "arguments are aligned to their elements"
         );
         let workers = context.workers().threads();
         let scratch = context.scratch(self.scratch.total(workers));

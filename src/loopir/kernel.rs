@@ -48,8 +48,6 @@ pub struct Buffer {
     pub dtype: DType,
     /// Number of elements.
     pub len: i64,
-    /// Alignment of the first element, in bytes.
-    pub align: u32,
     /// The source of the memory.
     pub storage: Storage,
 }
@@ -65,9 +63,6 @@ impl Buffer {
         self.len as usize * self.dtype.bytes()
     }
 }
-
-/// The default alignment of buffers: a cache line, and the widest vector.
-pub(crate) const DEFAULT_ALIGN: u32 = 64;
 
 /// A function over flat arrays. The module's documentation lists its invariants.
 #[derive(Clone)]
@@ -130,13 +125,13 @@ impl Kernel {
         assert_eq!(self.n_params, self.buffers.len(), "parameters come before scratch");
         self.n_params += 1;
         let storage = Storage::Param(access);
-        self.push_buffer(Buffer { name: name.into(), dtype, len, align: DEFAULT_ALIGN, storage })
+        self.push_buffer(Buffer { name: name.into(), dtype, len, storage })
     }
 
     /// Adds a scratch buffer of `len` elements.
     pub fn add_scratch(&mut self, name: impl Into<Symbol>, dtype: DType, len: i64, placement: Placement) -> BufferId {
         let storage = Storage::Scratch(placement);
-        self.push_buffer(Buffer { name: name.into(), dtype, len, align: DEFAULT_ALIGN, storage })
+        self.push_buffer(Buffer { name: name.into(), dtype, len, storage })
     }
 
     fn push_buffer(&mut self, buffer: Buffer) -> BufferId {
@@ -152,7 +147,7 @@ impl Kernel {
         &self.buffers[b.index()]
     }
 
-    /// A buffer's description, to change its alignment, placement or name.
+    /// A buffer's description, to change its length, placement or name.
     pub fn buffer_mut(&mut self, b: BufferId) -> &mut Buffer {
         &mut self.buffers[b.index()]
     }

@@ -10,7 +10,7 @@
 //!   [`Expr::Local`] read state, so equal ids are equal *values* only while nothing in between writes that buffer or
 //!   register.
 //! * Buffers never overlap, neither parameters nor scratch: a store to one cannot change a load from another.
-//! * A buffer's `align` is the alignment of its first byte; an access is at least aligned to its element.
+//! * A buffer is aligned to its elements, and an access no more than that: callers pass slices of their arrays.
 //! * Every access lies within its buffer's length, or is never reached: the builder of a kernel proves it, or puts an
 //!   `if` or a [`Stmt::Check`] before it. Passes never move an access out of its guard.
 //! * Loop variables are `int64`, run from 0 in steps of 1 and are bound once (v); variables are read only inside their

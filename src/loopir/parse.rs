@@ -212,7 +212,6 @@ impl Parser {
             };
             let (dtype, len) = self.array()?;
             let id = self.kernel.add_param(name.as_str(), dtype, len, access);
-            self.align(id)?;
             self.buffers.push((name, id));
             if !self.is(")") {
                 self.expect(",")?;
@@ -225,7 +224,6 @@ impl Parser {
                 self.expect(":")?;
                 let (dtype, len) = self.array()?;
                 let id = self.kernel.add_scratch(name.as_str(), dtype, len, Placement::Shared);
-                self.align(id)?;
                 if self.eat_word("per_worker") {
                     self.kernel.buffer_mut(id).storage = super::Storage::Scratch(Placement::PerWorker);
                 }
@@ -253,13 +251,6 @@ impl Parser {
         }
         self.expect("]")?;
         Ok((dtype, len))
-    }
-
-    fn align(&mut self, b: BufferId) -> Parsed<()> {
-        if self.eat_word("align") {
-            self.kernel.buffer_mut(b).align = self.small()?;
-        }
-        Ok(())
     }
 
     // ---- statements ----------------------------------------------------------------------------------------
@@ -589,7 +580,7 @@ mod tests {
     #[test]
     fn text_reads_back() {
         check(
-            "kernel @matmul(A: in float32[16384], B: in float32[16384] align 4, C: out float32[16384]) {
+            "kernel @matmul(A: in float32[16384], B: in float32[16384], C: out float32[16384]) {
   scratch T: float32[64] per_worker
   register acc: float32x4
   for i in 128 parallel independent {

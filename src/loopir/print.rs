@@ -103,13 +103,11 @@ impl Printer<'_> {
                 Storage::Scratch(_) => unreachable!("only parameters are listed"),
             };
             write!(self.out, "{}: {access} {}[{}]", self.names.buffers[id.index()], b.dtype, b.len)?;
-            self.align(b.align)?;
         }
         self.out.push_str(") {\n");
         for (id, b) in kernel.buffers() {
             let Storage::Scratch(placement) = b.storage else { continue };
             write!(self.out, "  scratch {}: {}[{}]", self.names.buffers[id.index()], b.dtype, b.len)?;
-            self.align(b.align)?;
             self.out.push_str(match placement {
                 Placement::Shared => "\n",
                 Placement::PerWorker => " per_worker\n",
@@ -124,10 +122,6 @@ impl Printer<'_> {
         self.body(kernel.body)?;
         self.out.push_str("}\n");
         Ok(())
-    }
-
-    fn align(&mut self, align: u32) -> fmt::Result {
-        if align == super::kernel::DEFAULT_ALIGN { Ok(()) } else { write!(self.out, " align {align}") }
     }
 
     fn body(&mut self, body: Body) -> fmt::Result {

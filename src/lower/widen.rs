@@ -45,7 +45,6 @@ impl Widener<'_> {
         for (id, buffer) in self.from.buffers() {
             if let Storage::Param(access) = buffer.storage {
                 let same = self.to.add_param(buffer.name, buffer.dtype, buffer.len, access);
-                self.to.buffer_mut(same).align = buffer.align;
                 debug_assert_eq!(id, same);
                 self.buffers.push(same);
             }

@@ -88,8 +88,8 @@ impl Loaded {
         // The context has no state between calls, so a panic cannot have left it inconsistent.
         let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..calls {
-            // SAFETY: there is one pointer per parameter, to at least as many elements of its type, aligned to 64
-            // bytes. The arguments are borrowed exclusively, the prepared buffers belong to this executable and are
+            // SAFETY: there is one pointer per parameter, to at least as many elements of its type, aligned to
+            // them. The arguments are borrowed exclusively, the prepared buffers belong to this executable and are
             // only written under its lock, and no buffers overlap. Lowering and the code generator keep the invariants
             // of the loop IR.
             unsafe { kernel.call(pointers, &mut context) }.map_err(|failure| self.failure(failure))?;

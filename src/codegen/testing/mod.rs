@@ -136,12 +136,7 @@ impl<'a> Evaluated<'a> {
     /// Compares machine code with the results, and returns its number of regions.
     pub(crate) fn check(&self, options: &CodegenOptions, closeness: Closeness) -> usize {
         let kernel = self.kernel;
-        // Aligned to elements only, so that buffers can end at the guard.
-        let mut unaligned = kernel.clone();
-        for b in kernel.buffers().filter(|(_, b)| b.is_param()).map(|(b, _)| b) {
-            unaligned.buffer_mut(b).align = kernel.buffer(b).dtype.bytes() as u32;
-        }
-        let compiled = super::compile(&unaligned, options).unwrap_or_else(|e| panic!("{e}"));
+        let compiled = super::compile(kernel, options).unwrap_or_else(|e| panic!("{e}"));
         for flush in [Flush::Start, Flush::End] {
             let found = run_compiled(&compiled, &self.params, flush, &mut RunContext::serial());
             let what = format!("seed {}, {options:?}, {flush:?}", self.seed);

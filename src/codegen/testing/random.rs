@@ -127,11 +127,10 @@ impl Generator {
         let n = self.kernel.n_buffers();
         for i in 0..n {
             let (b, _) = self.kernel.buffers().nth(i).expect("counted");
-            let (needed, dtype) = (self.needed[i], self.kernel.buffer(b).dtype);
+            let needed = self.needed[i];
             // Exactly as long as needed, except scratch, which must not be read where it was not written.
             if b != scratch {
                 self.kernel.buffer_mut(b).len = needed + 1;
-                self.kernel.buffer_mut(b).align = dtype.bytes() as u32;
             }
         }
         self.kernel.clone()
@@ -193,9 +192,8 @@ impl Generator {
         self.kernel.body = self.kernel.stmts.body(&stmts);
         for i in 0..self.kernel.n_buffers() {
             let (b, _) = self.kernel.buffers().nth(i).expect("counted");
-            let (needed, dtype) = (self.needed[i], self.kernel.buffer(b).dtype);
+            let needed = self.needed[i];
             self.kernel.buffer_mut(b).len = needed + 1;
-            self.kernel.buffer_mut(b).align = dtype.bytes() as u32;
         }
         self.kernel.clone()
     }

@@ -93,7 +93,6 @@ impl Bounder<'_> {
         let mut ends = vec![None; n_params];
         for (_, b) in self.from.buffers().take(n_params) {
             let same = self.to.add_param(b.name, b.dtype, b.len, Access::In);
-            self.to.buffer_mut(same).align = b.align;
             self.buffers.push(Held::Point(same));
         }
         let written = |b: &crate::loopir::Buffer| matches!(b.storage, Storage::Param(Access::Out | Access::InOut));
