@@ -91,7 +91,7 @@ const CANDIDATES: usize = 64;
 fn main() {
     let target = Target::native().target;
     let setting = Setting { isa: target.best_isa(), target, threads: 1, strict_fp: false, check: true };
-    let native = Native::new(&setting, None, &Interrupt::new()).expect("threads");
+    let native = Native::pinned(&setting, None, &Interrupt::new()).expect("threads");
     for (name, text) in PROGRAMS {
         let module = parse(text, name, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
         let workload = Workload::of(&module, 0);

@@ -30,7 +30,7 @@ fn main() {
     let filters: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let target = Target::native().target;
     let setting = Setting { isa: target.best_isa(), target, threads: 1, strict_fp: false, check: true };
-    let native = Native::new(&setting, None, &Interrupt::new()).expect("threads");
+    let native = Native::pinned(&setting, None, &Interrupt::new()).expect("threads");
     machine(&native);
     println!(
         "\n{:<24} {:<8} {:>9} {:>9} {:>8} {:>6} {:>9}  {:<12} {:>9}",

@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let dir = &args.work_dir.work_dir;
         let references = dir.is_dir().then(|| reference_dir(dir));
         let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
-        let native = Native::new(setting, references, &interrupt).map_err(machine)?;
+        let native = Native::pinned(setting, references, &interrupt).map_err(machine)?;
         let result = bench::bench(&native, workload, func, program_hash(func));
         if let Some(cores) = native.load().disturbance() {
             console.warn(&Advice::Busy { cores }.to_string());

@@ -173,7 +173,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         console.warn(&format!("`{}` cannot be locked: let only one process tune into it", dir.display()));
     }
     signals::watch(&interrupt, console);
-    let native = Native::new(&config.setting, Some(reference_dir(dir)), &interrupt).map_err(machine)?;
+    let native = Native::pinned(&config.setting, Some(reference_dir(dir)), &interrupt).map_err(machine)?;
     let mut progress = Progress::new(console, global.verbose > 0, config.max_time, program.parsed.dialect);
     let result = tune::tune(program.module(), &functions, &config, &mut db, &native, &mut progress, &interrupt);
     progress.clear();

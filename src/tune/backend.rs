@@ -30,7 +30,7 @@ pub trait Backend: Sync {
     /// See [`SessionError`].
     fn open(&self, workload: &Workload) -> Result<Self::MeasureSession, SessionError>;
 
-    /// Pins the calling thread to a core while it measures.
+    /// Pins the calling thread to a core while it measures, if the back end pins threads.
     fn pin(&self) -> Option<Pinned>;
 
     /// The peak of this machine in operations per second, for the data type of the workload.
@@ -114,7 +114,7 @@ pub struct PeakSetting {
     pub peak_loop: PeakLoop,
     /// As many threads as kernels have, but at most one for each core.
     pub threads: u32,
-    /// The cores.
+    /// The cores that the threads are pinned to; empty if they are not.
     pub cores: Arc<[usize]>,
 }
 

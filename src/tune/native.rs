@@ -47,9 +47,11 @@ pub struct Native {
     interrupt: Interrupt,
     /// The clock of the run; its deadline is never armed.
     clock: RealTimer,
-    /// The core that measures; parallel loops use the others, too.
+    /// Whether threads are pinned while they measure.
+    pins: bool,
+    /// The core that measures; parallel loops use the others, too. `None` where it is the current one, or none.
     core: Option<usize>,
-    /// All cores that this process may run on.
+    /// The cores that threads are pinned to; empty if they are not.
     cores: Arc<[usize]>,
     load: LoadWatch,
     native: Target,
@@ -63,11 +65,32 @@ pub fn reference_dir(work_dir: &Path) -> PathBuf {
 impl Native {
     /// A back end for a setting. References are looked up in the directory `references`, and kept there if they took long.
     ///
+    /// The system decides on which cores threads run, as it does for the rest of the caller's process;
+    /// [`Native::pinned`] measures with less noise.
+    ///
     /// # Errors
     /// The system refuses threads.
     pub fn new(setting: &Setting, references: Option<PathBuf>, interrupt: &Interrupt) -> std::io::Result<Native> {
+        Native::with(setting, references, interrupt, false)
+    }
+
+    /// A back end that pins threads to cores: the calling thread while it measures, whose affinity is restored
+    /// afterwards, and its own threads for parallel loops.
+    ///
+    /// # Errors
+    /// The system refuses threads.
+    pub fn pinned(setting: &Setting, references: Option<PathBuf>, interrupt: &Interrupt) -> std::io::Result<Native> {
+        Native::with(setting, references, interrupt, true)
+    }
+
+    fn with(
+        setting: &Setting,
+        references: Option<PathBuf>,
+        interrupt: &Interrupt,
+        pins: bool,
+    ) -> std::io::Result<Native> {
         let threads = setting.threads.max(1) as usize;
-        let all = crate::measure::cores();
+        let all = if pins { crate::measure::cores() } else { Vec::new() };
         let (pinning, core) = match all.clone() {
             // Threads are only pinned if each has a core.
             cores if threads > 1 && cores.len() >= threads => {
@@ -89,6 +112,7 @@ impl Native {
             references,
             interrupt: interrupt.clone(),
             clock,
+            pins,
             core,
             cores: all.into(),
             load: LoadWatch::new(),
@@ -217,7 +241,7 @@ impl Backend for Native {
     }
 
     fn pin(&self) -> Option<Pinned> {
-        Some(self.core.map_or_else(pin_here, pin_to))
+        self.pins.then(|| self.core.map_or_else(pin_here, pin_to))
     }
 
     fn peak_flops(&self, workload: &Workload) -> Option<f64> {
