@@ -5,9 +5,8 @@
 #![expect(clippy::print_stdout, reason = "an example shows its results")]
 
 use std::error::Error;
-use tvmr::codegen::{CompiledKernel, RunContext, compile};
+use tvmr::callable::{ArrayRef, Callable};
 use tvmr::database::Database;
-use tvmr::lower::lower;
 use tvmr::script::{ParseOptions, parse};
 use tvmr::tune::config::Config;
 use tvmr::tune::events::Silent;
@@ -28,10 +27,6 @@ def main(A: T.Buffer((96, 96), "float32"), B: T.Buffer((96, 96), "float32"), C: 
             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 "#;
 
-/// An array at a multiple of 64 bytes, as kernels expect their arguments.
-#[repr(align(64))]
-struct Matrix([f32; N * N]);
-
 fn main() -> Result<(), Box<dyn Error>> {
     let module = parse(PROGRAM, "matmul.tir", &ParseOptions::default()).map_err(|e| e.render(false))?.module;
     let setting = Setting::native();
@@ -46,19 +41,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} trials, {:?} us", summary.total.trials, summary.total.best_us);
 
     // The best version, as machine code in memory of its own.
-    let found = best::find(&Workload::of(&module, 0), &db, &setting.filter(), 1)?;
+    let workload = Workload::of(&module, 0);
+    let found = best::find(&workload, &db, &setting.filter(), 1)?;
     let best = found.best.ok_or("no valid record")?;
-    let kernel: CompiledKernel = compile(&lower(best.schedule.func(0))?, &setting.codegen())?;
+    let matmul = Callable::compile(&workload, best.schedule.func(0), &setting, None)?;
 
-    let a = Box::new(Matrix([0.5; N * N]));
-    let b = Box::new(Matrix([2.0; N * N]));
-    let mut c = Box::new(Matrix([f32::NAN; N * N]));
-    let pointers = [a.0.as_ptr().cast_mut().cast(), b.0.as_ptr().cast_mut().cast(), c.0.as_mut_ptr().cast()];
-    // SAFETY: the function has three parameters of 96 x 96 floats, of which it writes the last one alone; the arrays are
-    // aligned, do not overlap, and live until the call is over.
-    unsafe { kernel.call(&pointers, &mut RunContext::serial()) }.map_err(|e| format!("{e:?}"))?;
-    assert!(c.0.iter().all(|&x| x == N as f32), "96 products of 0.5 and 2.0");
-    println!("C[0, 0] = {}", c.0[0]);
+    let (a, b, mut c) = (vec![0.5f32; N * N], vec![2.0f32; N * N], vec![f32::NAN; N * N]);
+    let shape = [N as i64, N as i64];
+    matmul.call(&[ArrayRef::of(&a, &shape), ArrayRef::of(&b, &shape), ArrayRef::of_mut(&mut c, &shape)])?;
+    assert!(c.iter().all(|&x| x == N as f32), "96 products of 0.5 and 2.0");
+    println!("C[0, 0] = {}", c[0]);
     std::fs::remove_dir_all(&dir)?;
     Ok(())
 }

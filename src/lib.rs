@@ -33,6 +33,7 @@
 
 pub mod arith;
 pub mod arrays;
+pub mod callable;
 mod check;
 pub mod cli;
 pub mod codegen;

@@ -28,6 +28,7 @@ const ORDER: &[&str] = &[
     "perf",
     "export",
     "check",
+    "callable",
     "tune",
     "cli",
 ];
@@ -46,6 +47,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("arrays", &["files", "diagnostic", "ir", "script"]),
     ("perf", &["ir", "machine", "measure"]),
     ("export", &["ir", "loopir", "lower", "machine", "codegen"]),
+    ("callable", &["ir", "loopir", "lower", "codegen", "search", "measure", "workload", "check"]),
     ("check", &["ir", "loopir", "lower", "codegen", "schedule", "search", "measure", "database", "workload", "stop"]),
 ];
 

@@ -281,6 +281,11 @@ impl Arguments {
         &self.pointers
     }
 
+    /// The address of each buffer, in order, for kernels that only read them.
+    pub(crate) fn addresses(&self) -> &[*mut u8] {
+        &self.pointers
+    }
+
     /// The bytes of a buffer.
     pub fn bytes(&self, i: usize) -> &[u8] {
         let start = self.starts[i];

@@ -52,6 +52,8 @@ pub enum Pinning {
 pub struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// The process that has the threads; a forked one has not.
+    process: u32,
 }
 
 /// A parallel loop.
@@ -107,7 +109,7 @@ impl Workers {
             lock: Mutex::new(()),
             wake: Condvar::new(),
         });
-        let mut pool = Workers { shared: shared.clone(), threads: Vec::new() };
+        let mut pool = Workers { shared: shared.clone(), threads: Vec::new(), process: std::process::id() };
         for worker in 1..threads.max(1) {
             let shared = shared.clone();
             let core = match pinning {
@@ -133,6 +135,12 @@ impl Workers {
     /// Number of threads, including the caller.
     pub fn threads(&self) -> usize {
         self.threads.len() + 1
+    }
+
+    /// Whether this process has the threads: a process that was forked from theirs has none of them, and must not use the
+    /// pool.
+    pub fn are_here(&self) -> bool {
+        self.threads.is_empty() || self.process == std::process::id()
     }
 
     /// Runs `body` over `0..extent` and returns the first non-zero status.
@@ -178,6 +186,11 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
+        if !self.are_here() {
+            // There is nobody to wake or to wait for.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
         self.shared.quit.store(true, SeqCst);
         {
             let _guard = self.shared.lock.lock().unwrap_or_else(|e| e.into_inner());
