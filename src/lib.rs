@@ -48,6 +48,7 @@ pub mod lower;
 pub mod machine;
 pub mod measure;
 pub mod perf;
+pub mod request;
 pub mod schedule;
 pub mod schedule_function;
 pub mod script;

@@ -30,6 +30,7 @@ const ORDER: &[&str] = &[
     "check",
     "callable",
     "tune",
+    "request",
     "cli",
 ];
 

@@ -1,6 +1,7 @@
 //! Arguments that several commands share.
 
 use super::console::Color;
+pub(super) use crate::request::setting::Threads;
 use crate::script::Dialect;
 use std::path::PathBuf;
 
@@ -136,25 +137,6 @@ pub(super) enum Format {
     Human,
     /// One JSON document
     Json,
-}
-
-/// Number of threads, as given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Threads {
-    /// One thread per core.
-    All,
-    /// This many.
-    Count(usize),
-}
-
-impl Threads {
-    /// The number of threads on a machine with `cores` cores.
-    pub(super) fn on(self, cores: usize) -> usize {
-        match self {
-            Threads::All => cores.max(1),
-            Threads::Count(n) => n,
-        }
-    }
 }
 
 fn threads(text: &str) -> Result<Threads, String> {

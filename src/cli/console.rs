@@ -2,6 +2,7 @@
 
 use super::exit::Failure;
 use crate::diagnostic::Diagnostics;
+use crate::request::Notices;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -105,5 +106,23 @@ impl Console {
     fn line(&self, label: &str, text: &str) {
         // There is no way to report that standard error is gone.
         let _ = writeln!(io::stderr().lock(), "{label}{text}");
+    }
+}
+
+impl Notices for Console {
+    fn note(&self, text: &str) {
+        Console::note(self, text);
+    }
+
+    fn warn(&self, text: &str) {
+        Console::warn(self, text);
+    }
+
+    fn diagnostics(&self, found: &Diagnostics) {
+        Console::diagnostics(self, found);
+    }
+
+    fn color(&self) -> bool {
+        self.color
     }
 }

@@ -87,7 +87,7 @@ const IS_TEXT: [bool; 10] = [false, true, true, false, true, true, false, false,
 
 fn list(args: &List, console: Console) -> Done {
     let db = records::require(&args.work_dir.work_dir)?;
-    records::tell_problems(&db, console);
+    records::tell_problems(&db, &console);
     let stats = db.stats();
     let mut rows = Vec::new();
     let mut lines: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
@@ -137,7 +137,7 @@ fn list(args: &List, console: Console) -> Done {
 
 fn top(args: &Top, console: Console) -> Done {
     let db = records::require(&args.work_dir.work_dir)?;
-    records::tell_problems(&db, console);
+    records::tell_problems(&db, &console);
     let wanted: Vec<_> = db
         .workloads()
         .filter(|(id, e)| args.workload.as_ref().is_none_or(|w| *w == id.to_string() || *w == e.hash.to_string()))

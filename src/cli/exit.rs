@@ -1,6 +1,7 @@
 //! Exit codes of commands.
 
 use crate::diagnostic::Diagnostics;
+use crate::request::Error;
 
 /// Why a command failed. The exit codes are interface: 0 success; 1 nothing valid was found, or a check failed; 2 bad
 /// usage or bad input; 3 the system failed; 129, 130 and 143 ended by a signal.
@@ -35,6 +36,19 @@ impl Failure {
             Failure::Interrupted(signal, _) => 128u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
             Failure::Told(code) => *code,
             Failure::ClosedPipe => 0,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Negative(what) => Failure::Negative(what),
+            Error::Usage(what, help) => Failure::Usage(what, help),
+            Error::Input(found) => Failure::Input(found),
+            Error::Shown(text, found) => Failure::Shown(text, found),
+            Error::Machine(what, help) => Failure::Machine(what, help),
+            Error::Interrupted(signal, what) => Failure::Interrupted(signal, what),
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Lines, Severity, Source, Span};
 use serde_json::{Value, json};
 
 /// Whether the arguments ask for JSON. Read before parsing, which may itself fail.
-pub(super) fn is_wanted(args: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
-    let args: Vec<String> = args.into_iter().map(|a| a.to_string_lossy().into_owned()).collect();
+pub(super) fn is_wanted(args: &[std::ffi::OsString]) -> bool {
+    let args: Vec<_> = args.iter().map(|a| a.to_string_lossy()).collect();
     let options = args.iter().position(|a| a == "--").map_or(&args[..], |end| &args[..end]);
     options.iter().any(|a| a == "--format=json") || options.windows(2).any(|w| w[0] == "--format" && w[1] == "json")
 }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn json_is_asked_for_by_an_option() {
-        let asks = |args: &[&str]| is_wanted(args.iter().map(std::ffi::OsString::from));
+        let asks = |args: &[&str]| is_wanted(&args.iter().map(std::ffi::OsString::from).collect::<Vec<_>>());
         assert!(asks(&["tvmr", "check", "--format", "json"]) && asks(&["tvmr", "--format=json"]));
         assert!(!asks(&["tvmr", "check", "--format", "human"]) && !asks(&["tvmr", "check", "json"]));
         assert!(!asks(&["tvmr", "check", "--", "--format=json"]));

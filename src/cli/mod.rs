@@ -9,7 +9,6 @@ mod args;
 mod bench;
 mod build;
 mod check;
-mod choose_space;
 mod console;
 mod db;
 mod emit;
@@ -36,6 +35,7 @@ mod versions;
 use clap::{Parser, Subcommand};
 use console::Console;
 use exit::Failure;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Finds the fastest schedule for a tensor program, and checks the results of every candidate
@@ -64,10 +64,18 @@ enum Command {
     Db(db::Args),
 }
 
-/// Parses the command line, runs the command and returns the exit code.
+/// Runs the command line of this process, and returns its exit code.
 pub fn main() -> ExitCode {
-    let wants_json = json::is_wanted(std::env::args_os());
-    let cli = match Cli::try_parse() {
+    ExitCode::from(run(&std::env::args_os().collect::<Vec<_>>()))
+}
+
+/// Runs a command line, whose first word is the name of the command, and returns its exit code.
+///
+/// The process must be the command's own: signals are handled, threads are pinned to cores, and a second signal or a time
+/// limit ends the process.
+pub fn run(args: &[OsString]) -> u8 {
+    let wants_json = json::is_wanted(args);
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version are results; a closed pipe is not an error.
@@ -78,7 +86,7 @@ pub fn main() -> ExitCode {
                 let message = message.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
                 let _ = Console::new(true, console::Color::Never).result(&format!("{:#}\n", json::of_usage(message)));
             }
-            return ExitCode::from(code);
+            return code;
         }
     };
     signals::survive_file_size_limit();
@@ -98,14 +106,14 @@ pub fn main() -> ExitCode {
         Command::Db(a) => db::run(a, &cli.global, console),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => {
             console.failure(&failure);
             if wants_json && !Console::has_result() {
                 // JSON output states the failure as well; if it cannot be written, the exit code remains.
                 let _ = console.result(&format!("{:#}\n", json::document(&failure)));
             }
-            ExitCode::from(failure.code())
+            failure.code()
         }
     }
 }

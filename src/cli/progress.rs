@@ -3,6 +3,7 @@
 
 use super::console::Console;
 use super::task_table;
+use crate::request::Status;
 use crate::script::Dialect;
 use crate::tune::backend::Seconds;
 use crate::tune::events::{Event, Observer, TaskState, Trial};
@@ -23,12 +24,7 @@ pub(super) struct Progress {
     /// Whether to print lines instead of a bar.
     lines: bool,
     last_line: Duration,
-    names: Vec<String>,
-    peaks: Vec<Option<f64>>,
-    done: u64,
-    wanted: u64,
-    failed: u64,
-    max_time: Option<Duration>,
+    status: Status,
     dialect: Dialect,
 }
 
@@ -59,12 +55,7 @@ impl Progress {
             verbose,
             lines: !terminal && !verbose,
             last_line: Duration::ZERO,
-            names: Vec::new(),
-            peaks: Vec::new(),
-            done: 0,
-            wanted: 0,
-            failed: 0,
-            max_time,
+            status: Status::new(max_time),
             dialect,
         }
     }
@@ -107,26 +98,13 @@ impl Progress {
         }
     }
 
-    fn speed(&self, task: usize, secs: f64, flops: f64) -> String {
-        let mut text = Seconds(secs).to_string();
-        if flops > 0.0 {
-            text += &format!(", {:.1} GFLOP/s", flops / secs / 1e9);
-            if let Some(peak) = self.peaks.get(task).copied().flatten() {
-                text += &format!(", {:.0} % of peak", 100.0 * flops / secs / peak);
-            }
-        }
-        text
-    }
-
-    fn trial(&mut self, trial: &Trial<'_>) {
-        self.done += 1;
-        self.failed += u64::from(trial.result.is_err());
-        let name = &self.names[trial.task];
+    fn trial(&mut self, trial: &Trial<'_>, text: String) {
+        let name = self.status.name(trial.task);
         match trial.result {
             Ok(secs) => tracing::info!(
                 "trial {} of {name}: {}{}\n{}",
                 trial.number,
-                self.speed(trial.task, secs, trial.flops),
+                self.status.speed(trial.task, secs, trial.flops),
                 if trial.is_best { ", the best so far" } else { "" },
                 trial.trace.to_python(self.dialect)
             ),
@@ -139,43 +117,20 @@ impl Progress {
                 trial.trace.to_python(self.dialect)
             ),
         }
-        let mut text = match trial.best {
-            Some(best) => format!("best {}", self.speed(trial.task, best, trial.flops)),
-            None => "nothing valid yet".to_owned(),
-        };
-        if self.names.len() > 1 {
-            text = format!("{name}: {text}");
-        }
-        if self.failed > 0 {
-            text += &format!(", {} failed", self.failed);
-        }
-        let open = self.wanted.saturating_sub(self.done);
-        let left = time_left(trial.elapsed, trial.number, open, self.max_time);
-        if let Some(left) = left.filter(|l| l.as_millis() > 500) {
-            text += &format!(", {:.0} s left", left.as_secs_f64().ceil());
-        }
         if self.lines && trial.elapsed >= self.last_line + PAUSE {
             self.last_line = trial.elapsed;
-            self.console.note(&format!("{} of {} trials: {text}", self.done, self.wanted));
+            self.console.note(&format!("{} of {} trials: {text}", self.status.done(), self.status.wanted()));
         }
-        self.bar.set_position(self.done);
+        self.bar.set_position(self.status.done());
         self.bar.set_message(text);
     }
 }
 
-/// Estimated remaining time of a run that made `made` trials in `elapsed` and has `open` trials left.
-fn time_left(elapsed: Duration, made: u64, open: u64, max_time: Option<Duration>) -> Option<Duration> {
-    let left = Duration::try_from_secs_f64(elapsed.as_secs_f64() / made as f64 * open as f64).ok()?;
-    Some(max_time.map_or(left, |max| left.min(max.saturating_sub(elapsed))))
-}
-
 impl Observer for Progress {
     fn event(&mut self, event: &Event<'_>) {
+        let text = self.status.follow(event);
         match event {
-            Event::Opened { names, done, wanted, peak_flops } => {
-                self.names = names.to_vec();
-                self.peaks = peak_flops.to_vec();
-                (self.done, self.wanted) = (*done, *wanted);
+            Event::Opened { done, wanted, .. } => {
                 self.bar.set_length(*wanted);
                 self.bar.set_position(*done);
                 if *done > 0 && done < wanted {
@@ -183,36 +138,22 @@ impl Observer for Progress {
                 }
             }
             Event::Baseline { task, result: Ok(secs) } => {
-                tracing::info!("{} as written: {}", self.names[*task], Seconds(*secs));
-                self.bar.set_message(format!("as written {}", Seconds(*secs)));
+                tracing::info!("{} as written: {}", self.status.name(*task), Seconds(*secs));
+                self.bar.set_message(text.unwrap_or_default());
             }
             Event::Baseline { task, result: Err(failure) } => {
-                let name = &self.names[*task];
+                let name = self.status.name(*task);
                 let text = format!("`{name}` as written: {} ({}): {}", failure.kind, failure.stage, failure.message);
                 self.warn(&text);
             }
-            Event::Trial(trial) => self.trial(trial),
+            Event::Trial(trial) => self.trial(trial, text.unwrap_or_default()),
             Event::Finals { task, finalists } => {
-                tracing::info!("final of {}: {finalists} programs", self.names[*task]);
-                self.bar.set_message("comparing the leaders once more");
+                tracing::info!("final of {}: {finalists} programs", self.status.name(*task));
+                self.bar.set_message(text.unwrap_or_default());
             }
             Event::Standings(tasks) => self.standings(tasks),
             Event::Note(text) => self.say(text),
             Event::Warning(text) => self.warn(text),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_left_follows_the_pace_and_the_limit() {
-        let secs = Duration::from_secs;
-        assert_eq!(time_left(secs(10), 20, 40, None), Some(secs(20)));
-        assert_eq!(time_left(secs(10), 20, 40, Some(secs(15))), Some(secs(5)));
-        assert_eq!(time_left(secs(10), 20, 40, Some(secs(5))), Some(secs(0)));
-        assert_eq!(time_left(secs(10), 0, 40, None), None);
     }
 }

@@ -3,57 +3,17 @@
 use super::args::{Global, Machine};
 use super::console::Console;
 use super::exit::Failure;
-use crate::database::{Database, DatabaseError, Filter, RECORD_FILE, WORKLOAD_FILE};
+use crate::database::{Database, Filter};
 use crate::machine::Target;
 use crate::tune::best::{self, Best};
 use crate::workload::Workload;
 use std::path::Path;
 
+pub(super) use crate::request::databases::{failed, require, tell_problems};
+
 /// Opens a database for reading; `None` if there is none. Damaged lines are reported and skipped.
 pub(super) fn open(dir: &Path, console: Console) -> Result<Option<Database>, Failure> {
-    let db = find(dir)?;
-    db.iter().for_each(|db| tell_problems(db, console));
-    Ok(db)
-}
-
-/// Opens a database that must exist; the caller reports its damaged lines.
-///
-/// # Errors
-/// If there is no database.
-pub(super) fn require(dir: &Path) -> Result<Database, Failure> {
-    find(dir)?.ok_or_else(|| {
-        let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
-        Failure::Usage(format!("there is no database in `{}`", dir.display()), help)
-    })
-}
-
-/// Opens the directory if it holds at least one of the tables.
-fn find(dir: &Path) -> Result<Option<Database>, Failure> {
-    match Database::open(dir) {
-        Ok(db) => Ok([WORKLOAD_FILE, RECORD_FILE].iter().any(|table| dir.join(table).exists()).then_some(db)),
-        Err(e) if e.is_missing() => Ok(None),
-        Err(e) => Err(failed(e)),
-    }
-}
-
-/// Maximum number of damaged lines to list; the others are counted.
-const SHOWN_PROBLEMS: usize = 5;
-
-/// Reports the damaged lines of the database.
-pub(super) fn tell_problems(db: &Database, console: Console) {
-    let problems = db.problems();
-    for problem in problems.iter().take(SHOWN_PROBLEMS) {
-        console.warn(&format!("{problem}; the line is skipped"));
-    }
-    if problems.len() > SHOWN_PROBLEMS {
-        console.warn(&format!("{} more lines are skipped; see `tvmr db verify`", problems.len() - SHOWN_PROBLEMS));
-    }
-}
-
-/// Turns a database error into a failure of the command.
-pub(super) fn failed(e: DatabaseError) -> Failure {
-    let help = e.help().to_string();
-    Failure::Machine(e.to_string(), help)
+    Ok(crate::request::databases::open(dir, &console)?)
 }
 
 /// The filter for the records that a command uses.

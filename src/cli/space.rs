@@ -13,13 +13,13 @@
 
 use super::Done;
 use super::args::{DialectArg, Format, Global, Input, Intrin, Machine};
-use super::choose_space;
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::setting;
 use crate::ir::Module;
 use crate::machine::{Core, Target};
+use crate::request::space::choose;
 use crate::schedule::Trace;
 use crate::script::Dialect;
 use crate::search::isolated;
@@ -99,8 +99,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let intrinsics = load::intrinsics(&args.intrin)?;
     let distinct = Workload::distinct(program.module(), &functions);
     let modules: Vec<Module> = distinct.iter().map(|(w, _)| w.module.clone()).collect();
-    let (choice, _) =
-        choose_space::choose(&args.space, &modules, intrinsics.as_ref(), dialect, console, &StopFlag::new())?;
+    let (choice, _) = choose(&args.space, &modules, intrinsics.as_ref(), dialect, console.color, &StopFlag::new())?;
     let machine = load::target(&args.machine)?;
     let threads = args.machine.threads.map_or(1, |t| t.on(machine.cores as usize));
     let machine = Core::new(&machine, global.isa.unwrap_or(machine.best_isa()), threads);

@@ -4,25 +4,18 @@ use super::Done;
 use super::args::{Format, Global, Input, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
-use super::load::{self, Program};
+use super::load::Program;
 use super::progress::Progress;
-use super::{choose_space, records, setting, signals, time_limit};
-use crate::database::Database;
-use crate::diagnostic::{Diagnostics, Severity};
-use crate::ir::Module;
-use crate::measure::{RealTimer, Timer};
-use crate::stop::StopFlag;
+use super::{records, setting, signals, time_limit};
+use crate::request::tuning::{Plan, Request, TimeLimit};
 use crate::tune::backend::Seconds;
-use crate::tune::config::{Config, StrategyChoice};
-use crate::tune::native::{Native, reference_dir};
+use crate::tune::config::StrategyChoice;
 use crate::tune::summary::{Summary, TaskSummary};
-use crate::tune::{self, FailureCount, Interrupt, SketchCount, TuneError};
+use crate::tune::{self, Interrupt};
 use crate::workload::Workload;
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Search for the fastest schedule of each function, and keep what was measured
@@ -112,95 +105,59 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
-    let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
     let max_time = args.max_seconds.map(Duration::from_secs_f64);
     // The limit covers the whole command, not the search alone.
-    let time_is_up = StopFlag::new();
-    let clock = RealTimer::new(Arc::new(time_is_up.clone())).map_err(machine)?;
+    let limit = TimeLimit::start(max_time)?;
     let interrupt = Interrupt::new();
     if let Some(limit) = max_time {
-        clock.arm(limit);
         time_limit::watch(limit, &interrupt, args.format == Format::Json, console);
     }
     let program = Program::read(&args.input, console)?;
-    let lints = Diagnostics::new(program.source(), program.lints());
-    if lints.items.iter().any(|d| d.severity == Severity::Error) {
-        return Err(Failure::from(lints));
-    }
-    if !lints.items.is_empty() {
-        console.diagnostics(&lints);
-    }
-    let functions = program.functions(args.func.as_deref())?;
-    for &index in &functions {
-        setting::check_concrete(&program.module().funcs[index])?;
-    }
-    let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
-    let intrinsics = load::intrinsics(&args.intrin)?;
-    let (space, refusals) =
-        choose_space::choose(&args.space, &tuned, intrinsics.as_ref(), program.parsed.dialect, console, &time_is_up)?;
-    let described = load::target(&args.machine)?;
-    let setting = setting::here(&args.machine, global, !args.no_check, console)?;
-    let cores = setting.target.cores as usize;
-    let config = Config {
-        trials: args.trials,
-        max_time: max_time.map(|limit| limit.saturating_sub(clock.now())),
-        patience: args.patience,
-        space,
-        intrinsics,
-        strategy: match args.strategy {
-            StrategyArg::Evolutionary => {
-                StrategyChoice::Evolutionary { seeds: !args.no_seeds, cost_model: !args.no_cost_model }
-            }
-            StrategyArg::Random => StrategyChoice::Random,
-            StrategyArg::Replay => StrategyChoice::Replay,
-        },
-        seed_from: seed_from(&args.seed_from, console)?,
-        seed: args.seed,
-        jobs: args.jobs.map_or(cores, |n| n as usize),
-        machine: described,
-        setting,
-    };
+    let plan = args.request(global).plan(&program, &limit, &console)?;
     if args.frozen {
-        return frozen(args, &program, &functions, &config, console);
+        return frozen(args, &program, &plan, console);
     }
     if args.no_check {
         console.warn("results are NOT compared with the reference: a wrong program may come out as the best");
     }
     let dir = &args.work_dir.work_dir;
-    let mut db = Database::create(dir).map_err(records::failed)?;
-    records::tell_problems(&db, console);
-    if db.is_unlocked() {
-        console.warn(&format!("`{}` cannot be locked: let only one process tune into it", dir.display()));
-    }
+    let mut db = plan.database(dir, &console)?;
     signals::watch(&interrupt, console);
-    let native = Native::pinned(&config.setting, Some(reference_dir(dir)), &interrupt).map_err(machine)?;
-    let mut progress = Progress::new(console, global.verbose > 0, config.max_time, program.parsed.dialect);
-    let result = tune::tune(program.module(), &functions, &config, &mut db, &native, &mut progress, &interrupt);
+    let mut progress = Progress::new(console, global.verbose > 0, plan.config.max_time, program.parsed.dialect);
+    // The process is the command's own, so that its threads may keep to cores.
+    let summary = plan.tune(&program, dir, &mut db, true, &mut progress, &interrupt);
     progress.clear();
-    let summary = result.map_err(|e| match e {
-        TuneError::Database(e) => records::failed(e),
-        TuneError::Machine(_) => Failure::Machine(e.to_string(), String::new()),
-    })?;
-    let refusals = refusals.into_iter().map(|(i, text)| (program.module().funcs[functions[i]].name.as_str(), text));
-    report(args, &program, &refusals.collect::<Vec<_>>(), summary, &interrupt, console)
+    report(args, &program, &plan, &summary?, &interrupt, console)
 }
 
-/// Opens the databases of `--seed-from`.
-fn seed_from(dirs: &[PathBuf], console: Console) -> Result<Vec<Arc<Database>>, Failure> {
-    let open = |dir: &PathBuf| {
-        if dir.exists() && !dir.is_dir() {
-            let help = "name a directory that `tvmr tune` has written, which was its `--work-dir`".to_string();
-            return Err(Failure::Usage(format!("`{}` is not a directory", dir.display()), help));
+impl Args {
+    /// What the options ask for.
+    fn request(&self, global: &Global) -> Request {
+        Request {
+            func: self.func.clone(),
+            trials: self.trials,
+            patience: self.patience,
+            space: self.space.clone(),
+            strategy: match self.strategy {
+                StrategyArg::Evolutionary => {
+                    StrategyChoice::Evolutionary { seeds: !self.no_seeds, cost_model: !self.no_cost_model }
+                }
+                StrategyArg::Random => StrategyChoice::Random,
+                StrategyArg::Replay => StrategyChoice::Replay,
+            },
+            seed: self.seed,
+            seed_from: self.seed_from.clone(),
+            intrin: self.intrin.intrin.clone(),
+            target: self.machine.target.clone(),
+            wanted: setting::wanted(&self.machine, global, !self.no_check),
+            jobs: self.jobs.map(|n| n as usize),
         }
-        let db = records::require(dir)?;
-        records::tell_problems(&db, console);
-        Ok(Arc::new(db))
-    };
-    dirs.iter().map(open).collect()
+    }
 }
 
 /// Reports which functions have a record, and measures nothing.
-fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, console: Console) -> Done {
+fn frozen(args: &Args, program: &Program, plan: &Plan, console: Console) -> Done {
+    let Plan { functions, config, .. } = plan;
     let db = records::open(&args.work_dir.work_dir, console)?;
     let missing = tune::untuned(program.module(), functions, config, db.as_ref()).map_err(records::failed)?;
     if missing.is_empty() {
@@ -227,56 +184,34 @@ fn frozen(args: &Args, program: &Program, functions: &[usize], config: &Config, 
 fn report(
     args: &Args,
     program: &Program,
-    refusals: &[(&str, String)],
-    mut summary: Summary,
+    plan: &Plan,
+    summary: &Summary,
     interrupt: &Interrupt,
     console: Console,
 ) -> Done {
-    for task in summary.tasks.iter_mut().chain([&mut summary.total]) {
-        task.workload.clone_from(&program.name);
-    }
     for task in &summary.tasks {
         tell(task, console);
     }
     match args.format {
         Format::Human => {
-            let tasks: String = summary.tasks.iter().map(|t| human(t, &summary)).collect();
-            console.result(&(tasks + &all_together(&summary)))?;
+            let tasks: String = summary.tasks.iter().map(|t| human(t, summary)).collect();
+            console.result(&(tasks + &all_together(summary)))?;
             let is_done = interrupt.signal().is_none() && summary.tasks.iter().any(|t| t.valid > 0);
             if let (true, Some(next)) = (is_done, next_step(args)) {
                 console.note(&next);
             }
         }
-        Format::Json => console.result(&format!("{:#}\n", document(&summary)))?,
+        Format::Json => console.result(&format!("{:#}\n", document(summary)))?,
     }
     if args.no_check {
         console.warn("results were NOT compared with the reference");
     }
-    if let Some(signal) = interrupt.signal() {
-        let done = summary.total.trials;
-        let message = format!(
-            "interrupted after {done} of {} trials; all of them are kept in `{}`, and the same command resumes from there",
-            args.trials,
-            args.work_dir.work_dir.display()
-        );
-        return Err(Failure::Interrupted(signal, message));
-    }
-    let failed: Vec<String> = summary.tasks.iter().filter_map(no_schedule).collect();
-    if !failed.is_empty() {
-        // If every candidate of a function was refused, the first refusal shows what is wrong, and where.
-        let without = summary.tasks.iter().filter(|t| no_schedule(t).is_some());
-        let names: HashSet<&str> =
-            without.flat_map(|t| [&t.func].into_iter().chain(&t.same_as)).map(|n| &n[..]).collect();
-        if let Some((name, refusal)) = refusals.iter().find(|(name, _)| names.contains(name)) {
-            let of = if summary.tasks.len() > 1 { format!(", of `{name}`") } else { String::new() };
-            console.note(&format!("the first refusal{of}:\n{}", refusal.trim_end()));
+    plan.verdict(program, summary, &args.work_dir.work_dir, interrupt).map_err(|unsuccessful| {
+        if let Some(refusal) = &unsuccessful.first_refusal {
+            console.note(refusal);
         }
-        return Err(Failure::Negative(failed.join("\n       ")));
-    }
-    if summary.tasks.iter().all(|t| t.best_us.is_none()) {
-        return Err(Failure::Negative(format!("nothing was measured: {}", summary.total.stop_reason)));
-    }
-    Ok(())
+        unsuccessful.error.into()
+    })
 }
 
 /// Suggests the next command; none if the program came from standard input.
@@ -306,43 +241,6 @@ fn shell_word(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// Why a function has no valid schedule; `None` if it has one.
-fn no_schedule(task: &TaskSummary) -> Option<String> {
-    // If the rules found nothing to try, the program as written is a valid result. A schedule function that fails is
-    // the user's mistake.
-    let unfit = task.failures.iter().all(|f| f.stage == "postproc");
-    let as_written_alone = task.trials == 0 && task.best_us.is_some() && task.problem.is_none() && unfit;
-    if task.valid > 0 || as_written_alone {
-        return None;
-    }
-    let reason = || task.failures.first().map_or("see the warnings above".to_owned(), most_often);
-    let why = match &task.problem {
-        Some(problem) => problem.clone(),
-        None if task.trials > 0 => format!("all {} candidates failed; {}", task.trials, reason()),
-        None if task.rejected > 0 => format!("the space refused all {} candidates; {}", task.rejected, reason()),
-        // The space holds only the program as written, or time was up.
-        None => format!("the program as written: {}", task.as_written_failed.as_ref()?),
-    };
-    let mut text = format!("no valid schedule for `{}`: {why}", task.func);
-    if let [_, _, ..] = task.sketches[..] {
-        for sketch in &task.sketches {
-            let _ = write!(text, "\n         {}", of_sketch(sketch));
-        }
-    }
-    Some(text)
-}
-
-fn most_often(reason: &FailureCount) -> String {
-    format!("most often `{}` said: {}", reason.by, reason.message)
-}
-
-/// One line with the outcome of a sketch's candidates.
-fn of_sketch(count: &SketchCount) -> String {
-    let name = count.sketch.map_or("replayed traces".to_owned(), |n| format!("sketch {n}"));
-    let reason = count.reason.as_ref().map_or(String::new(), |r| format!("; {}", most_often(r)));
-    format!("{name}: {} tried, {} failed, {} refused{reason}", count.tried, count.failed, count.refused)
 }
 
 /// Number of additional trials to recommend when all requested ones are in the database.
@@ -460,41 +358,4 @@ fn document(summary: &Summary) -> Value {
     let mut total = value(&summary.total);
     total["tasks"] = summary.tasks.iter().map(value).collect();
     total
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_a_valid_schedule_every_sketch_says_why() {
-        let reason = |by: &str, message: &str| FailureCount {
-            stage: "schedule".into(),
-            by: by.into(),
-            message: message.into(),
-            count: 1,
-        };
-        let sketch = |n, tried, refused, reason| SketchCount { sketch: Some(n), tried, failed: tried, refused, reason };
-        let task = TaskSummary {
-            func: "f".into(),
-            rejected: 20,
-            failures: vec![reason("fuse", "the loops are apart")],
-            sketches: vec![
-                sketch(1, 0, 20, Some(reason("fuse", "the loops are apart"))),
-                sketch(2, 3, 0, Some(reason("timeout", "stopped after 20 ms"))),
-            ],
-            trials: 3,
-            ..TaskSummary::default()
-        };
-        let text = no_schedule(&task).expect("nothing is valid");
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        assert_eq!(
-            lines,
-            [
-                "no valid schedule for `f`: all 3 candidates failed; most often `fuse` said: the loops are apart",
-                "sketch 1: 0 tried, 0 failed, 20 refused; most often `fuse` said: the loops are apart",
-                "sketch 2: 3 tried, 3 failed, 0 refused; most often `timeout` said: stopped after 20 ms",
-            ]
-        );
-    }
 }

@@ -1,8 +1,6 @@
-//! Selects the search space that the command line names: rules, or a file with a schedule function.
+//! Selects the search space that a user names: rules, or a file with a schedule function.
 
-use super::console::Console;
-use super::exit::Failure;
-use super::load;
+use super::{Error, program};
 use crate::diagnostic::Diagnostics;
 use crate::ir::Module;
 use crate::schedule::Schedule;
@@ -17,21 +15,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Schedule functions that fail with the first decisions: the position of the tuned function, and the error message.
-pub(super) type Refusals = Vec<(usize, String)>;
+pub type Refusals = Vec<(usize, String)>;
 
-/// Returns the space called `name`, and how its schedule function fails with the first decisions. Long work ends when
-/// `stop` is raised.
+/// Returns the space called `name`, and how its schedule function fails with the first decisions; these errors show the program
+/// in this dialect, with `color` in colours. Long work ends when `stop` is raised.
 ///
 /// # Errors
 /// There is no such space, or its function fails on every tuned function whatever the decisions are.
-pub(super) fn choose(
+pub fn choose(
     name: &str,
     tuned: &[Module],
     intrinsics: Option<&Arc<Intrinsics>>,
     dialect: Dialect,
-    console: Console,
+    color: bool,
     stop: &StopFlag,
-) -> Result<(SpaceChoice, Refusals), Failure> {
+) -> Result<(SpaceChoice, Refusals), Error> {
     match name {
         "auto" => return Ok((SpaceChoice::Auto, Refusals::new())),
         "tvm" => return Ok((SpaceChoice::Tvm, Refusals::new())),
@@ -40,15 +38,15 @@ pub(super) fn choose(
     let path = Path::new(name);
     if !path.exists() && path.extension().is_none() {
         let help = "name `auto`, `tvm`, or a file with a schedule function".to_string();
-        return Err(Failure::Usage(format!("there is no space `{name}`"), help));
+        return Err(Error::Usage(format!("there is no space `{name}`"), help));
     }
-    let function = ScheduleFunction::parse(&load::text(path)?, name)?;
+    let function = ScheduleFunction::parse(&program::text(path)?, name)?;
     let mut refusals = Refusals::new();
     let mut hopeless = None;
     let mut can_be_tried = tuned.is_empty();
     for (i, module) in tuned.iter().enumerate() {
         let schedule = Schedule::new(module, 0).with_intrinsics(intrinsics.cloned()).until(stop.clone());
-        match try_out(&function, schedule, dialect, console) {
+        match try_out(&function, schedule, dialect, color) {
             TriedOut::Fits => can_be_tried = true,
             TriedOut::Refused(text) => {
                 can_be_tried = true;
@@ -56,7 +54,7 @@ pub(super) fn choose(
             }
             TriedOut::Hopeless(text, found) => {
                 refusals.push((i, text.clone()));
-                hopeless.get_or_insert(Failure::Shown(text, found));
+                hopeless.get_or_insert(Error::Shown(text, found));
             }
         }
     }
@@ -81,7 +79,7 @@ enum TriedOut {
 
 /// Applies a function once, so that an error that no decision can avoid is reported with its place, instead of failing
 /// every candidate.
-fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect, console: Console) -> TriedOut {
+fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect, color: bool) -> TriedOut {
     let Err(mut error) = function.apply(&mut schedule) else { return TriedOut::Fits };
     if schedule.stop().is_raised() {
         // Whether it applies is unknown; the command reports that time was up.
@@ -89,7 +87,7 @@ fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect
     }
     if let Some(refused) = &error.refused {
         if !is_hopeless(&refused.kind) {
-            return TriedOut::Refused(function.render_error(&error, &schedule, dialect, console.color));
+            return TriedOut::Refused(function.render_error(&error, &schedule, dialect, color));
         }
         if matches!(refused.kind, ErrorKind::UnknownFunction { .. }) {
             let note = "whatever its name in the file, a function is called `main` while it is tuned";
@@ -97,7 +95,7 @@ fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect
         }
     }
     let found = Diagnostics::new(function.source(), vec![(*error.diagnostic).clone()]);
-    TriedOut::Hopeless(function.render_error(&error, &schedule, dialect, console.color), Box::new(found))
+    TriedOut::Hopeless(function.render_error(&error, &schedule, dialect, color), Box::new(found))
 }
 
 /// Whether the error names something that does not exist, which no decision can change.

@@ -1,0 +1,47 @@
+//! What a user asks for, from text to result: programs, options and databases are read and checked, and mistakes come with the
+//! text that a user sees.
+//!
+//! The command line and the Python package share it, so that both take the same programs and say the same. It prints nothing:
+//! what a user should know besides the result goes to [`Notices`], and progress to a [`crate::tune::events::Observer`].
+//!
+//! | file | content |
+//! | --- | --- |
+//! | [`error`] | why a request failed |
+//! | [`program`] | reading programs, choosing functions |
+//! | [`space`] | the search space that a name or a file means |
+//! | [`setting`] | the setting of this machine |
+//! | [`databases`] | opening databases that must exist |
+//! | [`tuning`] | tuning the functions of a program; start here |
+//! | [`verdict`] | whether a finished run found what was asked for |
+//! | [`status`] | a line about the progress of a run |
+
+pub mod databases;
+mod error;
+pub mod program;
+pub mod setting;
+pub mod space;
+mod status;
+pub mod tuning;
+pub mod verdict;
+
+pub use error::Error;
+pub use status::Status;
+
+use crate::diagnostic::Diagnostics;
+
+/// Receives what a user should know besides the result.
+pub trait Notices {
+    /// A remark.
+    fn note(&self, text: &str);
+
+    /// A warning.
+    fn warn(&self, text: &str);
+
+    /// The warnings about a program.
+    fn diagnostics(&self, found: &Diagnostics);
+
+    /// Whether texts may have colours.
+    fn color(&self) -> bool {
+        false
+    }
+}

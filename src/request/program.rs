@@ -1,0 +1,195 @@
+//! Programs: reading them, and choosing the functions to work on.
+
+use super::Error;
+use crate::diagnostic::{Diagnostic, Source, nearest};
+use crate::ir::visit::for_each_subexpr;
+use crate::ir::{DType, Func, Module, Symbol, VarId};
+use crate::schedule::intrin::Intrinsics;
+use crate::script::{self, ParseOptions, Parsed};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The text of a file.
+///
+/// # Errors
+/// The file cannot be read; where another name is near, the help says it.
+pub fn text(path: &Path) -> Result<String, Error> {
+    if path.is_dir() {
+        let help = "name a file in it".to_string();
+        return Err(Error::Usage(format!("`{}` is a directory", path.display()), help));
+    }
+    match script::read_file(path) {
+        Ok(text) => Ok(text?),
+        Err(e) => Err(cannot_read(path, &e)),
+    }
+}
+
+fn cannot_read(path: &Path, e: &io::Error) -> Error {
+    let message = format!("cannot read `{}`: {e}", path.display());
+    match e.kind() {
+        io::ErrorKind::NotFound => Error::Usage(message, neighbour(path).unwrap_or_default()),
+        io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory => Error::Usage(message, String::new()),
+        _ => Error::Machine(message, String::new()),
+    }
+}
+
+/// The file in the same directory whose name is most similar to one that does not exist.
+fn neighbour(path: &Path) -> Option<String> {
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Some(format!("there is no directory `{}`", directory.display()));
+    };
+    let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    names.sort();
+    let wanted = path.file_name()?.to_str()?;
+    let near = nearest(wanted, names.iter().map(String::as_str))?;
+    Some(format!("there is `{}`", directory.join(near).display()))
+}
+
+/// A parsed and verified program.
+pub struct Program {
+    /// The file name as given.
+    pub name: String,
+    /// The source text.
+    pub text: String,
+    /// The parsed module.
+    pub parsed: Parsed,
+}
+
+impl Program {
+    /// Reads the text of a program, with values for symbolic extents. The caller reports its warnings.
+    ///
+    /// # Errors
+    /// The text has mistakes, or a symbol has two values.
+    pub fn from_text(name: &str, bind: &[(String, i64)], text: String) -> Result<Program, Error> {
+        let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
+        let parsed = script::parse(&text, name, &options)?;
+        Ok(Program { name: name.to_owned(), text, parsed })
+    }
+
+    /// The text with its file name, for diagnostics.
+    pub fn source(&self) -> Source<'_> {
+        Source { name: &self.name, text: &self.text }
+    }
+
+    /// Lints of the well-formed program.
+    pub fn lints(&self) -> Vec<Diagnostic> {
+        crate::lint::lint(&self.parsed)
+    }
+
+    /// The parsed module.
+    pub fn module(&self) -> &Module {
+        &self.parsed.module
+    }
+
+    /// Positions of the functions that run by themselves: all, except those that others call and that lack symbolic
+    /// values.
+    fn kernels(&self) -> Vec<usize> {
+        let funcs = &self.module().funcs;
+        let called: Vec<Symbol> = funcs.iter().flat_map(crate::ir::inline::calls).collect();
+        let is_part = |f: &Func| called.contains(&f.name) && symbolic(f).is_some();
+        let kernels: Vec<usize> = (0..funcs.len()).filter(|&i| !is_part(&funcs[i])).collect();
+        if kernels.is_empty() { (0..funcs.len()).collect() } else { kernels }
+    }
+
+    /// Positions of the functions to work on: the one of this name, or all that run by themselves.
+    ///
+    /// # Errors
+    /// There is no function of this name.
+    pub fn functions(&self, name: Option<&str>) -> Result<Vec<usize>, Error> {
+        let funcs = &self.module().funcs;
+        match name {
+            None => Ok(self.kernels()),
+            Some(name) => match funcs.iter().position(|f| f.name == name) {
+                Some(i) => Ok(vec![i]),
+                None => {
+                    let names: Vec<&str> = funcs.iter().map(|f| f.name.as_str()).collect();
+                    let help = match nearest(name, names.iter().copied()) {
+                        Some(near) => format!("there is `{near}`"),
+                        None => format!("its functions are `{}`", names.join("`, `")),
+                    };
+                    Err(Error::Usage(format!("`{}` has no function `{name}`", self.name), help))
+                }
+            },
+        }
+    }
+}
+
+/// The values of symbols by name.
+fn bindings(given: &[(String, i64)]) -> Result<BTreeMap<String, i64>, Error> {
+    let mut bind = BTreeMap::new();
+    for (name, value) in given {
+        if let Some(other) = bind.insert(name.clone(), *value) {
+            let message = format!("`--bind` gives `{name}` twice: {other} and {value}");
+            return Err(Error::Usage(message, "give each name one value".to_string()));
+        }
+    }
+    Ok(bind)
+}
+
+/// The built-in intrinsics and those of the given files; `None` if no file is given.
+///
+/// # Errors
+/// A file cannot be read, or has mistakes.
+pub fn intrinsics(files: &[PathBuf]) -> Result<Option<Arc<Intrinsics>>, Error> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut table = Intrinsics::clone(&Intrinsics::built_in());
+    for path in files {
+        if path.as_os_str() == "-" {
+            let help = "name a file, which later commands can read again".to_string();
+            return Err(Error::Usage("intrinsics cannot come from standard input".to_string(), help));
+        }
+        table.register_text(&text(path)?, &path.to_string_lossy())?;
+    }
+    Ok(Some(Arc::new(table)))
+}
+
+/// Rejects a function that cannot run because symbolic values are missing.
+///
+/// # Errors
+/// A value is missing; the help says how to give it.
+pub fn check_concrete(func: &Func) -> Result<(), Error> {
+    symbolic(func).map_or(Ok(()), |(what, help)| Err(Error::Usage(what, help)))
+}
+
+/// The missing symbolic values of a function, if any, and the help for the message.
+pub fn symbolic(func: &Func) -> Option<(String, String)> {
+    let func = &*func.callable();
+    let is_handle = |p: &&crate::ir::Param| p.buffer.is_none() && func.arena.var(p.var).dtype == DType::Handle;
+    if let Some(param) = func.params.iter().find(is_handle) {
+        let name = func.arena.var(param.var).name;
+        let help = format!("give it one: `A = T.match_buffer({name}, (16, 16), \"float32\")`, for example");
+        return Some((format!("the handle `{name}` of `{}` has no shape", func.name), help));
+    }
+    let mut names: Vec<Symbol> = Vec::new();
+    for param in &func.params {
+        let mut found: Vec<VarId> = Vec::new();
+        match param.buffer {
+            None => found.push(param.var),
+            Some(b) => {
+                for &extent in func.arena.list(func.arena.buffer(b).shape) {
+                    for_each_subexpr(&func.arena, extent, &mut |e| found.extend(func.arena.as_var(e)));
+                }
+            }
+        }
+        for name in found.into_iter().map(|v| func.arena.var(v).name) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    let all: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    let example: Vec<String> = names.iter().map(|n| format!("--bind {n}=1024")).collect();
+    let what = match all.len() {
+        0 => return None,
+        1 => "no value",
+        _ => "no values",
+    };
+    let give = if all.len() == 1 { "give it a value" } else { "give them values" };
+    let help = format!("{give} with `--bind`, such as `{}`", example.join(" "));
+    Some((format!("{what} for {} of `{}`", all.join(", "), func.name), help))
+}
