@@ -49,6 +49,7 @@ pub mod machine;
 pub mod measure;
 pub mod perf;
 pub mod request;
+pub mod run;
 pub mod schedule;
 pub mod schedule_function;
 pub mod script;

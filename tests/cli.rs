@@ -16,6 +16,8 @@ mod maintenance;
 mod messages;
 #[path = "cli/modules.rs"]
 mod modules;
+#[path = "cli/run.rs"]
+mod run_on_arrays;
 #[cfg(unix)]
 #[path = "cli/stopping.rs"]
 mod stopping;

@@ -29,6 +29,7 @@ const ORDER: &[&str] = &[
     "export",
     "check",
     "callable",
+    "run",
     "tune",
     "request",
     "cli",
@@ -49,6 +50,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("perf", &["ir", "machine", "measure"]),
     ("export", &["ir", "loopir", "lower", "machine", "codegen"]),
     ("callable", &["ir", "loopir", "lower", "codegen", "search", "measure", "workload", "check"]),
+    ("run", &["stop", "ir", "loopir", "lower", "codegen", "search", "arrays", "measure", "workload", "check"]),
     ("check", &["ir", "loopir", "lower", "codegen", "schedule", "search", "measure", "database", "workload", "stop"]),
 ];
 

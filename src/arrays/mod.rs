@@ -16,6 +16,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | [`mod@array`] | an array in memory |
+//! | [`element`] | single elements |
 //! | [`mod@file`] | an open file; start here |
 //! | [`save`] | writing files |
 //! | [`header`], [`npy`] | the npy format |
@@ -36,6 +37,7 @@
 
 mod array;
 mod bytes;
+mod element;
 mod error;
 mod file;
 mod header;
@@ -48,6 +50,7 @@ mod tensors;
 mod tests;
 
 pub use array::{Array, NoArray};
+pub use element::Element;
 pub use error::{ArrayError, ArrayErrorKind};
 pub use file::{ArrayFile, Header, read};
 pub use header::Stored;

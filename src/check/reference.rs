@@ -10,7 +10,7 @@ use super::sampling::{Sampling, with_elements};
 use crate::codegen::{self, RunContext};
 use crate::ir::interp::{Options, Precision};
 use crate::ir::stmt::IterKind;
-use crate::ir::{Func, LoopId, Symbol};
+use crate::ir::{DType, Func, LoopId, Symbol};
 use crate::loopir::Kernel;
 use crate::lower::{Bounds, LowerError, lower_bounds, lower_reference};
 use crate::measure::{
@@ -173,23 +173,35 @@ impl Job {
 /// softmax) or larger (a product of products), so the tolerance is scaled by their root mean square. It is multiplied by
 /// the number of blocks, since each block of a chain adds errors.
 pub(crate) fn toleranced(reference: Reference, func: &Func, specs: &[ParamSpec]) -> Reference {
-    let (longest, stages) = reductions(func);
-    let tolerances = specs
-        .iter()
-        .zip(reference.outputs())
-        .map(|(spec, bytes)| {
-            let plain = Tolerance::of(spec.dtype, longest);
-            if plain == Tolerance::EXACT || bytes.is_empty() {
-                return plain;
-            }
-            // Intermediate values of magnitude 1 may be rounded even if the results are small.
-            let least = 2.0 * spec.dtype.half_ulp();
-            let scale = root_mean_square(spec, bytes) / ((longest as f64).sqrt() / 3.0);
-            let absolute = (plain.absolute * scale).max(least);
-            Tolerance { absolute, ..plain }.times(stages as f64)
-        })
-        .collect();
+    let outputs = specs.iter().zip(reference.outputs());
+    let tolerances = outputs.map(|(spec, bytes)| tolerance(func, spec, bytes)).collect();
     reference.with_tolerances(tolerances)
+}
+
+/// The tolerance of a parameter whose right value is in `bytes`: see [`toleranced`].
+pub(crate) fn tolerance(func: &Func, spec: &ParamSpec, bytes: &[u8]) -> Tolerance {
+    let (longest, stages) = reductions(func);
+    let plain = Tolerance::of(spec.dtype, longest);
+    if plain == Tolerance::EXACT || bytes.is_empty() {
+        return plain;
+    }
+    // Intermediate values of magnitude 1 may be rounded even if the results are small.
+    let least = 2.0 * spec.dtype.half_ulp();
+    let scale = root_mean_square(spec, bytes) / ((longest as f64).sqrt() / 3.0);
+    let absolute = (plain.absolute * scale).max(least);
+    Tolerance { absolute, ..plain }.times(stages as f64)
+}
+
+/// The tolerance of a result that comes from elsewhere, whose right value is in `bytes`. Types of 16 and 8 bits are computed in
+/// `float32`, so a few roundings are allowed there; [`tolerance`] would allow one for each term of a sum.
+pub(crate) fn result_tolerance(func: &Func, spec: &ParamSpec, bytes: &[u8]) -> Tolerance {
+    match spec.dtype {
+        DType::Float16 | DType::BFloat16 | DType::Float8(_) if !bytes.is_empty() => {
+            let eps = spec.dtype.half_ulp();
+            Tolerance { absolute: 2.0 * eps * root_mean_square(spec, bytes), relative: 4.0 * eps }
+        }
+        _ => tolerance(func, spec, bytes),
+    }
 }
 
 /// The number of terms of the longest reduction (1 without one), and the number of blocks, which may form a chain.

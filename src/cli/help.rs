@@ -33,6 +33,7 @@ Use them:
   apply-best   Print a program with each function replaced by its best known version
   print-trace  Print the best known schedule of a function
   bench        Check and time a program
+  run          Run a function on arrays from files
   apply        Apply a schedule to a program
   emit         Print a program at a stage of the code generator
   build        Build native code of a program: object, libraries, wrappers
@@ -87,6 +88,14 @@ pub(super) const BENCH: &str = with_exit_codes!(
     "  tvmr bench matmul.tir
   tvmr bench matmul.tir --best --format json
   tvmr bench matmul.tir --trace schedule.py --threads 2
+"
+);
+
+pub(super) const RUN: &str = with_exit_codes!(
+    "  tvmr run matmul.tir --input A=a.npy --input B=b.npy --output C=c.npy
+  tvmr run matmul.tir --best --inputs in.npz --output out.safetensors
+  tvmr run matmul.tir --inputs in.npz --expect out.npz --rtol 1e-5 --atol 1e-6
+  tvmr run matmul.tir --random --repeat 100 --format json
 "
 );
 

@@ -21,6 +21,9 @@ mod output;
 mod print_trace;
 mod progress;
 mod records;
+mod run;
+mod run_files;
+mod run_report;
 mod scheduled;
 mod setting;
 mod signals;
@@ -57,6 +60,7 @@ enum Command {
     Apply(apply::Args),
     Bench(bench::Args),
     Space(space::Args),
+    Run(Box<run::Args>),
     Emit(emit::Args),
     Build(Box<build::Args>),
     Check(check::Args),
@@ -99,6 +103,7 @@ pub fn run(args: &[OsString]) -> u8 {
         Command::PrintTrace(a) => print_trace::run(a, &cli.global, console),
         Command::Apply(a) => apply::run(a, &cli.global, console),
         Command::Space(a) => space::run(a, &cli.global, console),
+        Command::Run(a) => run::run(a, &cli.global, console),
         Command::Emit(a) => emit::run(a, &cli.global, console),
         Command::Build(a) => build::run(a, &cli.global, console),
         Command::Check(a) => check::run(a, &cli.global, console),

@@ -4,6 +4,8 @@ use super::arguments::{Arguments, ParamSpec, Poison};
 use super::executable::{Executable, RunFailure};
 use super::timer::Stop;
 use crate::codegen::{CompiledKernel, RunContext, RuntimeFailure};
+use crate::ir::preparation::separate;
+use crate::ir::{DType, Func};
 use crate::loopir::Access;
 use crate::stop::StopFlag;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +33,23 @@ impl Loaded {
     /// cannot be asked.)
     pub fn new(kernel: CompiledKernel, context: Arc<Mutex<RunContext>>, threads: u32) -> Loaded {
         Loaded { kernel, preparation: None, context, threads }
+    }
+
+    /// The executable of a function: its kernel, and that of its preparation if it has one, which `compile` makes.
+    ///
+    /// # Errors
+    /// As `compile`.
+    pub fn of<E>(
+        func: &Func,
+        context: Arc<Mutex<RunContext>>,
+        threads: u32,
+        compile: impl Fn(&Func) -> Result<CompiledKernel, E>,
+    ) -> Result<Loaded, E> {
+        Ok(match separate(func) {
+            None => Loaded::new(compile(func)?, context, threads),
+            Some(parts) => Loaded::new(compile(&parts.call)?, context, threads)
+                .with_preparation(compile(&parts.preparation)?, parts.n_prepared),
+        })
     }
 
     /// Adds a preparation. Both kernels have `n_prepared` parameters more than the function.
@@ -75,8 +94,10 @@ impl Loaded {
         pointers: &[*mut u8],
         calls: u64,
     ) -> Result<(), RunFailure> {
+        // Kernels have no floats of 8 bits, but bytes in their place.
+        let held_as = |dtype| if let DType::Float8(_) = dtype { DType::UInt8 } else { dtype };
         let fits = |(param, spec): (&crate::loopir::Buffer, &ParamSpec)| {
-            param.dtype == spec.dtype && usize::try_from(param.len).is_ok_and(|n| n <= spec.len())
+            param.dtype == held_as(spec.dtype) && usize::try_from(param.len).is_ok_and(|n| n <= spec.len())
         };
         let own = self.preparation.as_ref().map_or(&[][..], |p| &p.specs);
         let n = args.specs().len() + own.len();
@@ -158,8 +179,6 @@ impl Stop for StopFlag {
 mod tests {
     use super::*;
     use crate::codegen::{CodegenOptions, compile};
-    use crate::ir::preparation::separate;
-    use crate::ir::{DType, Func};
     use crate::lower::lower;
     use crate::machine::Isa;
     use crate::script::{ParseOptions, parse};

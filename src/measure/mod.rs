@@ -41,7 +41,7 @@ pub use load::LoadWatch;
 pub use loaded::Loaded;
 pub use noise::{Advice, Monitor};
 pub use peaks::{Bandwidth, Level, Peak, PeakLoop, PeakWork, traffic};
-pub use pin::{Pinned, cores, pin_here, pin_to};
+pub use pin::{Pinned, cores, pin_here, pin_to, placement};
 pub use race::{Finalist, Race, RaceFailure, RaceOptions, Standing, finals, race};
 pub use reference::{Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, SpotCheck, spots};
 pub use runner::{
@@ -50,6 +50,7 @@ pub use runner::{
 pub use spread::{ElementRanges, Range, Spread};
 pub use stats::Summary;
 pub use timer::{MockTimer, RealTimer, Stop, Timer};
+pub use timing::repeat;
 
 #[cfg(test)]
 mod fakes;

@@ -1,5 +1,7 @@
 //! Keeps the measuring thread on one core.
 
+use crate::codegen::Pinning;
+
 /// Keeps the thread on a core until it is dropped, if the system allows it.
 #[derive(Debug)]
 pub struct Pinned {
@@ -58,6 +60,16 @@ pub fn pin_here() -> Pinned {
 #[cfg(not(target_os = "linux"))]
 pub fn pin_to(_core: usize) -> Pinned {
     pin_here()
+}
+
+/// The placement of a pool of threads on these cores, and the core of the thread that calls kernels. Threads are only pinned if
+/// there are several and each has a core.
+pub fn placement(cores: &[usize], threads: usize) -> (Pinning, Option<usize>) {
+    if threads > 1 && cores.len() >= threads {
+        (Pinning::Cores(cores.to_vec()), Some(cores[0]))
+    } else {
+        (Pinning::None, None)
+    }
 }
 
 /// The cores that the calling thread may run on, its current core first; empty if unknown.

@@ -41,6 +41,19 @@ pub(crate) fn batch(
     Ok(elapsed.as_secs_f64().max(1e-10) / calls as f64)
 }
 
+/// Times single calls, each on the values that the arguments had at first; returns the seconds of each.
+///
+/// # Errors
+/// If the kernel failed.
+pub fn repeat(
+    exe: &dyn Executable,
+    args: &mut Arguments,
+    timer: &dyn Timer,
+    calls: u64,
+) -> Result<Vec<f64>, RunFailure> {
+    (0..calls).map(|_| batch(exe, args, timer, 1, Duration::MAX)).collect()
+}
+
 /// Runs the preparation of constant parameters; returns its seconds, or `None` if there is none.
 ///
 /// # Errors

@@ -36,7 +36,7 @@ fn cannot_read(path: &Path, e: &io::Error) -> Error {
 }
 
 /// The file in the same directory whose name is most similar to one that does not exist.
-fn neighbour(path: &Path) -> Option<String> {
+pub(crate) fn neighbour(path: &Path) -> Option<String> {
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = std::fs::read_dir(directory) else {
         return Some(format!("there is no directory `{}`", directory.display()));

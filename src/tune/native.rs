@@ -7,15 +7,15 @@ use super::function_rates::estimated_roofline;
 use super::interrupt::Interrupt;
 use crate::check::params;
 use crate::check::reference::{self, Job};
-use crate::codegen::{self, CodegenOptions, Pinning, RunContext, Workers};
+use crate::codegen::{self, CodegenOptions, RunContext, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
-use crate::ir::preparation::separate;
 use crate::ir::{DType, Func};
 use crate::lower;
 use crate::machine::Target;
 use crate::measure::{
     Arguments, ArgumentsError, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer,
     Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
+    placement,
 };
 use crate::perf::flops::{self, Arithmetic, Work};
 use crate::search::isolated;
@@ -91,14 +91,7 @@ impl Native {
     ) -> std::io::Result<Native> {
         let threads = setting.threads.max(1) as usize;
         let all = if pins { crate::measure::cores() } else { Vec::new() };
-        let (pinning, core) = match all.clone() {
-            // Threads are only pinned if each has a core.
-            cores if threads > 1 && cores.len() >= threads => {
-                let core = cores[0];
-                (Pinning::Cores(cores), Some(core))
-            }
-            _ => (Pinning::None, None),
-        };
+        let (pinning, core) = placement(&all, threads);
         let context = RunContext::new(Arc::new(Workers::new(threads, &pinning)?));
         let stop = context.stop_flag().clone();
         interrupt.also_stop(Arc::new(stop.clone()));
@@ -197,11 +190,8 @@ impl Backend for Native {
                 Err(Failure { kind: FailureKind::Compile, stage: "codegen".to_owned(), primitive: None, message })
             })
         };
-        let load = |kernel| Loaded::new(kernel, self.context.clone(), self.setting.threads.max(1));
-        let code = Arc::new(match separate(func) {
-            None => load(compile(func)?),
-            Some(parts) => load(compile(&parts.call)?).with_preparation(compile(&parts.preparation)?, parts.n_prepared),
-        });
+        let threads = self.setting.threads.max(1);
+        let code = Arc::new(Loaded::of(func, self.context.clone(), threads, compile)?);
         let secs = self.now().saturating_sub(start).as_secs_f64();
         Ok(Compiled { code: Candidate { program, code }, secs })
     }
