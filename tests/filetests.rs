@@ -81,7 +81,7 @@ const KINDS: &[(&str, Run)] = &[
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::from_args();
-    let mut trials = vec![Trial::test("every_directory_is_a_kind", every_directory_is_a_kind)];
+    let mut trials = vec![Trial::test("every_file_is_a_case", every_file_is_a_case)];
     for &(kind, run) in KINDS {
         if kind == "regions" && !HAS_REGIONS {
             continue;
@@ -102,12 +102,27 @@ fn main() -> std::process::ExitCode {
 /// Regions exist for these machines only.
 const HAS_REGIONS: bool = cfg!(all(target_arch = "x86_64", unix));
 
-fn every_directory_is_a_kind() -> Result<(), Failed> {
+/// Each directory is one of a kind, and the files in it are cases with names of their own.
+fn every_file_is_a_case() -> Result<(), Failed> {
     for entry in std::fs::read_dir(root())? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default();
-        if path.is_dir() && !KINDS.iter().any(|k| Path::new(k.0) == Path::new(&name)) {
+        if !path.is_dir() {
+            continue;
+        }
+        let Some((kind, _)) = KINDS.iter().find(|k| Path::new(k.0) == Path::new(name)) else {
             return Err(format!("no kind {}", name.display()).into());
+        };
+        let cases = cases(kind);
+        for entry in std::fs::read_dir(&path)? {
+            let file = entry?.path();
+            // Programs that several cases share are in a directory.
+            if !file.is_dir() && !cases.contains(&file) {
+                return Err(format!("{} is no case: its name must end in `.tir` or `.lir`", file.display()).into());
+            }
+        }
+        if let Some(pair) = cases.windows(2).find(|pair| pair[0].file_stem() == pair[1].file_stem()) {
+            return Err(format!("{} and {} have one name", pair[0].display(), pair[1].display()).into());
         }
     }
     Ok(())
