@@ -124,12 +124,6 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a note.
-    pub fn note(mut self, text: impl Into<String>) -> Diagnostic {
-        self.notes.push(text.into());
-        self
-    }
-
     /// Renders the diagnostic with the source lines that it points to, without a final newline.
     pub fn render(&self, source: Source<'_>, color: bool) -> String {
         self.render_in(source, &Lines::of(source.text), &[], color)

@@ -43,11 +43,6 @@ impl Bound {
         Bound { min: min.max(NEG_INF), max: max.max(NEG_INF) }
     }
 
-    /// One integer.
-    pub fn point(value: i64) -> Bound {
-        Bound::new(value, value)
-    }
-
     /// The values of a type.
     pub fn of_type(dtype: DType) -> Bound {
         match dtype {

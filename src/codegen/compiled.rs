@@ -43,7 +43,6 @@ pub struct CompiledKernel {
     params: Vec<Buffer>,
     assertions: Vec<String>,
     scratch: ScratchLayout,
-    code_size: usize,
     regions: usize,
     times: CompileTimes,
 }
@@ -119,7 +118,6 @@ pub(super) fn assemble(
         params: kernel.params().to_vec(),
         assertions: kernel.assertions.clone(),
         scratch,
-        code_size: emitted.code_size,
         regions: n_regions,
         times,
     };
@@ -135,11 +133,6 @@ impl CompiledKernel {
     /// The message of an assertion.
     pub fn assertion(&self, index: u32) -> Option<&str> {
         self.assertions.get(index as usize).map(String::as_str)
-    }
-
-    /// Bytes of machine code.
-    pub fn code_size(&self) -> usize {
-        self.code_size
     }
 
     /// How many inner nests the wide-vector back end compiled.

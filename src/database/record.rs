@@ -9,7 +9,7 @@ use super::split::{self, split};
 use super::timestamp::Timestamp;
 use super::{RECORD_FORMAT, Reason, WorkloadId};
 use crate::ir::Func;
-use crate::machine::{CpuKey, NotACpuTarget, threads_of};
+use crate::machine::threads_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -241,11 +241,6 @@ impl TuningRecord {
             Outcome::Measured(_) => None,
             Outcome::Failed(failure) => Some(failure),
         }
-    }
-
-    /// The CPU of the measurement.
-    pub fn cpu(&self) -> Result<CpuKey, NotACpuTarget> {
-        CpuKey::of_json(&self.target)
     }
 
     /// The line, including the newline.

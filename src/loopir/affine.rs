@@ -73,11 +73,6 @@ impl Affine {
         self.terms.iter().find(|t| arena.as_var(t.0) == Some(var)).map_or(0, |t| t.1)
     }
 
-    /// Whether all atoms are variables.
-    pub fn is_affine(&self, arena: &Arena) -> bool {
-        self.terms.iter().all(|t| arena.as_var(t.0).is_some())
-    }
-
     /// The constant, if there are no terms.
     pub fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
@@ -128,7 +123,6 @@ mod tests {
         let e = a.sub(scaled, ie);
         let view = Affine::of(&a, e);
         assert_eq!((view.coefficient_of(&a, i), view.coefficient(q), view.constant), (7, 8, 24));
-        assert!(!view.is_affine(&a));
         let back = view.to_expr(&mut a);
         assert_eq!(Affine::of(&a, back), view);
         assert_eq!(view.minus(&view), Affine::constant(0));

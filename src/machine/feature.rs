@@ -103,11 +103,6 @@ impl FeatureSet {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the set is empty.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     /// Adds a feature.
     pub fn insert(&mut self, feature: Feature) {
         self.0 |= feature.bit();

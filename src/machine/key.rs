@@ -1,6 +1,6 @@
 //! Comparison of CPUs: decides whether two records come from equal CPUs.
 
-use super::{Arch, Target};
+use super::Arch;
 use serde_json::Value;
 
 /// The part of a target that decides whether its measurements count on another machine: architecture, `mcpu` and the
@@ -56,11 +56,6 @@ impl CpuKey {
         Ok(CpuKey::new(arch, text("mcpu").unwrap_or(""), mattr))
     }
 
-    /// Whether this is the key of the target.
-    pub fn is_of(&self, target: &Target) -> bool {
-        *self == target.cpu_key()
-    }
-
     /// LLVM's name of the CPU.
     pub fn mcpu(&self) -> &str {
         &self.mcpu
@@ -83,7 +78,7 @@ mod tests {
         let t = cascadelake();
         for threads in [1, 2] {
             let json = t.tvm_json(threads);
-            assert!(CpuKey::of_json(&json).unwrap().is_of(&t));
+            assert_eq!(CpuKey::of_json(&json), Ok(t.cpu_key()));
             assert_eq!(threads_of(&json), threads);
         }
     }

@@ -103,16 +103,6 @@ impl Target {
         Isa::ALL.into_iter().rfind(|isa| isa.is_available(self)).unwrap_or(Isa::Portable)
     }
 
-    /// Width of the vector registers of [`Target::best_isa`], in bits.
-    pub fn vector_bits(&self) -> u32 {
-        self.best_isa().vector_bits()
-    }
-
-    /// Number of vector registers of [`Target::best_isa`].
-    pub fn vector_registers(&self) -> u32 {
-        self.best_isa().vector_registers(self.arch)
-    }
-
     /// TVM's `mattr`: every feature with a plus sign, sorted by name.
     pub fn mattr(&self) -> Vec<String> {
         let mut all: Vec<String> = self.features.iter().map(|f| format!("+{}", f.name())).collect();
@@ -168,11 +158,15 @@ pub(crate) mod tests {
     #[test]
     fn the_widest_vectors_are_the_default() {
         let mut t = cascadelake();
-        assert_eq!((t.best_isa(), t.vector_bits(), t.vector_registers()), (Isa::Avx512, 512, 32));
+        let widest = |t: &Target| {
+            let isa = t.best_isa();
+            (isa, isa.vector_bits(), isa.vector_registers(t.arch))
+        };
+        assert_eq!(widest(&t), (Isa::Avx512, 512, 32));
         t.features.remove(Feature::Avx512vl);
-        assert_eq!((t.best_isa(), t.vector_bits(), t.vector_registers()), (Isa::Avx2, 256, 16));
+        assert_eq!(widest(&t), (Isa::Avx2, 256, 16));
         t.features.remove(Feature::Fma);
-        assert_eq!((t.best_isa(), t.vector_bits(), t.vector_registers()), (Isa::Portable, 128, 16));
+        assert_eq!(widest(&t), (Isa::Portable, 128, 16));
     }
 
     #[test]

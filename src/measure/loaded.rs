@@ -62,11 +62,6 @@ impl Loaded {
         self
     }
 
-    /// The kernel.
-    pub fn kernel(&self) -> &CompiledKernel {
-        &self.kernel
-    }
-
     /// Runs the preparation in new, poisoned memory; a failure leaves nothing prepared.
     fn carry_out(
         &self,

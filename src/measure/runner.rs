@@ -265,11 +265,6 @@ impl<T: Timer> InProcess<T> {
         &mut self.args
     }
 
-    /// The clock.
-    pub fn timer(&self) -> &T {
-        &self.timer
-    }
-
     /// Benchmarks a candidate as later commands do; gives the reported times.
     ///
     /// # Errors

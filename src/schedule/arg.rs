@@ -30,17 +30,6 @@ pub enum RvValue {
     Int(i64),
 }
 
-impl RvValue {
-    /// The first letter of the variable's name in a trace.
-    pub fn letter(self) -> char {
-        match self {
-            RvValue::Block(..) => 'b',
-            RvValue::Loop(..) | RvValue::AtRoot | RvValue::Inlined => 'l',
-            RvValue::Int(_) => 'v',
-        }
-    }
-}
-
 /// Position of a function in a module.
 pub type FuncIndex = usize;
 

@@ -93,7 +93,6 @@ pub(crate) fn signature(kind: &Kind) -> String {
             (_, Default::None) => format!("{}=None", p.name),
             (_, Default::Int(v)) => format!("{}={v}", p.name),
             (_, Default::Bool(v)) => format!("{}={}", p.name, if v { "True" } else { "False" }),
-            (_, Default::Str(v)) => format!("{}=\"{v}\"", p.name),
             (_, Default::Empty) => format!("{}=[]", p.name),
         })
         .collect();

@@ -71,8 +71,6 @@ pub enum Default {
     Int(i64),
     /// This boolean.
     Bool(bool),
-    /// This text.
-    Str(&'static str),
     /// The empty list; such an argument is not printed.
     Empty,
 }
@@ -203,7 +201,6 @@ impl Kind {
                 Default::None | Default::Empty => format!("{name}=None"),
                 Default::Int(v) => format!("{name}={v}"),
                 Default::Bool(v) => format!("{name}={}", if v { "True" } else { "False" }),
-                Default::Str(v) => format!("{name}=\"{v}\""),
             }
         });
         format!("{}({})", self.method, params.collect::<Vec<_>>().join(", "))
@@ -234,7 +231,6 @@ pub fn default_arg(param: &Param) -> Option<Arg> {
         Default::None => Some(Arg::None),
         Default::Int(v) => Some(Arg::Int(v)),
         Default::Bool(v) => Some(Arg::Bool(v)),
-        Default::Str(v) => Some(v.into()),
         Default::Empty => Some(Arg::List(Vec::new())),
     }
 }

@@ -188,11 +188,6 @@ impl Proposer {
         self.first = traces;
     }
 
-    /// The space that candidates come from.
-    pub fn space(&self) -> &Space {
-        &self.space
-    }
-
     /// Excludes a program from proposals.
     pub fn skip(&mut self, program: u64) {
         self.seen.insert(program);

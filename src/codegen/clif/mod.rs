@@ -51,8 +51,6 @@ struct Shared {
     regions: Regions,
     /// Functions given as bytes so far.
     encoded: Vec<Encoded>,
-    /// Total size of the regions called so far.
-    region_bytes: usize,
     /// Numbers of the variables, from the outermost inwards.
     order: Vec<u32>,
     /// Parallel loops whose bodies become functions, in order of discovery.
@@ -113,8 +111,6 @@ impl Encoded {
 pub(super) struct Emitted {
     /// The kernel function.
     pub entry: FuncId,
-    /// Size of the machine code in bytes.
-    pub code_size: usize,
     /// The functions that Cranelift did not compile.
     pub encoded: Vec<Encoded>,
     /// The text of all functions, if requested.
@@ -171,7 +167,6 @@ pub(super) fn emit(
         grains: costs.grains(),
         scratch: scratch.clone(),
         regions,
-        region_bytes: 0,
         encoded: vec![fp_enter.clone(), fp_leave.clone()],
         order: variable_order(kernel),
         bodies: Vec::new(),
@@ -183,7 +178,6 @@ pub(super) fn emit(
     let entry = module.declare_function(emission.name, Linkage::Local, &signature)?;
     let mut emitted = Emitted {
         entry,
-        code_size: 0,
         encoded: Vec::new(),
         text: emission.want_text.then(FunctionText::default),
         build: Duration::ZERO,
@@ -206,7 +200,6 @@ pub(super) fn emit(
         }
         Ok(())
     })?;
-    emitted.code_size += shared.region_bytes;
     emitted.encoded = shared.encoded;
     Ok(emitted)
 }
@@ -234,11 +227,9 @@ fn define(
     module.define_function(id, context)?;
     emitted.compile += built.elapsed();
     emitted.build += built - started;
-    if let Some(code) = context.compiled_code() {
-        emitted.code_size += code.buffer.data().len();
-        if let (Some(text), Some(vcode)) = (&mut emitted.text, &code.vcode) {
-            text.assembly.push_str(&format!("function u0:{}:\n{vcode}\n", id.as_u32()));
-        }
+    let vcode = context.compiled_code().and_then(|code| code.vcode.as_ref());
+    if let (Some(text), Some(vcode)) = (&mut emitted.text, vcode) {
+        text.assembly.push_str(&format!("function u0:{}:\n{vcode}\n", id.as_u32()));
     }
     Ok(())
 }

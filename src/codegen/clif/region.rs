@@ -39,9 +39,7 @@ impl Emitter<'_, '_> {
             self.module.declare_anonymous_function(&signature).expect("a function without a name clashes with none");
         let bytes = self.shared.regions.at(s).map_or(&[][..], |r| &r.bytes);
         self.module.define_function_bytes(id, ALIGN, bytes, &[]).expect("it is defined once");
-        let encoded = Encoded::new(id, bytes);
-        self.shared.region_bytes += encoded.len;
-        self.shared.encoded.push(encoded);
+        self.shared.encoded.push(Encoded::new(id, bytes));
         let callee = self.module.declare_func_in_func(id, self.b.func);
         self.b.ins().call(callee, &[frame]);
         Some(len)
