@@ -42,12 +42,25 @@ fn add_modules(file: &Path, is_root: bool, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
+/// The modules of the package that `build.rs` compiles, as far as they lie in its folder.
+fn support() -> BTreeSet<PathBuf> {
+    let dir = root().join("src/export/support");
+    let text = read(&dir.join("lib.rs"));
+    let declared: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("mod ")?.strip_suffix(';')).collect();
+    assert!(declared.len() > 4, "modules were not found: {declared:?}");
+    let known = |p: &PathBuf| p.file_stem().is_some_and(|s| s == "lib" || declared.iter().any(|d| s == *d));
+    rust_files(&dir).into_iter().filter(known).collect()
+}
+
 #[test]
 fn every_source_file_belongs_to_a_target() {
     for (dir, roots) in [("src", ["lib.rs", "main.rs"]), ("tests", ["integration.rs", "filetests.rs"])] {
         let dir = root().join(dir);
         let mut used = BTreeSet::new();
         roots.iter().for_each(|r| add_modules(&dir.join(r), true, &mut used));
+        if dir.ends_with("src") {
+            used.append(&mut support());
+        }
         let unused: Vec<PathBuf> = rust_files(&dir).difference(&used).cloned().collect();
         assert!(used.len() > 10, "only {} modules were found in {}", used.len(), dir.display());
         assert!(unused.is_empty(), "no module declares {unused:?}");
@@ -89,6 +102,7 @@ fn only_file_tests_have_a_harness_of_their_own() {
 fn no_test_is_where_it_would_never_run() {
     let mut silent = rust_files(&root().join("examples"));
     silent.append(&mut rust_files(&root().join("benches")));
+    silent.append(&mut support());
     add_modules(&root().join("tests/filetests.rs"), true, &mut silent);
     assert!(silent.len() > 10, "sources were not found: {silent:?}");
     for path in silent {
