@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Directory and name of the files, such as `build/matmul`
     #[arg(short, long, value_name = "DIR/NAME")]
     output: PathBuf,
-    /// What to write
+    /// Files to write
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_values_t = [Emit::Obj, Emit::Header])]
     emit: Vec<Emit>,
     /// First part of all symbols, instead of NAME; also behind `__tvm_ffi_`

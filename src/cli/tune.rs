@@ -131,7 +131,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
 }
 
 impl Args {
-    /// What the options ask for.
+    /// The run that the options ask for.
     fn request(&self, global: &Global) -> Request {
         Request {
             func: self.func.clone(),

@@ -107,7 +107,7 @@ pub struct Library {
     pub dlsym: Option<Dlsym>,
 }
 
-/// What a parameter is.
+/// A parameter: its type, extents and use.
 #[repr(C)]
 pub struct Param {
     /// Name, ending with a zero byte.

@@ -42,7 +42,7 @@ pub struct Version {
     pub func: Func,
     /// Kinds of CPU that code is generated for.
     pub targets: Versions,
-    /// What the database knows of it.
+    /// The database's measurement of it.
     pub measured: Option<Measured>,
 }
 
@@ -50,7 +50,7 @@ pub struct Version {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Versions(pub Vec<CodegenOptions>);
 
-/// What the database knows of a schedule.
+/// The database's measurement of a schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
     /// Time of a call in microseconds.

@@ -1,4 +1,4 @@
-//! What the texts for callers need to know of a function: parameters of all versions together.
+//! Functions as the texts for callers describe them: the parameters of all versions together.
 
 use super::ExportError;
 use super::interface::{Function, Library, Param};
@@ -36,7 +36,7 @@ impl<'a> FunctionLayout<'a> {
             let (by_call, by_preparation) = uses(function, version)?;
             has_preparation |= separate(&version.func).is_some();
             for ((run, prepare), (c, p)) in passed.iter_mut().zip(by_call.into_iter().zip(by_preparation)) {
-                // What only the preparation reads is not needed any more.
+                // The call no longer needs parameters that only the preparation reads.
                 *run |= c || !p;
                 *prepare |= p;
             }

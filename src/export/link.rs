@@ -19,7 +19,7 @@ pub enum LinkError {
     Failed {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }

@@ -58,7 +58,7 @@ pub use rust::rust;
 use crate::codegen::CodegenError;
 use crate::lower::LowerError;
 
-/// What an object is made for.
+/// The use that an object is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// To be linked into a program: symbols of TVM-FFI are weak.
@@ -96,7 +96,7 @@ pub enum ExportError {
         func: String,
         /// The parameter.
         param: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// Two functions have the same name in C.

@@ -117,7 +117,7 @@ struct Writer<'a> {
     prefix: &'a str,
 }
 
-/// What a variant of a function takes besides parameters, and calls.
+/// A variant of a function: what it takes besides parameters, and the mode in which it calls the support code.
 #[derive(Clone, Copy)]
 struct Variant {
     suffix: &'static str,

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is to be tuned, and how. The names of the options are those of the command line.
+/// A tuning run: programs and options. The names of the options are those of the command line.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The only function to tune; `None` for all.

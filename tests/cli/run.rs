@@ -143,7 +143,7 @@ fn outputs_go_to_files_of_each_format() {
     fail(&format!("A={}", place.path("a2.npy")), 2, "`A` is no output of `sums`");
     fail(&format!("E={}", place.path("e.npy")), 2, "`sums` has no parameter `E`");
     fail(&place.path("none/out.npz"), 3, "cannot be written");
-    // What was there stays if one of several files cannot be written.
+    // Existing files stay if one of several files cannot be written.
     let before = fs::read(&one).expect("the file");
     let (s, d) = (format!("S={one}"), format!("D={}", place.path("none/d.npy")));
     fails(&place.args(&program, &[&inputs[..], &["--output", &s, "--output", &d]].concat()), 3, "cannot be written");
@@ -234,7 +234,7 @@ fn outputs_are_compared_with_what_is_expected() {
     assert_eq!((&expected["different"], &expected["total"]), (&2.into(), &6.into()));
     assert_eq!(expected["first"][1], serde_json::json!({"index": [1, 2], "expected": 60, "found": 66}));
 
-    // What cannot be compared is an error, not a success.
+    // An output that cannot be compared is an error, not a success.
     let part = place.save("part.npz", &[("S", &ints(&[0; 6]))]);
     let r = with(&["--expect", &part]);
     assert!(r.code == 2 && r.err.contains("has no array `D` to compare with"), "{}", r.err);

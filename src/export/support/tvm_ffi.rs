@@ -159,7 +159,7 @@ unsafe extern "C" fn tvmr_support_tvm_ffi(
                 }
                 return raise_code(entry, code);
             }
-            // Of several versions, the one that comes furthest says why.
+            // The version that comes furthest says why.
             Err((index, why)) => {
                 let is_extent = matches!(why, Refusal::Extent(_));
                 if refused.as_ref().is_none_or(|(_, (i, w))| index > *i || (index == *i && !is_extent && matches!(w, Refusal::Extent(_)))) {
