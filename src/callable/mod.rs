@@ -45,7 +45,7 @@ use crate::ir::Func;
 use crate::ir::preparation::{layout_free, separate};
 use crate::loopir::Access;
 use crate::lower;
-use crate::measure::{Arguments, ParamSpec};
+use crate::measure::{Arguments, Executable, ParamSpec, RunFailure};
 use crate::search::isolated;
 use crate::workload::{Setting, Workload};
 use smallvec::SmallVec;
@@ -153,7 +153,11 @@ impl Callable {
     /// # Errors
     /// See [`CallError`].
     pub fn call(&self, arrays: &[ArrayRef<'_>]) -> Result<(), CallError> {
-        let mut pointers = arguments::check(&self.name, &self.params, arrays)?;
+        self.call_on(arguments::check(&self.name, &self.params, arrays)?)
+    }
+
+    /// Runs the function on pointers for its parameters, which were checked or are those of its arguments.
+    fn call_on(&self, mut pointers: Pointers) -> Result<(), CallError> {
         let Some(preparation) = &self.preparation else { return self.run(&self.kernel, &pointers) };
         loop {
             let prepared = preparation.prepared.read().unwrap_or_else(PoisonError::into_inner);
@@ -205,12 +209,13 @@ impl Callable {
         Ok(())
     }
 
-    /// Runs a kernel of the function. The pointers passed [`arguments::check`], and those of prepared buffers follow.
+    /// Runs a kernel of the function. The pointers passed [`arguments::check`] or are those of its arguments; those of prepared
+    /// buffers follow.
     fn run(&self, kernel: &CompiledKernel, pointers: &[*mut u8]) -> Result<(), CallError> {
         let mut context = self.context();
         // SAFETY: there is a pointer for each parameter: those of arrays, which were checked (length, alignment to elements,
-        // overlaps) and which their creator lent for the call, then those of the prepared buffers, which are written
-        // under the lock only. A preparation is given no other parameters than those that it reads.
+        // overlaps) and which their creator lent for the call, or of arguments made for these parameters and borrowed
+        // exclusively; then those of the prepared buffers, which are written under the lock only. A preparation is given no other parameters than those that it reads.
         let result = unsafe { kernel.call(pointers, &mut context) };
         if let Ok(mut idle) = self.idle.try_lock() {
             idle.push(context);
@@ -229,6 +234,12 @@ impl Callable {
         }
     }
 
+    /// The pointers of arguments that measurement has made for these parameters.
+    fn pointers_of(&self, args: &mut Arguments) -> Pointers {
+        assert_eq!(args.specs(), self.params, "a function runs on the arguments of its parameters");
+        args.pointers().iter().copied().collect()
+    }
+
     fn reason(&self, kernel: &CompiledKernel, failure: RuntimeFailure) -> String {
         match failure {
             RuntimeFailure::OutOfBounds { buffer } => match kernel.params().get(buffer.index()) {
@@ -240,6 +251,33 @@ impl Callable {
             }
             RuntimeFailure::Division | RuntimeFailure::Stopped => failure.to_string(),
         }
+    }
+}
+
+/// A function also runs on arguments that measurement owns.
+impl Executable for Callable {
+    fn run(&self, args: &mut Arguments) -> Result<(), RunFailure> {
+        let pointers = self.pointers_of(args);
+        self.call_on(pointers).map_err(failed_run)
+    }
+
+    fn prepare(&self, args: &mut Arguments) -> Result<bool, RunFailure> {
+        let pointers = self.pointers_of(args);
+        let Some(preparation) = &self.preparation else { return Ok(false) };
+        let mut prepared = preparation.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        self.carry_out(preparation, &mut prepared, &pointers).map_err(failed_run)?;
+        Ok(true)
+    }
+
+    fn threads(&self) -> u32 {
+        u32::try_from(self.workers.threads()).unwrap_or(u32::MAX)
+    }
+}
+
+/// A failed call as a failed run, which does not repeat the function's name.
+fn failed_run(error: CallError) -> RunFailure {
+    match error {
+        CallError::Failed { why, .. } | CallError::Argument(why) => RunFailure::Failed(why),
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     };
     let name = workload.name.as_str();
     let failed = |e| failure(name, e);
-    let function = Function::compile(workload, func, setting).map_err(failed)?;
+    let function = Function::pinned(workload, func, setting).map_err(failed)?;
 
     // All files are looked at before the function runs.
     let given = Given::new(name, &function, &program.module().funcs[index]);

@@ -4,29 +4,26 @@ use super::error::RunError;
 use super::parameter::{Parameter, Role};
 use super::place;
 use crate::arrays::Array;
-use crate::check::{params, reference};
-use crate::codegen::{self, RunContext, Workers};
+use crate::callable::{Callable, CallableError};
+use crate::check::reference;
+use crate::codegen::Workers;
 use crate::ir::Func;
-use crate::loopir::Storage;
-use crate::lower;
 use crate::measure::{
-    Arguments, Executable, Loaded, ParamSpec, Pinned, RealTimer, Tolerance, cores, pin_here, pin_to, placement, repeat,
+    Arguments, Executable, ParamSpec, Pinned, RealTimer, Tolerance, cores, pin_here, pin_to, placement, repeat,
 };
-use crate::search::isolated;
 use crate::stop::StopFlag;
 use crate::workload::{Setting, Workload};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A compiled function.
 pub struct Function {
     /// As written.
     func: Func,
     params: Vec<Parameter>,
-    specs: Vec<ParamSpec>,
-    code: Loaded,
-    /// Stops what runs.
-    stop: StopFlag,
-    /// The core of the calling thread while it runs; parallel loops use others.
+    code: Callable,
+    /// Whether threads are pinned while it runs.
+    pins: bool,
+    /// The core of the calling thread while it runs; `None` for its current one.
     core: Option<usize>,
 }
 
@@ -43,39 +40,42 @@ pub enum Unset {
 }
 
 impl Function {
-    /// Compiles a version of a workload: `func` is its function with a schedule, or as written.
+    /// Compiles a version of a workload: `func` is its function with a schedule, or as written. The system decides on which
+    /// cores threads run.
     ///
     /// # Errors
     /// If it cannot be compiled, or the machine lacks threads.
     pub fn compile(workload: &Workload, func: &Func, setting: &Setting) -> Result<Function, RunError> {
-        let written = workload.func();
-        params::passed_as_written(written, func).map_err(|failure| RunError::Compile(failure.message))?;
-        // Roles follow from the program as written, so that they do not depend on the schedule.
-        let kernel = staged("lower", || lower::lower(written).map_err(|e| e.to_string()))?;
-        let specs = params::specs(written, &kernel).map_err(RunError::Compile)?;
-        let role = |storage| match storage {
-            Storage::Param(access) => Role::of(access),
-            Storage::Scratch(_) => Role::InOut,
-        };
-        let of = |(spec, buffer): (&ParamSpec, &crate::loopir::Buffer)| Parameter {
+        Function::with(workload, func, setting, false)
+    }
+
+    /// Compiles like [`Function::compile`], and pins threads to cores: that of the caller during calls, whose affinity is
+    /// restored afterwards, and its own for parallel loops. Times vary less.
+    ///
+    /// # Errors
+    /// As [`Function::compile`].
+    pub fn pinned(workload: &Workload, func: &Func, setting: &Setting) -> Result<Function, RunError> {
+        Function::with(workload, func, setting, true)
+    }
+
+    fn with(workload: &Workload, func: &Func, setting: &Setting, pins: bool) -> Result<Function, RunError> {
+        let threads = setting.threads.max(1) as usize;
+        let all = if pins { cores() } else { Vec::new() };
+        let (pinning, core) = placement(&all, threads);
+        let workers = Workers::new(threads, &pinning);
+        let workers = workers.map_err(|e| RunError::Machine(format!("cannot start threads: {e}")))?;
+        let code = Callable::compile(workload, func, setting, Some(Arc::new(workers))).map_err(|e| match e {
+            CallableError::Program(why) => RunError::Compile(why),
+            CallableError::Machine(_) => RunError::Machine(e.to_string()),
+        })?;
+        let of = |spec: &ParamSpec| Parameter {
             name: spec.name.clone(),
             dtype: spec.dtype,
             shape: spec.shape.clone(),
-            role: role(buffer.storage),
+            role: Role::of(spec.access),
         };
-        let params = specs.iter().zip(kernel.params()).map(of).collect();
-        let threads = setting.threads.max(1);
-        let (pinning, core) = placement(&cores(), threads as usize);
-        let workers = Workers::new(threads as usize, &pinning);
-        let workers = workers.map_err(|e| RunError::Machine(format!("cannot start threads: {e}")))?;
-        let context = RunContext::new(Arc::new(workers));
-        let stop = context.stop_flag().clone();
-        let options = setting.codegen();
-        let code = Loaded::of(func, Arc::new(Mutex::new(context)), threads, |func| {
-            let kernel = staged("lower", || lower::lower(func).map_err(|e| e.to_string()))?;
-            staged("codegen", || codegen::compile(&kernel, &options).map_err(|e| e.to_string()))
-        })?;
-        Ok(Function { func: written.clone(), params, specs, code, stop, core })
+        let params = code.params().iter().map(of).collect();
+        Ok(Function { func: workload.func().clone(), params, code, pins, core })
     }
 
     /// The parameters, in order. What the function returns is the last one, called `result`.
@@ -92,7 +92,7 @@ impl Function {
     /// The tolerance within which results of other correct implementations are: how far reordering and rounding of this
     /// function's operations may change a parameter whose right value is `expected`. Integers must be equal.
     pub fn tolerance(&self, i: usize, expected: &Array) -> Tolerance {
-        reference::result_tolerance(&self.func, &self.specs[i], expected.data())
+        reference::result_tolerance(&self.func, &self.code.params()[i], expected.data())
     }
 
     /// Takes a value for each parameter, in order; `None` for those without.
@@ -123,10 +123,10 @@ impl Function {
             Unset::Refused => 0,
             Unset::Random { seed } => seed,
         };
-        let mut args = Arguments::until(&self.specs, seed, &self.stop)?;
+        let mut args = Arguments::new(self.code.params(), seed)?;
         for (i, value) in values.into_iter().enumerate() {
             let Some(array) = value else { continue };
-            let spec = &self.specs[i];
+            let spec = &self.code.params()[i];
             match &spec.layout {
                 None => args.set(i, array.data()),
                 Some(layout) => {
@@ -156,8 +156,8 @@ impl Function {
         Ok(call.outputs()?.into_iter().map(|(i, array)| (self.params[i].name.clone(), array)).collect())
     }
 
-    fn pin(&self) -> Pinned {
-        self.core.map_or_else(pin_here, pin_to)
+    fn pin(&self) -> Option<Pinned> {
+        self.pins.then(|| self.core.map_or_else(pin_here, pin_to))
     }
 }
 
@@ -175,8 +175,8 @@ impl Call<'_> {
     pub fn run(&mut self) -> Result<(), RunError> {
         let _pinned = self.function.pin();
         self.args.restore();
-        self.function.code.prepare(&mut self.args)?;
-        self.function.code.run(&mut self.args)?;
+        Executable::prepare(&self.function.code, &mut self.args)?;
+        Executable::run(&self.function.code, &mut self.args)?;
         self.inspect()
     }
 
@@ -186,10 +186,10 @@ impl Call<'_> {
     /// # Errors
     /// As [`Call::run`], or if the machine lacks threads.
     pub fn repeat(&mut self, n: u64) -> Result<Vec<f64>, RunError> {
-        let timer = RealTimer::new(Arc::new(self.function.stop.clone()));
+        let timer = RealTimer::new(Arc::new(StopFlag::new()));
         let timer = timer.map_err(|e| RunError::Machine(format!("cannot start threads: {e}")))?;
         let _pinned = self.function.pin();
-        self.function.code.prepare(&mut self.args)?;
+        Executable::prepare(&self.function.code, &mut self.args)?;
         let secs = repeat(&self.function.code, &mut self.args, &timer, n)?;
         self.inspect()?;
         Ok(secs)
@@ -216,9 +216,4 @@ impl Call<'_> {
         let params = self.function.params.iter().enumerate();
         params.filter(|(_, param)| param.role.is_written()).map(output).collect()
     }
-}
-
-/// Runs a stage of compilation; a panic in it is an error.
-fn staged<T>(stage: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, RunError> {
-    isolated(work).and_then(|r| r).map_err(|message| RunError::Compile(format!("{stage}: {message}")))
 }

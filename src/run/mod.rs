@@ -39,7 +39,8 @@
 //! * A parameter that is read has a value of the caller, unless the caller asks for random ones.
 //! * Calls start from the values that were bound: a function that adds to its output may be called again.
 //!
-//! `check`, which knows the parameters of functions, comes before; `tune` has a driver of its own.
+//! [`crate::callable`], which comes before, runs functions on memory of the caller. Here values are owned, have any layout that a
+//! program asks for, and may be random.
 
 mod compare;
 mod error;
