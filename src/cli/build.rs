@@ -12,15 +12,13 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::versions::{Wanted, setting_of};
-use super::{Done, output, records, setting};
-use crate::codegen::CodegenOptions;
-use crate::export::{self, ExportError, Kind, Library, LinkError, Measured, Version, Versions};
-use crate::ir::hash::program_hash;
-use crate::machine::Isa;
-use crate::workload::{Setting, Workload};
+use super::{Done, records, setting};
+use crate::export::{self, File, Version};
+use crate::request::building::{self, Request};
+use crate::workload::Workload;
+use clap::builder::PossibleValue;
 use serde_json::json;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Build native code of a program: an object file, libraries, headers and wrappers
 #[derive(clap::Args, Debug)]
@@ -35,8 +33,8 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "DIR/NAME")]
     output: PathBuf,
     /// Files to write
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_values_t = [Emit::Obj, Emit::Header])]
-    emit: Vec<Emit>,
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_values_t = [File::Object, File::Header])]
+    emit: Vec<File>,
     /// First part of all symbols, instead of NAME; also behind `__tvm_ffi_`
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
@@ -76,23 +74,24 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// A file that can be written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Emit {
-    /// `NAME.o`: a relocatable object
-    Obj,
-    /// `libNAME.a`: a static library
-    Static,
-    /// `libNAME.so`: a shared library; needs a linker
-    Shared,
-    /// `NAME.h`: declarations for C99 and C++11
-    Header,
-    /// `NAME.py`: functions over NumPy arrays; writes `shared` too
-    Python,
-    /// `NAME.rs`: declarations and safe functions for Rust
-    Rust,
-    /// `NAME.json`: a description of all functions
-    Manifest,
+/// The values of `--emit`.
+impl clap::ValueEnum for File {
+    fn value_variants<'a>() -> &'a [File] {
+        &File::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            File::Object => "`NAME.o`: a relocatable object",
+            File::Static => "`libNAME.a`: a static library",
+            File::Shared => "`libNAME.so`: a shared library; needs a linker",
+            File::Header => "`NAME.h`: declarations for C99 and C++11",
+            File::Python => "`NAME.py`: functions over NumPy arrays; writes `shared` too",
+            File::Rust => "`NAME.rs`: declarations and safe functions for Rust",
+            File::Manifest => "`NAME.json`: a description of all functions",
+        };
+        Some(PossibleValue::new(self.keyword()).help(help))
+    }
 }
 
 /// The most versions that one function is built in.
@@ -134,23 +133,15 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let place = Place::of(&args.output)?;
-    let prefix = match &args.prefix {
-        None => export::c_name(&place.name),
-        Some(prefix) if export::is_c_name(prefix) => prefix.clone(),
-        Some(prefix) => {
-            let help = format!("`{}` is one", export::c_name(prefix));
-            return Err(Failure::Usage(format!("`{prefix}` is not a name in C"), help));
-        }
-    };
-    let library = Library {
-        name: place.name.clone(),
-        prefix,
-        ffi_prefix: args.prefix.clone().unwrap_or_default(),
+    let plan = Request {
+        output: args.output.clone(),
+        prefix: args.prefix.clone(),
         has_tvm_ffi: !args.no_tvm_ffi,
-        functions: functions(args, global, console)?,
+        emit: args.emit.clone(),
     };
-    let files = write(args, &library, &place)?;
+    let plan = plan.plan()?;
+    let library = plan.library(functions(args, global, console)?);
+    let files = plan.write(&library)?;
     let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
     match args.format {
         Format::Human => console.result(&names.iter().map(|n| format!("{n}\n")).collect::<String>()),
@@ -159,47 +150,6 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
                 library.functions.iter().map(|f| json!({"name": f.name, "symbol": library.symbol(f)})).collect();
             console.result(&format!("{:#}\n", json!({"files": names, "functions": functions})))
         }
-    }
-}
-
-/// Where files are written.
-struct Place {
-    directory: PathBuf,
-    name: String,
-}
-
-impl Place {
-    fn of(output: &Path) -> Result<Place, Failure> {
-        let refuse = |why: &str| {
-            let help = "name a directory and the name of the files in it, such as `-o build/matmul`".to_string();
-            Err(Failure::Usage(format!("`{}` {why}", output.display()), help))
-        };
-        let text = output.as_os_str().to_string_lossy();
-        if text.ends_with('/') || output.is_dir() {
-            return refuse("is a directory");
-        }
-        let Some(name) = output.file_name() else { return refuse("names no file") };
-        let Some(name) = name.to_str() else { return refuse("is not UTF-8") };
-        let directory = output.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Place { directory, name: name.to_owned() })
-    }
-
-    fn file(&self, name: String) -> PathBuf {
-        self.directory.join(name)
-    }
-
-    /// The file that `--emit` names.
-    fn of_emit(&self, emit: Emit) -> PathBuf {
-        let name = &self.name;
-        self.file(match emit {
-            Emit::Obj => format!("{name}.o"),
-            Emit::Static => format!("lib{name}.a"),
-            Emit::Shared => format!("lib{name}.so"),
-            Emit::Header => format!("{name}.h"),
-            Emit::Python => format!("{name}.py"),
-            Emit::Rust => format!("{name}.rs"),
-            Emit::Manifest => format!("{name}.json"),
-        })
     }
 }
 
@@ -283,6 +233,8 @@ fn versions(
     missing: &mut Vec<(String, String)>,
 ) -> Result<Vec<(String, Version)>, Failure> {
     let setting = setting::here(&args.machine, global, true, console)?;
+    // Code for this CPU alone.
+    let only = global.isa.is_some();
     if args.as_written || args.trace.is_some() {
         let wanted = Wanted {
             best: false,
@@ -296,7 +248,7 @@ fn versions(
         let all = wanted.versions(global, program, chosen, &setting, console)?;
         return Ok(all
             .into_iter()
-            .map(|v| (v.workload.name.to_string(), version(&v.workload, v.func, &v.setting, global, None)))
+            .map(|v| (v.workload.name.to_string(), building::version(&v.workload, v.func, &v.setting, only, None)))
             .collect());
     }
     let intrinsics = load::intrinsics(&args.intrin)?;
@@ -313,114 +265,15 @@ fn versions(
                 missing.push((name.clone(), why));
             }
             let func = workload.func().clone();
-            all.push((name, version(&workload, func, &setting, global, None)));
+            all.push((name, building::version(&workload, func, &setting, only, None)));
             continue;
         };
         records::say_origin(&workload, &best, &args.machine, console);
         let setting = setting_of(&best, &setting, global);
         let func = best.schedule.func(0).clone();
-        all.push((name, version(&workload, func, &setting, global, best.record.secs())));
+        all.push((name, building::version(&workload, func, &setting, only, best.record.secs())));
     }
     Ok(all)
-}
-
-/// A version for this CPU, and one for every CPU unless `--isa` chooses.
-fn version(
-    workload: &Workload,
-    func: crate::ir::Func,
-    setting: &Setting,
-    global: &Global,
-    secs: Option<f64>,
-) -> Version {
-    let tuned = setting.codegen();
-    let portable = CodegenOptions { isa: Isa::Portable, any_cpu: true, ..tuned };
-    let targets = match (tuned.isa, global.isa) {
-        (Isa::Portable, _) => vec![portable],
-        (_, Some(_)) => vec![tuned],
-        (_, None) => vec![tuned, portable],
-    };
-    let measured =
-        secs.map(|s| Measured { latency_us: s * 1e6, program: program_hash(&func), workload: workload.hash });
-    Version { sizes: Vec::new(), func, targets: Versions(targets), measured }
-}
-
-/// Writes the files; returns their names, in the order of `--emit`.
-fn write(args: &Args, library: &Library, place: &Place) -> Result<Vec<PathBuf>, Failure> {
-    let mut wanted = args.emit.clone();
-    if wanted.contains(&Emit::Python) && !wanted.contains(&Emit::Shared) {
-        wanted.push(Emit::Shared);
-    }
-    let failed = |e: ExportError| match e {
-        ExportError::Lower { .. } | ExportError::Codegen { .. } => Failure::Negative(e.to_string()),
-        ExportError::Collision { .. } => {
-            Failure::Usage(e.to_string(), "build them into libraries of their own with `--func`".to_string())
-        }
-        ExportError::Param { .. } => Failure::Usage(e.to_string(), String::new()),
-        ExportError::Format | ExportError::Write(_) => Failure::Machine(e.to_string(), String::new()),
-    };
-    // All contents are made before the first file is written.
-    let needs_object = wanted.iter().any(|e| matches!(e, Emit::Obj | Emit::Static));
-    let object = if needs_object { export::object(library, Kind::Linked).map_err(failed)? } else { Vec::new() };
-    let mut contents: Vec<(Emit, Vec<u8>)> = Vec::new();
-    for &emit in &wanted {
-        if contents.iter().any(|(e, _)| *e == emit) {
-            continue;
-        }
-        let text = |r: Result<String, ExportError>| r.map(String::into_bytes).map_err(failed);
-        let bytes = match emit {
-            Emit::Obj => object.clone(),
-            Emit::Static => export::archive(&format!("{}.o", library.name), &object)
-                .map_err(|e| Failure::Machine(format!("cannot make an archive: {e}"), String::new()))?,
-            Emit::Shared => export::object(library, Kind::Shared).map_err(failed)?,
-            Emit::Header => text(export::header(library))?,
-            Emit::Python => text(export::python(library))?,
-            Emit::Rust => text(export::rust(library))?,
-            Emit::Manifest => text(export::manifest(library))?,
-        };
-        contents.push((emit, bytes));
-    }
-    if !place.directory.as_os_str().is_empty() {
-        fs::create_dir_all(&place.directory).map_err(|e| {
-            Failure::Machine(format!("cannot make the directory `{}`: {e}", place.directory.display()), String::new())
-        })?;
-    }
-    let mut files = Vec::new();
-    for (emit, bytes) in contents {
-        let path = place.of_emit(emit);
-        if emit == Emit::Shared {
-            shared(library, &bytes, &path)?;
-        } else {
-            output::write_file(&path, &bytes)?;
-        }
-        files.push(path);
-    }
-    Ok(files)
-}
-
-/// Links a shared library beside its final place, and moves it there.
-fn shared(library: &Library, object: &[u8], path: &Path) -> Done {
-    let beside = |extension: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.{extension}", std::process::id()));
-        PathBuf::from(name)
-    };
-    let (source, linked) = (beside("o"), beside("so"));
-    let done = output::write_file(&source, object).and_then(|()| {
-        export::link(library, &source, &linked).map_err(|e| match e {
-            LinkError::Missing { .. } => {
-                let help =
-                    "install one (`apt install gcc` or `lld`), or use `--emit obj`, which needs none".to_string();
-                Failure::Machine(e.to_string(), help)
-            }
-            LinkError::Failed { .. } => Failure::Machine(e.to_string(), "`$CC` names another one".to_string()),
-        })?;
-        let moved = fs::rename(&linked, path);
-        moved.map_err(|e| Failure::Machine(format!("cannot write `{}`: {e}", path.display()), String::new()))
-    });
-    // The original error is reported; temporary files that cannot be removed are harmless.
-    let _ = fs::remove_file(&source);
-    let _ = fs::remove_file(&linked);
-    done
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Functions of a library as callers see them.
 
 use super::ExportError;
-use super::names::{c_name, distinct};
+use super::names::{c_name, distinct, part_of_c_name};
 use crate::codegen::CodegenOptions;
 use crate::ir::{DType, Func};
 use crate::loopir::{Access, Storage};
 use crate::lower::lower;
+use crate::machine::Isa;
 
 /// A library: functions that are compiled into one object.
 #[derive(Clone)]
@@ -49,6 +50,18 @@ pub struct Version {
 /// The kinds of CPU that code is generated for, the best first. The support code chooses one by the features of the CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Versions(pub Vec<CodegenOptions>);
+
+impl Versions {
+    /// The kind of CPU that `options` are for, and every CPU of the architecture unless there is to be `only` that one.
+    pub fn of(options: CodegenOptions, only: bool) -> Versions {
+        let portable = CodegenOptions { isa: Isa::Portable, any_cpu: true, ..options };
+        Versions(match (options.isa, only) {
+            (Isa::Portable, _) => vec![portable],
+            (_, true) => vec![options],
+            (_, false) => vec![options, portable],
+        })
+    }
+}
 
 /// The database's measurement of a schedule.
 #[derive(Clone, PartialEq, Debug)]
@@ -143,9 +156,9 @@ impl Version {
 }
 
 impl Function {
-    /// Its name in C, without the prefix of the library.
+    /// Its name in C, which follows the prefix of the library.
     pub fn c_name(&self) -> String {
-        c_name(&self.name)
+        part_of_c_name(&self.name)
     }
 
     /// Names of its sizes in C.

@@ -2,7 +2,7 @@
 //!
 //! A [`Library`] lists functions with their schedules. [`object()`] compiles them into one relocatable object, which needs nothing of
 //! tvmr at run time; [`archive()`] and [`link()`] make a static and a shared library of it. [`header()`], [`rust()`],
-//! [`python()`] and [`manifest()`] describe the functions to their callers. docs/deploy.md has the interface as callers see it.
+//! [`python()`] and [`manifest()`] describe the functions to their callers, and [`write_files()`] writes any of these into a directory. docs/deploy.md has the interface as callers see it.
 //!
 //! # Inside an object
 //!
@@ -26,6 +26,7 @@
 //! | [`mod@layout`] | parameters of all versions together |
 //! | [`mod@header`], [`mod@rust`], [`mod@python`], [`mod@manifest`] | texts for callers |
 //! | [`mod@archive`], [`mod@link`] | libraries |
+//! | [`mod@files`] | all of these as files |
 
 #[expect(dead_code, unreachable_pub, reason = "the support code uses all of it, in a crate of its own")]
 mod abi;
@@ -33,6 +34,7 @@ mod archive;
 mod code_module;
 mod compile;
 mod descriptors;
+mod files;
 mod header;
 mod interface;
 mod layout;
@@ -47,6 +49,7 @@ mod wrappers;
 pub use abi::ABI_VERSION;
 pub use archive::archive;
 pub use compile::object;
+pub use files::{File, FilesError, write_files};
 pub use header::header;
 pub use interface::{Function, Library, Measured, Param, Version, Versions};
 pub use link::{LinkError, link};

@@ -93,12 +93,18 @@ const KEYWORDS: &[&str] = &[
 
 /// A name as an identifier of C and C++: other characters become `_`, keywords get one behind them.
 pub fn c_name(name: &str) -> String {
+    let mut text = part_of_c_name(name);
+    if KEYWORDS.contains(&text.as_str()) {
+        text.push('_');
+    }
+    text
+}
+
+/// A name as the later part of an identifier of C, where keywords are as good as other words.
+pub(super) fn part_of_c_name(name: &str) -> String {
     let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit()) {
         text.insert(0, '_');
-    }
-    if KEYWORDS.contains(&text.as_str()) {
-        text.push('_');
     }
     text
 }
@@ -136,6 +142,7 @@ mod tests {
             assert!(is_c_name(expected), "{expected}");
         }
         assert!(!is_c_name("a-b"));
+        assert_eq!((part_of_c_name("int"), part_of_c_name("a-b")), ("int".to_owned(), "a_b".to_owned()));
     }
 
     #[test]

@@ -114,9 +114,9 @@ fn names(layout: &FunctionLayout<'_>) -> Vec<String> {
 
 fn python_name(name: &str) -> String {
     const KEYWORDS: &[&str] = &[
-        "False", "None", "True", "and", "as", "assert", "async", "await", "class", "def", "del", "elif", "except",
-        "finally", "from", "global", "import", "in", "is", "lambda", "nonlocal", "np", "ctypes", "os", "pass", "raise",
-        "with", "yield",
+        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "ctypes",
+        "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
+        "lambda", "nonlocal", "not", "np", "or", "os", "pass", "raise", "return", "try", "while", "with", "yield",
     ];
     if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
 }

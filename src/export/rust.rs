@@ -80,8 +80,10 @@ fn capital(text: &str) -> String {
 /// Name of a parameter in Rust.
 fn snake(name: &str) -> String {
     const KEYWORDS: &[&str] = &[
-        "as", "async", "await", "crate", "dyn", "fn", "gen", "impl", "in", "let", "loop", "match", "mod", "move",
-        "mut", "pub", "ref", "self", "Self", "super", "trait", "type", "unsafe", "use", "where", "yield",
+        "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+        "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
+        "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super",
+        "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
     ];
     let lower = name.to_ascii_lowercase();
     if KEYWORDS.contains(&lower.as_str()) { format!("{lower}_") } else { lower }

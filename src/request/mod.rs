@@ -12,9 +12,11 @@
 //! | [`setting`] | the setting of this machine |
 //! | [`databases`] | opening databases that must exist |
 //! | [`tuning`] | tuning the functions of a program; start here |
+//! | [`building`] | building libraries of native code |
 //! | [`verdict`] | whether a finished run found what was asked for |
 //! | [`status`] | a line about the progress of a run |
 
+pub mod building;
 pub mod databases;
 mod error;
 pub mod program;
