@@ -87,6 +87,25 @@ fn an_earlier_module_never_knows_a_later_one() {
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
+/// The Python package runs in a process of its caller, so only its console script may use `cli`, which prints and ends processes.
+#[test]
+fn the_python_package_uses_the_command_line_for_its_command_alone() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/src");
+    let mut users = Vec::new();
+    let mut n = 0;
+    for entry in fs::read_dir(src).expect("the package") {
+        let path = entry.expect("a file").path();
+        let text = fs::read_to_string(&path).expect("a source file");
+        let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
+        n += code.iter().filter(|l| l.contains("tvmr::")).count();
+        if code.iter().any(|l| l.contains("tvmr::cli") || l.contains("process::")) {
+            users.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+        }
+    }
+    assert!(n > 10, "the package uses the library");
+    assert_eq!(users, ["command.rs"]);
+}
+
 /// The modules that a file declares, except test modules.
 fn modules_of(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();

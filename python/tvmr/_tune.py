@@ -1,0 +1,306 @@
+"""`tune` and its results."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tvmr import _progress, _program, _tvmr
+from tvmr._errors import NothingValid, TuningWarning
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    done: int
+    """Trials in the database."""
+    wanted: int
+    """Trials that were asked for."""
+    text: str
+    """What there is to say, such as ``best 18.2 µs, 230.3 GFLOP/s, 99 % of peak``."""
+
+
+class Function:
+    """The best version of a function."""
+
+    def __init__(self, found: _tvmr.Found) -> None:
+        self._found = found
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self._found.name
+
+    @functools.cached_property
+    def kernel(self) -> _tvmr.Kernel:
+        """The compiled function, to call with arrays. It is compiled when it is first asked for."""
+        return self._found.compile()
+
+    @property
+    def script(self) -> str:
+        """The program with the schedule applied, in TVMScript."""
+        return self._found.script
+
+    @property
+    def trace(self) -> str:
+        """The schedule, as Python that TVM runs. It is empty if the program as written is the fastest."""
+        return self._found.trace
+
+    @property
+    def trace_json(self) -> list[Any]:
+        """The schedule, as TVM's JSON."""
+        return json.loads(self._found.trace_json)
+
+    @functools.cached_property
+    def summary(self) -> dict[str, Any]:
+        """The summary of the tuning, with the fields of `tvmr tune --format json`."""
+        return json.loads(self._found.summary)
+
+    @property
+    def latency_us(self) -> float | None:
+        """The time of a call in microseconds, as it was measured."""
+        return self.summary["best_us"]
+
+    @property
+    def gflops(self) -> float | None:
+        """10^9 operations per second; None if the function has no arithmetic."""
+        return self.summary["gflops"]
+
+    def build(
+        self,
+        output: str | os.PathLike[str],
+        emit: Sequence[str] = ("obj", "header"),
+        *,
+        prefix: str | None = None,
+        tvm_ffi: bool = True,
+        only_this_cpu: bool = False,
+    ) -> list[pathlib.Path]:
+        """Writes a library of native code with this function alone; see `Tuned.build`."""
+        return _build([self], output, emit, prefix, tvm_ffi, only_this_cpu)
+
+    def __repr__(self) -> str:
+        return f"<tvmr.Function {_line(self)}>"
+
+
+class Tuned(Mapping[str, Function]):
+    """The best version of each function of a module, by name.
+
+    If the module has a single function, it also has the attributes of that.
+    """
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        self._functions = {f.name: f for f in functions}
+
+    def __getitem__(self, name: str) -> Function:
+        return self._functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def _only(self) -> Function:
+        if len(self._functions) != 1:
+            names = ", ".join(f"`{name}`" for name in self._functions)
+            raise AttributeError(f"there are several functions: choose one of {names} by its name")
+        return next(iter(self._functions.values()))
+
+    @property
+    def kernel(self) -> _tvmr.Kernel:
+        """`Function.kernel` of the only function."""
+        return self._only().kernel
+
+    @property
+    def script(self) -> str:
+        """`Function.script` of the only function."""
+        return self._only().script
+
+    @property
+    def trace(self) -> str:
+        """`Function.trace` of the only function."""
+        return self._only().trace
+
+    @property
+    def trace_json(self) -> list[Any]:
+        """`Function.trace_json` of the only function."""
+        return self._only().trace_json
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """`Function.summary` of the only function."""
+        return self._only().summary
+
+    @property
+    def latency_us(self) -> float | None:
+        """`Function.latency_us` of the only function."""
+        return self._only().latency_us
+
+    @property
+    def gflops(self) -> float | None:
+        """`Function.gflops` of the only function."""
+        return self._only().gflops
+
+    def build(
+        self,
+        output: str | os.PathLike[str],
+        emit: Sequence[str] = ("obj", "header"),
+        *,
+        prefix: str | None = None,
+        tvm_ffi: bool = True,
+        only_this_cpu: bool = False,
+    ) -> list[pathlib.Path]:
+        """Writes a library of native code with all functions, which needs nothing of tvmr.
+
+        Args:
+            output: The directory and the name of the files, such as ``"build/matmul"``.
+            emit: What to write: ``"obj"``, ``"static"``, ``"shared"``, ``"header"``, ``"python"``, ``"rust"``, ``"manifest"``.
+            prefix: The first part of all symbols; the name of the files if left out.
+            tvm_ffi: Export symbols of TVM-FFI.
+            only_this_cpu: Code for this CPU alone, without a version for others of the architecture.
+
+        Returns:
+            The paths of the files.
+
+        Raises:
+            InputError: An option is wrong, or a parameter has no form in C.
+            MachineError: A file cannot be written, or there is no linker.
+        """
+        return _build(list(self.values()), output, emit, prefix, tvm_ffi, only_this_cpu)
+
+    def __repr__(self) -> str:
+        return f"<tvmr.Tuned {'; '.join(_line(f) for f in self._functions.values())}>"
+
+
+def _build(
+    functions: Sequence[Function],
+    output: str | os.PathLike[str],
+    emit: Sequence[str],
+    prefix: str | None,
+    tvm_ffi: bool,
+    only_this_cpu: bool,
+) -> list[pathlib.Path]:
+    return _tvmr.build(
+        found=[f._found for f in functions],
+        output=os.fspath(output),
+        emit=[emit] if isinstance(emit, str) else list(emit),
+        prefix=prefix,
+        tvm_ffi=tvm_ffi,
+        only_this_cpu=only_this_cpu,
+    )
+
+
+def _line(function: Function) -> str:
+    text = function.name
+    if function.latency_us is not None:
+        text += f": {function.latency_us:.4g} µs"
+    if function.gflops is not None:
+        text += f", {function.gflops:.1f} GFLOP/s"
+    return text
+
+
+def tune(
+    program: Any,
+    *,
+    trials: int = 64,
+    max_seconds: float | None = None,
+    func: str | None = None,
+    bind: Mapping[str, int] | None = None,
+    threads: int | str = 1,
+    space: str | os.PathLike[str] | Callable[..., Any] = "auto",
+    strategy: str = "evolutionary",
+    seed: int = 0,
+    patience: float | None = None,
+    seed_from: Sequence[str | os.PathLike[str]] = (),
+    intrin: Sequence[str | os.PathLike[str]] = (),
+    work_dir: str | os.PathLike[str] | None = None,
+    target: str | os.PathLike[str] = "native",
+    isa: str | None = None,
+    strict_fp: bool = False,
+    check: bool = True,
+    jobs: int | None = None,
+    pin: bool = False,
+    progress: bool | Callable[[Progress], Any] | None = None,
+) -> Tuned:
+    """Searches for the fastest schedule of each function of a program.
+
+    Args:
+        program: TVMScript, the path of a file with it, or a TVM IRModule or PrimFunc.
+        trials: Distinct programs to try, over all functions. Those in the database count.
+        max_seconds: The time limit.
+        func: The only function to tune.
+        bind: Values of symbolic extents, by name.
+        threads: Threads that a kernel's parallel loops use, or ``"all"``.
+        space: The search space: ``"auto"``, ``"tvm"``, a file with a schedule function, or a schedule function.
+        strategy: ``"evolutionary"``, ``"random"`` or ``"replay"``.
+        seed: The seed of the search.
+        patience: Stop when four rounds together improve the best time by less than this share.
+        seed_from: Databases of schedules to try first.
+        intrin: Files of tensor intrinsics.
+        work_dir: The directory of the database, which later runs resume from. Without it, nothing is kept.
+        target: The machine that the space is made for: ``"native"``, or a file that describes it.
+        isa: The instruction set to generate code for; the best one of this CPU if left out.
+        strict_fp: Keep floating-point operations as written.
+        check: Compare the results of each candidate with the reference.
+        jobs: Threads for proposing and compiling, which do not affect results; all cores if left out.
+        pin: Keep the measuring threads, which are not the caller's, on their cores: times are steadier.
+        progress: Show progress: None in a terminal or notebook, True always, False never; or a function to call.
+
+    Raises:
+        InputError: The program or an option is wrong.
+        NothingValid: A function has no valid schedule.
+        MachineError: The system failed.
+        KeyboardInterrupt: Ctrl-C. What was measured is in the database.
+    """
+    name, text = _program.read(program)
+    with contextlib.ExitStack() as stack:
+        scratch = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tvmr-")))
+        display = None if callable(progress) else _progress.display(progress)
+        if display is not None:
+            stack.callback(display.end)
+
+        def hear(kind: str, done: int, wanted: int, text: str) -> None:
+            if kind == "warning":
+                # The caller of `tune` is two frames further up.
+                warnings.warn(text, TuningWarning, stacklevel=3)
+            elif kind == "progress" and callable(progress):
+                progress(Progress(done, wanted, text))
+            elif kind == "progress" and display is not None:
+                display.progress(done, wanted, text)
+
+        found, failure = _tvmr.tune(
+            name=name,
+            text=text,
+            work_dir=os.fspath(scratch / "database" if work_dir is None else work_dir),
+            hear=hear,
+            bind=list((bind or {}).items()),
+            func=func,
+            trials=trials,
+            max_seconds=max_seconds,
+            patience=patience,
+            space=_program.space_file(space, scratch),
+            strategy=strategy,
+            seed=seed,
+            seed_from=[os.fspath(path) for path in seed_from],
+            intrin=[os.fspath(path) for path in intrin],
+            target=os.fspath(target),
+            threads=None if threads == "all" else threads,
+            isa=isa,
+            strict_fp=strict_fp,
+            check=check,
+            jobs=jobs,
+            pin=pin,
+        )
+    tuned = Tuned([Function(f) for f in found])
+    if failure is not None:
+        if isinstance(failure, NothingValid):
+            failure.tuned = tuned
+        raise failure
+    return tuned
