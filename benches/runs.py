@@ -2,6 +2,7 @@
 import json
 import math
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -77,3 +78,10 @@ def bench_in_turns(binary, name, sides, rounds, field="us"):
 
 def geometric_mean(values):
     return math.exp(statistics.mean(map(math.log, values)))
+
+
+def median_with_interval(values):
+    """The median, and its 95 % interval by resampling."""
+    rng = random.Random(0)
+    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(2000))
+    return statistics.median(values), (medians[50], medians[1949])

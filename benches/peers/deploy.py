@@ -14,7 +14,6 @@ import importlib.util
 import json
 import os
 import pathlib
-import random
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,8 @@ import time
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benches"))
+import runs
 # Relative differences that rounding explains: both sides sum in different orders.
 TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-9}
 
@@ -155,13 +156,6 @@ def call_time(callee, pointers):
     return statistics.median(batch(n) for _ in range(21)) * 1e6
 
 
-def interval(ratios):
-    """The 95 % interval of the median, by resampling."""
-    rng = random.Random(0)
-    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[50], medians[1949]
-
-
 def compare_times(tvmr, program, out, options, best, work_dir, pairs):
     """Prints the ratio of the time of a call here to that in `tvmr bench`."""
     manifest, base = build(tvmr, program, out, "shared", *options)
@@ -189,8 +183,8 @@ def compare_times(tvmr, program, out, options, best, work_dir, pairs):
                     [tvmr, "bench", program, "--func", function["name"], "--format", "json", "--quiet", *best, "--work-dir", work_dir],
                     capture_output=True, text=True, check=True)
                 ratios.append(here / json.loads(bench.stdout)["us"])
-            low, high = interval(ratios)
-            line += f"  {alignment} bytes: {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f})"
+            median, (low, high) = runs.median_with_interval(ratios)
+            line += f"  {alignment} bytes: {median:.3f} ({low:.3f} to {high:.3f})"
         print(line, flush=True)
 
 

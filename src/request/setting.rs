@@ -43,7 +43,11 @@ impl Wanted {
     /// # Errors
     /// The CPU does not have the instruction set.
     pub fn here(&self, notices: &dyn Notices) -> Result<Setting, Error> {
-        let target = Target::native().target;
+        let detected = Target::native();
+        for note in &detected.notes {
+            notices.note(note);
+        }
+        let target = detected.target;
         let isa = match self.isa {
             None => target.best_isa(),
             Some(isa) if isa.is_available(&target) => isa,
