@@ -38,7 +38,8 @@ def load_database(
             the one with the least time, and does not know that tvmr ranks finals first.
         module_equality: How TVM compares modules.
 
-    Records whose traces TVM does not replay are left out, with a warning for workloads that keep none.
+    Records whose traces TVM does not replay are left out, and so are those of programs as written, which TVM's databases never
+    return. A warning names workloads none of whose schedules TVM replays.
 
     Raises:
         InputError: There is no database.
@@ -67,6 +68,8 @@ def load_database(
                 break
             try:
                 parsed = json.loads(record)
+                if not parsed[0][0]:
+                    continue
                 Trace.apply_json_to_schedule(parsed[0], Schedule(module))
                 for workload in workloads:
                     database.commit_tuning_record(ms.database.TuningRecord.from_json(parsed, workload))
