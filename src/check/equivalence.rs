@@ -213,7 +213,8 @@ fn interpreted(func: &Func) -> Result<(Vec<ParamSpec>, Reference), CheckError> {
 
 /// The parameters of a function that is not lowered; blocks tell how they are accessed.
 fn accessed(func: &Func) -> Option<Vec<ParamSpec>> {
-    let func = &*func.with_param_layouts();
+    let callable = func.callable();
+    let func = &*callable.with_param_layouts();
     let blocks = func.blocks();
     let is_in = |b: BufferId, regions: &dyn Fn(&Block) -> &[BufferRegion]| {
         blocks.iter().any(|&block| regions(func.block(block)).iter().any(|r| r.buffer == b))
@@ -256,7 +257,7 @@ fn interpret(func: &Func, args: &mut Arguments, precision: Precision) -> Result<
     };
     let mut tensors: Vec<interp::Arg> = (0..args.specs().len()).map(tensor).collect();
     let options = Options { precision, max_steps: MAX_STEPS, ..Options::default() };
-    interp::run(func, &mut tensors, options).map_err(|e| match e.fault {
+    interp::run(&func.callable(), &mut tensors, options).map_err(|e| match e.fault {
         Fault::TooLong => Interpreted::TooLong,
         _ => Interpreted::Failed(e.message(func)),
     })?;

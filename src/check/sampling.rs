@@ -28,18 +28,19 @@ pub(super) fn with_elements<R>(
     work: impl FnOnce(&mut ElementValue<'_>) -> R,
 ) -> R {
     let tensors: Vec<ArgRef<'_>> = (0..args.specs().len()).map(|i| ArgRef::Tensor(args.tensor(i))).collect();
-    let placed = func.with_param_layouts();
+    let callable = func.callable();
+    let placed = callable.with_param_layouts();
     let meant = placed.with_builtins_expanded();
     let mut points = Points::new(&meant, &tensors, options);
     work(&mut |param, element| {
         let Some(points) = &mut points else { return Ok(None) };
-        let Some(buffer) = func.params[param].buffer else { return Ok(None) };
+        let Some(buffer) = meant.params[param].buffer else { return Ok(None) };
         // A parameter with strides has gaps between its elements.
         let Some(indices) = args.specs()[param].indices(element) else { return Ok(None) };
         match points.eval(buffer, &indices) {
             Ok(value) => Ok(value),
             Err(e) if e.fault == Fault::TooLong => Ok(None),
-            Err(e) => Err(e.message(func)),
+            Err(e) => Err(e.message(&meant)),
         }
     })
 }

@@ -87,7 +87,8 @@ pub(crate) fn separate(func: &Func) -> Option<Separated> {
         let alone = |b: &BufferId| nests.iter().enumerate().all(|(j, (_, a))| j == i || !a.written.contains(b));
         let is_preparation = accesses.all_annotated
             && accesses.written.iter().all(|b| root.allocs.contains(b) && alone(b))
-            && accesses.read.iter().all(|b| constant.contains(b) || accesses.written.contains(b));
+            && accesses.read.iter().all(|b| constant.contains(b) || accesses.written.contains(b))
+            && !accesses.reads_scalars;
         if is_preparation {
             before.push(*s);
             constant.extend(&accesses.written);
@@ -119,13 +120,15 @@ pub(crate) fn separate(func: &Func) -> Option<Separated> {
 struct Accesses {
     read: Vec<BufferId>,
     written: Vec<BufferId>,
+    /// Whether the nest reads scalar parameters, which callers may change.
+    reads_scalars: bool,
     /// Whether the nest has blocks, all of which are annotated as preparations and only load and store.
     all_annotated: bool,
 }
 
 impl Accesses {
     fn of(func: &Func, nest: StmtId) -> Accesses {
-        let mut all = Accesses { read: Vec::new(), written: Vec::new(), all_annotated: false };
+        let mut all = Accesses { read: Vec::new(), written: Vec::new(), reads_scalars: false, all_annotated: false };
         let mut plain = true;
         for s in func.subtree(nest) {
             match func.get(s) {
@@ -164,6 +167,7 @@ impl Accesses {
             }
         }
         all.through_views(func, nest);
+        all.reads_scalars = func.params.iter().any(|p| p.buffer.is_none() && func.mentions(nest, p.var));
         all.all_annotated &= plain;
         all
     }
