@@ -1,7 +1,8 @@
 //! Arrays in memory.
 
-use crate::ir::DType;
 use crate::ir::interp::TensorRef;
+use crate::ir::scalar::bits::bits_of;
+use crate::ir::{Const, DType};
 
 /// An array of elements of one type, as kernels take it: row-major, little-endian, without gaps.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +45,30 @@ impl Array {
             return Err(NoArray::Bool(other));
         }
         Ok(Array { dtype, shape: shape.to_vec(), data })
+    }
+
+    /// The array of rank 0 whose element a text is: a number in decimal, or `true` or `false` for `bool`. Floats are rounded to
+    /// the type. `None` if the text is no number of the type.
+    pub fn number(dtype: DType, text: &str) -> Option<Array> {
+        let value = if dtype.is_float() {
+            Const::Float(text.parse().ok()?)
+        } else if dtype == DType::Bool {
+            Const::Int(match text {
+                "true" | "1" => 1,
+                "false" | "0" => 0,
+                _ => return None,
+            })
+        } else {
+            let value: i128 = text.parse().ok()?;
+            let bits = dtype.bits().min(64);
+            let (low, high) = if dtype.is_int() { (-(1 << (bits - 1)), 1 << (bits - 1)) } else { (0, 1i128 << bits) };
+            if !(low..high).contains(&value) {
+                return None;
+            }
+            Const::Int(value as i64)
+        };
+        let bytes = bits_of(dtype, value).to_le_bytes();
+        Array::new(dtype, &[], bytes[..dtype.bytes()].to_vec()).ok()
     }
 
     /// The element type.

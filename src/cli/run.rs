@@ -60,7 +60,8 @@ pub(super) struct Args {
 /// The files of inputs, outputs and expected arrays.
 #[derive(clap::Args, Debug)]
 struct Files {
-    /// Value of a parameter: `NAME=FILE`, `POSITION=FILE` (from 0), or `FILE` for the next input without one; may be repeated
+    /// Value of a parameter: `NAME=FILE`, `POSITION=FILE` (from 0), or `FILE` for the next input without one; scalars also take
+    /// a number, such as `alpha=2.5`; may be repeated
     #[arg(long = "input", value_name = "[NAME=]FILE", value_parser = named, help_heading = "Arrays")]
     inputs: Vec<Named>,
     /// Values of parameters by the names in a `.npz` or `.safetensors` file; may be repeated

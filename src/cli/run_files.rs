@@ -1,4 +1,4 @@
-//! The assignment of arrays in files to parameters, for `tvmr run`.
+//! The assignment of arrays in files, and of numbers, to parameters, for `tvmr run`.
 
 use super::console::Console;
 use super::exit::Failure;
@@ -248,8 +248,19 @@ impl<'a> Given<'a> {
         file.names().into_iter().map(position).collect()
     }
 
-    /// Reads a file for one parameter: its only array, or the one with the parameter's name.
+    /// Reads a file for one parameter: its only array, or the one with the parameter's name. For a parameter of rank 0, a number
+    /// may stand in place of a file.
     fn one(&self, param: usize, path: &Path) -> Result<Value, Failure> {
+        let Parameter { name, dtype, shape, .. } = &self.params[param];
+        if let Some(text) = path.to_str().filter(|_| shape.is_empty()) {
+            if let Some(array) = Array::number(*dtype, text) {
+                return Ok(Value { array, path: path.to_owned() });
+            }
+            if text.parse::<f64>().is_ok() || ["true", "false"].contains(&text) {
+                let message = format!("`{name}` of `{}` is {dtype}, which `{text}` is not", self.name);
+                return Err(Failure::Usage(message, format!("write `./{text}` for a file of that name")));
+            }
+        }
         let file = opened(path)?;
         let names = file.names();
         let i = match names.iter().position(|name| *name == self.params[param].name) {
@@ -291,8 +302,11 @@ impl<'a> Given<'a> {
     fn missing(&self, missing: &[usize], unused: &[(&PathBuf, String)]) -> Failure {
         let list: Vec<String> = missing.iter().map(|&i| self.params[i].to_string()).collect();
         let message = format!("no value for {} of `{}`", list.join(", "), self.name);
-        let first = &self.params[missing[0]].name;
-        let mut help = format!("give files, such as `--input {first}=FILE.npy`, or fill them by `--random`");
+        let Parameter { name: first, shape, .. } = &self.params[missing[0]];
+        let mut help = match shape.is_empty() {
+            true => format!("give numbers or files, such as `--input {first}=1`, or fill them by `--random`"),
+            false => format!("give files, such as `--input {first}=FILE.npy`, or fill them by `--random`"),
+        };
         if !unused.is_empty() {
             let names: Vec<String> = unused.iter().map(|(_, name)| format!("`{name}`")).collect();
             help += &format!("; the files also hold {}", names.join(", "));

@@ -116,6 +116,8 @@ pub struct Param {
     pub dtype: *const u8,
     /// Extents.
     pub shape: *const i64,
+    /// Strides in elements; null if elements are contiguous in row-major order.
+    pub strides: *const i64,
     /// Number of extents.
     pub ndim: u32,
     /// DLPack's type code.
@@ -126,8 +128,10 @@ pub struct Param {
     pub is_written: u8,
     /// Whether it is a scalar, passed by value.
     pub is_scalar: u8,
-    /// Size in bytes.
+    /// Size in bytes, from the first element to the end of the last one.
     pub bytes: u64,
+    /// Bytes of the kernel's buffer before the first element.
+    pub offset: u64,
     /// Alignment that is required, in bytes.
     pub align: u32,
     /// Where it is used: bit 0 by the call, bit 1 by the preparation.

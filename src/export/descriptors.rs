@@ -205,12 +205,11 @@ fn param(
 ) -> Result<(), ExportError> {
     let text = string(module, &format!("{name}.name"), &param.name)?;
     let dtype = string(module, &format!("{name}.dtype"), param.dtype.name())?;
-    let shape = param.shape.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let shape = Block { bytes: shape, functions: Vec::new(), data: Vec::new() }.define(
-        module,
-        &format!("{name}.shape"),
-        false,
-    )?;
+    let shape = numbers(module, &format!("{name}.shape"), &param.shape)?;
+    if let Some(strides) = &param.strides {
+        let strides = numbers(module, &format!("{name}.strides"), strides)?;
+        block.data(at + offset_of!(abi::Param, strides), strides);
+    }
     let (code, bits) = dlpack(param.dtype);
     block.data(at + offset_of!(abi::Param, name), text);
     block.data(at + offset_of!(abi::Param, dtype), dtype);
@@ -219,7 +218,9 @@ fn param(
     block.put(at + offset_of!(abi::Param, code), &[code]);
     block.put(at + offset_of!(abi::Param, bits), &[bits]);
     block.put(at + offset_of!(abi::Param, is_written), &[u8::from(param.is_written())]);
+    block.put(at + offset_of!(abi::Param, is_scalar), &[u8::from(param.by_value)]);
     block.u64(at + offset_of!(abi::Param, bytes), param.bytes());
+    block.u64(at + offset_of!(abi::Param, offset), param.offset * param.dtype.bytes() as u64);
     block.u32(at + offset_of!(abi::Param, align), param.dtype.bytes());
     block.u32(at + offset_of!(abi::Param, used), used as usize);
     Ok(())
@@ -234,6 +235,11 @@ pub(super) fn prepared_layout(bytes: &[u64]) -> (Vec<u64>, u64) {
         end += b.next_multiple_of(64);
     }
     (offsets, end)
+}
+
+fn numbers(module: &mut dyn Module, name: &str, numbers: &[i64]) -> Result<DataId, ExportError> {
+    let bytes = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+    Block { bytes, functions: Vec::new(), data: Vec::new() }.define(module, name, false)
 }
 
 fn string(module: &mut dyn Module, name: &str, text: &str) -> Result<DataId, ExportError> {
@@ -256,9 +262,12 @@ pub(super) fn known_sizes(function: &Function) -> String {
     text
 }
 
-/// The signature of a function as TVM prints it: `f(A: Tensor([4, 4], float32))`.
+/// The signature of a function as TVM prints it: `f(alpha: float32, A: Tensor([4, 4], float32))`.
 fn signature(name: &str, layout: &FunctionLayout<'_>) -> String {
-    let param = |(i, p): (usize, &Param)| format!("{}: Tensor([{}], {})", p.name, layout.shape_text(i), p.dtype.name());
+    let param = |(i, p): (usize, &Param)| match p.by_value {
+        true => format!("{}: {}", p.name, p.dtype.name()),
+        false => format!("{}: Tensor([{}], {})", p.name, layout.shape_text(i), p.dtype.name()),
+    };
     let params: Vec<String> = layout.params.iter().enumerate().map(param).collect();
     format!("{name}({})", params.join(", "))
 }

@@ -37,7 +37,7 @@ fn write_header(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
     hook(prefix, &upper, out)?;
     writeln!(
         out,
-        "/* Arrays are contiguous, in row-major order, and need no more than the alignment of their elements (64 bytes are\n   \
+        "/* Arrays are contiguous, in row-major order, unless strides (in elements) are given, and need no more than the alignment of their elements (64 bytes are\n   \
          fastest). What a function writes must not overlap its other arguments. Functions may be called by several threads at\n   \
          once. A workspace is at least NAME_workspace_bytes() bytes long and aligned to 64 bytes, and serves one call at a\n   \
          time. NaN and infinities are treated as in IEEE 754; subnormal numbers are flushed to zero unless the library was built\n   \
@@ -122,13 +122,18 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, upper: &str, out: &m
     let symbol = library.symbol(function);
     writeln!(out, "/* {}", function.name)?;
     for (i, param) in layout.params.iter().enumerate() {
+        if param.by_value {
+            writeln!(out, "   {}: {}, by value", param.c_name, param.dtype.name())?;
+            continue;
+        }
         let access = match param.access {
             Access::In => "read",
             Access::Out => "written",
             Access::InOut => "read and written",
         };
         let shape = layout.shape_text(i);
-        let note = if layout.is_constant(i) { ", constant: may be prepared once" } else { "" };
+        let mut note = param.strides.as_ref().map_or(String::new(), |s| format!(", strides {s:?}"));
+        note += if layout.is_constant(i) { ", constant: may be prepared once" } else { "" };
         writeln!(
             out,
             "   {}: {}[{shape}], {access}, aligned to {} byte{}{note}",
@@ -157,7 +162,10 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, upper: &str, out: &m
         }
     }
     let restrict = format!("{upper}_RESTRICT");
-    let pointer = |p: &Param| {
+    let passed = |p: &Param| {
+        if p.by_value {
+            return format!("{} {}", c_type(p.dtype), p.c_name);
+        }
         let constant = if p.is_written() { "" } else { "const " };
         format!("{constant}{} *{restrict} {}", c_type(p.dtype), p.c_name)
     };
@@ -166,7 +174,7 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, upper: &str, out: &m
         let all = parts.concat();
         if all.is_empty() { "void".to_owned() } else { all.join(", ") }
     };
-    let all: Vec<String> = layout.params.iter().map(pointer).collect();
+    let all: Vec<String> = layout.params.iter().map(passed).collect();
     let workspace = ["void *workspace".to_owned()];
     writeln!(out, "int32_t {symbol}({});", list(&[&all, &sizes]))?;
     writeln!(out, "int32_t {symbol}_ws({});", list(&[&all, &sizes, &workspace]))?;
@@ -174,7 +182,7 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, upper: &str, out: &m
     if layout.has_preparation() {
         let chosen = |run: bool| -> Vec<String> {
             let kept = layout.params.iter().zip(&layout.passed).filter(|(_, (r, p))| if run { *r } else { *p });
-            kept.map(|(p, _)| pointer(p)).collect()
+            kept.map(|(p, _)| passed(p)).collect()
         };
         let (run, prepare) = (chosen(true), chosen(false));
         let prepared = ["const void *prepared".to_owned()];

@@ -85,19 +85,31 @@ pub struct Param {
     pub dtype: DType,
     /// Extents.
     pub shape: Vec<i64>,
+    /// Distances of elements in memory, in elements; `None` if they are contiguous in row-major order.
+    pub strides: Option<Vec<i64>>,
+    /// Number of elements that the program's buffer has before the first one that callers pass.
+    pub offset: u64,
+    /// Whether it is a scalar, which callers pass by value.
+    pub by_value: bool,
     /// Whether it is read, written, or both.
     pub access: Access,
 }
 
 impl Param {
-    /// Size in bytes.
+    /// Size in bytes, from the first element to the end of the last one.
     pub fn bytes(&self) -> u64 {
-        self.elements() * self.dtype.bytes() as u64
+        self.span() * self.dtype.bytes() as u64
     }
 
-    /// Number of elements.
-    pub fn elements(&self) -> u64 {
-        self.shape.iter().map(|&n| n.max(0) as u64).product()
+    /// Number of elements from the first to the last one, with those in gaps between them.
+    pub fn span(&self) -> u64 {
+        let extents = self.shape.iter().map(|&n| n.max(0) as u64);
+        match &self.strides {
+            Some(strides) if extents.clone().all(|n| n > 0) => {
+                extents.zip(strides).map(|(n, &stride)| (n - 1) * stride.max(0) as u64).sum::<u64>() + 1
+            }
+            Some(_) | None => extents.product(),
+        }
     }
 
     /// Whether the function writes it.
@@ -117,6 +129,7 @@ impl Version {
     pub fn params(&self) -> Result<Vec<Param>, ExportError> {
         let func_name = self.func.name.to_string();
         let kernel = lower(&self.func).map_err(|error| ExportError::Lower { func: func_name.clone(), error })?;
+        let scalars = self.func.scalars();
         let callable = self.func.callable();
         let func = &*callable.with_param_layouts();
         let mut params = Vec::new();
@@ -127,7 +140,7 @@ impl Version {
                 why: why.to_owned(),
             };
             let Some(id) = param.buffer else {
-                return Err(refuse("it is a scalar without a value; give it one with `--bind`"));
+                return Err(refuse("it is a size without a value; give it one with `--bind`"));
             };
             let buffer = func.arena.buffer(id);
             let shape: Option<Vec<i64>> = func.arena.list(buffer.shape).iter().map(|&e| func.arena.as_int(e)).collect();
@@ -135,15 +148,20 @@ impl Version {
                 shape.ok_or_else(|| refuse("its extents are not known; make them concrete with `--bind`"))?;
             // The lanes of a vector are one more dimension.
             shape.extend((buffer.lanes > 1).then_some(i64::from(buffer.lanes)));
-            if func.param_layout(id).is_some_and(|layout| !layout.is_compact()) {
-                return Err(refuse("its elements are not contiguous, which callers cannot be told yet"));
+            let placed = func.param_layout(id).filter(|layout| !layout.is_compact());
+            if placed.is_some() && buffer.lanes > 1 {
+                return Err(refuse("its elements are vectors with gaps between them; make the lanes a dimension"));
             }
+            let (strides, offset) = placed.map_or((None, 0), |layout| (Some(layout.strides), layout.offset as u64));
             let Storage::Param(access) = lowered.storage else { return Err(refuse("it is not passed by the caller")) };
             params.push(Param {
                 name: buffer.name.to_string(),
                 c_name: String::new(),
                 dtype: buffer.dtype,
                 shape,
+                strides,
+                offset,
+                by_value: scalars.contains(&param.var),
                 access,
             });
         }

@@ -28,6 +28,15 @@ pub(super) fn layouts(library: &Library) -> Result<Vec<FunctionLayout<'_>>, Expo
 impl<'a> FunctionLayout<'a> {
     fn new(function: &'a Function) -> Result<FunctionLayout<'a>, ExportError> {
         let params = function.params()?;
+        for version in &function.versions {
+            if let Some(p) = params.iter().zip(version.params()?).find(|(p, q)| p.strides != q.strides).map(|(p, _)| p) {
+                return Err(ExportError::Param {
+                    func: function.name.clone(),
+                    param: p.name.clone(),
+                    why: "its strides depend on a size, which callers cannot be told; bind that to one value".to_owned(),
+                });
+            }
+        }
         let mut shapes = Vec::new();
         let mut passed = vec![(false, false); params.len()];
         let mut has_preparation = false;

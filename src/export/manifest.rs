@@ -49,6 +49,8 @@ fn version(layout: &FunctionLayout<'_>, version: &Version) -> Result<Value, Expo
             "name": p.name,
             "dtype": p.dtype.name(),
             "shape": p.shape,
+            "strides": p.strides,
+            "by_value": p.by_value,
             "access": access,
             "align": p.dtype.bytes(),
             "constant": layout.is_constant(i),

@@ -36,15 +36,18 @@ def _is(array, dtype):
     return array.dtype == np.dtype(dtype)
 
 
-def _pointer(array, name, dtype, shape, written):
-    """The address of an array, after checks."""
+def _pointer(array, name, dtype, shape, written, strides=None):
+    """The address of an array, after checks. `strides` are in bytes; arrays without them are contiguous."""
     if not isinstance(array, np.ndarray):
         raise TypeError("`%s` is a %s; expected a numpy.ndarray" % (name, type(array).__name__))
     if not _is(array, dtype):
         raise TypeError("`%s` has elements of %s; expected %s" % (name, array.dtype, dtype))
     if array.shape != shape:
         raise ValueError("`%s` has shape %s; expected %s" % (name, array.shape, shape))
-    if not array.flags.c_contiguous:
+    if strides is not None:
+        if any(n > 1 and s != t for n, s, t in zip(shape, array.strides, strides)):
+            raise ValueError("`%s` has strides of %s bytes; expected %s" % (name, array.strides, strides))
+    elif not array.flags.c_contiguous:
         raise ValueError("`%s` is not contiguous in C order; use numpy.ascontiguousarray" % name)
     if not array.dtype.isnative:
         raise TypeError("`%s` is not in the byte order of this machine" % name)
@@ -53,11 +56,50 @@ def _pointer(array, name, dtype, shape, written):
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def _bfloat16(value):
+    """The bits of a number in bfloat16: rounded to odd in float32, then to the nearest."""
+    if value != value:
+        return 0x7fc0
+    near = np.float32(value)
+    bits = int(near.view(np.uint32))
+    if float(near) != value:
+        if abs(float(near)) > abs(value):
+            bits -= 1
+        bits |= 1
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+
+
+def _scalar(value, name, dtype):
+    """A number as C passes it, after checks."""
+    if dtype == "bool":
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError("`%s` is a %s; expected a bool" % (name, type(value).__name__))
+        return ctypes.c_uint8(bool(value))
+    if dtype in ("float16", "bfloat16", "float32", "float64"):
+        if not isinstance(value, _numbers.Real):
+            raise TypeError("`%s` is a %s; expected a number" % (name, type(value).__name__))
+        value = float(value)
+        with np.errstate(over="ignore"):
+            if dtype == "float16":
+                return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
+            if dtype == "bfloat16":
+                return ctypes.c_uint16(_bfloat16(value))
+        return ctypes.c_float(value) if dtype == "float32" else ctypes.c_double(value)
+    if not hasattr(value, "__index__"):
+        raise TypeError("`%s` is a %s; expected an integer" % (name, type(value).__name__))
+    value = _operator.index(value)
+    # Types that NumPy lacks are passed as their bits.
+    held = np.iinfo(dtype if dtype in np.sctypeDict else np.uint8)
+    if not held.min <= value <= held.max:
+        raise ValueError("`%s` is %d, which no %s is" % (name, value, dtype))
+    return getattr(ctypes, "c_" + held.dtype.name)(value)
+
+
 def _apart(arrays, written):
-    """Checks that what is written overlaps nothing else."""
+    """Checks that what is written overlaps nothing else. Scalars are `None`."""
     for i in written:
         for j, other in enumerate(arrays):
-            if i != j and np.may_share_memory(arrays[i], other):
+            if i != j and other is not None and np.may_share_memory(arrays[i], other):
                 raise ValueError("argument %d, which is written, overlaps argument %d" % (i, j))
 
 
@@ -85,7 +127,7 @@ class Prepared:
 fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut String) -> std::fmt::Result {
     let prefix = &library.prefix;
     writeln!(out, "\"\"\"{}: functions compiled by tvmr {}.\"\"\"\n", library.name, env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "import ctypes\nimport os\n\nimport numpy as np\n")?;
+    writeln!(out, "import ctypes\nimport numbers as _numbers\nimport operator as _operator\nimport os\n\nimport numpy as np\n")?;
     writeln!(
         out,
         "_library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), \"lib{}.so\"))",
@@ -129,7 +171,14 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, out: &mut String) ->
         for &i in kept {
             let p = &layout.params[i];
             let access = if p.is_written() { ", written" } else { "" };
-            writeln!(out, "    {}: {}[{}]{access}", names[i], p.dtype.name(), layout.shape_text(i))?;
+            match &p.strides {
+                _ if p.by_value => writeln!(out, "    {}: {}", names[i], p.dtype.name())?,
+                None => writeln!(out, "    {}: {}[{}]{access}", names[i], p.dtype.name(), layout.shape_text(i))?,
+                Some(strides) => {
+                    let (name, dtype, shape) = (&names[i], p.dtype.name(), layout.shape_text(i));
+                    writeln!(out, "    {name}: {dtype}[{shape}] with strides {strides:?}{access}")?;
+                }
+            }
         }
         Ok(())
     };
@@ -215,10 +264,16 @@ fn call(
     };
     let pointer = |&i: &usize| {
         let p: &Param = &layout.params[i];
+        if p.by_value {
+            return format!("        _scalar({}, {:?}, {:?}),\n", names[i], p.name, p.dtype.name());
+        }
         let written = if p.is_written() { "True" } else { "False" };
-        format!("        _pointer({}, {:?}, {:?}, {}, {written}),\n", names[i], p.name, p.dtype.name(), shape(i))
+        let bytes = |stride: &i64| format!("{}, ", stride * p.dtype.bytes() as i64);
+        let strides = p.strides.as_ref().map(|s| format!(", ({})", s.iter().map(bytes).collect::<String>()));
+        let strides = strides.unwrap_or_default();
+        format!("        _pointer({}, {:?}, {:?}, {}, {written}{strides}),\n", names[i], p.name, p.dtype.name(), shape(i))
     };
-    writeln!(out, "    pointers = (")?;
+    writeln!(out, "    arguments = (")?;
     kept.iter().for_each(|i| out.push_str(&pointer(i)));
     writeln!(out, "    )")?;
     let written: Vec<String> = kept
@@ -228,12 +283,13 @@ fn call(
         .map(|(position, _)| position.to_string())
         .collect();
     if !written.is_empty() {
-        let arrays: Vec<&str> = kept.iter().map(|&i| names[i].as_str()).collect();
+        let array = |&i: &usize| if layout.params[i].by_value { "None" } else { names[i].as_str() };
+        let arrays: Vec<&str> = kept.iter().map(array).collect();
         writeln!(out, "    _apart(({},), ({},))", arrays.join(", "), written.join(", "))?;
     }
     let sizes: Vec<String> = (0..sizes.len()).map(|k| format!("ctypes.c_int64(size_{k})")).collect();
     let sizes_then = |extra: &str| {
-        let all: Vec<String> = ["*pointers".to_owned()]
+        let all: Vec<String> = ["*arguments".to_owned()]
             .into_iter()
             .chain(sizes.iter().cloned())
             .chain((!extra.is_empty()).then(|| extra.to_owned()))

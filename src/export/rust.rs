@@ -112,10 +112,12 @@ fn declarations(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
     for layout in layouts {
         let symbol = library.symbol(layout.function);
         let names = names(layout);
-        let pointer = |(p, name): (&Param, &String)| {
-            format!("{name}: *{} {}", if p.is_written() { "mut" } else { "const" }, rust_type(p.dtype))
+        let declared = |(p, name): (&Param, &String)| match (p.by_value, p.is_written()) {
+            (true, _) => format!("{name}: {}", rust_type(p.dtype)),
+            (false, true) => format!("{name}: *mut {}", rust_type(p.dtype)),
+            (false, false) => format!("{name}: *const {}", rust_type(p.dtype)),
         };
-        let pointers: Vec<String> = layout.params.iter().zip(&names).map(pointer).collect();
+        let pointers: Vec<String> = layout.params.iter().zip(&names).map(declared).collect();
         let sizes: Vec<String> = layout.function.c_size_names().iter().map(|n| format!("{}: i64", snake(n))).collect();
         let chosen = |run: bool| -> Vec<String> {
             let kept = pointers.iter().zip(&layout.passed).filter(|(_, (r, p))| if run { *r } else { *p });
@@ -159,10 +161,17 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, out: &mut String) ->
     let names = names(layout);
     let sizes: Vec<String> = layout.function.c_size_names().iter().map(|n| snake(n)).collect();
     let all = vec![true; layout.params.len()];
-    writeln!(out, "/// `{}`, over contiguous arrays in row-major order.", layout.function.name)?;
+    writeln!(out, "/// `{}`, over contiguous arrays in row-major order unless strides are given.", layout.function.name)?;
     writeln!(out, "///")?;
-    for (i, n) in names.iter().enumerate() {
-        writeln!(out, "/// * `{n}`: `{}[{}]`", layout.params[i].dtype.name(), layout.shape_text(i))?;
+    for (i, (n, param)) in names.iter().zip(&layout.params).enumerate() {
+        let dtype = param.dtype.name();
+        match &param.strides {
+            _ if param.by_value => writeln!(out, "/// * `{n}`: `{dtype}`")?,
+            None => writeln!(out, "/// * `{n}`: `{dtype}[{}]`", layout.shape_text(i))?,
+            Some(strides) => {
+                writeln!(out, "/// * `{n}`: `{dtype}[{}]` with strides `{strides:?}`", layout.shape_text(i))?;
+            }
+        }
     }
     writeln!(out, "///\n/// # Errors\n/// A slice has another length, or the call fails.")?;
     wrapper(&name, &symbol, layout, &names, &sizes, &all, "", out)?;
@@ -202,8 +211,12 @@ fn wrapper(
 ) -> std::fmt::Result {
     let kept: Vec<usize> = (0..names.len()).filter(|&i| passed[i]).collect();
     let slice = |&i: &usize| {
-        let p = &layout.params[i];
-        format!("{}: &{}[{}]", names[i], if p.is_written() { "mut " } else { "" }, rust_type(p.dtype))
+        let (p, name, element) = (&layout.params[i], &names[i], rust_type(layout.params[i].dtype));
+        match (p.by_value, p.is_written()) {
+            (true, _) => format!("{name}: {element}"),
+            (false, true) => format!("{name}: &mut [{element}]"),
+            (false, false) => format!("{name}: &[{element}]"),
+        }
     };
     let mut params: Vec<String> = kept.iter().map(slice).collect();
     params.extend(sizes.iter().map(|n| format!("{n}: i64")));
@@ -216,7 +229,7 @@ fn wrapper(
     }
     writeln!(out, "#[allow(dead_code, clippy::too_many_arguments)]")?;
     writeln!(out, "pub fn {name}({}) -> Result<{returns}, Error> {{", params.join(", "))?;
-    for &i in &kept {
+    for &i in kept.iter().filter(|&&i| !layout.params[i].by_value) {
         writeln!(
             out,
             "    if {}.len() != {} {{\n        return Err(Error::Length);\n    }}",
@@ -226,7 +239,11 @@ fn wrapper(
     }
     let mut args: Vec<String> = kept
         .iter()
-        .map(|&i| format!("{}.{}", names[i], if layout.params[i].is_written() { "as_mut_ptr()" } else { "as_ptr()" }))
+        .map(|&i| match (layout.params[i].by_value, layout.params[i].is_written()) {
+            (true, _) => names[i].clone(),
+            (false, true) => format!("{}.as_mut_ptr()", names[i]),
+            (false, false) => format!("{}.as_ptr()", names[i]),
+        })
         .collect();
     args.extend(sizes.iter().cloned());
     let base = symbol.trim_end_matches("_prepare").trim_end_matches("_run");
@@ -264,9 +281,10 @@ fn wrapper(
     writeln!(out, "}}\n")
 }
 
-/// Number of elements of a parameter, as an expression over the sizes.
+/// Number of elements of a parameter's slice, as an expression over the sizes.
 fn len(layout: &FunctionLayout<'_>, param: usize, sizes: &[String]) -> String {
-    let lens: Vec<u64> = layout.shapes(param).map(|s| s.iter().map(|&n| n.max(0) as u64).product()).collect();
+    let spans = layout.shapes(param).map(|s| Param { shape: s.to_vec(), ..layout.params[param].clone() }.span());
+    let lens: Vec<u64> = spans.collect();
     if lens.iter().all(|n| *n == lens[0]) {
         return lens[0].to_string();
     }

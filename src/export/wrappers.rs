@@ -1,19 +1,21 @@
 //! The functions that callers see: each puts its arguments into memory and calls the support code.
 //!
 //! ```text
-//! int32_t NAME_FUNC(const float *A, float *C, int64_t n)
-//!     void *args[] = {A, C, /* room for prepared buffers */};
+//! int32_t NAME_FUNC(const float *A, float alpha, float *C, int64_t n)
+//!     void *args[] = {A, &alpha, C, /* room for prepared buffers */};
 //!     int64_t sizes[] = {n};
 //!     return tvmr_support_call(&entry, args, sizes, prepared, workspace, mode);
 //! ```
 
 use super::compile::Sized;
 use super::descriptors::Described;
-use super::interface::Library;
+use super::interface::{Library, Param};
 use super::layout::FunctionLayout;
 use super::{ExportError, Kind};
 use crate::export::abi::ABI_VERSION;
+use crate::ir::DType;
 use cranelift_codegen::Context;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, Type, UserFuncName, Value, types,
 };
@@ -205,16 +207,20 @@ impl Writer<'_> {
     ) -> Result<(), ExportError> {
         let n_sizes = layout.function.size_names.len();
         let passed: Vec<bool> = layout.passed.iter().map(|&p| variant.takes(p)).collect();
-        let n_passed = passed.iter().filter(|&&p| p).count();
         let extra = usize::from(variant.has_prepared()) + usize::from(variant.has_workspace);
-        let params = vec![types::I64; n_passed + n_sizes + extra];
+        let mut params: Vec<Type> =
+            layout.params.iter().zip(&passed).filter(|(_, p)| **p).map(|(param, _)| passed_as(param)).collect();
+        params.extend(vec![types::I64; n_sizes + extra]);
         let callee = self.support.call;
         self.define(symbol, &params, Some(types::I32), Linkage::Export, |b, module, args| {
             let null = b.ins().iconst(types::I64, 0);
             let pointers = array(b, n_slots.max(1));
             let mut next = args.iter().copied();
-            for (i, &is_passed) in passed.iter().enumerate() {
-                let value = if is_passed { next.next().unwrap_or(null) } else { null };
+            for (i, (param, &is_passed)) in layout.params.iter().zip(&passed).enumerate() {
+                let mut value = if is_passed { next.next().unwrap_or(null) } else { null };
+                if is_passed && param.by_value {
+                    value = spilled(b, param, value);
+                }
                 b.ins().store(FLAGS, value, pointers, i as i32 * 8);
             }
             let sizes = array(b, n_sizes.max(1));
@@ -300,6 +306,30 @@ impl Writer<'_> {
 /// Symbols of TVM-FFI are weak in what a program links, so that several objects may have a function of one name.
 fn ffi_linkage(is_shared: bool) -> Linkage {
     if is_shared { Linkage::Export } else { Linkage::Preemptible }
+}
+
+/// The type in which a parameter is passed: its own if it is a scalar, else an address.
+fn passed_as(param: &Param) -> Type {
+    match (param.by_value, param.dtype) {
+        (false, _) => types::I64,
+        (true, DType::Float32) => types::F32,
+        (true, DType::Float64) => types::F64,
+        (true, dtype) => match dtype.bytes() {
+            1 => types::I8,
+            2 => types::I16,
+            4 => types::I32,
+            _ => types::I64,
+        },
+    }
+}
+
+/// Puts a scalar argument on the stack; kernels take the address.
+fn spilled(b: &mut FunctionBuilder<'_>, param: &Param, value: Value) -> Value {
+    // Kernels expect 0 or 1. The caller's byte may be any that C takes for true.
+    let value = if param.dtype == DType::Bool { b.ins().icmp_imm_u(IntCC::NotEqual, value, 0) } else { value };
+    let place = array(b, 1);
+    b.ins().store(FLAGS, value, place, 0);
+    place
 }
 
 /// Address of an array of words on the stack.

@@ -128,6 +128,14 @@ fn main() -> Result<(), kernels::Error> {
     let mut doubled = vec![0u16; 100];
     kernels::half(&halves, &mut doubled)?;
     assert!(doubled.iter().all(|&x| x == 0x4000));
+    let mut sum = [0.0f32; 50];
+    kernels::axpy(2.5, &a[..50], &b[..50], &mut sum)?;
+    assert!(sum.iter().all(|&x| x == 3.25));
+    let from: Vec<i32> = (0..20).collect();
+    let mut to = [0; 18];
+    kernels::strided(&from, &mut to)?;
+    assert!(to[..3] == [0, 16, 32] && to[3] == 0 && to[17] == 38);
+    assert_eq!(kernels::strided(&from[..19], &mut to), Err(kernels::Error::Length));
     Ok(())
 }
 ";

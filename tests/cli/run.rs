@@ -123,6 +123,36 @@ fn inputs_go_by_name_by_position_and_in_order() {
 }
 
 #[test]
+fn scalars_take_numbers_and_files() {
+    let place = Workplace::new(
+        "@T.prim_func
+def axpy(alpha: T.float32, n: T.int8, A: T.Buffer((4,), \"float32\"), C: T.Buffer((4,), \"float32\")):
+    for i in range(4):
+        with T.block(\"C\"):
+            v = T.axis.spatial(4, i)
+            C[v] = alpha * A[v] + T.Cast(\"float32\", n)
+",
+    );
+    let program = place.path("program.tir");
+    let a = place.save("a.npy", &[("", &floats(&[4], &[1.0, 2.0, 3.0, 4.0]))]);
+    let alpha = place.save("alpha.npy", &[("", &floats(&[], &[2.5]))]);
+    let from_file = format!("alpha={alpha}");
+    for value in ["alpha=2.5", "0=2.5", "2.5", &from_file] {
+        let r = succeeds(&place.args(&program, &["--input", value, "--input", "n=-1", "--input", &a]));
+        assert!(r.out.contains(": 1.5, 4.0, 6.5, 9.0"), "{value}: {}", r.out);
+    }
+    fails(&place.args(&program, &["--input", "n=200"]), 2, "`n` of `axpy` is int8, which `200` is not");
+    fails(&place.args(&program, &["--input", "n=true"]), 2, "`n` of `axpy` is int8, which `true` is not");
+    fails(&place.args(&program, &["--input", "A=1"]), 2, "`1` cannot be read");
+    fails(&place.args(&program, &["--input", &a]), 2, "`alpha` of `axpy` is float32 []");
+    let r = succeeds(&place.args(&program, &["--random", "--input", "alpha=0", "--input", "n=3"]));
+    assert!(r.out.contains(": 3.0, 3.0, 3.0, 3.0"), "{}", r.out);
+    // A value that is given when the program is read is no parameter.
+    let r = succeeds(&place.args(&program, &["--bind", "n=-1", "--input", "alpha=2.5", "--input", &a]));
+    assert!(r.out.contains(": 1.5, 4.0, 6.5, 9.0"), "{}", r.out);
+}
+
+#[test]
 fn outputs_go_to_files_of_each_format() {
     let (place, program, ..) = sums();
     let inputs = ["--inputs", &place.path("in.npz")];
@@ -363,7 +393,7 @@ fn one_function_of_several_is_chosen() {
 }
 
 #[test]
-fn a_scalar_has_its_value_from_bind() {
+fn a_scalar_may_have_its_value_from_bind() {
     let place = Workplace::new(
         "@T.prim_func
 def main(n: T.int32, B: T.Buffer((2,), \"int32\")):
@@ -374,7 +404,8 @@ def main(n: T.int32, B: T.Buffer((2,), \"int32\")):
 ",
     );
     let program = place.path("program.tir");
-    fails(&place.args(&program, &[]), 2, "no value for `n` of `main`");
+    let r = fails(&place.args(&program, &[]), 2, "no value for `n` (int32 []) of `main`");
+    assert!(r.err.contains("--input n=1"), "{}", r.err);
     let r = succeeds(&place.args(&program, &["--bind", "n=7"]));
     assert!(r.out.contains("B: int32 [2], min 7, max 7"), "{}", r.out);
     fails(

@@ -133,7 +133,8 @@ pub(crate) unsafe fn call(
     };
     for (i, param) in function.params().iter().enumerate() {
         // SAFETY: there is a pointer for each parameter.
-        let at = unsafe { *args.wrapping_add(i) } as usize;
+        let place = unsafe { &mut *args.wrapping_add(i) };
+        let at = *place as usize;
         if param.used & used != 0 && param.bytes > 0 {
             if at == 0 {
                 return Code::Null;
@@ -142,6 +143,7 @@ pub(crate) unsafe fn call(
                 return Code::Misaligned;
             }
         }
+        *place = place.wrapping_sub(param.offset as usize);
     }
     let needs_prepared = mode != Mode::Plain && function.prepared_bytes > 0;
     if needs_prepared && prepared.is_null() {

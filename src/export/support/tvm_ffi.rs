@@ -89,6 +89,19 @@ impl Message {
         }
     }
 
+    /// A list of `n` numbers: `[8, 1]`.
+    fn numbers(&mut self, numbers: *const i64, n: u32) -> &mut Message {
+        self.byte(b'[');
+        for i in 0..n as usize {
+            if i > 0 {
+                self.text(", ");
+            }
+            // SAFETY: there are that many.
+            self.number(unsafe { *numbers.wrapping_add(i) });
+        }
+        self.byte(b']')
+    }
+
     fn number(&mut self, number: i64) -> &mut Message {
         if number < 0 {
             self.byte(b'-');
@@ -115,6 +128,8 @@ enum Refusal {
     Dtype,
     Extent(usize),
     Strides,
+    /// A scalar that the parameter's type does not hold.
+    Range,
     Device,
     Null,
     Alignment,
@@ -185,6 +200,7 @@ fn describe(message: &mut Message, entry: &Entry, function: &Function, index: us
         Refusal::Dtype => message.c_text(param.name).text(".dtype"),
         Refusal::Extent(axis) => message.c_text(param.name).text(".shape[").number(*axis as i64).byte(b']'),
         Refusal::Strides => message.c_text(param.name).text(".strides"),
+        Refusal::Range => message.c_text(param.name),
         Refusal::Device => message.c_text(param.name).text(".device_type"),
         Refusal::Null => message.c_text(param.name).text(".data"),
         Refusal::Alignment => message.c_text(param.name).text(".data alignment"),
@@ -200,16 +216,22 @@ fn describe(message: &mut Message, entry: &Entry, function: &Function, index: us
             // SAFETY: the axis is one of the parameter's.
             message.number(unsafe { *param.shape.wrapping_add(*axis) })
         }
-        Refusal::Strides => message.text("a compact array"),
+        Refusal::Strides if param.strides.is_null() => message.text("a compact array"),
+        Refusal::Strides => message.numbers(param.strides, param.ndim),
+        Refusal::Range => message.text("a value of ").c_text(param.dtype),
         Refusal::Device => message.text("cpu"),
         Refusal::Null => message.text("a pointer that is not null"),
         Refusal::Alignment => message.number(i64::from(param.align)).text(" bytes"),
     };
     match why {
         Refusal::Type(_) | Refusal::Dtype => c"TypeError",
-        Refusal::Ndim | Refusal::Extent(_) | Refusal::Strides | Refusal::Device | Refusal::Null | Refusal::Alignment => {
-            c"ValueError"
-        }
+        Refusal::Ndim
+        | Refusal::Extent(_)
+        | Refusal::Strides
+        | Refusal::Range
+        | Refusal::Device
+        | Refusal::Null
+        | Refusal::Alignment => c"ValueError",
     }
 }
 
@@ -226,7 +248,7 @@ unsafe fn unpack(
         let pointer = if param.is_scalar != 0 {
             let slot = scalars.wrapping_add(i);
             // SAFETY: there is a slot for each parameter.
-            unsafe { *slot = scalar(param, any).ok_or((i, Refusal::Type(expected_scalar(param))))? };
+            unsafe { *slot = scalar(param, any).map_err(|why| (i, why))? };
             slot.cast()
         } else {
             let tensor = match any.type_index {
@@ -266,16 +288,18 @@ unsafe fn data_of(param: &Param, tensor: &Tensor) -> Result<*mut u8, Refusal> {
     if !CPU_DEVICES.contains(&tensor.device_type) {
         return Err(Refusal::Device);
     }
-    if param.bytes > 0 && !tensor.strides.is_null() {
-        let mut expected = 1i64;
+    if param.bytes > 0 {
+        let mut compact = 1i64;
         for axis in (0..ndim).rev() {
-            // SAFETY: there are `ndim` extents and strides.
-            let (extent, stride) = unsafe { (*param.shape.wrapping_add(axis), *tensor.strides.wrapping_add(axis)) };
+            // SAFETY: there are `ndim` extents, and strides unless the pointer is null.
+            let stride = |strides: *const i64| if strides.is_null() { compact } else { unsafe { *strides.wrapping_add(axis) } };
+            // SAFETY: there are `ndim` extents.
+            let extent = unsafe { *param.shape.wrapping_add(axis) };
             // The stride of a single element says nothing.
-            if extent != 1 && stride != expected {
+            if extent != 1 && stride(tensor.strides) != stride(param.strides) {
                 return Err(Refusal::Strides);
             }
-            expected = expected.wrapping_mul(extent);
+            compact = compact.wrapping_mul(extent);
         }
     }
     if tensor.data.is_null() {
@@ -297,25 +321,35 @@ fn expected_scalar(param: &Param) -> &'static str {
 }
 
 /// The bits of a scalar argument in the parameter's type.
-fn scalar(param: &Param, any: Any) -> Option<u64> {
+fn scalar(param: &Param, any: Any) -> Result<u64, Refusal> {
     let as_int = any.payload as i64;
+    let is_int = matches!(any.type_index, INT | BOOL);
     match param.code {
         CODE_FLOAT | CODE_BFLOAT => {
             let value = match any.type_index {
                 FLOAT => f64::from_bits(any.payload),
-                INT | BOOL => as_int as f64,
-                _ => return None,
+                _ if is_int => as_int as f64,
+                _ => return Err(Refusal::Type(expected_scalar(param))),
             };
-            Some(match (param.code, param.bits) {
+            Ok(match (param.code, param.bits) {
                 (CODE_FLOAT, 64) => value.to_bits(),
                 (CODE_FLOAT, 16) => u64::from(crate::math::tvmr_f64_to_f16(value)),
                 (CODE_BFLOAT, _) => u64::from(crate::math::tvmr_f64_to_bf16(value)),
                 _ => u64::from((value as f32).to_bits()),
             })
         }
-        CODE_BOOL => matches!(any.type_index, INT | BOOL).then_some(u64::from(as_int != 0)),
-        CODE_INT | CODE_UINT => matches!(any.type_index, INT | BOOL).then_some(any.payload),
-        _ => None,
+        CODE_BOOL if is_int => Ok(u64::from(as_int != 0)),
+        CODE_INT if is_int => {
+            let unused = 64u32.wrapping_sub(u32::from(param.bits));
+            let held = as_int.wrapping_shl(unused).wrapping_shr(unused);
+            if held == as_int { Ok(any.payload) } else { Err(Refusal::Range) }
+        }
+        CODE_UINT if is_int => {
+            let unused = 64u32.wrapping_sub(u32::from(param.bits));
+            let held = any.payload.wrapping_shl(unused).wrapping_shr(unused);
+            if as_int >= 0 && held == any.payload { Ok(any.payload) } else { Err(Refusal::Range) }
+        }
+        _ => Err(Refusal::Type(expected_scalar(param))),
     }
 }
 

@@ -207,6 +207,45 @@ static void divide(void) {
     CHECK(kernels_divide(p, q, r) == KERNELS_ERROR_DIVISION);
 }
 
+static void axpy(void) {
+    int i;
+    CHECK(kernels_axpy(2.5f, x, y, plain) == KERNELS_OK);
+    for (i = 0; i < 50; i++) {
+        CHECK(is_near(plain[i], 2.5 * x[i] + y[i]));
+    }
+    CHECK(kernels_axpy(2.5f, NULL, y, plain) == KERNELS_ERROR_NULL);
+}
+
+static void numbers(void) {
+    static const double expected[12] = {-7, 200, -300, 60000, -70000, 4e9, -5e12, 1, 1.5, -2, 0.25, 1e100};
+    double found[12];
+    int i;
+    CHECK(kernels_numbers(-7, 200, -300, 60000, -70000, 4000000000u, -5000000000000, 2, 0x3e00, 0xc000, 0.25f, 1e100, found) ==
+          KERNELS_OK);
+    for (i = 0; i < 12; i++) {
+        CHECK(found[i] == expected[i]);
+    }
+    CHECK(kernels_numbers(-7, 200, -300, 60000, -70000, 4000000000u, -5000000000000, 0, 0x3e00, 0xc000, 0.25f, 1e100, found) ==
+          KERNELS_OK);
+    CHECK(found[7] == 0);
+}
+
+static void strided(void) {
+    int32_t from[20], to[18];
+    int i, j;
+    for (i = 0; i < 20; i++) {
+        from[i] = i;
+    }
+    memset(to, 0, sizeof(to));
+    CHECK(kernels_strided(from, to) == KERNELS_OK);
+    for (i = 0; i < 3; i++) {
+        for (j = 0; j < 4; j++) {
+            CHECK(to[i + 5 * j] == 2 * from[8 * i + j]);
+        }
+    }
+    CHECK(to[3] == 0 && to[4] == 0);
+}
+
 int main(void) {
     CHECK(kernels_abi_version() == KERNELS_ABI_VERSION);
     matmul();
@@ -216,6 +255,9 @@ int main(void) {
     half();
     rows();
     divide();
+    axpy();
+    numbers();
+    strided();
     puts("all functions agree");
     return 0;
 }
