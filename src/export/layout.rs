@@ -29,11 +29,13 @@ impl<'a> FunctionLayout<'a> {
     fn new(function: &'a Function) -> Result<FunctionLayout<'a>, ExportError> {
         let params = function.params()?;
         for version in &function.versions {
-            if let Some(p) = params.iter().zip(version.params()?).find(|(p, q)| p.strides != q.strides).map(|(p, _)| p) {
+            if let Some(p) = params.iter().zip(version.params()?).find(|(p, q)| p.strides != q.strides).map(|(p, _)| p)
+            {
                 return Err(ExportError::Param {
                     func: function.name.clone(),
                     param: p.name.clone(),
-                    why: "its strides depend on a size, which callers cannot be told; bind that to one value".to_owned(),
+                    why: "its strides depend on a size, which callers cannot be told; bind that to one value"
+                        .to_owned(),
                 });
             }
         }

@@ -127,7 +127,10 @@ class Prepared:
 fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut String) -> std::fmt::Result {
     let prefix = &library.prefix;
     writeln!(out, "\"\"\"{}: functions compiled by tvmr {}.\"\"\"\n", library.name, env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "import ctypes\nimport numbers as _numbers\nimport operator as _operator\nimport os\n\nimport numpy as np\n")?;
+    writeln!(
+        out,
+        "import ctypes\nimport numbers as _numbers\nimport operator as _operator\nimport os\n\nimport numpy as np\n"
+    )?;
     writeln!(
         out,
         "_library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), \"lib{}.so\"))",
@@ -271,7 +274,13 @@ fn call(
         let bytes = |stride: &i64| format!("{}, ", stride * p.dtype.bytes() as i64);
         let strides = p.strides.as_ref().map(|s| format!(", ({})", s.iter().map(bytes).collect::<String>()));
         let strides = strides.unwrap_or_default();
-        format!("        _pointer({}, {:?}, {:?}, {}, {written}{strides}),\n", names[i], p.name, p.dtype.name(), shape(i))
+        format!(
+            "        _pointer({}, {:?}, {:?}, {}, {written}{strides}),\n",
+            names[i],
+            p.name,
+            p.dtype.name(),
+            shape(i)
+        )
     };
     writeln!(out, "    arguments = (")?;
     kept.iter().for_each(|i| out.push_str(&pointer(i)));

@@ -161,7 +161,11 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, out: &mut String) ->
     let names = names(layout);
     let sizes: Vec<String> = layout.function.c_size_names().iter().map(|n| snake(n)).collect();
     let all = vec![true; layout.params.len()];
-    writeln!(out, "/// `{}`, over contiguous arrays in row-major order unless strides are given.", layout.function.name)?;
+    writeln!(
+        out,
+        "/// `{}`, over contiguous arrays in row-major order unless strides are given.",
+        layout.function.name
+    )?;
     writeln!(out, "///")?;
     for (i, (n, param)) in names.iter().zip(&layout.params).enumerate() {
         let dtype = param.dtype.name();
