@@ -47,8 +47,8 @@ pub use bounds::Bounds;
 /// The reason why a function cannot be lowered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LowerError {
-    /// A parameter that is not a buffer.
-    #[error("parameter `{0}` is a scalar; give it a value with `--bind`")]
+    /// A parameter that sizes depend on.
+    #[error("parameter `{0}` is a size; give it a value with `--bind`")]
     ScalarParameter(String),
     /// A buffer whose extents are not constant.
     #[error("buffer `{0}` has an extent that is not constant; give symbolic extents a value with `--bind`")]

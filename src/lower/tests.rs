@@ -290,7 +290,7 @@ fn what_cannot_be_lowered_says_so() {
     let module = module(
         "@T.prim_func
 def main(n: T.int32, X: T.Buffer((10,), \"float32\")):
-    for i in range(10):
+    for i in range(n):
         X[i] = T.float32(1)
 ",
     );

@@ -369,3 +369,54 @@ fn without_a_linker_the_error_says_what_helps() {
     assert!(error.contains("no linker was found") && error.contains("--emit obj"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0, "nothing is left behind");
 }
+
+/// Compiles a C program of `tests/data/deploy` with an object, and returns what it prints.
+fn with_object(program: &str, object: &Path, flags: &[&str]) -> String {
+    let binary = object.with_extension("bin");
+    run(Command::new("cc")
+        .args(["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-I", text(object.parent().expect("a folder"))])
+        .args(flags)
+        .arg(format!("tests/data/deploy/{program}.c"))
+        .arg(object)
+        .args(["-lm", "-pthread", "-o", text(&binary)]));
+    run(&mut Command::new(binary))
+}
+
+#[test]
+fn wrong_calls_are_refused() {
+    let dir = dir();
+    build(&dir.path().join("kernels"), "obj,header", &[]);
+    let object = dir.path().join("kernels.o");
+    let out = with_object("wrong_use", &object, &[]);
+    let n: usize = out.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    assert!(n >= 45, "{out}");
+}
+
+/// Where the library keeps the features of the CPU, the object says that there are none.
+#[test]
+fn a_cpu_without_the_instruction_set_is_an_error() {
+    let dir = dir();
+    let out = dir.path().join("kernels");
+    let args = ["build", KERNELS, "--as-written", "--isa", "avx2", "-o", text(&out), "--emit", "obj,header"];
+    let done = super::run(&args);
+    if done.code == 2 && done.err.contains("this CPU does not have") {
+        // This one lacks it indeed, so that no such object can be made here.
+        return;
+    }
+    assert_eq!(done.code, 0, "{}", done.err);
+    let path = out.with_extension("o");
+    let mut bytes = std::fs::read(&path).expect("written");
+    let at = {
+        let file = ElfFile64::<LittleEndian>::parse(&*bytes).expect("ELF");
+        let library = file.symbols().find(|s| s.name() == Ok("library")).expect("the library's state");
+        let section = file.section_by_index(library.section_index().expect("defined")).expect("a section");
+        let (start, _) = section.file_range().expect("data");
+        // Sequence and number of workers, hook, its context, the pool.
+        (start + library.address() + 4 + 4 + 8 + 8 + 8) as usize
+    };
+    assert_eq!(bytes[at..at + 4], [0; 4], "nothing is known at the start");
+    // Looked up, and without features.
+    bytes[at] = 1;
+    std::fs::write(&path, bytes).expect("writable");
+    assert_eq!(with_object("wrong_use", &path, &["-DLACKS_CPU", "-Wno-unused"]), "2 wrong calls were refused\n");
+}
