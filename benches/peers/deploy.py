@@ -239,7 +239,7 @@ def main():
     parser.add_argument("--work-dir", default="tvmr_db", help="directory of the database")
     parser.add_argument("--as-written", action="store_true", help="build programs as written")
     parser.add_argument("--pairs", type=int, default=0, help="pairs of timings for each function")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     tvmr = args.tvmr.resolve()
     programs = sorted((ROOT / "workloads").glob("*.tir"))
     if args.workloads:
