@@ -1,6 +1,6 @@
 //! Cranelift's descriptions of this machine, each created once.
 
-use super::options::CodegenError;
+use super::options::{CodegenError, CodegenOptions};
 use crate::machine::Isa;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -10,16 +10,38 @@ use std::sync::OnceLock;
 /// architecture may lack.
 pub(super) fn here(any_cpu: bool) -> Result<OwnedTargetIsa, CodegenError> {
     static ALL: [OnceLock<Result<OwnedTargetIsa, CodegenError>>; 2] = [const { OnceLock::new() }; 2];
-    ALL[usize::from(any_cpu)].get_or_init(|| build(false, any_cpu)).clone()
+    ALL[usize::from(any_cpu)].get_or_init(|| build(false, if any_cpu { Cpu::Any } else { Cpu::Native })).clone()
 }
 
-/// The same, for position-independent code of object files.
-pub(super) fn for_objects(any_cpu: bool) -> Result<OwnedTargetIsa, CodegenError> {
-    static ALL: [OnceLock<Result<OwnedTargetIsa, CodegenError>>; 2] = [const { OnceLock::new() }; 2];
-    ALL[usize::from(any_cpu)].get_or_init(|| build(true, any_cpu)).clone()
+/// The CPU that code of an object file is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cpu {
+    /// Every one of the architecture.
+    Any,
+    /// One with AVX2 and what came with it, whatever this machine has beyond.
+    Avx2,
+    /// This machine's.
+    Native,
 }
 
-fn build(for_objects: bool, any_cpu: bool) -> Result<OwnedTargetIsa, CodegenError> {
+impl Cpu {
+    /// The CPU that code with these options is for.
+    pub(crate) fn of(options: &CodegenOptions) -> Cpu {
+        match (options.any_cpu, options.isa) {
+            (true, _) => Cpu::Any,
+            (false, Isa::Avx2) => Cpu::Avx2,
+            (false, Isa::Portable | Isa::Avx512Ymm | Isa::Avx512) => Cpu::Native,
+        }
+    }
+}
+
+/// A description for position-independent code of object files.
+pub(super) fn for_objects(cpu: Cpu) -> Result<OwnedTargetIsa, CodegenError> {
+    static ALL: [OnceLock<Result<OwnedTargetIsa, CodegenError>>; 3] = [const { OnceLock::new() }; 3];
+    ALL[cpu as usize].get_or_init(|| build(true, cpu)).clone()
+}
+
+fn build(for_objects: bool, cpu: Cpu) -> Result<OwnedTargetIsa, CodegenError> {
     let mut flags = settings::builder();
     let settings = [
         ("is_pic", if for_objects { "true" } else { "false" }),
@@ -36,7 +58,12 @@ fn build(for_objects: bool, any_cpu: bool) -> Result<OwnedTargetIsa, CodegenErro
     for (name, value) in settings {
         flags.set(name, value).map_err(|e| CodegenError::Machine(e.to_string()))?;
     }
-    let builder = cranelift_native::builder_with_options(!any_cpu).map_err(|e| CodegenError::Machine(e.to_string()))?;
+    let builder = cranelift_native::builder_with_options(cpu == Cpu::Native);
+    let mut builder = builder.map_err(|e| CodegenError::Machine(e.to_string()))?;
+    if cpu == Cpu::Avx2 {
+        // The first CPU with AVX2.
+        builder.enable("haswell").map_err(|e| CodegenError::Machine(e.to_string()))?;
+    }
     builder.finish(settings::Flags::new(flags)).map_err(|e| CodegenError::Machine(e.to_string()))
 }
 

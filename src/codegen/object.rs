@@ -4,10 +4,11 @@
 
 use super::clif::{self, Emission};
 use super::facts::buffers_in;
+pub(crate) use super::isa::Cpu;
 use super::scratch::ScratchLayout;
 use super::{CodegenError, CodegenOptions, isa, opt, wide};
-use crate::loopir::{For, Kernel, LoopKind, Stmt};
-use crate::machine::Isa;
+use crate::loopir::rewrite::{for_each_expr, for_each_operand};
+use crate::loopir::{Expr, For, Kernel, LoopKind, Stmt};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_module::{FuncId, Module};
 
@@ -21,6 +22,8 @@ pub(crate) struct ObjectKernel {
     pub private_bytes: usize,
     /// Whether it forks to workers.
     pub is_parallel: bool,
+    /// Whether it may have instructions for dot products of bytes.
+    pub has_dots: bool,
     /// The functions that Cranelift did not compile, which need unwind information.
     pub encoded: Vec<EncodedFunction>,
 }
@@ -36,13 +39,19 @@ pub(crate) struct EncodedFunction {
 }
 
 /// Cranelift's description of the machine that objects are for.
-pub(crate) fn isa_for(any_cpu: bool) -> Result<OwnedTargetIsa, CodegenError> {
-    isa::for_objects(any_cpu)
+pub(crate) fn isa_for(cpu: Cpu) -> Result<OwnedTargetIsa, CodegenError> {
+    isa::for_objects(cpu)
 }
 
-/// Whether region code of this machine uses an instruction for dot products of bytes.
-pub(crate) fn has_dot_products(isa: Isa) -> bool {
-    isa::has_dot_products(isa)
+/// Whether a kernel has dot products of bytes.
+fn has_dot_products(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
+        for_each_operand(stmt, |e| {
+            for_each_expr(&kernel.arena, e, &mut |e| found |= matches!(kernel.arena.expr(e), Expr::Dot4(..)));
+        });
+    });
+    found
 }
 
 /// For each parameter of a kernel, whether it is accessed.
@@ -67,12 +76,14 @@ pub(crate) fn compile_into(
     options: &CodegenOptions,
 ) -> Result<ObjectKernel, CodegenError> {
     let mut kernel = opt::optimize(kernel.clone(), options);
+    let multiplies_bytes = has_dot_products(&kernel);
     let regions = wide::plan(&mut kernel, options);
     let scratch = ScratchLayout::new(&kernel, &regions);
     let mut has_parallel = false;
     kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
         has_parallel |= matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }));
     });
+    let has_dots = options.dot_products && isa::has_dot_products(options.isa) && multiplies_bytes;
     let emission = Emission { name, can_stop: false, want_text: false };
     let emitted = clif::emit(module, &kernel, regions, options, &scratch, emission)?;
     let encoded = emitted.encoded.iter().map(|e| EncodedFunction { id: e.id, len: e.len, head: e.head }).collect();
@@ -81,6 +92,7 @@ pub(crate) fn compile_into(
         shared_bytes: scratch.shared_bytes,
         private_bytes: scratch.private_bytes,
         is_parallel: has_parallel && options.threads > 1,
+        has_dots,
         encoded,
     })
 }

@@ -6,7 +6,7 @@ use super::descriptors::{self, Described};
 use super::interface::{Function, Library, Param, Version};
 use super::layout::layouts;
 use super::{ExportError, Kind, support, wrappers};
-use crate::codegen::object::{ObjectKernel, compile_into, has_dot_products, isa_for};
+use crate::codegen::object::{Cpu, ObjectKernel, compile_into, isa_for};
 use crate::codegen::{CodegenError, CodegenOptions};
 use crate::ir::Func;
 use crate::ir::preparation::separate;
@@ -48,7 +48,7 @@ pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
     let any_cpu = |error| ExportError::Codegen { func: library.name.clone(), error };
     let write = |e: &dyn std::fmt::Display| ExportError::Write(e.to_string());
     // Wrappers run before the CPU is known, so they are for every CPU. Kernels have descriptions of their own.
-    let any = isa_for(true).map_err(any_cpu)?;
+    let any = isa_for(Cpu::Any).map_err(any_cpu)?;
     let builder =
         ObjectBuilder::new(any.clone(), library.name.as_bytes(), Box::new(name_of_libcall)).map_err(|e| write(&e))?;
     let mut module = CodeModule::new(ObjectModule::new(builder), any.clone());
@@ -94,7 +94,9 @@ fn version(module: &mut CodeModule, function: &Function, version: &Version) -> R
             None => (kernel(&version.func, &name)?, None),
             Some(parts) => (kernel(&parts.call, &name)?, Some(kernel(&parts.preparation, &format!("{name}.prepare"))?)),
         };
-        let needs = needs(options).map_err(|error| ExportError::Codegen { func: function.name.clone(), error })?;
+        let has_dots = [Some(&call), prepare.as_ref()].into_iter().flatten().any(|k| k.has_dots);
+        let needs =
+            needs(options, has_dots).map_err(|error| ExportError::Codegen { func: function.name.clone(), error })?;
         compiled.push(Compiled { needs, call, prepare });
     }
     Ok(Sized { sizes: version.sizes.clone(), params, prepared, compiled })
@@ -111,7 +113,7 @@ fn for_cpu(
     kernel: &crate::loopir::Kernel,
     options: &CodegenOptions,
 ) -> Result<ObjectKernel, CodegenError> {
-    module.set_isa(isa_for(options.any_cpu)?);
+    module.set_isa(isa_for(Cpu::of(options))?);
     let compiled = compile_into(module, name, kernel, options)?;
     for encoded in &compiled.encoded {
         module.add_frame_of_encoded(encoded);
@@ -121,7 +123,7 @@ fn for_cpu(
 
 /// The CPU features that code needs, as the support code numbers them: those of Cranelift's description, and those of the vector
 /// instruction set.
-fn needs(options: &CodegenOptions) -> Result<u32, CodegenError> {
+fn needs(options: &CodegenOptions, has_dots: bool) -> Result<u32, CodegenError> {
     let mut needs = match options.isa {
         Isa::Portable => 0,
         Isa::Avx2 => features::AVX2,
@@ -130,10 +132,10 @@ fn needs(options: &CodegenOptions) -> Result<u32, CodegenError> {
     if options.any_cpu {
         return Ok(needs);
     }
-    if options.dot_products && has_dot_products(options.isa) {
+    if has_dots {
         needs |= if options.isa == Isa::Avx2 { features::AVX_VNNI } else { features::AVX512_VNNI };
     }
-    for flag in isa_for(false)?.isa_flags() {
+    for flag in isa_for(Cpu::of(options))?.isa_flags() {
         if flag.as_bool() != Some(true) {
             continue;
         }
