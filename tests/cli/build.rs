@@ -420,3 +420,14 @@ fn a_cpu_without_the_instruction_set_is_an_error() {
     std::fs::write(&path, bytes).expect("writable");
     assert_eq!(with_object("wrong_use", &path, &["-DLACKS_CPU", "-Wno-unused"]), "2 wrong calls were refused\n");
 }
+
+#[test]
+fn libraries_are_good_guests() {
+    let dir = dir();
+    build(&dir.path().join("kernels"), "obj,shared,header", &["--threads", "2"]);
+    let linked = with_object("guest", &dir.path().join("kernels.o"), &["-DKERNELS_USE_PTHREADS"]);
+    assert_eq!(linked, "a good guest\n");
+    let library = dir.path().join("libkernels.so");
+    let path = format!("-Wl,-rpath,{}", text(dir.path()));
+    assert_eq!(with_object("guest", &library, &["-DKERNELS_SHARED", &path]), "a good guest\n");
+}
