@@ -76,6 +76,8 @@ struct Target {
 
 fn targets() -> Vec<Target> {
     let manifest = read(&root().join("Cargo.toml"));
+    // The first section may begin the file.
+    let manifest = format!("\n{manifest}");
     let sections = manifest.split("\n[").filter_map(|s| s.split_once(']'));
     let listed = sections.filter_map(|(kind, rest)| Some((kind.strip_prefix('[')?, rest)));
     listed
