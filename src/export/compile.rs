@@ -4,15 +4,17 @@ use super::abi::features;
 use super::code_module::CodeModule;
 use super::descriptors::{self, Described};
 use super::interface::{Function, Library, Param, Version};
-use super::layout::layouts;
+use super::layout::{FunctionLayout, layouts};
 use super::{ExportError, Kind, support, wrappers};
 use crate::codegen::object::{Cpu, ObjectKernel, compile_into, isa_for};
 use crate::codegen::{CodegenError, CodegenOptions};
 use crate::ir::Func;
 use crate::ir::preparation::separate;
+use crate::loopir::Kernel;
 use crate::lower::lower;
 use crate::machine::Isa;
 use cranelift_codegen::ir::LibCall;
+use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_object::{ObjectBuilder, ObjectModule};
 
 /// A version of a function, compiled for one kind of CPU.
@@ -23,6 +25,22 @@ pub(super) struct Compiled {
     pub call: ObjectKernel,
     /// The preparation of constant parameters.
     pub prepare: Option<ObjectKernel>,
+}
+
+impl Compiled {
+    /// Compiles a call, and the preparation of its constant parameters, for one kind of CPU.
+    pub(super) fn of(
+        module: &mut CodeModule,
+        name: &str,
+        call: &Kernel,
+        prepare: Option<&Kernel>,
+        options: &CodegenOptions,
+    ) -> Result<Compiled, CodegenError> {
+        let call = for_cpu(module, name, call, options)?;
+        let prepare = prepare.map(|k| for_cpu(module, &format!("{name}.prepare"), k, options)).transpose()?;
+        let has_dots = call.has_dots || prepare.as_ref().is_some_and(|k| k.has_dots);
+        Ok(Compiled { needs: needs(options, has_dots)?, call, prepare })
+    }
 }
 
 /// A function with fixed extents, compiled for all kinds of CPU.
@@ -42,16 +60,7 @@ pub(super) struct Sized {
 /// # Errors
 /// A function cannot be lowered or compiled, or this system's objects are not supported.
 pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
-    if support::OBJECT.is_empty() {
-        return Err(ExportError::Format);
-    }
-    let any_cpu = |error| ExportError::Codegen { func: library.name.clone(), error };
-    let write = |e: &dyn std::fmt::Display| ExportError::Write(e.to_string());
-    // Wrappers run before the CPU is known, so they are for every CPU. Kernels have descriptions of their own.
-    let any = isa_for(Cpu::Any).map_err(any_cpu)?;
-    let builder =
-        ObjectBuilder::new(any.clone(), library.name.as_bytes(), Box::new(name_of_libcall)).map_err(|e| write(&e))?;
-    let mut module = CodeModule::new(ObjectModule::new(builder), any.clone());
+    let mut module = module(library)?;
     let mut described = Vec::new();
     for layout in layouts(library)? {
         let function = layout.function;
@@ -59,9 +68,35 @@ pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
             function.versions.iter().map(|v| version(&mut module, function, v)).collect();
         described.push((layout, sized?));
     }
-    module.set_isa(any);
-    let data: Described = descriptors::define(&mut module, library, &described, kind)?;
-    wrappers::define(&mut module, library, &described, &data, kind)?;
+    finish(module, library, &described, kind)
+}
+
+/// The module of a library, still empty.
+pub(super) fn module(library: &Library) -> Result<CodeModule, ExportError> {
+    if support::OBJECT.is_empty() {
+        return Err(ExportError::Format);
+    }
+    let any = any_cpu(library)?;
+    let builder = ObjectBuilder::new(any.clone(), library.name.as_bytes(), Box::new(name_of_libcall));
+    Ok(CodeModule::new(ObjectModule::new(builder.map_err(|e| ExportError::Write(e.to_string()))?), any))
+}
+
+/// The description that wrappers are compiled by: they run before the CPU is known. Kernels have descriptions of their own.
+fn any_cpu(library: &Library) -> Result<OwnedTargetIsa, ExportError> {
+    isa_for(Cpu::Any).map_err(|error| ExportError::Codegen { func: library.name.clone(), error })
+}
+
+/// The object of a module with the kernels of a library: adds all that lies around them.
+pub(super) fn finish(
+    mut module: CodeModule,
+    library: &Library,
+    described: &[(FunctionLayout<'_>, Vec<Sized>)],
+    kind: Kind,
+) -> Result<Vec<u8>, ExportError> {
+    let write = |e: &dyn std::fmt::Display| ExportError::Write(e.to_string());
+    module.set_isa(any_cpu(library)?);
+    let data: Described = descriptors::define(&mut module, library, described, kind)?;
+    wrappers::define(&mut module, library, described, &data, kind)?;
     let mut product = module.finish().map_err(|e| write(&e))?;
     support::link(&mut product.object, library.has_tvm_ffi)?;
     let bytes = product.object.write().map_err(|e| write(&e))?;
@@ -84,25 +119,17 @@ fn version(module: &mut CodeModule, function: &Function, version: &Version) -> R
         let sizes: Vec<String> = version.sizes.iter().map(i64::to_string).collect();
         let cpu = if options.any_cpu { "any" } else { options.isa.name() };
         let name = [&[function.c_name(), cpu.to_owned()][..], &sizes].concat().join(".");
-        let mut kernel = |func: &Func, name: &str| -> Result<ObjectKernel, ExportError> {
-            let lowered = lowered(function, func)?;
-            let failed = |error| ExportError::Codegen { func: function.name.clone(), error };
-            let kernel = for_cpu(module, name, &lowered, options).map_err(failed)?;
-            Ok(kernel)
-        };
         let (call, prepare) = match &parts {
-            None => (kernel(&version.func, &name)?, None),
-            Some(parts) => (kernel(&parts.call, &name)?, Some(kernel(&parts.preparation, &format!("{name}.prepare"))?)),
+            None => (lowered(function, &version.func)?, None),
+            Some(parts) => (lowered(function, &parts.call)?, Some(lowered(function, &parts.preparation)?)),
         };
-        let has_dots = [Some(&call), prepare.as_ref()].into_iter().flatten().any(|k| k.has_dots);
-        let needs =
-            needs(options, has_dots).map_err(|error| ExportError::Codegen { func: function.name.clone(), error })?;
-        compiled.push(Compiled { needs, call, prepare });
+        let one = Compiled::of(module, &name, &call, prepare.as_ref(), options);
+        compiled.push(one.map_err(|error| ExportError::Codegen { func: function.name.clone(), error })?);
     }
     Ok(Sized { sizes: version.sizes.clone(), params, prepared, compiled })
 }
 
-fn lowered(function: &Function, func: &Func) -> Result<crate::loopir::Kernel, ExportError> {
+fn lowered(function: &Function, func: &Func) -> Result<Kernel, ExportError> {
     lower(func).map_err(|error| ExportError::Lower { func: function.name.clone(), error })
 }
 
@@ -110,7 +137,7 @@ fn lowered(function: &Function, func: &Func) -> Result<crate::loopir::Kernel, Ex
 fn for_cpu(
     module: &mut CodeModule,
     name: &str,
-    kernel: &crate::loopir::Kernel,
+    kernel: &Kernel,
     options: &CodegenOptions,
 ) -> Result<ObjectKernel, CodegenError> {
     module.set_isa(isa_for(Cpu::of(options))?);

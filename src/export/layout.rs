@@ -55,6 +55,13 @@ impl<'a> FunctionLayout<'a> {
         Ok(FunctionLayout { function, params, shapes, passed, has_preparation })
     }
 
+    /// A function of these parameters, whose kernels are known otherwise.
+    #[cfg(test)]
+    pub(super) fn of_params(function: &'a Function, params: Vec<Param>) -> FunctionLayout<'a> {
+        let passed = vec![(true, false); params.len()];
+        FunctionLayout { function, params, shapes: Vec::new(), passed, has_preparation: false }
+    }
+
     /// Whether constant parameters can be prepared.
     pub(super) fn has_preparation(&self) -> bool {
         self.has_preparation

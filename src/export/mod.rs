@@ -43,6 +43,8 @@ mod manifest;
 mod names;
 mod python;
 mod rust;
+#[cfg(test)]
+mod soak;
 mod support;
 mod wrappers;
 

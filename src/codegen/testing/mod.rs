@@ -59,16 +59,23 @@ pub(crate) fn run_compiled(
     flush: Flush,
     context: &mut RunContext,
 ) -> Result<Vec<Memory>, RuntimeFailure> {
-    let mut buffers: Vec<GuardedBuffer> = compiled
-        .params()
-        .iter()
-        .zip(params)
-        .map(|(p, contents)| GuardedBuffer::with_contents(p.dtype, contents, flush))
-        .collect();
-    let args: Vec<*mut u8> = buffers.iter_mut().map(|b| b.as_mut_ptr()).collect();
     context.poison_scratch(0xff);
+    let types: Vec<DType> = compiled.params().iter().map(|p| p.dtype).collect();
     // SAFETY: the buffers are as long as the parameters and distinct; a wrong access hits a guard.
-    unsafe { compiled.call(&args, context) }?;
+    in_guarded_memory(&types, params, flush, |args| unsafe { compiled.call(args, context) })
+}
+
+/// Makes a call on the given contents of parameters, in guarded memory, and gives the contents after it.
+pub(crate) fn in_guarded_memory<E>(
+    types: &[DType],
+    params: &[Memory],
+    flush: Flush,
+    call: impl FnOnce(&[*mut u8]) -> Result<(), E>,
+) -> Result<Vec<Memory>, E> {
+    let buffers = types.iter().zip(params).map(|(&t, contents)| GuardedBuffer::with_contents(t, contents, flush));
+    let mut buffers: Vec<GuardedBuffer> = buffers.collect();
+    let args: Vec<*mut u8> = buffers.iter_mut().map(|b| b.as_mut_ptr()).collect();
+    call(&args)?;
     Ok(buffers.iter().map(|b| b.contents()).collect())
 }
 
@@ -118,9 +125,9 @@ pub(crate) fn check(kernel: &Kernel, options: &CodegenOptions, seed: u64, closen
 
 /// A kernel, and its results for some parameter contents.
 pub(crate) struct Evaluated<'a> {
-    kernel: &'a Kernel,
+    pub kernel: &'a Kernel,
     seed: u64,
-    params: Vec<Memory>,
+    pub params: Vec<Memory>,
     expected: Vec<Memory>,
     outcome: Result<(), Stopped>,
 }
@@ -140,17 +147,28 @@ impl<'a> Evaluated<'a> {
         for flush in [Flush::Start, Flush::End] {
             let found = run_compiled(&compiled, &self.params, flush, &mut RunContext::serial());
             let what = format!("seed {}, {options:?}, {flush:?}", self.seed);
-            match (&self.outcome, found) {
-                (Ok(()), Ok(found)) => assert_close(kernel, &self.expected, &found, closeness, &what),
-                (Err(Stopped::Failure(f)), Err(e)) => assert_eq!(e, failure(*f), "{what}"),
-                (outcome, found) => panic!(
-                    "{what}: expected {outcome:?}, found {:?}\n{}",
-                    found.map(|_| ()),
-                    crate::loopir::print::print(kernel)
-                ),
-            }
+            self.compare(found, failure, closeness, &what);
         }
         compiled.regions()
+    }
+
+    /// Compares what another way to run the kernel gave; `as_error` is its error for a failure of the program.
+    pub(crate) fn compare<E: PartialEq + std::fmt::Debug>(
+        &self,
+        found: Result<Vec<Memory>, E>,
+        as_error: impl Fn(Failure) -> E,
+        closeness: Closeness,
+        what: &str,
+    ) {
+        match (&self.outcome, found) {
+            (Ok(()), Ok(found)) => assert_close(self.kernel, &self.expected, &found, closeness, what),
+            (Err(Stopped::Failure(f)), Err(e)) => assert_eq!(e, as_error(*f), "{what}"),
+            (outcome, found) => panic!(
+                "{what}: expected {outcome:?}, found {:?}\n{}",
+                found.map(|_| ()),
+                crate::loopir::print::print(self.kernel)
+            ),
+        }
     }
 }
 
