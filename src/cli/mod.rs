@@ -24,6 +24,7 @@ mod records;
 mod run;
 mod run_files;
 mod run_report;
+mod run_sizes;
 mod scheduled;
 mod setting;
 mod signals;

@@ -7,9 +7,10 @@ use super::load::Program;
 use super::run_files::{Given, Named, Wanted as Destination, named};
 use super::run_report::{Checked, Report};
 use super::versions::{Version, Wanted};
-use super::{Done, setting};
+use super::{Done, run_sizes, setting};
 use crate::arrays::{self, Array};
 use crate::measure::{Summary, Tolerance};
+use crate::request::program;
 use crate::run::{Function, RunError, Unset, compare};
 use std::path::PathBuf;
 
@@ -84,8 +85,13 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let program = Program::read(&args.input, console)?;
+    let mut program = Program::read(&args.input, console)?;
     let index = chosen(&program, args.func.as_deref())?;
+    if program::symbolic(&program.module().funcs[index]).is_some() {
+        let told = run_sizes::infer(&program.module().funcs[index], &args.files.inputs, &args.files.all_inputs)?;
+        let bind = [&args.input.bind[..], &told].concat();
+        program = Program::parse_untold(&args.input.file, &bind, program.text)?;
+    }
     setting::check_concrete(&program.module().funcs[index])?;
     let setting = setting::here(&args.machine, global, true, console)?;
     let wanted = Wanted {

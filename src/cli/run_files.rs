@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 /// A file for one parameter, or for those that are not named: `A=a.npy`, `0=a.npy`, `a.npy`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Named {
-    which: Which,
-    path: PathBuf,
+    pub which: Which,
+    pub path: PathBuf,
 }
 
 /// The parameter that a file is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Which {
+pub(super) enum Which {
     /// Not said.
     Any,
     /// The one with this name.
@@ -366,7 +366,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn opened(path: &Path) -> Result<ArrayFile, Failure> {
+pub(super) fn opened(path: &Path) -> Result<ArrayFile, Failure> {
     ArrayFile::open(path).map_err(failure)
 }
 

@@ -30,8 +30,12 @@ def adds(X: T.Buffer((4,), \"float32\"), Y: T.Buffer((4,), \"float32\")):
 ";
 
 fn ints(values: &[i32]) -> Array {
+    shaped(&[2, values.len() as i64 / 2], values)
+}
+
+fn shaped(shape: &[i64], values: &[i32]) -> Array {
     let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    Array::new(DType::Int32, &[2, values.len() as i64 / 2], data).expect("an array")
+    Array::new(DType::Int32, shape, data).expect("an array")
 }
 
 fn floats(shape: &[i64], values: &[f32]) -> Array {
@@ -150,6 +154,48 @@ def axpy(alpha: T.float32, n: T.int8, A: T.Buffer((4,), \"float32\"), C: T.Buffe
     // A value that is given when the program is read is no parameter.
     let r = succeeds(&place.args(&program, &["--bind", "n=-1", "--input", "alpha=2.5", "--input", &a]));
     assert!(r.out.contains(": 1.5, 4.0, 6.5, 9.0"), "{}", r.out);
+}
+
+#[test]
+fn arrays_tell_symbolic_sizes() {
+    let place = Workplace::new(
+        "@T.prim_func
+def outer(a: T.handle, b: T.handle, c: T.handle):
+    n, m = T.int32(), T.int32()
+    A = T.match_buffer(a, (n, 2), \"int32\")
+    B = T.match_buffer(b, (m, n), \"int32\")
+    C = T.match_buffer(c, (n, m), \"int32\")
+    for i, j in T.grid(n, m):
+        with T.block(\"C\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            C[vi, vj] = A[vi, 0] * B[vj, vi] + A[vi, 1]
+",
+    );
+    let program = place.path("program.tir");
+    let (a, b) = (shaped(&[3, 2], &[1, 2, 3, 4, 5, 6]), shaped(&[1, 3], &[1, 2, 3]));
+    let (file_a, file_b) = (place.save("a.npy", &[("", &a)]), place.save("b.npy", &[("", &b)]));
+    let npz = place.save("in.npz", &[("A", &a), ("B", &b)]);
+    let named_b = format!("B={file_b}");
+    let ways: [&[&str]; 3] =
+        [&["--input", &file_a, "--input", &file_b], &["--inputs", &npz], &["--input", &named_b, "--input", &file_a]];
+    for way in ways {
+        let r = succeeds(&place.args(&program, way));
+        assert!(r.out.starts_with("C: int32 [3, 1]") && r.out.contains(": 3, 10, 21"), "{way:?}: {}", r.out);
+    }
+    let wide = place.save("wide.npy", &[("", &shaped(&[2, 2], &[1, 2, 3, 4]))]);
+    let r = fails(
+        &place.args(&program, &["--input", &file_a, "--input", &wide]),
+        2,
+        "`n` of `outer` is 3 by dimension 0 of `A`",
+    );
+    assert!(r.err.contains("and 2 by dimension 1 of `B`"), "{}", r.err);
+    let flat = place.save("flat.npy", &[("", &shaped(&[2], &[1, 2]))]);
+    fails(&place.args(&program, &["--input", &flat]), 2, "`A` of `outer` has 2 dimensions");
+    fails(&place.args(&program, &["--input", &file_a]), 2, "no value for `m` of `outer`");
+    // Values that are given count.
+    fails(&place.args(&program, &["--bind", "n=4", "--inputs", &npz]), 2, "`A` of `outer` is int32 [4, 2]");
+    let r = succeeds(&place.args(&program, &["--bind", "m=5", "--input", &file_a, "--random"]));
+    assert!(r.out.starts_with("C: int32 [3, 5]"), "{}", r.out);
 }
 
 #[test]
