@@ -6,12 +6,13 @@
 Needs NumPy and `apache-tvm-ffi`, and a C compiler. PyTorch is tried where it is installed. Each workload is built with its best
 record in `--work-dir`, or as written, for this CPU and for every CPU, and called with the same arrays through the generated module
 and through TVM-FFI. The first result is compared with the others. With `--pairs N`, the time of a call in this process is compared
-with that of `tvmr bench` in N alternating pairs, with arrays at multiples of 64 bytes and of 16 bytes only."""
+with that of `tvmr bench` in N alternating pairs, with arrays that lie as there, and with arrays at multiples of 16 bytes only."""
 
 import argparse
 import ctypes
 import importlib.util
 import json
+import mmap
 import os
 import pathlib
 import statistics
@@ -54,6 +55,27 @@ def aligned(array, alignment):
     copy = memory[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
+
+
+def as_in_bench(given):
+    """Copies that lie as the arguments of `tvmr bench` do: in one block, large pages where it is large, and each start nine cache
+    lines further into its page than the one before, so that stores do not delay loads from the same place in another page."""
+    starts, end = [], 0
+    for i, array in enumerate(given):
+        starts.append(-(-(end + 256) // 4096) * 4096 + i * 576 % 4096)
+        end = starts[-1] + array.nbytes
+    large = 2 << 20
+    block = mmap.mmap(-1, end + 256 + large)
+    if end >= large:
+        block.madvise(mmap.MADV_HUGEPAGE)
+    memory = np.frombuffer(block, np.uint8)
+    base = -memory.ctypes.data % large
+    copies = []
+    for start, array in zip(starts, given):
+        copy = memory[base + start:base + start + array.nbytes].view(array.dtype).reshape(array.shape)
+        copy[...] = array
+        copies.append(copy)
+    return copies
 
 
 def arrays(params, rng):
@@ -157,25 +179,36 @@ def call_time(callee, pointers):
 
 
 def compare_times(tvmr, program, out, options, best, work_dir, pairs):
-    """Prints the ratio of the time of a call here to that in `tvmr bench`."""
+    """Prints the ratio of the time of a call here to that in `tvmr bench`, which does not count preparations either."""
     manifest, base = build(tvmr, program, out, "shared", *options)
     if manifest is None:
         print(f"{program.stem:20} {base}")
         return
     library = ctypes.CDLL(str(base.parent / f"lib{base.name}.so"))
+
+    def memory(function):
+        """Memory of as many bytes as a function says."""
+        function.restype = ctypes.c_size_t
+        return aligned(np.zeros(max(function(), 1), np.uint8), 64)
+
+    pointer = lambda array: ctypes.c_void_p(array.ctypes.data)
     for function in manifest["functions"]:
-        callee = getattr(library, function["symbol"] + "_ws")
-        callee.restype = ctypes.c_int32
-        size = getattr(library, function["symbol"] + "_workspace_bytes")
-        size.restype = ctypes.c_size_t
-        workspace = aligned(np.zeros(max(size(), 1), np.uint8), 64)
-        given = arrays(function["versions"][0]["params"], np.random.default_rng(1))
+        symbol, params = function["symbol"], function["versions"][0]["params"]
+        callee = getattr(library, symbol + ("_run_ws" if function["prepares"] else "_ws"))
+        workspace = memory(getattr(library, symbol + "_workspace_bytes"))
+        given = arrays(params, np.random.default_rng(1))
         # A call through ctypes has a cost of its own, which an empty call tells.
         empty = library[f"{manifest['prefix']}_abi_version"]
         line = f"{program.stem:20} {function['name']:12}"
-        for alignment in (64, 16):
-            mine = [aligned(a, alignment) for a in given]
-            pointers = [ctypes.c_void_p(a.ctypes.data) for a in mine] + [ctypes.c_void_p(workspace.ctypes.data)]
+        for label, place in (("as in bench", as_in_bench), ("16 bytes", lambda all: [aligned(a, 16) for a in all])):
+            mine = place(given)
+            pointers = [pointer(a) for a in mine]
+            if function["prepares"]:
+                prepared = memory(getattr(library, symbol + "_prepared_bytes"))
+                constants = [q for q, p in zip(pointers, params) if p["constant"]]
+                assert getattr(library, symbol + "_prepare")(*constants, pointer(prepared)) == 0
+                pointers = [q for q, p in zip(pointers, params) if not p["constant"]] + [pointer(prepared)]
+            pointers.append(pointer(workspace))
             ratios = []
             for _ in range(pairs):
                 here = call_time(callee, pointers) - call_time(empty, ())
@@ -184,7 +217,7 @@ def compare_times(tvmr, program, out, options, best, work_dir, pairs):
                     capture_output=True, text=True, check=True)
                 ratios.append(here / json.loads(bench.stdout)["us"])
             median, (low, high) = runs.median_with_interval(ratios)
-            line += f"  {alignment} bytes: {median:.3f} ({low:.3f} to {high:.3f})"
+            line += f"  {label}: {median:.3f} ({low:.3f} to {high:.3f})"
         print(line, flush=True)
 
 
