@@ -1,7 +1,7 @@
 //! Arrays of Python as the library takes them, without copies.
 //!
 //! NumPy's arrays are read directly, since this is the way that must be fast; then whatever has `__dlpack__`; then buffers,
-//! which NumPy makes arrays of.
+//! which NumPy makes arrays of. Numbers are arrays without dimensions.
 
 use super::{dlpack, errors};
 use numpy::prelude::*;
@@ -10,7 +10,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyMemoryView;
+use pyo3::types::{PyFloat, PyInt, PyMemoryView};
 use tvmr::callable::ArrayRef;
 use tvmr::ir::DType;
 
@@ -18,6 +18,22 @@ use tvmr::ir::DType;
 pub(crate) struct Borrowed<'py> {
     pub array: ArrayRef<'py>,
     _owner: Bound<'py, PyAny>,
+}
+
+/// Borrows a number for an input without dimensions; `None` if the object is no number.
+///
+/// # Errors
+/// `ArgumentError`: the type does not have this number.
+pub(crate) fn borrow_number<'py>(object: &Bound<'py, PyAny>, wanted: DType) -> PyResult<Option<Borrowed<'py>>> {
+    // A truth value is an integer in Python.
+    if !object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyFloat>() {
+        return Ok(None);
+    }
+    static SCALAR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = object.py();
+    let array = SCALAR.import(py, "tvmr._arrays", "scalar")?.call1((object, wanted.name()));
+    let array = array.map_err(|e| errors::argument(py, e.value(py).to_string()))?;
+    of_numpy(array.cast::<PyUntypedArray>()?, wanted).map(Some)
 }
 
 /// Borrows the array of an object for a parameter of this type.

@@ -1,6 +1,6 @@
 //! Compiled functions, to call from Python.
 
-use super::arrays::{Borrowed, borrow};
+use super::arrays::{Borrowed, borrow, borrow_number};
 use super::errors;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -36,7 +36,12 @@ impl Kernel {
         params: impl Iterator<Item = (usize, &'a ParamSpec)>,
     ) -> PyResult<SmallVec<[Borrowed<'py>; 8]>> {
         let one = |(object, (i, param)): (Bound<'py, PyAny>, (usize, &ParamSpec))| {
-            borrow(&object, param.dtype).map_err(|e| self.of_argument(object.py(), e, i, param))
+            let of_number = match param.shape.is_empty() && param.access == Access::In {
+                true => borrow_number(&object, param.dtype),
+                false => Ok(None),
+            };
+            let borrowed = of_number.and_then(|b| b.map_or_else(|| borrow(&object, param.dtype), Ok));
+            borrowed.map_err(|e| self.of_argument(object.py(), e, i, param))
         };
         objects.zip(params).map(one).collect()
     }

@@ -243,3 +243,31 @@ def test_a_forked_process_calls_kernels_with_threads():
     assert receive.poll(60) and receive.recv() == a.tolist()
     child.join(60)
     assert child.exitcode == 0
+
+
+def axpy(dtype):
+    return f"""
+@T.prim_func
+def axpy(alpha: T.{dtype}, A: T.Buffer((16,), "{dtype}"), B: T.Buffer((16,), "{dtype}")):
+    for i in range(16):
+        with T.block("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v] * alpha
+"""
+
+
+def test_numbers_are_inputs_without_dimensions():
+    kernel = tvmr.tune(axpy("float32"), trials=1).kernel
+    a = np.arange(16, dtype=np.float32)
+    for alpha in (2.5, 2, True, np.float32(2.5), np.array(2.5, np.float32)):
+        np.testing.assert_array_equal(kernel(alpha, a), a * np.float32(alpha))
+    with pytest.raises(tvmr.ArgumentError, match="argument 0 of `axpy`, `alpha`: expected .*float32"):
+        kernel(np.array(2.5), a)
+    with pytest.raises(tvmr.ArgumentError, match="argument 0 of `axpy`, `alpha`: expected an array"):
+        kernel("2.5", a)
+    kernel = tvmr.tune(axpy("int8"), trials=1).kernel
+    a = np.arange(16, dtype=np.int8)
+    np.testing.assert_array_equal(kernel(-3, a), a * np.int8(-3))
+    for wrong in (2.5, 128):
+        with pytest.raises(tvmr.ArgumentError, match=f"argument 0 of `axpy`, `alpha`: expected int8, found {wrong}"):
+            kernel(wrong, a)
