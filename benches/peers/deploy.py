@@ -3,9 +3,10 @@
 
     python3 benches/peers/deploy.py TVMR [WORKLOAD…]
 
-Needs NumPy and `apache-tvm-ffi`, and a C compiler. PyTorch is tried where it is installed. Each workload is built with its best
-record in `--work-dir`, or as written, for this CPU and for every CPU, and called with the same arrays through the generated module
-and through TVM-FFI. The first result is compared with the others. With `--pairs N`, the time of a call in this process is compared
+Needs NumPy and `apache-tvm-ffi`, and a C compiler. PyTorch and the Python package are tried where they are
+installed. Each workload is built with its best record in `--work-dir`, or as written, for this CPU, for AVX2 and for every CPU, and
+called with the same arrays through the generated module, through TVM-FFI, by `tvmr run` and by the package. The first result is
+compared with the others: the same instruction set must give the same bits. With `--pairs N`, the time of a call in this process is compared
 with that of `tvmr bench` in N alternating pairs, with arrays that lie as there, and with arrays at multiples of 16 bytes only."""
 
 import argparse
@@ -22,6 +23,16 @@ import tempfile
 import time
 
 import numpy as np
+import tvm_ffi
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import tvmr as tvmr_package
+except ImportError:
+    tvmr_package = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benches"))
@@ -109,11 +120,26 @@ def difference(a, b, dtype):
 
 def through_ffi(base, function, args, wrap):
     """Calls a function through TVM-FFI."""
-    import tvm_ffi
-
     name = function["tvm_ffi"]
     callee = getattr(tvm_ffi.load_module(str(base.parent / f"lib{base.name}.so")), name)
     callee(*[wrap(a) for a in args])
+
+
+def by_run(tvmr, program, out, options, name, params, given):
+    """The arrays after `tvmr run` on the same ones."""
+    # A file of NumPy holds bfloat16 as two bytes without a type.
+    as_stored = lambda a, p: a.view("V2") if p["dtype"] == "bfloat16" else a
+    np.savez(out / "in.npz", **{p["name"]: as_stored(a, p) for p, a in zip(params, given)})
+    command = [tvmr, "run", program, "--func", name, "--inputs", out / "in.npz", "--output", out / "out.npz", "--quiet"]
+    chosen = options if "--as-written" in options else ["--best", *options]
+    subprocess.run([*command, *chosen], check=True, capture_output=True)
+    with np.load(out / "out.npz") as found:
+        return [found[p["name"]].view(a.dtype) if p["name"] in found.files else a for p, a in zip(params, given)]
+
+
+def by_package(program, options, name):
+    """The kernel of the best record, by the Python package."""
+    return tvmr_package.tune(program, trials=1, work_dir=options[-1], func=name, progress=False)[name].kernel
 
 
 def check(tvmr, program, out, options):
@@ -139,20 +165,19 @@ def check(tvmr, program, out, options):
             name = function["symbol"][len(manifest["prefix"]) + 1:]
             getattr(module(path.with_suffix(".py")), name)(*mine)
             results[isa or "this CPU"] = mine
-        import tvm_ffi
-
         if all(p["dtype"] != "bfloat16" for p in params):
             mine = [a.copy() for a in given]
             through_ffi(base, function, mine, tvm_ffi.from_dlpack)
             results["TVM-FFI"] = mine
-            try:
-                import torch
-            except ImportError:
-                pass
-            else:
+            if torch is not None:
                 mine = [torch.from_numpy(a.copy()) for a in given]
                 through_ffi(base, function, mine, lambda tensor: tensor)
                 results["PyTorch"] = [t.numpy() for t in mine]
+        results["run"] = by_run(tvmr, program, out, options, function["name"], params, given)
+        if tvmr_package is not None and "--as-written" not in options:
+            mine = [a.copy() for a in given]
+            by_package(program, options, function["name"])(*mine)
+            results["package"] = mine
         first = results["this CPU"]
         for way, other in results.items():
             calls += 1

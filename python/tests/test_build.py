@@ -5,21 +5,29 @@ import importlib.util
 import json
 import shutil
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tvmr
+from conftest import copies
 
 needs_linker = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no linker")
+
+
+def load(path):
+    """The generated module of a file."""
+    spec = importlib.util.spec_from_file_location("built_" + path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @needs_linker
 def test_a_library_computes_what_the_kernel_computes(matmul, tmp_path):
     files = matmul.build(tmp_path / "lib" / "matmul", emit=["shared", "python", "manifest"])
     assert [f.name for f in files] == ["libmatmul.so", "matmul.py", "matmul.json"] and all(f.exists() for f in files)
-    spec = importlib.util.spec_from_file_location("built_matmul", files[1])
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(files[1])
     a, b = np.random.default_rng(0).random((2, 48, 48), np.float32)
     c = np.empty_like(a)
     module.matmul(a, b, c)
@@ -61,3 +69,82 @@ def test_mistakes_are_exceptions_and_write_nothing(matmul, tmp_path):
     with pytest.raises(tvmr.MachineError, match="cannot make the directory"):
         matmul.build(tmp_path / "file" / "matmul")
     assert [f.name for f in tmp_path.iterdir()] == ["file"]
+
+
+SCALED = """
+@T.prim_func
+def scaled(alpha: T.{dtype}, a: T.handle, B: T.Buffer((4, 4), "{dtype}")):
+    A = T.match_buffer(a, (4, 4), "{dtype}", strides=(6, 1))
+    for i, j in T.grid(4, 4):
+        with T.block("B"):
+            v, w = T.axis.remap("SS", [i, j])
+            B[v, w] = A[v, w] * alpha
+"""
+
+
+@needs_linker
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float16", "bfloat16", "float32", "float64"])
+def test_a_module_takes_numbers_and_stated_strides(dtype, tmp_path):
+    tuned = tvmr.tune(SCALED.format(dtype=dtype), trials=1)
+    scaled = load(tuned.build(tmp_path / f"scaled_{dtype}", emit="python")[0]).scaled
+    numpy_dtype = np.dtype(getattr(ml_dtypes, dtype)) if dtype == "bfloat16" else np.dtype(dtype)
+    a = np.arange(24).astype(numpy_dtype).reshape(4, 6)[:, :4]
+    b = np.zeros((4, 4), numpy_dtype)
+    scaled(3, a, b)
+    np.testing.assert_array_equal(b, a * numpy_dtype.type(3))
+    with pytest.raises(ValueError, match="`A` has strides of"):
+        scaled(3, np.zeros((4, 4), numpy_dtype), b)
+    with pytest.raises(TypeError, match="`alpha` is a str; expected"):
+        scaled("3", a, b)
+    if dtype.startswith("int"):
+        with pytest.raises(TypeError, match="`alpha` is a float; expected an integer"):
+            scaled(2.5, a, b)
+    if dtype == "int8":
+        with pytest.raises(ValueError, match="`alpha` is 128, which no int8 is"):
+            scaled(128, a, b)
+
+
+@needs_linker
+def test_a_module_rounds_numbers_to_halves_as_ml_dtypes_does(tmp_path):
+    program = """
+@T.prim_func
+def number(alpha: T.bfloat16, B: T.Buffer((1,), "bfloat16")):
+    for i in range(1):
+        with T.block("B"):
+            v = T.axis.spatial(1, i)
+            B[v] = alpha
+"""
+    number = load(tvmr.tune(program, trials=1).build(tmp_path / "number", emit="python")[0]).number
+    rng = np.random.default_rng(0)
+    values = [0.0, -0.0, 1.00390625, 1.01171875, 3.4e38, 1e39, np.inf, np.nan, 1e-41, *rng.normal(0, 1, 200)]
+    for value in values:
+        found = np.zeros(1, ml_dtypes.bfloat16)
+        number(float(value), found)
+        expected = np.array([value]).astype(ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
+
+
+@needs_linker
+def test_a_module_refuses_what_does_not_fit(tmp_path):
+    copy = load(tvmr.tune(copies("float32"), trials=1).build(tmp_path / "copy", emit="python")[0]).copy
+    a, b = np.ones(16, np.float32), np.zeros(16, np.float32)
+    read_only = np.zeros(16, np.float32)
+    read_only.flags.writeable = False
+    odd = np.zeros(65, np.uint8)[1:].view(np.float32)
+    for arrays, error, text in [
+        (([1.0] * 16, b), TypeError, "`A` is a list; expected a numpy.ndarray"),
+        ((a.astype(np.float64), b), TypeError, "`A` has elements of float64; expected float32"),
+        ((a.astype(">f4"), b), TypeError, "`A` has elements of >f4; expected float32"),
+        ((a.reshape(4, 4), b), ValueError, r"`A` has shape \(4, 4\); expected \(16,\)"),
+        ((np.ones(32, np.float32)[::2], b), ValueError, "not contiguous"),
+        ((a, read_only), ValueError, "`B` is written, but the array is read-only"),
+        ((a, a), ValueError, "overlaps"),
+        ((a,), TypeError, "argument"),
+        ((a, b, b), TypeError, "argument"),
+    ]:
+        with pytest.raises(error, match=text):
+            copy(*arrays)
+    with pytest.raises(Exception, match="aligned"):
+        copy(odd, b)
+    copy(a, b)
+    np.testing.assert_array_equal(a, b)
