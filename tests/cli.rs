@@ -10,6 +10,8 @@ mod build;
 mod emit;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/graph.rs"]
+mod graph;
 #[path = "cli/maintenance.rs"]
 mod maintenance;
 #[path = "cli/messages.rs"]

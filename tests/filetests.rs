@@ -30,7 +30,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tvmr::diagnostic::Diagnostics;
-use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_module};
+use tvmr::graph::GraphModule;
+use tvmr::graph::pass::{Context, run_until};
+use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_graph_module, print_module};
 
 /// A parsed test case.
 struct Case {
@@ -71,6 +73,7 @@ const KINDS: &[(&str, Run)] = &[
     ("verify-errors", reject),
     ("lint", lint),
     ("print", print),
+    ("graph", graph),
     ("schedule", schedules::schedule),
     ("space", spaces::space),
     ("space-function", schedules::space_function),
@@ -179,6 +182,30 @@ fn print(case: &Case) -> Outcome {
     let output = print_module(&parsed.module, case.options.dialect);
     let again = parse(&output, "<printed>", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}\n{output}"));
     assert_eq!(print_module(&again.module, case.options.dialect), output, "{}", case.path.display());
+    Outcome { output, rejections: Vec::new() }
+}
+
+/// Graphs as printed, after the passes up to `pass NAME` if the case names one; the output must be a fixed point.
+fn graph(case: &Case) -> Outcome {
+    let parsed = match read(case) {
+        Ok(parsed) => parsed,
+        Err(errors) => return rejected(errors),
+    };
+    let mut module = GraphModule { module: parsed.module, functions: parsed.graphs };
+    if let Some(name) = &case.options.pass {
+        match run_until(&mut module, &Context::default(), name) {
+            Ok(is_pass) => assert!(is_pass, "there is no pass {name}"),
+            Err(found) => {
+                let file = case.path.file_name().unwrap_or_default().to_string_lossy();
+                let source = tvmr::diagnostic::Source { name: &file, text: &case.input };
+                return rejected(Diagnostics::new(source, found));
+            }
+        }
+    }
+    let output = print_graph_module(&module, case.options.dialect);
+    let again = parse(&output, "<printed>", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}\n{output}"));
+    let again = GraphModule { module: again.module, functions: again.graphs };
+    assert_eq!(print_graph_module(&again, case.options.dialect), output, "{}", case.path.display());
     Outcome { output, rejections: Vec::new() }
 }
 

@@ -6,8 +6,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::{output, records};
-use crate::ir::Module;
-use crate::script::print_module;
+use crate::graph::GraphModule;
 use crate::workload::Workload;
 use std::path::PathBuf;
 
@@ -43,13 +42,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
-    let program = Program::read(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, console)?;
     let intrinsics = load::intrinsics(&args.intrin)?;
     let target = load::target(&args.machine)?;
     let chosen = program.functions(args.func.as_deref())?;
     let db = records::open(&args.work_dir.work_dir, console)?;
     let filter = records::filter(&target, &args.machine, global, args.any_target);
-    let mut module: Module = program.module().clone();
+    let mut module: GraphModule = program.graph_module();
     let mut missing = Vec::new();
     for index in chosen {
         let workload = Workload::of(program.module(), index).with_intrinsics(intrinsics.clone());
@@ -60,7 +59,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             continue;
         };
         records::say_origin(&workload, &best, &args.machine, console);
-        module.funcs[index] = workload.renamed(best.schedule.func(0).clone());
+        module.module.funcs[index] = workload.renamed(best.schedule.func(0).clone());
     }
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|(n, _)| format!("`{n}`")).collect();
@@ -72,6 +71,6 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         }
         console.warn(&format!("{message}; printed as written"));
     }
-    let text = print_module(&module, program.dialect(args.dialect));
+    let text = program.with(module).print(program.dialect(args.dialect));
     output::write(args.output.as_deref(), &text, console)
 }

@@ -66,6 +66,19 @@ pub(super) struct Input {
     /// Value of a symbolic extent or scalar, such as `n=1024`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = binding)]
     pub bind: Vec<(String, i64)>,
+    #[command(flatten)]
+    pub graph: GraphFiles,
+}
+
+/// What graphs refer to.
+#[derive(clap::Args, Debug)]
+pub(super) struct GraphFiles {
+    /// Weights of a graph (`.safetensors` or `.npz`); the file beside the program with its name if left out
+    #[arg(long, value_name = "FILE", help_heading = "Graphs")]
+    pub weights: Option<PathBuf>,
+    /// File with functions that a graph calls by name; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Graphs")]
+    pub library: Vec<PathBuf>,
 }
 
 /// Programs, and the values of their symbolic extents.

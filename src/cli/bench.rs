@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let program = Program::read(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, console)?;
     let functions = program.functions(args.func.as_deref())?;
     for &index in &functions {
         setting::check_concrete(&program.module().funcs[index])?;

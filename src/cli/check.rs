@@ -76,6 +76,10 @@ fn check(args: &Args, file: &Path) -> Result<Checked, Failure> {
     let found = Diagnostics::new(program.source(), found);
     match has_errors {
         true => Err(Failure::from(found)),
-        false => Ok(Checked { name: program.name.clone(), functions: program.module().funcs.len(), warnings: found }),
+        false => Ok(Checked {
+            name: program.name.clone(),
+            functions: program.module().funcs.len() + program.graphs().len(),
+            warnings: found,
+        }),
     }
 }

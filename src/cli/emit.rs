@@ -19,12 +19,13 @@ use super::{output, setting};
 use crate::codegen::inspect::{self, PassRun};
 use crate::codegen::{CodegenOptions, opt};
 use crate::diagnostic::nearest;
+use crate::graph::pass::{self, PIPELINE};
 use crate::ir::Func;
 use crate::ir::preparation::separate;
 use crate::loopir::Kernel;
 use crate::loopir::print::print;
 use crate::lower;
-use crate::script::print_module;
+use crate::request::program;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Stage: `tir`, `loopir`, `after:PASS`, `passes` (their times, and which changed anything), `clif` or `asm`
+    /// Stage: `graph`, `tir`, `loopir`, `after:PASS` (of graphs or kernels), `passes` (their times, and which changed anything), `clif` or `asm`
     #[arg(long, value_name = "STAGE", value_parser = stage)]
     stage: Stage,
     /// Take the program as written (the default)
@@ -74,6 +75,8 @@ pub(super) struct Args {
 /// A stage of code generation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Stage {
+    /// The graphs, perhaps after one of their passes.
+    Graph(Option<String>),
     /// The scheduled program.
     Tir,
     /// The loop IR after lowering.
@@ -91,21 +94,23 @@ enum Stage {
 /// Parses the name of a stage.
 fn stage(text: &str) -> Result<Stage, String> {
     Ok(match text {
+        "graph" => Stage::Graph(None),
         "tir" => Stage::Tir,
         "loopir" => Stage::LoopIr,
         "passes" => Stage::Passes,
         "clif" => Stage::Clif,
         "asm" => Stage::Asm,
         _ => match text.strip_prefix("after:") {
+            Some(pass) if PIPELINE.iter().any(|p| p.name == pass) => Stage::Graph(Some(pass.to_owned())),
             Some(pass) if opt::is_pass(pass) => Stage::After(pass.to_owned()),
             Some(pass) => {
-                let names: Vec<&str> = opt::passes(None).collect();
+                let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).chain(opt::passes(None)).collect();
                 return Err(match nearest(pass, names.iter().copied()) {
                     Some(near) => format!("there is no pass `{pass}`; did you mean `{near}`?"),
                     None => format!("there is no pass `{pass}`; the passes are {}", names.join(", ")),
                 });
             }
-            None => return Err("expected `tir`, `loopir`, `after:PASS`, `passes`, `clif` or `asm`".to_owned()),
+            None => return Err("expected `graph`, `tir`, `loopir`, `after:PASS`, `passes`, `clif` or `asm`".to_owned()),
         },
     })
 }
@@ -116,7 +121,10 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let program = Program::read(&args.input, console)?;
+    if let Stage::Graph(after) = &args.stage {
+        return graph(args, after.as_deref(), console);
+    }
+    let program = Program::read_lowered(&args.input, console)?;
     let functions = program.functions(args.func.as_deref())?;
     if args.stage != Stage::Tir {
         for &index in &functions {
@@ -136,11 +144,11 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let versions = wanted.versions(global, &program, &functions, &setting, console)?;
     let mut kernels = Vec::new();
     if args.stage == Stage::Tir {
-        let mut module = program.module().clone();
+        let mut module = program.graph_module();
         for (version, &index) in versions.into_iter().zip(&functions) {
-            module.funcs[index] = version.workload.renamed(version.func);
+            module.module.funcs[index] = version.workload.renamed(version.func);
         }
-        let text = print_module(&module, program.dialect(args.dialect));
+        let text = program.with(module).print(program.dialect(args.dialect));
         kernels.push(Emitted { title: String::new(), text, passes: Vec::new() });
     } else {
         for version in &versions {
@@ -151,6 +159,22 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         Format::Json => format!("{:#}\n", json!({"kernels": kernels.iter().map(Emitted::json).collect::<Vec<_>>()})),
         Format::Human => kernels.iter().map(|k| k.text.as_str()).collect::<Vec<_>>().join("\n"),
     };
+    output::write(args.output.as_deref(), &text, console)
+}
+
+/// Prints the graphs of a program, as written or after one of their passes.
+fn graph(args: &Args, after: Option<&str>, console: Console) -> Done {
+    let program = Program::read(&args.input, console)?;
+    if program.graphs().is_empty() {
+        let message = format!("`{}` has no graph functions", program.name);
+        return Err(Failure::Usage(message, "`--stage tir` prints prim_funcs".to_owned()));
+    }
+    let mut module = program.graph_module();
+    if let Some(name) = after {
+        let cx = program::library(&args.input.graph.library)?;
+        pass::run_until(&mut module, &cx, name).map_err(|found| program::mistakes(&program, found))?;
+    }
+    let text = program.with(module).print(program.dialect(args.dialect));
     output::write(args.output.as_deref(), &text, console)
 }
 
@@ -193,7 +217,7 @@ fn kernel(version: &Version, func: &Func, title: String, stage: &Stage) -> Resul
     let kernel = lower::lower(func).map_err(|e| failed(&e))?;
     let mut passes = Vec::new();
     let text = match stage {
-        Stage::Tir | Stage::LoopIr => print(&kernel),
+        Stage::Graph(_) | Stage::Tir | Stage::LoopIr => print(&kernel),
         Stage::After(pass) => {
             if !opt::passes(Some(&kernel)).any(|name| name == pass) {
                 let why = "it has loops that are not counted, or jumps, which only `strip_mine` takes";

@@ -10,7 +10,6 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::output;
-use crate::script::print_module;
 use crate::script::python::{self, Expr, ExprKind, Stmt, StmtKind};
 use std::path::Path;
 
@@ -74,7 +73,7 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
 /// The printed program under the leading comments of its file. Imports stay comments or statements, as they are.
 fn reprinted(program: &Program, dialect: Option<DialectArg>) -> String {
     let comments: String = leading_comments(&program.text).filter(|l| !is_printed(l)).collect();
-    let printed = print_module(program.module(), program.dialect(dialect));
+    let printed = program.print(program.dialect(dialect));
     let imports = python::parse_module(&program.text).is_ok_and(|stmts| stmts.iter().any(is_import));
     let mut text = comments;
     let mut in_head = imports;

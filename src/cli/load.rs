@@ -39,6 +39,15 @@ impl Program {
         Program::parse(&input.file, &input.bind, text(&input.file)?, console)
     }
 
+    /// Reads the program of a command that works on prim_funcs: graphs are calls of prim_funcs then.
+    pub(super) fn read_lowered(input: &Input, console: Console) -> Result<Program, Failure> {
+        let program = Program::read(input, console)?;
+        match program.graphs() {
+            [] => Ok(program),
+            _ => Ok(program.lowered(&program::library(&input.graph.library)?)?),
+        }
+    }
+
     /// Reads the text of a program, and reports its warnings.
     pub(super) fn parse(
         file: &Path,

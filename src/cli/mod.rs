@@ -23,6 +23,7 @@ mod progress;
 mod records;
 mod run;
 mod run_files;
+mod run_model;
 mod run_report;
 mod run_sizes;
 mod scheduled;

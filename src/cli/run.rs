@@ -7,7 +7,7 @@ use super::load::Program;
 use super::run_files::{Given, Named, Wanted as Destination, named};
 use super::run_report::{Checked, Report};
 use super::versions::{Version, Wanted};
-use super::{Done, run_sizes, setting};
+use super::{Done, run_model, run_sizes, setting};
 use crate::arrays::{self, Array};
 use crate::measure::{Summary, Tolerance};
 use crate::request::program;
@@ -19,64 +19,64 @@ use std::path::PathBuf;
 #[command(after_help = super::help::RUN)]
 pub(super) struct Args {
     #[command(flatten)]
-    input: Input,
-    /// Only this function; needed if the file has several
+    pub(super) input: Input,
+    /// Only this function; needed if the file has several, unless one is a graph
     #[arg(long, value_name = "NAME")]
-    func: Option<String>,
+    pub(super) func: Option<String>,
     #[command(flatten)]
-    files: Files,
+    pub(super) files: Files,
     /// Tolerance of `--expect` relative to expected values; what reordering may change if neither is given
     #[arg(long, value_name = "R", requires = "expect", value_parser = tolerance, help_heading = "Arrays")]
-    rtol: Option<f64>,
+    pub(super) rtol: Option<f64>,
     /// Absolute tolerance of `--expect`
     #[arg(long, value_name = "A", requires = "expect", value_parser = tolerance, help_heading = "Arrays")]
-    atol: Option<f64>,
+    pub(super) atol: Option<f64>,
     /// Run this many times, and print the median time
     #[arg(long, value_name = "N", value_parser = super::args::positive)]
-    repeat: Option<u64>,
+    pub(super) repeat: Option<u64>,
     /// Take the program as written (the default)
     #[arg(long, conflicts_with_all = ["best", "trace"])]
     as_written: bool,
     /// Apply the best known schedule
     #[arg(long, conflicts_with = "trace")]
-    best: bool,
+    pub(super) best: bool,
     #[command(flatten)]
-    intrin: Intrin,
+    pub(super) intrin: Intrin,
     /// Apply this trace (Python or JSON) or schedule function
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    pub(super) trace: Option<PathBuf>,
     /// Seed of random inputs, and for decisions that the trace leaves open
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
     #[arg(allow_negative_numbers = true)]
-    seed: u64,
+    pub(super) seed: u64,
     #[command(flatten)]
-    machine: Machine,
+    pub(super) machine: Machine,
     #[command(flatten)]
-    work_dir: WorkDir,
+    pub(super) work_dir: WorkDir,
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
+    pub(super) format: Format,
 }
 
 /// The files of inputs, outputs and expected arrays.
 #[derive(clap::Args, Debug)]
-struct Files {
+pub(super) struct Files {
     /// Value of a parameter: `NAME=FILE`, `POSITION=FILE` (from 0), or `FILE` for the next input without one; scalars also take
     /// a number, such as `alpha=2.5`; may be repeated
     #[arg(long = "input", value_name = "[NAME=]FILE", value_parser = named, help_heading = "Arrays")]
-    inputs: Vec<Named>,
+    pub(super) inputs: Vec<Named>,
     /// Values of parameters by the names in a `.npz` or `.safetensors` file; may be repeated
     #[arg(long = "inputs", value_name = "FILE", help_heading = "Arrays")]
-    all_inputs: Vec<PathBuf>,
+    pub(super) all_inputs: Vec<PathBuf>,
     /// Fill inputs without a value at random, as measurement does
     #[arg(long, help_heading = "Arrays")]
-    random: bool,
+    pub(super) random: bool,
     /// Write outputs: all to a `.npz` or `.safetensors` file, or one as `NAME=FILE`; may be repeated
     #[arg(long, value_name = "[NAME=]FILE", value_parser = named, help_heading = "Arrays")]
-    output: Vec<Named>,
+    pub(super) output: Vec<Named>,
     /// Compare outputs with the arrays of a file, or one as `NAME=FILE`; exit code 1 if they differ; may be repeated
     #[arg(long, value_name = "[NAME=]FILE", value_parser = named, help_heading = "Arrays")]
-    expect: Vec<Named>,
+    pub(super) expect: Vec<Named>,
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
@@ -86,6 +86,9 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         return Err(Failure::Usage(message, String::new()));
     }
     let mut program = Program::read(&args.input, console)?;
+    if let Some(graph) = program.graph(args.func.as_deref())? {
+        return run_model::run(args, global, &program, graph, console);
+    }
     let index = chosen(&program, args.func.as_deref())?;
     if program::symbolic(&program.module().funcs[index]).is_some() {
         let told = run_sizes::infer(&program.module().funcs[index], &args.files.inputs, &args.files.all_inputs)?;
@@ -112,7 +115,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let function = Function::pinned(workload, func, setting).map_err(failed)?;
 
     // All files are looked at before the function runs.
-    let given = Given::new(name, &function, &program.module().funcs[index]);
+    let given = Given::new(name, function.params(), &program.module().funcs[index].bound);
     let inputs = given.inputs(&args.files.inputs, &args.files.all_inputs, args.files.random, console)?;
     let destination = Destination::new(&given, &args.files.output)?;
     let expected = given.expected(&args.files.expect)?;
@@ -143,7 +146,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let report = Report {
         workload: &program.name,
         func: name,
-        function: &function,
+        params: function.params(),
         setting,
         from,
         outputs: &outputs,
@@ -151,13 +154,18 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         checked: &checked,
         times,
     };
-    match args.format {
+    present(&report, args.format, console)
+}
+
+/// Prints a report; an output that differs from what was expected is a failure.
+pub(super) fn present(report: &Report<'_>, format: Format, console: Console) -> Done {
+    match format {
         Format::Human => console.result(&report.human())?,
         Format::Json => console.result(&format!("{:#}\n", report.json()))?,
     }
-    match checked.iter().filter(|c| !c.comparison.is_equal()).count() {
-        0 => Ok(()),
-        _ => Err(Failure::Negative(report.differences())),
+    match report.checked.iter().all(|c| c.comparison.is_equal()) {
+        true => Ok(()),
+        false => Err(Failure::Negative(report.differences())),
     }
 }
 

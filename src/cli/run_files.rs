@@ -4,8 +4,8 @@ use super::console::Console;
 use super::exit::Failure;
 use crate::arrays::{Array, ArrayError, ArrayErrorKind, ArrayFile, Format, Output, Stored};
 use crate::diagnostic::nearest;
-use crate::ir::{DType, Func};
-use crate::run::{Function, Parameter};
+use crate::ir::{BoundParam, DType};
+use crate::run::Parameter;
 use std::path::{Path, PathBuf};
 
 /// A file for one parameter, or for those that are not named: `A=a.npy`, `0=a.npy`, `a.npy`.
@@ -54,8 +54,8 @@ pub(super) struct Given<'a> {
     /// The function's name.
     name: &'a str,
     params: &'a [Parameter],
-    /// The function as written, whose scalars have values.
-    func: &'a Func,
+    /// Scalars with values.
+    bound: &'a [BoundParam],
 }
 
 /// The value of a parameter.
@@ -74,8 +74,8 @@ pub(super) struct Expected {
 }
 
 impl<'a> Given<'a> {
-    pub(super) fn new(name: &'a str, function: &'a Function, func: &'a Func) -> Given<'a> {
-        Given { name, params: function.params(), func }
+    pub(super) fn new(name: &'a str, params: &'a [Parameter], bound: &'a [BoundParam]) -> Given<'a> {
+        Given { name, params, bound }
     }
 
     /// The values that files give to parameters. A file for one parameter counts more than one for many; a file without a name
@@ -223,7 +223,7 @@ impl<'a> Given<'a> {
                 let found: Vec<usize> = (0..self.params.len()).filter(|&i| self.params[i].name == *name).collect();
                 match found[..] {
                     [one] => Ok(one),
-                    [] if self.func.bound.iter().any(|b| b.name.as_str() == name) => {
+                    [] if self.bound.iter().any(|b| b.name.as_str() == name) => {
                         let message = format!("`{name}` of `{}` is a scalar, whose value `--bind` gives", self.name);
                         Err(Failure::Usage(message, String::new()))
                     }

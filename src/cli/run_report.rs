@@ -2,7 +2,7 @@
 
 use crate::arrays::{Array, Element, Output};
 use crate::measure::Summary;
-use crate::run::{Comparison, Function};
+use crate::run::{Comparison, Parameter};
 use crate::tune::backend::Seconds;
 use crate::workload::Setting;
 use serde_json::{Value as Json, json};
@@ -24,7 +24,7 @@ pub(super) struct Checked {
 pub(super) struct Report<'a> {
     pub workload: &'a str,
     pub func: &'a str,
-    pub function: &'a Function,
+    pub params: &'a [Parameter],
     pub setting: &'a Setting,
     /// The file of each parameter's value.
     pub from: Vec<Option<PathBuf>>,
@@ -41,7 +41,7 @@ impl Report<'_> {
         let mut text = String::new();
         // Writing to a string cannot fail.
         for (i, array) in self.outputs {
-            let name = &self.function.params()[*i].name;
+            let name = &self.params[*i].name;
             let _ = match self.file_of(*i) {
                 Some(path) => writeln!(text, "{name}: written to {}", path.display()),
                 None => writeln!(text, "{name}: {} {:?}{}", array.dtype(), array.shape(), Content::of(array).human()),
@@ -66,7 +66,7 @@ impl Report<'_> {
         let different = self.checked.iter().filter(|c| !c.comparison.is_equal());
         let one = |c: &Checked| {
             let Comparison { total, different, .. } = c.comparison;
-            let (name, path) = (&self.function.params()[c.param].name, c.path.display());
+            let (name, path) = (&self.params[c.param].name, c.path.display());
             format!("`{name}` differs from `{path}` in {different} of {total} elements")
         };
         different.map(one).collect::<Vec<_>>().join("; ")
@@ -74,7 +74,7 @@ impl Report<'_> {
 
     fn comparison(&self, checked: &Checked) -> String {
         let Checked { param, path, comparison: c } = checked;
-        let (name, path) = (&self.function.params()[*param].name, path.display());
+        let (name, path) = (&self.params[*param].name, path.display());
         let s = if c.total == 1 { "" } else { "s" };
         let found = match c.different {
             0 => format!("{name}: equal to {path}, {} element{s}", c.total),
@@ -91,7 +91,7 @@ impl Report<'_> {
 
     /// The document of `--format json`. Field names are interface (docs/tuning.md).
     pub(super) fn json(&self) -> Json {
-        let params = self.function.params();
+        let params = self.params;
         let inputs = params.iter().zip(&self.from).filter(|(p, _)| p.role.is_read()).map(|(p, from)| {
             let file = from.as_ref().map(|path| path.to_string_lossy());
             json!({"name": p.name, "dtype": p.dtype.name(), "shape": p.shape, "file": file})
@@ -130,7 +130,7 @@ impl Report<'_> {
 
     /// The file that an output was written to.
     fn file_of(&self, param: usize) -> Option<&PathBuf> {
-        let name = self.function.params()[param].name.as_str();
+        let name = self.params[param].name.as_str();
         let holds = |output: &&Output<'_>| output.arrays.iter().any(|(n, _)| *n == name);
         self.written.iter().find(holds).map(|output| &output.path)
     }

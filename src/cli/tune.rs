@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if let Some(limit) = max_time {
         time_limit::watch(limit, &interrupt, args.format == Format::Json, console);
     }
-    let program = Program::read(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, console)?;
     let plan = args.request(global).plan(&program, &limit, &console)?;
     if args.frozen {
         return frozen(args, &program, &plan, console);

@@ -1,11 +1,13 @@
 //! Programs: reading them, and choosing the functions to work on.
 
 use super::Error;
-use crate::diagnostic::{Diagnostic, Source, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, nearest};
+use crate::graph::pass::{self, Context};
+use crate::graph::{self, GraphModule};
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{DType, Func, Module, Symbol, VarId};
 use crate::schedule::intrin::Intrinsics;
-use crate::script::{self, ParseOptions, Parsed};
+use crate::script::{self, Dialect, ParseOptions, Parsed, Spans};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,6 +86,66 @@ impl Program {
         &self.parsed.module
     }
 
+    /// The graph functions.
+    pub fn graphs(&self) -> &[graph::Function] {
+        &self.parsed.graphs
+    }
+
+    /// The graph to work on: the one of this name; without a name the only one, or `main`. `None` if the program has no graphs, or
+    /// the name is that of a prim_func.
+    ///
+    /// # Errors
+    /// There are several graphs, and none is called `main`.
+    pub fn graph(&self, name: Option<&str>) -> Result<Option<&graph::Function>, Error> {
+        let graphs = self.graphs();
+        match name {
+            Some(name) => Ok(graphs.iter().find(|f| f.name == name)),
+            None => match graphs {
+                [] => Ok(None),
+                [one] => Ok(Some(one)),
+                several => match several.iter().find(|f| f.name == "main") {
+                    Some(main) => Ok(Some(main)),
+                    None => {
+                        let names: Vec<&str> = several.iter().map(|f| f.name.as_str()).collect();
+                        let message = format!("`{}` has {} graphs: `{}`", self.name, names.len(), names.join("`, `"));
+                        Err(Error::Usage(message, format!("choose one, such as `--func {}`", names[0])))
+                    }
+                },
+            },
+        }
+    }
+
+    /// The module with its graphs.
+    pub fn graph_module(&self) -> GraphModule {
+        GraphModule { module: self.module().clone(), functions: self.graphs().to_vec() }
+    }
+
+    /// The program with its graphs as calls of prim_funcs: the passes have run.
+    ///
+    /// # Errors
+    /// What the passes cannot treat.
+    pub fn lowered(&self, cx: &Context) -> Result<Program, Error> {
+        let mut module = self.graph_module();
+        pass::run_all(&mut module, cx).map_err(|found| mistakes(self, found))?;
+        Ok(self.with(module))
+    }
+
+    /// The program with another module. Its functions have no places in the text.
+    pub fn with(&self, module: GraphModule) -> Program {
+        let GraphModule { module, functions } = module;
+        let spans = module.funcs.iter().map(|_| Spans::default()).collect();
+        let parsed = Parsed { module, graphs: functions, dialect: self.parsed.dialect, spans, warnings: Vec::new() };
+        Program { name: self.name.clone(), text: self.text.clone(), parsed }
+    }
+
+    /// The text of the program with its graphs.
+    pub fn print(&self, dialect: Dialect) -> String {
+        match self.graphs() {
+            [] => script::print_module(self.module(), dialect),
+            _ => script::print_graph_module(&self.graph_module(), dialect),
+        }
+    }
+
     /// Positions of the functions that run by themselves: all, except those that others call and that lack symbolic
     /// values.
     fn kernels(&self) -> Vec<usize> {
@@ -146,6 +208,30 @@ pub fn intrinsics(files: &[PathBuf]) -> Result<Option<Arc<Intrinsics>>, Error> {
         table.register_text(&text(path)?, &path.to_string_lossy())?;
     }
     Ok(Some(Arc::new(table)))
+}
+
+/// The functions that graphs may call by name: those of these files.
+///
+/// # Errors
+/// A file cannot be read, or has mistakes.
+pub fn library(files: &[PathBuf]) -> Result<Context, Error> {
+    let mut cx = Context::default();
+    for path in files {
+        let parsed = script::parse(&text(path)?, &path.to_string_lossy(), &ParseOptions::default())?;
+        cx.library.extend(parsed.module.funcs);
+    }
+    Ok(cx)
+}
+
+/// The file with the weights of a program: the one that is named, or the one beside the program with its name.
+pub fn weights(program: &Path, named: Option<&Path>) -> Option<PathBuf> {
+    let beside = || ["safetensors", "npz"].map(|e| program.with_extension(e)).into_iter().find(|p| p.is_file());
+    named.map(Path::to_owned).or_else(beside)
+}
+
+/// Mistakes of a program that are found while it is compiled.
+pub fn mistakes(program: &Program, found: Vec<Diagnostic>) -> Error {
+    Error::from(Diagnostics::new(program.source(), found))
 }
 
 /// Rejects a function that cannot run because symbolic values are missing.

@@ -5,25 +5,25 @@
 //! mixture; the printer writes the requested one ([`Dialect`]). docs/ir.md has the grammar.
 //!
 //! The reader uses [`python`] (the only file that knows the Python parser), then `read`, which has one function per
-//! construct. `infer_accesses` infers missing `T.reads`/`T.writes` of blocks. `print` mirrors `read`.
+//! construct; graph functions have theirs in `read::graph`. `ir::infer_accesses` infers missing `T.reads`/`T.writes` of blocks. `print` mirrors `read`.
 //!
 //! Invariants: texts are untrusted, so no input panics or overflows the stack; `parse(print(m))` equals `m`, and
 //! printing the result gives the same text.
 
 mod check;
-mod difference;
-mod infer_accesses;
+mod metadata;
 pub(crate) mod print;
 pub(crate) mod python;
 mod read;
 mod spans;
 
 pub use check::diagnostic;
-pub use print::{Printed, print_func, print_module, print_module_mapped};
+pub use print::{Printed, print_func, print_graph_module, print_module, print_module_mapped};
 pub use python::MAX_INDENT;
 pub use spans::{Spans, StmtSpan};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
+use crate::graph;
 use crate::ir::Module;
 use crate::ir::verify::Checks;
 use std::collections::BTreeMap;
@@ -91,6 +91,8 @@ impl Default for ParseOptions {
 pub struct Parsed {
     /// The functions of the text.
     pub module: Module,
+    /// The graph functions of the text.
+    pub graphs: Vec<graph::Function>,
     /// The dialect of the first word that belongs to only one; classic if there is none.
     pub dialect: Dialect,
     /// The places of the statements, one entry per function of the module.

@@ -8,6 +8,7 @@
 mod attr;
 mod control;
 mod expr;
+mod graph;
 mod names;
 mod number;
 mod signature;
@@ -17,6 +18,8 @@ use super::{Dialect, Spans};
 use crate::diagnostic::Span;
 use crate::ir::{Func, Module, StmtId, Symbol};
 use names::Names;
+
+pub use graph::print_graph_module;
 
 /// The name of an unnamed module.
 const DEFAULT_MODULE: &str = "Module";

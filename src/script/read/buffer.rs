@@ -5,9 +5,9 @@ use super::func::FuncReader;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::ir::buffer::index_type;
+use crate::ir::difference::difference;
 use crate::ir::{Buffer, BufferId, DType, ExprId, MatchBuffer, Symbol};
 use crate::script::OWN_OFFSET;
-use crate::script::difference::difference;
 use crate::script::python::{self, Call, Expr, ExprKind, Ident};
 use smallvec::SmallVec;
 

@@ -4,8 +4,8 @@ use super::args::counted;
 use super::func::FuncReader;
 use super::value::{Namespace, Value};
 use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::ir::difference::difference;
 use crate::ir::{BufferId, BufferRegion, DType, ExprId, Ty};
-use crate::script::difference::difference;
 use crate::script::python::{Expr, ExprKind, Ident};
 use smallvec::SmallVec;
 

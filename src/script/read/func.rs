@@ -4,12 +4,12 @@ use super::scope::Scope;
 use super::value::{Namespace, Value};
 use super::{PrimFunc, Reader};
 use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::ir::infer_accesses;
 use crate::ir::{
     AttrValue, Block, BlockId, BlockIter, Body, BoundParam, BufferId, BufferRegion, DType, ExprId, Func, LoopKind,
     MatchBuffer, Param, Stmt, StmtId, Symbol, Ty, VarId,
 };
 use crate::script::Dialect;
-use crate::script::infer_accesses;
 use crate::script::python::{Expr, ExprKind, Function};
 use crate::script::spans::{Spans, StmtSpan};
 
@@ -45,6 +45,8 @@ pub(super) struct FuncReader<'a, 'r> {
     pub(super) allocations: Vec<(BufferId, StmtId)>,
     /// Blocks without declared reads or writes, and which of the two must be inferred.
     pub(super) undeclared: Vec<(BlockId, bool, bool)>,
+    /// Whether extents of a graph function are read.
+    pub(super) is_graph: bool,
 }
 
 /// An enclosing loop.
@@ -114,6 +116,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
             memories: Vec::new(),
             allocations: Vec::new(),
             undeclared: Vec::new(),
+            is_graph: false,
         }
     }
 
@@ -203,11 +206,17 @@ impl<'a, 'r> FuncReader<'a, 'r> {
         self.scope.define(name, value, span);
     }
 
+    /// The value that `--bind` gives a symbol. In a module with graphs, those of prim_funcs follow from the calls.
+    fn bound(&self, name: &str) -> Option<i64> {
+        let is_meant = self.is_graph || !self.file.has_graphs;
+        self.file.options.bind.get(name).copied().filter(|_| is_meant)
+    }
+
     /// Defines a symbol of the function; `--bind` may make it a constant.
     pub(super) fn symbol(&mut self, name: &'a str, ty: impl Into<Ty>, span: Span) -> Value {
         let ty = ty.into();
         self.file.symbols.insert(name.to_string());
-        if let Some(&v) = self.file.options.bind.get(name) {
+        if let Some(v) = self.bound(name) {
             return match self.literal(Value::Int(v as i128), ty.dtype, span) {
                 Some(e) => Value::Expr(e),
                 None => Value::Poison,
@@ -306,7 +315,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
             }
         };
         if ty.dtype != DType::Handle {
-            if self.file.options.bind.contains_key(name.name) {
+            if self.bound(name.name).is_some() {
                 let position = self.func.params.len() + self.func.bound.len();
                 self.func.bound.push(BoundParam { position, name: name.name.into(), ty });
                 return Some(self.symbol(name.name, ty, name.span));

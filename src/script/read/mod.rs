@@ -17,8 +17,10 @@ mod dialect;
 mod expr;
 mod func;
 mod function;
+mod graph;
 mod loops;
 mod memory;
+mod metadata;
 mod object;
 mod operator;
 mod python_call;
@@ -31,6 +33,7 @@ mod vector;
 use super::python::{self, Expr, ExprKind, Function, Ident, Stmt, StmtKind};
 use super::{Dialect, ParseOptions, Parsed, Spans, check};
 use crate::diagnostic::{Diagnostic, Severity, Span, nearest};
+use crate::graph::{self as graphs, Constant};
 use crate::ir::{Func, Module, ModuleAttrs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,6 +57,10 @@ struct Reader<'a> {
     symbols: BTreeSet<String>,
     /// The signatures of all functions of the module's class, including later ones.
     functions: BTreeMap<&'a str, Callee<'a>>,
+    /// Whether the module's class has graph functions.
+    has_graphs: bool,
+    /// The constants of `metadata = tvm.ir.load_json("…")`.
+    metadata: Vec<Constant>,
 }
 
 /// The signature of a function of the module, for its callers.
@@ -81,6 +88,8 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         meaning: dialect::Words::of(text, &body).dialect(),
         symbols: BTreeSet::new(),
         functions: BTreeMap::new(),
+        has_graphs: false,
+        metadata: Vec::new(),
     };
     // Printed texts have their imports in comments, so the usual names are predefined.
     for (name, ns) in [("tvm", Namespace::Tvm), ("T", Namespace::Tir), ("I", Namespace::Ir), ("R", Namespace::Relax)] {
@@ -90,7 +99,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
     for stmt in &body {
         reader.top_level(stmt, &mut found);
     }
-    if found.funcs.is_empty() && reader.diagnostics.is_empty() {
+    if found.funcs.is_empty() && found.graphs.is_empty() && reader.diagnostics.is_empty() {
         reader.diagnostics.push(
             Diagnostic::error("no-function", "the text defines no function")
                 .help("write a function with `@T.prim_func`, alone or in a class with `@I.ir_module`"),
@@ -111,6 +120,7 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
     let (funcs, spans) = found.funcs.into_iter().unzip();
     Ok(Parsed {
         module: Module { name: found.class.map(|c| c.name.into()), attributes: Arc::new(found.attributes), funcs },
+        graphs: found.graphs,
         dialect: reader.dialect.or(reader.meaning).unwrap_or(Dialect::Classic),
         spans,
         warnings: reader.warnings,
@@ -123,6 +133,7 @@ struct Found<'a> {
     class: Option<Ident<'a>>,
     attributes: ModuleAttrs,
     funcs: Vec<(Func, Spans)>,
+    graphs: Vec<graphs::Function>,
     names: BTreeMap<&'a str, Span>,
 }
 
@@ -131,6 +142,12 @@ struct Found<'a> {
 struct PrimFunc {
     private: bool,
     s_tir: bool,
+}
+
+/// The kind of a function, by its decorators.
+enum Kind {
+    PrimFunc(PrimFunc),
+    Graph { private: bool },
 }
 
 impl<'a> Reader<'a> {
@@ -175,6 +192,10 @@ impl<'a> Reader<'a> {
                 }
             }
             StmtKind::Assign(targets, value) => {
+                if let Some(text) = metadata::text(targets, value) {
+                    self.metadata(text, value.span);
+                    return;
+                }
                 let value = self.constant(value);
                 for target in targets {
                     self.define_constant(target, value.clone());
@@ -329,6 +350,11 @@ impl<'a> Reader<'a> {
     fn declare_functions(&mut self, class: &python::Class<'a>) {
         for member in &class.body {
             let StmtKind::Function(f) = &member.kind else { continue };
+            let is_graph = |d: &Expr<'a>| {
+                let callee = if let ExprKind::Call(call) = &d.kind { &call.callee } else { d };
+                matches!(self.dotted(callee), Some((Some(Namespace::Relax), name)) if name.name == "function")
+            };
+            self.has_graphs |= f.decorators.iter().any(is_graph);
             let returns = f.returns.clone().filter(|e| !is_void(e));
             self.functions.insert(f.name.name, Callee { name: f.name.span, n_params: f.params.len(), returns });
         }
@@ -354,13 +380,14 @@ impl<'a> Reader<'a> {
             self.error(d.label(first, "first defined here"));
         }
         found.names.insert(name.name, name.span);
-        if let Some(func) = func::function(self, function, kind) {
-            found.funcs.push(func);
+        match kind {
+            Kind::PrimFunc(kind) => found.funcs.extend(func::function(self, function, kind)),
+            Kind::Graph { private } => found.graphs.extend(graph::function(self, function, private)),
         }
     }
 
     /// Reads the decorators; `None` if the function is skipped.
-    fn decorators(&mut self, function: &Function<'a>) -> Option<PrimFunc> {
+    fn decorators(&mut self, function: &Function<'a>) -> Option<Kind> {
         let name = function.name;
         for d in &function.decorators {
             let (callee, call) = match &d.kind {
@@ -398,15 +425,14 @@ impl<'a> Reader<'a> {
                             }
                         }
                     }
-                    return Some(kind);
+                    return Some(Kind::PrimFunc(kind));
                 }
                 (Some(Namespace::Relax), "function") => {
-                    self.error(
-                        Diagnostic::error_at("graph-function", member.span, "graph functions are not supported yet")
-                            .label(name.span, "")
-                            .help("lower it to `@T.prim_func`s first, or leave it out"),
-                    );
-                    return None;
+                    let keywords = call.iter().flat_map(|c| &c.keywords);
+                    let is_private = |key: &Option<Ident<'a>>| key.is_some_and(|k| k.name == "private");
+                    let mut values = keywords.filter(|(key, _)| is_private(key)).map(|(_, value)| &value.kind);
+                    let private = values.any(|value| *value == ExprKind::Bool(true));
+                    return Some(Kind::Graph { private });
                 }
                 (Some(Namespace::Tir | Namespace::Relax | Namespace::Ir), _) => {
                     let near = nearest(member.name, ["prim_func", "function"]);

@@ -7,8 +7,8 @@
 use super::func::FuncReader;
 use super::value::Value;
 use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::difference::difference;
 use crate::ir::{BufferId, ExprId};
-use crate::script::difference::difference;
 use crate::script::python::{Call, Expr, ExprKind, Slice};
 use smallvec::SmallVec;
 

@@ -6,13 +6,13 @@
 //! does not read the buffers that it writes.
 
 use super::difference::{Linear, difference};
-use crate::ir::{
+use super::{
     Arena, BinOp, BlockId, BufferId, BufferRegion, DType, Expr, ExprId, Func, Stmt, StmtId, Substitution, VarId,
 };
 use hashbrown::{HashMap, HashSet};
 
 /// The regions that a block reads and writes.
-pub(super) fn accesses(func: &mut Func, b: BlockId) -> (Vec<BufferRegion>, Vec<BufferRegion>) {
+pub(crate) fn accesses(func: &mut Func, b: BlockId) -> (Vec<BufferRegion>, Vec<BufferRegion>) {
     let block = func.block(b).clone();
     let hidden: HashSet<BufferId> = block.allocs.iter().copied().collect();
     let views = block.matches.iter().map(|m| (m.buffer, m.source)).collect();

@@ -3,29 +3,29 @@
 //! Texts state ranges as `start:stop`, the IR stores start and extent, so the reader has to find that `(x + 4) - x` is
 //! 4.
 
-use crate::ir::{Arena, BinOp, Expr, ExprId};
+use super::{Arena, BinOp, Expr, ExprId};
 use smallvec::SmallVec;
 
 /// A sum of opaque terms with coefficients, and a constant.
 #[derive(Default, Clone)]
-pub(super) struct Linear {
+pub(crate) struct Linear {
     /// Terms in order of appearance, coefficients not zero.
-    pub(super) terms: SmallVec<[(ExprId, i64); 4]>,
+    pub(crate) terms: SmallVec<[(ExprId, i64); 4]>,
     /// The constant.
-    pub(super) constant: i64,
+    pub(crate) constant: i64,
 }
 
 impl Linear {
     /// The expression as a sum; an expression that is neither a sum nor a product with a constant is a term. `None` if
     /// a coefficient overflows.
-    pub(super) fn of(arena: &Arena, e: ExprId) -> Option<Linear> {
+    pub(crate) fn of(arena: &Arena, e: ExprId) -> Option<Linear> {
         let mut sum = Linear::default();
         sum.add(arena, e, 1)?;
         Some(sum)
     }
 
     /// Adds `e * factor`.
-    pub(super) fn add(&mut self, arena: &Arena, e: ExprId, factor: i64) -> Option<()> {
+    pub(crate) fn add(&mut self, arena: &Arena, e: ExprId, factor: i64) -> Option<()> {
         if !arena.dtype(e).is_index() {
             return self.add_term(e, factor);
         }
@@ -66,7 +66,7 @@ impl Linear {
     }
 
     /// The sum as an expression of the type of `like`.
-    pub(super) fn build(&self, arena: &mut Arena, like: ExprId) -> ExprId {
+    pub(crate) fn build(&self, arena: &mut Arena, like: ExprId) -> ExprId {
         // TVM's order: added terms, the constant if it is positive, then subtracted terms.
         let dtype = arena.dtype(like);
         let zero = arena.int(0, dtype);
@@ -92,7 +92,7 @@ impl Linear {
 }
 
 /// `stop - start`, both of one type, with equal terms cancelled.
-pub(super) fn difference(arena: &mut Arena, stop: ExprId, start: ExprId) -> ExprId {
+pub(crate) fn difference(arena: &mut Arena, stop: ExprId, start: ExprId) -> ExprId {
     if arena.is_int(start, 0) {
         return stop;
     }

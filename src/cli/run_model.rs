@@ -1,0 +1,130 @@
+//! `tvmr run` on a graph.
+
+use super::args::Global;
+use super::console::Console;
+use super::exit::Failure;
+use super::load::Program;
+use super::run::Args;
+use super::run_files::{Given, Wanted as Destination};
+use super::run_report::{Checked, Report};
+use super::versions::{Version, Wanted};
+use super::{Done, setting};
+use crate::arrays::{self, Array};
+use crate::graph;
+use crate::measure::{Arguments, ParamSpec, RealTimer, Summary, Tolerance};
+use crate::model::{Model, ModelError};
+use crate::request::program;
+use crate::run::{Parameter, compare};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Tolerance of `--expect` without `--rtol` and `--atol`: many layers may add their rounding.
+const TOLERANCE: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-4 };
+
+pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph::Function, console: Console) -> Done {
+    if args.trace.is_some() {
+        let help = "name one of its prim_funcs by `--func`".to_owned();
+        return Err(Failure::Usage(format!("a trace is for one prim_func, and `{}` is a graph", graph.name), help));
+    }
+    let setting = setting::here(&args.machine, global, true, console)?;
+    let cx = program::library(&args.input.graph.library)?;
+    let lowered = program.lowered(&cx)?;
+    let wanted = Wanted {
+        best: args.best,
+        trace: None,
+        func: None,
+        seed: args.seed,
+        intrin: &args.intrin,
+        machine: &args.machine,
+        work_dir: &args.work_dir,
+    };
+    let all: Vec<usize> = (0..lowered.module().funcs.len()).collect();
+    let versions = wanted.versions(global, &lowered, &all, &setting, console)?;
+    let module = lowered.graph_module();
+    let choose = |_: &crate::ir::Module, i: usize| versions.get(i).map(|v: &Version| v.func.clone());
+    let name = graph.name.as_str();
+    let failed = |e| failure(program, name, e);
+    let model = Model::with_kernels(&module, name, &setting, |module, i| choose(module, i).ok_or_else(String::new));
+    let model = model.map_err(failed)?;
+
+    // All files are looked at before the model runs.
+    let params = model.params();
+    let n_inputs = model.inputs().len();
+    let given = Given::new(name, &params, &[]);
+    let mut many = args.files.all_inputs.clone();
+    if model.program().n_inputs < n_inputs || args.input.graph.weights.is_some() {
+        many.extend(program::weights(&args.input.file, args.input.graph.weights.as_deref()));
+    }
+    let inputs = given.inputs(&args.files.inputs, &many, args.files.random, console)?;
+    let destination = Destination::new(&given, &args.files.output)?;
+    let expected = given.expected(&args.files.expect)?;
+    let from: Vec<Option<PathBuf>> = inputs.iter().map(|i| i.as_ref().map(|i| i.path.clone())).collect();
+    let mut values = Vec::with_capacity(n_inputs);
+    for (i, value) in inputs.into_iter().enumerate().take(n_inputs) {
+        values.push(match value {
+            Some(value) => value.array,
+            None => random(&params[i], i, args.seed)?,
+        });
+    }
+
+    let mut call = model.bind(&values).map_err(failed)?;
+    let times = match args.repeat {
+        None => {
+            call.run().map_err(failed)?;
+            None
+        }
+        Some(n) => {
+            let stop = call.stop_flag().cloned().unwrap_or_default();
+            let timer = RealTimer::new(Arc::new(stop));
+            let timer = timer.map_err(|e| Failure::Machine(format!("cannot start threads: {e}"), String::new()))?;
+            Summary::of(&call.repeat(n, &timer).map_err(failed)?)
+        }
+    };
+    let outputs: Vec<(usize, Array)> = (n_inputs..).zip(call.outputs().map_err(failed)?).collect();
+
+    let written = destination.files(&outputs);
+    arrays::write_all(&written).map_err(super::run_files::failure)?;
+    let found = |i: usize| outputs.iter().find(|(output, _)| *output == i).map(|(_, array)| array);
+    let tolerance = match (args.rtol, args.atol) {
+        (None, None) => TOLERANCE,
+        (rtol, atol) => Tolerance { absolute: atol.unwrap_or(0.0), relative: rtol.unwrap_or(0.0) },
+    };
+    let mut checked = Vec::new();
+    for expected in &expected {
+        let Some(array) = found(expected.param) else { continue };
+        let comparison = compare(array, &expected.array, tolerance);
+        checked.push(Checked { param: expected.param, path: expected.path.clone(), comparison });
+    }
+    let report = Report {
+        workload: &program.name,
+        func: name,
+        params: &params,
+        setting: &setting,
+        from,
+        outputs: &outputs,
+        written: &written,
+        checked: &checked,
+        times,
+    };
+    super::run::present(&report, args.format, console)
+}
+
+/// A random array, as measurement has them.
+fn random(param: &Parameter, i: usize, seed: u64) -> Result<Array, Failure> {
+    let spec = ParamSpec::new(&param.name, param.dtype, &param.shape, crate::loopir::Access::In);
+    let machine = |e: String| Failure::Machine(e, String::new());
+    let args = Arguments::new(&[spec], seed.wrapping_add(i as u64)).map_err(|e| machine(e.to_string()))?;
+    Array::new(param.dtype, &param.shape, args.bytes(0).to_vec()).map_err(|e| machine(e.to_string()))
+}
+
+/// A failure of a model.
+pub(super) fn failure(program: &Program, name: &str, error: ModelError) -> Failure {
+    match error {
+        ModelError::Graph(found) => program::mistakes(program, found).into(),
+        ModelError::NoFunction(_) | ModelError::Argument(_) => Failure::Usage(error.to_string(), String::new()),
+        ModelError::Compile { .. } | ModelError::Failed { .. } => {
+            Failure::Negative(format!("`{name}` failed: {error}"))
+        }
+        ModelError::Machine(_) => Failure::Machine(error.to_string(), String::new()),
+    }
+}

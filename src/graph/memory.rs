@@ -1,0 +1,106 @@
+//! Where values lie in memory.
+//!
+//! All intermediate values share one block of memory. Two of them may overlap if their lifetimes do not: from the step that
+//! writes a value to the last step that reads it, both included. Placing is greedy: the largest first, each at the lowest place
+//! where it meets none that was placed before and lives at the same time.
+
+/// A value to be placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Its size.
+    pub bytes: usize,
+    /// The step that writes it.
+    pub first: usize,
+    /// The last step that reads it; at least `first`.
+    pub last: usize,
+}
+
+impl Request {
+    fn lives_with(&self, other: &Request) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// The places of values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The offset of each value, in the order of the requests; multiples of [`ALIGNMENT`].
+    pub offsets: Vec<usize>,
+    /// The size of the memory.
+    pub bytes: usize,
+}
+
+/// The alignment of values: that of the widest vectors, and a cache line.
+pub const ALIGNMENT: usize = 64;
+
+/// Places values in memory so that none overlaps another that lives at the same time.
+pub fn plan(requests: &[Request]) -> Plan {
+    let size = |r: &Request| r.bytes.next_multiple_of(ALIGNMENT);
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(size(&requests[i])), requests[i].first, i));
+    let mut offsets = vec![0; requests.len()];
+    let mut placed: Vec<usize> = Vec::new();
+    let mut bytes = 0;
+    for i in order {
+        let mut taken: Vec<(usize, usize)> = (placed.iter())
+            .filter(|&&p| requests[p].lives_with(&requests[i]))
+            .map(|&p| (offsets[p], offsets[p] + size(&requests[p])))
+            .collect();
+        taken.sort_unstable();
+        let mut offset = 0;
+        for (start, end) in taken {
+            if offset + size(&requests[i]) <= start {
+                break;
+            }
+            offset = offset.max(end);
+        }
+        offsets[i] = offset;
+        bytes = bytes.max(offset + size(&requests[i]));
+        placed.push(i);
+    }
+    Plan { offsets, bytes }
+}
+
+/// The largest sum of the values that live at the same time: no plan needs less.
+pub fn largest_live_set(requests: &[Request]) -> usize {
+    let steps = requests.iter().map(|r| r.first);
+    let live = |step| {
+        let all = requests.iter().filter(|r| r.first <= step && step <= r.last);
+        all.map(|r| r.bytes.next_multiple_of(ALIGNMENT)).sum()
+    };
+    steps.map(live).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn requests() -> impl Strategy<Value = Vec<Request>> {
+        let request = (0usize..2000, 0usize..40, 0usize..12);
+        prop::collection::vec(request.prop_map(|(bytes, first, n)| Request { bytes, first, last: first + n }), 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn live_values_never_overlap(requests in requests()) {
+            let plan = plan(&requests);
+            for (i, a) in requests.iter().enumerate() {
+                prop_assert!(plan.offsets[i].is_multiple_of(ALIGNMENT));
+                prop_assert!(plan.offsets[i] + a.bytes <= plan.bytes);
+                for (j, b) in requests.iter().enumerate().skip(i + 1) {
+                    let apart = plan.offsets[i] + a.bytes <= plan.offsets[j] || plan.offsets[j] + b.bytes <= plan.offsets[i];
+                    prop_assert!(apart || !a.lives_with(b), "{i} and {j}");
+                }
+            }
+            prop_assert!(plan.bytes >= largest_live_set(&requests));
+        }
+    }
+
+    #[test]
+    fn a_chain_needs_two_values() {
+        let chain: Vec<Request> = (0..10).map(|i| Request { bytes: 1000, first: i, last: i + 1 }).collect();
+        assert_eq!(plan(&chain).bytes, 2 * 1024);
+        assert_eq!(largest_live_set(&chain), 2 * 1024);
+    }
+}

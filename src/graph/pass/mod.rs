@@ -1,0 +1,63 @@
+//! Passes: each changes the functions of a module, and is a file.
+//!
+//! [`PIPELINE`] lists them in the order in which they run before a model is tuned, run or built.
+
+mod dead_code;
+mod library;
+mod lower_operators;
+mod specialize_calls;
+mod used_functions;
+
+use super::function::Function;
+use crate::diagnostic::Diagnostic;
+use crate::ir::{Func, Module};
+
+pub use library::built_in;
+
+/// A module with graphs.
+#[derive(Clone, Default)]
+pub struct GraphModule {
+    /// The prim_funcs.
+    pub module: Module,
+    /// The graphs.
+    pub functions: Vec<Function>,
+}
+
+/// What passes are given besides the module.
+#[derive(Clone, Default)]
+pub struct Context {
+    /// Prim_funcs that stand for library functions, by their names.
+    pub library: Vec<Func>,
+}
+
+/// A pass.
+pub struct Pass {
+    /// Its name, as in `tvmr emit --stage after:NAME`.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub doc: &'static str,
+    /// Changes the module. What it cannot treat is reported with its place in the text.
+    pub run: fn(&mut GraphModule, &Context) -> Result<(), Vec<Diagnostic>>,
+}
+
+/// The passes in order.
+pub const PIPELINE: &[Pass] =
+    &[dead_code::PASS, library::PASS, lower_operators::PASS, specialize_calls::PASS, used_functions::PASS];
+
+/// Runs all passes.
+///
+/// # Errors
+/// What a pass cannot treat.
+pub fn run_all(module: &mut GraphModule, cx: &Context) -> Result<(), Vec<Diagnostic>> {
+    PIPELINE.iter().try_for_each(|pass| (pass.run)(module, cx))
+}
+
+/// Runs the passes up to the one of a name; `false` if there is none.
+///
+/// # Errors
+/// What a pass cannot treat.
+pub fn run_until(module: &mut GraphModule, cx: &Context, name: &str) -> Result<bool, Vec<Diagnostic>> {
+    let Some(last) = PIPELINE.iter().position(|pass| pass.name == name) else { return Ok(false) };
+    PIPELINE[..=last].iter().try_for_each(|pass| (pass.run)(module, cx))?;
+    Ok(true)
+}

@@ -1,0 +1,41 @@
+//! Models: graphs that are compiled for this machine and called on arrays.
+//!
+//! A [`Model`] owns the machine code of the kernels of a graph, the weights and the memory of intermediate values. A call runs
+//! the kernels one after the other; between two of them, it only picks their pointers.
+//!
+//! ```
+//! use tvmr::arrays::Array;
+//! use tvmr::graph::pass::{Context, GraphModule};
+//! use tvmr::ir::DType;
+//! use tvmr::model::Model;
+//! use tvmr::script::{ParseOptions, parse};
+//! use tvmr::workload::Setting;
+//!
+//! let text = r#"
+//! @R.function
+//! def main(x: R.Tensor((2,), "float32"), w: R.Tensor((2,), "float32")):
+//!     with R.dataflow():
+//!         lv = R.multiply(x, w)
+//!         gv = R.nn.relu(lv)
+//!         R.output(gv)
+//!     return gv
+//! "#;
+//! let parsed = parse(text, "model.tir", &ParseOptions::default()).map_err(|e| e.render(false))?;
+//! let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+//! let model = Model::compile(module, "main", &Context::default(), &Setting::native())?;
+//! let array = |v: [f32; 2]| Array::new(DType::Float32, &[2], v.iter().flat_map(|v| v.to_le_bytes()).collect());
+//! let outputs = model.run(&[array([1.0, -2.0])?, array([3.0, 4.0])?])?;
+//! assert_eq!(outputs[0].data(), array([3.0, 0.0])?.data());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Invariants
+//! * Arrays have the type and shape of their parameters; nothing is converted.
+//! * No two values that live at the same time share memory ([`crate::graph::memory`]).
+//! * A model may be called from several threads at once: each call has its own memory for intermediate values.
+
+mod executable;
+#[cfg(test)]
+mod tests;
+
+pub use executable::{Model, ModelError};

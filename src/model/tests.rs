@@ -1,0 +1,136 @@
+//! Models on arrays.
+
+use super::Model;
+use crate::arrays::Array;
+use crate::graph::pass::{Context, GraphModule};
+use crate::ir::DType;
+use crate::script::{ParseOptions, parse};
+use crate::workload::Setting;
+
+fn floats(shape: &[i64], values: &[f32]) -> Array {
+    Array::new(DType::Float32, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()).expect("an array")
+}
+
+/// Runs `main` of a text, and compares its outputs.
+#[track_caller]
+fn check(text: &str, inputs: &[Array], expected: &[Array]) {
+    let parsed = parse(text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+    let model = Model::compile(module, "main", &Context::default(), &Setting::native());
+    let outputs = model.and_then(|m| m.run(inputs)).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(outputs, expected);
+}
+
+const LAYERS: &str = r#"
+@tvm.script.ir_module
+class MyModule:
+    @T.prim_func
+    def relu0(x: T.handle, y: T.handle):
+        n = T.int64()
+        X = T.match_buffer(x, (1, n), "float32")
+        Y = T.match_buffer(y, (1, n), "float32")
+        for i, j in T.grid(1, n):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = T.max(X[vi, vj], T.float32(0))
+
+    @T.prim_func
+    def linear0(x: T.handle, w: T.handle, b: T.handle, z: T.handle):
+        m, n, k = T.int64(), T.int64(), T.int64()
+        X = T.match_buffer(x, (1, m), "float32")
+        W = T.match_buffer(w, (n, m), "float32")
+        B = T.match_buffer(b, (n,), "float32")
+        Z = T.match_buffer(z, (1, n), "float32")
+        Y = T.alloc_buffer((1, n), "float32")
+        for i, j, k in T.grid(1, n, m):
+            with T.block("Y"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    Y[vi, vj] = T.float32(0)
+                Y[vi, vj] = Y[vi, vj] + X[vi, vk] * W[vj, vk]
+        for i, j in T.grid(1, n):
+            with T.block("Z"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Z[vi, vj] = Y[vi, vj] + B[vj]
+
+    @R.function
+    def main(x: R.Tensor((1, 2), "float32"), w0: R.Tensor((3, 2), "float32"), b0: R.Tensor((3,), "float32")):
+        with R.dataflow():
+            lv0 = R.call_dps_packed("linear0", (x, w0, b0), R.Tensor((1, 3), dtype="float32"))
+            lv1 = R.call_dps_packed("relu0", (lv0,), R.Tensor((1, 3), dtype="float32"))
+            R.output(lv1)
+        return lv1
+"#;
+
+#[test]
+fn prim_funcs_with_symbols_are_called_by_name() {
+    let (x, w) = (floats(&[1, 2], &[1.0, 2.0]), floats(&[3, 2], &[1.0, 1.0, -1.0, -1.0, 0.5, 0.25]));
+    check(LAYERS, &[x, w, floats(&[3], &[0.5, 0.0, 1.0])], &[floats(&[1, 3], &[3.5, 0.0, 2.0])]);
+}
+
+#[test]
+fn library_functions_are_built_in() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((1, 2), "float32"), b: R.Tensor((1,), "float32")):
+    with R.dataflow():
+        lv = R.call_dps_packed("env.linear", (x, w, b), R.Tensor((1, 1), dtype="float32"))
+        gv = R.call_dps_packed("env.relu", (lv,), R.Tensor((1, 1), dtype="float32"))
+        R.output(gv)
+    return gv
+"#;
+    let (x, w) = (floats(&[1, 2], &[1.0, 2.0]), floats(&[1, 2], &[3.0, 4.0]));
+    check(text, &[x, w, floats(&[1], &[0.5])], &[floats(&[1, 1], &[11.5])]);
+}
+
+#[test]
+fn outputs_may_be_inputs_constants_and_the_same_value() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    with R.dataflow():
+        y = R.add(x, R.const(1.0, "float32"))
+        z = R.reshape(y, R.shape([1, 2]))
+        R.output(y, z)
+    return (y, x, R.const(3.0, "float32"), y, z)
+"#;
+    let (x, y) = (floats(&[2], &[1.0, 2.0]), floats(&[2], &[2.0, 3.0]));
+    let outputs = [y.clone(), x.clone(), floats(&[], &[3.0]), y, floats(&[1, 2], &[2.0, 3.0])];
+    check(text, &[x], &outputs);
+}
+
+#[test]
+fn tensors_without_elements_run() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((0, 2), "float32"), y: R.Tensor((1, 2), "float32")):
+    with R.dataflow():
+        a = R.nn.relu(x)
+        b = R.concat((a, y), axis=0)
+        R.output(a, b)
+    return (a, b)
+"#;
+    let (x, y) = (floats(&[0, 2], &[]), floats(&[1, 2], &[1.0, 2.0]));
+    check(text, &[x.clone(), y.clone()], &[x, y]);
+}
+
+#[test]
+fn operators_compute_layers() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((3, 2), "float32"), b: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        t = R.permute_dims(w)
+        m = R.matmul(x, t)
+        a = R.add(m, b)
+        r = R.nn.relu(a)
+        s = R.nn.softmax(r, axis=-1)
+        p = R.split(s, 3, axis=1)
+        gv = R.add(p[0], R.add(p[1], p[2]))
+        R.output(gv, r)
+    return (gv, r)
+"#;
+    let (x, w) = (floats(&[1, 2], &[1.0, 2.0]), floats(&[3, 2], &[1.0, 1.0, -1.0, -1.0, 0.5, 0.25]));
+    let outputs = [floats(&[1, 1], &[1.0]), floats(&[1, 3], &[3.5, 0.0, 2.0])];
+    check(text, &[x, w, floats(&[3], &[0.5, 0.0, 1.0])], &outputs);
+}

@@ -1,0 +1,96 @@
+//! Tests of commands on programs with graph functions.
+
+use super::{dir, fails, succeeds, text};
+use serde_json::Value;
+use std::fs;
+use tvmr::arrays::{self, Array};
+use tvmr::ir::DType;
+
+/// Two layers: one calls prim_funcs with symbols by name, the other has operators. The last two parameters are weights.
+const MODEL: &str = r#"
+@tvm.script.ir_module
+class Model:
+    @T.prim_func
+    def relu0(x: T.handle, y: T.handle):
+        n = T.int64()
+        X = T.match_buffer(x, (1, n), "float32")
+        Y = T.match_buffer(y, (1, n), "float32")
+        for i, j in T.grid(1, n):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = T.max(X[vi, vj], T.float32(0))
+
+    @R.function
+    def main(x: R.Tensor((1, "n"), "float32"), w: R.Tensor((3, "n"), "float32"), b: R.Tensor((3,), "float32")):
+        n = T.int64()
+        R.func_attr({"num_input": 1})
+        with R.dataflow():
+            a = R.add(R.matmul(x, R.permute_dims(w)), b)
+            r = R.call_dps_packed("relu0", (a,), R.Tensor((1, 3), dtype="float32"))
+            out = R.multiply(r, R.const(2.0, "float32"))
+            R.output(out)
+        return out
+"#;
+
+fn floats(shape: &[i64], values: &[f32]) -> Array {
+    let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    Array::new(DType::Float32, shape, data).expect("an array")
+}
+
+/// A directory with the model, its weights beside it, an input and what it gives.
+fn workplace() -> tempfile::TempDir {
+    let dir = dir();
+    let save = |name: &str, arrays: &[(&str, &Array)]| {
+        arrays::write(&dir.path().join(name), arrays).unwrap_or_else(|e| panic!("{e}"));
+    };
+    fs::write(dir.path().join("model.tir"), MODEL).expect("a model");
+    let (w, b) = (floats(&[3, 2], &[1.0, 1.0, -1.0, -1.0, 0.5, 0.25]), floats(&[3], &[0.5, 0.0, 1.0]));
+    save("model.safetensors", &[("w", &w), ("b", &b)]);
+    save("x.npy", &[("x", &floats(&[1, 2], &[1.0, 2.0]))]);
+    save("out.npy", &[("out", &floats(&[1, 3], &[7.0, 0.0, 4.0]))]);
+    dir
+}
+
+#[test]
+fn a_model_runs_with_the_weights_beside_it() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (model, x, out) = (path("model.tir"), path("x.npy"), path("out.npy"));
+    let json = succeeds(&["run", &model, "--bind", "n=2", "--input", &x, "--expect", &out, "--format", "json"]);
+    let json: Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(json["expected"][0]["equal"], true);
+    assert_eq!(json["func"], "main");
+    assert!(json["inputs"][1]["file"].as_str().is_some_and(|f| f.ends_with("model.safetensors")));
+}
+
+#[test]
+fn extents_without_a_value_are_told() {
+    let dir = workplace();
+    let model = text(&dir.path().join("model.tir")).to_owned();
+    fails(&["run", &model, "--random"], 2, "--bind");
+}
+
+#[test]
+fn prim_funcs_of_a_model_are_tuned_and_put_in_place() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (model, db, x, out) = (path("model.tir"), path("db"), path("x.npy"), path("out.npy"));
+    succeeds(&["tune", &model, "--bind", "n=2", "--trials", "2", "--work-dir", &db, "--quiet"]);
+    let best = succeeds(&["apply-best", &model, "--bind", "n=2", "--work-dir", &db]).out;
+    assert!(best.contains("def relu0") && best.contains("R.call_tir(cls."), "{best}");
+    let files = ["--input", &x, "--expect", &out];
+    let best = ["run", &model, "--bind", "n=2", "--best", "--work-dir", &db];
+    succeeds(&[&best[..], &files[..]].concat());
+}
+
+#[test]
+fn stages_of_graphs_print() {
+    let dir = workplace();
+    let model = text(&dir.path().join("model.tir")).to_owned();
+    let graph = succeeds(&["emit", &model, "--stage", "graph"]).out;
+    assert!(graph.contains("R.matmul(x, "), "{graph}");
+    let lowered = succeeds(&["emit", &model, "--bind", "n=2", "--stage", "after:lower_operators"]).out;
+    assert!(lowered.contains("def matmul") && !lowered.contains("R.matmul"), "{lowered}");
+    let formatted = succeeds(&["fmt", &model]).out;
+    assert!(formatted.contains("@R.function"), "{formatted}");
+}
