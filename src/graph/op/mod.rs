@@ -4,14 +4,21 @@
 //! to add an operator is to add a line to the table of its group.
 
 mod activation;
+mod adaptive_pool;
 mod binary;
 mod conv;
+mod conv_transpose;
 mod index;
+mod layout;
 mod linalg;
 mod manipulate;
 mod normalize;
+mod pad;
 mod pool;
+mod pool_grad;
 mod reduce;
+#[cfg(test)]
+mod testing;
 mod unary;
 
 use super::infer::{Infer, Known};
@@ -34,7 +41,11 @@ pub const GROUPS: &[Group] = &[
     ("Softmax and normalisation", normalize::OPERATORS),
     ("Products", linalg::OPERATORS),
     ("Convolutions", conv::OPERATORS),
-    ("Pooling and padding", pool::OPERATORS),
+    ("Transposed convolutions", conv_transpose::OPERATORS),
+    ("Pooling", pool::OPERATORS),
+    ("Adaptive pooling", adaptive_pool::OPERATORS),
+    ("Gradients of pooling", pool_grad::OPERATORS),
+    ("Padding", pad::OPERATORS),
     ("Shapes and layouts", manipulate::OPERATORS),
     ("Elements by indices", index::OPERATORS),
 ];

@@ -1,386 +1,303 @@
-//! Pooling, padding, and the shuffling of pixels.
+//! Pooling: the maximum or the mean of windows.
 
-use super::conv::{padded, windows};
+use super::conv::{dilated_extent, windows};
+use super::layout::{Layout, expect_same_layout, paddings, positive, spatial_letters};
+use super::pad::{of_type, padded};
 use super::*;
+use crate::graph::infer::Args;
+use crate::ir::AttrValue;
 use crate::te::{Reducer, least};
 
+/// Pooling over windows of some dimensions, with its default layout.
 macro_rules! pooling {
-    ($name:literal, $layout:literal, $ones:expr, $zeros:expr, $include:literal, $lower:expr, $doc:literal) => {
+    ($name:literal, $ones:expr, $zeros:expr, $include:literal, $layout:literal, $stages:expr, $doc:literal) => {
         Operator {
             name: $name,
             params: &[
                 required("data", Kind::Tensor),
-                optional("pool_size", Kind::Ints, Default::Ints($ones)),
-                optional("strides", Kind::Ints, Default::Ints($ones)),
-                optional("padding", Kind::Ints, Default::Ints($zeros)),
-                optional("dilation", Kind::Ints, Default::Ints($ones)),
+                optional("pool_size", Kind::Ints, Default::Ints(&$ones)),
+                optional("strides", Kind::Ints, Default::Ints(&$ones)),
+                optional("padding", Kind::Ints, Default::Ints(&$zeros)),
+                optional("dilation", Kind::Ints, Default::Ints(&$ones)),
                 optional("ceil_mode", Kind::Bool, Default::Bool(false)),
                 optional("count_include_pad", Kind::Bool, Default::Bool($include)),
                 optional("layout", Kind::Str, Default::Str($layout)),
                 optional("out_layout", Kind::OptStr, Default::None),
             ],
-            infer,
-            lower: Lowering::Stages($lower),
+            infer: result,
+            lower: Lowering::Stages($stages),
             doc: $doc,
         }
     };
 }
 
-macro_rules! adaptive {
-    ($name:literal, $layout:literal) => {
-        Operator {
-            name: $name,
-            params: &[
-                required("data", Kind::Tensor),
-                optional("output_size", Kind::OptInts, Default::None),
-                optional("layout", Kind::Str, Default::Str($layout)),
-                optional("out_layout", Kind::OptStr, Default::None),
-            ],
-            infer: infer_adaptive,
-            lower: Lowering::Stages(adaptive),
-            doc: "The mean of as many windows as the result has elements, which cover the data evenly.",
-        }
-    };
-}
-
 pub(super) const OPERATORS: &[Operator] = &[
-    pooling!("nn.avg_pool1d", "NCW", &[1], &[0], true, average, "The mean of the elements of each window."),
-    pooling!("nn.avg_pool2d", "NCHW", &[1, 1], &[0, 0], false, average, "The mean of the elements of each window."),
+    pooling!("nn.max_pool1d", [1], [0, 0], false, "NCW", max, "The largest element of each window of rows."),
     pooling!(
-        "nn.avg_pool3d",
-        "NCDHW",
-        &[1, 1, 1],
-        &[0, 0, 0],
-        true,
-        average,
-        "The mean of the elements of each window."
+        "nn.max_pool2d",
+        [1, 1],
+        [0, 0, 0, 0],
+        false,
+        "NCHW",
+        max,
+        "The largest element of each window of images."
     ),
-    pooling!("nn.max_pool1d", "NCW", &[1], &[0], false, maximum, "The largest element of each window."),
-    pooling!("nn.max_pool2d", "NCHW", &[1, 1], &[0, 0], false, maximum, "The largest element of each window."),
-    pooling!("nn.max_pool3d", "NCDHW", &[1, 1, 1], &[0, 0, 0], false, maximum, "The largest element of each window."),
-    adaptive!("nn.adaptive_avg_pool1d", "NCW"),
-    adaptive!("nn.adaptive_avg_pool2d", "NCHW"),
-    adaptive!("nn.adaptive_avg_pool3d", "NCDHW"),
-    Operator {
-        name: "nn.pad",
-        params: &[
-            required("data", Kind::Tensor),
-            required("pad_width", Kind::Ints),
-            optional("pad_mode", Kind::OptStr, Default::Str("constant")),
-            optional("pad_value", Kind::OptFloat, Default::Float(0.0)),
-        ],
-        infer: |cx| {
-            let data = cx.tensor("data")?;
-            let widths = cx.ints("pad_width");
-            if widths.len() != 2 * data.rank() {
-                let (n, shape) = (widths.len(), cx.extents(&data.shape));
-                return cx.fail(format!("`pad_width` has {n} integers, expected two for each dimension of {shape}"));
-            }
-            if !matches!(cx.text("pad_mode"), "constant" | "reflect" | "replicate" | "circular") {
-                return cx.fail(format!("the mode `{}` is not known", cx.text("pad_mode")));
-            }
-            let mut shape = Vec::with_capacity(data.rank());
-            for (d, &extent) in data.shape.iter().enumerate() {
-                let padded = cx.arena.add_const(extent, widths[2 * d] + widths[2 * d + 1]);
-                shape.push(cx.simplified(padded));
-            }
-            Ok(Type::tensor(data.dtype, shape))
-        },
-        lower: Lowering::Stages(pad),
-        doc: "The data with elements around it: constants, or elements mirrored, repeated or taken from the other side.",
-    },
-    Operator {
-        name: "nn.pixel_shuffle",
-        params: &[required("data", Kind::Tensor), required("upscale_factor", Kind::Int)],
-        infer: |cx| {
-            let data = cx.tensor("data")?;
-            let r = cx.int("upscale_factor");
-            if data.rank() < 3 || r < 1 {
-                let shape = cx.extents(&data.shape);
-                return cx.fail(format!(
-                    "expected channels, height and width, found {shape}, and a positive factor, found {r}"
-                ));
-            }
-            let c = data.rank() - 3;
-            let square = cx.extent(r * r);
-            let mut shape = data.shape.clone();
-            shape[c] = cx.arena.floor_div(shape[c], square);
-            shape[c + 1] = cx.arena.mul_const(shape[c + 1], r);
-            shape[c + 2] = cx.arena.mul_const(shape[c + 2], r);
-            Ok(Type::tensor(data.dtype, shape))
-        },
-        lower: Lowering::Stages(|cx| {
-            let (data, r) = (cx.input("data")?, cx.int("upscale_factor"));
-            let shape = cx.out_shape(0)?;
-            let c = shape.len() - 3;
-            Ok(vec![cx.te.compute("pixel_shuffle", &shape, |te, i| {
-                let r_extent = te.extent(r);
-                let (row, column) = (te.floor_mod(i[c + 1], r_extent), te.floor_mod(i[c + 2], r_extent));
-                let channel = te.mul_const(i[c], r * r);
-                let row = te.mul_const(row, r);
-                let channel = te.add(channel, row);
-                let channel = te.add(channel, column);
-                let mut at = i[..c].to_vec();
-                at.extend([channel, te.floor_div(i[c + 1], r_extent), te.floor_div(i[c + 2], r_extent)]);
-                te.at(data, &at)
-            })])
-        }),
-        doc: "Channels moved into blocks of pixels.",
-    },
+    pooling!(
+        "nn.max_pool3d",
+        [1, 1, 1],
+        [0, 0, 0, 0, 0, 0],
+        false,
+        "NCDHW",
+        max,
+        "The largest element of each window of volumes."
+    ),
+    pooling!("nn.avg_pool1d", [1], [0, 0], true, "NCW", avg, "The mean of each window of rows."),
+    pooling!("nn.avg_pool2d", [1, 1], [0, 0, 0, 0], false, "NCHW", avg, "The mean of each window of images."),
+    pooling!("nn.avg_pool3d", [1, 1, 1], [0, 0, 0, 0, 0, 0], true, "NCDHW", avg, "The mean of each window of volumes."),
 ];
 
-/// The positions of the spatial dimensions.
-fn space(args: &crate::graph::infer::Args<'_>) -> Result<Vec<usize>, OpError> {
-    let layout = args.text("layout");
-    let found: Vec<usize> = "DHW".chars().filter_map(|c| layout.find(c)).collect();
-    let is_plain = layout.chars().all(|c| "NCDHW".contains(c)) && found.len() + 2 == layout.len();
-    let same = args.opt_text("out_layout").is_none_or(|out| out.is_empty() || out == layout);
-    match is_plain && same {
-        true => Ok(found),
-        false => args.fail(format!("the layout `{layout}` is not supported, or differs from that of the result")),
-    }
-}
-
-fn infer(cx: &mut Infer<'_>) -> Result<Type, OpError> {
-    let data = cx.tensor("data")?;
-    let space = space(cx)?;
-    cx.expect_rank("data", &data, space.len() + 2)?;
-    let n = space.len();
-    let (size, strides, dilation) =
-        (cx.spatial("pool_size", n)?, cx.spatial("strides", n)?, cx.spatial("dilation", n)?);
-    let (before, after) = cx.padding("padding", n)?;
-    let up = cx.flag("ceil_mode");
-    let mut shape = data.shape.clone();
-    for (d, &axis) in space.iter().enumerate() {
-        let size = cx.extent(size[d]);
-        shape[axis] = windows(cx, shape[axis], size, (before[d] + after[d], strides[d], dilation[d], up))?;
-    }
-    Ok(Type::tensor(data.dtype, shape))
-}
-
-/// The windows of a pooling.
-struct Windows {
-    space: Vec<usize>,
-    size: Vec<i64>,
-    strides: Vec<i64>,
-    dilation: Vec<i64>,
-    before: Vec<i64>,
-    /// With room for windows that begin in the data and end behind it.
-    after: Vec<i64>,
+/// The windows of a call.
+pub(super) struct Windows {
+    pub layout: Layout,
+    pub size: Vec<i64>,
+    pub strides: Vec<i64>,
+    pub before: Vec<i64>,
+    /// Without what `ceil_mode` adds.
+    pub after: Vec<i64>,
+    pub dilation: Vec<i64>,
+    pub ceil_mode: bool,
+    pub include_pad: bool,
 }
 
 impl Windows {
-    fn of(cx: &Lower<'_>) -> Result<Windows, OpError> {
-        let space = space(cx)?;
-        let n = space.len();
-        let (before, mut after) = cx.padding("padding", n)?;
-        let strides = cx.spatial("strides", n)?;
-        if cx.flag("ceil_mode") {
-            after.iter_mut().zip(&strides).for_each(|(after, stride)| *after += stride - 1);
-        }
-        let (size, dilation) = (cx.spatial("pool_size", n)?, cx.spatial("dilation", n)?);
-        Ok(Windows { space, size, strides, dilation, before, after })
+    /// Those of a call.
+    pub(super) fn of(args: &Args<'_>) -> Result<Windows, OpError> {
+        let letters = spatial_letters(args);
+        let layout = Layout::blocked(args, "layout", "NC", letters)?;
+        expect_same_layout(args, &layout)?;
+        let n = letters.len();
+        let (before, after) = paddings(args, n)?;
+        Ok(Windows {
+            layout,
+            size: positive(args, "pool_size", n)?,
+            strides: positive(args, "strides", n)?,
+            before,
+            after,
+            dilation: positive(args, "dilation", n)?,
+            ceil_mode: args.flag("ceil_mode"),
+            include_pad: args.flag("count_include_pad"),
+        })
     }
 
-    /// The padded data.
-    fn padded(&self, te: &mut Te, data: Tensor, value: f64) -> Tensor {
-        let rank = te.shape(data).len();
-        let (mut before, mut after) = (vec![0; rank], vec![0; rank]);
-        for (d, &axis) in self.space.iter().enumerate() {
-            (before[axis], after[axis]) = (self.before[d], self.after[d]);
-        }
-        padded(te, data, &before, &after, value)
+    /// The number of spatial dimensions.
+    pub(super) fn n(&self) -> usize {
+        self.size.len()
     }
 
-    /// The element of a window of the padded data.
-    fn at(&self, te: &mut Te, i: &[ExprId], k: &[ExprId]) -> Vec<ExprId> {
+    /// What is added after a dimension so that the last window, which may be incomplete, has its elements.
+    pub(super) fn rounding(&self, d: usize) -> i64 {
+        if self.ceil_mode { self.strides[d] - 1 } else { 0 }
+    }
+
+    /// The shape of the results of windows over a tensor.
+    pub(super) fn shape(&self, cx: &mut Infer<'_>, data: &Known) -> Result<Vec<ExprId>, OpError> {
+        cx.expect_rank("data", data, self.layout.rank())?;
+        let mut shape = data.shape.clone();
+        for (d, &dim) in self.layout.spatial.iter().enumerate() {
+            let whole = cx.arena.add_const(shape[dim], self.before[d] + self.after[d] + self.rounding(d));
+            let before_end = cx.arena.add_const(shape[dim], self.before[d]);
+            let size = cx.extent(self.size[d]);
+            let window = dilated_extent(cx.arena, size, self.dilation[d]);
+            shape[dim] = windows(cx, whole, window, self.strides[d]);
+            // With `ceil_mode` the last window may begin after the data; then it does not count.
+            if self.ceil_mode && self.after[d] + self.rounding(d) > (self.size[d] - 1) * self.dilation[d] {
+                let last = cx.arena.add_const(before_end, -1);
+                let stride = cx.extent(self.strides[d]);
+                let most = cx.arena.floor_div(last, stride);
+                let most = cx.arena.add_const(most, 1);
+                let n = cx.arena.min(shape[dim], most);
+                shape[dim] = cx.simplified(n);
+            }
+            if cx.known_extent(shape[dim]).is_some_and(|n| n < 1) {
+                let (of_data, size) = (cx.extents(&data.shape), &self.size);
+                return cx.fail(format!("windows of {size:?} are larger than the padded `data` {of_data}"));
+            }
+        }
+        Ok(shape)
+    }
+
+    /// The data with a value around it; the data itself if nothing is added.
+    pub(super) fn padded(&self, te: &mut Te, data: Tensor, value: ExprId) -> Tensor {
+        let (mut before, mut after) = (vec![0; self.layout.rank()], vec![0; self.layout.rank()]);
+        for (d, &dim) in self.layout.spatial.iter().enumerate() {
+            (before[dim], after[dim]) = (self.before[d], self.after[d] + self.rounding(d));
+        }
+        match before.iter().chain(&after).all(|&width| width == 0) {
+            true => data,
+            false => padded(te, "pad_temp", data, &before, &after, value),
+        }
+    }
+
+    /// The extents of a window.
+    pub(super) fn domain(&self, te: &mut Te) -> Vec<ExprId> {
+        te.extents(&self.size)
+    }
+
+    /// The indices in the padded data of an element of the window at the indices `i`.
+    pub(super) fn element(&self, te: &mut Te, i: &[ExprId], k: &[ExprId]) -> Vec<ExprId> {
         let mut at = i.to_vec();
-        for (d, &axis) in self.space.iter().enumerate() {
-            let start = te.mul_const(i[axis], self.strides[d]);
-            let offset = te.mul_const(k[d], self.dilation[d]);
-            at[axis] = te.add(start, offset);
+        for (d, &dim) in self.layout.spatial.iter().enumerate() {
+            let first = te.mul_const(i[dim], self.strides[d]);
+            let step = te.mul_const(k[d], self.dilation[d]);
+            at[dim] = te.add(first, step);
         }
         at
     }
-}
 
-fn maximum(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
-    let windows = Windows::of(cx)?;
-    let data = cx.input("data")?;
-    let shape = cx.out_shape(0)?;
-    let te = &mut cx.te;
-    let dtype = te.element_type(data);
-    let lowest = least(te, dtype);
-    let lowest = te.as_const(lowest).map_or(0.0, |c| c.as_f64());
-    let data = windows.padded(te, data, lowest);
-    let domain = te.extents(&windows.size);
-    Ok(vec![te.reduce("pool_max", &shape, &domain, Reducer::Max, |te, i, k| {
-        let at = windows.at(te, i, k);
-        te.at(data, &at)
-    })])
-}
-
-fn average(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
-    let windows = Windows::of(cx)?;
-    let data = cx.input("data")?;
-    let (shape, dtype, include) = (cx.out_shape(0)?, cx.out_dtype(0)?, cx.flag("count_include_pad"));
-    let te = &mut cx.te;
-    let from = te.shape(data).to_vec();
-    let data = windows.padded(te, data, 0.0);
-    let domain = te.extents(&windows.size);
-    let wide = accumulator(dtype);
-    let sum = te.reduce("pool_sum", &shape, &domain, Reducer::Sum, |te, i, k| {
-        let at = windows.at(te, i, k);
-        let x = te.at(data, &at);
-        te.cast(wide, x)
-    });
-    let all: i64 = windows.size.iter().product();
-    let is_padded = windows.before.iter().chain(&windows.after).any(|&p| p != 0);
-    Ok(vec![te.compute("pool_avg", &shape, |te, i| {
-        let mut n = te.extent(if include || !is_padded { all } else { 1 });
-        if is_padded && !include {
-            // The elements of the window that lie in the data.
-            for (d, &axis) in windows.space.iter().enumerate() {
-                let start = te.mul_const(i[axis], windows.strides[d]);
-                let start = te.add_const(start, -windows.before[d]);
-                let last = te.add_const(start, (windows.size[d] - 1) * windows.dilation[d]);
-                let end = te.add_const(from[axis], -1);
-                let last = te.min(last, end);
-                let (dilation, zero) = (te.extent(windows.dilation[d]), te.extent(0));
-                // The number of steps from the start to the first place that is not negative.
-                let behind = te.sub(zero, start);
-                let behind = te.add_const(behind, windows.dilation[d] - 1);
-                let skipped = te.floor_div(behind, dilation);
-                let skipped = te.max(skipped, zero);
-                let skipped = te.mul(skipped, dilation);
-                let first = te.add(start, skipped);
-                let reach = te.sub(last, first);
-                let steps = te.floor_div(reach, dilation);
-                let steps = te.add_const(steps, 1);
-                n = te.mul(n, steps);
-            }
-            let one = te.extent(1);
-            n = te.max(n, one);
+    /// The number of elements of the window at the index `i` of a dimension that count for its mean: those of the data, and those
+    /// of the padding if it is included, but none that rounding added.
+    fn count(&self, te: &mut Te, d: usize, i: ExprId, extent: ExprId) -> ExprId {
+        let (size, dilation) = (self.size[d], self.dilation[d]);
+        let scaled = te.mul_const(i, self.strides[d]);
+        let mut first = te.add_const(scaled, -self.before[d]);
+        let last = te.add_const(first, (size - 1) * dilation);
+        let end = te.add_const(extent, if self.include_pad { self.after[d] - 1 } else { -1 });
+        let last = te.min(last, end);
+        if !self.include_pad {
+            let zero = te.extent(0);
+            first = match dilation {
+                1 => te.max(first, zero),
+                // The first element that lies in the data is some steps further.
+                _ => {
+                    let remainder = te.extent(dilation);
+                    let inside = te.floor_mod(first, remainder);
+                    let is_before = te.lt(first, zero);
+                    te.select(is_before, inside, first)
+                }
+            };
         }
-        let (sum, n) = (te.at(sum, i), te.cast(wide, n));
-        let mean = te.binary(BinOp::Div, sum, n);
-        te.cast(dtype, mean)
-    })])
-}
-
-fn infer_adaptive(cx: &mut Infer<'_>) -> Result<Type, OpError> {
-    let data = cx.tensor("data")?;
-    let space = space(cx)?;
-    cx.expect_rank("data", &data, space.len() + 2)?;
-    let mut shape = data.shape.clone();
-    if cx.opt_ints("output_size").is_some() {
-        let size = cx.spatial("output_size", space.len())?;
-        for (d, &axis) in space.iter().enumerate() {
-            shape[axis] = cx.extent(size[d]);
-        }
+        let reach = te.sub(last, first);
+        let distance = te.extent(dilation);
+        let steps = te.floor_div(reach, distance);
+        te.add_const(steps, 1)
     }
+
+    /// The number of elements of the window at the indices `i` that count for its mean, as a number of a type.
+    pub(super) fn divisor(&self, te: &mut Te, i: &[ExprId], of_data: &[ExprId], dtype: DType) -> ExprId {
+        let always = (0..self.n()).all(|d| {
+            let padding = if self.include_pad { 0 } else { self.before[d] + self.after[d] };
+            padding + self.rounding(d) == 0
+        });
+        if always {
+            return of_type(te, self.size.iter().product::<i64>() as f64, dtype);
+        }
+        let one = te.extent(1);
+        let mut n = one;
+        for (d, &dim) in self.layout.spatial.iter().enumerate() {
+            let count = self.count(te, d, i[dim], of_data[dim]);
+            n = te.mul(n, count);
+        }
+        let n = te.max(n, one);
+        te.cast(dtype, n)
+    }
+}
+
+fn result(cx: &mut Infer<'_>) -> Result<Type, OpError> {
+    let windows = Windows::of(cx)?;
+    let data = cx.tensor("data")?;
+    let shape = windows.shape(cx, &data)?;
     Ok(Type::tensor(data.dtype, shape))
 }
 
-fn adaptive(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
-    let space = space(cx)?;
+fn max(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
+    let windows = Windows::of(cx)?;
     let data = cx.input("data")?;
-    let (shape, dtype) = (cx.out_shape(0)?, cx.out_dtype(0)?);
-    let from = cx.constant_shape(data)?;
-    let te = &mut cx.te;
-    let to: Vec<i64> = space.iter().map(|&axis| te.as_int(shape[axis]).unwrap_or(1)).collect();
-    let is_even = space.iter().zip(&to).all(|(&axis, &n)| n > 0 && from[axis] % n == 0);
-    // Windows that do not divide the data have up to two elements more.
-    let size: Vec<i64> = (space.iter().zip(&to))
-        .map(|(&axis, &n)| if is_even { from[axis] / n } else { (from[axis] + n - 1) / n.max(1) + 1 })
-        .collect();
-    let domain = te.extents(&size);
-    let wide = accumulator(dtype);
-    let bounds = |te: &mut Te, i: &[ExprId], d: usize| {
-        let (extent, n) = (from[space[d]], te.extent(to[d]));
-        let start = te.mul_const(i[space[d]], extent);
-        let end = te.add_const(start, extent + to[d] - 1);
-        (te.floor_div(start, n), te.floor_div(end, n))
-    };
-    let sum = te.reduce("adaptive_pool_sum", &shape, &domain, Reducer::Sum, |te, i, k| {
-        let mut at = i.to_vec();
-        let mut inside = te.bool(true);
-        for d in 0..space.len() {
-            if is_even {
-                let start = te.mul_const(i[space[d]], size[d]);
-                at[space[d]] = te.add(start, k[d]);
-                continue;
-            }
-            let (start, end) = bounds(te, i, d);
-            at[space[d]] = te.add(start, k[d]);
-            let is_before = te.lt(at[space[d]], end);
-            inside = te.and(inside, is_before);
-        }
-        let x = te.at(data, &at);
-        let (x, zero) = (te.cast(wide, x), te.constant(0, wide));
-        if is_even { x } else { te.if_then_else(inside, x, zero) }
-    });
-    Ok(vec![te.compute("adaptive_pool_avg", &shape, |te, i| {
-        let mut n = te.extent(1);
-        for (d, &size) in size.iter().enumerate() {
-            let window = match is_even {
-                true => te.extent(size),
-                false => {
-                    let (start, end) = bounds(te, i, d);
-                    te.sub(end, start)
-                }
-            };
-            n = te.mul(n, window);
-        }
-        let (sum, n) = (te.at(sum, i), te.cast(wide, n));
-        let mean = te.binary(BinOp::Div, sum, n);
-        te.cast(dtype, mean)
-    })])
-}
-
-fn pad(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
-    let data = cx.input("data")?;
-    let widths = cx.ints("pad_width");
-    let before: Vec<i64> = widths.iter().step_by(2).copied().collect();
-    let after: Vec<i64> = widths.iter().skip(1).step_by(2).copied().collect();
-    let (mode, value) = (cx.text("pad_mode"), cx.opt_float("pad_value").unwrap_or(0.0));
     let shape = cx.out_shape(0)?;
     let te = &mut cx.te;
-    if mode == "constant" {
-        let out = padded(te, data, &before, &after, value);
-        if out != data {
-            return Ok(vec![out]);
-        }
-        return Ok(vec![te.compute("PadInput", &shape, |te, i| te.at(data, i))]);
-    }
-    let from = te.shape(data).to_vec();
-    Ok(vec![te.compute("PadInput", &shape, |te, i| {
-        let mut at = Vec::with_capacity(i.len());
-        for (d, &index) in i.iter().enumerate() {
-            if before[d] == 0 && after[d] == 0 {
-                at.push(index);
-                continue;
-            }
-            let index = te.add_const(index, -before[d]);
-            let (zero, last) = (te.extent(0), te.add_const(from[d], -1));
-            at.push(match mode {
-                "reflect" => {
-                    // Mirrored at the first and the last element.
-                    let is_before = te.lt(index, zero);
-                    let mirrored = te.sub(zero, index);
-                    let index = te.select(is_before, mirrored, index);
-                    let is_behind = te.lt(last, index);
-                    let twice = te.mul_const(last, 2);
-                    let mirrored = te.sub(twice, index);
-                    te.select(is_behind, mirrored, index)
-                }
-                "replicate" => {
-                    let index = te.max(index, zero);
-                    te.min(index, last)
-                }
-                _ => te.floor_mod(index, from[d]),
-            });
-        }
+    let least = least(te, te.element_type(data));
+    let data = windows.padded(te, data, least);
+    let domain = windows.domain(te);
+    let max = te.reduce("pool_max", &shape, &domain, Reducer::Max, |te, i, k| {
+        let at = windows.element(te, i, k);
         te.at(data, &at)
-    })])
+    });
+    te.annotate(max, "schedule_rule", AttrValue::Str("meta_schedule.pool_max".into()));
+    Ok(vec![max])
+}
+
+fn avg(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
+    let windows = Windows::of(cx)?;
+    let data = cx.input("data")?;
+    let (shape, of_data) = (cx.out_shape(0)?, cx.shape_of(data));
+    let te = &mut cx.te;
+    let dtype = te.element_type(data);
+    let zero = of_type(te, 0.0, dtype);
+    let data = windows.padded(te, data, zero);
+    let domain = windows.domain(te);
+    let sum = te.reduce("pool_sum", &shape, &domain, Reducer::Sum, |te, i, k| {
+        let at = windows.element(te, i, k);
+        te.at(data, &at)
+    });
+    let avg = te.compute("pool_avg", &shape, |te, i| {
+        let (sum, n) = (te.at(sum, i), windows.divisor(te, i, &of_data, dtype));
+        te.binary(BinOp::Div, sum, n)
+    });
+    te.annotate(avg, "schedule_rule", AttrValue::Str("meta_schedule.pool_avg".into()));
+    Ok(vec![avg])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, count, refused, type_of};
+
+    #[test]
+    fn shapes_follow_windows_and_may_be_symbols() {
+        let params = r#"x: R.Tensor(("n", 3, 8, 9), "float32")"#;
+        let pooled =
+            |attributes: &str| type_of(params, &format!("R.nn.max_pool2d(x, pool_size=3, strides=2, {attributes})"));
+        assert_eq!(pooled("padding=0"), "float32 [n, 3, 3, 4]");
+        assert_eq!(pooled("ceil_mode=True"), "float32 [n, 3, 4, 4]");
+        let call = "R.nn.max_pool2d(x, pool_size=2, strides=2, padding=1, ceil_mode=True)";
+        assert_eq!(type_of(params, call), "float32 [n, 3, 5, 5]", "no window begins after the data");
+        let blocked = r#"x: R.Tensor((1, 2, 8, 8, 4), "float32")"#;
+        let call = r#"R.nn.avg_pool2d(x, pool_size=2, strides=2, layout="NCHW4c")"#;
+        assert_eq!(type_of(blocked, call), "float32 [1, 2, 4, 4, 4]");
+    }
+
+    #[test]
+    fn mistakes_name_the_shape() {
+        let params = r#"x: R.Tensor((1, 3, 4), "float32")"#;
+        refused(params, "R.nn.max_pool1d(x, pool_size=5)", &["R.nn.max_pool1d", "[5]", "[1, 3, 4]"]);
+        refused(params, "R.nn.max_pool1d(x, pool_size=2, strides=0)", &["`strides` must be positive"]);
+        refused(params, "R.nn.max_pool2d(x)", &["must have 4 dimensions", "[1, 3, 4]"]);
+    }
+
+    #[test]
+    fn maxima_ignore_the_padding() {
+        let x = [-5.0, -4.0, -7.0, -2.0, -9.0];
+        check(&[("x", &[1, 1, 5], &x)], "R.nn.max_pool1d(x, pool_size=3, strides=2, padding=1)", &[-4.0, -2.0, -2.0]);
+        check(&[("x", &[1, 1, 5], &x)], "R.nn.max_pool1d(x, pool_size=2, dilation=3)", &[-2.0, -4.0]);
+    }
+
+    #[test]
+    fn means_count_what_is_asked_for() {
+        let x = count(&[1, 1, 6]);
+        let pooled = |attributes: &str, expected: &[f32]| {
+            let call = format!("R.nn.avg_pool1d(x, pool_size=3, strides=2, padding=1, {attributes})");
+            check(&[("x", &[1, 1, 6], &x)], &call, expected);
+        };
+        pooled("count_include_pad=True", &[1.0 / 3.0, 2.0, 4.0]);
+        pooled("count_include_pad=False", &[0.5, 2.0, 4.0]);
+        // The last window begins with the last element.
+        pooled("count_include_pad=False, ceil_mode=True", &[0.5, 2.0, 4.0, 5.0]);
+        pooled("count_include_pad=True, ceil_mode=True", &[1.0 / 3.0, 2.0, 4.0, 2.5]);
+    }
+
+    #[test]
+    fn dilated_means_count_elements_of_the_data() {
+        let x = count(&[1, 1, 5]);
+        let call = "R.nn.avg_pool1d(x, pool_size=2, padding=2, dilation=3, count_include_pad=False)";
+        // Windows {-2, 1}, {-1, 2}, {0, 3}, {1, 4}, {2, 5}, {3, 6}.
+        check(&[("x", &[1, 1, 5], &x)], call, &[1.0, 2.0, 1.5, 2.5, 2.0, 3.0]);
+    }
 }
