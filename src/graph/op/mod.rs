@@ -5,10 +5,14 @@
 
 mod activation;
 mod adaptive_pool;
+mod attention;
 mod binary;
+mod boxes;
 mod conv;
 mod conv_transpose;
+mod grid;
 mod index;
+mod interpolate;
 mod layout;
 mod linalg;
 mod manipulate;
@@ -17,6 +21,8 @@ mod pad;
 mod pool;
 mod pool_grad;
 mod reduce;
+mod resize;
+mod roi;
 #[cfg(test)]
 mod testing;
 mod unary;
@@ -46,6 +52,11 @@ pub const GROUPS: &[Group] = &[
     ("Adaptive pooling", adaptive_pool::OPERATORS),
     ("Gradients of pooling", pool_grad::OPERATORS),
     ("Padding", pad::OPERATORS),
+    ("Attention", attention::OPERATORS),
+    ("Resizing", resize::OPERATORS),
+    ("Sampling", grid::OPERATORS),
+    ("Regions of images", roi::OPERATORS),
+    ("Boxes", boxes::OPERATORS),
     ("Shapes and layouts", manipulate::OPERATORS),
     ("Elements by indices", index::OPERATORS),
 ];
