@@ -19,6 +19,8 @@ from tvm import relax
 from tvm.relax import op
 from tvm.script import relax as R
 
+import operators_spatial
+
 RNG = np.random.default_rng(7)
 
 
@@ -28,6 +30,43 @@ class Case:
     def __init__(self, name, build, *inputs):
         self.name, self.build = name, build
         self.inputs = [RNG.uniform(-2, 2, i).astype("float32") if isinstance(i, tuple) else np.asarray(i) for i in inputs]
+        self.params = [f"p{i}" for i in range(len(inputs))]
+
+    def module(self):
+        params = [relax.Var(name, R.Tensor(a.shape, str(a.dtype))) for name, a in zip(self.params, self.inputs)]
+        builder = relax.BlockBuilder()
+        with builder.function("main", params):
+            with builder.dataflow():
+                out = builder.emit_output(builder.emit(self.build(*params)))
+            builder.emit_func_output(out)
+        return builder.get()
+
+
+class TextCase:
+    """A call as text, and its inputs, as in operators_spatial.py."""
+
+    def __init__(self, call, inputs):
+        self.name, self.call = call.partition("(")[0].removeprefix("R."), call
+        self.params, self.inputs = list(inputs), [self.random(*i) for i in inputs.values()]
+
+    @staticmethod
+    def random(shape, dtype, low=None, high=None):
+        if dtype.startswith("float"):
+            return RNG.uniform(-1 if low is None else low, 1 if high is None else high, shape).astype(dtype)
+        return RNG.integers(-4, 8, shape).astype(dtype)
+
+    def module(self):
+        params = ", ".join(f"{name}: R.Tensor({a.shape}, \"{a.dtype}\")" for name, a in zip(self.params, self.inputs))
+        return tvm.script.from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main({params}):
+        with R.dataflow():
+            gv = {self.call}
+            R.output(gv)
+        return gv
+""")
 
 
 def positive(*shape):
@@ -219,17 +258,7 @@ def cases():
     add("dequantize", lambda x, s, z: op.dequantize(x, s, z, 1), ints(-99, 99, 2, 3, 4, dtype="int8"), positive(3),
         ints(-3, 3, 3, dtype="int8"))
     add("ewise_fma", op.ewise_fma, (3, 5), (3, 5), (3, 5))
-    return c
-
-
-def module(case):
-    params = [relax.Var(f"p{i}", R.Tensor(a.shape, str(a.dtype))) for i, a in enumerate(case.inputs)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            out = builder.emit_output(builder.emit(case.build(*params)))
-        builder.emit_func_output(out)
-    return builder.get()
+    return c + [TextCase(call, inputs) for call, inputs in operators_spatial.CASES]
 
 
 def flattened(value):
@@ -244,10 +273,10 @@ def theirs(mod, inputs):
     return flattened(vm["main"](*[tvm.runtime.tensor(a) for a in inputs]))
 
 
-def ours(tvmr, text, inputs, folder):
+def ours(tvmr, text, case, folder):
     model, arrays, results = folder / "model.tir", folder / "in.npz", folder / "out.npz"
     model.write_text(text)
-    np.savez(arrays, **{f"p{i}": a for i, a in enumerate(inputs)})
+    np.savez(arrays, **dict(zip(case.params, case.inputs)))
     run = subprocess.run([tvmr, "run", model, "--inputs", arrays, "--output", results], capture_output=True, text=True)
     if run.returncode != 0:
         return None, run.stderr.strip()
@@ -279,13 +308,13 @@ def main():
             if args.names and case.name not in args.names:
                 continue
             try:
-                mod = module(case)
+                mod = case.module()
                 text = mod.script(show_meta=True)
                 expected = theirs(mod, case.inputs)
             except Exception as error:  # TVM refuses some of its own operators.
                 theirs_only.append((case.name, str(error).strip().splitlines()[-1] if str(error) else type(error).__name__))
                 continue
-            found, message = ours(args.tvmr, text, case.inputs, folder)
+            found, message = ours(args.tvmr, text, case, folder)
             if found is None:
                 wrong.append((case.name, message))
                 continue
