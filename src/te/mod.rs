@@ -37,16 +37,19 @@
 //! | this one | stages |
 //! | [`reducer`] | what reductions combine by, also several values at once |
 //! | [`sequential`] | stages whose elements depend on others of the same tensor |
+//! | [`statements`] | stages that are statements |
 //! | [`prim_func`] | the function of the stages |
 
 mod prim_func;
 mod reducer;
 mod sequential;
+mod statements;
 #[cfg(test)]
 mod tests;
 
 pub use reducer::Reducer;
 pub(crate) use reducer::least;
+pub use statements::{Statements, Written};
 
 use crate::ir::{Arena, AttrValue, Body, Buffer, BufferId, DType, ExprId, Func, IterKind, Stmt, Symbol, VarId};
 use std::ops::{Deref, DerefMut};
@@ -85,6 +88,8 @@ struct Stage {
     rank_0: bool,
     /// A copy that comes before, into the same tensor.
     copy: Option<(Vec<Axis>, Body)>,
+    /// The memory of one instance, if the stage is statements.
+    locals: Option<Vec<BufferId>>,
 }
 
 /// A loop of a stage, and the iteration variable that is bound to it.
@@ -343,6 +348,7 @@ impl Te {
             annotations: Vec::new(),
             rank_0,
             copy: None,
+            locals: None,
         });
     }
 }

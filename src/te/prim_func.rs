@@ -1,6 +1,6 @@
 //! The function of a collection of stages.
 
-use super::{Stage, Te, Tensor};
+use super::{Stage, Te, Tensor, statements};
 use crate::ir::infer_accesses;
 use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
 use crate::ir::{
@@ -30,9 +30,10 @@ impl Te {
         for mut stage in order.iter().filter_map(|&s| stages[s].take()) {
             if let Some((axes, copy)) = stage.copy.take() {
                 let name = stage.name.with_suffix("_copy");
-                let (writes, annotations) = (Vec::new(), Vec::new());
+                let (writes, annotations, rank_0) = (Vec::new(), Vec::new(), stage.rank_0);
+                let init = None;
                 let copy =
-                    Stage { name, axes, init: None, body: copy, writes, annotations, rank_0: stage.rank_0, copy: None };
+                    Stage { name, axes, init, body: copy, writes, annotations, rank_0, copy: None, locals: None };
                 body.push(nest(&mut func, copy, &mut names));
             }
             body.push(nest(&mut func, stage, &mut names));
@@ -101,9 +102,14 @@ fn nest(func: &mut Func, stage: Stage, names: &mut Vec<Symbol>) -> StmtId {
         annotations.insert(key, value);
     }
     let name = fresh(stage.name, names);
-    let block = Block { iters, init: stage.init, body: stage.body, annotations, ..Block::new(name, predicate) };
+    let is_statements = stage.locals.is_some();
+    let allocs = stage.locals.unwrap_or_default();
+    let block = Block { iters, init: stage.init, body: stage.body, annotations, allocs, ..Block::new(name, predicate) };
     let block = func.stmts.add_block(block);
-    let (reads, writes) = infer_accesses::accesses(func, block);
+    let (reads, writes) = match is_statements {
+        true => statements::accesses(func, block),
+        false => infer_accesses::accesses(func, block),
+    };
     let node = func.block_mut(block);
     (node.reads, node.writes) = (reads, writes);
     let mut nest = block.stmt();

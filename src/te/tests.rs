@@ -150,3 +150,37 @@ fn guards_are_part_of_elements() {
 "#,
     );
 }
+
+#[test]
+fn statements_are_one_block_with_memory_of_its_own() {
+    let mut te = Te::new();
+    let a = of_float32(&mut te, "A", &[4, 5]);
+    let shape = te.shape(a).to_vec();
+    let written = [("S", DType::Float32, &shape[..])];
+    let s = te.statements("scan", &shape[..1], &written, |s, out, i| {
+        let sum = s.local("sum", DType::Float32, &[]);
+        let zero = s.float(0.0, DType::Float32);
+        s.set(sum, &[], zero);
+        s.for_each(&shape[1..], |s, k| {
+            let (so_far, x) = (s.at(sum, &[]), s.at(a, &[i[0], k[0]]));
+            let next = s.add(so_far, x);
+            s.set(sum, &[], next);
+            s.set(out[0], &[i[0], k[0]], so_far);
+        });
+    });
+    check(
+        &te.prim_func("main", &[a], &s),
+        r#"
+        for i0 in range(T.int64(4)):
+            with T.sblock("scan"):
+                v_i0 = T.axis.spatial(T.int64(4), i0)
+                T.reads(A[v_i0, T.int64(0):T.int64(5)])
+                T.writes(S[v_i0, T.int64(0):T.int64(5)])
+                sum = T.sblock_alloc_buffer(())
+                sum[()] = T.float32(0.0)
+                for j in range(T.int64(5)):
+                    sum[()] = sum[()] + A[v_i0, j]
+                    S[v_i0, j] = sum[()]
+"#,
+    );
+}
