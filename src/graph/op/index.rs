@@ -29,7 +29,13 @@ pub(super) const OPERATORS: &[Operator] = &[
             };
             match cx.text("mode") {
                 "fast" | "wrap" | "clip" => Ok(Type::tensor(x.dtype, shape)),
-                mode => cx.fail(format!("the mode `{mode}` is not supported: expected `fast`, `wrap` or `clip`")),
+                "nan" => {
+                    expect_float(cx, "x", x.dtype)?;
+                    Ok(Type::tensor(x.dtype, shape))
+                }
+                mode => {
+                    cx.fail(format!("the mode `{mode}` is not supported: expected `fast`, `wrap`, `clip` or `nan`"))
+                }
             }
         },
         lower: Lowering::Stages(|cx| {
@@ -66,7 +72,14 @@ pub(super) const OPERATORS: &[Operator] = &[
                 let mut at = i[..axis].to_vec();
                 at.push(index);
                 at.extend(&i[axis + rank..]);
-                te.at(x, &at)
+                let value = te.at(x, &at);
+                if mode != "nan" {
+                    return value;
+                }
+                let (zero, dtype) = (te.extent(0), te.dtype(value));
+                let (is_behind, is_before) = (te.compare(CmpOp::Le, zero, index), te.lt(index, from[axis]));
+                let (inside, nan) = (te.and(is_behind, is_before), te.float(f64::NAN, dtype));
+                te.if_then_else(inside, value, nan)
             })])
         }),
         doc: "The elements at indices along an axis; of the flattened tensor without one.",
@@ -300,6 +313,19 @@ pub(super) const OPERATORS: &[Operator] = &[
                 let found = cx.extents(&data.shape);
                 return cx.fail(format!("{} indices do not fit the shape {found}", indices.len()));
             }
+            let mut domain = Vec::new();
+            for index in &indices {
+                expect_integers(cx, "indices", index.dtype)?;
+                domain = cx.broadcast(&domain, &index.shape)?;
+            }
+            domain.extend(&data.shape[indices.len()..]);
+            if !is_broadcast(cx.arena, &values.shape, &domain) {
+                let (n, m) = (cx.product(&domain), cx.product(&values.shape));
+                if !cx.are_equal(n, m) {
+                    let (a, b) = (cx.extents(&values.shape), cx.extents(&domain));
+                    return cx.fail(format!("`values` {a} do not fill the shape {b} of what the indices name"));
+                }
+            }
             Ok(data.into())
         },
         lower: Lowering::Stages(|cx| {
@@ -321,6 +347,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             let n_outer = outer.len();
             let mut domain = outer;
             domain.extend(&from[indices.len()..]);
+            let of_values = cx.shape_of(values);
+            let broadcasts = is_broadcast(&cx.te, &of_values, &domain);
             Ok(vec![cx.te.update("T_index_put", data, &domain, |te, out, k| {
                 let mut at = Vec::with_capacity(from.len());
                 for (d, &index) in indices.iter().enumerate() {
@@ -328,7 +356,14 @@ pub(super) const OPERATORS: &[Operator] = &[
                     at.push(from_either_end(te, index, from[d]));
                 }
                 at.extend(&k[n_outer..]);
-                let new = te.broadcast_at(values, k);
+                let new = match broadcasts {
+                    true => te.broadcast_at(values, k),
+                    // So many values in another shape, in their order.
+                    false => {
+                        let from = te.reshaped_indices(&domain, k, &of_values);
+                        te.at(values, &from)
+                    }
+                };
                 let value = match accumulate {
                     true => {
                         let old = te.at(out, &at);
@@ -501,7 +536,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     },
 ];
 
-fn expect_integers(cx: &Infer<'_>, name: &str, dtype: DType) -> Result<(), OpError> {
+pub(super) fn expect_integers(cx: &Infer<'_>, name: &str, dtype: DType) -> Result<(), OpError> {
     match dtype.is_integer() {
         true => Ok(()),
         false => cx.fail(format!("`{name}` must have integers, found {dtype}")),
@@ -581,9 +616,18 @@ fn slices(cx: &mut Infer<'_>, shape: &[ExprId]) -> Result<Vec<Slice>, OpError> {
     Ok(found)
 }
 
+/// Whether a shape broadcasts to another one as it stands.
+fn is_broadcast(arena: &crate::ir::Arena, from: &[ExprId], to: &[ExprId]) -> bool {
+    let fits = |(&a, &b): (&ExprId, &ExprId)| {
+        a == b || arena.is_int(a, 1) || matches!((arena.as_int(a), arena.as_int(b)), (Some(a), Some(b)) if a == b)
+    };
+    from.len() <= to.len() && from.iter().zip(&to[to.len() - from.len()..]).all(fits)
+}
+
 fn known_reduction(cx: &Infer<'_>) -> Result<(), OpError> {
     match cx.text("reduction") {
         "update" | "none" | "add" | "mul" | "min" | "max" => Ok(()),
+        "mean" if cx.op.name == "scatter_elements" => Ok(()),
         other => cx.fail(format!("the reduction `{other}` is not supported")),
     }
 }
@@ -603,6 +647,10 @@ fn scattered(
         let value = match reduction {
             "add" => te.add(old, new),
             "mul" => te.mul(old, new),
+            "mean" => {
+                let (sum, two) = (te.add(old, new), like(te, new, 2.0));
+                te.binary(BinOp::Div, sum, two)
+            }
             "min" => te.min(old, new),
             "max" => te.max(old, new),
             _ => new,
