@@ -10,19 +10,26 @@ mod binary;
 mod boxes;
 mod conv;
 mod conv_transpose;
+mod creation;
 mod grid;
 mod index;
 mod interpolate;
 mod layout;
 mod linalg;
+mod loss;
 mod manipulate;
 mod normalize;
 mod pad;
 mod pool;
 mod pool_grad;
+mod quantize;
 mod reduce;
 mod resize;
 mod roi;
+mod scan;
+mod select;
+mod shape;
+mod sort;
 #[cfg(test)]
 mod testing;
 mod unary;
@@ -59,6 +66,13 @@ pub const GROUPS: &[Group] = &[
     ("Boxes", boxes::OPERATORS),
     ("Shapes and layouts", manipulate::OPERATORS),
     ("Elements by indices", index::OPERATORS),
+    ("Tensors from numbers", creation::OPERATORS),
+    ("Running sums and products", scan::OPERATORS),
+    ("Sorting and searching", sort::OPERATORS),
+    ("Selection and sampling", select::OPERATORS),
+    ("Shapes as values", shape::OPERATORS),
+    ("Quantisation", quantize::OPERATORS),
+    ("Losses and gradients", loss::OPERATORS),
 ];
 
 /// All operators.
