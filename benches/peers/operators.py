@@ -20,6 +20,7 @@ from tvm.relax import op
 from tvm.script import relax as R
 
 import operators_spatial
+import operators_values
 
 RNG = np.random.default_rng(7)
 
@@ -43,11 +44,12 @@ class Case:
 
 
 class TextCase:
-    """A call as text, and its inputs, as in operators_spatial.py."""
+    """A call as text, and its inputs: arrays, or how to draw them as in operators_spatial.py."""
 
     def __init__(self, call, inputs):
         self.name, self.call = call.partition("(")[0].removeprefix("R."), call
-        self.params, self.inputs = list(inputs), [self.random(*i) for i in inputs.values()]
+        self.params = list(inputs)
+        self.inputs = [i if isinstance(i, np.ndarray) else self.random(*i) for i in inputs.values()]
 
     @staticmethod
     def random(shape, dtype, low=None, high=None):
@@ -258,7 +260,7 @@ def cases():
     add("dequantize", lambda x, s, z: op.dequantize(x, s, z, 1), ints(-99, 99, 2, 3, 4, dtype="int8"), positive(3),
         ints(-3, 3, 3, dtype="int8"))
     add("ewise_fma", op.ewise_fma, (3, 5), (3, 5), (3, 5))
-    return c + [TextCase(call, inputs) for call, inputs in operators_spatial.CASES]
+    return c + [TextCase(call, inputs) for call, inputs in operators_spatial.CASES + operators_values.CASES]
 
 
 def flattened(value):

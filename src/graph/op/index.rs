@@ -524,6 +524,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             Ok(vec![cx.te.compute("T_reverse_sequence", &shape, |te, i| {
                 let length = te.at(lengths, &[i[batch]]);
                 let length = te.cast(DType::Int64, length);
+                // A length beyond the axis means all of it.
+                let length = te.min(length, shape[seq]);
                 let is_inside = te.lt(i[seq], length);
                 let last = te.add_const(length, -1);
                 let mirrored = te.sub(last, i[seq]);

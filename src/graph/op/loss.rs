@@ -32,6 +32,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             required("x", Kind::Tensor),
             required("indices", Kind::Tensor),
             optional("axis", Kind::OptInt, Default::None),
+            // TVM prints it, though its own reader does not know it.
+            optional("mode", Kind::OptStr, Default::Absent),
         ],
         infer: |cx| {
             let (grad, x, indices) = (cx.tensor("output_grad")?, cx.tensor("x")?, cx.tensor("indices")?);
