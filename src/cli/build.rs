@@ -166,6 +166,11 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
         } else {
             Program::parse_untold(&args.file, choice, source.clone())?
         };
+        if args.func.is_none() && !program.graphs().is_empty() {
+            let message = format!("`{}` has graph functions, which are not built yet", program.name);
+            let help = "build single prim_funcs by `--func`; `tvmr apply-best` prints those of the graph".to_string();
+            return Err(Failure::Usage(message, help));
+        }
         let chosen = program.functions(args.func.as_deref())?;
         for &index in &chosen {
             setting::check_concrete(&program.module().funcs[index])?;

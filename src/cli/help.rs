@@ -36,6 +36,7 @@ Use them:
   run          Run a function on arrays from files
   apply        Apply a schedule to a program
   emit         Print a program at a stage of the code generator
+  ops          List the operators of graphs
   build        Build native code of a program: object, libraries, wrappers
 
 Maintain files and the database:
@@ -118,6 +119,13 @@ pub(super) const APPLY: &str = with_exit_codes!(
     "  tvmr apply matmul.tir --trace schedule.py
   tvmr apply matmul.tir --trace schedule.py --steps --check
   tvmr apply matmul.tir --trace trace.json -o scheduled.tir
+"
+);
+
+pub(super) const OPS: &str = with_exit_codes!(
+    "  tvmr ops
+  tvmr ops conv
+  tvmr ops --format json
 "
 );
 

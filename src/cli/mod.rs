@@ -17,6 +17,7 @@ mod fmt;
 mod help;
 mod json;
 mod load;
+mod ops;
 mod output;
 mod print_trace;
 mod progress;
@@ -65,6 +66,7 @@ enum Command {
     Run(Box<run::Args>),
     Emit(emit::Args),
     Build(Box<build::Args>),
+    Ops(ops::Args),
     Check(check::Args),
     Fmt(fmt::Args),
     Db(db::Args),
@@ -108,6 +110,7 @@ pub fn run(args: &[OsString]) -> u8 {
         Command::Run(a) => run::run(a, &cli.global, console),
         Command::Emit(a) => emit::run(a, &cli.global, console),
         Command::Build(a) => build::run(a, &cli.global, console),
+        Command::Ops(a) => ops::run(a, &cli.global, console),
         Command::Check(a) => check::run(a, &cli.global, console),
         Command::Fmt(a) => fmt::run(a, &cli.global, console),
         Command::Db(a) => db::run(a, &cli.global, console),

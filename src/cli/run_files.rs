@@ -239,8 +239,9 @@ impl<'a> Given<'a> {
     /// parameters of a kind in order.
     fn by_names(&self, file: &ArrayFile, kind: impl Fn(&Parameter) -> bool) -> Vec<Option<usize>> {
         let position = |name: &str| {
-            let called = (0..self.params.len()).find(|&i| self.params[i].name == name);
-            called.or_else(|| {
+            let called = |name: &str| (0..self.params.len()).find(|&i| self.params[i].name == name);
+            // Frameworks call weights `fc1.weight`, and programs `fc1_weight`.
+            called(name).or_else(|| called(&name.replace('.', "_"))).or_else(|| {
                 let n: usize = name.strip_prefix("arr_")?.parse().ok()?;
                 (0..self.params.len()).filter(|&i| kind(&self.params[i])).nth(n)
             })

@@ -265,7 +265,7 @@ impl Lower<'_> {
         let operands: Vec<Operand> = operands.into_iter().map(|v| self.operand_of(v)).collect::<Result<_, _>>()?;
         let shape = self.out_shape(0)?;
         Ok(self.te.compute(stage, &shape, |te, i| {
-            let elements: Vec<ExprId> = operands.iter().map(|&o| te.element(o, i)).collect();
+            let elements: Vec<ExprId> = operands.iter().map(|&o| te.element_in(o, i, &shape)).collect();
             element(te, &elements)
         }))
     }
@@ -301,6 +301,14 @@ impl Te {
         match operand {
             Operand::Scalar(e) => e,
             Operand::Tensor(t) => self.broadcast_at(t, i),
+        }
+    }
+
+    /// [`Te::element`], where the shape of the result is known: dimensions of equal extents have equal indices, also if that is 1.
+    fn element_in(&mut self, operand: Operand, i: &[ExprId], shape: &[ExprId]) -> ExprId {
+        match operand {
+            Operand::Tensor(t) if self.shape(t) == shape => self.at(t, i),
+            other => self.element(other, i),
         }
     }
 

@@ -138,6 +138,19 @@ impl Program {
         Program { name: self.name.clone(), text: self.text.clone(), parsed }
     }
 
+    /// How often the graphs call each prim_func.
+    pub fn calls(&self) -> BTreeMap<Symbol, u64> {
+        let mut calls = BTreeMap::new();
+        for function in self.graphs() {
+            for &c in &function.order {
+                if let graph::Callee::CallTir(name) = function.call(c).callee {
+                    *calls.entry(name).or_default() += 1;
+                }
+            }
+        }
+        calls
+    }
+
     /// The text of the program with its graphs.
     pub fn print(&self, dialect: Dialect) -> String {
         match self.graphs() {

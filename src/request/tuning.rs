@@ -104,6 +104,7 @@ impl Request {
             jobs,
             machine,
             setting,
+            calls: program.calls(),
         };
         Ok(Plan { functions, config, refusals })
     }

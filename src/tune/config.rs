@@ -1,11 +1,13 @@
 //! The configuration of a run.
 
 use crate::database::Database;
+use crate::ir::Symbol;
 use crate::machine::Core;
 use crate::machine::Target;
 use crate::schedule::intrin::Intrinsics;
 use crate::space::sample::ScheduleSource;
 use crate::workload::Setting;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +90,8 @@ pub struct Config {
     pub machine: Target,
     /// The setting in which programs are compiled and measured.
     pub setting: Setting,
+    /// How often a model calls each function, which is its weight; 1 for functions that are not listed.
+    pub calls: BTreeMap<Symbol, u64>,
 }
 
 impl Config {
@@ -106,6 +110,7 @@ impl Config {
             jobs: setting.target.cores as usize,
             machine: setting.target.clone(),
             setting,
+            calls: BTreeMap::new(),
         }
     }
 

@@ -98,12 +98,15 @@ impl<B: Backend> Driver<'_, B> {
             let time = run.backend.time();
             let (id, secs) = run.timed(|run| workload.commit(run.db, time));
             let id = id?;
+            let calls = config.calls.get(&workload.name).copied().unwrap_or(1);
             if let Some(same) = tasks.iter_mut().find(|t| t.subject.id == id) {
                 same.subject.names.push(workload.name);
+                same.subject.calls += calls;
                 continue;
             }
             let mut task = Task::open(tasks.len(), workload, id, run.db, &config.setting)?;
             task.tally.spent.database += secs;
+            task.subject.calls = calls;
             tasks.push(task);
         }
         run.reserve_finals(tasks.len());

@@ -37,6 +37,8 @@ pub(super) struct Subject {
     pub workload: Workload,
     /// The names of the functions of the module that are this program; the first one is that of the workload.
     pub names: Vec<Symbol>,
+    /// How often they are called in all.
+    pub calls: u64,
     pub id: WorkloadId,
     /// Hash of the program as written.
     pub as_written: u64,
@@ -148,6 +150,7 @@ impl<B: Backend> Task<B> {
         let subject = Subject {
             index,
             names: vec![workload.name],
+            calls: 1,
             id,
             as_written,
             work: flops::work(workload.func()),
@@ -259,9 +262,9 @@ impl<B: Backend> Task<B> {
 }
 
 impl Subject {
-    /// How often the module has the function.
+    /// How often the module calls the function, or has it.
     pub(super) fn weight(&self) -> u64 {
-        self.names.len() as u64
+        self.calls
     }
 
     /// The facts that an interface shows of a task.

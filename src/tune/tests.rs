@@ -86,6 +86,7 @@ fn config(space: SpaceChoice, trials: u64) -> Config {
         jobs: 2,
         machine: cascadelake(),
         setting: Setting { target: cascadelake(), threads: 1, isa: Isa::Avx512, strict_fp: false, check: true },
+        calls: Default::default(),
     }
 }
 

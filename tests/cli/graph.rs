@@ -77,7 +77,7 @@ fn prim_funcs_of_a_model_are_tuned_and_put_in_place() {
     let (model, db, x, out) = (path("model.tir"), path("db"), path("x.npy"), path("out.npy"));
     succeeds(&["tune", &model, "--bind", "n=2", "--trials", "2", "--work-dir", &db, "--quiet"]);
     let best = succeeds(&["apply-best", &model, "--bind", "n=2", "--work-dir", &db]).out;
-    assert!(best.contains("def relu0") && best.contains("R.call_tir(cls."), "{best}");
+    assert!(best.contains("def fused_matmul_add_relu") && best.contains("R.call_tir(cls."), "{best}");
     let files = ["--input", &x, "--expect", &out];
     let best = ["run", &model, "--bind", "n=2", "--best", "--work-dir", &db];
     succeeds(&[&best[..], &files[..]].concat());
@@ -93,4 +93,14 @@ fn stages_of_graphs_print() {
     assert!(lowered.contains("def matmul") && !lowered.contains("R.matmul"), "{lowered}");
     let formatted = succeeds(&["fmt", &model]).out;
     assert!(formatted.contains("@R.function"), "{formatted}");
+}
+
+#[test]
+fn operators_are_listed() {
+    let all = succeeds(&["ops"]).out;
+    assert!(all.contains("R.nn.conv2d(data, weight, strides=[1, 1]"), "{all}");
+    let json: Value = serde_json::from_str(&succeeds(&["ops", "pool", "--format", "json"]).out).expect("JSON");
+    let names: Vec<&str> =
+        json["operators"].as_array().expect("a list").iter().filter_map(|o| o["name"].as_str()).collect();
+    assert!(names.contains(&"nn.max_pool2d") && names.iter().all(|n| n.contains("pool")), "{names:?}");
 }

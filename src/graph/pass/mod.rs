@@ -2,7 +2,9 @@
 //!
 //! [`PIPELINE`] lists them in the order in which they run before a model is tuned, run or built.
 
+mod common_calls;
 mod dead_code;
+mod fuse;
 mod library;
 mod lower_operators;
 mod specialize_calls;
@@ -41,8 +43,15 @@ pub struct Pass {
 }
 
 /// The passes in order.
-pub const PIPELINE: &[Pass] =
-    &[dead_code::PASS, library::PASS, lower_operators::PASS, specialize_calls::PASS, used_functions::PASS];
+pub const PIPELINE: &[Pass] = &[
+    library::PASS,
+    common_calls::PASS,
+    dead_code::PASS,
+    lower_operators::PASS,
+    specialize_calls::PASS,
+    fuse::PASS,
+    used_functions::PASS,
+];
 
 /// Runs all passes.
 ///

@@ -1,0 +1,214 @@
+//! Makes one prim_func of calls whose intermediate values nothing else reads.
+//!
+//! ```text
+//! a = R.call_tir(cls.matmul, (x, w), …)
+//! b = R.call_tir(cls.add, (a, bias), …)     →    c = R.call_tir(cls.fused_matmul_add_relu, (x, w, bias), …)
+//! c = R.call_tir(cls.relu, (b,), …)
+//! ```
+//!
+//! A call joins the one before it if it computes each element from the element of the same indices of that one's result, or if both
+//! only rearrange and combine elements, without reductions. The blocks stay as they are, and schedules inline them or compute them
+//! where the others do.
+
+use super::{Context, GraphModule, Pass};
+use crate::diagnostic::Diagnostic;
+use crate::graph::function::{Arg, CallId, Callee, Function, ValueId};
+use crate::graph::lower::Library;
+use crate::ir::graft::Graft;
+use crate::ir::{AttrValue, BlockId, BufferId, DType, Func, IterKind, Module, Param, Stmt, StmtId, Symbol};
+use std::collections::HashMap;
+
+pub(super) const PASS: Pass =
+    Pass { name: "fuse", doc: "Makes one prim_func of calls whose intermediate values nothing else reads.", run };
+
+/// At most this many calls become one: schedules of longer chains take long to search.
+const MAX_CALLS: usize = 12;
+
+fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
+    let GraphModule { module, functions } = module;
+    let mut library = Library::of(module);
+    for function in functions {
+        for group in groups(function, module) {
+            if group.len() > 1
+                && let Some((func, inputs)) = fused(function, module, &group)
+            {
+                let name = library.add(module, func);
+                let tail = group[group.len() - 1];
+                let call = &mut function.calls[tail.index()];
+                call.callee = Callee::CallTir(name);
+                call.args = vec![Arg::Values(inputs)];
+                function.order.retain(|c| *c == tail || !group.contains(c));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The calls of prim_funcs in groups, each in order; the last one gives the result.
+fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
+    let mut uses: HashMap<ValueId, usize> = HashMap::new();
+    for v in function.order.iter().flat_map(|&c| function.call(c).inputs()).chain(function.output.values()) {
+        *uses.entry(v).or_default() += 1;
+    }
+    let outputs = function.output.values();
+    let mut groups: Vec<Vec<CallId>> = Vec::new();
+    // The group of a call that is its last one, by the result.
+    let mut open: HashMap<ValueId, usize> = HashMap::new();
+    let mut injective: HashMap<usize, bool> = HashMap::new();
+    for &c in &function.order {
+        let call = function.call(c);
+        let Callee::CallTir(name) = call.callee else { continue };
+        let Some(func) = module.func(name.as_str()).filter(|f| is_plain(f)) else { continue };
+        if call.args.len() != 1 || function.ty(call.result).as_tensor().is_none() {
+            continue;
+        }
+        let inputs: Vec<ValueId> = call.inputs().collect();
+        if inputs.len() + 1 != func.params.len() {
+            continue;
+        }
+        let simple = rearranges(func);
+        let joined = inputs.iter().enumerate().find_map(|(i, v)| {
+            let block = simple?;
+            let &group = open.get(v)?;
+            let is_only =
+                uses.get(v).copied() == Some(inputs.iter().filter(|o| *o == v).count()) && !outputs.contains(v);
+            let fits = reads_in_place(func, block, i) || injective[&group];
+            (is_only && fits && groups[group].len() < MAX_CALLS).then_some((group, *v))
+        });
+        let group = match joined {
+            Some((group, v)) => {
+                open.remove(&v);
+                groups[group].push(c);
+                group
+            }
+            None => {
+                groups.push(vec![c]);
+                injective.insert(groups.len() - 1, simple.is_some());
+                groups.len() - 1
+            }
+        };
+        open.insert(call.result, group);
+    }
+    groups
+}
+
+/// Whether the function's parameters are buffers, and its root block holds nothing but allocations.
+fn is_plain(func: &Func) -> bool {
+    let root = func.block(func.root);
+    func.params.iter().all(|p| p.buffer.is_some())
+        && root.matches.is_empty()
+        && root.annotations.is_empty()
+        && root.init.is_none()
+        && func.returns.is_none()
+}
+
+/// The block of a function that has one, without reductions.
+fn rearranges(func: &Func) -> Option<BlockId> {
+    let [block] = func.child_blocks(func.root.stmt())[..] else { return None };
+    let node = func.block(block);
+    let is_spatial = node.iters.iter().all(|i| i.kind == IterKind::Spatial) && node.init.is_none();
+    let is_one = matches!(&node.body[..], [s] if matches!(func.get(*s), Stmt::Store { .. })) && node.writes.len() == 1;
+    (is_spatial && is_one && func.block(func.root).allocs.is_empty()).then_some(block)
+}
+
+/// Whether a block reads a parameter at the indices that it writes, and nowhere else.
+fn reads_in_place(func: &Func, block: BlockId, param: usize) -> bool {
+    let node = func.block(block);
+    let Some(buffer) = func.params[param].buffer else { return false };
+    let shape = |b: BufferId| func.arena.list(func.arena.buffer(b).shape);
+    let is_it = |r: &&crate::ir::BufferRegion| r.buffer == buffer;
+    let mut reads = node.reads.iter().filter(is_it);
+    match (reads.next(), reads.next(), &node.writes[..]) {
+        (Some(read), None, [write]) => {
+            let same_shape = shape(buffer)
+                .iter()
+                .zip(shape(write.buffer))
+                .all(|(&a, &b)| func.arena.as_int(a).is_some() && func.arena.as_int(a) == func.arena.as_int(b));
+            // Where the extent is 1, the index may be written as 0.
+            let mins = func.arena.list(read.mins).iter().zip(func.arena.list(write.mins)).zip(shape(buffer));
+            let same_place = mins.into_iter().all(|((&r, &w), &extent)| r == w || func.arena.is_int(extent, 1));
+            same_place && same_shape && shape(buffer).len() == shape(write.buffer).len()
+        }
+        _ => false,
+    }
+}
+
+/// One function of the calls, and the values that it reads.
+fn fused(function: &Function, module: &Module, group: &[CallId]) -> Option<(Func, Vec<ValueId>)> {
+    let mut out = Func::new("fused");
+    out.private = true;
+    out.s_tir = true;
+    out.attrs.insert("tirx.noalias", AttrValue::Bool(true));
+    let mut buffers: HashMap<ValueId, BufferId> = HashMap::new();
+    let mut inputs: Vec<ValueId> = Vec::new();
+    let (mut allocs, mut body) = (Vec::new(), crate::ir::Body::new());
+    let mut name = String::from("fused");
+    let tail = function.call(group[group.len() - 1]).result;
+    for &c in group {
+        let call = function.call(c);
+        let Callee::CallTir(callee) = call.callee else { return None };
+        let func = module.func(callee.as_str())?;
+        name.push('_');
+        name.push_str(callee.as_str().trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_'));
+        let mut graft = Graft::new(func);
+        for (v, param) in call.inputs().chain([call.result]).zip(&func.params) {
+            let theirs = param.buffer?;
+            let ours = match buffers.get(&v) {
+                Some(&known) => {
+                    // The same elements by another layout are no plain buffer.
+                    let (a, b) = (func.arena.buffer(theirs), out.arena.buffer(known));
+                    let extents = |arena: &crate::ir::Arena, l| -> Vec<Option<i64>> {
+                        arena.list(l).iter().map(|&e| arena.as_int(e)).collect()
+                    };
+                    if extents(&func.arena, a.shape) != extents(&out.arena, b.shape) || a.dtype != b.dtype {
+                        return None;
+                    }
+                    known
+                }
+                None => {
+                    let ours = graft.buffer(&mut out, theirs);
+                    buffers.insert(v, ours);
+                    if v == call.result {
+                        if v != tail {
+                            allocs.push(ours);
+                        }
+                    } else {
+                        inputs.push(v);
+                    }
+                    ours
+                }
+            };
+            graft.set_buffer(theirs, ours);
+        }
+        let root = func.block(func.root).clone();
+        allocs.extend(root.allocs.iter().map(|&b| graft.buffer(&mut out, b)));
+        body.extend(graft.body(&mut out, &root.body));
+    }
+    for v in inputs.iter().copied().chain([tail]) {
+        let buffer = *buffers.get(&v)?;
+        let var = out.arena.new_var(out.arena.buffer(buffer).name, DType::Handle);
+        out.params.push(Param { var, buffer: Some(buffer) });
+    }
+    let root = out.root;
+    out.set_body(root.stmt(), body);
+    out.block_mut(root).allocs = allocs;
+    rename_blocks(&mut out);
+    out.name = Symbol::new(&name);
+    Some((out, inputs))
+}
+
+/// Gives blocks of one name different ones, as schedules need.
+fn rename_blocks(func: &mut Func) {
+    let mut taken: Vec<Symbol> = Vec::new();
+    let all: Vec<StmtId> = func.subtree(func.root.stmt());
+    let blocks: Vec<BlockId> = all.into_iter().filter_map(|s| func.as_block(s)).collect();
+    for block in blocks {
+        let name = func.block(block).name;
+        let numbered = (1..).map(|i| name.with_suffix(&format!("_{i}")));
+        let free = std::iter::once(name).chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name);
+        taken.push(free);
+        if free != name {
+            func.block_mut(block).name = free;
+        }
+    }
+}
