@@ -53,7 +53,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("schedule_function", &["diagnostic", "ir", "script", "schedule"]),
     ("arrays", &["files", "diagnostic", "ir", "script"]),
     ("perf", &["ir", "machine", "measure"]),
-    ("export", &["files", "ir", "loopir", "lower", "machine", "codegen"]),
+    ("export", &["files", "ir", "graph", "loopir", "lower", "machine", "codegen"]),
     ("callable", &["ir", "loopir", "lower", "codegen", "search", "measure", "workload", "check"]),
     ("run", &["stop", "ir", "loopir", "codegen", "arrays", "measure", "workload", "check", "callable"]),
     ("check", &["ir", "loopir", "lower", "codegen", "schedule", "search", "measure", "database", "workload", "stop"]),

@@ -7,18 +7,23 @@
 //! build/matmul.py
 //! ```
 
-use super::args::{Format, Global, Intrin, Machine, WorkDir};
+use super::args::{Format, Global, GraphFiles, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::versions::{Wanted, setting_of};
 use super::{Done, records, setting};
-use crate::export::{self, File, Version};
+use crate::export::{self, Body, File, Version};
+use crate::graph;
+use crate::ir::Symbol;
+use crate::ir::equal::Equality;
 use crate::request::building::{self, Request};
+use crate::request::program;
 use crate::workload::Workload;
 use clap::builder::PossibleValue;
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Build native code of a program: an object file, libraries, headers and wrappers
 #[derive(clap::Args, Debug)]
@@ -55,6 +60,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
     #[arg(allow_negative_numbers = true, help_heading = "Schedules")]
     seed: u64,
+    #[command(flatten)]
+    graph: GraphFiles,
     #[command(flatten)]
     intrin: Intrin,
     #[command(flatten)]
@@ -166,19 +173,19 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
         } else {
             Program::parse_untold(&args.file, choice, source.clone())?
         };
-        if args.func.is_none() && !program.graphs().is_empty() {
-            let message = format!("`{}` has graph functions, which are not built yet", program.name);
-            let help = "build single prim_funcs by `--func`; `tvmr apply-best` prints those of the graph".to_string();
-            return Err(Failure::Usage(message, help));
-        }
-        let chosen = program.functions(args.func.as_deref())?;
-        for &index in &chosen {
-            setting::check_concrete(&program.module().funcs[index])?;
-        }
+        let built = match program.graph(args.func.as_deref())? {
+            Some(graph) => vec![graph_version(args, global, &program, graph, console, &mut missing)?],
+            None => {
+                let chosen = program.functions(args.func.as_deref())?;
+                for &index in &chosen {
+                    setting::check_concrete(&program.module().funcs[index])?;
+                }
+                versions(args, global, &program, &chosen, console, &mut missing)?
+            }
+        };
         let sizes: Vec<i64> =
             choice.iter().filter(|(name, _)| size_names.contains(name)).map(|(_, value)| *value).collect();
-        for version in versions(args, global, &program, &chosen, console, &mut missing)? {
-            let (name, mut version) = version;
+        for (name, mut version) in built {
             version.sizes.clone_from(&sizes);
             match functions.iter_mut().find(|f| f.name == name) {
                 Some(function) => function.versions.push(version),
@@ -201,7 +208,10 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
 
 /// A function without sizes that none of its parameters depend on: its versions are all the same.
 fn without_idle_sizes(function: export::Function) -> export::Function {
-    let same = |v: &Version| crate::ir::equal::Equality::default().funcs(&function.versions[0].func, &v.func).is_ok();
+    let same = |v: &Version| match (&function.versions[0].body, &v.body) {
+        (Body::Func(a), Body::Func(b)) => Equality::default().funcs(a, b).is_ok(),
+        _ => false,
+    };
     if function.versions.len() > 1 && function.versions.iter().all(same) {
         let mut version = function.versions[0].clone();
         version.sizes.clear();
@@ -226,6 +236,49 @@ fn choices(bind: &[(String, Vec<i64>)]) -> Result<Vec<Vec<(String, i64)>>, Failu
             .collect();
     }
     Ok(all)
+}
+
+/// A graph with fixed extents: calls of its kernels, with their schedules. Names without a record are added to `missing`.
+fn graph_version(
+    args: &Args,
+    global: &Global,
+    program: &Program,
+    graph: &graph::Function,
+    console: Console,
+    missing: &mut Vec<(String, String)>,
+) -> Result<(String, Version), Failure> {
+    let name = graph.name.to_string();
+    if args.trace.is_some() {
+        let help = "name one of its prim_funcs by `--func`".to_owned();
+        return Err(Failure::Usage(format!("a trace is for one prim_func, and `{name}` is a graph"), help));
+    }
+    let lowered = program.lowered(&program::library(&args.graph.library)?)?;
+    let mistakes = |found| Failure::from(program::mistakes(program, vec![found]));
+    let function =
+        lowered.graph(Some(&name))?.ok_or_else(|| Failure::Machine(format!("`{name}` is gone"), String::new()))?;
+    let steps = graph::program::Program::of(function).map_err(mistakes)?;
+    let mut called: Vec<Symbol> = Vec::new();
+    let mut kernel_of = Vec::with_capacity(steps.steps.len());
+    for step in &steps.steps {
+        let known = called.iter().position(|c| *c == step.func);
+        kernel_of.push(known.unwrap_or(called.len()));
+        if known.is_none() {
+            called.push(step.func);
+        }
+    }
+    let position = |func: &Symbol| lowered.module().funcs.iter().position(|f| f.name == *func);
+    let chosen: Vec<usize> = called.iter().filter_map(position).collect();
+    let mut kernels = Vec::new();
+    for (_, version) in versions(args, global, &lowered, &chosen, console, missing)? {
+        if let Body::Func(func) = version.body {
+            kernels.push(func);
+        }
+    }
+    let weights = building::weights(&steps, &args.file, args.graph.weights.as_deref())?;
+    let setting = setting::here(&args.machine, global, true, console)?;
+    let body = Body::Graph(Arc::new(export::Graph { program: steps, kernels, kernel_of, weights }));
+    let targets = export::Versions::of(setting.codegen(), global.isa.is_some());
+    Ok((name, Version { sizes: Vec::new(), body, targets, measured: None }))
 }
 
 /// The functions of a program with fixed extents, with their schedules. Names without a record are added to `missing`.

@@ -3,11 +3,12 @@
 use super::abi::features;
 use super::code_module::CodeModule;
 use super::descriptors::{self, Described};
-use super::interface::{Function, Library, Param, Version};
+use super::interface::{Body, Function, Graph, Library, Param, Version};
 use super::layout::{FunctionLayout, layouts};
-use super::{ExportError, Kind, support, wrappers};
+use super::{ExportError, Kind, graph, support, wrappers};
 use crate::codegen::object::{Cpu, ObjectKernel, compile_into, isa_for};
 use crate::codegen::{CodegenError, CodegenOptions};
+use crate::graph::program::Place;
 use crate::ir::Func;
 use crate::ir::preparation::separate;
 use crate::loopir::Kernel;
@@ -15,7 +16,9 @@ use crate::lower::lower;
 use crate::machine::Isa;
 use cranelift_codegen::ir::LibCall;
 use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_module::DataId;
 use cranelift_object::{ObjectBuilder, ObjectModule};
+use std::collections::HashMap;
 
 /// A version of a function, compiled for one kind of CPU.
 pub(super) struct Compiled {
@@ -107,7 +110,31 @@ pub(super) fn finish(
 /// Compiles a function with fixed extents for each kind of CPU.
 fn version(module: &mut CodeModule, function: &Function, version: &Version) -> Result<Sized, ExportError> {
     let params = version.params()?;
-    let parts = separate(&version.func);
+    let sizes: Vec<String> = version.sizes.iter().map(i64::to_string).collect();
+    let name_for = |cpu: &str| [&[function.c_name(), cpu.to_owned()][..], &sizes].concat().join(".");
+    let names = version.targets.0.iter().map(|o| name_for(if o.any_cpu { "any" } else { o.isa.name() }));
+    let targets = names.zip(&version.targets.0);
+    let (prepared, compiled) = match &version.body {
+        Body::Func(func) => func_for_all(module, function, func, targets)?,
+        Body::Graph(graph) => {
+            let data = graph::define_data(module, &name_for("graph"), graph)?;
+            let one = |(name, options): (String, &CodegenOptions)| {
+                graph_for_cpu(module, function, graph, &data, &name, options)
+            };
+            (Vec::new(), targets.map(one).collect::<Result<_, _>>()?)
+        }
+    };
+    Ok(Sized { sizes: version.sizes.clone(), params, prepared, compiled })
+}
+
+/// Compiles a scheduled function for each kind of CPU. Returns the bytes of prepared buffers, too.
+fn func_for_all<'a>(
+    module: &mut CodeModule,
+    function: &Function,
+    func: &Func,
+    targets: impl Iterator<Item = (String, &'a CodegenOptions)>,
+) -> Result<(Vec<u64>, Vec<Compiled>), ExportError> {
+    let parts = separate(func);
     let mut prepared = Vec::new();
     if let Some(parts) = &parts {
         let kernel = lowered(function, &parts.call)?;
@@ -115,18 +142,34 @@ fn version(module: &mut CodeModule, function: &Function, version: &Version) -> R
         prepared = all[all.len() - parts.n_prepared..].iter().map(|b| b.bytes() as u64).collect();
     }
     let mut compiled = Vec::new();
-    for options in &version.targets.0 {
-        let sizes: Vec<String> = version.sizes.iter().map(i64::to_string).collect();
-        let cpu = if options.any_cpu { "any" } else { options.isa.name() };
-        let name = [&[function.c_name(), cpu.to_owned()][..], &sizes].concat().join(".");
+    for (name, options) in targets {
         let (call, prepare) = match &parts {
-            None => (lowered(function, &version.func)?, None),
+            None => (lowered(function, func)?, None),
             Some(parts) => (lowered(function, &parts.call)?, Some(lowered(function, &parts.preparation)?)),
         };
         let one = Compiled::of(module, &name, &call, prepare.as_ref(), options);
         compiled.push(one.map_err(|error| ExportError::Codegen { func: function.name.clone(), error })?);
     }
-    Ok(Sized { sizes: version.sizes.clone(), params, prepared, compiled })
+    Ok((prepared, compiled))
+}
+
+/// Compiles the kernels of a graph and their calls for one kind of CPU.
+fn graph_for_cpu(
+    module: &mut CodeModule,
+    function: &Function,
+    graph: &Graph,
+    data: &HashMap<Place, DataId>,
+    name: &str,
+    options: &CodegenOptions,
+) -> Result<Compiled, ExportError> {
+    let failed = |error| ExportError::Codegen { func: function.name.clone(), error };
+    let mut kernels = Vec::new();
+    for (i, func) in graph.kernels.iter().enumerate() {
+        let kernel = lowered(function, func)?;
+        kernels.push(for_cpu(module, &format!("{name}.{i}"), &kernel, options).map_err(failed)?);
+    }
+    let call = graph::define_calls(module, name, graph, &kernels, data)?;
+    Ok(Compiled { needs: needs(options, call.has_dots).map_err(failed)?, call, prepare: None })
 }
 
 fn lowered(function: &Function, func: &Func) -> Result<Kernel, ExportError> {

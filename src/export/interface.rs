@@ -3,10 +3,14 @@
 use super::ExportError;
 use super::names::{c_name, distinct, part_of_c_name};
 use crate::codegen::CodegenOptions;
+use crate::graph::Constant;
+use crate::graph::program::Program;
+use crate::ir::preparation::{Separated, separate};
 use crate::ir::{DType, Func};
 use crate::loopir::{Access, Storage};
 use crate::lower::lower;
 use crate::machine::Isa;
+use std::sync::Arc;
 
 /// A library: functions that are compiled into one object.
 #[derive(Clone)]
@@ -39,12 +43,43 @@ pub struct Function {
 pub struct Version {
     /// Values of the sizes, in the order of their names.
     pub sizes: Vec<i64>,
-    /// The scheduled function.
-    pub func: Func,
+    /// What it computes.
+    pub body: Body,
     /// Kinds of CPU that code is generated for.
     pub targets: Versions,
     /// The database's measurement of it.
     pub measured: Option<Measured>,
+}
+
+/// What a version computes.
+#[derive(Clone)]
+pub enum Body {
+    /// A scheduled function.
+    Func(Func),
+    /// Calls of scheduled functions.
+    Graph(Arc<Graph>),
+}
+
+/// Calls of scheduled functions, one after the other.
+pub struct Graph {
+    /// The calls, and where their arguments lie.
+    pub program: Program,
+    /// The functions.
+    pub kernels: Vec<Func>,
+    /// The function of each call.
+    pub kernel_of: Vec<usize>,
+    /// The elements of each input of the program that are known: the object contains them, and callers do not pass the input.
+    pub weights: Vec<Option<Constant>>,
+}
+
+impl Body {
+    /// The preparation of constant parameters, if there is one.
+    pub(super) fn separate(&self) -> Option<Separated> {
+        match self {
+            Body::Func(func) => separate(func),
+            Body::Graph(_) => None,
+        }
+    }
 }
 
 /// The kinds of CPU that code is generated for, the best first. The support code chooses one by the features of the CPU.
@@ -127,10 +162,14 @@ impl Version {
     /// # Errors
     /// A parameter has no form in C, or the function cannot be lowered.
     pub fn params(&self) -> Result<Vec<Param>, ExportError> {
-        let func_name = self.func.name.to_string();
-        let kernel = lower(&self.func).map_err(|error| ExportError::Lower { func: func_name.clone(), error })?;
-        let scalars = self.func.scalars();
-        let callable = self.func.callable();
+        let func = match &self.body {
+            Body::Func(func) => func,
+            Body::Graph(graph) => return Ok(graph.params()),
+        };
+        let func_name = func.name.to_string();
+        let kernel = lower(func).map_err(|error| ExportError::Lower { func: func_name.clone(), error })?;
+        let scalars = func.scalars();
+        let callable = func.callable();
         let func = &*callable.with_param_layouts();
         let mut params = Vec::new();
         for (param, lowered) in func.params.iter().zip(kernel.params()) {
@@ -194,7 +233,7 @@ impl Function {
 
     /// Whether it has parameters that are prepared once.
     pub fn has_preparation(&self) -> bool {
-        self.versions.iter().any(|v| crate::ir::preparation::separate(&v.func).is_some())
+        self.versions.iter().any(|v| v.body.separate().is_some())
     }
 }
 

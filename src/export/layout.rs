@@ -3,7 +3,6 @@
 use super::ExportError;
 use super::interface::{Function, Library, Param};
 use crate::codegen::object::accessed_params;
-use crate::ir::preparation::separate;
 use crate::lower::lower;
 
 /// A function with its parameters.
@@ -45,7 +44,7 @@ impl<'a> FunctionLayout<'a> {
         for version in &function.versions {
             shapes.push(version.params()?.into_iter().map(|p| p.shape).collect());
             let (by_call, by_preparation) = uses(function, version)?;
-            has_preparation |= separate(&version.func).is_some();
+            has_preparation |= version.body.separate().is_some();
             for ((run, prepare), (c, p)) in passed.iter_mut().zip(by_call.into_iter().zip(by_preparation)) {
                 // The call no longer needs parameters that only the preparation reads.
                 *run |= c || !p;
@@ -105,7 +104,7 @@ impl<'a> FunctionLayout<'a> {
 /// For each parameter, whether the call and the preparation access it.
 fn uses(function: &Function, version: &super::Version) -> Result<(Vec<bool>, Vec<bool>), ExportError> {
     let failed = |error| ExportError::Lower { func: function.name.clone(), error };
-    let Some(parts) = separate(&version.func) else {
+    let Some(parts) = version.body.separate() else {
         let n = version.params()?.len();
         return Ok((vec![true; n], vec![false; n]));
     };

@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`mod@interface`] | functions as callers see them: parameters, names in C |
 //! | [`mod@compile`] | kernels of all versions, in one module |
+//! | [`mod@graph`] | graphs: kernels that are called one after the other |
 //! | [`mod@code_module`] | that module: machine descriptions by function, unwind information |
 //! | [`mod@descriptors`], [`mod@wrappers`] | data and code around the kernels |
 //! | [`mod@support`] | copies support code into the object |
@@ -35,6 +36,7 @@ mod code_module;
 mod compile;
 mod descriptors;
 mod files;
+mod graph;
 mod header;
 mod interface;
 mod layout;
@@ -53,7 +55,7 @@ pub use archive::archive;
 pub use compile::object;
 pub use files::{File, FilesError, write_files};
 pub use header::header;
-pub use interface::{Function, Library, Measured, Param, Version, Versions};
+pub use interface::{Body, Function, Graph, Library, Measured, Param, Version, Versions};
 pub use link::{LinkError, link};
 pub use manifest::manifest;
 pub use names::{c_name, is_c_name};

@@ -44,6 +44,14 @@ pub struct Tensor {
     pub shape: Vec<i64>,
 }
 
+impl Tensor {
+    /// The size in bytes.
+    pub fn bytes(&self) -> usize {
+        let n: i64 = self.shape.iter().product();
+        usize::try_from(n).unwrap_or(0) * self.dtype.bytes()
+    }
+}
+
 /// A call of a kernel.
 #[derive(Clone, Debug)]
 pub struct Step {

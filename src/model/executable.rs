@@ -237,14 +237,6 @@ impl Model {
     }
 }
 
-impl Tensor {
-    /// The size in bytes.
-    pub fn bytes(&self) -> usize {
-        let n: i64 = self.shape.iter().product();
-        usize::try_from(n).unwrap_or(0) * self.dtype.bytes()
-    }
-}
-
 /// A model with arrays for its parameters.
 pub struct Call<'m> {
     model: &'m Model,

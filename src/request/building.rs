@@ -1,9 +1,13 @@
 //! Building libraries of native code.
 
 use super::Error;
+use crate::arrays::{ArrayError, ArrayFile};
 use crate::export::{
-    self, ExportError, File, FilesError, Function, Library, LinkError, Measured, Version, Versions, c_name, is_c_name,
+    self, Body, ExportError, File, FilesError, Function, Library, LinkError, Measured, Version, Versions, c_name,
+    is_c_name,
 };
+use crate::graph::Constant;
+use crate::graph::program::{Program, Tensor};
 use crate::ir::Func;
 use crate::ir::hash::program_hash;
 use crate::workload::{Setting, Workload};
@@ -93,7 +97,53 @@ impl Plan {
 pub fn version(workload: &Workload, func: Func, setting: &Setting, only: bool, secs: Option<f64>) -> Version {
     let measured =
         secs.map(|s| Measured { latency_us: s * 1e6, program: program_hash(&func), workload: workload.hash });
-    Version { sizes: Vec::new(), func, targets: Versions::of(setting.codegen(), only), measured }
+    Version { sizes: Vec::new(), body: Body::Func(func), targets: Versions::of(setting.codegen(), only), measured }
+}
+
+/// The most bytes of weights that an object contains.
+const MOST_WEIGHTS: usize = 1 << 30;
+
+/// The elements of the weights of a graph, one for each input of its calls; `None` for what callers pass. They are read from the
+/// file that is named, or from that beside the program.
+///
+/// # Errors
+/// A weight has no elements, or others than the graph expects; or there are too many for an object.
+pub fn weights(graph: &Program, program: &Path, named: Option<&Path>) -> Result<Vec<Option<Constant>>, Error> {
+    let mut all = vec![None; graph.inputs.len()];
+    let wanted = graph.n_inputs..graph.inputs.len();
+    if wanted.is_empty() {
+        return Ok(all);
+    }
+    let names: Vec<&str> = graph.inputs[wanted.clone()].iter().map(|t| t.name.as_str()).collect();
+    let Some(path) = super::program::weights(program, named) else {
+        let help = "put a `.safetensors` or `.npz` file beside the program, or name one by `--weights`";
+        return Err(Error::Usage(format!("there are no values for `{}`", names.join("`, `")), help.to_owned()));
+    };
+    let bytes: usize = graph.inputs[wanted.clone()].iter().map(Tensor::bytes).sum();
+    if bytes > MOST_WEIGHTS {
+        let help = "make some of them inputs: `num_input` of the graph counts these".to_owned();
+        return Err(Error::Usage(format!("the weights have {bytes} bytes, more than an object can hold"), help));
+    }
+    let refuse = |e: ArrayError| Error::Usage(e.to_string(), String::new());
+    let file = ArrayFile::open(&path).map_err(refuse)?;
+    let stored = file.names();
+    for i in wanted {
+        let tensor = &graph.inputs[i];
+        let Some(at) = stored.iter().position(|n| *n == tensor.name) else {
+            let help = format!("it has `{}`", stored.join("`, `"));
+            return Err(Error::Usage(format!("`{}` has no array `{}`", path.display(), tensor.name), help));
+        };
+        let array = file.read(at, Some(tensor.dtype)).map_err(refuse)?;
+        if array.dtype() != tensor.dtype || array.shape() != tensor.shape {
+            let expected = format!("{} {:?}", tensor.dtype, tensor.shape);
+            let found = format!("{} {:?}", array.dtype(), array.shape());
+            let message =
+                format!("`{}` in `{}` is {found}, and the graph expects {expected}", tensor.name, path.display());
+            return Err(Error::Usage(message, String::new()));
+        }
+        all[i] = Constant::new(array.dtype(), &tensor.shape, array.into_data());
+    }
+    Ok(all)
 }
 
 fn failed(error: FilesError) -> Error {

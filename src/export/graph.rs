@@ -1,0 +1,219 @@
+//! Graphs: kernels that are called one after the other, on places in memory.
+//!
+//! The calls are a kernel themselves, of Cranelift's IR: it finds the address of each argument and passes its own frame on, so that
+//! the rest of an object need not know of graphs. Intermediate values lie at the begin of the shared scratch memory, that of the
+//! kernels behind them.
+
+use super::ExportError;
+use super::abi::Frame;
+use super::code_module::CodeModule;
+use super::interface::{Graph, Param};
+use super::names::{c_name, distinct};
+use crate::codegen::object::ObjectKernel;
+use crate::graph::Constant;
+use crate::graph::memory::ALIGNMENT;
+use crate::graph::program::{Place, Tensor};
+use crate::loopir::Access;
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, FuncRef, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, UserFuncName, Value, types,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
+use std::collections::HashMap;
+use std::mem::{offset_of, size_of};
+
+/// What is loaded and stored is there.
+const FLAGS: MemFlagsData = MemFlagsData::trusted();
+
+impl Graph {
+    /// The parameters: inputs and weights without known elements, then the results. Their names are unique.
+    pub(super) fn params(&self) -> Vec<Param> {
+        let inputs = self.program.inputs.iter().zip(&self.weights).filter(|(_, w)| w.is_none());
+        let inputs = inputs.map(|(t, _)| (t, Access::In));
+        let all: Vec<(&Tensor, Access)> = inputs.chain(self.program.outputs.iter().map(|t| (t, Access::Out))).collect();
+        let names = distinct(all.iter().map(|(t, _)| t.name.clone()));
+        let c_names = distinct(names.iter().map(|n| c_name(n)));
+        let param = |((name, c_name), (tensor, access)): ((String, String), (&Tensor, Access))| Param {
+            name,
+            c_name,
+            dtype: tensor.dtype,
+            shape: tensor.shape.clone(),
+            strides: None,
+            offset: 0,
+            by_value: false,
+            access,
+        };
+        names.into_iter().zip(c_names).zip(all).map(param).collect()
+    }
+
+    /// The weights and constants that its calls read.
+    fn known(&self) -> impl Iterator<Item = (Place, &Constant)> {
+        let weights = self.weights.iter().enumerate();
+        let weights = weights.filter_map(|(i, w)| Some((Place::Input(i), w.as_ref()?)));
+        weights.chain(self.program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c)))
+    }
+
+    /// The positions of inputs and results among the parameters.
+    fn positions(&self) -> HashMap<Place, usize> {
+        let inputs = (0..self.program.inputs.len()).filter(|&i| self.weights[i].is_none()).map(Place::Input);
+        inputs.chain((0..self.program.outputs.len()).map(Place::Output)).zip(0..).collect()
+    }
+}
+
+/// Defines the known elements of a graph as data, which all its versions share.
+pub(super) fn define_data(
+    module: &mut CodeModule,
+    name: &str,
+    graph: &Graph,
+) -> Result<HashMap<Place, DataId>, ExportError> {
+    let mut all = HashMap::new();
+    for (i, (place, constant)) in graph.known().enumerate() {
+        let id = module.declare_data(&format!("{name}.constant.{i}"), Linkage::Local, false, false)?;
+        let mut description = DataDescription::new();
+        description.set_align(ALIGNMENT as u64);
+        match constant.data() {
+            [] => description.define_zeroinit(ALIGNMENT),
+            data => description.define(data.to_vec().into()),
+        }
+        module.define_data(id, &description)?;
+        all.insert(place, id);
+    }
+    Ok(all)
+}
+
+/// Defines the calls of a graph as a kernel.
+pub(super) fn define_calls(
+    module: &mut CodeModule,
+    name: &str,
+    graph: &Graph,
+    kernels: &[ObjectKernel],
+    data: &HashMap<Place, DataId>,
+) -> Result<ObjectKernel, ExportError> {
+    let signature = kernel_signature();
+    let entry = module.declare_function(name, Linkage::Local, &signature)?;
+    let mut context = Context::new();
+    context.func.signature = signature;
+    context.func.name = UserFuncName::user(0, entry.as_u32());
+    let mut builder = FunctionBuilderContext::new();
+    let b = FunctionBuilder::new(&mut context.func, &mut builder);
+    let mut writer = Writer { b, module, graph, data, positions: graph.positions(), callees: HashMap::new() };
+    writer.write(kernels);
+    writer.b.finalize(writer.module.target_config());
+    module.define_function(entry, &mut context)?;
+    let most = |bytes: fn(&ObjectKernel) -> usize| kernels.iter().map(bytes).max().unwrap_or(0);
+    Ok(ObjectKernel {
+        entry,
+        shared_bytes: arena_bytes(graph) + most(|k| k.shared_bytes),
+        private_bytes: most(|k| k.private_bytes),
+        is_parallel: kernels.iter().any(|k| k.is_parallel),
+        has_dots: kernels.iter().any(|k| k.has_dots),
+        encoded: Vec::new(),
+    })
+}
+
+/// The size of the memory for intermediate values.
+fn arena_bytes(graph: &Graph) -> usize {
+    graph.program.plan.bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// `uint32_t kernel(const Frame *)`
+fn kernel_signature() -> Signature {
+    let mut signature = Signature::new(CallConv::SystemV);
+    signature.params.push(AbiParam::new(types::I64));
+    signature.returns.push(AbiParam::new(types::I32));
+    signature
+}
+
+struct Writer<'a> {
+    b: FunctionBuilder<'a>,
+    module: &'a mut CodeModule,
+    graph: &'a Graph,
+    data: &'a HashMap<Place, DataId>,
+    positions: HashMap<Place, usize>,
+    callees: HashMap<FuncId, FuncRef>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, kernels: &[ObjectKernel]) {
+        let first = self.b.create_block();
+        self.b.append_block_params_for_function_params(first);
+        self.b.switch_to_block(first);
+        self.b.seal_block(first);
+        let failed = self.b.create_block();
+        self.b.append_block_param(failed, types::I32);
+
+        let outer = self.b.block_params(first)[0];
+        let mut load = |offset: usize| self.b.ins().load(types::I64, FLAGS, outer, offset as i32);
+        let params = load(offset_of!(Frame, params));
+        let shared = load(offset_of!(Frame, shared));
+        let passed_on =
+            [offset_of!(Frame, private), offset_of!(Frame, stop), offset_of!(Frame, fork), offset_of!(Frame, workers)]
+                .map(|offset| (offset, load(offset)));
+        let most = self.graph.program.steps.iter().map(|s| s.args.len()).max().unwrap_or(0);
+        let arguments = self.slot(most.max(1) * 8);
+        let frame = self.slot(size_of::<Frame>());
+        let scratch = self.b.ins().iadd_imm_s(shared, arena_bytes(self.graph) as i64);
+        let own = [(offset_of!(Frame, params), arguments), (offset_of!(Frame, shared), scratch)];
+        for (offset, value) in own.into_iter().chain(passed_on) {
+            self.b.ins().store(FLAGS, value, frame, offset as i32);
+        }
+
+        let program = &self.graph.program;
+        for (step, &kernel) in program.steps.iter().zip(&self.graph.kernel_of) {
+            for (i, &place) in step.args.iter().enumerate() {
+                let address = self.address(place, params, shared);
+                self.b.ins().store(FLAGS, address, arguments, i as i32 * 8);
+            }
+            let entry = kernels[kernel].entry;
+            let callee = match self.callees.get(&entry) {
+                Some(&known) => known,
+                None => self.module.declare_func_in_func(entry, self.b.func),
+            };
+            self.callees.insert(entry, callee);
+            let call = self.b.ins().call(callee, &[frame]);
+            let status = self.b.inst_results(call)[0];
+            let next = self.b.create_block();
+            let is_failure = self.b.ins().icmp_imm_u(IntCC::NotEqual, status, 0);
+            self.b.ins().brif(is_failure, failed, &[status.into()], next, &[]);
+            self.b.switch_to_block(next);
+            self.b.seal_block(next);
+        }
+        for &(from, to) in &program.copies {
+            let bytes = self.b.ins().iconst(types::I64, program.outputs[to].bytes() as i64);
+            let (from, to) = (self.address(from, params, shared), self.address(Place::Output(to), params, shared));
+            let config = self.module.target_config();
+            self.b.call_memcpy(config, to, from, bytes);
+        }
+        let success = self.b.ins().iconst(types::I32, 0);
+        self.b.ins().return_(&[success]);
+        self.b.seal_block(failed);
+        self.b.switch_to_block(failed);
+        let status = self.b.block_params(failed)[0];
+        self.b.ins().return_(&[status]);
+    }
+
+    fn slot(&mut self, bytes: usize) -> Value {
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes as u32, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        self.b.ins().stack_addr(types::I64, slot, 0)
+    }
+
+    /// The address of a place, given the parameters and the memory of intermediate values.
+    fn address(&mut self, place: Place, params: Value, shared: Value) -> Value {
+        if let Some(&data) = self.data.get(&place) {
+            let data = self.module.declare_data_in_func(data, self.b.func);
+            return self.b.ins().symbol_value(types::I64, data);
+        }
+        if let Some(&position) = self.positions.get(&place) {
+            return self.b.ins().load(types::I64, FLAGS, params, position as i32 * 8);
+        }
+        let offset = match place {
+            Place::Temporary(i) => self.graph.program.plan.offsets[i],
+            Place::Input(_) | Place::Constant(_) | Place::Output(_) => unreachable!("it is a parameter, or known"),
+        };
+        self.b.ins().iadd_imm_s(shared, offset as i64)
+    }
+}
