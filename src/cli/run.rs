@@ -87,11 +87,24 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     }
     let mut program = Program::read(&args.input, console)?;
     if let Some(graph) = program.graph(args.func.as_deref())? {
-        return run_model::run(args, global, &program, graph, console);
+        let mut many = args.files.all_inputs.clone();
+        many.extend(program::weights(&args.input.file, args.input.graph.weights.as_deref()));
+        let name = graph.name.to_string();
+        let told = run_sizes::infer(&name, &run_sizes::of_graph(graph), &args.files.inputs, &many)?;
+        if !told.is_empty() {
+            let bind = [&args.input.bind[..], &told].concat();
+            program = Program::parse_untold(&args.input.file, &bind, program.text)?;
+        }
+        if let Some(graph) = program.graph(Some(&name))? {
+            return run_model::run(args, global, &program, graph, console);
+        }
     }
     let index = chosen(&program, args.func.as_deref())?;
     if program::symbolic(&program.module().funcs[index]).is_some() {
-        let told = run_sizes::infer(&program.module().funcs[index], &args.files.inputs, &args.files.all_inputs)?;
+        let told = {
+            let func = &program.module().funcs[index];
+            run_sizes::infer(func.name.as_str(), &run_sizes::of_func(func), &args.files.inputs, &args.files.all_inputs)?
+        };
         let bind = [&args.input.bind[..], &told].concat();
         program = Program::parse_untold(&args.input.file, &bind, program.text)?;
     }

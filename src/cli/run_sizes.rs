@@ -3,48 +3,95 @@
 use super::exit::Failure;
 use super::run_files::{Named, Which, opened};
 use crate::arrays::ArrayFile;
-use crate::ir::{BufferId, Expr, Func, Stmt, Visitor, visit};
+use crate::graph;
+use crate::ir::{Arena, BufferId, Expr, ExprId, Func, Param, Stmt, Visitor, visit};
 use std::path::{Path, PathBuf};
 
-/// The values of symbols that are extents of inputs, by name. A symbol that no array tells is left out.
+/// A parameter, as far as arrays tell the values of symbols by it.
+pub(super) struct Shaped {
+    name: String,
+    /// The name of each extent that is a symbol; `None` for a parameter that is no tensor.
+    extents: Option<Vec<Option<String>>>,
+    is_written: bool,
+}
+
+/// The parameters of a function.
+pub(super) fn of_func(func: &Func) -> Vec<Shaped> {
+    let callable = func.callable();
+    let arena = &callable.arena;
+    let written = written(&callable);
+    let one = |param: &Param| {
+        let Some(b) = param.buffer else {
+            return Shaped { name: arena.var(param.var).name.to_string(), extents: None, is_written: false };
+        };
+        let buffer = arena.buffer(b);
+        let mut extents = symbols(arena, arena.list(buffer.shape));
+        // The lanes of a vector are one more dimension.
+        extents.extend((buffer.lanes > 1).then_some(None));
+        Shaped { name: buffer.name.to_string(), extents: Some(extents), is_written: written.contains(&b) }
+    };
+    callable.params.iter().map(one).collect()
+}
+
+/// The parameters of a graph.
+pub(super) fn of_graph(graph: &graph::Function) -> Vec<Shaped> {
+    let one = |&p: &graph::ValueId| {
+        let shape = graph.ty(p).as_tensor().and_then(|t| t.shape.as_ref());
+        let extents = shape.map(|shape| symbols(&graph.arena, shape));
+        Shaped { name: graph.value(p).name.to_string(), extents, is_written: false }
+    };
+    graph.params.iter().map(one).collect()
+}
+
+/// The names of extents that are symbols.
+fn symbols(arena: &Arena, shape: &[ExprId]) -> Vec<Option<String>> {
+    let one = |&extent: &ExprId| match arena.expr(extent) {
+        Expr::Var(v) => Some(arena.var(v).name.to_string()),
+        _ => None,
+    };
+    shape.iter().map(one).collect()
+}
+
+/// The values of symbols that are extents of the parameters of `func`, by name. A symbol that no array tells is left out.
 ///
 /// # Errors
 /// A file cannot be read, an array has another number of dimensions than its parameter, or two arrays contradict each other.
-pub(super) fn infer(func: &Func, single: &[Named], many: &[PathBuf]) -> Result<Vec<(String, i64)>, Failure> {
-    let callable = func.callable();
-    let mut sizes = Sizes { func: &callable, told: Vec::new() };
-    let name_of = |b: BufferId| callable.arena.buffer(b).name;
-    let buffers: Vec<Option<BufferId>> = callable.params.iter().map(|p| p.buffer).collect();
-    let mut is_given = vec![false; buffers.len()];
+pub(super) fn infer(
+    func: &str,
+    params: &[Shaped],
+    single: &[Named],
+    many: &[PathBuf],
+) -> Result<Vec<(String, i64)>, Failure> {
+    let mut sizes = Sizes { func, told: Vec::new() };
+    let position = |name: &str| params.iter().position(|p| p.name == name);
+    let mut is_given = vec![false; params.len()];
     for named in single {
         let param = match &named.which {
             Which::Any => continue,
-            Which::Name(name) => buffers.iter().position(|b| b.is_some_and(|b| name_of(b) == name.as_str())),
-            Which::Position(i) => Some(*i).filter(|&i| i < buffers.len()),
+            Which::Name(name) => position(name),
+            Which::Position(i) => Some(*i).filter(|&i| i < params.len()),
         };
         let Some(param) = param else { continue };
         is_given[param] = true;
-        sizes.one(buffers[param], &named.path)?;
+        sizes.one(&params[param], &named.path)?;
     }
     for path in many {
         let file = opened(path)?;
         for (i, name) in file.names().into_iter().enumerate() {
-            let param = buffers.iter().position(|b| b.is_some_and(|b| name_of(b) == name));
-            if let Some(param) = param.filter(|&p| !is_given[p]) {
+            if let Some(param) = position(name).filter(|&p| !is_given[p]) {
                 is_given[param] = true;
-                sizes.array(buffers[param], &file, i)?;
+                sizes.array(&params[param], &file, i)?;
             }
         }
     }
     // Files without a name are for inputs in order. Whether a parameter that is written is one is known only once sizes are.
-    let written = written(&callable);
     let mut files = single.iter().filter(|n| n.which == Which::Any);
-    for (buffer, _) in buffers.iter().zip(&is_given).filter(|(_, is_given)| !**is_given) {
-        if buffer.is_some_and(|b| written.contains(&b)) {
+    for (param, _) in params.iter().zip(&is_given).filter(|(_, is_given)| !**is_given) {
+        if param.is_written {
             break;
         }
         let Some(named) = files.next() else { break };
-        sizes.one(*buffer, &named.path)?;
+        sizes.one(param, &named.path)?;
     }
     Ok(sizes.told.into_iter().map(|told| (told.name, told.value)).collect())
 }
@@ -90,52 +137,45 @@ struct Told {
 }
 
 struct Sizes<'a> {
-    func: &'a Func,
+    func: &'a str,
     told: Vec<Told>,
 }
 
 impl Sizes<'_> {
     /// Looks at a file for one parameter, as reading it does: its only array, or the one with the parameter's name.
-    fn one(&mut self, buffer: Option<BufferId>, path: &Path) -> Result<(), Failure> {
-        let Some(b) = buffer else { return Ok(()) };
-        let buffer = self.func.arena.buffer(b);
-        if self.func.arena.list(buffer.shape).is_empty() {
-            // A number may stand in place of the file.
+    fn one(&mut self, param: &Shaped, path: &Path) -> Result<(), Failure> {
+        // A number may stand in place of the file of a scalar.
+        if param.extents.as_ref().is_none_or(Vec::is_empty) {
             return Ok(());
         }
         let file = opened(path)?;
         let names = file.names();
-        let i = names.iter().position(|name| buffer.name == *name).or((names.len() == 1).then_some(0));
-        i.map_or(Ok(()), |i| self.array(Some(b), &file, i))
+        let i = names.iter().position(|name| param.name == *name).or((names.len() == 1).then_some(0));
+        i.map_or(Ok(()), |i| self.array(param, &file, i))
     }
 
     /// Looks at the shape of an array.
-    fn array(&mut self, buffer: Option<BufferId>, file: &ArrayFile, i: usize) -> Result<(), Failure> {
-        let Some(b) = buffer else { return Ok(()) };
-        let arena = &self.func.arena;
-        let buffer = arena.buffer(b);
-        let extents = arena.list(buffer.shape);
+    fn array(&mut self, param: &Shaped, file: &ArrayFile, i: usize) -> Result<(), Failure> {
+        let Some(extents) = &param.extents else { return Ok(()) };
         let header = file.header(i).map_err(super::run_files::failure)?;
-        // The lanes of a vector are one more dimension.
-        let rank = extents.len() + usize::from(buffer.lanes > 1);
+        let (name, func, rank) = (&param.name, self.func, extents.len());
         if header.shape.len() != rank {
-            let (name, func, path) = (buffer.name, self.func.name, file.path().display());
+            let path = file.path().display();
             let message =
                 format!("`{name}` of `{func}` has {rank} dimensions, and the shape of `{path}` is {:?}", header.shape);
             return Err(Failure::Usage(message, String::new()));
         }
-        for (axis, (&extent, &value)) in extents.iter().zip(&header.shape).enumerate() {
-            let Expr::Var(v) = arena.expr(extent) else { continue };
-            let name = arena.var(v).name.to_string();
-            let by = format!("dimension {axis} of `{}` in `{}`", buffer.name, file.path().display());
-            match self.told.iter().find(|told| told.name == name) {
+        for (axis, (extent, &value)) in extents.iter().zip(&header.shape).enumerate() {
+            let Some(symbol) = extent else { continue };
+            let by = format!("dimension {axis} of `{name}` in `{}`", file.path().display());
+            match self.told.iter().find(|told| told.name == *symbol) {
                 Some(told) if told.value != value => {
                     let (n, first) = (told.value, &told.by);
-                    let message = format!("`{name}` of `{}` is {n} by {first}, and {value} by {by}", self.func.name);
+                    let message = format!("`{symbol}` of `{func}` is {n} by {first}, and {value} by {by}");
                     return Err(Failure::Usage(message, String::new()));
                 }
                 Some(_) => {}
-                None => self.told.push(Told { name, value, by }),
+                None => self.told.push(Told { name: symbol.clone(), value, by }),
             }
         }
         Ok(())

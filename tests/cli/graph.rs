@@ -3,6 +3,7 @@
 use super::{dir, fails, succeeds, text};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
 use tvmr::arrays::{self, Array};
 use tvmr::ir::DType;
 
@@ -64,9 +65,98 @@ fn a_model_runs_with_the_weights_beside_it() {
 }
 
 #[test]
+fn shapes_of_arrays_give_extents_their_values() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (model, x, out) = (path("model.tir"), path("x.npy"), path("out.npy"));
+    succeeds(&["run", &model, "--input", &x, "--expect", &out]);
+    let other = dir.path().join("other.npy");
+    arrays::write(&other, &[("x", &floats(&[1, 3], &[1.0; 3]))]).expect("a file");
+    fails(&["run", &model, "--input", text(&other)], 2, "`n` of `main` is 2 by dimension 1 of `w` in");
+}
+
+#[test]
+fn a_model_is_built_with_its_weights() {
+    let dir = workplace();
+    let model = text(&dir.path().join("model.tir")).to_owned();
+    let output = dir.path().join("built/net");
+    succeeds(&["build", &model, "--bind", "n=2", "--as-written", "-o", text(&output), "--emit", "obj,header,manifest"]);
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(dir.path().join("built/net.json")).expect("a file")).expect("JSON");
+    let params = manifest["functions"][0]["versions"][0]["params"].as_array().expect("a list");
+    let names: Vec<&str> = params.iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(names, ["x", "out"]);
+    let source = dir.path().join("main.c");
+    let program = dir.path().join("main");
+    fs::write(
+        &source,
+        "#include \"net.h\"\n\
+         int main(void) {\n\
+             static const float x[2] = {1, 2};\n\
+             float out[3];\n\
+             static _Alignas(64) char workspace[4096];\n\
+             if (net_main_workspace_bytes() > sizeof workspace || net_main_ws(x, out, workspace) != 0) return 1;\n\
+             if (out[0] != 7 || out[1] != 0 || out[2] != 4) return 2;\n\
+             out[0] = 0;\n\
+             return net_main(x, out) != 0 || out[0] != 7;\n\
+         }\n",
+    )
+    .expect("a source");
+    let built = dir.path().join("built");
+    let compiled = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I", text(&built), text(&source)])
+        .args([text(&built.join("net.o")), "-o", text(&program)])
+        .output()
+        .expect("a compiler, which Rust needs to link");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert_eq!(Command::new(&program).status().expect("it starts").code(), Some(0));
+}
+
+#[test]
+fn a_model_is_not_built_with_weights_that_do_not_fit() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (model, output) = (path("model.tir"), path("net"));
+    let build = |weights: &[(&str, &Array)], why: &str| {
+        arrays::write(&dir.path().join("w.npz"), weights).expect("a file");
+        fails(&["build", &model, "--bind", "n=2", "--weights", &path("w.npz"), "-o", &output], 2, why);
+    };
+    let w = floats(&[3, 2], &[0.0; 6]);
+    build(&[("w", &w)], "has no array `b`");
+    build(&[("w", &w), ("b", &floats(&[2], &[0.0; 2]))], "is float32 [2], and the graph expects float32 [3]");
+    fs::remove_file(dir.path().join("model.safetensors")).expect("a file");
+    fails(&["build", &model, "--bind", "n=2", "-o", &output], 2, "there are no values for `w`, `b`");
+    fails(&["build", &model, "-o", &output], 2, "--bind");
+}
+
+/// How many of the test images a model classifies rightly, of 359, after `arguments`.
+fn right_digits(model: &str, arguments: &[&str]) -> usize {
+    let dir = dir();
+    let (images, out) = ("workloads/models/digits_test.npz", dir.path().join("out.npz"));
+    let file = format!("workloads/models/{model}.tir");
+    succeeds(&[&["run", &file, "--inputs", images, "--output", text(&out)], arguments].concat());
+    let digits = |path: &std::path::Path, name: &str| {
+        let all = arrays::read(path).expect("a file");
+        let (_, array) = all.into_iter().find(|(n, _)| n == name).expect("an array");
+        array.data().to_vec()
+    };
+    let (found, expected) = (digits(&out, "digit"), digits(images.as_ref(), "labels"));
+    assert_eq!(found.len(), 8 * 359);
+    found.chunks(8).zip(expected.chunks(8)).filter(|(a, b)| a == b).count()
+}
+
+#[test]
+fn models_of_digits_classify_them() {
+    assert_eq!(right_digits("digits_mlp", &[]), 350);
+    assert_eq!(right_digits("digits_cnn", &[]), 351);
+}
+
+#[test]
 fn extents_without_a_value_are_told() {
     let dir = workplace();
     let model = text(&dir.path().join("model.tir")).to_owned();
+    // The weights would tell it.
+    fs::remove_file(dir.path().join("model.safetensors")).expect("a file");
     fails(&["run", &model, "--random"], 2, "--bind");
 }
 
