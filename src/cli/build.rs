@@ -271,7 +271,7 @@ fn graph_version(
     let mut kernels = Vec::new();
     for (_, version) in versions(args, global, &lowered, &chosen, console, missing)? {
         if let Body::Func(func) = version.body {
-            kernels.push(func);
+            kernels.push(*func);
         }
     }
     let weights = building::weights(&steps, &args.file, args.graph.weights.as_deref())?;

@@ -55,7 +55,7 @@ pub struct Version {
 #[derive(Clone)]
 pub enum Body {
     /// A scheduled function.
-    Func(Func),
+    Func(Box<Func>),
     /// Calls of scheduled functions.
     Graph(Arc<Graph>),
 }

@@ -97,7 +97,12 @@ impl Plan {
 pub fn version(workload: &Workload, func: Func, setting: &Setting, only: bool, secs: Option<f64>) -> Version {
     let measured =
         secs.map(|s| Measured { latency_us: s * 1e6, program: program_hash(&func), workload: workload.hash });
-    Version { sizes: Vec::new(), body: Body::Func(func), targets: Versions::of(setting.codegen(), only), measured }
+    Version {
+        sizes: Vec::new(),
+        body: Body::Func(Box::new(func)),
+        targets: Versions::of(setting.codegen(), only),
+        measured,
+    }
 }
 
 /// The most bytes of weights that an object contains.
