@@ -28,6 +28,7 @@ use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -44,6 +45,16 @@ fn root() -> &'static Path {
 fn tvmr(args: &[&str]) -> Command {
     let mut command = Command::new(cargo_bin("tvmr"));
     command.args(args).current_dir(root()).env_remove("RUST_LOG").env_remove("NO_COLOR");
+    // Signals that the tests' own caller ignores, such as `nohup` does, would be ignored there too.
+    let heed_signals = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: it is safe between fork and exec, and sets no handler.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only makes the system call above.
+    unsafe { command.pre_exec(heed_signals) };
     command
 }
 

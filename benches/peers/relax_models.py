@@ -311,7 +311,7 @@ def check(tvmr, directory, name, stage, module, inputs, weights, expected):
         if not is_close([found[k] for k in found.files], expected):
             problems.append("run: the results differ")
     values = [v for _, v in inputs + weights]
-    for command in (["fmt", path, "--dialect", "current"], ["emit", path, "--stage", "graph"], ["emit", path, "--stage", "after:lower_operators"]):
+    for command in (["fmt", path, "--dialect", "current"], ["emit", path, "--stage", "graph"], ["emit", path, "--stage", "after:fuse"]):
         label = " ".join(str(c) for c in command if c != path)
         code, text, error = call(tvmr, *command)
         if code != 0:

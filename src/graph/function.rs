@@ -64,6 +64,8 @@ pub enum Callee {
     /// `R.call_tir_inplace(cls.func, args, inplace_indices=[…], out_ty=…)`: the results take the memory of arguments. The
     /// indices are the last argument of the call.
     CallTirInplace(Symbol),
+    /// `cls.func(a, b)`: another graph of the module.
+    CallGraph(Symbol),
     /// `(a, b)`
     Tuple,
     /// `a[0]`

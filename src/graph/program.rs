@@ -203,7 +203,7 @@ impl Builder<'_> {
                 written
             }
             Callee::Op(op) => return self.fail(call.span, format!("`R.{}` is not lowered", op.name)),
-            Callee::CallTirInplace(func) | Callee::CallDpsPacked(func) => {
+            Callee::CallTirInplace(func) | Callee::CallDpsPacked(func) | Callee::CallGraph(func) => {
                 return self.fail(call.span, format!("the call of `{func}` is not lowered"));
             }
         };

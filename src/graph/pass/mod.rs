@@ -5,6 +5,7 @@
 mod common_calls;
 mod dead_code;
 mod fuse;
+mod inline;
 mod library;
 mod lower_operators;
 mod specialize_calls;
@@ -44,6 +45,7 @@ pub struct Pass {
 
 /// The passes in order.
 pub const PIPELINE: &[Pass] = &[
+    inline::PASS,
     library::PASS,
     common_calls::PASS,
     dead_code::PASS,

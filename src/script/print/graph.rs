@@ -152,7 +152,12 @@ impl<'f, 'c> GraphPrinter<'f, 'c> {
                 Callee::CallTir(_) | Callee::CallDpsPacked(_) | Callee::CallTirInplace(_) => {
                     self.line(3, &format!("{name} = {value}"));
                 }
-                Callee::Op(_) | Callee::Tuple | Callee::Item(_) | Callee::Alias | Callee::Shape => {
+                Callee::Op(_)
+                | Callee::CallGraph(_)
+                | Callee::Tuple
+                | Callee::Item(_)
+                | Callee::Alias
+                | Callee::Shape => {
                     self.line(3, &format!("{name}: {ty} = {value}"));
                 }
             }
@@ -307,6 +312,11 @@ impl<'f, 'c> GraphPrinter<'f, 'c> {
         };
         match call.callee {
             Callee::Op(op) => self.operator(op, &call.args),
+            Callee::CallGraph(name) => {
+                let args: Vec<ValueId> = call.inputs().collect();
+                let args: Vec<String> = args.into_iter().map(|v| self.value(v)).collect();
+                format!("cls.{name}({})", args.join(", "))
+            }
             Callee::Tuple => values(self),
             Callee::Item(i) => format!("{}[{i}]", values(self)),
             Callee::Alias => {

@@ -24,6 +24,8 @@ struct GraphReader<'a, 'r> {
     /// Symbolic extents, by name.
     symbols: BTreeMap<&'a str, Value>,
     output: Option<Output>,
+    /// The type that an assignment states for the call of a graph.
+    stated: Option<Type>,
 }
 
 /// Reads a function.
@@ -33,7 +35,8 @@ pub(super) fn function<'a>(file: &mut Reader<'a>, f: &python::Function<'a>, priv
     graph.private = private;
     let mut r = FuncReader::new(file, f.name.name);
     r.is_graph = true;
-    let mut reader = GraphReader { r, graph, names: BTreeMap::new(), symbols: BTreeMap::new(), output: None };
+    let mut reader =
+        GraphReader { r, graph, names: BTreeMap::new(), symbols: BTreeMap::new(), output: None, stated: None };
     reader.signature(f);
     reader.body(&f.body);
     if reader.output.is_none() && reader.r.file.diagnostics.len() == before {
@@ -180,6 +183,9 @@ impl<'a> GraphReader<'a, '_> {
             }
             return;
         }
+        if matches!(&value.kind, ExprKind::Call(call) if self.is_of_module(&call.callee)) {
+            self.stated = annotation.and_then(|annotation| self.ty(annotation));
+        }
         let Some(v) = self.value(value, name.name) else {
             // Its uses are not reported.
             self.r.define(name.name, Value::Poison, name.span);
@@ -191,6 +197,11 @@ impl<'a> GraphReader<'a, '_> {
             self.check_type(v, &stated, annotation.span);
         }
         self.names.insert(name.name, v);
+    }
+
+    /// Whether it is a function of the module: `cls.func`.
+    fn is_of_module(&self, e: &Expr<'a>) -> bool {
+        matches!(&e.kind, ExprKind::Attribute(owner, _) if self.r.namespace(owner) == Some(Namespace::Module))
     }
 
     /// Checks that a stated type does not contradict what was inferred.

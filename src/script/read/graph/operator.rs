@@ -10,6 +10,11 @@ use crate::script::read::value::{Namespace, Value};
 
 impl<'a> GraphReader<'a, '_> {
     pub(super) fn call(&mut self, call: &Call<'a>, name: &str, span: Span) -> Option<ValueId> {
+        if let ExprKind::Attribute(owner, func) = &call.callee.kind
+            && self.r.namespace(owner) == Some(Namespace::Module)
+        {
+            return self.call_graph(Symbol::new(func.name), call, name, span);
+        }
         let Some(path) = self.relax_path(&call.callee) else {
             let d = Diagnostic::error_at("no-value", call.callee.span, "expected an operator `R.…`");
             return self.fail(d.help("call a prim_func by `R.call_tir(cls.func, args, out_ty=…)`"));
@@ -52,6 +57,18 @@ impl<'a> GraphReader<'a, '_> {
     }
 
     /// `R.call_tir(cls.func, args, out_ty=…)` and its relatives.
+    /// `cls.func(a, b)`, whose type is that which the assignment states.
+    fn call_graph(&mut self, func: Symbol, call: &Call<'a>, name: &str, span: Span) -> Option<ValueId> {
+        let Some(ty) = self.stated.take() else {
+            let message = format!("the type of what `{func}` returns is not stated");
+            let help = format!("write `lv: R.Tensor((16, 16), \"float32\") = cls.{func}(…)`, for example");
+            return self.fail(Diagnostic::error_at("no-type", span, message).help(help));
+        };
+        let values: Vec<Option<ValueId>> = call.args.iter().map(|e| self.value(e, "lv")).collect();
+        let args = vec![Arg::Values(values.into_iter().collect::<Option<_>>()?)];
+        Some(self.graph.add_call(name, Callee::CallGraph(func), args, ty, span))
+    }
+
     fn call_func(&mut self, path: &str, call: &Call<'a>, name: &str, span: Span) -> Option<ValueId> {
         // Several generations of the interface name the types of the results differently.
         let params = ["func", "args", "out_ty", "out_sinfo", "tir_vars", "dtype", "inplace_indices", "*", "out_shape"];
