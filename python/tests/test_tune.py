@@ -179,6 +179,11 @@ def test_the_affinity_of_the_caller_is_left_alone():
     assert seen and all(s == before for s in seen) and os.sched_getaffinity(0) == before
 
 
+def heed_ctrl_c():
+    """In a new process: Ctrl-C is not ignored, whatever the caller of the tests ignores, such as a shell in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_a_search_and_keeps_what_was_measured(tmp_path):
     script = f"""
         import tvmr, sys
@@ -190,7 +195,8 @@ def test_ctrl_c_ends_a_search_and_keeps_what_was_measured(tmp_path):
         except KeyboardInterrupt:
             print("interrupted", flush=True)
     """
-    run = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c)
     assert run.stdout.readline() == "measured\n"
     sent = time.monotonic()
     run.send_signal(signal.SIGINT)
@@ -214,7 +220,8 @@ def test_the_command_is_the_command_line(tmp_path):
 def test_ctrl_c_ends_the_command_with_its_exit_code(tmp_path):
     (tmp_path / "matmul.tir").write_text(MATMUL)
     command = [sys.executable, "-m", "tvmr", "tune", "matmul.tir", "--trials", "1000000", "-v"]
-    run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
+    run = subprocess.Popen(command, **pipes, text=True, cwd=tmp_path, preexec_fn=heed_ctrl_c)
     for line in run.stderr:
         if "trial 2 " in line:
             break
