@@ -8,10 +8,9 @@ use std::{env, error::Error, fs};
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/export/support");
-    println!("cargo::rerun-if-changed=src/codegen/runtime/math.rs");
+    println!("cargo::rerun-if-changed=src/compiler/codegen/runtime/math.rs");
     println!("cargo::rerun-if-changed=src/export/abi.rs");
     println!("cargo::rerun-if-changed=Cargo.lock");
-    println!("cargo::rustc-check-cfg=cfg(tvmr_support)");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let object = out.join("support.o");
     let (os, arch) = (env::var("CARGO_CFG_TARGET_OS")?, env::var("CARGO_CFG_TARGET_ARCH")?);
@@ -31,7 +30,7 @@ fn compile(root: &Path, out: &Path, object: &Path) -> Result<(), Box<dyn Error>>
         copy(&file, &package.join("src").join(file.file_name().ok_or("a file has a name")?))?;
     }
     // Files that tvmr itself has as modules too.
-    for (file, module) in [("src/codegen/runtime/math.rs", "math.rs"), ("src/export/abi.rs", "abi.rs")] {
+    for (file, module) in [("src/compiler/codegen/runtime/math.rs", "math.rs"), ("src/export/abi.rs", "abi.rs")] {
         copy(&root.join(file), &package.join("src").join(module))?;
     }
     let lock = fs::read_to_string(root.join("Cargo.lock"))?;

@@ -31,33 +31,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod arith;
+#[doc(inline)]
+pub use tvmr_compiler::{codegen, loopir, lower};
+#[doc(inline)]
+pub use tvmr_program::{arith, diagnostic, graph, ir, lint, machine, script, stop, te};
+#[doc(inline)]
+pub use tvmr_scheduling::{schedule, schedule_function, search, space};
+
+use tvmr_program::files;
+
 pub mod arrays;
 pub mod callable;
 mod check;
 pub mod cli;
-pub mod codegen;
 pub mod database;
-pub mod diagnostic;
 pub mod export;
-mod files;
-pub mod graph;
-pub mod ir;
-pub mod lint;
-pub mod loopir;
-pub mod lower;
-pub mod machine;
 pub mod measure;
 pub mod model;
 pub mod perf;
 pub mod request;
 pub mod run;
-pub mod schedule;
-pub mod schedule_function;
-pub mod script;
-pub mod search;
-pub mod space;
-pub mod stop;
-pub mod te;
 pub mod tune;
 pub mod workload;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ir::Func;
-use crate::machine::tests::cascadelake;
+use crate::machine::cascade_lake;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ fn record(workload: WorkloadId, program: u64, us: f64) -> TuningRecord {
             batch_secs: (0..20).map(|i| us * 1e-6 * (1.0 + f64::from(i) / 317.0)).collect(),
             calls: 12,
         }),
-        target: cascadelake().tvm_json(1),
+        target: cascade_lake().tvm_json(1),
         args_info: vec![
             ArgInfo { kind: "TENSOR".into(), dtype: "float32".into(), shape: vec![1, 64, 56, 56] },
             ArgInfo { kind: "TENSOR".into(), dtype: "float32".into(), shape: vec![64, 64, 3, 3] },
@@ -343,7 +343,7 @@ fn queries_follow_cpu_threads_and_mode() {
     let many = with_threads(record(id, 3, 3.0), 64);
     let two = with_threads(record(id, 4, 4.0), 2);
     db.commit(&[narrow, other_cpu, other_features, many, two, strict, record(id, 7, 7.0)]).unwrap();
-    let here = cascadelake();
+    let here = cascade_lake();
     assert_eq!(top(&db, id, 9, &Filter::any()), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(top(&db, id, 9, &Filter::on(&here, None)), [4, 5, 6, 7]);
     assert_eq!(top(&db, id, 9, &Filter::on(&here, Some(1))), [5, 6, 7]);

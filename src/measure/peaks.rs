@@ -234,7 +234,7 @@ fn rate(bytes: usize, timer: &dyn Timer, mut pass: impl FnMut()) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::tests::cascadelake;
+    use crate::machine::cascade_lake;
     use std::time::{Duration, Instant};
 
     /// Nothing is stopped here, so there is no flag.
@@ -254,13 +254,13 @@ mod tests {
 
     #[test]
     fn working_sets_have_levels() {
-        let target = cascadelake();
+        let target = cascade_lake();
         for (bytes, level) in
             [(1 << 10, Level::L1), (100 << 10, Level::L2), (4 << 20, Level::L3), (200 << 20, Level::Memory)]
         {
             assert_eq!(Level::of(bytes, &target), level);
         }
-        let no_l3 = Target { l3: None, ..cascadelake() };
+        let no_l3 = Target { l3: None, ..cascade_lake() };
         assert_eq!(Level::of(4 << 20, &no_l3), Level::Memory);
         assert_eq!(Level::L3.sample(&no_l3), None);
         for target in [&target, &no_l3] {

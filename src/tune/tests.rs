@@ -9,7 +9,7 @@ use crate::database::{Database, Failure, FailureKind, Filter, Role, Timestamp};
 use crate::ir::hash::program_hash;
 use crate::ir::{Func, Module};
 use crate::machine::Isa;
-use crate::machine::tests::cascadelake;
+use crate::machine::cascade_lake;
 use crate::measure::timing::Bench;
 use crate::measure::{
     Advice, Measurement, Outcome, Peak, Pinned, RunFailure, Runner, Settled, Summary as Stats, Ticket, Timer, Verdict,
@@ -84,8 +84,8 @@ fn config(space: SpaceChoice, trials: u64) -> Config {
         seed_from: Vec::new(),
         seed: 0,
         jobs: 2,
-        machine: cascadelake(),
-        setting: Setting { target: cascadelake(), threads: 1, isa: Isa::Avx512, strict_fp: false, check: true },
+        machine: cascade_lake(),
+        setting: Setting { target: cascade_lake(), threads: 1, isa: Isa::Avx512, strict_fp: false, check: true },
         calls: Default::default(),
     }
 }

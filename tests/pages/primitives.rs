@@ -1,4 +1,4 @@
-//! docs/primitives.md: the primitives, from the heads in `src/schedule/primitive`.
+//! docs/primitives.md: the primitives, from the heads in `src/scheduling/schedule/primitive`.
 
 use super::head::{Section, rust_files, sections};
 use super::{NOTICE, check_after, check_page, part, parts, path, program};
@@ -10,12 +10,12 @@ const CHANGE_NOTHING: [&str; 1] = ["enter_postproc"];
 
 /// The general sections, which the head of the parent module holds.
 fn general() -> Vec<Section> {
-    sections(&path("src/schedule/primitive/mod.rs"))
+    sections(&path("src/scheduling/schedule/primitive/mod.rs"))
 }
 
 /// The sections of the primitives, sorted by name.
 fn of_primitives() -> Vec<Section> {
-    let files = rust_files(&path("src/schedule/primitive"));
+    let files = rust_files(&path("src/scheduling/schedule/primitive"));
     let mut found: Vec<Section> = files.iter().flat_map(|f| sections(f)).filter(|s| s.name().is_some()).collect();
     found.sort_by(|a, b| a.name().cmp(&b.name()));
     found
@@ -68,7 +68,7 @@ fn the_page_is_made_from_the_heads_and_its_examples_are_true() {
     assert_eq!(names, methods, "each primitive has one section in the head of its file");
 
     let titles: Vec<&str> = general.iter().map(|s| s.title.as_str()).collect();
-    assert_eq!(titles, ["Primitives", "Handles"], "the sections of src/schedule/primitive/mod.rs");
+    assert_eq!(titles, ["Primitives", "Handles"], "the sections of src/scheduling/schedule/primitive/mod.rs");
     let mut page = format!("# Primitives\n\n{NOTICE}\n\n{}\n", general[0].text(1));
     page += &format!("## Handles\n\n{}\n", general[1].text(1));
     page += "| primitive | dies | persists | created |\n| --- | --- | --- | --- |\n";

@@ -1,4 +1,4 @@
-//! docs/spaces.md: the search spaces, from the heads of `src/space/mod.rs` and of the rules.
+//! docs/spaces.md: the search spaces, from the heads of `src/scheduling/space/mod.rs` and of the rules.
 
 use super::head::{Section, rust_files, sections};
 use super::{NOTICE, check_after, check_page, difference, part, parts, path, program};
@@ -27,7 +27,7 @@ fn rules(threads: usize) -> Rules {
 
 /// The sections of the rules in the order in which the space applies them.
 fn of_rules() -> Vec<Section> {
-    let files = rust_files(&path("src/space/rule"));
+    let files = rust_files(&path("src/scheduling/space/rule"));
     let mut found: Vec<Section> = files.iter().flat_map(|f| sections(f)).collect();
     rules(1)
         .rules
@@ -43,7 +43,7 @@ fn of_rules() -> Vec<Section> {
 #[test]
 fn the_page_is_made_from_the_heads_and_its_examples_are_true() {
     check_examples();
-    let general = sections(&path("src/space/mod.rs"));
+    let general = sections(&path("src/scheduling/space/mod.rs"));
     assert_eq!(general.iter().filter(|s| s.title == RULES).count(), 1, "a section `{RULES}`");
     let mut page = String::new();
     for (n, section) in general.iter().enumerate() {

@@ -1,0 +1,11 @@
+//! Schedules of programs, spaces of schedules, and the search in them.
+//!
+//! It knows programs (`tvmr-program`), but no machine code and no measurements. docs/architecture.md lists its modules.
+
+// Paths of modules are the same in all crates of tvmr.
+use tvmr_program::{arith, diagnostic, ir, machine, script, stop};
+
+pub mod schedule;
+pub mod schedule_function;
+pub mod search;
+pub mod space;
