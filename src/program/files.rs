@@ -19,11 +19,7 @@ impl Replacement {
     ///
     /// # Errors
     /// If the file cannot be written, or `content` fails.
-    pub fn write(
-        &mut self,
-        path: &Path,
-        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> io::Result<()> {
+    pub fn write(&mut self, path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let real = match fs::metadata(path) {
             // A special file (a pipe, /dev/stdout) cannot be replaced, only written to.
             Ok(there) if !there.is_file() => return in_place(path, content),

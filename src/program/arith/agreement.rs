@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 /// The lines of a table. `TVMR_ARITH_DATA` names a directory of other tables to try.
 fn table(name: &str) -> String {
-    let dir = std::env::var("TVMR_ARITH_DATA").unwrap_or(format!("{}/../../tests/data/arith", env!("CARGO_MANIFEST_DIR")));
+    let dir =
+        std::env::var("TVMR_ARITH_DATA").unwrap_or(format!("{}/../../tests/data/arith", env!("CARGO_MANIFEST_DIR")));
     let path = format!("{dir}/{name}");
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }

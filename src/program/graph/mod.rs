@@ -8,6 +8,7 @@
 //! | [`function`] | functions, values, calls; start here |
 //! | [`ty`] | types of values; shapes with symbolic extents |
 //! | [`constant`] | tensors with known elements |
+//! | [`constness`] | which values are the same in every call |
 //! | [`operator`] | what an operator is: parameters, shape rule, lowering |
 //! | [`op`] | the table of operators, one file for each group |
 //! | [`infer`] | what shape rules are given |
@@ -25,6 +26,7 @@
 //! `te`, which comes before, makes the prim_funcs of operators; `script` reads and prints graphs; `model` runs them.
 
 pub mod constant;
+pub mod constness;
 pub mod function;
 pub mod infer;
 pub mod lower;

@@ -3,8 +3,6 @@
 
 use super::kernel::{Kernel, LanesBy};
 use super::{CodeModel, leaf};
-use tvmr_compiler::codegen::CodegenOptions;
-use tvmr_compiler::codegen::opt::register_tiles;
 use crate::ir::Func;
 use crate::machine::cascade_lake;
 use crate::machine::{Core, Isa};
@@ -15,6 +13,8 @@ use crate::space::{Rules, generate};
 use crate::stop::StopFlag;
 use std::fmt::Write;
 use std::path::Path;
+use tvmr_compiler::codegen::CodegenOptions;
+use tvmr_compiler::codegen::opt::register_tiles;
 
 /// Number of candidates of each workload and instruction set.
 const SAMPLES: u64 = 6;
