@@ -278,7 +278,7 @@ fn graph_version(
     let setting = setting::here(&args.machine, global, true, console)?;
     let body = Body::Graph(Arc::new(export::Graph { program: steps, kernels, kernel_of, weights }));
     let targets = export::Versions::of(setting.codegen(), global.isa.is_some());
-    Ok((name, Version { sizes: Vec::new(), body, targets, measured: None }))
+    Ok((name, Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None }))
 }
 
 /// The functions of a program with fixed extents, with their schedules. Names without a record are added to `missing`.

@@ -45,6 +45,9 @@ pub struct Version {
     pub sizes: Vec<i64>,
     /// What it computes.
     pub body: Body,
+    /// How the function as written accesses its parameters; empty if that is not known. A schedule may hide that a result is only
+    /// written, as one does that initialises sums apart.
+    pub accesses: Vec<Access>,
     /// Kinds of CPU that code is generated for.
     pub targets: Versions,
     /// The database's measurement of it.
@@ -193,6 +196,7 @@ impl Version {
             }
             let (strides, offset) = placed.map_or((None, 0), |layout| (Some(layout.strides), layout.offset as u64));
             let Storage::Param(access) = lowered.storage else { return Err(refuse("it is not passed by the caller")) };
+            let access = self.accesses.get(params.len()).copied().unwrap_or(access);
             params.push(Param {
                 name: buffer.name.to_string(),
                 c_name: String::new(),

@@ -10,6 +10,8 @@ use crate::graph::Constant;
 use crate::graph::program::{Program, Tensor};
 use crate::ir::Func;
 use crate::ir::hash::program_hash;
+use crate::loopir::{Access, Storage};
+use crate::lower::lower;
 use crate::workload::{Setting, Workload};
 use std::path::{Path, PathBuf};
 
@@ -99,10 +101,21 @@ pub fn version(workload: &Workload, func: Func, setting: &Setting, only: bool, s
         secs.map(|s| Measured { latency_us: s * 1e6, program: program_hash(&func), workload: workload.hash });
     Version {
         sizes: Vec::new(),
+        accesses: accesses(workload.func()),
         body: Body::Func(Box::new(func)),
         targets: Versions::of(setting.codegen(), only),
         measured,
     }
+}
+
+/// How a function accesses its parameters; empty if it cannot be lowered.
+fn accesses(func: &Func) -> Vec<Access> {
+    let kernel = lower(func).ok();
+    let accesses = kernel.iter().flat_map(|k| k.params()).map(|p| match p.storage {
+        Storage::Param(access) => Some(access),
+        Storage::Scratch(_) => None,
+    });
+    accesses.collect::<Option<Vec<Access>>>().unwrap_or_default()
 }
 
 /// The most bytes of weights that an object contains.

@@ -111,6 +111,10 @@ pub(super) struct Lowerer<'f> {
     pub vars: Vec<Option<Value>>,
     pub backings: Vec<Option<Backing>>,
     pub token_of: HashMap<(BufferId, Dims), ExprId, FxBuild>,
+    /// Values of expressions, while one around them is translated.
+    pub known: HashMap<ir::ExprId, ExprId, FxBuild>,
+    /// Expressions that are being translated, around one another.
+    pub depth: usize,
     pub aliases: Aliases,
     /// The registers of the enclosing loops, innermost last.
     pub jumps: Vec<Jumps>,
@@ -141,6 +145,8 @@ pub(super) fn draft(func: &Func) -> Result<Draft> {
         vars: vec![None; func.arena.n_vars()],
         backings: vec![None; func.arena.n_buffers()],
         token_of: HashMap::default(),
+        known: HashMap::default(),
+        depth: 0,
         aliases: Aliases::of(func),
         jumps: Vec::new(),
         alive: None,

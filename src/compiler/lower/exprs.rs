@@ -3,7 +3,6 @@
 use super::LowerError;
 use super::blocks::{Backing, Dims, Lowerer, Token, Value};
 use crate::ir;
-use crate::ir::visit::for_each_subexpr;
 use crate::ir::{BinOp, Builtin, DType, Expr, Intrinsic};
 use crate::loopir::{BufferId, ExprId, Ty};
 use smallvec::SmallVec;
@@ -66,34 +65,48 @@ impl Lowerer<'_> {
         if !arena.dtype(e).is_index() {
             return false;
         }
-        let mut only = true;
-        for_each_subexpr(arena, e, &mut |e| {
-            only &= match arena.expr(e) {
-                Expr::Int(_) => true,
-                Expr::Var(v) => matches!(self.vars[v.index()], Some(Value::Index(_))),
-                Expr::Binary(op, ..) => !matches!(op, BinOp::And | BinOp::Or),
-                Expr::Cast(a) => arena.dtype(a).is_index(),
-                Expr::Float(_)
-                | Expr::Str(_)
-                | Expr::Compare(..)
-                | Expr::Not(_)
-                | Expr::Select(..)
-                | Expr::IfThenElse(..)
-                | Expr::Load(..)
-                | Expr::BufferData(_)
-                | Expr::Call(..)
-                | Expr::Let(..)
-                | Expr::Ramp(..)
-                | Expr::Broadcast(_)
-                | Expr::Shuffle(..)
-                | Expr::Builtin(..) => false,
-            } && arena.dtype(e).is_index();
-        });
-        only
+        match arena.expr(e) {
+            Expr::Int(_) => true,
+            Expr::Var(v) => matches!(self.vars[v.index()], Some(Value::Index(_))),
+            Expr::Binary(op, a, b) => !matches!(op, BinOp::And | BinOp::Or) && self.is_index(a) && self.is_index(b),
+            Expr::Cast(a) => self.is_index(a),
+            Expr::Float(_)
+            | Expr::Str(_)
+            | Expr::Compare(..)
+            | Expr::Not(_)
+            | Expr::Select(..)
+            | Expr::IfThenElse(..)
+            | Expr::Load(..)
+            | Expr::BufferData(_)
+            | Expr::Call(..)
+            | Expr::Let(..)
+            | Expr::Ramp(..)
+            | Expr::Broadcast(_)
+            | Expr::Shuffle(..)
+            | Expr::Builtin(..) => false,
+        }
     }
 
     /// An expression in its own type.
     pub(super) fn value(&mut self, e: ir::ExprId) -> Result<ExprId> {
+        if let Some(&known) = self.known.get(&e) {
+            return Ok(known);
+        }
+        self.depth += 1;
+        let value = self.compute(e);
+        self.depth -= 1;
+        match (self.depth, &value) {
+            // Variables have other values in the next statement.
+            (0, _) | (_, Err(_)) => self.known.clear(),
+            // A tree of shared expressions can be exponentially larger than what is shared.
+            (_, &Ok(value)) => {
+                self.known.insert(e, value);
+            }
+        }
+        value
+    }
+
+    fn compute(&mut self, e: ir::ExprId) -> Result<ExprId> {
         let func = self.func;
         let arena = &func.arena;
         let dtype = arena.dtype(e);
@@ -195,7 +208,9 @@ impl Lowerer<'_> {
         let value =
             if self.is_index(value) { Value::Index(self.index(value)?) } else { Value::Typed(self.value(value)?) };
         let before = self.vars[v.index()].replace(value);
+        let outside = std::mem::take(&mut self.known);
         let result = body(self);
+        self.known = outside;
         self.vars[v.index()] = before;
         result
     }

@@ -9,14 +9,20 @@ use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Affine, Body, Expr, ExprId, Failure, For, Kernel, Stmt, StmtId};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 /// Replaces all tokens.
 pub(super) fn flatten(draft: Draft, layouts: &[Layout]) -> Result<Kernel, LowerError> {
     let body = draft.kernel.body;
-    let mut flattener =
-        Flattener { draft, layouts, linear: HashMap::default(), memo: ExprMap::default(), facts: Facts::default() };
+    let mut flattener = Flattener {
+        draft,
+        layouts,
+        linear: HashMap::default(),
+        memo: ExprMap::default(),
+        facts: Facts::default(),
+        checked: HashSet::default(),
+    };
     let mut out = Vec::new();
     flattener.body(body, &mut out);
     let mut kernel = flattener.draft.kernel;
@@ -31,6 +37,8 @@ struct Flattener<'a> {
     linear: HashMap<usize, ExprId, FxBuild>,
     memo: ExprMap,
     facts: Facts,
+    /// Expressions of the statement whose accesses are checked, each with the condition under which it is evaluated.
+    checked: HashSet<(ExprId, ExprId), FxBuild>,
 }
 
 impl Flattener<'_> {
@@ -167,6 +175,7 @@ impl Flattener<'_> {
     /// Inserts checks before a statement for its accesses that are not proved in bounds.
     fn check_operands(&mut self, stmt: Stmt, out: &mut Vec<StmtId>) {
         let always = self.draft.kernel.arena.bool(true);
+        self.checked.clear();
         match stmt {
             Stmt::For(l) => self.check_expr(l.extent, always, out),
             Stmt::While { .. } => {}
@@ -181,6 +190,12 @@ impl Flattener<'_> {
 
     /// Checks the accesses of an expression that is evaluated if `path` holds.
     fn check_expr(&mut self, e: ExprId, path: ExprId, out: &mut Vec<StmtId>) {
+        if self.checked.insert((e, path)) {
+            self.check_new_expr(e, path, out);
+        }
+    }
+
+    fn check_new_expr(&mut self, e: ExprId, path: ExprId, out: &mut Vec<StmtId>) {
         match self.draft.kernel.arena.expr(e) {
             Expr::Var(_) => {
                 if let Some(token) = self.draft.token(e) {
