@@ -2,7 +2,7 @@
 //!
 //! The entries of [`DOTS`] that are named after an instruction set have the names and descriptions that TVM registers
 //! for CPUs, so that its traces replay; those with [instructions](Way) also have TVM's implementations. They run on
-//! every CPU, too: [`builtins`](crate::ir::builtins) defines the instructions, and any loop over the same products
+//! every CPU, too: `ir::builtins` defines the instructions, and any loop over the same products
 //! becomes the machine's best code.
 //!
 //! ```text
