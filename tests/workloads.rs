@@ -6,6 +6,7 @@
 use assert_cmd::Command;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Workloads that take long.
 const LARGE: &[&str] = &["matmul_1024", "matmul_add", "matmul_u8s8", "ewise_large", "conv2d_nchw", "conv2d_nhwc"];
@@ -35,32 +36,43 @@ fn succeed(args: &[&str]) -> String {
 fn every_workload_tunes_without_a_wrong_result() {
     let files = workloads();
     assert!(files.len() > 30, "{}", files.len());
-    for file in files {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (work, best) = (dir.path().join("db"), dir.path().join("best.tir"));
-        let (file, work, best) = (file.to_string_lossy(), work.to_string_lossy(), best.to_string_lossy());
-        let mut tune = vec!["tune", &file, "--trials", "6", "--work-dir", &work, "--format", "json", "--quiet"];
-        let mut apply = vec!["apply-best", &file, "--work-dir", &work, "-o", &best, "--quiet"];
-        if file.contains("symbolic") {
-            for symbol in ["n=64", "m=96", "k=128"] {
-                tune.extend(["--bind", symbol]);
-                apply.extend(["--bind", symbol]);
-            }
+    // It is the longest test by far, and the last: it uses all cores.
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    tunes_without_a_wrong_result(file);
+                }
+            });
         }
-        let report: serde_json::Value = serde_json::from_str(&succeed(&tune)).expect("a document");
-        let tasks = match report.get("tasks") {
-            Some(tasks) => tasks.as_array().cloned().unwrap_or_default(),
-            None => vec![report],
-        };
-        for task in tasks {
-            let errors = task["errors"].as_object().cloned().unwrap_or_default();
-            // A slow candidate may time out on a busy machine; no other failure is allowed.
-            let bad: Vec<&String> =
-                errors.iter().filter(|(k, n)| *k != "timeout" && **n != 0).map(|(k, _)| k).collect();
-            assert!(bad.is_empty(), "{file}: {errors:?}: {}", task["failures"]);
+    });
+}
+
+fn tunes_without_a_wrong_result(file: &Path) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (work, best) = (dir.path().join("db"), dir.path().join("best.tir"));
+    let (file, work, best) = (file.to_string_lossy(), work.to_string_lossy(), best.to_string_lossy());
+    let mut tune = vec!["tune", &file, "--trials", "6", "--work-dir", &work, "--format", "json", "--quiet"];
+    let mut apply = vec!["apply-best", &file, "--work-dir", &work, "-o", &best, "--quiet"];
+    if file.contains("symbolic") {
+        for symbol in ["n=64", "m=96", "k=128"] {
+            tune.extend(["--bind", symbol]);
+            apply.extend(["--bind", symbol]);
         }
-        succeed(&apply);
-        succeed(&["check", &best]);
-        succeed(&["bench", &best, "--quiet"]);
     }
+    let report: serde_json::Value = serde_json::from_str(&succeed(&tune)).expect("a document");
+    let tasks = match report.get("tasks") {
+        Some(tasks) => tasks.as_array().cloned().unwrap_or_default(),
+        None => vec![report],
+    };
+    for task in tasks {
+        let errors = task["errors"].as_object().cloned().unwrap_or_default();
+        // A slow candidate may time out on a busy machine; no other failure is allowed.
+        let bad: Vec<&String> = errors.iter().filter(|(k, n)| *k != "timeout" && **n != 0).map(|(k, _)| k).collect();
+        assert!(bad.is_empty(), "{file}: {errors:?}: {}", task["failures"]);
+    }
+    succeed(&apply);
+    succeed(&["check", &best]);
+    succeed(&["bench", &best, "--quiet"]);
 }

@@ -25,6 +25,7 @@ use crate::tune::config::SpaceChoice;
 use crate::tune::make_space;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Programs of an ordinary test run.
 const FEW: u64 = 48;
@@ -340,6 +341,18 @@ impl Tally {
         count.0 += usize::from(is_caught);
         count.1 += 1;
     }
+
+    fn add(&mut self, other: Tally) {
+        let Tally { candidates, unclear, faults, problems } = other;
+        self.candidates += candidates;
+        self.unclear += unclear;
+        for (what, (caught, injected)) in faults {
+            let count = self.faults.entry(what).or_default();
+            count.0 += caught;
+            count.1 += injected;
+        }
+        self.problems.extend(problems);
+    }
 }
 
 fn judge(seed: u64, setting: &Setting, tally: &mut Tally) {
@@ -443,12 +456,27 @@ fn right_candidates_are_right_and_faults_are_wrong() {
     let (programs, first) = (number("TVMR_JUDGE").unwrap_or(FEW), number("TVMR_JUDGE_SEED").unwrap_or(0));
     let target = Target::native().target;
     let setting = Setting { isa: target.best_isa(), threads: 1, strict_fp: false, check: true, target };
+    let next = AtomicU64::new(first);
+    let judge_some = || {
+        let mut tally = Tally::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + programs {
+                return tally;
+            }
+            // One in eight in parallel.
+            let setting = Setting { threads: if seed % 8 == 7 { 2 } else { 1 }, ..setting.clone() };
+            judge(seed, &setting, &mut tally);
+        }
+    };
     let mut tally = Tally::default();
-    for seed in first..first + programs {
-        // One in eight in parallel.
-        let setting = Setting { threads: if seed % 8 == 7 { 2 } else { 1 }, ..setting.clone() };
-        judge(seed, &setting, &mut tally);
-    }
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(judge_some)).collect();
+        for worker in workers {
+            tally.add(worker.join().expect("programs are judged"));
+        }
+    });
     let Tally { candidates, unclear, faults, .. } = &tally;
     println!(
         "{programs} programs, {candidates} candidates; faults caught: {faults:?}, {unclear} that nobody could tell"
