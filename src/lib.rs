@@ -32,7 +32,7 @@
 //! ```
 
 #[doc(inline)]
-pub use tvmr_compiler::{codegen, loopir, lower};
+pub use tvmr_compiler::{codegen, loopir, lower, measure};
 #[doc(inline)]
 pub use tvmr_program::{arith, diagnostic, graph, ir, lint, machine, script, stop, te};
 #[doc(inline)]
@@ -46,7 +46,6 @@ mod check;
 pub mod cli;
 pub mod database;
 pub mod export;
-pub mod measure;
 pub mod model;
 pub mod perf;
 pub mod request;

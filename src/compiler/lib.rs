@@ -1,4 +1,4 @@
-//! From programs to machine code: the loop IR, lowering, and the code generator.
+//! From programs to machine code that is timed: the loop IR, lowering, the code generator, and measurement.
 //!
 //! It knows programs (`tvmr-program`), but no schedules. docs/architecture.md lists its modules.
 
@@ -8,3 +8,4 @@ use tvmr_program::{ir, machine, stop};
 pub mod codegen;
 pub mod loopir;
 pub mod lower;
+pub mod measure;

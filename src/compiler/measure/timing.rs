@@ -138,7 +138,7 @@ pub struct Bench {
 ///
 /// # Errors
 /// If the kernel failed, or a batch took longer than the limit.
-pub(crate) fn bench(
+pub fn bench(
     exe: &dyn Executable,
     args: &mut Arguments,
     timer: &dyn Timer,

@@ -282,7 +282,7 @@ impl Arguments {
     }
 
     /// The address of each buffer, in order, for kernels that only read them.
-    pub(crate) fn addresses(&self) -> &[*mut u8] {
+    pub fn addresses(&self) -> &[*mut u8] {
         &self.pointers
     }
 

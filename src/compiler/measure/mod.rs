@@ -31,7 +31,7 @@ mod runner;
 mod spread;
 mod stats;
 mod timer;
-pub(crate) mod timing;
+pub mod timing;
 
 pub use arguments::{Arguments, ArgumentsError, Damage, ParamSpec, Poison};
 pub use check::{Difference, Mismatch, Tolerance, compare, distance};
