@@ -24,7 +24,6 @@ mod run_on_arrays;
 #[path = "cli/stopping.rs"]
 mod stopping;
 
-use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -43,7 +42,7 @@ fn root() -> &'static Path {
 }
 
 fn tvmr(args: &[&str]) -> Command {
-    let mut command = Command::new(cargo_bin("tvmr"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tvmr"));
     command.args(args).current_dir(root()).env_remove("RUST_LOG").env_remove("NO_COLOR");
     // Signals that the tests' own caller ignores, such as `nohup` does, would be ignored there too.
     let heed_signals = || {

@@ -3,9 +3,8 @@
 //!
 //! Large ones are excluded: their references take seconds and find no further errors.
 
-use assert_cmd::Command;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Workloads that take long.
@@ -22,7 +21,7 @@ fn workloads() -> Vec<PathBuf> {
 }
 
 fn tvmr(args: &[&str]) -> Output {
-    Command::cargo_bin("tvmr").expect("the binary").args(args).output().expect("it starts")
+    Command::new(env!("CARGO_BIN_EXE_tvmr")).args(args).output().expect("it starts")
 }
 
 fn succeed(args: &[&str]) -> String {
