@@ -181,6 +181,10 @@ fn stages_of_graphs_print() {
     assert!(graph.contains("R.matmul(x, "), "{graph}");
     let lowered = succeeds(&["emit", &model, "--bind", "n=2", "--stage", "after:lower_operators"]).out;
     assert!(lowered.contains("def matmul") && !lowered.contains("R.matmul"), "{lowered}");
+    // The graph beside them prints in the current dialect alone, whatever the words of the text.
+    assert!(lowered.contains("T.sblock(") && !lowered.contains("T.block("), "{lowered}");
+    let classic = succeeds(&["emit", &model, "--bind", "n=2", "--stage", "after:fuse", "--dialect", "classic"]).out;
+    assert!(classic.contains("T.block(") && !classic.contains("T.sblock("), "{classic}");
     let formatted = succeeds(&["fmt", &model]).out;
     assert!(formatted.contains("@R.function"), "{formatted}");
 }

@@ -93,7 +93,7 @@ pub struct Parsed {
     pub module: Module,
     /// The graph functions of the text.
     pub graphs: Vec<graph::Function>,
-    /// The dialect of the first word that belongs to only one; classic if there is none.
+    /// The dialect of the first word that belongs to only one, or classic; current if there are graphs.
     pub dialect: Dialect,
     /// The places of the statements, one entry per function of the module.
     pub spans: Vec<Spans>,

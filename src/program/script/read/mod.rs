@@ -118,10 +118,15 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         return Err(reader.diagnostics);
     }
     let (funcs, spans) = found.funcs.into_iter().unzip();
+    // Graphs are printed in one form only, that of the current dialect, and so is what stands beside them.
+    let dialect = match found.graphs[..] {
+        [] => reader.dialect.or(reader.meaning).unwrap_or(Dialect::Classic),
+        [..] => Dialect::Current,
+    };
     Ok(Parsed {
         module: Module { name: found.class.map(|c| c.name.into()), attributes: Arc::new(found.attributes), funcs },
         graphs: found.graphs,
-        dialect: reader.dialect.or(reader.meaning).unwrap_or(Dialect::Classic),
+        dialect,
         spans,
         warnings: reader.warnings,
     })
