@@ -5,7 +5,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
 use super::versions::{Version, Wanted};
-use super::{Done, setting};
+use super::{Done, bench_model, setting};
 use crate::ir::hash::program_hash;
 use crate::measure::Advice;
 use crate::perf::roofline::{FunctionRate, Roofline};
@@ -22,32 +22,38 @@ use std::path::PathBuf;
 #[command(after_help = super::help::BENCH)]
 pub(super) struct Args {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     /// Apply the best known schedule of each function
     #[arg(long, conflicts_with = "trace")]
-    best: bool,
+    pub(super) best: bool,
     #[command(flatten)]
-    intrin: Intrin,
+    pub(super) intrin: Intrin,
     /// Apply this trace (Python or JSON) or schedule function
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    pub(super) trace: Option<PathBuf>,
     /// Seed for decisions that the trace leaves open
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
     #[arg(allow_negative_numbers = true)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Only this function
     #[arg(long, value_name = "NAME")]
-    func: Option<String>,
+    pub(super) func: Option<String>,
     #[command(flatten)]
-    machine: Machine,
+    pub(super) machine: Machine,
     #[command(flatten)]
-    work_dir: WorkDir,
-    /// Do not compare results with the reference
+    pub(super) work_dir: WorkDir,
+    /// Models: values of inputs by their names in a `.npz` or `.safetensors` file, random without; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Graphs")]
+    pub(super) inputs: Vec<PathBuf>,
+    /// Models: list all kernels, not only those that take the most time
+    #[arg(long, help_heading = "Graphs")]
+    pub(super) profile: bool,
+    /// Do not compare results with the reference; those of whole models are not compared
     #[arg(long)]
-    no_check: bool,
+    pub(super) no_check: bool,
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
+    pub(super) format: Format,
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
@@ -56,7 +62,17 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let program = Program::read_lowered(&args.input, console)?;
+    let program = Program::read(&args.input, console)?;
+    if let Some(graph) = program.graph(args.func.as_deref())? {
+        let name = graph.name.to_string();
+        return bench_model::run(args, global, program, &name, console);
+    }
+    if !args.inputs.is_empty() || args.profile {
+        let option = if args.profile { "--profile" } else { "--inputs" };
+        let help = "prim_funcs are timed on random values".to_owned();
+        return Err(Failure::Usage(format!("`{option}` is for a model, and this is none"), help));
+    }
+    let program = program.of_prim_funcs(&args.input)?;
     let functions = program.functions(args.func.as_deref())?;
     for &index in &functions {
         setting::check_concrete(&program.module().funcs[index])?;
@@ -140,7 +156,7 @@ fn bounds(r: &Roofline) -> String {
 }
 
 /// A number of bytes, displayed in a suitable unit.
-struct Bytes(u64);
+pub(super) struct Bytes(pub(super) u64);
 
 impl std::fmt::Display for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -41,10 +41,14 @@ impl Program {
 
     /// Reads the program of a command that works on prim_funcs: graphs are calls of prim_funcs then.
     pub(super) fn read_lowered(input: &Input, console: Console) -> Result<Program, Failure> {
-        let program = Program::read(input, console)?;
-        match program.graphs() {
-            [] => Ok(program),
-            _ => Ok(program.lowered(&program::library(&input.graph.library)?)?),
+        Program::read(input, console)?.of_prim_funcs(input)
+    }
+
+    /// The program with its graphs as calls of prim_funcs.
+    pub(super) fn of_prim_funcs(self, input: &Input) -> Result<Program, Failure> {
+        match self.graphs() {
+            [] => Ok(self),
+            _ => Ok(self.lowered(&program::library(&input.graph.library)?)?),
         }
     }
 

@@ -7,6 +7,7 @@ mod apply;
 mod apply_best;
 mod args;
 mod bench;
+mod bench_model;
 mod build;
 mod check;
 mod console;

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let name = graph.name.to_string();
         let told = run_sizes::infer(&name, &run_sizes::of_graph(graph), &args.files.inputs, &many)?;
         if !told.is_empty() {
-            let bind = [&args.input.bind[..], &told].concat();
+            let bind = [&program.bind[..], &told].concat();
             program = Program::parse_untold(&args.input.file, &bind, program.text)?;
         }
         if let Some(graph) = program.graph(Some(&name))? {
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             let func = &program.module().funcs[index];
             run_sizes::infer(func.name.as_str(), &run_sizes::of_func(func), &args.files.inputs, &args.files.all_inputs)?
         };
-        let bind = [&args.input.bind[..], &told].concat();
+        let bind = [&program.bind[..], &told].concat();
         program = Program::parse_untold(&args.input.file, &bind, program.text)?;
     }
     setting::check_concrete(&program.module().funcs[index])?;

@@ -7,12 +7,12 @@ use super::load::Program;
 use super::run::Args;
 use super::run_files::{Given, Wanted as Destination};
 use super::run_report::{Checked, Report};
-use super::versions::{Version, Wanted};
+use super::versions::Wanted;
 use super::{Done, setting};
 use crate::arrays::{self, Array};
 use crate::graph;
 use crate::measure::{Arguments, ParamSpec, RealTimer, Summary, Tolerance};
-use crate::model::{Model, ModelError};
+use crate::model::ModelError;
 use crate::request::program;
 use crate::run::{Parameter, compare};
 use std::path::PathBuf;
@@ -38,14 +38,10 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
         machine: &args.machine,
         work_dir: &args.work_dir,
     };
-    let all: Vec<usize> = (0..lowered.module().funcs.len()).collect();
-    let versions = wanted.versions(global, &lowered, &all, &setting, console)?;
-    let module = lowered.graph_module();
-    let choose = |_: &crate::ir::Module, i: usize| versions.get(i).map(|v: &Version| v.func.clone());
     let name = graph.name.as_str();
     let failed = |e| failure(program, name, e);
-    let model = Model::with_kernels(&module, name, &setting, |module, i| choose(module, i).ok_or_else(String::new));
-    let model = model.map_err(failed)?;
+    let kernels = wanted.of_model(global, &lowered, name, console)?;
+    let model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
 
     // All files are looked at before the model runs.
     let params = model.params();
@@ -110,7 +106,7 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
 }
 
 /// A random array, as measurement has them.
-fn random(param: &Parameter, i: usize, seed: u64) -> Result<Array, Failure> {
+pub(super) fn random(param: &Parameter, i: usize, seed: u64) -> Result<Array, Failure> {
     let spec = ParamSpec::new(&param.name, param.dtype, &param.shape, crate::loopir::Access::In);
     let machine = |e: String| Failure::Machine(e, String::new());
     let args = Arguments::new(&[spec], seed.wrapping_add(i as u64)).map_err(|e| machine(e.to_string()))?;

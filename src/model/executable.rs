@@ -295,6 +295,21 @@ impl Call<'_> {
         Ok(times)
     }
 
+    /// Runs the model once, and gives the seconds of each step.
+    ///
+    /// # Errors
+    /// A kernel fails.
+    pub fn time_steps(&mut self, timer: &dyn Timer) -> Result<Vec<f64>, ModelError> {
+        let mut times = Vec::with_capacity(self.model.program.steps.len());
+        for i in 0..self.model.program.steps.len() {
+            let start = timer.now();
+            self.steps(i..i + 1)?;
+            times.push((timer.now() - start).as_secs_f64());
+        }
+        self.copy();
+        Ok(times)
+    }
+
     /// The stop flag of the calls: raised, it ends a running kernel.
     pub fn stop_flag(&self) -> Option<&StopFlag> {
         self.state.as_ref().map(|s| s.context.stop_flag())

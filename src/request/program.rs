@@ -56,6 +56,8 @@ pub struct Program {
     pub name: String,
     /// The source text.
     pub text: String,
+    /// The values that symbols were given.
+    pub bind: Vec<(String, i64)>,
     /// The parsed module.
     pub parsed: Parsed,
 }
@@ -68,7 +70,7 @@ impl Program {
     pub fn from_text(name: &str, bind: &[(String, i64)], text: String) -> Result<Program, Error> {
         let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
         let parsed = script::parse(&text, name, &options)?;
-        Ok(Program { name: name.to_owned(), text, parsed })
+        Ok(Program { name: name.to_owned(), text, bind: bind.to_vec(), parsed })
     }
 
     /// The text with its file name, for diagnostics.
@@ -135,7 +137,7 @@ impl Program {
         let GraphModule { module, functions } = module;
         let spans = module.funcs.iter().map(|_| Spans::default()).collect();
         let parsed = Parsed { module, graphs: functions, dialect: self.parsed.dialect, spans, warnings: Vec::new() };
-        Program { name: self.name.clone(), text: self.text.clone(), parsed }
+        Program { name: self.name.clone(), text: self.text.clone(), bind: self.bind.clone(), parsed }
     }
 
     /// How often the graphs call each prim_func.
@@ -143,7 +145,7 @@ impl Program {
         let mut calls = BTreeMap::new();
         for function in self.graphs() {
             for &c in &function.order {
-                if let graph::Callee::CallTir(name) = function.call(c).callee {
+                if let graph::Callee::CallTir(name) | graph::Callee::CallTirInplace(name) = function.call(c).callee {
                     *calls.entry(name).or_default() += 1;
                 }
             }

@@ -174,6 +174,56 @@ fn prim_funcs_of_a_model_are_tuned_and_put_in_place() {
 }
 
 #[test]
+fn a_model_is_timed_as_a_whole_and_by_kernels() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (model, db) = (path("model.tir"), path("db"));
+    let told = succeeds(&["bench", &model, "--profile"]).out;
+    for part in ["main: ", "sum of its kernels: ", "at the peak; weights: 36 B", "fused_matmul_add_relu", "as written"]
+    {
+        assert!(told.contains(part), "no `{part}` in {told}");
+    }
+    let json = |arguments: &[&str]| -> (Value, String) {
+        let done = succeeds(&[&["bench", &model, "--format", "json"], arguments].concat());
+        (serde_json::from_str(&done.out).expect("JSON"), done.err)
+    };
+    // Nothing is recorded: it runs as written.
+    let (report, err) = json(&["--best", "--work-dir", &db]);
+    assert!(err.contains(" distinct prim_funcs of `main` have a record; as written: `"), "{err}");
+    assert_eq!((&report["tuned"], &report["random_weights"]), (&Value::from(0), &Value::from(false)));
+    let kernels = report["kernels"].as_array().expect("a list");
+    let sum: f64 = kernels.iter().filter_map(|k| k["us"].as_f64()).sum();
+    assert!((sum - report["kernels_us"].as_f64().expect("a number")).abs() < 1e-6 * sum, "{report}");
+    let shares: f64 = kernels.iter().filter_map(|k| k["share"].as_f64()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{report}");
+    assert!(report["min_us"].as_f64() <= report["us"].as_f64() && report["memory_bytes"].is_u64(), "{report}");
+
+    succeeds(&["tune", &model, "--bind", "n=2", "--trials", "2", "--work-dir", &db, "--quiet"]);
+    let (report, err) = json(&["--best", "--work-dir", &db]);
+    let (tuned, distinct) = (&report["tuned"], &report["distinct"]);
+    assert!(*tuned != 0 && err.contains(&format!("{tuned} of {distinct} distinct prim_funcs")), "{err}");
+    assert!(report["kernels"].as_array().is_some_and(|k| k.iter().any(|k| k["tuned"] == true)), "{report}");
+
+    // A function is timed as ever.
+    let one = kernels[0]["func"].as_str().expect("a name").to_owned();
+    let (report, _) = json(&["--bind", "n=2", "--func", &one]);
+    assert_eq!(report["checked"], true);
+}
+
+#[test]
+fn a_model_is_timed_without_weights() {
+    let dir = workplace();
+    let model = text(&dir.path().join("model.tir")).to_owned();
+    fs::remove_file(dir.path().join("model.safetensors")).expect("a file");
+    let json = succeeds(&["bench", &model, "--bind", "n=2", "--format", "json"]);
+    let report: Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(report["random_weights"], true);
+    fails(&["bench", &model], 2, "--bind");
+    fails(&["bench", &model, "--bind", "n=2", "--trace", "t.py"], 2, "a trace is for one prim_func");
+    fails(&["bench", &model, "--bind", "n=2", "--func", "relu0", "--profile"], 2, "`--profile` is for a model");
+}
+
+#[test]
 fn stages_of_graphs_print() {
     let dir = workplace();
     let model = text(&dir.path().join("model.tir")).to_owned();

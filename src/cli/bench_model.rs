@@ -1,0 +1,264 @@
+//! `tvmr bench` on a graph.
+//!
+//! A whole call is timed, and in another call each kernel for itself; the two take turns, so that both meet the same disturbances.
+
+use super::args::{Format, Global};
+use super::bench::{Args, Bytes};
+use super::console::Console;
+use super::exit::Failure;
+use super::load::Program;
+use super::run_files::Given;
+use super::run_model::{failure, random};
+use super::table::aligned;
+use super::versions::{ModelKernels, Wanted};
+use super::{Done, run_sizes, setting};
+use crate::graph;
+use crate::ir::Symbol;
+use crate::measure::{RealTimer, Summary, Timer};
+use crate::model::{Model, ModelError};
+use crate::perf::flops;
+use crate::request::program;
+use crate::tune::backend::Seconds;
+use crate::workload::Setting;
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Kernels that are listed without `--profile`.
+const SHOWN: usize = 10;
+
+/// Calls are timed until this many seconds are over, in bounds.
+const ENOUGH_SECS: f64 = 1.0;
+const FEWEST_CALLS: usize = 5;
+const MOST_CALLS: usize = 1000;
+
+/// The report on a model. Field names are interface (docs/models.md).
+#[derive(Serialize, Debug)]
+struct Report {
+    workload: String,
+    func: String,
+    us: f64,
+    min_us: f64,
+    calls: usize,
+    kernels_us: f64,
+    gflops: Option<f64>,
+    memory_bytes: usize,
+    weights_bytes: usize,
+    compile_us: f64,
+    random_weights: bool,
+    tuned: usize,
+    distinct: usize,
+    isa: String,
+    threads: u32,
+    strict_fp: bool,
+    kernels: Vec<Kernel>,
+}
+
+/// A prim_func, with all its calls in one call of the model.
+#[derive(Serialize, Debug)]
+struct Kernel {
+    func: String,
+    calls: usize,
+    us: f64,
+    share: f64,
+    gflops: Option<f64>,
+    tuned: bool,
+}
+
+pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, console: Console) -> Done {
+    if args.trace.is_some() {
+        let help = "name one of its prim_funcs by `--func`".to_owned();
+        return Err(Failure::Usage(format!("a trace is for one prim_func, and `{name}` is a graph"), help));
+    }
+    let weights = program::weights(&args.input.file, args.input.graph.weights.as_deref());
+    let files: Vec<_> = args.inputs.iter().cloned().chain(weights.clone()).collect();
+    let program = with_sizes(args, program, name, &files)?;
+    let setting = setting::here(&args.machine, global, !args.no_check, console)?;
+    let lowered = program.lowered(&program::library(&args.input.graph.library)?)?;
+    let wanted = Wanted {
+        best: args.best,
+        trace: None,
+        func: None,
+        seed: args.seed,
+        intrin: &args.intrin,
+        machine: &args.machine,
+        work_dir: &args.work_dir,
+    };
+    let kernels = wanted.of_model(global, &lowered, name, console)?;
+    let failed = |e| failure(&program, name, e);
+    let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
+    let clock = RealTimer::new(Arc::new(crate::stop::StopFlag::new())).map_err(machine)?;
+    let model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
+    let compile_secs = clock.now().as_secs_f64();
+
+    let params = model.params();
+    let inputs = Given::new(name, &params, &[]).inputs(&[], &files, true, console)?;
+    let n_given = inputs.iter().take(model.inputs().len()).skip(model.program().n_inputs).flatten().count();
+    let random_weights = n_given < model.inputs().len() - model.program().n_inputs;
+    if random_weights {
+        console.note("weights without a file are random");
+    }
+    let mut values = Vec::with_capacity(model.inputs().len());
+    for (i, value) in inputs.into_iter().enumerate().take(model.inputs().len()) {
+        values.push(match value {
+            Some(value) => value.array,
+            None => random(&params[i], i, args.seed)?,
+        });
+    }
+    let times = Times::measure(&model, &values, &clock).map_err(failed)?;
+    let Some(report) = report(&program, &model, &times, &kernels, &setting) else {
+        return Err(Failure::Machine("no call was timed".to_owned(), String::new()));
+    };
+    let report = Report { compile_us: compile_secs * 1e6, random_weights, ..report };
+    match args.format {
+        Format::Human => console.result(&human(&report, args.profile)),
+        Format::Json => console.result(&format!("{:#}\n", json!(report))),
+    }
+}
+
+/// The program with the values of symbols that the shapes of arrays tell.
+fn with_sizes(args: &Args, program: Program, name: &str, files: &[std::path::PathBuf]) -> Result<Program, Failure> {
+    let Some(graph) = program.graph(Some(name))? else { return Ok(program) };
+    let told = run_sizes::infer(name, &run_sizes::of_graph(graph), &[], files)?;
+    if told.is_empty() {
+        return Ok(program);
+    }
+    let bind = [&program.bind[..], &told].concat();
+    Program::parse_untold(&args.input.file, &bind, program.text)
+}
+
+/// Seconds of whole calls, and of each step in others.
+struct Times {
+    calls: Vec<f64>,
+    /// One list for each step.
+    steps: Vec<Vec<f64>>,
+}
+
+impl Times {
+    fn measure(model: &Model, values: &[crate::arrays::Array], clock: &dyn Timer) -> Result<Times, ModelError> {
+        let mut call = model.bind(values)?;
+        // The first call meets cold caches and pages that are not there yet.
+        call.run()?;
+        let mut times = Times { calls: Vec::new(), steps: vec![Vec::new(); model.program().steps.len()] };
+        let start = clock.now().as_secs_f64();
+        let is_enough = |n: usize| n >= MOST_CALLS || clock.now().as_secs_f64() - start >= ENOUGH_SECS;
+        while times.calls.len() < FEWEST_CALLS || !is_enough(times.calls.len()) {
+            times.calls.extend(call.repeat(1, clock)?);
+            for (all, secs) in times.steps.iter_mut().zip(call.time_steps(clock)?) {
+                all.push(secs);
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// `None` if nothing was timed.
+fn report(
+    program: &Program,
+    model: &Model,
+    times: &Times,
+    kernels: &ModelKernels,
+    setting: &Setting,
+) -> Option<Report> {
+    let whole = Summary::of(&times.calls)?;
+    let mut by_func: BTreeMap<Symbol, (usize, f64)> = BTreeMap::new();
+    for (step, secs) in model.program().steps.iter().zip(&times.steps) {
+        let (calls, sum) = by_func.entry(step.func).or_default();
+        *calls += 1;
+        *sum += Summary::of(secs).map_or(0.0, |s| s.median);
+    }
+    let total: f64 = by_func.values().map(|(_, secs)| secs).sum();
+    let mut all_flops = 0.0;
+    let mut rows = Vec::with_capacity(by_func.len());
+    for (func, &(calls, secs)) in &by_func {
+        let flops = kernels.written(*func).map_or(0.0, |f| flops::work(f).flops) * calls as f64;
+        all_flops += flops;
+        rows.push(Kernel {
+            func: func.to_string(),
+            calls,
+            us: secs * 1e6,
+            share: if total > 0.0 { secs / total } else { 0.0 },
+            gflops: rate(flops, secs),
+            tuned: kernels.is_tuned(*func),
+        });
+    }
+    rows.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.func.cmp(&b.func)));
+    let weights = &model.inputs()[model.program().n_inputs..];
+    Some(Report {
+        workload: program.name.clone(),
+        func: model.name().to_owned(),
+        us: whole.median * 1e6,
+        min_us: whole.min * 1e6,
+        calls: whole.n,
+        kernels_us: total * 1e6,
+        gflops: rate(all_flops, whole.median),
+        memory_bytes: model.program().plan.bytes,
+        weights_bytes: weights.iter().map(graph::program::Tensor::bytes).sum(),
+        compile_us: 0.0,
+        random_weights: false,
+        tuned: kernels.n_tuned,
+        distinct: kernels.n_distinct,
+        isa: setting.isa.name().to_owned(),
+        threads: setting.threads,
+        strict_fp: setting.strict_fp,
+        kernels: rows,
+    })
+}
+
+fn rate(flops: f64, secs: f64) -> Option<f64> {
+    (flops > 0.0 && secs > 0.0).then(|| flops / secs / 1e9)
+}
+
+fn human(r: &Report, profile: bool) -> String {
+    let us = |us: f64| Seconds(us * 1e-6);
+    let s = |n: usize| if n == 1 { "" } else { "s" };
+    let mut text =
+        format!("{}: {} (at least {}), median of {} call{}", r.func, us(r.us), us(r.min_us), r.calls, s(r.calls));
+    // Writing to a string cannot fail.
+    if let Some(gflops) = r.gflops {
+        let _ = write!(text, ", {gflops:.1} GFLOP/s");
+    }
+    let n_calls: usize = r.kernels.iter().map(|k| k.calls).sum();
+    let n_funcs = r.kernels.len();
+    let _ = writeln!(
+        text,
+        "\n  sum of its kernels: {}, {n_calls} call{} of {n_funcs} prim_func{}",
+        us(r.kernels_us),
+        s(n_calls),
+        s(n_funcs)
+    );
+    let (memory, weights) = (Bytes(r.memory_bytes as u64), Bytes(r.weights_bytes as u64));
+    let _ = writeln!(text, "  memory of intermediate values: {memory} at the peak; weights: {weights}");
+    let threads = r.threads as usize;
+    let _ = writeln!(
+        text,
+        "  compiled in {} for {}, {threads} thread{}; results NOT compared: `tvmr run --expect` does",
+        us(r.compile_us),
+        r.isa,
+        s(threads)
+    );
+    let shown = if profile { n_funcs } else { n_funcs.min(SHOWN) };
+    let head = ["kernel", "calls", "time", "share", "GFLOP/s", "schedule"].map(str::to_owned).to_vec();
+    let row = |k: &Kernel| {
+        vec![
+            k.func.clone(),
+            k.calls.to_string(),
+            us(k.us).to_string(),
+            format!("{:.1} %", k.share * 100.0),
+            k.gflops.map_or(String::new(), |g| format!("{g:.1}")),
+            if k.tuned { "best" } else { "as written" }.to_owned(),
+        ]
+    };
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(r.kernels.iter().take(shown).map(row)).collect();
+    text.push('\n');
+    text += &aligned(&lines, &[true, false, false, false, false, true]);
+    let rest = &r.kernels[shown..];
+    if !rest.is_empty() {
+        let (time, share) = rest.iter().fold((0.0, 0.0), |(t, p), k| (t + k.us, p + k.share));
+        let _ =
+            writeln!(text, "and {} more: {}, {:.1} % (`--profile` lists them)", rest.len(), us(time), share * 100.0);
+    }
+    text
+}
