@@ -283,7 +283,19 @@ pub(crate) fn tune(
     let threads = positive("threads", threads, 1024)?.map_or(Threads::All, Threads::Count);
     let jobs = positive("jobs", jobs, 1024)?;
     let wanted = Wanted { threads, isa, strict_fp, check };
-    let request = Request { func, trials, patience, space, strategy, seed, seed_from, intrin, target, wanted, jobs };
+    let request = Request {
+        func,
+        trials: Some(trials),
+        patience,
+        space,
+        strategy,
+        seed,
+        seed_from,
+        intrin,
+        target,
+        wanted,
+        jobs,
+    };
     let text = match text {
         Some(text) => text,
         None => program::text(name.as_ref()).map_err(|e| errors::of_request(py, &e))?,

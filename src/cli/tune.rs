@@ -30,10 +30,11 @@ pub(super) struct Args {
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
-    /// Number of distinct programs to try, over all functions; trials in the database count
-    #[arg(long, help_heading = "Budget", value_name = "N", default_value = "64")]
+    /// Number of distinct programs to try, over all functions; trials in the database count. If left out, 32 for each distinct
+    /// function, at least 64 and at most 4096
+    #[arg(long, help_heading = "Budget", value_name = "N")]
     #[arg(value_parser = super::args::positive, allow_negative_numbers = true)]
-    trials: u64,
+    trials: Option<u64>,
     /// Stop after this many seconds
     #[arg(long, help_heading = "Budget", value_name = "S", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]

@@ -28,8 +28,9 @@ use std::time::Duration;
 pub struct Request {
     /// The only function to tune; `None` for all.
     pub func: Option<String>,
-    /// Distinct programs to try, over all functions; those in the database count.
-    pub trials: u64,
+    /// Distinct programs to try, over all functions; those in the database count. `None` for the default of
+    /// [`default_trials`].
+    pub trials: Option<u64>,
     /// Ends a search that hardly improves; see [`Config::patience`].
     pub patience: Option<f64>,
     /// The search space: `auto`, `tvm`, or a file with a schedule function.
@@ -55,7 +56,7 @@ impl Request {
     pub fn new() -> Request {
         Request {
             func: None,
-            trials: 64,
+            trials: None,
             patience: None,
             space: "auto".to_owned(),
             strategy: StrategyChoice::Evolutionary { seeds: true, cost_model: true },
@@ -92,8 +93,21 @@ impl Request {
         let machine = setting::target(&self.target)?;
         let setting = self.wanted.here(notices)?;
         let jobs = self.jobs.unwrap_or(setting.target.cores as usize);
+        let trials = self.trials.unwrap_or_else(|| {
+            let n = Workload::distinct(program.module(), &functions).len() as u64;
+            let trials = default_trials(n);
+            if n > 1 {
+                let how = match trials {
+                    MOST_TRIALS => "the most without `--trials`".to_owned(),
+                    FEWEST_TRIALS => "the fewest without `--trials`".to_owned(),
+                    _ => format!("{TRIALS_OF_ONE} for each of {n} distinct functions"),
+                };
+                notices.note(&format!("{trials} trials: {how}"));
+            }
+            trials
+        });
         let config = Config {
-            trials: self.trials,
+            trials,
             max_time: limit.left(),
             patience: self.patience,
             space,
@@ -108,6 +122,17 @@ impl Request {
         };
         Ok(Plan { functions, config, refusals })
     }
+}
+
+/// The default number of trials: enough for one function on its own; several share what they gain from each other, and a large
+/// model should end within the hour.
+const FEWEST_TRIALS: u64 = 64;
+const TRIALS_OF_ONE: u64 = 32;
+const MOST_TRIALS: u64 = 4096;
+
+/// The number of trials for so many distinct functions, if the request states none.
+pub fn default_trials(functions: u64) -> u64 {
+    functions.saturating_mul(TRIALS_OF_ONE).clamp(FEWEST_TRIALS, MOST_TRIALS)
 }
 
 impl Default for Request {
@@ -203,4 +228,14 @@ impl TimeLimit {
 /// The failure for threads that the system refuses.
 pub fn no_threads(e: std::io::Error) -> Error {
     Error::Machine(format!("cannot start threads: {e}"), String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_trials;
+
+    #[test]
+    fn trials_grow_with_the_functions() {
+        assert_eq!([0, 1, 2, 3, 50, 128, 129, u64::MAX].map(default_trials), [64, 64, 64, 96, 1600, 4096, 4096, 4096]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Tests of commands on programs with graph functions.
 
-use super::{dir, fails, succeeds, text};
+use super::{dir, fails, run, succeeds, text};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -222,6 +222,34 @@ fn a_model_is_timed_without_weights() {
     fails(&["bench", &model, "--bind", "n=2", "--trace", "t.py"], 2, "a trace is for one prim_func");
     fails(&["bench", &model, "--bind", "n=2", "--func", "relu0", "--profile"], 2, "`--profile` is for a model");
 }
+
+#[test]
+fn the_default_number_of_trials_grows_with_a_model() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let two = dir.path().join("two.tir");
+    fs::write(&two, TWO).expect("a model");
+    let tune = |more: &[&str]| {
+        run(&[&["tune", text(&two), "--work-dir", &path("db"), "--max-seconds", "0.2"], more].concat()).err
+    };
+    let err = tune(&[]);
+    assert!(err.contains("96 trials: 32 for each of 3 distinct functions"), "{err}");
+    let err = tune(&["--trials", "1"]);
+    assert!(!err.contains("for each of"), "{err}");
+}
+
+/// Three kernels that differ, one called twice.
+const TWO: &str = r#"
+@R.function
+def main(x: R.Tensor((4, 8), "float32")):
+    with R.dataflow():
+        a = R.nn.softmax(x, axis=1)
+        b = R.nn.softmax(a, axis=1)
+        c = R.sum(b, axis=[0])
+        d = R.cumsum(c, axis=0)
+        R.output(d)
+    return d
+"#;
 
 #[test]
 fn stages_of_graphs_print() {
