@@ -163,6 +163,12 @@ impl Writer<'_> {
 
         let program = &self.graph.program;
         for (step, &kernel) in program.steps.iter().zip(&self.graph.kernel_of) {
+            for copy in &step.copies {
+                let bytes = self.b.ins().iconst(types::I64, copy.bytes as i64);
+                let (from, to) = (self.address(copy.from, params, shared), self.address(copy.to, params, shared));
+                let config = self.module.target_config();
+                self.b.call_memcpy(config, to, from, bytes);
+            }
             for (i, &place) in step.args.iter().enumerate() {
                 let address = self.address(place, params, shared);
                 self.b.ins().store(FLAGS, address, arguments, i as i32 * 8);

@@ -5,7 +5,7 @@ use crate::codegen::{self, CompiledKernel, Pinning, RunContext, RuntimeFailure, 
 use crate::diagnostic::Diagnostic;
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::pass::{self, Context, GraphModule};
-use crate::graph::program::{Place, Program, Tensor};
+use crate::graph::program::{Copy, Place, Program, Tensor};
 use crate::ir::{Func, Module, Symbol};
 use crate::lower;
 use crate::measure::Timer;
@@ -36,6 +36,8 @@ struct State {
     memory: Memory,
     /// The arguments of all steps, one after the other. Those of inputs and outputs change with each call.
     arguments: Vec<*mut u8>,
+    /// The copies of all steps: from, to, size.
+    copies: Vec<(*const u8, *mut u8, usize)>,
 }
 
 // SAFETY: the pointers are used by one call at a time, which sets those that do not lead into the state's own memory.
@@ -229,6 +231,7 @@ impl Model {
                 context: RunContext::new(self.workers.clone()),
                 memory: Memory::new(self.program.plan.bytes)?,
                 arguments: Vec::new(),
+                copies: Vec::new(),
             },
         };
         let mut call = Call { model: self, inputs: memory, outputs, input_offsets, output_offsets, state: Some(state) };
@@ -254,10 +257,15 @@ impl Call<'_> {
         let Some(mut state) = self.state.take() else { return };
         let mut arguments = std::mem::take(&mut state.arguments);
         arguments.clear();
+        let mut copies = std::mem::take(&mut state.copies);
+        copies.clear();
         for step in &self.model.program.steps {
             arguments.extend(step.args.iter().map(|&place| self.pointer(&state, place)));
+            let pointers = |c: &Copy| (self.pointer(&state, c.from).cast_const(), self.pointer(&state, c.to), c.bytes);
+            copies.extend(step.copies.iter().map(pointers));
         }
         state.arguments = arguments;
+        state.copies = copies;
         self.state = Some(state);
     }
 
@@ -323,11 +331,19 @@ impl Call<'_> {
         let model = self.model;
         let Some(state) = self.state.as_mut() else { return Ok(()) };
         let mut rest = &state.arguments[..];
+        let mut copies = &state.copies[..];
         for (i, step) in model.program.steps.iter().enumerate() {
             let (arguments, after) = rest.split_at(step.args.len());
             rest = after;
+            let (own, after) = copies.split_at(step.copies.len());
+            copies = after;
             if !range.contains(&i) {
                 continue;
+            }
+            for &(from, to, bytes) in own {
+                // SAFETY: both places have this size. They do not overlap: `to` is a temporary or an output, and `from` another
+                // place that still lives.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
             }
             let kernel = &model.kernels[model.kernel_of[i]];
             // SAFETY: there is a pointer for each parameter, of the size that the types of the graph say, which passes checked

@@ -134,3 +134,129 @@ def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((3, 2), "float32"), b: R.Te
     let outputs = [floats(&[1, 1], &[1.0]), floats(&[1, 3], &[3.5, 0.0, 2.0])];
     check(text, &[x, w, floats(&[3], &[0.5, 0.0, 1.0])], &outputs);
 }
+
+const IN_PLACE: &str = r#"
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def double(A: T.Buffer((2, 2), "float32")):
+        for i, j in T.grid(2, 2):
+            with T.sblock("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = A[vi, vj] * T.float32(2)
+
+    @T.prim_func(private=True, s_tir=True)
+    def add_to(A: T.handle, B: T.handle, C: T.handle):
+        n = T.int64()
+        X = T.match_buffer(A, (2, n), "float32")
+        Y = T.match_buffer(B, (2, n), "float32")
+        Z = T.match_buffer(C, (2, n), "float32")
+        for i, j in T.grid(2, n):
+            with T.sblock("Z"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Z[vi, vj] = X[vi, vj] - Y[vi, vj]
+        for i, j in T.grid(2, n):
+            with T.sblock("X"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                X[vi, vj] = X[vi, vj] + Y[vi, vj]
+
+    @R.function
+    def main(x: R.Tensor((2, 2), "float32"), w: R.Tensor((2, 2), "float32")):
+        R.func_attr({"num_input": 1})
+        cls = Module
+BODY
+"#;
+
+fn in_place_text(body: &str) -> String {
+    let ty = r#"R.Tensor((2, 2), "float32")"#;
+    IN_PLACE.replace("BODY\n", &body.replace("=t)", &format!("={ty})")).replace("[t, t]", &format!("[{ty}, {ty}]")))
+}
+
+/// Runs a body on `x = [1, 2, 3, 4]` and `w = [5, 6, 7, 8]`, twice on the same memory, and compares all outputs, all of which are of
+/// the shape of `x`. Gives the number of copies before kernels and the number of intermediate values.
+#[track_caller]
+fn in_place(body: &str, expected: &[[f32; 4]]) -> (usize, usize) {
+    let body: String = body.trim().lines().map(|l| format!("        {}\n", l.trim())).collect();
+    let parsed = parse(&in_place_text(&body), "model.tir", &ParseOptions::default());
+    let parsed = parsed.unwrap_or_else(|e| panic!("{e}"));
+    let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+    let model = Model::compile(module, "main", &Context::default(), &Setting::native());
+    let model = model.unwrap_or_else(|e| panic!("{e}"));
+    let inputs = [floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), floats(&[2, 2], &[5.0, 6.0, 7.0, 8.0])];
+    let mut call = model.bind(&inputs).unwrap_or_else(|e| panic!("{e}"));
+    let expected: Vec<Array> = expected.iter().map(|e| floats(&[2, 2], e)).collect();
+    for _ in 0..2 {
+        call.run().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(call.outputs().unwrap_or_else(|e| panic!("{e}")), expected);
+    }
+    (model.program().steps.iter().map(|s| s.copies.len()).sum(), model.program().temporaries.len())
+}
+
+#[test]
+fn results_take_the_place_of_arguments_that_nothing_reads_later() {
+    let body = r#"
+        a = R.add(x, x)
+        b = R.call_tir_inplace(cls.double, (a,), inplace_indices=[0], out_ty=t)
+        c = R.call_tir_inplace(cls.double, (b,), inplace_indices=[0], out_ty=t)
+        d = R.permute_dims(c)
+        return d
+    "#;
+    assert_eq!(in_place(body, &[[8.0, 24.0, 16.0, 32.0]]), (0, 1));
+}
+
+#[test]
+fn what_is_read_later_is_copied_and_inputs_are_never_overwritten() {
+    // `a` is read later; `x` and `w` are the caller's; `x` is an output besides.
+    let body = r#"
+        a = R.permute_dims(x)
+        b = R.call_tir_inplace(cls.double, (a,), inplace_indices=[0], out_ty=t)
+        c = R.call_tir_inplace(cls.double, (x,), inplace_indices=[0], out_ty=t)
+        d = R.call_tir_inplace(cls.double, (w,), inplace_indices=[0], out_ty=t)
+        return (b, c, d, x, a)
+    "#;
+    let x = [1.0, 2.0, 3.0, 4.0];
+    let outputs = [[2.0, 6.0, 4.0, 8.0], [2.0, 4.0, 6.0, 8.0], [10.0, 12.0, 14.0, 16.0], x, [1.0, 3.0, 2.0, 4.0]];
+    assert_eq!(in_place(body, &outputs), (3, 0));
+}
+
+#[test]
+fn values_that_are_the_same_in_every_call_are_not_overwritten() {
+    let body = r#"
+        s = R.permute_dims(w)
+        p = R.call_tir_inplace(cls.add_to, (s, x), inplace_indices=[0, -1], out_ty=[t, t])
+        a = R.permute_dims(p[0])
+        return (a, p[1])
+    "#;
+    let (copies, _) = in_place(body, &[[6.0, 9.0, 9.0, 12.0], [4.0, 5.0, 3.0, 4.0]]);
+    assert_eq!(copies, 1);
+}
+
+#[test]
+fn an_argument_that_is_passed_twice_is_copied() {
+    let body = r#"
+        a = R.permute_dims(x)
+        p = R.call_tir_inplace(cls.add_to, (a, a), inplace_indices=[0, -1], out_ty=[t, t])
+        return (p[0], p[1])
+    "#;
+    assert_eq!(in_place(body, &[[2.0, 6.0, 4.0, 8.0], [0.0; 4]]).0, 1);
+}
+
+#[test]
+fn indices_of_arguments_that_are_overwritten_are_checked() {
+    for (indices, out, why) in [
+        ("[1]", "t", "names argument 1 of a call with 1"),
+        ("[0, 0]", "[t, t]", "names argument 0 twice"),
+        ("[0, -1]", "t", "expected 1, found 2"),
+        ("[0]", "R.Tensor((4,), \"float32\")", "whose memory it takes, is"),
+    ] {
+        let body = format!(
+            "        a = R.call_tir_inplace(cls.double, (x,), inplace_indices={indices}, out_ty={out})\n        return a\n"
+        );
+        let parsed = parse(&in_place_text(&body), "model.tir", &ParseOptions::default());
+        let parsed = parsed.unwrap_or_else(|e| panic!("{e}"));
+        let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+        let model = Model::compile(module, "main", &Context::default(), &Setting::native());
+        let message = model.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(message.contains(why), "{indices}: {message}");
+    }
+}

@@ -3,6 +3,7 @@
 use super::{dir, fails, run, succeeds, text};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use tvmr::arrays::{self, Array};
 use tvmr::ir::DType;
@@ -86,10 +87,8 @@ fn a_model_is_built_with_its_weights() {
     let params = manifest["functions"][0]["versions"][0]["params"].as_array().expect("a list");
     let names: Vec<&str> = params.iter().filter_map(|p| p["name"].as_str()).collect();
     assert_eq!(names, ["x", "out"]);
-    let source = dir.path().join("main.c");
-    let program = dir.path().join("main");
-    fs::write(
-        &source,
+    runs_in_c(
+        dir.path(),
         "#include \"net.h\"\n\
          int main(void) {\n\
              static const float x[2] = {1, 2};\n\
@@ -100,9 +99,14 @@ fn a_model_is_built_with_its_weights() {
              out[0] = 0;\n\
              return net_main(x, out) != 0 || out[0] != 7;\n\
          }\n",
-    )
-    .expect("a source");
-    let built = dir.path().join("built");
+    );
+}
+
+/// Compiles a C program with `built/net.o` in `dir`; it must end with status 0.
+#[track_caller]
+fn runs_in_c(dir: &Path, text_of_program: &str) {
+    let (source, program, built) = (dir.join("main.c"), dir.join("main"), dir.join("built"));
+    fs::write(&source, text_of_program).expect("a source");
     let compiled = Command::new("cc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I", text(&built), text(&source)])
         .args([text(&built.join("net.o")), "-o", text(&program)])
@@ -110,6 +114,52 @@ fn a_model_is_built_with_its_weights() {
         .expect("a compiler, which Rust needs to link");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     assert_eq!(Command::new(&program).status().expect("it starts").code(), Some(0));
+}
+
+#[test]
+fn results_in_the_place_of_arguments_run_and_are_built() {
+    let dir = dir();
+    let model = dir.path().join("model.tir");
+    fs::write(
+        &model,
+        r#"
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def double(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("A"):
+                vi = T.axis.spatial(4, i)
+                A[vi] = A[vi] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = Module
+        a = R.add(x, x)
+        b = R.call_tir_inplace(cls.double, (a,), inplace_indices=[0], out_ty=R.Tensor((4,), "float32"))
+        c = R.call_tir_inplace(cls.double, (x,), inplace_indices=[0], out_ty=R.Tensor((4,), "float32"))
+        d = R.add(b, c)
+        return d
+"#,
+    )
+    .expect("a model");
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let save = |name: &str, values: &[f32]| {
+        arrays::write(&dir.path().join(name), &[("x", &floats(&[4], values))]).expect("a file");
+    };
+    save("x.npy", &[1.0, 2.0, 3.0, 4.0]);
+    save("d.npy", &[6.0, 12.0, 18.0, 24.0]);
+    succeeds(&["run", text(&model), "--input", &path("x.npy"), "--expect", &path("d.npy")]);
+    succeeds(&["build", text(&model), "--as-written", "-o", &path("built/net"), "--emit", "obj,header"]);
+    runs_in_c(
+        dir.path(),
+        "#include \"net.h\"\n\
+         int main(void) {\n\
+             float x[4] = {1, 2, 3, 4};\n\
+             float d[4];\n\
+             return net_main(x, d) != 0 || d[0] != 6 || d[3] != 24 || x[0] != 1 || x[3] != 4;\n\
+         }\n",
+    );
 }
 
 #[test]

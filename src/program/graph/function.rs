@@ -133,6 +133,17 @@ impl Call {
     pub fn inputs(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.args.iter().flat_map(|a| a.values().iter().copied())
     }
+
+    /// For each result of a call of `R.call_tir_inplace`, the argument whose memory it takes; `None` for a result with memory of
+    /// its own. Empty for other calls.
+    pub fn inplace_indices(&self) -> Vec<Option<usize>> {
+        let index = |v: &AttrValue| v.as_int().and_then(|i| usize::try_from(i).ok());
+        match (self.callee, self.args.last()) {
+            (Callee::CallTirInplace(_), Some(Arg::Attr(AttrValue::List(all)))) => all.iter().map(index).collect(),
+            (Callee::CallTirInplace(_), Some(Arg::Attr(one))) => vec![index(one)],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// What a function returns.

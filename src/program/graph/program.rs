@@ -2,8 +2,19 @@
 //!
 //! Tuples, their items, other names and other shapes of values cost nothing: they are resolved here. What is left are the tensors
 //! that kernels write, each with the place where it lies.
+//!
+//! A result of `R.call_tir_inplace` takes the place of an argument if nothing reads the argument later; else the argument is copied
+//! first:
+//!
+//! ```text
+//! b = R.call_tir_inplace(cls.relu, (a,), inplace_indices=[0], …)
+//!
+//! a is an intermediate value, read here last:   relu(a)                 b lies where a does
+//! else:                                         b = copy of a; relu(b)
+//! ```
 
 use super::constant::Constant;
+use super::constness::invariant_values;
 use super::function::{Arg, CallId, Callee, Function, ValueDef, ValueId};
 use super::memory::{self, Plan, Request};
 use super::operator::Lowering;
@@ -63,6 +74,19 @@ pub struct Step {
     pub n_reads: usize,
     /// The call of the graph.
     pub call: CallId,
+    /// What is copied before the kernel runs.
+    pub copies: Vec<Copy>,
+}
+
+/// A copy of an argument that a kernel overwrites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copy {
+    /// The argument, which lives on.
+    pub from: Place,
+    /// The memory of the result.
+    pub to: Place,
+    /// The size.
+    pub bytes: usize,
 }
 
 /// Where a tensor lies.
@@ -84,7 +108,14 @@ impl Program {
     /// # Errors
     /// An extent is a symbol, or a value is no tensor.
     pub fn of(function: &Function) -> Result<Program, Diagnostic> {
-        let mut builder = Builder { function, constants: Vec::new(), places: HashMap::new(), sizes: Vec::new() };
+        let mut builder = Builder {
+            function,
+            constants: Vec::new(),
+            places: HashMap::new(),
+            sizes: Vec::new(),
+            invariant: invariant_values(function),
+            is_kept: Vec::new(),
+        };
         let inputs: Vec<Tensor> = (function.params.iter())
             .map(|&p| builder.tensor(function.value(p).name.as_str(), function.ty(p), Span::default()))
             .collect::<Result<_, _>>()?;
@@ -105,6 +136,7 @@ impl Program {
                 found.push(place);
             }
         }
+        builder.share_places(&mut steps, &mut found);
         Ok(builder.finish(inputs, outputs, found, steps))
     }
 }
@@ -116,6 +148,10 @@ struct Builder<'a> {
     places: HashMap<ValueId, Vec<Place>>,
     /// The size of each temporary.
     sizes: Vec<usize>,
+    /// Whether each value of the function is the same in every call.
+    invariant: Vec<bool>,
+    /// Whether each temporary must be there after the call too, since it need not be computed again.
+    is_kept: Vec<bool>,
 }
 
 impl Builder<'_> {
@@ -184,31 +220,103 @@ impl Builder<'_> {
                 reads[before..before + n].to_vec()
             }
             Callee::Op(op) if matches!(op.lower, Lowering::Reshape) => first.concat(),
-            Callee::CallTir(func) => {
+            Callee::CallTir(func) | Callee::CallTirInplace(func) => {
                 let mut written = Vec::new();
                 for ty in self.function.ty(call.result).tensors() {
                     let name = self.function.value(call.result).name;
                     let tensor = self.tensor(name.as_str(), &Type::Tensor(ty.clone()), call.span)?;
                     let n: i64 = tensor.shape.iter().product();
                     self.sizes.push(usize::try_from(n).unwrap_or(0) * tensor.dtype.bytes());
+                    self.is_kept.push(self.invariant[call.result.index()]);
                     written.push(Place::Temporary(self.sizes.len() - 1));
                 }
+                let indices = self.inplace_indices(c, written.len())?;
                 let is_empty = |p: &Place| matches!(p, Place::Temporary(t) if self.sizes[*t] == 0);
                 // Nothing is computed where there are no elements.
                 if !written.iter().all(is_empty) {
                     let n_reads = reads.len();
-                    let args = reads.into_iter().chain(written.iter().copied()).collect();
-                    steps.push(Step { func, args, n_reads, call: c });
+                    let mut args = reads.clone();
+                    let mut copies = Vec::new();
+                    for (&to, index) in written.iter().zip(indices) {
+                        match (index, to) {
+                            (Some(i), Place::Temporary(t)) => {
+                                copies.push(Copy { from: reads[i], to, bytes: self.sizes[t] });
+                                args[i] = to;
+                            }
+                            _ => args.push(to),
+                        }
+                    }
+                    steps.push(Step { func, args, n_reads, call: c, copies });
                 }
                 written
             }
             Callee::Op(op) => return self.fail(call.span, format!("`R.{}` is not lowered", op.name)),
-            Callee::CallTirInplace(func) | Callee::CallDpsPacked(func) | Callee::CallGraph(func) => {
+            Callee::CallDpsPacked(func) | Callee::CallGraph(func) => {
                 return self.fail(call.span, format!("the call of `{func}` is not lowered"));
             }
         };
         self.places.insert(call.result, places);
         Ok(())
+    }
+
+    /// For each of `n` results of a call, the argument whose memory it takes.
+    fn inplace_indices(&self, c: CallId, n: usize) -> Result<Vec<Option<usize>>, Diagnostic> {
+        let (function, call) = (self.function, self.function.call(c));
+        if !matches!(call.callee, Callee::CallTirInplace(_)) {
+            return Ok(vec![None; n]);
+        }
+        let indices = call.inplace_indices();
+        if indices.len() != n {
+            let found = indices.len();
+            let message = format!("`inplace_indices` needs an index for each result: expected {n}, found {found}");
+            return self.fail(call.span, message).map_err(|d| d.help("-1 stands for a result with memory of its own"));
+        }
+        let args: Vec<&TensorType> = call.inputs().flat_map(|v| function.ty(v).tensors()).collect();
+        let results = function.ty(call.result).tensors();
+        for (i, (index, result)) in indices.iter().zip(results).enumerate() {
+            let Some(index) = *index else { continue };
+            let Some(arg) = args.get(index) else {
+                let message = format!("`inplace_indices` names argument {index} of a call with {}", args.len());
+                return self.fail(call.span, message);
+            };
+            if indices[..i].contains(&Some(index)) {
+                return self.fail(call.span, format!("`inplace_indices` names argument {index} twice"));
+            }
+            let same = |t: &TensorType| (t.dtype, t.constant_shape(&function.arena));
+            if same(arg) != same(result) {
+                let describe = |t: &TensorType| Type::Tensor(t.clone()).describe(&function.arena);
+                let (result, arg) = (describe(result), describe(arg));
+                let message = format!("result {i} is {result}, and argument {index}, whose memory it takes, is {arg}");
+                return self.fail(call.span, message);
+            }
+        }
+        Ok(indices)
+    }
+
+    /// Lets results take the places of arguments that nothing reads later. Inputs, constants, and values that are the same in every
+    /// call are never overwritten.
+    fn share_places(&self, steps: &mut [Step], outputs: &mut [Place]) {
+        for at in 0..steps.len() {
+            for copy in std::mem::take(&mut steps[at].copies) {
+                let Copy { from, to, .. } = copy;
+                let reads = |step: &Step| step.args.contains(&from) || step.copies.iter().any(|c| c.from == from);
+                let is_free = matches!(from, Place::Temporary(t) if !self.is_kept[t]);
+                if !is_free || outputs.contains(&from) || steps[at..].iter().any(reads) {
+                    steps[at].copies.push(copy);
+                    continue;
+                }
+                let rename = |place: &mut Place| {
+                    if *place == to {
+                        *place = from;
+                    }
+                };
+                for step in &mut steps[at..] {
+                    step.args.iter_mut().for_each(rename);
+                    step.copies.iter_mut().for_each(|c| rename(&mut c.from));
+                }
+                outputs.iter_mut().for_each(rename);
+            }
+        }
     }
 
     /// Outputs that a step writes lie in the caller's memory; the other temporaries are placed.
@@ -225,19 +333,24 @@ impl Builder<'_> {
         }
         // The temporaries that are left get new numbers, in the order in which they are written.
         let mut temporaries: Vec<Request> = Vec::new();
+        let mut settle = |place: &mut Place, at: usize, is_read: bool| {
+            let Place::Temporary(old) = *place else { return };
+            let new = *outside.entry(*place).or_insert_with(|| {
+                temporaries.push(Request { bytes: self.sizes[old], first: at, last: at });
+                Place::Temporary(temporaries.len() - 1)
+            });
+            if let (Place::Temporary(t), true) = (new, is_read) {
+                temporaries[t].last = at;
+            }
+            *place = new;
+        };
         for (at, step) in steps.iter_mut().enumerate() {
+            for copy in &mut step.copies {
+                settle(&mut copy.from, at, true);
+                settle(&mut copy.to, at, false);
+            }
             for (i, place) in step.args.iter_mut().enumerate() {
-                let Place::Temporary(old) = *place else { continue };
-                let new = *outside.entry(*place).or_insert_with(|| {
-                    temporaries.push(Request { bytes: self.sizes[old], first: at, last: at });
-                    Place::Temporary(temporaries.len() - 1)
-                });
-                if let Place::Temporary(t) = new
-                    && i < step.n_reads
-                {
-                    temporaries[t].last = at;
-                }
-                *place = new;
+                settle(place, at, i < step.n_reads);
             }
         }
         let plan = memory::plan(&temporaries);

@@ -65,10 +65,14 @@ fn identifier(name: Symbol) -> Symbol {
     Symbol::new(&text)
 }
 
-/// The arguments and results of a call; `None` if an extent has no value.
+/// What a call passes to a prim_func: its arguments, then its results that have memory of their own. `None` if an extent has no
+/// value.
 pub(super) fn passed(function: &crate::graph::Function, c: crate::graph::CallId) -> Option<Vec<Passed>> {
     let call = function.call(c);
-    let types = call.inputs().chain([call.result]).flat_map(|v| function.ty(v).tensors());
+    let indices = call.inplace_indices();
+    let results = function.ty(call.result).tensors().into_iter().enumerate();
+    let results = results.filter(|(i, _)| indices.get(*i).is_none_or(|index| index.is_none())).map(|(_, t)| t);
+    let types = call.inputs().flat_map(|v| function.ty(v).tensors()).chain(results);
     let of = |t: &crate::graph::TensorType| Some(Passed { dtype: t.dtype?, shape: t.constant_shape(&function.arena)? });
     types.map(of).collect()
 }

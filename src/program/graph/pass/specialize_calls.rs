@@ -21,7 +21,7 @@ fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
     for function in functions {
         for c in function.order.clone() {
             let call = function.call(c);
-            let Callee::CallTir(name) = call.callee else { continue };
+            let (Callee::CallTir(name) | Callee::CallTirInplace(name)) = call.callee else { continue };
             // Without constant extents, the function stays as it is.
             let Some(args) = passed(function, c) else { continue };
             let scalars: Vec<i64> = match call.args.get(1) {
@@ -38,8 +38,17 @@ fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
                 Ok(Some(func)) => {
                     let name = library.add(module, func);
                     let call = &mut function.calls[c.index()];
-                    call.callee = Callee::CallTir(name);
-                    call.args.truncate(1);
+                    match call.callee {
+                        Callee::CallTirInplace(_) => {
+                            call.callee = Callee::CallTirInplace(name);
+                            // The indices are the last argument.
+                            call.args.retain(|arg| !matches!(arg, Arg::Shape(_)));
+                        }
+                        _ => {
+                            call.callee = Callee::CallTir(name);
+                            call.args.truncate(1);
+                        }
+                    }
                 }
                 Err(unfit) => errors.push(Diagnostic::error_at("arguments", call.span, unfit.to_string())),
             }
