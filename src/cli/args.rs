@@ -79,6 +79,9 @@ pub(super) struct GraphFiles {
     /// File with functions that a graph calls by name; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Graphs")]
     pub library: Vec<PathBuf>,
+    /// Shape of an input of a graph, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated
+    #[arg(long, value_name = "NAME=EXTENTS", value_parser = super::shapes::shape, help_heading = "Graphs")]
+    pub shape: Vec<super::shapes::Shape>,
 }
 
 /// Programs, and the values of their symbolic extents.
@@ -90,6 +93,9 @@ pub(super) struct Inputs {
     /// Value of a symbolic extent or scalar, such as `n=1024`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = binding)]
     pub bind: Vec<(String, i64)>,
+    /// Shape of an input of a graph, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated
+    #[arg(long, value_name = "NAME=EXTENTS", value_parser = super::shapes::shape)]
+    pub shape: Vec<super::shapes::Shape>,
 }
 
 /// The database.

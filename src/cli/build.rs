@@ -173,6 +173,7 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
         } else {
             Program::parse_untold(&args.file, choice, source.clone())?
         };
+        let program = super::shapes::shaped(program, &args.file, &args.graph.shape)?;
         let built = match program.graph(args.func.as_deref())? {
             Some(graph) => vec![graph_version(args, global, &program, graph, console, &mut missing)?],
             None => {

@@ -70,6 +70,7 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 /// If the file has an error; its warnings are reported with it.
 fn check(args: &Args, file: &Path) -> Result<Checked, Failure> {
     let program = Program::parse_untold(file, &args.inputs.bind, load::text(file)?)?;
+    let program = super::shapes::shaped(program, file, &args.inputs.shape)?;
     let mut found = program.parsed.warnings.clone();
     found.extend(program.lints());
     let has_errors = found.iter().any(|d| d.severity == Severity::Error);

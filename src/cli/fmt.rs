@@ -43,6 +43,7 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 
 fn one(args: &Args, file: &Path, console: Console) -> Done {
     let program = Program::parse(file, &args.inputs.bind, load::text(file)?, console)?;
+    let program = super::shapes::shaped(program, file, &args.inputs.shape)?;
     let (name, source) = (&program.name, &program.text);
     let formatted = reprinted(&program, args.dialect);
     if args.check {

@@ -89,7 +89,7 @@ pub(super) const BENCH: &str = with_exit_codes!(
     "  tvmr bench matmul.tir
   tvmr bench matmul.tir --best --format json
   tvmr bench matmul.tir --trace schedule.py --threads 2
-  tvmr bench model.tir --bind n=1 --best --profile
+  tvmr bench model.tir --shape x=1,3,224,224 --best --profile
 "
 );
 

@@ -4,6 +4,7 @@ use super::Done;
 use super::args::{DialectArg, Input, Intrin, Machine};
 use super::console::Console;
 use super::exit::Failure;
+use super::shapes::shaped;
 use crate::diagnostic::{Diagnostics, Source};
 use crate::machine::Target;
 use crate::request::{program, setting};
@@ -36,7 +37,8 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
 impl Program {
     /// Reads the program of a command.
     pub(super) fn read(input: &Input, console: Console) -> Result<Program, Failure> {
-        Program::parse(&input.file, &input.bind, text(&input.file)?, console)
+        let program = Program::parse(&input.file, &input.bind, text(&input.file)?, console)?;
+        shaped(program, &input.file, &input.graph.shape)
     }
 
     /// Reads the program of a command that works on prim_funcs: graphs are calls of prim_funcs then.

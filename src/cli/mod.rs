@@ -30,6 +30,7 @@ mod run_report;
 mod run_sizes;
 mod scheduled;
 mod setting;
+mod shapes;
 mod signals;
 mod space;
 mod steps;

@@ -224,6 +224,10 @@ fn next_step(args: &Args) -> Option<String> {
     for (name, value) in &args.input.bind {
         let _ = write!(rest, " --bind {name}={value}");
     }
+    for (name, extents) in &args.input.graph.shape {
+        let extents: Vec<String> = extents.iter().map(i64::to_string).collect();
+        let _ = write!(rest, " --shape {name}={}", extents.join(","));
+    }
     if args.work_dir.work_dir.as_os_str() != "tvmr_db" {
         let _ = write!(rest, " --work-dir {}", shell_word(&args.work_dir.work_dir.to_string_lossy()));
     }

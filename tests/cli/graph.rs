@@ -202,6 +202,31 @@ fn models_of_digits_classify_them() {
 }
 
 #[test]
+fn shapes_of_inputs_give_extents_their_values() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (model, x, out) = (path("model.tir"), path("x.npy"), path("out.npy"));
+    succeeds(&["run", &model, "--shape", "x=1,2", "--input", &x, "--expect", &out]);
+    succeeds(&["bench", &model, "--shape", "x=1,2", "--shape", "w=3,2"]);
+    succeeds(&["build", &model, "--shape", "x=1,2", "--as-written", "-o", &path("net")]);
+    succeeds(&["check", &model, "--shape", "x=1,2"]);
+    let lowered = succeeds(&["emit", &model, "--shape", "x=1,2", "--stage", "after:lower_operators"]).out;
+    assert!(lowered.contains("x: R.Tensor((1, 2), "), "{lowered}");
+    let refused = |shapes: &[&str], why: &str| {
+        let shapes: Vec<&str> = shapes.iter().flat_map(|s| ["--shape", s]).collect();
+        fails(&[&["bench", &model], &shapes[..]].concat(), 2, why);
+    };
+    refused(&["x=1,2,3"], "`x` of `main` is float32 [1, n], and `--shape` gives [1, 2, 3]");
+    refused(&["x=4,2"], "`x` of `main` is float32 [1, n] with `n` = 2, and `--shape` gives [4, 2]");
+    refused(&["x=1,2", "w=3,5"], "`w` of `main` is float32 [3, n] with `n` = 2, and `--shape` gives [3, 5]");
+    refused(&["x=1,2", "x=1,2"], "`--shape` gives `x` twice");
+    refused(&["y=1,2"], "has an input `y`");
+    refused(&["x=1,n"], "found `n`");
+    fails(&["bench", &model, "--bind", "n=2", "--shape", "x=1,3"], 2, "is float32 [1, 2], and `--shape` gives [1, 3]");
+    fails(&["bench", "workloads/axpy_inplace.tir", "--shape", "A=1"], 2, "`--shape` is for graphs");
+}
+
+#[test]
 fn extents_without_a_value_are_told() {
     let dir = workplace();
     let model = text(&dir.path().join("model.tir")).to_owned();
