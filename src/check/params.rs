@@ -50,6 +50,14 @@ pub(crate) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, Stri
     Ok(specs)
 }
 
+/// For each parameter of a function, the extent that its values index; `None` for one whose values are no indices.
+pub(crate) fn index_limits(func: &Func) -> Vec<Option<i64>> {
+    let func = &*func.callable();
+    let mut limits = Limits::default();
+    limits.visit_stmt(func, func.root.stmt());
+    func.params.iter().map(|p| limits.0.get(&p.buffer?).copied()).collect()
+}
+
 /// Checks that a scheduled version takes its parameters in the layout as written: arguments are made once for a task, in
 /// that layout.
 ///

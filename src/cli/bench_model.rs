@@ -104,10 +104,15 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     for (i, value) in inputs.into_iter().enumerate().take(model.inputs().len()) {
         values.push(match value {
             Some(value) => value.array,
-            None => random(&params[i], i, args.seed)?,
+            None => random(&params[i], i, args.seed, kernels.index_limit(&model, i))?,
         });
     }
-    let times = Times::measure(&model, &values, &clock).map_err(failed)?;
+    let times = Times::measure(&model, &values, &clock).map_err(|e| {
+        if matches!(e, ModelError::Failed { .. }) && args.inputs.is_empty() {
+            console.note("random inputs may be the reason: `--inputs FILE` gives others");
+        }
+        failed(e)
+    })?;
     let Some(report) = report(&program, &model, &times, &kernels, &setting) else {
         return Err(Failure::Machine("no call was timed".to_owned(), String::new()));
     };

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     for (i, value) in inputs.into_iter().enumerate().take(n_inputs) {
         values.push(match value {
             Some(value) => value.array,
-            None => random(&params[i], i, args.seed)?,
+            None => random(&params[i], i, args.seed, kernels.index_limit(&model, i))?,
         });
     }
 
@@ -105,9 +105,10 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     super::run::present(&report, args.format, console)
 }
 
-/// A random array, as measurement has them.
-pub(super) fn random(param: &Parameter, i: usize, seed: u64) -> Result<Array, Failure> {
-    let spec = ParamSpec::new(&param.name, param.dtype, &param.shape, crate::loopir::Access::In);
+/// A random array, as measurement has them. Indices are below a limit.
+pub(super) fn random(param: &Parameter, i: usize, seed: u64, below: Option<i64>) -> Result<Array, Failure> {
+    let mut spec = ParamSpec::new(&param.name, param.dtype, &param.shape, crate::loopir::Access::In);
+    spec.below = below;
     let machine = |e: String| Failure::Machine(e, String::new());
     let args = Arguments::new(&[spec], seed.wrapping_add(i as u64)).map_err(|e| machine(e.to_string()))?;
     Array::new(param.dtype, &param.shape, args.bytes(0).to_vec()).map_err(|e| machine(e.to_string()))

@@ -7,6 +7,8 @@ use super::exit::Failure;
 use super::load::{self, Program};
 use super::records;
 use super::scheduled::Request;
+use crate::check::params;
+use crate::graph::program::{Place, Step};
 use crate::graph::{Callee, GraphModule};
 use crate::ir::{Func, Symbol};
 use crate::machine::Isa;
@@ -218,6 +220,16 @@ impl ModelKernels {
     /// Whether the prim_func has a record.
     pub(super) fn is_tuned(&self, name: Symbol) -> bool {
         self.funcs.get(&name).is_some_and(|k| k.version.is_some())
+    }
+
+    /// The least extent that kernels index by the values of an input; `None` if they are no indices.
+    pub(super) fn index_limit(&self, model: &Model, input: usize) -> Option<i64> {
+        let of_step = |step: &Step| {
+            let limits = params::index_limits(self.written(step.func)?);
+            let passed = step.args.iter().zip(limits).filter(|(place, _)| **place == Place::Input(input));
+            passed.filter_map(|(_, limit)| limit).min()
+        };
+        model.program().steps.iter().filter_map(of_step).min()
     }
 
     /// The model of these kernels.

@@ -313,6 +313,29 @@ fn the_default_number_of_trials_grows_with_a_model() {
     assert!(!err.contains("for each of"), "{err}");
 }
 
+#[test]
+fn random_indices_are_in_bounds() {
+    let dir = dir();
+    let model = dir.path().join("take.tir");
+    fs::write(
+        &model,
+        r#"
+@R.function
+def main(i: R.Tensor((64,), "int64"), w: R.Tensor((3, 8), "float32")):
+    with R.dataflow():
+        a = R.take(w, i, axis=0)
+        R.output(a)
+    return a
+"#,
+    )
+    .expect("a model");
+    succeeds(&["bench", text(&model)]);
+    succeeds(&["run", text(&model), "--random"]);
+    let indices = Array::new(DType::Int64, &[64], [7i64; 64].iter().flat_map(|v| v.to_le_bytes()).collect());
+    arrays::write(&dir.path().join("i.npz"), &[("i", &indices.expect("an array"))]).expect("a file");
+    fails(&["bench", text(&model), "--inputs", text(&dir.path().join("i.npz"))], 1, "access out of bounds of `w`");
+}
+
 /// Three kernels that differ, one called twice.
 const TWO: &str = r#"
 @R.function
