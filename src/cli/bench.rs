@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         return Err(Failure::Usage(message, String::new()));
     }
     let program = Program::read_lowered(&args.input, console)?;
-    let functions = program.functions(args.func.as_deref())?;
+    let functions = program.tasks(args.func.as_deref())?;
     for &index in &functions {
         setting::check_concrete(&program.module().funcs[index])?;
     }

@@ -11,10 +11,12 @@ use super::versions::{Version, Wanted};
 use super::{Done, setting};
 use crate::arrays::{self, Array};
 use crate::graph;
+use crate::ir::Module;
 use crate::measure::{Arguments, ParamSpec, RealTimer, Summary, Tolerance};
 use crate::model::{Model, ModelError};
 use crate::request::program;
 use crate::run::{Parameter, compare};
+use crate::workload::Workload;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,18 +40,20 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
         machine: &args.machine,
         work_dir: &args.work_dir,
     };
-    let all: Vec<usize> = (0..lowered.module().funcs.len()).collect();
-    let versions = wanted.versions(global, &lowered, &all, &setting, console)?;
+    let tasks = lowered.tasks(None)?;
+    let versions = wanted.versions(global, &lowered, &tasks, &setting, console)?;
     let module = lowered.graph_module();
-    let choose = |_: &crate::ir::Module, i: usize| versions.get(i).map(|v: &Version| v.func.clone());
+    let choose = |module: &Module, i: usize| {
+        let version = tasks.iter().position(|&t| t == i).and_then(|at| versions.get(at));
+        Ok(version.map_or_else(|| Workload::of(module, i).func().clone(), |v: &Version| v.func.clone()))
+    };
     let name = graph.name.as_str();
     let failed = |e| failure(program, name, e);
-    let model = Model::with_kernels(&module, name, &setting, |module, i| choose(module, i).ok_or_else(String::new));
-    let model = model.map_err(failed)?;
+    let mut model = Model::with_kernels(&module, name, &setting, choose).map_err(failed)?;
 
     // All files are looked at before the model runs.
     let params = model.params();
-    let n_inputs = model.inputs().len();
+    let n_inputs = model.program().inputs.len();
     let given = Given::new(name, &params, &[]);
     let mut many = args.files.all_inputs.clone();
     if model.program().n_inputs < n_inputs || args.input.graph.weights.is_some() {
@@ -67,6 +71,9 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
         });
     }
 
+    let weights = values.split_off(model.inputs().len());
+    model.load_weights(&weights).map_err(failed)?;
+    drop(weights);
     let mut call = model.bind(&values).map_err(failed)?;
     let times = match args.repeat {
         None => {

@@ -80,7 +80,7 @@ impl Request {
         if !lints.items.is_empty() {
             notices.diagnostics(&lints);
         }
-        let functions = program.functions(self.func.as_deref())?;
+        let functions = program.tasks(self.func.as_deref())?;
         for &index in &functions {
             program::check_concrete(&program.module().funcs[index])?;
         }
