@@ -192,6 +192,26 @@ fn prim_funcs_of_a_model_are_tuned_and_put_in_place() {
 }
 
 #[test]
+fn a_model_of_weights_alone_is_not_tuned() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let model = r#"
+@R.function
+def main(b: R.Tensor((3,), "float32")):
+    R.func_attr({"num_input": 0})
+    with R.dataflow():
+        out = R.add(b, b)
+        R.output(out)
+    return out
+"#;
+    fs::write(dir.path().join("model.tir"), model).expect("a model");
+    arrays::write(&dir.path().join("sum.npy"), &[("out", &floats(&[3], &[1.0, 0.0, 2.0]))]).expect("a file");
+    succeeds(&["run", &path("model.tir"), "--best", "--work-dir", &path("db"), "--expect", &path("sum.npy")]);
+    succeeds(&["build", &path("model.tir"), "--frozen", "--work-dir", &path("db"), "-o", &path("net")]);
+    fails(&["tune", &path("model.tir"), "--work-dir", &path("db")], 2, "there is nothing to tune");
+}
+
+#[test]
 fn stages_of_graphs_print() {
     let dir = workplace();
     let model = text(&dir.path().join("model.tir")).to_owned();
