@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let program = Program::read_lowered(&args.input, console)?;
     let intrinsics = load::intrinsics(&args.intrin)?;
     let target = load::target(&args.machine)?;
-    let chosen = program.functions(args.func.as_deref())?;
+    let chosen = program.tasks(args.func.as_deref())?;
     let db = records::open(&args.work_dir.work_dir, console)?;
     let filter = records::filter(&target, &args.machine, global, args.any_target);
     let mut module: GraphModule = program.graph_module();

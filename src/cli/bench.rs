@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         return Err(Failure::Usage(format!("`{option}` is for a model, and this is none"), help));
     }
     let program = program.of_prim_funcs(&args.input)?;
-    let functions = program.functions(args.func.as_deref())?;
+    let functions = program.tasks(args.func.as_deref())?;
     for &index in &functions {
         setting::check_concrete(&program.module().funcs[index])?;
     }

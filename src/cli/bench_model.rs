@@ -90,23 +90,24 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     let failed = |e| failure(&program, name, e);
     let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
     let clock = RealTimer::new(Arc::new(crate::stop::StopFlag::new())).map_err(machine)?;
-    let model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
+    let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
     let compile_secs = clock.now().as_secs_f64();
 
     let params = model.params();
     let inputs = Given::new(name, &params, &[]).inputs(&[], &files, true, console)?;
-    let n_given = inputs.iter().take(model.inputs().len()).skip(model.program().n_inputs).flatten().count();
-    let random_weights = n_given < model.inputs().len() - model.program().n_inputs;
+    let (n_inputs, n_weights) = (model.inputs().len(), model.weights().len());
+    let random_weights = inputs.iter().skip(n_inputs).take(n_weights).any(Option::is_none);
     if random_weights {
         console.note("weights without a file are random");
     }
-    let mut values = Vec::with_capacity(model.inputs().len());
-    for (i, value) in inputs.into_iter().enumerate().take(model.inputs().len()) {
+    let mut values = Vec::with_capacity(n_inputs + n_weights);
+    for (i, value) in inputs.into_iter().enumerate().take(n_inputs + n_weights) {
         values.push(match value {
             Some(value) => value.array,
             None => random(&params[i], i, args.seed, kernels.index_limit(&model, i))?,
         });
     }
+    model.load_weights(&values.split_off(n_inputs)).map_err(failed)?;
     let times = Times::measure(&model, &values, &clock).map_err(|e| {
         if matches!(e, ModelError::Failed { .. }) && args.inputs.is_empty() {
             console.note("random inputs may be the reason: `--inputs FILE` gives others");
@@ -190,7 +191,7 @@ fn report(
         });
     }
     rows.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.func.cmp(&b.func)));
-    let weights = &model.inputs()[model.program().n_inputs..];
+    let weights = model.weights();
     Some(Report {
         workload: program.name.clone(),
         func: model.name().to_owned(),

@@ -15,8 +15,8 @@ use super::versions::{Wanted, setting_of};
 use super::{Done, records, setting};
 use crate::export::{self, Body, File, Version};
 use crate::graph;
-use crate::ir::Symbol;
 use crate::ir::equal::Equality;
+use crate::model;
 use crate::request::building::{self, Request};
 use crate::request::program;
 use crate::workload::Workload;
@@ -258,26 +258,22 @@ fn graph_version(
     let function =
         lowered.graph(Some(&name))?.ok_or_else(|| Failure::Machine(format!("`{name}` is gone"), String::new()))?;
     let steps = graph::program::Program::of(function).map_err(mistakes)?;
-    let mut called: Vec<Symbol> = Vec::new();
-    let mut kernel_of = Vec::with_capacity(steps.steps.len());
-    for step in &steps.steps {
-        let known = called.iter().position(|c| *c == step.func);
-        kernel_of.push(known.unwrap_or(called.len()));
-        if known.is_none() {
-            called.push(step.func);
-        }
-    }
-    let position = |func: &Symbol| lowered.module().funcs.iter().position(|f| f.name == *func);
-    let chosen: Vec<usize> = called.iter().filter_map(position).collect();
+    let kernels_of = graph::program::Kernels::of(&steps.steps);
+    let chosen = kernels_of.positions(lowered.module()).map_err(mistakes)?;
+    let weights = building::weights(&steps, &args.file, args.graph.weights.as_deref())?;
     let mut kernels = Vec::new();
     for (_, version) in versions(args, global, &lowered, &chosen, console, missing)? {
         if let Body::Func(func) = version.body {
             kernels.push(*func);
         }
     }
-    let weights = building::weights(&steps, &args.file, args.graph.weights.as_deref())?;
     let setting = setting::here(&args.machine, global, true, console)?;
-    let body = Body::Graph(Arc::new(export::Graph { program: steps, kernels, kernel_of, weights }));
+    let known: Vec<graph::Constant> = weights[steps.n_inputs..].iter().flatten().cloned().collect();
+    let prepared = model::prepare(&lowered.graph_module(), &name, &setting, &known);
+    let prepared = prepared.map_err(|e| super::run_model::failure(program, &name, e))?;
+    let graph = export::Graph { program: steps, kernels, kernel_of: kernels_of.of_step, weights, prepared };
+    building::check_size(&graph)?;
+    let body = Body::Graph(Arc::new(graph));
     let targets = export::Versions::of(setting.codegen(), global.isa.is_some());
     Ok((name, Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None }))
 }

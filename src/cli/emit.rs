@@ -125,7 +125,10 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         return graph(args, after.as_deref(), console);
     }
     let program = Program::read_lowered(&args.input, console)?;
-    let functions = program.functions(args.func.as_deref())?;
+    let functions = match args.best {
+        true => program.tasks(args.func.as_deref())?,
+        false => program.functions(args.func.as_deref())?,
+    };
     if args.stage != Stage::Tir {
         for &index in &functions {
             setting::check_concrete(&program.module().funcs[index])?;

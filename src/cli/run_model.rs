@@ -41,11 +41,11 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     let name = graph.name.as_str();
     let failed = |e| failure(program, name, e);
     let kernels = wanted.of_model(global, &lowered, name, console)?;
-    let model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
+    let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
 
     // All files are looked at before the model runs.
     let params = model.params();
-    let n_inputs = model.inputs().len();
+    let n_inputs = model.program().inputs.len();
     let given = Given::new(name, &params, &[]);
     let mut many = args.files.all_inputs.clone();
     if model.program().n_inputs < n_inputs || args.input.graph.weights.is_some() {
@@ -63,6 +63,9 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
         });
     }
 
+    let weights = values.split_off(model.inputs().len());
+    model.load_weights(&weights).map_err(failed)?;
+    drop(weights);
     let mut call = model.bind(&values).map_err(failed)?;
     let times = match args.repeat {
         None => {

@@ -8,8 +8,9 @@ use super::load::{self, Program};
 use super::records;
 use super::scheduled::Request;
 use crate::check::params;
+use crate::graph::GraphModule;
+use crate::graph::constness::recurring_calls;
 use crate::graph::program::{Place, Step};
-use crate::graph::{Callee, GraphModule};
 use crate::ir::{Func, Symbol};
 use crate::machine::Isa;
 use crate::model::{Model, ModelError};
@@ -131,16 +132,7 @@ impl Wanted<'_> {
         graph: &str,
         console: Console,
     ) -> Result<ModelKernels, Failure> {
-        let mut called: Vec<Symbol> = Vec::new();
-        if let Some(function) = lowered.graph(Some(graph))? {
-            for &c in &function.order {
-                if let Callee::CallTir(name) | Callee::CallTirInplace(name) = function.call(c).callee
-                    && !called.contains(&name)
-                {
-                    called.push(name);
-                }
-            }
-        }
+        let called = lowered.graph(Some(graph))?.map(recurring_calls).unwrap_or_default();
         let funcs = &lowered.module().funcs;
         let indices: Vec<usize> = (0..funcs.len()).filter(|&i| called.contains(&funcs[i].name)).collect();
         let distinct = Workload::distinct(lowered.module(), &indices);

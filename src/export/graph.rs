@@ -49,11 +49,15 @@ impl Graph {
         names.into_iter().zip(c_names).zip(all).map(param).collect()
     }
 
-    /// The weights and constants that its calls read.
-    fn known(&self) -> impl Iterator<Item = (Place, &Constant)> {
+    /// The weights, constants and prepared tensors that its calls read.
+    pub fn known(&self) -> impl Iterator<Item = (Place, &Constant)> {
         let weights = self.weights.iter().enumerate();
         let weights = weights.filter_map(|(i, w)| Some((Place::Input(i), w.as_ref()?)));
-        weights.chain(self.program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c)))
+        let constants = self.program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c));
+        let prepared = self.prepared.iter().enumerate();
+        let prepared = prepared.filter_map(|(i, p)| Some((Place::Prepared(i), p.as_ref()?)));
+        let read = self.program.read_places();
+        weights.chain(constants).chain(prepared).filter(move |(place, _)| read.contains(place))
     }
 
     /// The positions of inputs and results among the parameters.
@@ -218,7 +222,9 @@ impl Writer<'_> {
         }
         let offset = match place {
             Place::Temporary(i) => self.graph.program.plan.offsets[i],
-            Place::Input(_) | Place::Constant(_) | Place::Output(_) => unreachable!("it is a parameter, or known"),
+            Place::Input(_) | Place::Constant(_) | Place::Prepared(_) | Place::Output(_) => {
+                unreachable!("it is a parameter, or known")
+            }
         };
         self.b.ins().iadd_imm_s(shared, offset as i64)
     }

@@ -71,8 +71,10 @@ pub struct Graph {
     pub kernels: Vec<Func>,
     /// The function of each call.
     pub kernel_of: Vec<usize>,
-    /// The elements of each input of the program that are known: the object contains them, and callers do not pass the input.
+    /// The elements of each input of the program; `None` for inputs that callers pass. The object contains those that calls read.
     pub weights: Vec<Option<Constant>>,
+    /// The results of the preparation; `None` for those that calls do not read.
+    pub prepared: Vec<Option<Constant>>,
 }
 
 impl Body {

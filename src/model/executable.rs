@@ -1,30 +1,29 @@
 //! Compiling the kernels of a graph, and calling them.
 
+use super::memory::{Fixed, Memory};
+use super::preparation::Preparation;
+use super::step_kernels::StepKernels;
 use crate::arrays::Array;
-use crate::codegen::{self, CompiledKernel, Pinning, RunContext, RuntimeFailure, Workers};
+use crate::codegen::{Pinning, RunContext, Workers};
 use crate::diagnostic::Diagnostic;
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::{Copy, Place, Program, Tensor};
 use crate::ir::{Func, Module, Symbol};
-use crate::lower;
 use crate::measure::Timer;
 use crate::run::{Parameter, Role};
-use crate::search::isolated;
 use crate::stop::StopFlag;
 use crate::workload::{Setting, Workload};
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A compiled graph.
 pub struct Model {
     name: Symbol,
     program: Program,
-    kernels: Vec<CompiledKernel>,
-    /// The kernel of each step.
-    kernel_of: Vec<usize>,
-    constants: Memory,
-    constant_offsets: Vec<usize>,
+    preparation: Preparation,
+    kernels: StepKernels,
+    /// Weights, constants and prepared tensors that calls read; `None` until the weights are loaded.
+    fixed: Option<Fixed>,
     workers: Arc<Workers>,
     /// What finished calls used, for later ones.
     idle: Mutex<Vec<State>>,
@@ -105,52 +104,53 @@ impl Model {
         module: &GraphModule,
         name: &str,
         setting: &Setting,
-        mut choose: impl FnMut(&Module, usize) -> Result<Func, String>,
+        choose: impl FnMut(&Module, usize) -> Result<Func, String>,
     ) -> Result<Model, ModelError> {
-        let function = module.functions.iter().find(|f| f.name == name);
-        let function = function.ok_or_else(|| ModelError::NoFunction(name.to_owned()))?;
-        let program = Program::of(function).map_err(|d| ModelError::Graph(vec![d]))?;
-        let threads = setting.threads.max(1) as usize;
-        let workers = Workers::new(threads, &Pinning::None);
-        let workers = workers.map_err(|e| ModelError::Machine(format!("cannot start threads: {e}")))?;
-        let options = setting.codegen();
-        let mut kernels = Vec::new();
-        let mut known: HashMap<Symbol, usize> = HashMap::new();
-        let mut kernel_of = Vec::with_capacity(program.steps.len());
-        for step in &program.steps {
-            let next = kernels.len();
-            let kernel = *known.entry(step.func).or_insert(next);
-            if kernel == next {
-                let fail = |why: String| ModelError::Compile { func: step.func, why };
-                let index = module.module.funcs.iter().position(|f| f.name == step.func);
-                let index = index.ok_or_else(|| fail("the module has no such function".to_owned()))?;
-                let func = choose(&module.module, index).map_err(fail)?;
-                let compiled = isolated(|| {
-                    let kernel = lower::lower(&func).map_err(|e| e.to_string())?;
-                    codegen::compile(&kernel, &options).map_err(|e| e.to_string())
-                });
-                kernels.push(compiled.and_then(|r| r).map_err(fail)?);
+        let program = program(module, name)?;
+        let preparation = Preparation::compile(&module.module, &program, setting)?;
+        let kernels = StepKernels::compile(&module.module, &program.steps, setting, choose)?;
+        let (workers, idle) = (start_workers(setting)?, Mutex::new(Vec::new()));
+        let mut model = Model { name: name.into(), program, preparation, kernels, fixed: None, workers, idle };
+        if model.weights().is_empty() {
+            model.load_weights(&[])?;
+        }
+        Ok(model)
+    }
+
+    /// Takes an array for each weight, and computes what follows from them. A model that has weights needs this before its first call;
+    /// it keeps what its calls read.
+    ///
+    /// # Errors
+    /// An array does not fit, there is not enough memory, or a kernel fails.
+    pub fn load_weights(&mut self, weights: &[Array]) -> Result<(), ModelError> {
+        self.check("weights", self.weights(), weights)?;
+        let weights: Vec<&[u8]> = weights.iter().map(Array::data).collect();
+        let prepared = self.preparation.run(&self.program, &weights, &self.workers)?;
+        let read = self.program.read_places();
+        let n_inputs = self.program.n_inputs;
+        let weights = weights.iter().enumerate().map(|(i, data)| (Place::Input(n_inputs + i), *data));
+        let constants = self.program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c.data()));
+        let results = (0..self.program.prepared.len()).map(|i| (Place::Prepared(i), prepared.bytes(&self.program, i)));
+        let all = weights.chain(constants).chain(results);
+        let kept: Vec<(Place, &[u8])> = all.filter(|(place, _)| read.contains(place)).collect();
+        self.fixed = Some(Fixed::copy(&kept)?);
+        Ok(())
+    }
+
+    /// Whether there is an array for each tensor.
+    fn check(&self, what: &str, tensors: &[Tensor], arrays: &[Array]) -> Result<(), ModelError> {
+        if arrays.len() != tensors.len() {
+            let (expected, found) = (tensors.len(), arrays.len());
+            return Err(ModelError::Argument(format!("`{}` takes {expected} {what}, found {found}", self.name)));
+        }
+        for (tensor, array) in tensors.iter().zip(arrays) {
+            if array.dtype() != tensor.dtype || array.shape() != tensor.shape {
+                let (dtype, shape) = (array.dtype(), array.shape());
+                let expected = format!("`{}` is {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+                return Err(ModelError::Argument(format!("{expected}, and its array is {dtype} {shape:?}")));
             }
-            let found = kernels[kernel].params().len();
-            if found != step.args.len() {
-                let why = format!("it takes {found} arrays, and the graph passes {}", step.args.len());
-                return Err(ModelError::Compile { func: step.func, why });
-            }
-            kernel_of.push(kernel);
         }
-        let mut constant_offsets = Vec::new();
-        let mut bytes = 0;
-        for constant in &program.constants {
-            constant_offsets.push(bytes);
-            bytes += constant.data().len().next_multiple_of(ALIGNMENT);
-        }
-        let mut constants = Memory::new(bytes)?;
-        for (constant, &offset) in program.constants.iter().zip(&constant_offsets) {
-            constants.bytes_mut()[offset..offset + constant.data().len()].copy_from_slice(constant.data());
-        }
-        let name = function.name;
-        let (workers, idle) = (Arc::new(workers), Mutex::new(Vec::new()));
-        Ok(Model { name, program, kernels, kernel_of, constants, constant_offsets, workers, idle })
+        Ok(())
     }
 
     /// The name of the graph.
@@ -158,14 +158,24 @@ impl Model {
         self.name.as_str()
     }
 
+    #[cfg(test)]
+    pub(super) fn fixed(&self) -> Option<&Fixed> {
+        self.fixed.as_ref()
+    }
+
     /// Steps and places in memory.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The parameters: what callers pass, then the weights.
+    /// The inputs, which callers pass.
     pub fn inputs(&self) -> &[Tensor] {
-        &self.program.inputs
+        &self.program.inputs[..self.program.n_inputs]
+    }
+
+    /// The weights.
+    pub fn weights(&self) -> &[Tensor] {
+        &self.program.inputs[self.program.n_inputs..]
     }
 
     /// The results.
@@ -173,10 +183,10 @@ impl Model {
         &self.program.outputs
     }
 
-    /// The parameters as those of a function: the inputs, then the results, whose names are unique.
+    /// The parameters as those of a function: the inputs, the weights, then the results, whose names are unique.
     pub fn params(&self) -> Vec<Parameter> {
         let mut all: Vec<Parameter> = Vec::new();
-        let inputs = self.inputs().iter().map(|t| (t, Role::Input));
+        let inputs = self.program.inputs.iter().map(|t| (t, Role::Input));
         for (tensor, role) in inputs.chain(self.outputs().iter().map(|t| (t, Role::Output))) {
             let numbered = (1..).map(|i| format!("{}_{i}", tensor.name));
             let mut names = std::iter::once(tensor.name.clone()).chain(numbered);
@@ -186,7 +196,7 @@ impl Model {
         all
     }
 
-    /// Calls the model on an array for each parameter.
+    /// Calls the model on an array for each input.
     ///
     /// # Errors
     /// An array does not fit, or a kernel fails.
@@ -196,15 +206,15 @@ impl Model {
         call.outputs()
     }
 
-    /// Takes an array for each parameter; they are copied.
+    /// Takes an array for each input; they are copied.
     ///
     /// # Errors
-    /// An array does not fit, or there is not enough memory.
+    /// An array does not fit, the weights were not loaded, or there is not enough memory.
     pub fn bind(&self, inputs: &[Array]) -> Result<Call<'_>, ModelError> {
-        if inputs.len() != self.program.inputs.len() {
-            let (expected, found) = (self.program.inputs.len(), inputs.len());
-            return Err(ModelError::Argument(format!("`{}` takes {expected} arrays, found {found}", self.name)));
-        }
+        self.check("arrays", self.inputs(), inputs)?;
+        let Some(fixed) = &self.fixed else {
+            return Err(ModelError::Argument(format!("the weights of `{}` have no values", self.name)));
+        };
         let sizes = |tensors: &[Tensor]| {
             let mut offsets = Vec::with_capacity(tensors.len());
             let mut bytes = 0;
@@ -215,14 +225,9 @@ impl Model {
             (offsets, bytes)
         };
         let ((input_offsets, input_bytes), (output_offsets, output_bytes)) =
-            (sizes(&self.program.inputs), sizes(&self.program.outputs));
+            (sizes(self.inputs()), sizes(&self.program.outputs));
         let (mut memory, outputs) = (Memory::new(input_bytes)?, Memory::new(output_bytes)?);
-        for ((tensor, array), &offset) in self.program.inputs.iter().zip(inputs).zip(&input_offsets) {
-            if array.dtype() != tensor.dtype || array.shape() != tensor.shape {
-                let (dtype, shape) = (array.dtype(), array.shape());
-                let expected = format!("`{}` is {} {:?}", tensor.name, tensor.dtype, tensor.shape);
-                return Err(ModelError::Argument(format!("{expected}, and its array is {dtype} {shape:?}")));
-            }
+        for (array, &offset) in inputs.iter().zip(&input_offsets) {
             memory.bytes_mut()[offset..offset + array.data().len()].copy_from_slice(array.data());
         }
         let state = match self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
@@ -234,7 +239,8 @@ impl Model {
                 copies: Vec::new(),
             },
         };
-        let mut call = Call { model: self, inputs: memory, outputs, input_offsets, output_offsets, state: Some(state) };
+        let mut call =
+            Call { model: self, fixed, inputs: memory, outputs, input_offsets, output_offsets, state: Some(state) };
         call.set_arguments();
         Ok(call)
     }
@@ -243,6 +249,7 @@ impl Model {
 /// A model with arrays for its parameters.
 pub struct Call<'m> {
     model: &'m Model,
+    fixed: &'m Fixed,
     inputs: Memory,
     outputs: Memory,
     input_offsets: Vec<usize>,
@@ -270,13 +277,15 @@ impl Call<'_> {
     }
 
     fn pointer(&self, state: &State, place: Place) -> *mut u8 {
-        let (memory, offset) = match place {
-            Place::Input(i) => (&self.inputs, self.input_offsets[i]),
-            Place::Output(i) => (&self.outputs, self.output_offsets[i]),
-            Place::Constant(i) => (&self.model.constants, self.model.constant_offsets[i]),
-            Place::Temporary(i) => (&state.memory, self.model.program.plan.offsets[i]),
-        };
-        memory.start.wrapping_add(offset)
+        if let Some(fixed) = self.fixed.pointer(place) {
+            return fixed;
+        }
+        match place {
+            Place::Input(i) => self.inputs.pointer(self.input_offsets[i]),
+            Place::Output(i) => self.outputs.pointer(self.output_offsets[i]),
+            Place::Temporary(i) => state.memory.pointer(self.model.program.plan.offsets[i]),
+            Place::Constant(_) | Place::Prepared(_) => unreachable!("what calls read is there"),
+        }
     }
 
     /// Runs all kernels.
@@ -345,12 +354,10 @@ impl Call<'_> {
                 // place that still lives.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
             }
-            let kernel = &model.kernels[model.kernel_of[i]];
             // SAFETY: there is a pointer for each parameter, of the size that the types of the graph say, which passes checked
             // against the parameters. What a step writes is a temporary or an output: temporaries that live at the same time do
             // not overlap, and no two places share an output.
-            let result = unsafe { kernel.call(arguments, &mut state.context) };
-            result.map_err(|failure| ModelError::Failed { func: step.func, why: reason(kernel, failure) })?;
+            unsafe { model.kernels.call(i, step, arguments, &mut state.context)? };
         }
         Ok(())
     }
@@ -391,52 +398,14 @@ impl Drop for Call<'_> {
     }
 }
 
-fn reason(kernel: &CompiledKernel, failure: RuntimeFailure) -> String {
-    match failure {
-        RuntimeFailure::OutOfBounds { buffer } => match kernel.params().get(buffer.index()) {
-            Some(param) => format!("access out of bounds of `{}`", param.name),
-            None => "access out of bounds of an intermediate buffer".to_owned(),
-        },
-        RuntimeFailure::Assertion { index } => {
-            kernel.assertion(index).map_or_else(|| failure.to_string(), |text| format!("{failure}: {text}"))
-        }
-        RuntimeFailure::Division | RuntimeFailure::Stopped => failure.to_string(),
-    }
+/// The steps of a graph of the module.
+pub(super) fn program(module: &GraphModule, name: &str) -> Result<Program, ModelError> {
+    let function = module.functions.iter().find(|f| f.name == name);
+    let function = function.ok_or_else(|| ModelError::NoFunction(name.to_owned()))?;
+    Program::of(function).map_err(|d| ModelError::Graph(vec![d]))
 }
 
-/// Memory aligned to [`ALIGNMENT`], filled with zeros.
-struct Memory {
-    start: *mut u8,
-    bytes: usize,
-    owner: Vec<u8>,
-}
-
-// SAFETY: the memory is owned, and the pointer leads into it.
-unsafe impl Send for Memory {}
-// SAFETY: as above; shared memory (that of constants) is only read.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn new(bytes: usize) -> Result<Memory, ModelError> {
-        let mut owner: Vec<u8> = Vec::new();
-        let too_large = |_| ModelError::Machine(format!("not enough memory: {bytes} bytes"));
-        owner.try_reserve_exact(bytes + ALIGNMENT).map_err(too_large)?;
-        owner.resize(bytes + ALIGNMENT, 0);
-        let offset = owner.as_ptr().addr().next_multiple_of(ALIGNMENT) - owner.as_ptr().addr();
-        let start = owner.as_mut_ptr().wrapping_add(offset);
-        Ok(Memory { start, bytes, owner })
-    }
-
-    fn offset(&self) -> usize {
-        self.start.addr() - self.owner.as_ptr().addr()
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.owner[self.offset()..self.offset() + self.bytes]
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        let offset = self.offset();
-        &mut self.owner[offset..offset + self.bytes]
-    }
+pub(super) fn start_workers(setting: &Setting) -> Result<Arc<Workers>, ModelError> {
+    let workers = Workers::new(setting.threads.max(1) as usize, &Pinning::None);
+    Ok(Arc::new(workers.map_err(|e| ModelError::Machine(format!("cannot start threads: {e}")))?))
 }

@@ -1,7 +1,8 @@
 //! Models: graphs that are compiled for this machine and called on arrays.
 //!
 //! A [`Model`] owns the machine code of the kernels of a graph, the weights and the memory of intermediate values. A call runs
-//! the kernels one after the other; between two of them, it only picks their pointers.
+//! the kernels one after the other; between two of them, it only picks their pointers. What follows from the weights alone is computed
+//! when they are loaded ([`Model::load_weights`]).
 //!
 //! ```
 //! use tvmr::arrays::Array;
@@ -35,7 +36,11 @@
 //! * A model may be called from several threads at once: each call has its own memory for intermediate values.
 
 mod executable;
+mod memory;
+mod preparation;
+mod step_kernels;
 #[cfg(test)]
 mod tests;
 
 pub use executable::{Model, ModelError};
+pub use preparation::prepare;

@@ -3,6 +3,7 @@
 use super::Model;
 use crate::arrays::Array;
 use crate::graph::pass::{Context, GraphModule};
+use crate::graph::program::Place;
 use crate::ir::DType;
 use crate::script::{ParseOptions, parse};
 use crate::workload::Setting;
@@ -181,9 +182,10 @@ fn in_place(body: &str, expected: &[[f32; 4]]) -> (usize, usize) {
     let parsed = parsed.unwrap_or_else(|e| panic!("{e}"));
     let module = GraphModule { module: parsed.module, functions: parsed.graphs };
     let model = Model::compile(module, "main", &Context::default(), &Setting::native());
-    let model = model.unwrap_or_else(|e| panic!("{e}"));
+    let mut model = model.unwrap_or_else(|e| panic!("{e}"));
     let inputs = [floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), floats(&[2, 2], &[5.0, 6.0, 7.0, 8.0])];
-    let mut call = model.bind(&inputs).unwrap_or_else(|e| panic!("{e}"));
+    model.load_weights(&inputs[1..]).unwrap_or_else(|e| panic!("{e}"));
+    let mut call = model.bind(&inputs[..1]).unwrap_or_else(|e| panic!("{e}"));
     let expected: Vec<Array> = expected.iter().map(|e| floats(&[2, 2], e)).collect();
     for _ in 0..2 {
         call.run().unwrap_or_else(|e| panic!("{e}"));
@@ -259,4 +261,83 @@ fn indices_of_arguments_that_are_overwritten_are_checked() {
         let message = model.err().map(|e| e.to_string()).unwrap_or_default();
         assert!(message.contains(why), "{indices}: {message}");
     }
+}
+
+/// The compiled `main` of a text.
+#[track_caller]
+fn compiled(text: &str) -> Model {
+    let parsed = parse(text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+    let model = Model::compile(module, "main", &Context::default(), &Setting::native());
+    model.unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn what_follows_from_weights_is_computed_when_they_are_loaded() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((3, 2), "float32"), u: R.Tensor((2,), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        t = R.permute_dims(w)
+        s = R.nn.relu(R.multiply(t, R.const(2.0, "float32")))
+        y = R.nn.relu(R.matmul(x, s))
+        R.output(y)
+    return y
+"#;
+    let mut model = compiled(text);
+    let (program, w) = (model.program(), floats(&[3, 2], &[1.0, 1.0, -1.0, -1.0, 0.5, 0.25]));
+    assert_eq!((program.preparation.len(), program.steps.len()), (1, 1), "{program:?}");
+    let x = floats(&[1, 2], &[1.0, 2.0]);
+    assert!(model.run(std::slice::from_ref(&x)).is_err_and(|e| e.to_string().contains("have no values")));
+    assert!(model.load_weights(std::slice::from_ref(&w)).is_err_and(|e| e.to_string().contains("takes 2 weights")));
+    model.load_weights(&[w.clone(), floats(&[2], &[0.0; 2])]).unwrap_or_else(|e| panic!("{e}"));
+    // Neither `w`, which only the preparation reads, nor `u`, which nothing reads, is kept.
+    let fixed = model.fixed().expect("loaded");
+    let has = [Place::Input(1), Place::Input(2), Place::Prepared(0)].map(|p| fixed.has(p));
+    assert_eq!(has, [false, false, true]);
+    for _ in 0..2 {
+        let outputs = model.run(std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(outputs, [floats(&[1, 3], &[6.0, 0.0, 2.0])]);
+    }
+    // Other weights, other results.
+    model.load_weights(&[floats(&[3, 2], &[1.0; 6]), floats(&[2], &[0.0; 2])]).unwrap_or_else(|e| panic!("{e}"));
+    let outputs = model.run(&[x]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(outputs, [floats(&[1, 3], &[6.0; 3])]);
+}
+
+#[test]
+fn outputs_may_be_weights_and_what_follows_from_them() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((2, 2), "float32"), e: R.Tensor((0, 2), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        t = R.permute_dims(w)
+        s = R.multiply(t, R.const(2.0, "float32"))
+        f = R.nn.relu(e)
+        r = R.reshape(s, R.shape([4]))
+        z = R.zeros((1, 2), "float32")
+        y = R.add(R.matmul(x, s), z)
+        R.output(t, s, f, r, y)
+    return (s, w, s, r, f, t, y, z, R.add(R.const(1.0, "float32"), R.const(2.0, "float32")), x)
+"#;
+    let mut model = compiled(text);
+    assert_eq!(model.program().steps.len(), 1, "{:?}", model.program());
+    let (x, w) = (floats(&[1, 2], &[1.0, 2.0]), floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]));
+    model.load_weights(&[w.clone(), floats(&[0, 2], &[])]).unwrap_or_else(|e| panic!("{e}"));
+    let s = floats(&[2, 2], &[2.0, 6.0, 4.0, 8.0]);
+    let expected = [
+        s.clone(),
+        w,
+        s,
+        floats(&[4], &[2.0, 6.0, 4.0, 8.0]),
+        floats(&[0, 2], &[]),
+        floats(&[2, 2], &[1.0, 3.0, 2.0, 4.0]),
+        floats(&[1, 2], &[10.0, 22.0]),
+        floats(&[1, 2], &[0.0, 0.0]),
+        floats(&[], &[3.0]),
+        x.clone(),
+    ];
+    assert_eq!(model.run(&[x]).unwrap_or_else(|e| panic!("{e}")), expected);
 }

@@ -7,7 +7,7 @@ use crate::export::{
     is_c_name,
 };
 use crate::graph::Constant;
-use crate::graph::program::{Program, Tensor};
+use crate::graph::program::Program;
 use crate::ir::Func;
 use crate::ir::hash::program_hash;
 use crate::loopir::{Access, Storage};
@@ -118,14 +118,27 @@ fn accesses(func: &Func) -> Vec<Access> {
     accesses.collect::<Option<Vec<Access>>>().unwrap_or_default()
 }
 
-/// The most bytes of weights that an object contains.
+/// The most bytes of weights and of what is prepared from them that an object contains.
 const MOST_WEIGHTS: usize = 1 << 30;
+
+/// Checks that the weights, constants and prepared tensors of a graph fit into an object.
+///
+/// # Errors
+/// They are too large.
+pub fn check_size(graph: &export::Graph) -> Result<(), Error> {
+    let bytes: usize = graph.known().map(|(_, c)| c.data().len()).sum();
+    if bytes > MOST_WEIGHTS {
+        let help = "make some of them inputs: `num_input` of the graph counts these".to_owned();
+        return Err(Error::Usage(format!("the weights have {bytes} bytes, more than an object can hold"), help));
+    }
+    Ok(())
+}
 
 /// The elements of the weights of a graph, one for each input of its calls; `None` for what callers pass. They are read from the
 /// file that is named, or from that beside the program.
 ///
 /// # Errors
-/// A weight has no elements, or others than the graph expects; or there are too many for an object.
+/// A weight has no elements, or others than the graph expects.
 pub fn weights(graph: &Program, program: &Path, named: Option<&Path>) -> Result<Vec<Option<Constant>>, Error> {
     let mut all = vec![None; graph.inputs.len()];
     let wanted = graph.n_inputs..graph.inputs.len();
@@ -137,11 +150,6 @@ pub fn weights(graph: &Program, program: &Path, named: Option<&Path>) -> Result<
         let help = "put a `.safetensors` or `.npz` file beside the program, or name one by `--weights`";
         return Err(Error::Usage(format!("there are no values for `{}`", names.join("`, `")), help.to_owned()));
     };
-    let bytes: usize = graph.inputs[wanted.clone()].iter().map(Tensor::bytes).sum();
-    if bytes > MOST_WEIGHTS {
-        let help = "make some of them inputs: `num_input` of the graph counts these".to_owned();
-        return Err(Error::Usage(format!("the weights have {bytes} bytes, more than an object can hold"), help));
-    }
     let refuse = |e: ArrayError| Error::Usage(e.to_string(), String::new());
     let file = ArrayFile::open(&path).map_err(refuse)?;
     let stored = file.names();

@@ -140,14 +140,12 @@ impl Program {
         Program { name: self.name.clone(), text: self.text.clone(), bind: self.bind.clone(), parsed }
     }
 
-    /// How often the graphs call each prim_func.
+    /// How often the graphs call each prim_func, without calls on weights and constants alone, which run once.
     pub fn calls(&self) -> BTreeMap<Symbol, u64> {
         let mut calls = BTreeMap::new();
         for function in self.graphs() {
-            for &c in &function.order {
-                if let graph::Callee::CallTir(name) | graph::Callee::CallTirInplace(name) = function.call(c).callee {
-                    *calls.entry(name).or_default() += 1;
-                }
+            for name in graph::constness::recurring_calls(function) {
+                *calls.entry(name).or_default() += 1;
             }
         }
         calls
@@ -169,6 +167,22 @@ impl Program {
         let is_part = |f: &Func| called.contains(&f.name) && symbolic(f).is_some();
         let kernels: Vec<usize> = (0..funcs.len()).filter(|&i| !is_part(&funcs[i])).collect();
         if kernels.is_empty() { (0..funcs.len()).collect() } else { kernels }
+    }
+
+    /// Positions of the functions worth tuning: the one of this name, or all that run by themselves. Those that graphs only call on
+    /// weights and constants are left out, since they run once.
+    ///
+    /// # Errors
+    /// There is no function of this name.
+    pub fn tasks(&self, name: Option<&str>) -> Result<Vec<usize>, Error> {
+        let mut functions = self.functions(name)?;
+        if name.is_none() {
+            let recurring = self.calls();
+            let called: Vec<Symbol> = self.graphs().iter().flat_map(graph::Function::called_prim_funcs).collect();
+            let runs_once = |name: &Symbol| called.contains(name) && !recurring.contains_key(name);
+            functions.retain(|&i| !runs_once(&self.module().funcs[i].name));
+        }
+        Ok(functions)
     }
 
     /// Positions of the functions to work on: the one of this name, or all that run by themselves.

@@ -81,7 +81,13 @@ impl Request {
         if !lints.items.is_empty() {
             notices.diagnostics(&lints);
         }
-        let functions = program.functions(self.func.as_deref())?;
+        let functions = program.tasks(self.func.as_deref())?;
+        if functions.is_empty() && !program.graphs().is_empty() {
+            let message =
+                format!("no call of a graph of `{}` runs a prim_func, so there is nothing to tune", program.name);
+            let help = "what follows from weights alone runs once; `--func` names a prim_func to tune in spite of that";
+            return Err(Error::Usage(message, help.to_owned()));
+        }
         for &index in &functions {
             program::check_concrete(&program.module().funcs[index])?;
         }

@@ -87,6 +87,13 @@ fn a_model_is_built_with_its_weights() {
     let params = manifest["functions"][0]["versions"][0]["params"].as_array().expect("a list");
     let names: Vec<&str> = params.iter().filter_map(|p| p["name"].as_str()).collect();
     assert_eq!(names, ["x", "out"]);
+    // The object has `w` transposed, and not as it was.
+    let object = fs::read(dir.path().join("built/net.o")).expect("a file");
+    let has = |values: [f32; 6]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        object.windows(bytes.len()).any(|w| w == bytes)
+    };
+    assert!(has([1.0, -1.0, 0.5, 1.0, -1.0, 0.25]) && !has([1.0, 1.0, -1.0, -1.0, 0.5, 0.25]));
     runs_in_c(
         dir.path(),
         "#include \"net.h\"\n\
@@ -240,12 +247,43 @@ fn prim_funcs_of_a_model_are_tuned_and_put_in_place() {
     let dir = workplace();
     let path = |name: &str| text(&dir.path().join(name)).to_owned();
     let (model, db, x, out) = (path("model.tir"), path("db"), path("x.npy"), path("out.npy"));
-    succeeds(&["tune", &model, "--bind", "n=2", "--trials", "2", "--work-dir", &db, "--quiet"]);
-    let best = succeeds(&["apply-best", &model, "--bind", "n=2", "--work-dir", &db]).out;
-    assert!(best.contains("def fused_matmul_add_relu") && best.contains("R.call_tir(cls."), "{best}");
+    let tune = ["tune", &model, "--bind", "n=2", "--trials", "2", "--work-dir", &db, "--quiet", "--format", "json"];
+    let summary: Value = serde_json::from_str(&succeeds(&tune).out).expect("JSON");
+    // The transposition of `w` runs once, so it is not worth trials.
+    assert!(summary.to_string().contains("fused_matmul_add_relu"), "{summary}");
+    assert!(!summary.to_string().contains("permute_dims"), "{summary}");
+    let best = succeeds(&["apply-best", &model, "--bind", "n=2", "--work-dir", &db, "--frozen"]).out;
+    assert!(
+        best.contains("def permute_dims")
+            && best.contains("def fused_matmul_add_relu")
+            && best.contains("R.call_tir(cls."),
+        "{best}"
+    );
     let files = ["--input", &x, "--expect", &out];
     let best = ["run", &model, "--bind", "n=2", "--best", "--work-dir", &db];
     succeeds(&[&best[..], &files[..]].concat());
+    let built = path("net");
+    succeeds(&["build", &model, "--bind", "n=2", "--frozen", "--work-dir", &db, "-o", &built]);
+}
+
+#[test]
+fn a_model_of_weights_alone_is_not_tuned() {
+    let dir = workplace();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let model = r#"
+@R.function
+def main(b: R.Tensor((3,), "float32")):
+    R.func_attr({"num_input": 0})
+    with R.dataflow():
+        out = R.add(b, b)
+        R.output(out)
+    return out
+"#;
+    fs::write(dir.path().join("model.tir"), model).expect("a model");
+    arrays::write(&dir.path().join("sum.npy"), &[("out", &floats(&[3], &[1.0, 0.0, 2.0]))]).expect("a file");
+    succeeds(&["run", &path("model.tir"), "--best", "--work-dir", &path("db"), "--expect", &path("sum.npy")]);
+    succeeds(&["build", &path("model.tir"), "--frozen", "--work-dir", &path("db"), "-o", &path("net")]);
+    fails(&["tune", &path("model.tir"), "--work-dir", &path("db")], 2, "there is nothing to tune");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Which values are the same in every call of a graph.
 
-use super::function::{Function, ValueDef, ValueId};
+use super::function::{Callee, Function, ValueDef, ValueId};
+use crate::ir::Symbol;
 
 /// For each value of the function, whether it follows from weights and constants alone. Weights are the parameters behind the
 /// inputs ([`Function::n_inputs`]). What follows from nothing, such as `R.zeros`, is the same in every call as well.
@@ -14,9 +15,38 @@ pub fn invariant_values(function: &Function) -> Vec<bool> {
     }
     for &c in &function.order {
         let call = function.call(c);
-        invariant[call.result.index()] = call.inputs().all(|v| invariant[v.index()]);
+        // What a kernel writes in place of an argument is computed in each call: the argument's own elements stay as they are.
+        let is_in_place = matches!(call.callee, Callee::CallTirInplace(_));
+        invariant[call.result.index()] = !is_in_place && call.inputs().all(|v| invariant[v.index()]);
     }
     invariant
+}
+
+/// Whether a call is a fill, such as `R.zeros` or the broadcast of a scalar: it reads at most single elements, and no results of
+/// calls. Computing its elements where they are needed is cheaper than reading them from memory.
+pub fn is_fill(function: &Function, result: ValueId) -> bool {
+    let one = |v| function.ty(v).as_tensor().and_then(|t| t.constant_shape(&function.arena)).is_some_and(is_single);
+    let is_known = |v| !matches!(function.value(v).def, ValueDef::Call(_));
+    let reads_little = |call: &super::Call| call.inputs().all(|v| is_known(v) && one(v));
+    // A single result is no fill: what computes it would run again for each element that needs it.
+    !one(result) && function.definition(result).is_some_and(reads_little)
+}
+
+fn is_single(shape: Vec<i64>) -> bool {
+    shape.iter().all(|&n| n == 1)
+}
+
+/// The prim_funcs that compute values which depend on the inputs, once for each call. Those of invariant values run only once, when
+/// the weights are known.
+pub fn recurring_calls(function: &Function) -> Vec<Symbol> {
+    let invariant = invariant_values(function);
+    let recurring = |&c| match function.call(c).callee {
+        Callee::CallTir(name) | Callee::CallTirInplace(name) if !invariant[function.call(c).result.index()] => {
+            Some(name)
+        }
+        _ => None,
+    };
+    function.order.iter().filter_map(recurring).collect()
 }
 
 #[cfg(test)]
@@ -47,5 +77,28 @@ def main(x: R.Tensor((4, 8), "float32"), w: R.Tensor((16, 8), "float32")):
             .map(|v| function.values[v].name.as_str())
             .collect();
         assert_eq!(found, ["w", "t", "s", "z"]);
+    }
+    #[test]
+    fn fills_read_single_elements() {
+        let text = r#"
+@R.function
+def main(x: R.Tensor((4,), "float32"), w: R.Tensor((1,), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        zeros = R.zeros((4, 8), "float32")
+        scalars = R.broadcast_to(w, (8,))
+        root = R.sqrt(w)
+        roots = R.broadcast_to(root, (8,))
+        exp = R.exp(scalars)
+        varying = R.exp(x)
+        R.output(zeros, scalars, roots, exp, varying)
+    return (zeros, scalars, roots, exp, varying)
+"#;
+        let parsed = parse(text, "test.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let function = &parsed.graphs[0];
+        let results = function.order.iter().map(|&c| function.call(c).result);
+        let fills: Vec<&str> =
+            results.filter(|&v| is_fill(function, v)).map(|v| function.value(v).name.as_str()).collect();
+        assert_eq!(fills, ["zeros", "scalars"]);
     }
 }

@@ -320,6 +320,15 @@ impl Function {
         }
     }
 
+    /// The prim_funcs that it calls by `R.call_tir`, once for each call.
+    pub fn called_prim_funcs(&self) -> Vec<Symbol> {
+        let callee = |&c| match self.call(c).callee {
+            Callee::CallTir(name) => Some(name),
+            _ => None,
+        };
+        self.order.iter().filter_map(callee).collect()
+    }
+
     /// The value that an alias, or a chain of them, stands for.
     pub fn resolved(&self, mut v: ValueId) -> ValueId {
         while let Some(Call { callee: Callee::Alias, args, .. }) = self.definition(v) {

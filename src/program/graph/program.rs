@@ -12,6 +12,9 @@
 //! a is an intermediate value, read here last:   relu(a)                 b lies where a does
 //! else:                                         b = copy of a; relu(b)
 //! ```
+//!
+//! What follows from weights and constants alone ([`constness`](super::constness)) is computed once, by the steps of the preparation. The steps of a
+//! call read its results like weights, from memory that no intermediate value shares.
 
 use super::constant::Constant;
 use super::constness::invariant_values;
@@ -20,8 +23,8 @@ use super::memory::{self, Plan, Request};
 use super::operator::Lowering;
 use super::ty::{TensorType, Type};
 use crate::diagnostic::{Diagnostic, Span};
-use crate::ir::{DType, Symbol};
-use std::collections::HashMap;
+use crate::ir::{DType, Module, Symbol};
+use std::collections::{HashMap, HashSet};
 
 /// A function as steps.
 #[derive(Clone, Debug)]
@@ -34,7 +37,14 @@ pub struct Program {
     pub outputs: Vec<Tensor>,
     /// Tensors with known elements.
     pub constants: Vec<Constant>,
-    /// The calls of kernels, in order.
+    /// The calls of kernels that run once, when the weights are known. They read weights, constants and prepared tensors, and write
+    /// prepared tensors.
+    pub preparation: Vec<Step>,
+    /// The tensors that these calls write.
+    pub prepared: Vec<Tensor>,
+    /// Where prepared tensors lie during the preparation. Those that calls need afterwards live to its end.
+    pub prepared_plan: Plan,
+    /// The calls of kernels in each call of the function, in order.
     pub steps: Vec<Step>,
     /// Outputs that no step writes, and the place from which they are copied.
     pub copies: Vec<(Place, usize)>,
@@ -98,8 +108,47 @@ pub enum Place {
     Constant(usize),
     /// In the memory of an output.
     Output(usize),
+    /// Among the results of the preparation.
+    Prepared(usize),
     /// Among the intermediate values.
     Temporary(usize),
+}
+
+/// The kernels of steps, each listed once.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Kernels {
+    /// The prim_funcs, in the order of their first calls.
+    pub funcs: Vec<Symbol>,
+    /// The kernel of each step.
+    pub of_step: Vec<usize>,
+}
+
+impl Kernels {
+    /// The kernels of these steps.
+    pub fn of(steps: &[Step]) -> Kernels {
+        let mut kernels = Kernels::default();
+        let mut known: HashMap<Symbol, usize> = HashMap::new();
+        for step in steps {
+            let kernel = *known.entry(step.func).or_insert_with(|| {
+                kernels.funcs.push(step.func);
+                kernels.funcs.len() - 1
+            });
+            kernels.of_step.push(kernel);
+        }
+        kernels
+    }
+
+    /// The position of each kernel among the functions of the module.
+    ///
+    /// # Errors
+    /// The module lacks one.
+    pub fn positions(&self, module: &Module) -> Result<Vec<usize>, Diagnostic> {
+        let position = |name: &Symbol| {
+            let found = module.funcs.iter().position(|f| f.name == *name);
+            found.ok_or_else(|| Diagnostic::error("unknown-function", format!("the module has no function `{name}`")))
+        };
+        self.funcs.iter().map(position).collect()
+    }
 }
 
 impl Program {
@@ -110,11 +159,13 @@ impl Program {
     pub fn of(function: &Function) -> Result<Program, Diagnostic> {
         let mut builder = Builder {
             function,
+            invariant: invariant_values(function),
             constants: Vec::new(),
             places: HashMap::new(),
+            prepared: Vec::new(),
             sizes: Vec::new(),
-            invariant: invariant_values(function),
-            is_kept: Vec::new(),
+            preparation: Vec::new(),
+            steps: Vec::new(),
         };
         let inputs: Vec<Tensor> = (function.params.iter())
             .map(|&p| builder.tensor(function.value(p).name.as_str(), function.ty(p), Span::default()))
@@ -122,9 +173,8 @@ impl Program {
         for (i, &p) in function.params.iter().enumerate() {
             builder.places.insert(p, vec![Place::Input(i)]);
         }
-        let mut steps = Vec::new();
         for &c in &function.order {
-            builder.call(c, &mut steps)?;
+            builder.call(c)?;
         }
         let mut outputs = Vec::new();
         let mut found = Vec::new();
@@ -136,22 +186,54 @@ impl Program {
                 found.push(place);
             }
         }
-        builder.share_places(&mut steps, &mut found);
-        Ok(builder.finish(inputs, outputs, found, steps))
+        builder.share_places(&mut found);
+        Ok(builder.finish(inputs, outputs, found))
+    }
+
+    /// The sizes of prepared tensors, and their lifetimes in steps of the preparation.
+    fn prepared_requests(&self) -> Vec<Request> {
+        let mut requests: Vec<Request> =
+            self.prepared.iter().map(|t| Request { bytes: t.bytes(), first: 0, last: 0 }).collect();
+        for (at, step) in self.preparation.iter().enumerate() {
+            for (i, &place) in step.args.iter().enumerate() {
+                let Place::Prepared(tensor) = place else { continue };
+                requests[tensor].last = at;
+                if i >= step.n_reads {
+                    requests[tensor].first = at;
+                }
+            }
+        }
+        let kept = self.read_places();
+        for (i, request) in requests.iter_mut().enumerate() {
+            if kept.contains(&Place::Prepared(i)) {
+                request.last = self.preparation.len();
+            }
+        }
+        requests
+    }
+
+    /// The places that calls of the function read: those of inputs and weights, constants, prepared tensors.
+    pub fn read_places(&self) -> HashSet<Place> {
+        let read_by =
+            |s: &Step| s.args[..s.n_reads].iter().copied().chain(s.copies.iter().map(|c| c.from)).collect::<Vec<_>>();
+        let read = self.steps.iter().flat_map(read_by).chain(self.copies.iter().map(|&(from, _)| from));
+        let is_fixed = |p: &Place| matches!(p, Place::Input(_) | Place::Constant(_) | Place::Prepared(_));
+        read.filter(is_fixed).collect()
     }
 }
 
 struct Builder<'a> {
     function: &'a Function,
+    /// Whether each value is the same in every call.
+    invariant: Vec<bool>,
     constants: Vec<Constant>,
     /// The places of the tensors of each value.
     places: HashMap<ValueId, Vec<Place>>,
+    prepared: Vec<Tensor>,
     /// The size of each temporary.
     sizes: Vec<usize>,
-    /// Whether each value of the function is the same in every call.
-    invariant: Vec<bool>,
-    /// Whether each temporary must be there after the call too, since it need not be computed again.
-    is_kept: Vec<bool>,
+    preparation: Vec<Step>,
+    steps: Vec<Step>,
 }
 
 impl Builder<'_> {
@@ -168,6 +250,10 @@ impl Builder<'_> {
             return self.fail(span, format!("`{name}` is no tensor: {}", ty.describe(&self.function.arena)));
         };
         match ty.as_tensor().and_then(|t| t.constant_shape(&self.function.arena)) {
+            Some(shape) if shape.iter().any(|&n| n < 0) => {
+                let found = ty.describe(&self.function.arena);
+                self.fail(span, format!("an extent of `{name}` is negative: {found}"))
+            }
             Some(shape) => Ok(Tensor { name: name.to_owned(), dtype: *dtype, shape }),
             None => {
                 let found = ty.describe(&self.function.arena);
@@ -194,7 +280,7 @@ impl Builder<'_> {
         Ok(places)
     }
 
-    fn call(&mut self, c: CallId, steps: &mut Vec<Step>) -> Result<(), Diagnostic> {
+    fn call(&mut self, c: CallId) -> Result<(), Diagnostic> {
         let call = self.function.call(c);
         let mut reads = Vec::new();
         let mut first = Vec::new();
@@ -221,19 +307,24 @@ impl Builder<'_> {
             }
             Callee::Op(op) if matches!(op.lower, Lowering::Reshape) => first.concat(),
             Callee::CallTir(func) | Callee::CallTirInplace(func) => {
+                let is_invariant = self.invariant[call.result.index()];
                 let mut written = Vec::new();
+                let mut bytes = 0;
                 for ty in self.function.ty(call.result).tensors() {
                     let name = self.function.value(call.result).name;
                     let tensor = self.tensor(name.as_str(), &Type::Tensor(ty.clone()), call.span)?;
-                    let n: i64 = tensor.shape.iter().product();
-                    self.sizes.push(usize::try_from(n).unwrap_or(0) * tensor.dtype.bytes());
-                    self.is_kept.push(self.invariant[call.result.index()]);
-                    written.push(Place::Temporary(self.sizes.len() - 1));
+                    bytes += tensor.bytes();
+                    if is_invariant {
+                        self.prepared.push(tensor);
+                        written.push(Place::Prepared(self.prepared.len() - 1));
+                    } else {
+                        self.sizes.push(tensor.bytes());
+                        written.push(Place::Temporary(self.sizes.len() - 1));
+                    }
                 }
                 let indices = self.inplace_indices(c, written.len())?;
-                let is_empty = |p: &Place| matches!(p, Place::Temporary(t) if self.sizes[*t] == 0);
                 // Nothing is computed where there are no elements.
-                if !written.iter().all(is_empty) {
+                if bytes > 0 {
                     let n_reads = reads.len();
                     let mut args = reads.clone();
                     let mut copies = Vec::new();
@@ -246,6 +337,7 @@ impl Builder<'_> {
                             _ => args.push(to),
                         }
                     }
+                    let steps = if is_invariant { &mut self.preparation } else { &mut self.steps };
                     steps.push(Step { func, args, n_reads, call: c, copies });
                 }
                 written
@@ -293,14 +385,15 @@ impl Builder<'_> {
         Ok(indices)
     }
 
-    /// Lets results take the places of arguments that nothing reads later. Inputs, constants, and values that are the same in every
-    /// call are never overwritten.
-    fn share_places(&self, steps: &mut [Step], outputs: &mut [Place]) {
+    /// Lets results take the places of arguments that nothing reads later. Inputs, constants and prepared tensors are
+    /// never overwritten.
+    fn share_places(&mut self, outputs: &mut [Place]) {
+        let steps = &mut self.steps;
         for at in 0..steps.len() {
             for copy in std::mem::take(&mut steps[at].copies) {
                 let Copy { from, to, .. } = copy;
                 let reads = |step: &Step| step.args.contains(&from) || step.copies.iter().any(|c| c.from == from);
-                let is_free = matches!(from, Place::Temporary(t) if !self.is_kept[t]);
+                let is_free = matches!(from, Place::Temporary(_));
                 if !is_free || outputs.contains(&from) || steps[at..].iter().any(reads) {
                     steps[at].copies.push(copy);
                     continue;
@@ -320,7 +413,7 @@ impl Builder<'_> {
     }
 
     /// Outputs that a step writes lie in the caller's memory; the other temporaries are placed.
-    fn finish(self, inputs: Vec<Tensor>, outputs: Vec<Tensor>, found: Vec<Place>, mut steps: Vec<Step>) -> Program {
+    fn finish(mut self, inputs: Vec<Tensor>, outputs: Vec<Tensor>, found: Vec<Place>) -> Program {
         let mut copies = Vec::new();
         let mut outside: HashMap<Place, Place> = HashMap::new();
         for (i, &place) in found.iter().enumerate() {
@@ -344,7 +437,7 @@ impl Builder<'_> {
             }
             *place = new;
         };
-        for (at, step) in steps.iter_mut().enumerate() {
+        for (at, step) in self.steps.iter_mut().enumerate() {
             for copy in &mut step.copies {
                 settle(&mut copy.from, at, true);
                 settle(&mut copy.to, at, false);
@@ -353,8 +446,66 @@ impl Builder<'_> {
                 settle(place, at, i < step.n_reads);
             }
         }
-        let plan = memory::plan(&temporaries);
-        let n_inputs = self.function.n_inputs();
-        Program { inputs, n_inputs, outputs, constants: self.constants, steps, copies, temporaries, plan }
+        let mut program = Program {
+            inputs,
+            n_inputs: self.function.n_inputs(),
+            outputs,
+            constants: self.constants,
+            preparation: self.preparation,
+            prepared: self.prepared,
+            prepared_plan: Plan { offsets: Vec::new(), bytes: 0 },
+            steps: self.steps,
+            copies,
+            plan: memory::plan(&temporaries),
+            temporaries,
+        };
+        program.prepared_plan = memory::plan(&program.prepared_requests());
+        program
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::pass::{self, Context, GraphModule};
+    use crate::script::{ParseOptions, parse};
+
+    fn program(text: &str) -> (GraphModule, Program) {
+        let parsed = parse(text, "test.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let mut module = GraphModule { module: parsed.module, functions: parsed.graphs };
+        pass::run_all(&mut module, &Context::default()).unwrap_or_else(|e| panic!("{e:?}"));
+        let program = Program::of(&module.functions[0]).unwrap_or_else(|e| panic!("{e:?}"));
+        (module, program)
+    }
+
+    const CHAINS: &str = r#"
+@R.function
+def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        a = R.matmul(w, w)
+        b = R.matmul(a, w)
+        c = R.matmul(b, w)
+        y = R.matmul(x, c)
+        z = R.matmul(y, c)
+        R.output(z)
+    return z
+"#;
+
+    #[test]
+    fn invariant_steps_are_the_preparation() {
+        let (module, program) = program(CHAINS);
+        let results = |steps: &[Step]| -> Vec<Place> { steps.iter().map(|s| s.args[s.n_reads]).collect() };
+        assert_eq!(results(&program.preparation), [Place::Prepared(0), Place::Prepared(1), Place::Prepared(2)]);
+        assert_eq!(results(&program.steps), [Place::Temporary(0), Place::Output(0)]);
+        // The calls read neither the weight nor `a` and `b`, whose memory is used again.
+        assert_eq!(program.read_places(), [Place::Input(0), Place::Prepared(2)].into());
+        assert_eq!(program.prepared_plan.bytes, 2 * 64);
+        assert_eq!(program.plan.bytes, 64);
+        let kernels = Kernels::of(&program.steps);
+        assert_eq!((kernels.funcs.len(), &kernels.of_step[..]), (1, &[0, 0][..]));
+        assert_eq!(kernels.positions(&module.module).map_err(|d| d.message), Ok(vec![1]));
+        let missing = kernels.positions(&Module::default()).map_err(|d| d.message);
+        assert_eq!(missing, Err(format!("the module has no function `{}`", kernels.funcs[0])));
     }
 }

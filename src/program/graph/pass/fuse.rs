@@ -9,9 +9,14 @@
 //! A call joins the one before it if it computes each element from the element of the same indices of that one's result, or if both
 //! only rearrange and combine elements, without reductions. The blocks stay as they are, and schedules inline them or compute them
 //! where the others do.
+//!
+//! What follows from weights and constants alone is computed once for all calls of the graph (`constness`), so it does not join
+//! what depends on the inputs; invariant calls join each other. Fills, such as `R.zeros`, join everything: computing their elements
+//! is cheaper than reading them.
 
 use super::{Context, GraphModule, Pass};
 use crate::diagnostic::Diagnostic;
+use crate::graph::constness::{invariant_values, is_fill};
 use crate::graph::function::{Arg, CallId, Callee, Function, ValueId};
 use crate::graph::lower::Library;
 use crate::ir::graft::Graft;
@@ -51,6 +56,7 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
         *uses.entry(v).or_default() += 1;
     }
     let outputs = function.output.values();
+    let invariant = invariant_values(function);
     let mut groups: Vec<Vec<CallId>> = Vec::new();
     // The group of a call that is its last one, by the result.
     let mut open: HashMap<ValueId, usize> = HashMap::new();
@@ -67,13 +73,17 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
             continue;
         }
         let simple = rearranges(func);
-        let joined = inputs.iter().enumerate().find_map(|(i, v)| {
+        // A fill is the last choice, so that it does not keep the call from joining what depends on the inputs.
+        let mut producers: Vec<(usize, &ValueId)> = inputs.iter().enumerate().collect();
+        producers.sort_by_key(|(_, v)| invariant[v.index()] && !invariant[call.result.index()]);
+        let joined = producers.into_iter().find_map(|(i, v)| {
             let block = simple?;
             let &group = open.get(v)?;
             let is_only =
                 uses.get(v).copied() == Some(inputs.iter().filter(|o| *o == v).count()) && !outputs.contains(v);
             let fits = reads_in_place(func, block, i) || injective[&group];
-            (is_only && fits && groups[group].len() < MAX_CALLS).then_some((group, *v))
+            let recurs = !invariant[v.index()] || invariant[call.result.index()] || is_fill(function, *v);
+            (is_only && fits && recurs && groups[group].len() < MAX_CALLS).then_some((group, *v))
         });
         let group = match joined {
             Some((group, v)) => {
