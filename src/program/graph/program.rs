@@ -13,8 +13,8 @@
 //! else:                                         b = copy of a; relu(b)
 //! ```
 //!
-//! What follows from weights and constants alone ([`constness`](super::constness)) is computed once, by the steps of the preparation. The steps of a
-//! call read its results like weights, from memory that no intermediate value shares.
+//! What follows from weights and constants alone ([`constness`](super::constness)) is computed once, by the steps of the
+//! preparation. The steps of a call read its results like weights, from memory that no intermediate value shares.
 
 use super::constant::Constant;
 use super::constness::invariant_values;
