@@ -8,7 +8,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
 use super::run_files::Given;
-use super::run_model::{failure, random};
+use super::run_model::{failure, with_random};
 use super::table::aligned;
 use super::versions::{ModelKernels, Wanted};
 use super::{Done, run_sizes, setting};
@@ -100,13 +100,7 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     if random_weights {
         console.note("weights without a file are random");
     }
-    let mut values = Vec::with_capacity(n_inputs + n_weights);
-    for (i, value) in inputs.into_iter().enumerate().take(n_inputs + n_weights) {
-        values.push(match value {
-            Some(value) => value.array,
-            None => random(&params[i], i, args.seed, kernels.index_limit(&model, i))?,
-        });
-    }
+    let mut values = with_random(&model, &kernels, inputs, args.seed)?;
     model.load_weights(&values.split_off(n_inputs)).map_err(failed)?;
     let times = Times::measure(&model, &values, &clock).map_err(|e| {
         if matches!(e, ModelError::Failed { .. }) && args.inputs.is_empty() {

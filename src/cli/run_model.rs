@@ -5,14 +5,14 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
 use super::run::Args;
-use super::run_files::{Given, Wanted as Destination};
+use super::run_files::{Given, Value, Wanted as Destination};
 use super::run_report::{Checked, Report};
-use super::versions::Wanted;
+use super::versions::{ModelKernels, Wanted};
 use super::{Done, setting};
 use crate::arrays::{self, Array};
 use crate::graph;
 use crate::measure::{Arguments, ParamSpec, RealTimer, Summary, Tolerance};
-use crate::model::ModelError;
+use crate::model::{Model, ModelError};
 use crate::request::program;
 use crate::run::{Parameter, compare};
 use std::path::PathBuf;
@@ -55,13 +55,7 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     let destination = Destination::new(&given, &args.files.output)?;
     let expected = given.expected(&args.files.expect)?;
     let from: Vec<Option<PathBuf>> = inputs.iter().map(|i| i.as_ref().map(|i| i.path.clone())).collect();
-    let mut values = Vec::with_capacity(n_inputs);
-    for (i, value) in inputs.into_iter().enumerate().take(n_inputs) {
-        values.push(match value {
-            Some(value) => value.array,
-            None => random(&params[i], i, args.seed, kernels.index_limit(&model, i))?,
-        });
-    }
+    let mut values = with_random(&model, &kernels, inputs, args.seed)?;
 
     let weights = values.split_off(model.inputs().len());
     model.load_weights(&weights).map_err(failed)?;
@@ -108,8 +102,23 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     super::run::present(&report, args.format, console)
 }
 
+/// The arrays of a model's inputs and weights, random for those that are not given.
+pub(super) fn with_random(
+    model: &Model,
+    kernels: &ModelKernels,
+    given: Vec<Option<Value>>,
+    seed: u64,
+) -> Result<Vec<Array>, Failure> {
+    let params = model.params();
+    let array = |(i, value): (usize, Option<Value>)| match value {
+        Some(value) => Ok(value.array),
+        None => random(&params[i], i, seed, kernels.index_limit(model, i)),
+    };
+    given.into_iter().enumerate().take(model.program().inputs.len()).map(array).collect()
+}
+
 /// A random array, as measurement has them. Indices are below a limit.
-pub(super) fn random(param: &Parameter, i: usize, seed: u64, below: Option<i64>) -> Result<Array, Failure> {
+fn random(param: &Parameter, i: usize, seed: u64, below: Option<i64>) -> Result<Array, Failure> {
     let mut spec = ParamSpec::new(&param.name, param.dtype, &param.shape, crate::loopir::Access::In);
     spec.below = below;
     let machine = |e: String| Failure::Machine(e, String::new());
