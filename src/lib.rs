@@ -34,7 +34,9 @@
 #[doc(inline)]
 pub use tvmr_compiler::{codegen, loopir, lower, measure};
 #[doc(inline)]
-pub use tvmr_program::{arith, diagnostic, graph, ir, lint, machine, script, stop, te};
+pub use tvmr_frontend::{graph, lint, script, te};
+#[doc(inline)]
+pub use tvmr_program::{arith, diagnostic, ir, machine, stop};
 #[doc(inline)]
 pub use tvmr_scheduling::{schedule, schedule_function, search, space};
 

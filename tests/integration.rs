@@ -4,6 +4,7 @@
 
 mod cli;
 mod conformance;
+mod functions;
 mod handles;
 mod interpreter;
 mod layers;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates below `src`, in the order in which they depend on one another.
-const CRATES: &[&str] = &["program", "scheduling", "compiler", ""];
+const CRATES: &[&str] = &["program", "frontend", "scheduling", "compiler", ""];
 
 /// The modules of all crates, in the order of the data flow.
 const ORDER: &[&str] = &[
@@ -165,7 +165,7 @@ fn without_tests(text: &str) -> &str {
 
 /// The modules that follow `crate::` or the name of a crate of tvmr, with line numbers.
 fn uses(code: &str) -> impl Iterator<Item = (usize, &str)> {
-    const ROOTS: [&str; 4] = ["crate::", "tvmr_program::", "tvmr_scheduling::", "tvmr_compiler::"];
+    const ROOTS: [&str; 5] = ["crate::", "tvmr_program::", "tvmr_frontend::", "tvmr_scheduling::", "tvmr_compiler::"];
     code.lines().enumerate().flat_map(|(i, line)| {
         let is_comment = line.trim_start().starts_with("//");
         let parts = ROOTS.iter().flat_map(move |root| line.split(root).skip(1)).filter(move |_| !is_comment);

@@ -1,9 +1,10 @@
 //! Schedules of programs, spaces of schedules, and the search in them.
 //!
-//! It knows programs (`tvmr-program`), but no machine code and no measurements. docs/architecture.md lists its modules.
+//! It knows programs (`tvmr-program`) and their text (`tvmr-frontend`), but no machine code and no measurements. docs/architecture.md lists its modules.
 
 // Paths of modules are the same in all crates of tvmr.
-use tvmr_program::{arith, diagnostic, ir, machine, script, stop};
+use tvmr_frontend::script;
+use tvmr_program::{arith, diagnostic, ir, machine, stop};
 
 pub mod schedule;
 pub mod schedule_function;

@@ -9,7 +9,7 @@ use crate::loopir::print::print;
 use crate::loopir::{Access, Kernel, Storage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tvmr_program::script::{ParseOptions, parse};
+use tvmr_frontend::script::{ParseOptions, parse};
 use tvmr_scheduling::schedule::Schedule;
 
 fn module(text: &str) -> Module {

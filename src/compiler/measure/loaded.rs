@@ -176,7 +176,7 @@ mod tests {
     use crate::codegen::{CodegenOptions, compile};
     use crate::lower::lower;
     use crate::machine::Isa;
-    use tvmr_program::script::{ParseOptions, parse};
+    use tvmr_frontend::script::{ParseOptions, parse};
 
     const PROGRAM: &str = "@T.prim_func
 def main(W: T.Buffer((64,), \"float32\"), Y: T.Buffer((64,), \"float32\")):

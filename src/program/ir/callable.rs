@@ -181,39 +181,3 @@ impl Func {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::ir::Func;
-    use crate::script::{Dialect, ParseOptions, parse, print_module};
-
-    const PROGRAM: &str = r#"@T.prim_func
-def f(alpha: T.float32, A: T.Buffer((8,), "float32"), n: T.int32, off: T.int32, unused: T.bool, C: T.Buffer((8,), "float32")):
-    for i in range(n):
-        with T.block("C"):
-            v = T.axis.spatial(n, i)
-            T.where(i + off < 8)
-            T.reads(A[v + off])
-            T.writes(C[v])
-            C[v] = A[v + off] * alpha
-"#;
-
-    fn func() -> Func {
-        parse(PROGRAM, "test", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module.funcs.remove(0)
-    }
-
-    #[test]
-    fn scalars_become_buffers_and_sizes_stay() {
-        let func = func();
-        let names: Vec<&str> = func.scalars().iter().map(|&v| func.arena.var(v).name.as_str()).collect();
-        assert_eq!(names, ["alpha", "off", "unused"]);
-        let callable = func.callable().into_owned();
-        let is_buffer: Vec<bool> = callable.params.iter().map(|p| p.buffer.is_some()).collect();
-        assert_eq!(is_buffer, [true, true, false, true, true, true]);
-        let module = crate::ir::Module { funcs: vec![callable], ..Default::default() };
-        let text = print_module(&module, Dialect::Classic);
-        for part in ["T.where(i + off[()] < 8)", "T.reads(A[v + off[()]], alpha[()], off[()])", "* alpha[()]"] {
-            assert!(text.contains(part), "{part} in {text}");
-        }
-    }
-}

@@ -92,7 +92,7 @@ impl Linear {
 }
 
 /// `stop - start`, both of one type, with equal terms cancelled.
-pub(crate) fn difference(arena: &mut Arena, stop: ExprId, start: ExprId) -> ExprId {
+pub fn difference(arena: &mut Arena, stop: ExprId, start: ExprId) -> ExprId {
     if arena.is_int(start, 0) {
         return stop;
     }

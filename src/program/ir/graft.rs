@@ -29,7 +29,7 @@ impl<'a> Graft<'a> {
     }
 
     /// Maps a variable of the source to a value in the target.
-    pub(crate) fn set_var(&mut self, from: VarId, to: ExprId) {
+    pub fn set_var(&mut self, from: VarId, to: ExprId) {
         self.values.insert(from, to);
     }
 
@@ -51,7 +51,7 @@ impl<'a> Graft<'a> {
     }
 
     /// The counterpart of a variable.
-    pub(crate) fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
+    pub fn var(&mut self, to: &mut Arena, v: VarId) -> VarId {
         let old = self.from.arena.var(v);
         *self.vars.entry(v).or_insert_with(|| {
             let new = to.new_var(old.name, old.ty());
@@ -66,7 +66,7 @@ impl<'a> Graft<'a> {
     }
 
     /// The counterpart of an expression.
-    pub(crate) fn expr(&mut self, to: &mut Func, e: ExprId) -> ExprId {
+    pub fn expr(&mut self, to: &mut Func, e: ExprId) -> ExprId {
         if let Some(&known) = self.done.get(&e) {
             return known;
         }

@@ -12,7 +12,7 @@ use super::{
 use hashbrown::{HashMap, HashSet};
 
 /// The regions that a block reads and writes.
-pub(crate) fn accesses(func: &mut Func, b: BlockId) -> (Vec<BufferRegion>, Vec<BufferRegion>) {
+pub fn accesses(func: &mut Func, b: BlockId) -> (Vec<BufferRegion>, Vec<BufferRegion>) {
     let block = func.block(b).clone();
     let hidden: HashSet<BufferId> = block.allocs.iter().copied().collect();
     let views = block.matches.iter().map(|m| (m.buffer, m.source)).collect();
