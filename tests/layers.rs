@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates below `src`, in the order in which they depend on one another.
-const CRATES: &[&str] = &["program", "frontend", "scheduling", "compiler", ""];
+pub(crate) const CRATES: &[&str] = &["program", "frontend", "scheduling", "compiler", ""];
 
 /// The modules of all crates, in the order of the data flow.
 const ORDER: &[&str] = &[

@@ -72,8 +72,7 @@ fn boxes_of_the_data_flow_are_modules_and_commands() {
                 format!("cli/{}.rs", command.replace('-', "_"))
             }
         };
-        let is_there =
-            ["", "program", "scheduling", "compiler"].iter().any(|dir| source.join(dir).join(&path).exists());
+        let is_there = crate::layers::CRATES.iter().any(|dir| source.join(dir).join(&path).exists());
         assert!(is_there, "there is no src/{path} for `{}`", node.name);
     }
 }
