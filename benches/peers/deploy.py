@@ -6,14 +6,14 @@
 Needs NumPy and `apache-tvm-ffi`, and a C compiler. PyTorch and the Python package are tried where they are
 installed. Each workload is built with its best record in `--work-dir`, or as written, for this CPU, for AVX2 and for every CPU, and
 called with the same arrays through the generated module, through TVM-FFI, by `tvmr run` and by the package. The first result is
-compared with the others: the same instruction set must give the same bits. With `--pairs N`, the time of a call in this process is compared
-with that of `tvmr bench` in N alternating pairs, with arrays that lie as there, and with arrays at multiples of 16 bytes only."""
+compared with the others: the same instruction set must give the same bits. With `--pairs N`, the time of a call in a C program is compared
+with that of `tvmr bench` in N alternating pairs, with arrays that lie as there, and with arrays at multiples of 16 bytes only; with
+`--threads N`, through the header's hook and the library's own threads."""
 
 import argparse
 import ctypes
 import importlib.util
 import json
-import mmap
 import os
 import pathlib
 import statistics
@@ -57,36 +57,6 @@ def module(path):
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
-
-
-def aligned(array, alignment):
-    """A copy whose address is a multiple of `alignment` and, if that is less than 64, of no more."""
-    memory = np.empty(array.nbytes + 128, np.uint8)
-    start = -memory.ctypes.data % 64 + (alignment if alignment < 64 else 0)
-    copy = memory[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
-
-
-def as_in_bench(given):
-    """Copies that lie as the arguments of `tvmr bench` do: in one block, large pages where it is large, and each start nine cache
-    lines further into its page than the one before, so that stores do not delay loads from the same place in another page."""
-    starts, end = [], 0
-    for i, array in enumerate(given):
-        starts.append(-(-(end + 256) // 4096) * 4096 + i * 576 % 4096)
-        end = starts[-1] + array.nbytes
-    large = 2 << 20
-    block = mmap.mmap(-1, end + 256 + large)
-    if end >= large:
-        block.madvise(mmap.MADV_HUGEPAGE)
-    memory = np.frombuffer(block, np.uint8)
-    base = -memory.ctypes.data % large
-    copies = []
-    for start, array in zip(starts, given):
-        copy = memory[base + start:base + start + array.nbytes].view(array.dtype).reshape(array.shape)
-        copy[...] = array
-        copies.append(copy)
-    return copies
 
 
 def arrays(params, rng):
@@ -203,46 +173,156 @@ def call_time(callee, pointers):
     return statistics.median(batch(n) for _ in range(21)) * 1e6
 
 
-def compare_times(tvmr, program, out, options, best, work_dir, pairs):
-    """Prints the ratio of the time of a call here to that in `tvmr bench`, which does not count preparations either."""
-    manifest, base = build(tvmr, program, out, "shared", *options)
+HOST = """#define _GNU_SOURCE
+#include "NAME.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static const size_t bytes[] = {BYTES};
+static const char kind[] = KINDS;
+enum { N = sizeof bytes / sizeof *bytes, BATCHES = 41 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void fill(unsigned char *to, size_t n, char type) {
+    size_t k;
+    for (k = 0; k < n; k++) {
+        unsigned r = (unsigned)rand();
+        switch (type) {
+        case 'f': ((float *)(void *)to)[k] = (float)(r % 1999) / 999.5f - 1.0f; break;
+        case 'd': ((double *)(void *)to)[k] = (double)(r % 1999) / 999.5 - 1.0; break;
+        case 'h': ((unsigned short *)(void *)to)[k] = (unsigned short)(0x3800 | (r & 0x3ff)); break;
+        case 'w': ((int *)(void *)to)[k] = (int)(r % 5); break;
+        case 'l': ((long long *)(void *)to)[k] = (long long)(r % 5); break;
+        default: to[k] = (unsigned char)(r % 2); break;
+        }
+    }
+}
+
+/* As `tvmr bench` lays out arguments, or at multiples of 16 bytes and of no more. */
+static void place(int as_in_bench, char **to) {
+    const size_t large = 2u << 20;
+    size_t start[N], end = 0, i;
+    char *block;
+    for (i = 0; i < N; i++) {
+        start[i] = as_in_bench ? (end + 256 + 4095) / 4096 * 4096 + i * 576 % 4096 : (end + 63) / 64 * 64 + 80;
+        end = start[i] + bytes[i];
+    }
+    block = mmap(NULL, end + 256 + large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    block = (char *)(((size_t)block + large - 1) / large * large);
+    if (as_in_bench && end >= large) {
+        madvise(block, end, MADV_HUGEPAGE);
+    }
+    for (i = 0; i < N; i++) {
+        static const char sizes[] = "fdhwl";
+        static const size_t size[] = {4, 8, 2, 4, 8};
+        const char *s = memchr(sizes, kind[i], 5);
+        to[i] = block + start[i];
+        fill((unsigned char *)to[i], bytes[i] / (s ? size[s - sizes] : 1), kind[i]);
+    }
+}
+
+int main(int argc, char **argv) {
+    char *a[N];
+    static double took[BATCHES];
+    void *workspace;
+    double one;
+    long n, k;
+    int b;
+    (void)argc;
+    place(strcmp(argv[1], "bench") == 0, a);
+    PREPARE
+    HOOK
+    workspace = aligned_alloc(64, (SYMBOL_workspace_bytes() + 127) / 64 * 64);
+    if (CALL != 0) return 1;
+    one = now();
+    for (k = 0; k < 3; k++) CALL;
+    one = (now() - one) / 3;
+    n = one < 5e-4 ? (long)(1e-3 / (one + 1e-9)) + 1 : 1;
+    for (b = 0; b < BATCHES; b++) {
+        double begin = now();
+        for (k = 0; k < n; k++) CALL;
+        took[b] = (now() - begin) / (double)n;
+    }
+    qsort(took, BATCHES, sizeof *took, ascending);
+    printf("%.9f\\n", took[BATCHES / 2] * 1e6);
+    return 0;
+}
+"""
+# The letter of a data type in HOST.
+KINDS = {"float32": "f", "float64": "d", "float16": "h", "bfloat16": "h", "int32": "w", "uint32": "w", "int64": "l", "uint64": "l"}
+# What runs the parallel loops of the host: with one thread nothing, else a hook that starts threads, and the library's own.
+HOOKS = {
+    "one thread": "",
+    "header's pthreads": "PREFIX_set_parallel_for(PREFIX_parallel_for_pthreads, NULL, THREADS);",
+    "library's pool": "if (PREFIX_set_num_threads(THREADS) != 0) return 1;",
+}
+
+
+def host(base, manifest, function, hook, threads, out):
+    """Compiles a C program that times one function of a library; returns its path."""
+    symbol, prefix = function["symbol"], manifest["prefix"]
+    params = function["versions"][0]["params"]
+    size = lambda p: {"bool": 1, "bfloat16": 2}.get(p["dtype"]) or np.dtype(p["dtype"]).itemsize
+    arrays_of = lambda chosen: ", ".join(f"(void *)a[{i}]" for i, p in enumerate(params) if chosen(p))
+    prepare, call = "", f"{symbol}_ws({arrays_of(lambda p: True)}, workspace)"
+    if function["prepares"]:
+        prepare = (f"void *prepared = aligned_alloc(64, ({symbol}_prepared_bytes() + 127) / 64 * 64);\n"
+                   f"    if ({symbol}_prepare({arrays_of(lambda p: p['constant'])}, prepared) != 0) return 1;")
+        call = f"{symbol}_run_ws({arrays_of(lambda p: not p['constant'])}, prepared, workspace)"
+    text = HOST
+    for name, value in (("HOOK", HOOKS[hook]), ("PREPARE", prepare), ("CALL", call), ("SYMBOL", symbol), ("PREFIX", prefix),
+                        ("THREADS", str(threads)), ("NAME", base.name),
+                        ("BYTES", ", ".join(str(size(p) * int(np.prod(p["shape"]))) for p in params)),
+                        ("KINDS", json.dumps("".join(KINDS.get(p["dtype"], "b") for p in params)))):
+        text = text.replace(name, value)
+    # The prefix of macros is that of functions in capitals.
+    macros = "".join(f"#define {prefix.upper()}_{m}\n" for m in ("SHARED", "USE_PTHREADS"))
+    source = out / f"{symbol}_host.c"
+    source.write_text(macros + text)
+    program = out / f"{symbol}_{hook.split()[0].strip(chr(39))}"
+    subprocess.run(["cc", "-std=c11", "-O2", f"-I{base.parent}", source, "-o", program, f"-L{base.parent}", f"-l{base.name}",
+                    f"-Wl,-rpath,{base.parent}", "-pthread"], check=True)
+    return program
+
+
+def compare_times(tvmr, program, out, options, best, work_dir, pairs, threads):
+    """Prints the time of a call in a C program over that in `tvmr bench`, which does not count preparations either.
+
+    Each time is from a process of its own, since it is chance which pages of memory share places in the caches."""
+    manifest, base = build(tvmr, program, out, "shared,header", *options, *(["--threads", str(threads)] if threads > 1 else []))
     if manifest is None:
         print(f"{program.stem:20} {base}")
         return
-    library = ctypes.CDLL(str(base.parent / f"lib{base.name}.so"))
-
-    def memory(function):
-        """Memory of as many bytes as a function says."""
-        function.restype = ctypes.c_size_t
-        return aligned(np.zeros(max(function(), 1), np.uint8), 64)
-
-    pointer = lambda array: ctypes.c_void_p(array.ctypes.data)
+    hooks = ["one thread"] if threads == 1 else ["header's pthreads", "library's pool"]
     for function in manifest["functions"]:
-        symbol, params = function["symbol"], function["versions"][0]["params"]
-        callee = getattr(library, symbol + ("_run_ws" if function["prepares"] else "_ws"))
-        workspace = memory(getattr(library, symbol + "_workspace_bytes"))
-        given = arrays(params, np.random.default_rng(1))
-        # A call through ctypes has a cost of its own, which an empty call tells.
-        empty = library[f"{manifest['prefix']}_abi_version"]
+        places = [("as in bench", "bench", hook) for hook in hooks]
+        places.append(("16 bytes", "16", hooks[-1]))
+        hosts = {hook: host(base, manifest, function, hook, threads, out) for hook in hooks}
+        ratios = {place: [] for place in places}
+        for _ in range(pairs):
+            bench = subprocess.run(
+                [tvmr, "bench", program, "--func", function["name"], "--format", "json", "--quiet", *best, "--work-dir", work_dir,
+                 "--threads", str(threads)], capture_output=True, text=True, check=True)
+            for place in places:
+                here = subprocess.run([hosts[place[2]], place[1]], capture_output=True, text=True, check=True)
+                ratios[place].append(float(here.stdout) / json.loads(bench.stdout)["us"])
         line = f"{program.stem:20} {function['name']:12}"
-        for label, place in (("as in bench", as_in_bench), ("16 bytes", lambda all: [aligned(a, 16) for a in all])):
-            mine = place(given)
-            pointers = [pointer(a) for a in mine]
-            if function["prepares"]:
-                prepared = memory(getattr(library, symbol + "_prepared_bytes"))
-                constants = [q for q, p in zip(pointers, params) if p["constant"]]
-                assert getattr(library, symbol + "_prepare")(*constants, pointer(prepared)) == 0
-                pointers = [q for q, p in zip(pointers, params) if not p["constant"]] + [pointer(prepared)]
-            pointers.append(pointer(workspace))
-            ratios = []
-            for _ in range(pairs):
-                here = call_time(callee, pointers) - call_time(empty, ())
-                bench = subprocess.run(
-                    [tvmr, "bench", program, "--func", function["name"], "--format", "json", "--quiet", *best, "--work-dir", work_dir],
-                    capture_output=True, text=True, check=True)
-                ratios.append(here / json.loads(bench.stdout)["us"])
-            median, (low, high) = runs.median_with_interval(ratios)
-            line += f"  {label}: {median:.3f} ({low:.3f} to {high:.3f})"
+        for place in places:
+            median, (low, high) = runs.median_with_interval(ratios[place])
+            line += f"  {place[0]}{', ' + place[2] if threads > 1 else ''}: {median:.3f} ({low:.3f} to {high:.3f})"
         print(line, flush=True)
 
 
@@ -297,6 +377,7 @@ def main():
     parser.add_argument("--work-dir", default="tvmr_db", help="directory of the database")
     parser.add_argument("--as-written", action="store_true", help="build programs as written")
     parser.add_argument("--pairs", type=int, default=0, help="pairs of timings for each function")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the kernels that are timed")
     args = parser.parse_intermixed_args()
     tvmr = args.tvmr.resolve()
     programs = sorted((ROOT / "workloads").glob("*.tir"))
@@ -318,7 +399,7 @@ def main():
         overhead(tvmr, out)
         if args.pairs:
             for program in programs:
-                compare_times(tvmr, program, out, options, [] if args.as_written else ["--best"], args.work_dir, args.pairs)
+                compare_times(tvmr, program, out, options, [] if args.as_written else ["--best"], args.work_dir, args.pairs, args.threads)
     sys.exit(1 if mistakes or calls == 0 else 0)
 
 
