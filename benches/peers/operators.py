@@ -184,6 +184,11 @@ def cases():
     add("reshape", lambda x: op.reshape(x, (4, -1)), (2, 3, 4))
     add("permute_dims", lambda x: op.permute_dims(x, [1, 2, 0]), (2, 3, 4))
     add("permute_dims", op.permute_dims, (2, 3, 4))
+    add("layout_transform", lambda x: op.layout_transform(x, lambda a, b, c: (a, b // 4, c, b % 4)), (2, 8, 3))
+    add("layout_transform", lambda x: op.layout_transform(x, lambda a, b, c: (c, a * 8 + b)), (2, 8, 3))
+    add("layout_transform", lambda x: op.layout_transform(x, lambda a, b, c: (a, b // 4, c, b % 4), 1.5), (2, 6, 3))
+    add("layout_transform", lambda x: op.layout_transform(x, lambda a, b, c: (b // 4, a, c, b % 4), 7),
+        ints(-9, 9, 2, 7, 3, dtype="int32"))
     add("expand_dims", lambda x: op.expand_dims(x, [0, -1]), (2, 3))
     add("squeeze", lambda x: op.squeeze(x, [0]), (1, 3, 1))
     add("squeeze", op.squeeze, (1, 3, 1))

@@ -91,6 +91,8 @@ pub enum Kind {
     Float,
     /// A float or `None`.
     OptFloat,
+    /// A number or `None`; integers stay integers.
+    OptNumber,
     /// Floats or `None`.
     OptFloats,
     /// A truth value.
@@ -119,6 +121,7 @@ impl Kind {
             | Kind::IntOrInts
             | Kind::Float
             | Kind::OptFloat
+            | Kind::OptNumber
             | Kind::OptFloats
             | Kind::Bool
             | Kind::Str
@@ -145,6 +148,7 @@ impl Kind {
             Kind::IntOrInts => "an integer or integers",
             Kind::Float => "a float",
             Kind::OptFloat => "a float or `None`",
+            Kind::OptNumber => "a number or `None`",
             Kind::OptFloats => "floats or `None`",
             Kind::Bool => "`True` or `False`",
             Kind::Str => "a text",

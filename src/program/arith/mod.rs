@@ -14,6 +14,7 @@ pub(crate) mod analyzer;
 pub mod bound;
 mod canonical;
 pub mod implication;
+pub mod index_map;
 pub mod int_set;
 pub mod iter_map;
 mod memo;

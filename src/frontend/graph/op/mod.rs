@@ -24,6 +24,7 @@ mod pool;
 mod pool_grad;
 mod quantize;
 mod reduce;
+mod relayout;
 mod resize;
 mod roi;
 mod scan;
@@ -65,6 +66,7 @@ pub const GROUPS: &[Group] = &[
     ("Regions of images", roi::OPERATORS),
     ("Boxes", boxes::OPERATORS),
     ("Shapes and layouts", manipulate::OPERATORS),
+    ("Layouts by index maps", relayout::OPERATORS),
     ("Elements by indices", index::OPERATORS),
     ("Tensors from numbers", creation::OPERATORS),
     ("Running sums and products", scan::OPERATORS),

@@ -377,7 +377,9 @@ impl<'f, 'c> GraphPrinter<'f, 'c> {
                 }
                 Arg::Attr(value) => match (param.kind, value) {
                     // TVM has plain floats here.
-                    (Kind::Float | Kind::OptFloat, AttrValue::Float(v)) if v.is_finite() => number::float(*v),
+                    (Kind::Float | Kind::OptFloat | Kind::OptNumber, AttrValue::Float(v)) if v.is_finite() => {
+                        number::float(*v)
+                    }
                     _ => self.attribute(value),
                 },
             };

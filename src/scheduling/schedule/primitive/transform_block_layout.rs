@@ -47,7 +47,7 @@
 //!
 //! Handles: dies, the loops; the block persists.
 
-use super::super::analysis::index_map::{IndexMap, Indices};
+use super::super::analysis::index_map::{self, IndexMap, Indices};
 use super::super::analysis::relayout::{Change, rewrite_accesses};
 use super::super::analysis::tree;
 use super::super::call::Call;
@@ -94,7 +94,7 @@ fn run(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
         return Err(state.error(ErrorKind::IndexMapNotApplicable { found: lambda.params.len(), expected: n }, block));
     }
     let types: Vec<_> = state.func.block(block).iters.iter().map(|i| state.func.arena.dtype(i.extent)).collect();
-    let map = IndexMap::of(&mut state.func.arena, &lambda, &types).map_err(|kind| state.error(kind, block))?;
+    let map = index_map::of_lambda(&mut state.func.arena, &lambda, &types).map_err(|kind| state.error(kind, block))?;
     let plan = check(state, block, nest, &map)?;
     apply(&mut state.func, plan);
     Ok(Outcome::none())
@@ -168,7 +168,7 @@ fn check(state: &mut State, block: BlockId, nest: StmtId, map: &IndexMap) -> Res
         return Err(state.error(not_bijective, block));
     };
     // If several reasons apply, this one is reported first, as in TVM.
-    map.check_fits(a, &extents).map_err(|kind| state.error(kind, block))?;
+    index_map::check_fits(map, a, &extents).map_err(|kind| state.error(kind, block))?;
     let a = &mut state.func.arena;
     let mut iters = Vec::with_capacity(shape.len());
     let mut new_loops: SmallVec<[VarId; 4]> = SmallVec::new();

@@ -56,7 +56,6 @@ impl<'a> GraphReader<'a, '_> {
         }
     }
 
-    /// `R.call_tir(cls.func, args, out_ty=…)` and its relatives.
     /// `cls.func(a, b)`, whose type is that which the assignment states.
     fn call_graph(&mut self, func: Symbol, call: &Call<'a>, name: &str, span: Span) -> Option<ValueId> {
         let Some(ty) = self.stated.take() else {
@@ -69,6 +68,7 @@ impl<'a> GraphReader<'a, '_> {
         Some(self.graph.add_call(name, Callee::CallGraph(func), args, ty, span))
     }
 
+    /// `R.call_tir(cls.func, args, out_ty=…)` and its relatives.
     fn call_func(&mut self, path: &str, call: &Call<'a>, name: &str, span: Span) -> Option<ValueId> {
         // Several generations of the interface name the types of the results differently.
         let params = ["func", "args", "out_ty", "out_sinfo", "tir_vars", "dtype", "inplace_indices", "*", "out_shape"];
@@ -245,6 +245,7 @@ impl<'a> GraphReader<'a, '_> {
             | Kind::IntOrInts
             | Kind::Float
             | Kind::OptFloat
+            | Kind::OptNumber
             | Kind::OptFloats
             | Kind::Bool
             | Kind::Str
@@ -319,6 +320,7 @@ impl<'a> GraphReader<'a, '_> {
                 one => int(one),
             },
             Kind::Float | Kind::OptFloat => float(&attr),
+            Kind::OptNumber => int(&attr).or_else(|| float(&attr)),
             Kind::OptFloats => match &attr {
                 AttrValue::List(items) => items.iter().map(float).collect::<Option<_>>().map(AttrValue::List),
                 one => float(one).map(|v| AttrValue::List(vec![v])),
@@ -336,5 +338,14 @@ impl<'a> GraphReader<'a, '_> {
 }
 
 fn is_optional(kind: Kind) -> bool {
-    matches!(kind, Kind::OptInt | Kind::OptInts | Kind::OptFloat | Kind::OptFloats | Kind::OptStr | Kind::OptDType)
+    matches!(
+        kind,
+        Kind::OptInt
+            | Kind::OptInts
+            | Kind::OptFloat
+            | Kind::OptNumber
+            | Kind::OptFloats
+            | Kind::OptStr
+            | Kind::OptDType
+    )
 }

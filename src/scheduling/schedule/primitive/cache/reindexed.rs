@@ -1,7 +1,7 @@
 //! Caches with another layout, for one block: the common part of `reindex_cache_read` and `reindex_cache_write`.
 
 use super::super::super::analysis::guard::beyond_domains;
-use super::super::super::analysis::index_map::{IndexMap, Indices};
+use super::super::super::analysis::index_map::{self, IndexMap, Indices};
 use super::super::super::arg::{Lambda, RvValue};
 use super::super::super::call::{Access, Call};
 use super::super::super::error::{ErrorKind, ScheduleError};
@@ -54,7 +54,7 @@ impl Layout {
         let node = func.stmts.block(block);
         let iters = node.iters.clone();
         let types: SmallVec<[_; 4]> = iters.iter().map(|i| func.arena.var(i.var).dtype).collect();
-        let found = IndexMap::of(&mut func.arena, map, &types);
+        let found = index_map::of_lambda(&mut func.arena, map, &types);
         let map = found.map_err(|kind| state.error(kind, block))?;
         let a = &mut state.func.arena;
         let vars: Indices = iters.iter().map(|i| a.var_expr(i.var)).collect();
@@ -73,7 +73,7 @@ impl Layout {
             }
         }
         let extents: Indices = iters.iter().map(|i| i.extent).collect();
-        map.check_fits(a, &extents).map_err(|kind| state.error(kind, block))?;
+        index_map::check_fits(&map, a, &extents).map_err(|kind| state.error(kind, block))?;
         let a = &mut state.func.arena;
         let shape = map.map_shape(a, &extents);
         // The variables that the map does not use must not distinguish elements.

@@ -68,7 +68,7 @@
 
 mod padding;
 
-use super::super::analysis::index_map::{IndexMap, Indices, lambda_expr};
+use super::super::analysis::index_map::{self, IndexMap, Indices, lambda_expr};
 use super::super::analysis::relayout::{Change, rewrite_accesses};
 use super::super::analysis::update_scope_info;
 use super::super::arg::{Arg, Lambda, LambdaExpr};
@@ -150,12 +150,12 @@ fn check(
     // Indices have the type of the block's variables, which may differ from that of the shape.
     let of_block = stmts.block(block).iters.first().map(|i| a.var(i.var).dtype);
     let types: Vec<DType> = shape.iter().map(|&e| of_block.unwrap_or(a.dtype(e))).collect();
-    let map = IndexMap::of(a, lambda, &types).map_err(|kind| state.error(kind, block))?;
+    let map = index_map::of_lambda(a, lambda, &types).map_err(|kind| state.error(kind, block))?;
     let a = &mut state.func.arena;
     let pad = pad_value(a, pad, &map, dtype).map_err(|kind| state.error(kind, block))?;
     let a = &mut state.func.arena;
     let not_injective = ErrorKind::NotInjective { buffer: name };
-    map.check_fits(a, &shape).map_err(|kind| state.error(kind, block))?;
+    index_map::check_fits(&map, a, &shape).map_err(|kind| state.error(kind, block))?;
     let a = &mut state.func.arena;
     if !map.is_injective(a, &shape) {
         return Err(state.error(not_injective, block));
