@@ -48,12 +48,27 @@ pub(super) struct Args {
     /// Models: list all kernels, not only those that take the most time
     #[arg(long, help_heading = "Graphs")]
     pub(super) profile: bool,
-    /// Do not compare results with the reference; those of whole models are not compared
+    /// Do not compare results with the reference, or those of a whole model with its graph as read
     #[arg(long)]
     pub(super) no_check: bool,
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(super) format: Format,
+}
+
+impl Args {
+    /// The versions to work on.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            best: self.best,
+            trace: self.trace.as_deref(),
+            func: self.func.as_deref(),
+            seed: self.seed,
+            intrin: &self.intrin,
+            machine: &self.machine,
+            work_dir: &self.work_dir,
+        }
+    }
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
@@ -81,16 +96,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if args.no_check {
         console.warn("results are NOT compared with the reference");
     }
-    let wanted = Wanted {
-        best: args.best,
-        trace: args.trace.as_deref(),
-        func: args.func.as_deref(),
-        seed: args.seed,
-        intrin: &args.intrin,
-        machine: &args.machine,
-        work_dir: &args.work_dir,
-    };
-    let versions = wanted.versions(global, &program, &functions, &setting, console)?;
+    let versions = args.wanted().versions(global, &program, &functions, &setting, console)?;
     let interrupt = Interrupt::new();
     let mut reports = Vec::new();
     for Version { workload, func, setting } in &versions {

@@ -7,15 +7,14 @@ use super::bench::{Args, Bytes};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
-use super::run_files::Given;
-use super::run_model::{failure, with_random};
+use super::model_kernels::ModelKernels;
+use super::run_model::{failure, load_arrays};
 use super::table::aligned;
-use super::versions::{ModelKernels, Wanted};
-use super::{Done, run_sizes, setting};
+use super::{Done, model_check, run_sizes, setting};
 use crate::graph;
 use crate::ir::Symbol;
-use crate::measure::{RealTimer, Summary, Timer};
-use crate::model::{Model, ModelError};
+use crate::measure::{RealTimer, Summary, Timer, reading_secs};
+use crate::model::{Agreement, Model, ModelError};
 use crate::perf::flops;
 use crate::request::program;
 use crate::tune::backend::Seconds;
@@ -48,6 +47,8 @@ struct Report {
     weights_bytes: usize,
     compile_us: f64,
     random_weights: bool,
+    checked: bool,
+    max_relative_difference: Option<f64>,
     tuned: usize,
     distinct: usize,
     isa: String,
@@ -68,41 +69,23 @@ struct Kernel {
 }
 
 pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, console: Console) -> Done {
-    if args.trace.is_some() {
-        let help = "name one of its prim_funcs by `--func`".to_owned();
-        return Err(Failure::Usage(format!("a trace is for one prim_func, and `{name}` is a graph"), help));
-    }
+    args.wanted().check_for_graph(name)?;
     let weights = program::weights(&args.input.file, args.input.graph.weights.as_deref());
     let files: Vec<_> = args.inputs.iter().cloned().chain(weights.clone()).collect();
     let program = with_sizes(args, program, name, &files)?;
     let setting = setting::here(&args.machine, global, !args.no_check, console)?;
-    let lowered = program.lowered(&program::library(&args.input.graph.library)?)?;
-    let wanted = Wanted {
-        best: args.best,
-        trace: None,
-        func: None,
-        seed: args.seed,
-        intrin: &args.intrin,
-        machine: &args.machine,
-        work_dir: &args.work_dir,
-    };
-    let kernels = wanted.of_model(global, &lowered, name, console)?;
+    let cx = program::library(&args.input.graph.library)?;
+    let lowered = program.lowered(&cx)?;
+    let kernels = args.wanted().of_model(global, &lowered, name, console)?;
+    kernels.tell(name, console);
     let failed = |e| failure(&program, name, e);
     let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
     let clock = RealTimer::new(Arc::new(crate::stop::StopFlag::new())).map_err(machine)?;
     let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
     let compile_secs = clock.now().as_secs_f64();
 
-    let params = model.params();
-    let inputs = Given::new(name, &params, &[]).inputs(&[], &files, true, console)?;
-    let (n_inputs, n_weights) = (model.inputs().len(), model.weights().len());
-    let random_weights = inputs.iter().skip(n_inputs).take(n_weights).any(Option::is_none);
-    if random_weights {
-        console.note("weights without a file are random");
-    }
-    let mut values = with_random(&model, &kernels, inputs, args.seed)?;
-    model.load_weights(&values.split_off(n_inputs)).map_err(failed)?;
-    let times = Times::measure(&model, &values, &clock).map_err(|e| {
+    let (arrays, random_weights) = load_arrays(&program, &mut model, &kernels, &files, args.seed, console)?;
+    let times = Times::measure(&model, &arrays.inputs, &clock).map_err(|e| {
         if matches!(e, ModelError::Failed { .. }) && args.inputs.is_empty() {
             console.note("random inputs may be the reason: `--inputs FILE` gives others");
         }
@@ -111,9 +94,25 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     let Some(report) = report(&program, &model, &times, &kernels, &setting) else {
         return Err(Failure::Machine("no call was timed".to_owned(), String::new()));
     };
-    let report = Report { compile_us: compile_secs * 1e6, random_weights, ..report };
+    let agreement = match args.no_check {
+        true => None,
+        false => Some(model_check::compare(&program, &cx, &model, &setting, &arrays)?),
+    };
+    if let Some(agreement) = &agreement {
+        model_check::judge(name, agreement)?;
+    }
+    let report = Report {
+        compile_us: compile_secs * 1e6,
+        random_weights,
+        checked: agreement.is_some(),
+        max_relative_difference: agreement.as_ref().map(Agreement::relative),
+        ..report
+    };
     match args.format {
-        Format::Human => console.result(&human(&report, args.profile)),
+        Format::Human => {
+            let results = agreement.map_or("results NOT compared".to_owned(), |a| a.to_string());
+            console.result(&human(&report, &results, args.profile))
+        }
         Format::Json => console.result(&format!("{:#}\n", json!(report))),
     }
 }
@@ -142,11 +141,12 @@ impl Times {
         // The first call meets cold caches and pages that are not there yet.
         call.run()?;
         let mut times = Times { calls: Vec::new(), steps: vec![Vec::new(); model.program().steps.len()] };
+        let reading = reading_secs(clock);
         let start = clock.now().as_secs_f64();
         let is_enough = |n: usize| n >= MOST_CALLS || clock.now().as_secs_f64() - start >= ENOUGH_SECS;
         while times.calls.len() < FEWEST_CALLS || !is_enough(times.calls.len()) {
             times.calls.extend(call.repeat(1, clock)?);
-            for (all, secs) in times.steps.iter_mut().zip(call.time_steps(clock)?) {
+            for (all, secs) in times.steps.iter_mut().zip(call.time_steps(clock, reading)?) {
                 all.push(secs);
             }
         }
@@ -198,6 +198,8 @@ fn report(
         weights_bytes: weights.iter().map(graph::program::Tensor::bytes).sum(),
         compile_us: 0.0,
         random_weights: false,
+        checked: false,
+        max_relative_difference: None,
         tuned: kernels.n_tuned,
         distinct: kernels.n_distinct,
         isa: setting.isa.name().to_owned(),
@@ -211,7 +213,7 @@ fn rate(flops: f64, secs: f64) -> Option<f64> {
     (flops > 0.0 && secs > 0.0).then(|| flops / secs / 1e9)
 }
 
-fn human(r: &Report, profile: bool) -> String {
+fn human(r: &Report, results: &str, profile: bool) -> String {
     let us = |us: f64| Seconds(us * 1e-6);
     let s = |n: usize| if n == 1 { "" } else { "s" };
     let mut text =
@@ -232,13 +234,8 @@ fn human(r: &Report, profile: bool) -> String {
     let (memory, weights) = (Bytes(r.memory_bytes as u64), Bytes(r.weights_bytes as u64));
     let _ = writeln!(text, "  memory of intermediate values: {memory} at the peak; weights: {weights}");
     let threads = r.threads as usize;
-    let _ = writeln!(
-        text,
-        "  compiled in {} for {}, {threads} thread{}; results NOT compared: `tvmr run --expect` does",
-        us(r.compile_us),
-        r.isa,
-        s(threads)
-    );
+    let _ =
+        writeln!(text, "  compiled in {} for {}, {threads} thread{}; {results}", us(r.compile_us), r.isa, s(threads));
     let shown = if profile { n_funcs } else { n_funcs.min(SHOWN) };
     let head = ["kernel", "calls", "time", "share", "GFLOP/s", "schedule"].map(str::to_owned).to_vec();
     let row = |k: &Kernel| {

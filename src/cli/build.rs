@@ -134,6 +134,21 @@ fn sizes(text: &str) -> Result<(String, Vec<i64>), String> {
     Ok((name.to_owned(), values))
 }
 
+impl Args {
+    /// The versions to build, unless they come from records.
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            best: false,
+            trace: self.trace.as_deref(),
+            func: self.func.as_deref(),
+            seed: self.seed,
+            intrin: &self.intrin,
+            machine: &self.machine,
+            work_dir: &self.work_dir,
+        }
+    }
+}
+
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let stdin = |p: &PathBuf| p.as_os_str() == "-";
     if stdin(&args.file) && args.trace.as_ref().is_some_and(stdin) {
@@ -249,10 +264,7 @@ fn graph_version(
     missing: &mut Vec<(String, String)>,
 ) -> Result<(String, Version), Failure> {
     let name = graph.name.to_string();
-    if args.trace.is_some() {
-        let help = "name one of its prim_funcs by `--func`".to_owned();
-        return Err(Failure::Usage(format!("a trace is for one prim_func, and `{name}` is a graph"), help));
-    }
+    args.wanted().check_for_graph(&name)?;
     let lowered = program.lowered(&program::library(&args.graph.library)?)?;
     let mistakes = |found| Failure::from(program::mistakes(program, vec![found]));
     let function =
@@ -291,16 +303,7 @@ fn versions(
     // Code for this CPU alone.
     let only = global.isa.is_some();
     if args.as_written || args.trace.is_some() {
-        let wanted = Wanted {
-            best: false,
-            trace: args.trace.as_deref(),
-            func: args.func.as_deref(),
-            seed: args.seed,
-            intrin: &args.intrin,
-            machine: &args.machine,
-            work_dir: &args.work_dir,
-        };
-        let all = wanted.versions(global, program, chosen, &setting, console)?;
+        let all = args.wanted().versions(global, program, chosen, &setting, console)?;
         return Ok(all
             .into_iter()
             .map(|v| (v.workload.name.to_string(), building::version(&v.workload, v.func, &v.setting, only, None)))

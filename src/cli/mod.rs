@@ -18,6 +18,8 @@ mod fmt;
 mod help;
 mod json;
 mod load;
+mod model_check;
+mod model_kernels;
 mod ops;
 mod output;
 mod print_trace;

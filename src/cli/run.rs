@@ -79,6 +79,21 @@ pub(super) struct Files {
     pub(super) expect: Vec<Named>,
 }
 
+impl Args {
+    /// The versions to work on.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            best: self.best,
+            trace: self.trace.as_deref(),
+            func: self.func.as_deref(),
+            seed: self.seed,
+            intrin: &self.intrin,
+            machine: &self.machine,
+            work_dir: &self.work_dir,
+        }
+    }
+}
+
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let stdin = |p: &PathBuf| p.as_os_str() == "-";
     if stdin(&args.input.file) && args.trace.as_ref().is_some_and(stdin) {
@@ -110,16 +125,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     }
     setting::check_concrete(&program.module().funcs[index])?;
     let setting = setting::here(&args.machine, global, true, console)?;
-    let wanted = Wanted {
-        best: args.best,
-        trace: args.trace.as_deref(),
-        func: args.func.as_deref(),
-        seed: args.seed,
-        intrin: &args.intrin,
-        machine: &args.machine,
-        work_dir: &args.work_dir,
-    };
-    let versions = wanted.versions(global, &program, &[index], &setting, console)?;
+    let versions = args.wanted().versions(global, &program, &[index], &setting, console)?;
     let [Version { workload, func, setting }] = &versions[..] else {
         return Err(Failure::Negative("the function has no version".to_owned()));
     };

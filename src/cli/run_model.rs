@@ -4,10 +4,11 @@ use super::args::Global;
 use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
+use super::model_check::Arrays;
+use super::model_kernels::ModelKernels;
 use super::run::Args;
 use super::run_files::{Given, Value, Wanted as Destination};
 use super::run_report::{Checked, Report};
-use super::versions::{ModelKernels, Wanted};
 use super::{Done, setting};
 use crate::arrays::{self, Array};
 use crate::graph;
@@ -22,25 +23,14 @@ use std::sync::Arc;
 const TOLERANCE: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-4 };
 
 pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph::Function, console: Console) -> Done {
-    if args.trace.is_some() {
-        let help = "name one of its prim_funcs by `--func`".to_owned();
-        return Err(Failure::Usage(format!("a trace is for one prim_func, and `{}` is a graph", graph.name), help));
-    }
+    args.wanted().check_for_graph(graph.name.as_str())?;
     let setting = setting::here(&args.machine, global, true, console)?;
     let cx = program::library(&args.input.graph.library)?;
     let lowered = program.lowered(&cx)?;
-    let wanted = Wanted {
-        best: args.best,
-        trace: None,
-        func: None,
-        seed: args.seed,
-        intrin: &args.intrin,
-        machine: &args.machine,
-        work_dir: &args.work_dir,
-    };
     let name = graph.name.as_str();
     let failed = |e| failure(program, name, e);
-    let kernels = wanted.of_model(global, &lowered, name, console)?;
+    let kernels = args.wanted().of_model(global, &lowered, name, console)?;
+    kernels.tell(name, console);
     let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
 
     // All files are looked at before the model runs.
@@ -115,6 +105,30 @@ pub(super) fn with_random(
         None => random(&params[i], i, seed, kernels.index_limit(model, i)),
     };
     given.into_iter().enumerate().take(model.program().inputs.len()).map(array).collect()
+}
+
+/// The arrays of a model's inputs and weights from files of many arrays, random for those that no file has; and whether a weight is
+/// random. The model loads the weights.
+pub(super) fn load_arrays(
+    program: &Program,
+    model: &mut Model,
+    kernels: &ModelKernels,
+    files: &[PathBuf],
+    seed: u64,
+    console: Console,
+) -> Result<(Arrays, bool), Failure> {
+    let params = model.params();
+    let given = Given::new(model.name(), &params, &[]).inputs(&[], files, true, console)?;
+    let n_inputs = model.inputs().len();
+    let has_random_weights = given.iter().skip(n_inputs).take(model.weights().len()).any(Option::is_none);
+    if has_random_weights {
+        console.note("weights without a file are random");
+    }
+    let mut inputs = with_random(model, kernels, given, seed)?;
+    let weights = inputs.split_off(n_inputs);
+    let loaded = model.load_weights(&weights);
+    loaded.map_err(|e| failure(program, model.name(), e))?;
+    Ok((Arrays { inputs, weights }, has_random_weights))
 }
 
 /// A random array, as measurement has them. Indices are below a limit.

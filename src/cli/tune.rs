@@ -6,7 +6,11 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
 use super::progress::Progress;
-use super::{records, setting, signals, time_limit};
+use super::run_model::{failure, load_arrays};
+use super::versions::Wanted;
+use super::{model_check, records, setting, signals, time_limit};
+use crate::model::Agreement;
+use crate::request::program;
 use crate::request::tuning::{Plan, Request, TimeLimit};
 use crate::tune::backend::Seconds;
 use crate::tune::config::StrategyChoice;
@@ -113,7 +117,15 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if let Some(limit) = max_time {
         time_limit::watch(limit, &interrupt, args.format == Format::Json, console);
     }
-    let program = Program::read_lowered(&args.input, console)?;
+    let read = Program::read(&args.input, console)?;
+    // A graph is kept as it was read, for the check at the end.
+    let (graphs, program) = match read.graphs() {
+        [] => (None, read),
+        _ => {
+            let lowered = read.lowered(&program::library(&args.input.graph.library)?)?;
+            (Some(read), lowered)
+        }
+    };
     let plan = args.request(global).plan(&program, &limit, &console)?;
     if args.frozen {
         return frozen(args, &program, &plan, console);
@@ -128,7 +140,13 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     // The process is the command's own, so that its threads may keep to cores.
     let summary = plan.tune(&program, dir, &mut db, true, &mut progress, &interrupt);
     progress.clear();
-    report(args, &program, &plan, &summary?, &interrupt, console)
+    drop(db);
+    let summary = summary?;
+    let model = match graphs.and_then(|read| Some((model_to_check(args, &read, &limit, &interrupt, console)?, read))) {
+        Some((name, read)) => Some(check_model(args, global, (&read, &program), &name, &plan, console)?),
+        None => None,
+    };
+    report(args, &program, &plan, &summary, model.as_ref(), &interrupt, console)
 }
 
 impl Args {
@@ -154,6 +172,62 @@ impl Args {
             jobs: self.jobs.map(|n| n as usize),
         }
     }
+}
+
+/// The graph to check as a whole; `None` if there is none, or results are not compared, or nothing more is to be done.
+fn model_to_check(
+    args: &Args,
+    read: &Program,
+    limit: &TimeLimit,
+    interrupt: &Interrupt,
+    console: Console,
+) -> Option<String> {
+    if args.no_check || args.func.is_some() || interrupt.signal().is_some() {
+        return None;
+    }
+    // Of several graphs without a `main`, none stands for the program.
+    let graph = read.graph(None).ok()??;
+    if limit.left().is_some_and(|left| left.is_zero()) {
+        console
+            .note(&format!("`{}` was not checked as a whole: the time is up; `tvmr bench --best` does it", graph.name));
+        return None;
+    }
+    Some(graph.name.to_string())
+}
+
+/// Compares a graph with the best programs, of the second program, with the same graph as it was read.
+fn check_model(
+    args: &Args,
+    global: &Global,
+    (read, lowered): (&Program, &Program),
+    name: &str,
+    plan: &Plan,
+    console: Console,
+) -> Result<CheckedModel, Failure> {
+    let wanted = Wanted {
+        best: true,
+        trace: None,
+        func: None,
+        seed: args.seed,
+        intrin: &args.intrin,
+        machine: &args.machine,
+        work_dir: &args.work_dir,
+    };
+    let setting = &plan.config.setting;
+    let kernels = wanted.of_model(global, lowered, name, console)?;
+    let mut model = kernels.compile(lowered, name, setting).map_err(|e| failure(read, name, e))?;
+    let files: Vec<PathBuf> =
+        program::weights(&args.input.file, args.input.graph.weights.as_deref()).into_iter().collect();
+    let (arrays, _) = load_arrays(read, &mut model, &kernels, &files, args.seed, console)?;
+    let cx = program::library(&args.input.graph.library)?;
+    let agreement = model_check::compare(read, &cx, &model, setting, &arrays)?;
+    Ok(CheckedModel { name: name.to_owned(), agreement })
+}
+
+/// A model that was compared with its graph as it was read.
+struct CheckedModel {
+    name: String,
+    agreement: Agreement,
 }
 
 /// Reports which functions have a record, and measures nothing.
@@ -187,6 +261,7 @@ fn report(
     program: &Program,
     plan: &Plan,
     summary: &Summary,
+    model: Option<&CheckedModel>,
     interrupt: &Interrupt,
     console: Console,
 ) -> Done {
@@ -196,13 +271,14 @@ fn report(
     match args.format {
         Format::Human => {
             let tasks: String = summary.tasks.iter().map(|t| human(t, summary)).collect();
-            console.result(&(tasks + &all_together(summary)))?;
+            let whole = model.map_or(String::new(), |m| format!("{} as a whole: {}\n", m.name, m.agreement));
+            console.result(&(tasks + &all_together(summary) + &whole))?;
             let is_done = interrupt.signal().is_none() && summary.tasks.iter().any(|t| t.valid > 0);
             if let (true, Some(next)) = (is_done, next_step(args)) {
                 console.note(&next);
             }
         }
-        Format::Json => console.result(&format!("{:#}\n", document(summary)))?,
+        Format::Json => console.result(&format!("{:#}\n", document(summary, model)))?,
     }
     if args.no_check {
         console.warn("results were NOT compared with the reference");
@@ -211,8 +287,9 @@ fn report(
         if let Some(refusal) = &unsuccessful.first_refusal {
             console.note(refusal);
         }
-        unsuccessful.error.into()
-    })
+        Failure::from(unsuccessful.error)
+    })?;
+    model.map_or(Ok(()), |m| model_check::judge(&m.name, &m.agreement))
 }
 
 /// Suggests the next command; none if the program came from standard input.
@@ -354,8 +431,21 @@ fn all_together(summary: &Summary) -> String {
     text
 }
 
-/// The JSON document: the single function, or the totals with a list of functions.
-fn document(summary: &Summary) -> Value {
+/// The JSON document: the single function, or the totals with a list of functions; and the check of the whole model.
+fn document(summary: &Summary, model: Option<&CheckedModel>) -> Value {
+    let mut document = of_tasks(summary);
+    if let Some(CheckedModel { name, agreement }) = model {
+        document["model"] = json!({
+            "func": name,
+            "agrees": agreement.is_right(),
+            "max_relative_difference": agreement.relative(),
+            "tolerance": agreement.tolerance,
+        });
+    }
+    document
+}
+
+fn of_tasks(summary: &Summary) -> Value {
     let value = |t: &TaskSummary| serde_json::to_value(t).unwrap_or_default();
     if let [only] = &summary.tasks[..] {
         return value(only);

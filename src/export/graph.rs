@@ -104,7 +104,7 @@ pub(super) fn define_calls(
     let mut builder = FunctionBuilderContext::new();
     let b = FunctionBuilder::new(&mut context.func, &mut builder);
     let mut writer = Writer { b, module, graph, data, positions: graph.positions(), callees: HashMap::new() };
-    writer.write(kernels);
+    writer.write(kernels)?;
     writer.b.finalize(writer.module.target_config());
     module.define_function(entry, &mut context)?;
     let most = |bytes: fn(&ObjectKernel) -> usize| kernels.iter().map(bytes).max().unwrap_or(0);
@@ -141,7 +141,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write(&mut self, kernels: &[ObjectKernel]) {
+    fn write(&mut self, kernels: &[ObjectKernel]) -> Result<(), ExportError> {
         let first = self.b.create_block();
         self.b.append_block_params_for_function_params(first);
         self.b.switch_to_block(first);
@@ -169,12 +169,12 @@ impl Writer<'_> {
         for (step, &kernel) in program.steps.iter().zip(&self.graph.kernel_of) {
             for copy in &step.copies {
                 let bytes = self.b.ins().iconst(types::I64, copy.bytes as i64);
-                let (from, to) = (self.address(copy.from, params, shared), self.address(copy.to, params, shared));
+                let (from, to) = (self.address(copy.from, params, shared)?, self.address(copy.to, params, shared)?);
                 let config = self.module.target_config();
                 self.b.call_memcpy(config, to, from, bytes);
             }
             for (i, &place) in step.args.iter().enumerate() {
-                let address = self.address(place, params, shared);
+                let address = self.address(place, params, shared)?;
                 self.b.ins().store(FLAGS, address, arguments, i as i32 * 8);
             }
             let entry = kernels[kernel].entry;
@@ -193,7 +193,7 @@ impl Writer<'_> {
         }
         for &(from, to) in &program.copies {
             let bytes = self.b.ins().iconst(types::I64, program.outputs[to].bytes() as i64);
-            let (from, to) = (self.address(from, params, shared), self.address(Place::Output(to), params, shared));
+            let (from, to) = (self.address(from, params, shared)?, self.address(Place::Output(to), params, shared)?);
             let config = self.module.target_config();
             self.b.call_memcpy(config, to, from, bytes);
         }
@@ -203,6 +203,7 @@ impl Writer<'_> {
         self.b.switch_to_block(failed);
         let status = self.b.block_params(failed)[0];
         self.b.ins().return_(&[status]);
+        Ok(())
     }
 
     fn slot(&mut self, bytes: usize) -> Value {
@@ -212,20 +213,25 @@ impl Writer<'_> {
     }
 
     /// The address of a place, given the parameters and the memory of intermediate values.
-    fn address(&mut self, place: Place, params: Value, shared: Value) -> Value {
+    ///
+    /// # Errors
+    /// It is no intermediate value, no parameter, and has no known elements.
+    fn address(&mut self, place: Place, params: Value, shared: Value) -> Result<Value, ExportError> {
         if let Some(&data) = self.data.get(&place) {
             let data = self.module.declare_data_in_func(data, self.b.func);
-            return self.b.ins().symbol_value(types::I64, data);
+            return Ok(self.b.ins().symbol_value(types::I64, data));
         }
         if let Some(&position) = self.positions.get(&place) {
-            return self.b.ins().load(types::I64, FLAGS, params, position as i32 * 8);
+            return Ok(self.b.ins().load(types::I64, FLAGS, params, position as i32 * 8));
         }
-        let offset = match place {
-            Place::Temporary(i) => self.graph.program.plan.offsets[i],
-            Place::Input(_) | Place::Constant(_) | Place::Prepared(_) | Place::Output(_) => {
-                unreachable!("it is a parameter, or known")
+        match place {
+            Place::Temporary(i) => {
+                let offset = self.graph.program.plan.offsets[i];
+                Ok(self.b.ins().iadd_imm_s(shared, offset as i64))
             }
-        };
-        self.b.ins().iadd_imm_s(shared, offset as i64)
+            Place::Input(_) | Place::Constant(_) | Place::Prepared(_) | Place::Output(_) => {
+                Err(ExportError::UnknownElements { place })
+            }
+        }
     }
 }

@@ -116,6 +116,12 @@ pub enum ExportError {
         /// Their common symbol.
         name: String,
     },
+    /// A graph reads a tensor that is no parameter, and was given no elements.
+    #[error("a graph reads {place:?}, which is no parameter and has no known elements")]
+    UnknownElements {
+        /// Where it lies.
+        place: crate::graph::program::Place,
+    },
     /// The object cannot be written.
     #[error("the object file cannot be written: {0}")]
     Write(String),

@@ -2,18 +2,18 @@
 
 use super::memory::{Fixed, Memory};
 use super::preparation::Preparation;
-use super::step_kernels::StepKernels;
+use super::step_kernels::{StepKernel, StepKernels};
 use crate::arrays::Array;
 use crate::codegen::{Pinning, RunContext, Workers};
 use crate::diagnostic::Diagnostic;
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::{Copy, Place, Program, Tensor};
-use crate::ir::{Func, Module, Symbol};
+use crate::ir::{Func, Symbol};
 use crate::measure::Timer;
 use crate::run::{Parameter, Role};
 use crate::stop::StopFlag;
-use crate::workload::{Setting, Workload};
+use crate::workload::Setting;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A compiled graph.
@@ -90,25 +90,37 @@ impl Model {
     /// # Errors
     /// See [`ModelError`].
     pub fn of_lowered(module: &GraphModule, name: &str, setting: &Setting) -> Result<Model, ModelError> {
-        Model::with_kernels(module, name, setting, |module, index| {
-            let workload = Workload::of(module, index);
-            Ok(workload.func().clone())
-        })
+        Model::with_schedules(module, name, setting, |_| None)
     }
 
-    /// Compiles a graph whose operators are lowered, each kernel in the version that `choose` gives for the function of the module.
+    /// Compiles a graph whose operators are lowered, each kernel in the version that `scheduled` gives for its name; as written where
+    /// that is `None`. What runs only once is as written.
     ///
     /// # Errors
     /// See [`ModelError`].
-    pub fn with_kernels(
+    pub fn with_schedules(
         module: &GraphModule,
         name: &str,
         setting: &Setting,
-        choose: impl FnMut(&Module, usize) -> Result<Func, String>,
+        scheduled: impl Fn(Symbol) -> Option<Func>,
     ) -> Result<Model, ModelError> {
+        let options = setting.codegen();
         let program = program(module, name)?;
-        let preparation = Preparation::compile(&module.module, &program, setting)?;
-        let kernels = StepKernels::compile(&module.module, &program.steps, setting, choose)?;
+        let preparation = Preparation::as_written(&module.module, &program, setting)?;
+        let kernels = StepKernels::new(&module.module, &program.steps, |func, workload| {
+            StepKernel::compile(scheduled(func).as_ref().unwrap_or(workload.func()), &options)
+        })?;
+        Model::new(name, program, preparation, kernels, setting)
+    }
+
+    /// A model of these kernels.
+    pub(super) fn new(
+        name: &str,
+        program: Program,
+        preparation: Preparation,
+        kernels: StepKernels,
+        setting: &Setting,
+    ) -> Result<Model, ModelError> {
         let (workers, idle) = (start_workers(setting)?, Mutex::new(Vec::new()));
         let mut model = Model { name: name.into(), program, preparation, kernels, fixed: None, workers, idle };
         if model.weights().is_empty() {
@@ -312,16 +324,17 @@ impl Call<'_> {
         Ok(times)
     }
 
-    /// Runs the model once, and gives the seconds of each step.
+    /// Runs the model once, and gives the seconds of each step, of which `reading` are those that one reading of the clock takes
+    /// ([`reading_secs`](crate::measure::reading_secs)): they are subtracted.
     ///
     /// # Errors
     /// A kernel fails.
-    pub fn time_steps(&mut self, timer: &dyn Timer) -> Result<Vec<f64>, ModelError> {
+    pub fn time_steps(&mut self, timer: &dyn Timer, reading: f64) -> Result<Vec<f64>, ModelError> {
         let mut times = Vec::with_capacity(self.model.program.steps.len());
         for i in 0..self.model.program.steps.len() {
             let start = timer.now();
             self.steps(i..i + 1)?;
-            times.push((timer.now() - start).as_secs_f64());
+            times.push(((timer.now() - start).as_secs_f64() - reading).max(0.0));
         }
         self.copy();
         Ok(times)

@@ -35,12 +35,17 @@
 //! * No two values that live at the same time share memory ([`crate::graph::memory`]).
 //! * A model may be called from several threads at once: each call has its own memory for intermediate values.
 
+mod agreement;
 mod executable;
+mod interpreted;
 mod memory;
 mod preparation;
+mod reference;
 mod step_kernels;
 #[cfg(test)]
 mod tests;
 
+pub use agreement::{Agreement, OutputAgreement};
 pub use executable::{Model, ModelError};
 pub use preparation::prepare;
+pub use reference::Reference;

@@ -5,11 +5,11 @@
 use super::ModelError;
 use super::executable::{self, start_workers};
 use super::memory::{Fixed, Memory};
-use super::step_kernels::StepKernels;
+use super::step_kernels::{StepKernel, StepKernels};
 use crate::codegen::{RunContext, Workers};
 use crate::graph::program::{Place, Program, Tensor};
 use crate::graph::{Constant, GraphModule};
-use crate::ir::Module;
+use crate::ir::{Module, Symbol};
 use crate::workload::{Setting, Workload};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,10 +31,19 @@ impl Prepared {
 }
 
 impl Preparation {
-    pub(super) fn compile(module: &Module, program: &Program, setting: &Setting) -> Result<Preparation, ModelError> {
-        let as_written = |module: &Module, index| Ok(Workload::of(module, index).func().clone());
-        let kernels = StepKernels::compile(module, &program.preparation, setting, as_written)?;
-        Ok(Preparation { kernels })
+    /// The preparation, each kernel as `make` makes it of the function's name and the function as written.
+    pub(super) fn new(
+        module: &Module,
+        program: &Program,
+        make: impl Fn(Symbol, &Workload) -> Result<StepKernel, String>,
+    ) -> Result<Preparation, ModelError> {
+        Ok(Preparation { kernels: StepKernels::new(module, &program.preparation, make)? })
+    }
+
+    /// The preparation with compiled kernels as written.
+    pub(super) fn as_written(module: &Module, program: &Program, setting: &Setting) -> Result<Preparation, ModelError> {
+        let options = setting.codegen();
+        Preparation::new(module, program, |_, workload| StepKernel::compile(workload.func(), &options))
     }
 
     /// Runs the preparation on the elements of the weights, which have the sizes that the program states.
@@ -96,7 +105,7 @@ pub fn prepare(
     }
     let workers = start_workers(setting)?;
     let weights: Vec<&[u8]> = weights.iter().map(Constant::data).collect();
-    let results = Preparation::compile(&module.module, &program, setting)?.run(&program, &weights, &workers)?;
+    let results = Preparation::as_written(&module.module, &program, setting)?.run(&program, &weights, &workers)?;
     let kept = program.read_places();
     let constant = |(i, tensor): (usize, &Tensor)| {
         let is_kept = kept.contains(&Place::Prepared(i));

@@ -1,55 +1,76 @@
-//! The machine code of steps.
+//! What runs the steps.
 
 use super::ModelError;
-use crate::codegen::{self, CompiledKernel, RunContext, RuntimeFailure};
+use super::interpreted::Interpreted;
+use crate::codegen::{self, CodegenOptions, CompiledKernel, RunContext, RuntimeFailure};
 use crate::graph::program::{Kernels, Step};
-use crate::ir::{Func, Module};
+use crate::ir::{Func, Module, Symbol};
 use crate::lower;
 use crate::search::isolated;
-use crate::workload::Setting;
+use crate::workload::Workload;
 
-/// The machine code of steps.
+/// What runs the steps.
 pub(super) struct StepKernels {
-    compiled: Vec<CompiledKernel>,
+    kernels: Vec<StepKernel>,
     /// The kernel of each step.
     of_step: Vec<usize>,
 }
 
+/// What runs a step.
+pub(super) enum StepKernel {
+    /// Machine code.
+    Compiled(Box<CompiledKernel>),
+    /// The interpreter.
+    Interpreted(Box<Interpreted>),
+}
+
+impl StepKernel {
+    /// The machine code of a function.
+    pub(super) fn compile(func: &Func, options: &CodegenOptions) -> Result<StepKernel, String> {
+        let kernel = isolated(|| {
+            let kernel = lower::lower(func).map_err(|e| e.to_string())?;
+            codegen::compile(&kernel, options).map_err(|e| e.to_string())
+        });
+        Ok(StepKernel::Compiled(Box::new(kernel.and_then(|r| r)?)))
+    }
+
+    /// The number of its arguments.
+    fn n_params(&self) -> usize {
+        match self {
+            StepKernel::Compiled(kernel) => kernel.params().len(),
+            StepKernel::Interpreted(function) => function.n_params(),
+        }
+    }
+}
+
 impl StepKernels {
-    /// Compiles the kernels of steps, each in the version that `choose` gives for the function of the module.
-    pub(super) fn compile(
+    /// The kernels of steps, each made by `make` of the function's name and the function as written.
+    pub(super) fn new(
         module: &Module,
         steps: &[Step],
-        setting: &Setting,
-        mut choose: impl FnMut(&Module, usize) -> Result<Func, String>,
+        make: impl Fn(Symbol, &Workload) -> Result<StepKernel, String>,
     ) -> Result<StepKernels, ModelError> {
-        let kernels = Kernels::of(steps);
-        let positions = kernels.positions(module).map_err(|d| ModelError::Graph(vec![d]))?;
-        let options = setting.codegen();
-        let mut compiled = Vec::with_capacity(positions.len());
-        for (&name, index) in kernels.funcs.iter().zip(positions) {
-            let fail = |why: String| ModelError::Compile { func: name, why };
-            let func = choose(module, index).map_err(fail)?;
-            let kernel = isolated(|| {
-                let kernel = lower::lower(&func).map_err(|e| e.to_string())?;
-                codegen::compile(&kernel, &options).map_err(|e| e.to_string())
-            });
-            compiled.push(kernel.and_then(|r| r).map_err(fail)?);
+        let distinct = Kernels::of(steps);
+        let positions = distinct.positions(module).map_err(|d| ModelError::Graph(vec![d]))?;
+        let mut kernels = Vec::with_capacity(positions.len());
+        for (&name, index) in distinct.funcs.iter().zip(positions) {
+            let kernel = make(name, &Workload::of(module, index));
+            kernels.push(kernel.map_err(|why| ModelError::Compile { func: name, why })?);
         }
-        for (step, &kernel) in steps.iter().zip(&kernels.of_step) {
-            let found = compiled[kernel].params().len();
+        for (step, &kernel) in steps.iter().zip(&distinct.of_step) {
+            let found = kernels[kernel].n_params();
             if found != step.args.len() {
                 let why = format!("it takes {found} arrays, and the graph passes {}", step.args.len());
                 return Err(ModelError::Compile { func: step.func, why });
             }
         }
-        Ok(StepKernels { compiled, of_step: kernels.of_step })
+        Ok(StepKernels { kernels, of_step: distinct.of_step })
     }
 
     /// Runs the kernel of a step, the `i`-th of those that were compiled.
     ///
     /// # Safety
-    /// As for [`CompiledKernel::call`]: there is a pointer for each argument of the step, to memory of the argument's size, which
+    /// There is a pointer for each argument of the step, to memory of the argument's size, which
     /// nothing else writes meanwhile. What the step writes overlaps nothing else that it is given.
     pub(super) unsafe fn call(
         &self,
@@ -58,10 +79,16 @@ impl StepKernels {
         arguments: &[*mut u8],
         context: &mut RunContext,
     ) -> Result<(), ModelError> {
-        let kernel = &self.compiled[self.of_step[i]];
-        // SAFETY: the caller promises it.
-        let result = unsafe { kernel.call(arguments, context) };
-        result.map_err(|failure| ModelError::Failed { func: step.func, why: reason(kernel, failure) })
+        let result = match &self.kernels[self.of_step[i]] {
+            StepKernel::Compiled(kernel) => {
+                // SAFETY: the caller promises it.
+                let result = unsafe { kernel.call(arguments, context) };
+                result.map_err(|failure| reason(kernel, failure))
+            }
+            // SAFETY: the caller promises it.
+            StepKernel::Interpreted(function) => unsafe { function.call(arguments) },
+        };
+        result.map_err(|why| ModelError::Failed { func: step.func, why })
     }
 }
 

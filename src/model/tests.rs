@@ -1,8 +1,8 @@
 //! Models on arrays.
 
-use super::Model;
+use super::{Agreement, Model, Reference};
 use crate::arrays::Array;
-use crate::graph::pass::{Context, GraphModule};
+use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::Place;
 use crate::ir::DType;
 use crate::script::{ParseOptions, parse};
@@ -340,4 +340,84 @@ def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((2, 2), "float32"), e: R.Te
         x.clone(),
     ];
     assert_eq!(model.run(&[x]).unwrap_or_else(|e| panic!("{e}")), expected);
+}
+
+/// The lowered module of a text, and the module as read.
+fn modules(text: &str) -> (GraphModule, GraphModule) {
+    let parsed = parse(text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let read = GraphModule { module: parsed.module, functions: parsed.graphs };
+    let mut lowered = read.clone();
+    pass::run_all(&mut lowered, &Context::default()).unwrap_or_else(|e| panic!("{e:?}"));
+    (lowered, read)
+}
+
+const LAYER: &str = r#"
+@R.function
+def main(x: R.Tensor((4, 8), "float32"), w: R.Tensor((16, 8), "float32"), b: R.Tensor((16,), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        y = R.add(R.matmul(x, R.permute_dims(w)), b)
+        z = R.nn.relu(y)
+        best = R.argmax(z, axis=1)
+        R.output(z, best)
+    return (z, best)
+"#;
+
+/// Numbers from -1 to 1 that repeat late.
+fn numbers(shape: &[i64]) -> Array {
+    let n: i64 = shape.iter().product();
+    let values: Vec<f32> = (0..n).map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();
+    floats(shape, &values)
+}
+
+/// How far a model of [`LAYER`] is from the layer as it was read, with the first kernel from another text.
+fn agreement_with(text: &str) -> Agreement {
+    let setting = Setting::native();
+    let ((lowered, read), (other, _)) = (modules(LAYER), modules(text));
+    let first = lowered.functions[0].called_prim_funcs()[1];
+    let replaced = other.functions[0].called_prim_funcs()[1];
+    let model = Model::with_schedules(&lowered, "main", &setting, |name| {
+        (name == first).then(|| other.module.func(replaced.as_str()).expect("a function").clone())
+    });
+    let mut model = model.unwrap_or_else(|e| panic!("{e}"));
+    let (x, weights) = (numbers(&[4, 8]), [numbers(&[16, 8]), numbers(&[16])]);
+    model.load_weights(&weights).unwrap_or_else(|e| panic!("{e}"));
+    let reference = Reference::new(read, "main", &Context::default(), &setting);
+    let agreement = reference.and_then(|mut r| r.compare(&model, &weights, &[x]));
+    agreement.unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn a_model_agrees_with_its_graph_as_read() {
+    let agreement = agreement_with(LAYER);
+    assert!(agreement.is_right() && agreement.relative() < 1e-6, "{agreement}");
+    assert_eq!(agreement.outputs.iter().map(|o| o.elements).collect::<Vec<_>>(), [64, 4]);
+}
+
+#[test]
+fn a_wrong_step_is_found() {
+    let agreement = agreement_with(&LAYER.replace("R.add(R.matmul", "R.subtract(R.matmul"));
+    assert!(!agreement.is_right());
+    let told = agreement.to_string();
+    assert!(told.starts_with("output `z`: relative difference ") && told.contains("allowed 1.0e-4"), "{told}");
+}
+
+#[test]
+fn large_graphs_are_compiled_plainly_for_the_comparison() {
+    // 2^24 multiplications are more than the interpreter is given.
+    let text = r#"
+@R.function
+def main(x: R.Tensor((256, 256), "float32")):
+    with R.dataflow():
+        y = R.nn.softmax(R.matmul(x, R.permute_dims(x)), axis=1)
+        R.output(y)
+    return y
+"#;
+    let setting = Setting::native();
+    let (lowered, read) = modules(text);
+    let model = Model::of_lowered(&lowered, "main", &setting).unwrap_or_else(|e| panic!("{e}"));
+    let reference = Reference::new(read, "main", &Context::default(), &setting);
+    let agreement = reference.and_then(|mut r| r.compare(&model, &[], &[numbers(&[256, 256])]));
+    let agreement = agreement.unwrap_or_else(|e| panic!("{e}"));
+    assert!(agreement.is_right() && agreement.relative() > 0.0, "{agreement}");
 }

@@ -179,7 +179,9 @@ fn failed(error: FilesError) -> Error {
         FilesError::Export(ExportError::Collision { .. }) => {
             Error::Usage(text, "build them into libraries of their own with `--func`".to_string())
         }
-        FilesError::Export(ExportError::Param { .. }) => Error::Usage(text, String::new()),
+        FilesError::Export(ExportError::Param { .. } | ExportError::UnknownElements { .. }) => {
+            Error::Usage(text, String::new())
+        }
         FilesError::Link(LinkError::Missing { .. }) => {
             let help = "install one (`apt install gcc` or `lld`), or use `--emit obj`, which needs none";
             Error::Machine(text, help.to_string())

@@ -252,6 +252,7 @@ fn prim_funcs_of_a_model_are_tuned_and_put_in_place() {
     // The transposition of `w` runs once, so it is not worth trials.
     assert!(summary.to_string().contains("fused_matmul_add_relu"), "{summary}");
     assert!(!summary.to_string().contains("permute_dims"), "{summary}");
+    assert_eq!((&summary["model"]["func"], &summary["model"]["agrees"]), (&Value::from("main"), &Value::from(true)));
     let best = succeeds(&["apply-best", &model, "--bind", "n=2", "--work-dir", &db, "--frozen"]).out;
     assert!(
         best.contains("def permute_dims")
@@ -292,8 +293,9 @@ fn a_model_is_timed_as_a_whole_and_by_kernels() {
     let path = |name: &str| text(&dir.path().join(name)).to_owned();
     let (model, db) = (path("model.tir"), path("db"));
     let told = succeeds(&["bench", &model, "--profile"]).out;
-    for part in ["main: ", "sum of its kernels: ", "at the peak; weights: 36 B", "fused_matmul_add_relu", "as written"]
-    {
+    let parts =
+        ["main: ", "sum of its kernels: ", "at the peak; weights: 36 B", "results agree", "fused_matmul_add_relu"];
+    for part in parts.into_iter().chain(["as written"]) {
         assert!(told.contains(part), "no `{part}` in {told}");
     }
     let json = |arguments: &[&str]| -> (Value, String) {
@@ -309,6 +311,10 @@ fn a_model_is_timed_as_a_whole_and_by_kernels() {
     assert!((sum - report["kernels_us"].as_f64().expect("a number")).abs() < 1e-6 * sum, "{report}");
     let shares: f64 = kernels.iter().filter_map(|k| k["share"].as_f64()).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{report}");
+    assert_eq!(report["checked"], true);
+    assert!(report["max_relative_difference"].as_f64().is_some_and(|d| d < 1e-4), "{report}");
+    let (unchecked, _) = json(&["--no-check"]);
+    assert_eq!((&unchecked["checked"], &unchecked["max_relative_difference"]), (&Value::from(false), &Value::Null));
     assert!(report["min_us"].as_f64() <= report["us"].as_f64() && report["memory_bytes"].is_u64(), "{report}");
 
     succeeds(&["tune", &model, "--bind", "n=2", "--trials", "2", "--work-dir", &db, "--quiet"]);
@@ -372,6 +378,29 @@ def main(i: R.Tensor((64,), "int64"), w: R.Tensor((3, 8), "float32")):
     let indices = Array::new(DType::Int64, &[64], [7i64; 64].iter().flat_map(|v| v.to_le_bytes()).collect());
     arrays::write(&dir.path().join("i.npz"), &[("i", &indices.expect("an array"))]).expect("a file");
     fails(&["bench", text(&model), "--inputs", text(&dir.path().join("i.npz"))], 1, "access out of bounds of `w`");
+}
+
+/// Indices among the weights are only read by the preparation.
+#[test]
+fn random_indices_among_the_weights_are_in_bounds() {
+    let dir = dir();
+    let model = dir.path().join("positions.tir");
+    fs::write(
+        &model,
+        r#"
+@R.function
+def main(x: R.Tensor((64, 8), "float32"), table: R.Tensor((3, 8), "float32"), position: R.Tensor((64,), "int64")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        a = R.take(table, position, axis=0)
+        b = R.add(x, a)
+        R.output(b)
+    return b
+"#,
+    )
+    .expect("a model");
+    succeeds(&["bench", text(&model)]);
+    succeeds(&["run", text(&model), "--random"]);
 }
 
 /// Three kernels that differ, one called twice.

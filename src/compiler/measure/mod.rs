@@ -49,7 +49,7 @@ pub use runner::{
 };
 pub use spread::{ElementRanges, Range, Spread};
 pub use stats::Summary;
-pub use timer::{MockTimer, RealTimer, Stop, Timer};
+pub use timer::{MockTimer, RealTimer, Stop, Timer, reading_secs};
 pub use timing::repeat;
 
 #[cfg(test)]

@@ -320,10 +320,10 @@ impl Function {
         }
     }
 
-    /// The prim_funcs that it calls by `R.call_tir`, once for each call.
+    /// The prim_funcs that it calls by `R.call_tir` and `R.call_tir_inplace`, once for each call.
     pub fn called_prim_funcs(&self) -> Vec<Symbol> {
         let callee = |&c| match self.call(c).callee {
-            Callee::CallTir(name) => Some(name),
+            Callee::CallTir(name) | Callee::CallTirInplace(name) => Some(name),
             _ => None,
         };
         self.order.iter().filter_map(callee).collect()

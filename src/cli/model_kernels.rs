@@ -1,0 +1,140 @@
+//! The prim_funcs of a graph in the versions that a command works on: as written, or with their best records.
+
+use super::args::Global;
+use super::console::Console;
+use super::exit::Failure;
+use super::load::{self, Program};
+use super::records;
+use super::versions::Wanted;
+use crate::check::params;
+use crate::graph::constness::recurring_calls;
+use crate::graph::program::{Place, Step};
+use crate::ir::{Func, Symbol};
+use crate::model::{Model, ModelError};
+use crate::workload::{Setting, Workload};
+use std::collections::BTreeMap;
+
+/// The prim_funcs that a graph calls.
+pub(super) struct ModelKernels {
+    /// All as written, those of the preparation too.
+    written: BTreeMap<Symbol, Func>,
+    /// Those that have a record, with their best schedules.
+    tuned: BTreeMap<Symbol, Func>,
+    /// How many distinct ones of those that run in each call have a record.
+    pub n_tuned: usize,
+    /// How many of those that run in each call differ by more than their names.
+    pub n_distinct: usize,
+    /// Those without a record although records were looked for, and why the first one has none.
+    missing: Option<(Vec<Symbol>, String)>,
+}
+
+impl Wanted<'_> {
+    /// Refuses a trace for a graph.
+    ///
+    /// # Errors
+    /// There is a trace.
+    pub(super) fn check_for_graph(&self, name: &str) -> Result<(), Failure> {
+        if self.trace.is_none() {
+            return Ok(());
+        }
+        let help = "name one of its prim_funcs by `--func`".to_owned();
+        Err(Failure::Usage(format!("a trace is for one prim_func, and `{name}` is a graph"), help))
+    }
+
+    /// The prim_funcs that a graph of a lowered program calls: as written, or with their best records. One without a record stays
+    /// as written.
+    ///
+    /// # Errors
+    /// The database cannot be read, or there is no such graph.
+    pub(super) fn of_model(
+        &self,
+        global: &Global,
+        lowered: &Program,
+        graph: &str,
+        console: Console,
+    ) -> Result<ModelKernels, Failure> {
+        let function = lowered.graph(Some(graph))?;
+        let (called, recurring) = match function {
+            Some(function) => (function.called_prim_funcs(), recurring_calls(function)),
+            None => (Vec::new(), Vec::new()),
+        };
+        let funcs = &lowered.module().funcs;
+        let positions =
+            |names: &[Symbol]| -> Vec<usize> { (0..funcs.len()).filter(|&i| names.contains(&funcs[i].name)).collect() };
+        let as_written = |i: usize| (funcs[i].name, Workload::of(lowered.module(), i).func().clone());
+        let distinct = Workload::distinct(lowered.module(), &positions(&recurring));
+        let mut kernels = ModelKernels {
+            written: positions(&called).into_iter().map(as_written).collect(),
+            tuned: BTreeMap::new(),
+            n_tuned: 0,
+            n_distinct: distinct.len(),
+            missing: None,
+        };
+        if !self.best {
+            return Ok(kernels);
+        }
+        let target = load::target(self.machine)?;
+        let filter = records::filter(&target, self.machine, global, false);
+        let db = records::open(&self.work_dir.work_dir, console)?;
+        let intrinsics = load::intrinsics(self.intrin)?;
+        let mut missing: Vec<Symbol> = Vec::new();
+        let mut why = String::new();
+        for (workload, names) in distinct {
+            let workload = workload.with_intrinsics(intrinsics.clone());
+            let Some(best) = records::best(&workload, db.as_ref(), &filter, 1, console)? else {
+                // The reason is mostly the same for all functions.
+                if missing.is_empty() {
+                    why = records::why_none(&workload, db.as_ref(), &self.work_dir.work_dir, &filter);
+                }
+                missing.push(workload.name);
+                continue;
+            };
+            if !best.record.context.checked {
+                console.warn(&format!("{}: the record's result was not checked", workload.name));
+            }
+            kernels.n_tuned += 1;
+            kernels.tuned.extend(names.into_iter().map(|name| (name, best.schedule.func(0).clone())));
+        }
+        kernels.missing = Some((missing, why));
+        Ok(kernels)
+    }
+}
+
+impl ModelKernels {
+    /// Tells how many distinct prim_funcs have a record, if records were looked for.
+    pub(super) fn tell(&self, graph: &str, console: Console) {
+        let Some((missing, why)) = &self.missing else { return };
+        let told = format!("{} of {} distinct prim_funcs of `{graph}` have a record", self.n_tuned, self.n_distinct);
+        let names: Vec<String> = missing.iter().map(|n| format!("`{n}`")).collect();
+        match names.is_empty() {
+            true => console.note(&told),
+            false => console.warn(&format!("{told}; as written: {} ({why})", names.join(", "))),
+        }
+    }
+
+    /// The prim_func as written.
+    pub(super) fn written(&self, name: Symbol) -> Option<&Func> {
+        self.written.get(&name)
+    }
+
+    /// Whether the prim_func has a record.
+    pub(super) fn is_tuned(&self, name: Symbol) -> bool {
+        self.tuned.contains_key(&name)
+    }
+
+    /// The least extent that prim_funcs index by the values of an input or weight; `None` if they are no indices.
+    pub(super) fn index_limit(&self, model: &Model, input: usize) -> Option<i64> {
+        let of_step = |step: &Step| {
+            let limits = params::index_limits(self.written(step.func)?);
+            let passed = step.args.iter().zip(limits).filter(|(place, _)| **place == Place::Input(input));
+            passed.filter_map(|(_, limit)| limit).min()
+        };
+        let program = model.program();
+        program.preparation.iter().chain(&program.steps).filter_map(of_step).min()
+    }
+
+    /// The model of these prim_funcs.
+    pub(super) fn compile(&self, lowered: &Program, name: &str, setting: &Setting) -> Result<Model, ModelError> {
+        Model::with_schedules(&lowered.graph_module(), name, setting, |func| self.tuned.get(&func).cloned())
+    }
+}
