@@ -44,6 +44,8 @@ struct Report {
     kernels_us: f64,
     gflops: Option<f64>,
     memory_bytes: usize,
+    memory_live_bytes: usize,
+    memory_unshared_bytes: usize,
     weights_bytes: usize,
     compile_us: f64,
     random_weights: bool,
@@ -195,6 +197,8 @@ fn report(
         kernels_us: total * 1e6,
         gflops: rate(all_flops, whole.median),
         memory_bytes: model.program().plan.bytes,
+        memory_live_bytes: model.program().plan.live,
+        memory_unshared_bytes: model.program().plan.unshared,
         weights_bytes: weights.iter().map(graph::program::Tensor::bytes).sum(),
         compile_us: 0.0,
         random_weights: false,
@@ -231,8 +235,12 @@ fn human(r: &Report, results: &str, profile: bool) -> String {
         s(n_calls),
         s(n_funcs)
     );
-    let (memory, weights) = (Bytes(r.memory_bytes as u64), Bytes(r.weights_bytes as u64));
-    let _ = writeln!(text, "  memory of intermediate values: {memory} at the peak; weights: {weights}");
+    let [memory, live, unshared, weights] =
+        [r.memory_bytes, r.memory_live_bytes, r.memory_unshared_bytes, r.weights_bytes].map(|n| Bytes(n as u64));
+    let _ = writeln!(
+        text,
+        "  memory of intermediate values: {memory} ({live} live at once, {unshared} if none shared a place); weights: {weights}"
+    );
     let threads = r.threads as usize;
     let _ =
         writeln!(text, "  compiled in {} for {}, {threads} thread{}; {results}", us(r.compile_us), r.isa, s(threads));

@@ -294,7 +294,7 @@ fn a_model_is_timed_as_a_whole_and_by_kernels() {
     let (model, db) = (path("model.tir"), path("db"));
     let told = succeeds(&["bench", &model, "--profile"]).out;
     let parts =
-        ["main: ", "sum of its kernels: ", "at the peak; weights: 36 B", "results agree", "fused_matmul_add_relu"];
+        ["main: ", "sum of its kernels: ", "live at once", "weights: 36 B", "results agree", "fused_matmul_add_relu"];
     for part in parts.into_iter().chain(["as written"]) {
         assert!(told.contains(part), "no `{part}` in {told}");
     }

@@ -453,7 +453,7 @@ impl Builder<'_> {
             constants: self.constants,
             preparation: self.preparation,
             prepared: self.prepared,
-            prepared_plan: Plan { offsets: Vec::new(), bytes: 0 },
+            prepared_plan: memory::plan(&[]),
             steps: self.steps,
             copies,
             plan: memory::plan(&temporaries),
