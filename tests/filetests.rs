@@ -21,6 +21,8 @@ mod passes;
 #[cfg(all(target_arch = "x86_64", unix))]
 #[path = "filetests/regions.rs"]
 mod regions;
+#[path = "filetests/results.rs"]
+mod results;
 #[path = "filetests/schedules.rs"]
 mod schedules;
 #[path = "filetests/spaces.rs"]
@@ -185,7 +187,8 @@ fn print(case: &Case) -> Outcome {
     Outcome { output, rejections: Vec::new() }
 }
 
-/// Graphs as printed, after the passes up to `pass NAME` if the case names one; the output must be a fixed point.
+/// Graphs as printed, after the passes up to `pass NAME` if the case names one; the output must be a fixed point. Passes that change
+/// how results are rounded are also checked by the results.
 fn graph(case: &Case) -> Outcome {
     let parsed = match read(case) {
         Ok(parsed) => parsed,
@@ -206,6 +209,7 @@ fn graph(case: &Case) -> Outcome {
     let again = parse(&output, "<printed>", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}\n{output}"));
     let again = GraphModule { module: again.module, functions: again.graphs };
     assert_eq!(print_graph_module(&again, case.options.dialect), output, "{}", case.path.display());
+    results::compare(case);
     Outcome { output, rejections: Vec::new() }
 }
 

@@ -117,6 +117,40 @@ impl Conv {
     }
 }
 
+/// The dimensions and the padding of a convolution or a transposed convolution, for passes.
+pub(in crate::graph) struct Geometry {
+    /// The dimension of channels in the result.
+    pub result_channels: usize,
+    /// The dimension of output channels in the weight. In that of a transposed convolution, they are counted within a group.
+    pub weight_channels: usize,
+    /// The spatial dimensions of the data.
+    pub spatial: Vec<usize>,
+    /// The padding before each spatial dimension.
+    pub before: Vec<i64>,
+    /// The padding after each spatial dimension.
+    pub after: Vec<i64>,
+    /// The number of groups of channels.
+    pub groups: i64,
+}
+
+impl Geometry {
+    /// That of a call; `None` for other operators, and for layouts with blocks.
+    pub(in crate::graph) fn of(args: &Args<'_>) -> Option<Geometry> {
+        if !args.op.name.starts_with("nn.conv") {
+            return None;
+        }
+        let conv = Conv::of(args).ok()?;
+        Some(Geometry {
+            result_channels: conv.out.at('C'),
+            weight_channels: conv.kernel.at('O'),
+            spatial: conv.data.spatial,
+            before: conv.before,
+            after: conv.after,
+            groups: conv.groups,
+        })
+    }
+}
+
 /// The extent of `k` taps at a distance.
 pub(super) fn dilated_extent(arena: &mut Arena, k: ExprId, dilation: i64) -> ExprId {
     let steps = arena.add_const(k, -1);

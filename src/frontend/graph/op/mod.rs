@@ -43,6 +43,8 @@ use crate::te::{Te, Tensor};
 
 use super::lower::Lower;
 
+pub(in crate::graph) use conv::Geometry;
+
 /// A group of operators: its title and its table.
 pub type Group = (&'static str, &'static [Operator]);
 

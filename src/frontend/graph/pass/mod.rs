@@ -2,12 +2,15 @@
 //!
 //! [`PIPELINE`] lists them in the order in which they run before a model is tuned, run or built.
 
+mod canonicalise;
 mod common_calls;
 mod dead_code;
+mod fold_affine;
 mod fuse;
 mod inline;
 mod library;
 mod lower_operators;
+mod rewrite;
 mod specialize_calls;
 mod used_functions;
 
@@ -49,6 +52,8 @@ pub const PIPELINE: &[Pass] = &[
     library::PASS,
     common_calls::PASS,
     dead_code::PASS,
+    canonicalise::PASS,
+    fold_affine::PASS,
     lower_operators::PASS,
     specialize_calls::PASS,
     fuse::PASS,
