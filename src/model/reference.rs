@@ -23,7 +23,7 @@ use crate::workload::{Setting, Workload};
 const OPTIMIZATIONS: &[&str] = &["common_calls", "canonicalise", "fold_affine", "fuse"];
 
 /// Graphs whose runs make at most this many stores are interpreted: about a second.
-const MOST_INTERPRETED: f64 = 1e7;
+const MOST_INTERPRETED: f64 = 1e6;
 
 /// A graph as it was read, which models of it are compared with.
 pub struct Reference {
