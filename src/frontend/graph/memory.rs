@@ -1,8 +1,8 @@
 //! Where values lie in memory.
 //!
 //! All intermediate values share one block of memory. Two of them may overlap if their lifetimes do not: from the step that
-//! writes a value to the last step that reads it, both included. Placing is greedy: the largest first, each at the lowest place
-//! where it meets none that was placed before and lives at the same time.
+//! writes a value to the last step that reads it, both included. Placing is greedy: in each of a few orders, each value at the lowest
+//! place where it meets none that was placed before and lives at the same time; the order that needs the least memory is taken.
 
 /// A value to be placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,30 +44,46 @@ pub const ALIGNMENT: usize = 64;
 
 /// Places values in memory so that none overlaps another that lives at the same time.
 pub fn plan(requests: &[Request]) -> Plan {
-    let size = Request::size;
+    let live = largest_live_set(requests);
+    let mut best = placed(requests, |r| std::cmp::Reverse(r.size()));
+    // Other orders are worth a try where the largest first leaves gaps: the largest share of space and time first, or as written.
+    if best.1 > live {
+        let others = [
+            placed(requests, |r| std::cmp::Reverse(r.size() * (r.last - r.first + 1))),
+            placed(requests, |r| std::cmp::Reverse(r.last - r.first)),
+            placed(requests, |r| r.first),
+        ];
+        best = others.into_iter().fold(best, |best, other| if other.1 < best.1 { other } else { best });
+    }
+    let (offsets, bytes) = best;
+    Plan { offsets, bytes, unshared: requests.iter().map(Request::size).sum(), live }
+}
+
+/// The offsets of values that are placed in the order of a key, and the size of the memory.
+fn placed<K: Ord>(requests: &[Request], key: impl Fn(&Request) -> K) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..requests.len()).collect();
-    order.sort_by_key(|&i| (std::cmp::Reverse(size(&requests[i])), requests[i].first, i));
+    order.sort_by_key(|&i| (key(&requests[i]), requests[i].first, i));
     let mut offsets = vec![0; requests.len()];
     let mut placed: Vec<usize> = Vec::new();
     let mut bytes = 0;
     for i in order {
         let mut taken: Vec<(usize, usize)> = (placed.iter())
             .filter(|&&p| requests[p].lives_with(&requests[i]))
-            .map(|&p| (offsets[p], offsets[p] + size(&requests[p])))
+            .map(|&p| (offsets[p], offsets[p] + requests[p].size()))
             .collect();
         taken.sort_unstable();
         let mut offset = 0;
         for (start, end) in taken {
-            if offset + size(&requests[i]) <= start {
+            if offset + requests[i].size() <= start {
                 break;
             }
             offset = offset.max(end);
         }
         offsets[i] = offset;
-        bytes = bytes.max(offset + size(&requests[i]));
+        bytes = bytes.max(offset + requests[i].size());
         placed.push(i);
     }
-    Plan { offsets, bytes, unshared: requests.iter().map(size).sum(), live: largest_live_set(requests) }
+    (offsets, bytes)
 }
 
 /// The largest sum of the values that live at the same time.
