@@ -21,7 +21,8 @@ pub(super) fn remove(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
         Callee::Item(i) => item(rw, call, i),
         // Another name. One with another type is not replaced.
         Callee::Alias => call.inputs().next(),
-        Callee::Op(_) => unchanged(rw, &rw.args(c)?),
+        // Types without a shape may be equal where shapes are not.
+        Callee::Op(_) => rw.shape(call.result).and_then(|_| unchanged(rw, &rw.args(c)?)),
         Callee::CallTir(_)
         | Callee::CallDpsPacked(_)
         | Callee::CallTirInplace(_)
