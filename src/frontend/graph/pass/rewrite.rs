@@ -76,9 +76,11 @@ impl<'a> Rewriter<'a> {
         };
         let span = self.function.call(c).span;
         self.uses.resize(self.function.values.len(), 0);
-        for added in self.function.order[n_calls..].to_vec() {
-            self.function.calls[added.index()].span = span;
-            self.function.call(added).inputs().for_each(|v| self.uses[v.index()] += 1);
+        let Function { order, calls, .. } = &mut *self.function;
+        for added in &order[n_calls..] {
+            let added = &mut calls[added.index()];
+            added.span = span;
+            added.inputs().for_each(|v| self.uses[v.index()] += 1);
         }
         self.uses[new.index()] += self.uses[old.index()];
         if new.index() >= n_values || self.outputs.contains(&old) {

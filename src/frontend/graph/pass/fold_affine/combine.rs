@@ -5,8 +5,8 @@
 //! R.add(R.subtract(R.matmul(x, w), a), b)      →    R.add(R.matmul(x, w), R.subtract(b, a))
 //! ```
 //!
-//! Biases are only combined behind a convolution or a product of matrices: elsewhere, a large number may be added and taken away to
-//! round to integers. Combined weights are not larger than the larger of the two, since calls read them.
+//! Biases are only combined behind a convolution or a product of matrices, and two scalars stay: a large number may be added and taken
+//! away to round to integers. Combined weights are not larger than the larger of the two, since calls read them.
 
 use super::linear::Linear;
 use super::step::{Kind, Step};
@@ -23,6 +23,9 @@ pub(super) fn biases(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
     let outer = Step::of(rw, c).filter(|step| !step.kind.is_scale())?;
     let inner = Step::before(rw, outer.data).filter(|step| !step.kind.is_scale())?;
     Linear::of(rw, inner.data)?;
+    if rw.scalar(inner.constant).is_some() && rw.scalar(outer.constant).is_some() {
+        return None;
+    }
     combined(rw, inner, outer, Kind::Add, Kind::Subtract)
 }
 
