@@ -160,7 +160,6 @@ def compare(tvmr, name, rounds, trials, directory):
     with_digit = name.startswith("digits")
     nodes = cnn_nodes if name.endswith("cnn") else mlp_nodes
     work_dir = directory / f"{name}_db"
-    # Models that are so small are built as written for one size; their sizes are bound by `--bind`.
     database = ["--work-dir", work_dir]
     harness.tvmr(tvmr, "tune", text, *options, *database, "--threads", "1", "--quiet", *(["--trials", trials] if trials else []))
     sides = {}
